@@ -1,0 +1,64 @@
+# `make` prints this help. Each target with a ## is listed.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+TOOLS := $(CURDIR)/.tools
+FUZZTIME ?= 5m
+
+help: ## print this help
+	@awk -F ':.*## ' '/^[a-z][a-zA-Z0-9_\/-]*:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/belfry
+	go build -trimpath -o bin/ ./cmd/belfry
+
+test: services ## run all tests with the race detector on a real PostgreSQL 15
+	eval "$$(dev/services env postgres-ram)" && $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race ./...
+
+test-pg18: ## run the tests that need a database on PostgreSQL 18
+	dev/services up postgres18
+	eval "$$(dev/services env postgres18)" && go test -race -count=1 ./internal/pgtest/... ./internal/postgres/...
+
+test-dst: ## compare every zone, transition 2000-2040 and expression with the oracle (minutes)
+	BELFRY_DST=full go test -count=1 -timeout 60m -run DST -v ./test/oracle/
+
+test-services: ## start every service and pass a message through each
+	dev/services up all && dev/services status
+
+fuzz: ## fuzz each parser for FUZZTIME (default 5m)
+	for f in FuzzCron FuzzRRule FuzzJSON; do go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./internal/schedule || exit 1; done
+
+bench: ## measure Next
+	go test -run '^$$' -bench . -benchmem ./internal/schedule
+
+lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
+	$(TOOLS)/golangci-lint run ./...
+
+fmt: $(TOOLS)/golangci-lint ## format the code
+	$(TOOLS)/golangci-lint fmt ./...
+
+generate: generate/mod ## make generated files anew
+
+generate/mod:
+	go mod tidy
+
+verify: verify/mod ## fail if a generated file is not what generate makes
+
+verify/mod:
+	go mod tidy -diff
+	go mod verify
+
+services: ## start the PostgreSQL that tests use
+	@dev/services up postgres-ram
+
+tools: $(TOOLS)/golangci-lint ## build the pinned tools into .tools/
+
+$(TOOLS)/golangci-lint $(TOOLS)/gotestsum &: dev/tools/go.mod
+	mkdir -p $(TOOLS)
+	GOWORK=off go build -C dev/tools -o $(TOOLS)/ tool
+	touch $(TOOLS)/golangci-lint $(TOOLS)/gotestsum
+
+test: | $(TOOLS)/gotestsum
+
+clean: ## remove what was built (services and their data stay: dev/services down --wipe)
+	rm -rf bin .tools
+
+.PHONY: help build test test-pg18 test-dst test-services fuzz bench lint fmt generate generate/mod verify verify/mod services tools clean

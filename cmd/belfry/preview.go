@@ -1,0 +1,162 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+const (
+	maxPreview = 1000
+	// maxSkipped bounds the skipped occurrences that are listed between two
+	// that fire; a calendar may take away thousands.
+	maxSkipped = 3
+)
+
+type previewFlags struct {
+	zone, from, gap, fold, key, output string
+	n                                  int
+}
+
+func newPreview() *cobra.Command {
+	var f previewFlags
+	cmd := &cobra.Command{
+		Use:   "preview SCHEDULE",
+		Short: "Print the next times of a schedule, and what DST does to them",
+		Long: `Print the next times of a schedule in its zone and in UTC, and mark the days
+on which a change of the clock shifts, skips or doubles something. It needs no
+server.
+
+SCHEDULE is a cron expression (5 fields, or 6 with seconds first; L W # H and
+@daily and the like), "every 15m", an ISO-8601 time, an RFC 5545 rule, or the
+JSON object that the API takes.`,
+		Example: `  belfry preview '30 2 * * *' --tz America/New_York -n 8
+  belfry preview '30 2 * * *' --tz America/New_York --from 2026-03-06 --gap skip
+  belfry preview 'every 90m' --from 2026-01-01T00:00:00Z -o json
+  belfry preview 'FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17' --tz Europe/Berlin
+  belfry preview '{"cron":"0 9 * * *","timezone":"Asia/Tokyo","calendars":[{"weekdays":["sat","sun"]}]}'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return nil
+			}
+			return fmt.Errorf("preview takes one SCHEDULE, got %d; put it in quotes: belfry preview '30 2 * * *'", len(args))
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return preview(cmd.OutOrStdout(), args[0], f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.zone, "tz", "", "IANA time zone (default UTC)")
+	fl.IntVarP(&f.n, "count", "n", 5, fmt.Sprintf("how many times, 1 to %d", maxPreview))
+	fl.StringVar(&f.from, "from", "", "list times after this one: RFC 3339, or a date or time in the zone (default now)")
+	fl.StringVar(&f.gap, "gap", "", "times that do not exist: shift or skip (default shift)")
+	fl.StringVar(&f.fold, "fold", "", "times that happen twice: first, second or both (default first)")
+	fl.StringVar(&f.key, "key", "", "text that H is spread by; a job uses its id")
+	fl.StringVarP(&f.output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func preview(w io.Writer, text string, f previewFlags) error {
+	switch {
+	case f.n < 1 || f.n > maxPreview:
+		return fmt.Errorf("-n %d: use 1 to %d", f.n, maxPreview)
+	case f.output != "table" && f.output != "json":
+		return fmt.Errorf("-o %s: use table or json", f.output)
+	}
+	spec, err := previewSpec(text, f)
+	if err != nil {
+		return err
+	}
+	s, err := schedule.New(spec, f.key)
+	if err != nil {
+		return err
+	}
+	from, err := previewFrom(f.from, s.Zone())
+	if err != nil {
+		return err
+	}
+	rows, more, err := previewRows(s, from, f.n)
+	if err != nil {
+		return err
+	}
+	if f.output == "json" {
+		return writePreviewJSON(w, spec, rows)
+	}
+	return writePreviewTable(w, s, rows, more)
+}
+
+// previewSpec joins the argument and the flags; a flag wins.
+func previewSpec(text string, f previewFlags) (schedule.Spec, error) {
+	var spec schedule.Spec
+	var err error
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		err = json.Unmarshal([]byte(text), &spec)
+	} else {
+		spec, err = schedule.Parse(text)
+	}
+	if f.zone != "" {
+		spec.Timezone = f.zone
+	}
+	if f.gap != "" {
+		spec.DST.Gap = schedule.Gap(f.gap)
+	}
+	if f.fold != "" {
+		spec.DST.Fold = schedule.Fold(f.fold)
+	}
+	return spec, err
+}
+
+func previewFrom(text string, zone *time.Location) (time.Time, error) {
+	if text == "" {
+		return clock.Now(), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04"} {
+		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--from %q is not a time; write 2026-03-06, 2026-03-06T10:00 or 2026-03-06T10:00:00Z", text)
+}
+
+// previewRow is one line: an occurrence, or how many more were skipped.
+type previewRow struct {
+	schedule.Occurrence
+	more int // skipped ones that are not listed; only this is set then
+}
+
+// previewRows lists the next n occurrences that fire and the skipped ones
+// before each. more is false if the schedule ends there.
+func previewRows(s *schedule.Schedule, from time.Time, n int) (rows []previewRow, more bool, err error) {
+	for range n {
+		next, err := s.Next(from)
+		if errors.Is(err, schedule.ErrNoMore) {
+			return rows, false, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		found := s.Between(from, next, 10_000)
+		skipped := 0
+		for _, o := range found {
+			if o.Skip != "" {
+				skipped++
+			}
+			if o.Skip == "" || skipped <= maxSkipped {
+				rows = append(rows, previewRow{Occurrence: o})
+			}
+			if skipped > maxSkipped && o.Skip == "" {
+				rows = append(rows[:len(rows)-1], previewRow{more: skipped - maxSkipped}, rows[len(rows)-1])
+			}
+		}
+		from = next
+	}
+	return rows, true, nil
+}

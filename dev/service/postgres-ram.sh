@@ -1,0 +1,31 @@
+# shellcheck shell=bash
+# PostgreSQL of Debian 12 with its data in memory: a test's database is cloned and dropped several
+# times faster there than on most disks. Nothing survives its stop; what tests durability uses `postgres`.
+. "$DEV_DIR/service/pg.sh"
+
+PG_BIN=/usr/lib/postgresql/${POSTGRES_PACKAGE#postgresql-}/bin
+PROCESSES=(postgres-ram)
+# One folder for each checkout.
+RAM_DIR=/dev/shm/belfry-$(cksum <<<"$RUN_DIR" | cut -d ' ' -f 1)
+
+installed() { [[ -x $PG_BIN/postgres ]]; }
+install() { apt_install "$POSTGRES_PACKAGE"; }
+version() { pg_version; }
+url() { pg_url "$POSTGRES_RAM_PORT"; }
+environment() { echo "BELFRY_TEST_DATABASE_URL=$(url)"; }
+ready() { pg_ready "$RAM_DIR/main" "$POSTGRES_RAM_PORT"; }
+
+start() {
+  port_free "$POSTGRES_RAM_PORT"
+  mkdir -p "$RAM_DIR"
+  chmod 700 "$RAM_DIR"
+  if ((EUID == 0)); then chown "$SERVICE_USER:" "$RAM_DIR"; fi
+  pg_init "$RAM_DIR/main"
+  pg_spawn postgres-ram "$RAM_DIR/main" "$POSTGRES_RAM_PORT" "$POSTGRES_SHARED_BUFFERS"
+  wait_until 60 postgres-ram ready
+}
+
+stop() {
+  stop_process postgres-ram INT 20
+  rm -rf "$RAM_DIR"
+}

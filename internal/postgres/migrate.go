@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// Names of our own, because the database may be shared with a program that also uses goose.
+const (
+	versionTable = "belfry_migration"
+	lockTable    = "belfry_migration_lock"
+)
+
+const oldestServer = 15
+
+// A process that waits for another's migrations looks again this often, for at most 5 minutes.
+const (
+	lockInterval = 200 * time.Millisecond
+	lockTries    = uint64(5 * time.Minute / lockInterval)
+)
+
+//go:embed migration/*.sql
+var files embed.FS
+
+// Migrations returns the migration files.
+func Migrations() fs.FS {
+	sub, err := fs.Sub(files, "migration")
+	if err != nil {
+		panic(err) //nolint:forbidigo // only if the name above is not a valid path
+	}
+	return sub
+}
+
+// Migrate applies the migrations that the database at url does not have yet, and returns how many it applied.
+// Of several processes at once, one applies them; the others wait and return 0. A database that is newer than this
+// binary is left as it is: an old node may restart during an upgrade. [Version] tells.
+func Migrate(ctx context.Context, url string) (applied int, err error) {
+	db, err := open(ctx, url)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+
+	locker, err := lock.NewPostgresTableLocker(
+		lock.WithTableName(lockTable), lock.WithTableLockTimeout(lockInterval, lockTries))
+	if err != nil {
+		return 0, fmt.Errorf("make the migration lock: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, Migrations(),
+		goose.WithTableName(versionTable), goose.WithLocker(locker), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return 0, fmt.Errorf("read the migrations: %w", err)
+	}
+	results, err := provider.Up(ctx)
+	if err != nil {
+		return explain(err)
+	}
+	return len(results), nil
+}
+
+// Version returns the version of the schema in the database at url, 0 if it has none, and the latest version this
+// binary knows. It writes nothing.
+func Version(ctx context.Context, url string) (current, latest int64, err error) {
+	names, err := fs.Glob(Migrations(), "*.sql")
+	if err != nil {
+		return 0, 0, fmt.Errorf("list the migrations: %w", err)
+	}
+	for _, name := range names {
+		number, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, 0, fmt.Errorf("read the number of migration %s: %w", name, err)
+		}
+		latest = max(latest, number)
+	}
+	db, err := open(ctx, url)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+
+	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM `+versionTable).Scan(&current)
+	if code(err) == "42P01" { // undefined_table: never migrated
+		return 0, latest, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the schema version: %w", err)
+	}
+	return current, latest, nil
+}
+
+// open connects to the database at url and refuses a server that is too old.
+func open(ctx context.Context, url string) (*sql.DB, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read the database URL (want postgres://user@host:port/database): %w", err)
+	}
+	// No named prepared statements: behind PgBouncer the next statement may meet another server connection.
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	db := stdlib.OpenDB(*config)
+
+	var version int
+	err = db.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int / 10000`).Scan(&version)
+	if err == nil && version < oldestServer {
+		err = fmt.Errorf("the server is PostgreSQL %d: Belfry needs %d or newer", version, oldestServer)
+	}
+	if err != nil {
+		err = fmt.Errorf("connect to the database (is it running, and is the URL right?): %w", err)
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// explain says what to do about an error of goose, and how many migrations were applied before it.
+func explain(err error) (applied int, _ error) {
+	step := "migrate"
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+		applied = len(partial.Applied)
+		step = fmt.Sprintf("apply migration %s (%d before it were applied; once the cause is removed, migrate again)",
+			path.Base(partial.Failed.Source.Path), applied)
+	}
+	if code(err) == "42501" { // insufficient_privilege
+		step += ": the user may not create tables here; as the owner of the database run" +
+			" GRANT CREATE ON SCHEMA public TO that user"
+	}
+	return applied, fmt.Errorf("%s: %w", step, err)
+}
+
+// code returns the SQLSTATE of err, or "".
+func code(err error) string {
+	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return server.Code
+	}
+	return ""
+}

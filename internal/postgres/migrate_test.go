@@ -1,0 +1,193 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+func count(t *testing.T) int {
+	t.Helper()
+	names, err := fs.Glob(postgres.Migrations(), "*.sql")
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	return len(names)
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	url := pgtest.EmptyURL(t)
+	current, latest, err := postgres.Version(t.Context(), url)
+	require.NoError(t, err)
+	require.Zero(t, current)
+
+	applied, err := postgres.Migrate(t.Context(), url)
+	require.NoError(t, err)
+	require.Equal(t, count(t), applied)
+	current, _, err = postgres.Version(t.Context(), url)
+	require.NoError(t, err)
+	require.Equal(t, latest, current)
+
+	applied, err = postgres.Migrate(t.Context(), url)
+	require.NoError(t, err)
+	require.Zero(t, applied, "the second time there is nothing to do")
+}
+
+func TestMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(t *testing.T, direct string) string{
+		"direct":    func(_ *testing.T, direct string) string { return direct },
+		"pgbouncer": throughPgBouncer,
+	}
+	for name, address := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const processes = 8
+			url := address(t, pgtest.EmptyURL(t))
+			applied, errs := make([]int, processes), make([]error, processes)
+			var wait sync.WaitGroup
+			for i := range processes {
+				wait.Go(func() { applied[i], errs[i] = postgres.Migrate(t.Context(), url) })
+			}
+			wait.Wait()
+			require.NoError(t, errors.Join(errs...))
+			sum := 0
+			for _, n := range applied {
+				sum += n
+			}
+			require.Equal(t, count(t), sum, "each migration is applied by one: %v", applied)
+		})
+	}
+}
+
+// throughPgBouncer returns the URL of the same database behind PgBouncer.
+func throughPgBouncer(t *testing.T, direct string) string {
+	t.Helper()
+	address := os.Getenv("BELFRY_TEST_PGBOUNCER_URL")
+	if address == "" {
+		t.Skip(`no BELFRY_TEST_PGBOUNCER_URL; run: dev/services up pgbouncer && eval "$(dev/services env)"`)
+	}
+	bouncer, err := url.Parse(address)
+	require.NoError(t, err)
+	database, err := url.Parse(direct)
+	require.NoError(t, err)
+	database.Host = bouncer.Host
+	return database.String()
+}
+
+// Down is for developers. It must undo Up, or the next Up fails.
+func TestDownUndoesUp(t *testing.T) {
+	t.Parallel()
+	config, err := pgx.ParseConfig(pgtest.EmptyURL(t))
+	require.NoError(t, err)
+	db := stdlib.OpenDB(*config)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, postgres.Migrations())
+	require.NoError(t, err)
+	for range 2 {
+		_, err = provider.Up(t.Context())
+		require.NoError(t, err)
+		_, err = provider.DownTo(t.Context(), 0)
+		require.NoError(t, err)
+	}
+	var left int
+	err = db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_class
+		WHERE relnamespace = 'public'::regnamespace AND NOT starts_with(relname, 'goose_db_version')`).Scan(&left)
+	require.NoError(t, err)
+	require.Zero(t, left)
+}
+
+func TestMigrateErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		url  func(t *testing.T) string
+		says string
+	}{
+		"no URL": {
+			url:  func(*testing.T) string { return "postgres://u:secret@h:port/d" },
+			says: "want postgres://user@host:port/database",
+		},
+		"no server": {
+			url:  func(*testing.T) string { return "postgres://u:secret@127.0.0.1:1/d" },
+			says: "is it running, and is the URL right?",
+		},
+		"no right": {url: readOnly, says: "GRANT CREATE ON SCHEMA public"},
+		"table in the way": {
+			url: func(t *testing.T) string {
+				url := pgtest.EmptyURL(t)
+				exec(t, url, `CREATE TABLE namespace ()`)
+				return url
+			},
+			says: "apply migration 0001_namespace.sql (0 before it were applied",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := postgres.Migrate(t.Context(), test.url(t))
+			require.ErrorContains(t, err, test.says)
+			require.NotContains(t, err.Error(), "secret")
+		})
+	}
+}
+
+// readOnly returns the URL of a database in which the session may not create tables.
+func readOnly(t *testing.T) string {
+	t.Helper()
+	address := pgtest.EmptyURL(t)
+	// A role of PostgreSQL's own: roles belong to the whole server, and a test must not leave one there.
+	exec(t, address, `GRANT USAGE ON SCHEMA public TO pg_monitor`)
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	query := u.Query()
+	query.Set("role", "pg_monitor")
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+func exec(t *testing.T, url, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), sql)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(context.Background()))
+}
+
+func TestNamespaceName(t *testing.T) {
+	t.Parallel()
+	long := func(n int) string { return strings.Repeat("x", n) }
+	tests := map[string]bool{
+		"a": true, "0": true, "team-a": true, "a--b": true, long(63): true,
+		"": false, "-a": false, "a-": false, "A": false, "a_b": false, "a.b": false, "ä": false, "a\n": false, long(64): false,
+	}
+	pool := pgtest.New(t)
+	for name, valid := range tests {
+		_, err := pool.Exec(t.Context(), `INSERT INTO namespace (id, name) VALUES (gen_random_uuid(), $1)`, name)
+		if valid {
+			require.NoError(t, err, "%q", name)
+			continue
+		}
+		refused, ok := errors.AsType[*pgconn.PgError](err)
+		require.True(t, ok, "%q: %v", name, err)
+		require.Equal(t, "namespace_name_form", refused.ConstraintName, "%q", name)
+	}
+	_, err := pool.Exec(t.Context(), `INSERT INTO namespace (id, name) VALUES (gen_random_uuid(), 'a')`)
+	taken, ok := errors.AsType[*pgconn.PgError](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, "namespace_name_key", taken.ConstraintName)
+}

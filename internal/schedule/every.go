@@ -1,0 +1,85 @@
+package schedule
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	minEvery = time.Second
+	maxEvery = 10 * 366 * 24 * time.Hour
+)
+
+// every occurs at anchor + n·d for every whole n, in elapsed time.
+type every struct {
+	anchor int64 // Unix seconds
+	d      int64 // seconds
+}
+
+func (e *every) next(after, limit time.Time) (time.Time, bool) {
+	s := after.Unix()
+	n := (s - e.anchor) / e.d
+	if (s-e.anchor)%e.d < 0 {
+		n-- // round towards the past, also before the anchor
+	}
+	t := time.Unix(e.anchor+(n+1)*e.d, 0)
+	return t, !t.After(limit)
+}
+
+func compileEvery(spec *Spec) (rule, error) {
+	d, err := parseDuration(spec.Every)
+	switch {
+	case err != nil:
+		return nil, &Error{Field: "every", Problem: quote(spec.Every) + " is not a duration", Fix: "write for example 90s, 15m, 1h30m or 7d"}
+	case d < minEvery || d > maxEvery:
+		return nil, &Error{Field: "every", Problem: quote(spec.Every) + " is out of range", Fix: "use 1s to 3660d"}
+	case d%time.Second != 0:
+		return nil, &Error{Field: "every", Problem: quote(spec.Every) + " has a fraction of a second", Fix: "use whole seconds"}
+	}
+	anchor := epoch
+	if spec.Anchor != "" {
+		if anchor, err = time.Parse(time.RFC3339, spec.Anchor); err != nil || anchor.Nanosecond() != 0 {
+			return nil, &Error{Field: "anchor", Problem: quote(spec.Anchor) + " is not a time in whole seconds with an offset", Fix: "write for example 2026-01-01T00:00:00Z"}
+		}
+	}
+	e := &every{anchor: anchor.Unix(), d: int64(d / time.Second)}
+	// Only the anchor's distance to the grid matters: equal grids share a key.
+	phase := (e.anchor%e.d + e.d) % e.d
+	e.anchor = phase
+	spec.Every, spec.Anchor = fmt.Sprintf("%ds", e.d), ""
+	if phase != 0 {
+		spec.Anchor = time.Unix(phase, 0).UTC().Format(time.RFC3339)
+	}
+	return e, nil
+}
+
+// parseDuration is time.ParseDuration that also knows days (24 h) and weeks.
+func parseDuration(s string) (time.Duration, error) {
+	var total time.Duration
+	rest := s
+	for _, u := range []struct {
+		name string
+		unit time.Duration
+	}{{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}} {
+		digits, after, ok := strings.Cut(rest, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 16)
+		if err != nil {
+			return 0, fmt.Errorf("duration %q: %q is not a number of %s", s, digits, u.name)
+		}
+		total += time.Duration(n) * u.unit
+		rest = after
+	}
+	if rest == "" && s != "" {
+		return total, nil
+	}
+	d, err := time.ParseDuration(rest)
+	if d < 0 && total > 0 {
+		return 0, fmt.Errorf("duration %q: a sign in the middle", s)
+	}
+	return total + d, err
+}

@@ -1,0 +1,270 @@
+package schedule
+
+import (
+	"slices"
+	"time"
+)
+
+// rrule is a compiled recurrence rule. The days that it means in one period
+// (a day, week, month or year) are computed from the period's number alone, so
+// a search begins where it is asked to and never walks from the start.
+type rrule struct {
+	freq     frequency
+	interval int64
+	start    wall // first admissible reading (DTSTART)
+	until    wall // last admissible reading
+	weekFrom int  // WKST; Sunday is 0
+
+	months    uint32 // bits 1–12; 0: any
+	monthDays []int
+	yearDays  []int
+	weekNos   []int
+	weekdays  uint8    // without a number; 0 and no nth: any
+	nth       []nthDay // with a number: 2MO, -1FR
+	setPos    []int
+	times     []int64 // seconds of the day, ascending
+}
+
+type frequency int
+
+const (
+	daily frequency = iota
+	weekly
+	monthly
+	yearly
+)
+
+type nthDay struct{ n, day int }
+
+// maxPeriodDays is the most days that a period can have.
+const maxPeriodDays = 366
+
+// period is a span of days, first and last as days since 1970.
+type period struct{ first, last int64 }
+
+// from finds the first reading in [w, limit], period by period.
+func (r *rrule) from(w, limit wall) (wall, bool) {
+	w, limit = max(w, r.start), min(limit, r.until)
+	for k := r.periodOf(w); ; k++ {
+		p := r.period(k)
+		if r.freq == daily && !r.inMonths(p.first) {
+			// Day by day through months without a match would be slow.
+			y, m, md := civil(p.first)
+			k += (int64(daysIn(y, m) - md)) / r.interval
+			p = r.period(k)
+		}
+		if wall(p.first*daySeconds) > limit {
+			return 0, false
+		}
+		var buf [maxPeriodDays]int64
+		days := r.daysIn(p, buf[:0])
+		if t, ok := r.firstIn(days, w); ok {
+			return t, t <= limit
+		}
+	}
+}
+
+func (r *rrule) inMonths(day int64) bool {
+	_, m, _ := civil(day)
+	return r.months == 0 || r.months&(1<<m) != 0
+}
+
+// firstIn returns the first reading at or after w among the times on days that
+// BYSETPOS leaves.
+func (r *rrule) firstIn(days []int64, w wall) (wall, bool) {
+	n := len(days) * len(r.times)
+	at := func(i int) wall { return wall(days[i/len(r.times)]*daySeconds + r.times[i%len(r.times)]) }
+	if len(r.setPos) == 0 {
+		i, _ := slices.BinarySearchFunc(days, int64(w), func(d, w int64) int {
+			if d*daySeconds+r.times[len(r.times)-1] < w {
+				return -1
+			}
+			return 1
+		})
+		for i *= len(r.times); i < n; i++ {
+			if t := at(i); t >= w {
+				return t, true
+			}
+		}
+		return 0, false
+	}
+	best, found := wall(0), false
+	for _, pos := range r.setPos {
+		if pos < 0 {
+			pos += n + 1
+		}
+		if pos < 1 || pos > n {
+			continue
+		}
+		if t := at(pos - 1); t >= w && (!found || t < best) {
+			best, found = t, true
+		}
+	}
+	return best, found
+}
+
+// count is how many readings at or after w the period's days hold.
+func (r *rrule) count(days []int64, w wall) int {
+	n := 0
+	for t, ok := r.firstIn(days, w); ok; t, ok = r.firstIn(days, t+1) {
+		n++
+	}
+	return n
+}
+
+// periodOf is the number of the first period that may hold readings from w on.
+func (r *rrule) periodOf(w wall) int64 {
+	day, start := dayOf(w), dayOf(r.start)
+	switch r.freq {
+	case daily:
+		return (day - start) / r.interval
+	case weekly:
+		return (weekStart(day, r.weekFrom) - weekStart(start, r.weekFrom)) / 7 / r.interval
+	}
+	y, m, _ := civil(day)
+	sy, sm, _ := civil(start)
+	if r.freq == monthly {
+		return (int64(y-sy)*12 + int64(m-sm)) / r.interval
+	}
+	return int64(y-sy) / r.interval
+}
+
+// period is the k-th period.
+func (r *rrule) period(k int64) period {
+	start := dayOf(r.start)
+	switch r.freq {
+	case daily:
+		d := start + k*r.interval
+		return period{d, d}
+	case weekly:
+		d := weekStart(start, r.weekFrom) + 7*k*r.interval
+		return period{d, d + 6}
+	}
+	y, m, _ := civil(start)
+	if r.freq == monthly {
+		first := dayNumber(y, m+time.Month(k*r.interval), 1)
+		_, month, _ := civil(first)
+		fy, _, _ := civil(first)
+		return period{first, first + int64(daysIn(fy, month)) - 1}
+	}
+	y += int(k * r.interval)
+	return period{dayNumber(y, 1, 1), dayNumber(y, 12, 31)}
+}
+
+// daysIn appends the days of a period that every filter admits.
+func (r *rrule) daysIn(p period, days []int64) []int64 {
+	y, m, md := civil(p.first)
+	length := daysIn(y, m)
+	var year yearOf
+	if r.freq == yearly { // only yearly rules look at more than the month
+		year = r.yearOf(y)
+	}
+	for d := p.first; d <= p.last; d++ {
+		if r.months == 0 || r.months&(1<<m) != 0 {
+			if r.admits(date{d, md, length}, &year) {
+				days = append(days, d)
+			}
+		}
+		if md++; md > length {
+			md = 1
+			if m++; m > 12 {
+				y, m = y+1, 1
+			}
+			length = daysIn(y, m)
+		}
+	}
+	return days
+}
+
+// date is a day, its number in its month, and the month's length.
+type date struct {
+	day        int64
+	md, length int
+}
+
+// yearOf is what the filters of a yearly rule need to know of a year.
+type yearOf struct {
+	jan1    int64
+	length  int
+	weekOne [4]int64 // of the year before, this one, and the two after
+}
+
+func (r *rrule) yearOf(y int) yearOf {
+	jan1 := dayNumber(y, 1, 1)
+	out := yearOf{jan1: jan1, length: int(dayNumber(y+1, 1, 1) - jan1)}
+	if len(r.weekNos) > 0 {
+		for i := range out.weekOne {
+			out.weekOne[i] = weekOne(y-1+i, r.weekFrom)
+		}
+	}
+	return out
+}
+
+func (r *rrule) admits(d date, year *yearOf) bool {
+	if len(r.monthDays) > 0 && !among(r.monthDays, d.md, d.length) {
+		return false
+	}
+	if len(r.yearDays) > 0 && !among(r.yearDays, int(d.day-year.jan1)+1, year.length) {
+		return false
+	}
+	if len(r.weekNos) > 0 && !r.admitsWeek(d.day, year) {
+		return false
+	}
+	if r.weekdays == 0 && len(r.nth) == 0 {
+		return true
+	}
+	wd := weekday(d.day * daySeconds)
+	return r.weekdays&(1<<wd) != 0 || r.admitsNth(wd, d, year)
+}
+
+// among says whether the i-th of n is wanted, counted from either end.
+func among(wanted []int, i, n int) bool {
+	return slices.Contains(wanted, i) || slices.Contains(wanted, i-n-1)
+}
+
+// admitsNth: the n-th weekday counts in the month, or in the year if the rule
+// is yearly and names no month.
+func (r *rrule) admitsNth(wd int, d date, year *yearOf) bool {
+	i, n := d.md, d.length
+	if r.freq == yearly && r.months == 0 {
+		i, n = int(d.day-year.jan1)+1, year.length
+	}
+	for _, x := range r.nth {
+		if x.day == wd && (x.n == (i-1)/7+1 || x.n == -((n-i)/7+1)) {
+			return true
+		}
+	}
+	return false
+}
+
+// admitsWeek: weeks are numbered as in ISO 8601, but begin on WKST. The first
+// days of a year may lie in the last week of the one before, the last days in
+// the first week of the next.
+func (r *rrule) admitsWeek(day int64, year *yearOf) bool {
+	for i := 2; ; i-- {
+		if first := year.weekOne[i]; day >= first {
+			return among(r.weekNos, int(day-first)/7+1, int(year.weekOne[i+1]-first)/7)
+		}
+	}
+}
+
+// weekOne is the first day of the first week with at least four days in year y.
+func weekOne(y, weekFrom int) int64 { return weekStart(dayNumber(y, 1, 4), weekFrom) }
+
+func weekStart(day int64, weekFrom int) int64 {
+	return day - int64((weekday(day*daySeconds)-weekFrom+7)%7)
+}
+
+func dayOf(w wall) int64 {
+	d := int64(w) / daySeconds
+	if int64(w)%daySeconds < 0 {
+		d--
+	}
+	return d
+}
+
+func civil(day int64) (int, time.Month, int) { return time.Unix(day*daySeconds, 0).UTC().Date() }
+
+func dayNumber(y int, m time.Month, d int) int64 {
+	return dayOf(wall(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix()))
+}

@@ -1,0 +1,176 @@
+package schedule
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"time"
+)
+
+// wall is a wall-clock reading: the seconds since 1970 that a clock set to UTC
+// would show that reading at.
+type wall int64
+
+const (
+	daySeconds = 24 * 60 * 60
+	// maxGap: a larger jump is a correction of the calendar, not DST.
+	maxGap = 3 * 60 * 60
+	// maxOffsets is more than the distance between any two UTC offsets.
+	maxOffsets = 48 * 60 * 60
+	// noBound stands for the end of a stretch that has none.
+	noBound = math.MaxInt64 / 4
+)
+
+func toWall(t time.Time, off int) wall { return wall(t.Unix() + int64(off)) }
+
+// pattern is a set of wall-clock readings.
+type pattern interface {
+	// from returns the first reading in [w, limit].
+	from(w, limit wall) (wall, bool)
+}
+
+// zoned turns a pattern of readings into instants of a zone.
+type zoned struct {
+	pattern pattern
+	loc     *time.Location
+	gap     Gap
+	fold    Fold
+	elapsed bool // the pattern follows real time; gap is skip and fold both
+	hourAny bool // no hour is singled out, so a gap takes nothing away (Between)
+}
+
+func newZoned(p pattern, loc *time.Location, dst DST) *zoned {
+	z := &zoned{pattern: p, loc: loc, gap: dst.Gap, fold: dst.Fold}
+	if z.gap == "" {
+		z.gap = GapShift
+	}
+	if z.fold == "" {
+		z.fold = FoldFirst
+	}
+	return z
+}
+
+// stretch is a span of instants [start, end) with one UTC offset.
+type stretch struct {
+	start, end int64 // Unix seconds; ±noBound where there is none
+	off        int64
+}
+
+func (z *zoned) stretchAt(instant int64) stretch {
+	t := time.Unix(instant, 0).In(z.loc)
+	_, off := t.Zone()
+	start, end := t.ZoneBounds()
+	s := stretch{start: -noBound, end: noBound, off: int64(off)}
+	if !start.IsZero() {
+		s.start = start.Unix()
+	}
+	if !end.IsZero() {
+		s.end = end.Unix()
+	}
+	if s.end <= instant {
+		// Past the zone's table, ZoneBounds ends each year after 365 days: on the
+		// last day of a leap year its end is not later than t. The rule that it
+		// follows holds to the year's end.
+		s.end = time.Date(t.UTC().Year()+1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	}
+	return s
+}
+
+func (z *zoned) offsetAt(instant int64) int64 {
+	_, off := time.Unix(instant, 0).In(z.loc).Zone()
+	return int64(off)
+}
+
+func (z *zoned) next(after, limit time.Time) (time.Time, bool) {
+	// Occurrences are whole seconds: the first one later than after is at or
+	// past the second that follows it.
+	t, ok := z.fromInstant(after.Unix()+1, limit.Unix())
+	if !ok {
+		return time.Time{}, false
+	}
+	return time.Unix(t, 0), true
+}
+
+// fromInstant returns the first occurrence in [from, limit], stretch by stretch.
+func (z *zoned) fromInstant(from, limit int64) (int64, bool) {
+	for from <= limit {
+		s := z.stretchAt(from)
+		if z.firesAtGapEnd(s, from) {
+			return from, true
+		}
+		lo, hi := z.readings(s, from)
+		w, ok := z.pattern.from(lo, wall(limit)+maxOffsets)
+		if ok && w < hi {
+			t := int64(w) - s.off
+			return t, t <= limit
+		}
+		if s.end == noBound {
+			return 0, false
+		}
+		next := z.offsetAt(s.end)
+		if next >= s.off { // after a fold, readings before w may come again
+			if !ok {
+				return 0, false
+			}
+			// Nothing matches for long: leave out the stretches between.
+			from = max(from, int64(w)-maxOffsets)
+		}
+		from = max(from, s.end)
+	}
+	return 0, false
+}
+
+// readings are the readings [lo, hi) of a stretch that count, from an instant on.
+func (z *zoned) readings(s stretch, from int64) (lo, hi wall) {
+	lo, hi = wall(from+s.off), wall(s.end+s.off)
+	if z.fold == FoldFirst && from-s.start < maxOffsets {
+		// What the stretch before has shown already does not count again.
+		lo = max(lo, wall(s.start+z.offsetAt(s.start-1)))
+	}
+	if z.fold == FoldSecond && s.end != noBound {
+		// What the stretch after will show again counts then.
+		hi = min(hi, wall(s.end+z.offsetAt(s.end)))
+	}
+	return lo, hi
+}
+
+// firesAtGapEnd says whether a gap ends at instant and a reading in it shifts here.
+func (z *zoned) firesAtGapEnd(s stretch, instant int64) bool {
+	if z.gap != GapShift || instant != s.start {
+		return false
+	}
+	_, ok := z.inGap(s)
+	before := z.offsetAt(s.start - 1)
+	return ok && s.off-before <= maxGap
+}
+
+// inGap returns the first reading of the pattern that the gap before s removes.
+func (z *zoned) inGap(s stretch) (wall, bool) {
+	if s.start == -noBound {
+		return 0, false
+	}
+	before := z.offsetAt(s.start - 1)
+	if before >= s.off {
+		return 0, false
+	}
+	return z.pattern.from(wall(s.start+before), wall(s.start+s.off-1))
+}
+
+// zones caches what time.LoadLocation reads from disk. Only names that exist
+// are kept, so it is bounded by the zone database.
+var zones sync.Map
+
+func loadZone(name string) (*time.Location, error) {
+	if name == "" || name == "UTC" {
+		return time.UTC, nil
+	}
+	if loc, ok := zones.Load(name); ok {
+		return loc.(*time.Location), nil
+	}
+	// "Local" would be another zone on each node.
+	if loc, err := time.LoadLocation(name); err == nil && !strings.EqualFold(name, "local") {
+		zones.Store(name, loc)
+		return loc, nil
+	}
+	return nil, &Error{Field: "timezone", Problem: "unknown time zone " + quote(name), Fix: "use an IANA name such as Europe/Berlin, America/New_York or UTC"}
+}
