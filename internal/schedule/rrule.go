@@ -50,7 +50,7 @@ func (r *rrule) from(w, limit wall) (wall, bool) {
 		if r.freq == daily && !r.inMonths(p.first) {
 			// Day by day through months without a match would be slow.
 			y, m, md := civil(p.first)
-			k += (int64(daysIn(y, m) - md)) / r.interval
+			k += int64(daysIn(y, m)-md) / r.interval
 			p = r.period(k)
 		}
 		if wall(p.first*daySeconds) > limit {

@@ -67,13 +67,31 @@ func (z *zoned) stretchAt(instant int64) stretch {
 	if !end.IsZero() {
 		s.end = end.Unix()
 	}
+	// Past the end of a zone's table ZoneBounds follows the zone's permanent rule,
+	// and is wrong in two ways. It ends each year after 365 days, so that on the
+	// last day of a leap year the end is not later than t.
 	if s.end <= instant {
-		// Past the zone's table, ZoneBounds ends each year after 365 days: on the
-		// last day of a leap year its end is not later than t. The rule that it
-		// follows holds to the year's end.
 		s.end = time.Date(t.UTC().Year()+1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 	}
+	// And right after the table's last transition, which the rule does not know
+	// of, it tells where a stretch would have begun by the rule.
+	if s.start != -noBound && z.offsetAt(s.start) != s.off {
+		s.start = z.changeBefore(s.start, instant, s.off)
+	}
 	return s
+}
+
+// changeBefore finds where the offset became off, between an instant at which
+// it was another and one at which it is off.
+func (z *zoned) changeBefore(other, is, off int64) int64 {
+	for other+1 < is {
+		if mid := (other + is) / 2; z.offsetAt(mid) == off {
+			is = mid
+		} else {
+			other = mid
+		}
+	}
+	return is
 }
 
 func (z *zoned) offsetAt(instant int64) int64 {
