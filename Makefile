@@ -17,6 +17,10 @@ test-pg18: ## run the tests that need a database on PostgreSQL 18
 	dev/services up postgres18
 	eval "$$(dev/services env postgres18)" && go test -race -count=1 ./internal/pgtest/... ./internal/postgres/...
 
+test-pgbouncer: ## run the migrations through PgBouncer in transaction mode
+	dev/services up pgbouncer
+	eval "$$(dev/services env postgres pgbouncer)" && go test -race -count=1 ./internal/postgres/...
+
 test-dst: ## compare every zone, transition 2000-2040 and expression with the oracle (minutes)
 	set -o pipefail; BELFRY_DST=full go test -count=1 -timeout 60m -run DST -v ./test/oracle/ | grep -vE "^ *(=== |--- PASS: .*/)"
 
@@ -62,4 +66,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build test test-pg18 test-dst test-services fuzz bench lint fmt generate generate/mod verify verify/mod services tools clean
+.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services fuzz bench lint fmt generate generate/mod verify verify/mod services tools clean
