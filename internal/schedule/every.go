@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ func (e *every) next(after, limit time.Time) (time.Time, bool) {
 }
 
 func compileEvery(spec *Spec) (rule, error) {
-	d, err := parseDuration(spec.Every)
+	d, err := ParseDuration(spec.Every)
 	switch {
 	case err != nil:
 		return nil, &Error{Field: "every", Problem: quote(spec.Every) + " is not a duration", Fix: "write for example 90s, 15m, 1h30m or 7d"}
@@ -55,8 +56,8 @@ func compileEvery(spec *Spec) (rule, error) {
 	return e, nil
 }
 
-// parseDuration is time.ParseDuration that also knows days (24 h) and weeks.
-func parseDuration(s string) (time.Duration, error) {
+// ParseDuration is time.ParseDuration that also knows days (24 h) and weeks.
+func ParseDuration(s string) (time.Duration, error) {
 	var total time.Duration
 	rest := s
 	for _, u := range []struct {
@@ -71,6 +72,9 @@ func parseDuration(s string) (time.Duration, error) {
 		if err != nil {
 			return 0, fmt.Errorf("duration %q: %q is not a number of %s", s, digits, u.name)
 		}
+		if n > uint64((math.MaxInt64-total)/u.unit) {
+			return 0, fmt.Errorf("duration %q: it is longer than 290 years", s)
+		}
 		total += time.Duration(n) * u.unit
 		rest = after
 	}
@@ -78,8 +82,13 @@ func parseDuration(s string) (time.Duration, error) {
 		return total, nil
 	}
 	d, err := time.ParseDuration(rest)
-	if d < 0 && total > 0 {
+	switch {
+	case err != nil:
+		return 0, err
+	case d < 0 && total > 0:
 		return 0, fmt.Errorf("duration %q: a sign in the middle", s)
+	case d > math.MaxInt64-total:
+		return 0, fmt.Errorf("duration %q: it is longer than 290 years", s)
 	}
-	return total + d, err
+	return total + d, nil
 }

@@ -20,7 +20,7 @@ func parseJitter(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	d, err := parseDuration(text)
+	d, err := ParseDuration(text)
 	if err != nil || d < 0 || d > maxJitter {
 		return 0, &Error{Field: "jitter", Problem: quote(text) + " is not a duration from 0 to 24h", Fix: "write for example 30s or 5m"}
 	}

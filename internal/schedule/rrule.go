@@ -159,11 +159,15 @@ func (r *rrule) daysIn(p period, days []int64) []int64 {
 	if r.freq == yearly { // only yearly rules look at more than the month
 		year = r.yearOf(y)
 	}
+	wd := weekday(p.first * daySeconds)
 	for d := p.first; d <= p.last; d++ {
 		if r.months == 0 || r.months&(1<<m) != 0 {
-			if r.admits(date{d, md, length}, &year) {
+			if r.admits(date{d, wd, md, length}, &year) {
 				days = append(days, d)
 			}
+		}
+		if wd++; wd == 7 {
+			wd = 0
 		}
 		if md++; md > length {
 			md = 1
@@ -176,10 +180,10 @@ func (r *rrule) daysIn(p period, days []int64) []int64 {
 	return days
 }
 
-// date is a day, its number in its month, and the month's length.
+// date is a day, its weekday, its number in its month, and the month's length.
 type date struct {
-	day        int64
-	md, length int
+	day            int64
+	wd, md, length int
 }
 
 // yearOf is what the filters of a yearly rule need to know of a year.
@@ -201,20 +205,17 @@ func (r *rrule) yearOf(y int) yearOf {
 }
 
 func (r *rrule) admits(d date, year *yearOf) bool {
+	// The cheapest first: six of seven days end here for most rules.
+	if plain := r.weekdays&(1<<d.wd) != 0; !plain && (len(r.nth) > 0 || r.weekdays != 0) && !r.admitsNth(d, year) {
+		return false
+	}
 	if len(r.monthDays) > 0 && !among(r.monthDays, d.md, d.length) {
 		return false
 	}
 	if len(r.yearDays) > 0 && !among(r.yearDays, int(d.day-year.jan1)+1, year.length) {
 		return false
 	}
-	if len(r.weekNos) > 0 && !r.admitsWeek(d.day, year) {
-		return false
-	}
-	if r.weekdays == 0 && len(r.nth) == 0 {
-		return true
-	}
-	wd := weekday(d.day * daySeconds)
-	return r.weekdays&(1<<wd) != 0 || r.admitsNth(wd, d, year)
+	return len(r.weekNos) == 0 || r.admitsWeek(d.day, year)
 }
 
 // among says whether the i-th of n is wanted, counted from either end.
@@ -224,13 +225,13 @@ func among(wanted []int, i, n int) bool {
 
 // admitsNth: the n-th weekday counts in the month, or in the year if the rule
 // is yearly and names no month.
-func (r *rrule) admitsNth(wd int, d date, year *yearOf) bool {
+func (r *rrule) admitsNth(d date, year *yearOf) bool {
 	i, n := d.md, d.length
 	if r.freq == yearly && r.months == 0 {
 		i, n = int(d.day-year.jan1)+1, year.length
 	}
 	for _, x := range r.nth {
-		if x.day == wd && (x.n == (i-1)/7+1 || x.n == -((n-i)/7+1)) {
+		if x.day == d.wd && (x.n == (i-1)/7+1 || x.n == -((n-i)/7+1)) {
 			return true
 		}
 	}
