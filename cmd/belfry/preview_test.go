@@ -58,7 +58,7 @@ func TestPreviewMarks(t *testing.T) {
 			"  1  Fri 2027-01-01 00:00:00 UTC   2027-01-01 00:00:00",
 			"     no further occurrence",
 		}},
-		{"H is resolved", "H 2 * * *|--key=a|-n=1|--from=2026-01-01", []string{"cron 1 2 * * * in UTC"}},
+		{"H is resolved", "H 2 * * *|--key=a|-n=1|--from=2026-01-01", []string{"cron 41 2 * * * in UTC"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

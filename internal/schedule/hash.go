@@ -11,7 +11,7 @@ import (
 func hashOf(key string, n uint64) uint64 {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 64), n)
 	sum := sha256.Sum256(append(b, key...))
-	return binary.BigEndian.Uint64(sum[:8])
+	return binary.BigEndian.Uint64(sum[:8]) >> 8 // 56 bits, which SQL can hold in a bigint
 }
 
 const maxJitter = 24 * time.Hour
