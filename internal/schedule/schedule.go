@@ -110,7 +110,7 @@ func (s *Schedule) checkFires() error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrTooFar) || s.ruleFires(from):
+	case errors.Is(err, ErrTooFar) || len(s.except) > 0 && s.ruleFires(from):
 		return &Error{Field: "calendars", Problem: "they exclude every occurrence of the schedule", Fix: "exclude less"}
 	case !s.end.IsZero():
 		return &Error{Field: "end_at", Problem: "no occurrence falls between start_at and end_at", Fix: "widen the range or change the " + s.spec.kind()}
