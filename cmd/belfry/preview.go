@@ -16,9 +16,10 @@ import (
 
 const (
 	maxPreview = 1000
-	// maxSkipped bounds the skipped occurrences that are listed between two
-	// that fire; a calendar may take away thousands.
+	// Of the skipped occurrences between two that fire, so many are listed and
+	// so many are counted; a calendar may take away thousands.
 	maxSkipped = 3
+	maxCounted = 1000
 )
 
 type previewFlags struct {
@@ -56,7 +57,7 @@ JSON object that the API takes.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.zone, "tz", "", "IANA time zone (default UTC)")
 	fl.IntVarP(&f.n, "count", "n", 5, fmt.Sprintf("how many times, 1 to %d", maxPreview))
-	fl.StringVar(&f.from, "from", "", "list times after this one: RFC 3339, or a date or time in the zone (default now)")
+	fl.StringVar(&f.from, "from", "", "list times from this one on: RFC 3339, or a date or time in the zone (default now)")
 	fl.StringVar(&f.gap, "gap", "", "times that do not exist: shift or skip (default shift)")
 	fl.StringVar(&f.fold, "fold", "", "times that happen twice: first, second or both (default first)")
 	fl.StringVar(&f.key, "key", "", "text that H is spread by; a job uses its id")
@@ -90,7 +91,21 @@ func preview(w io.Writer, text string, f previewFlags) error {
 	if f.output == "json" {
 		return writePreviewJSON(w, spec, rows)
 	}
-	return writePreviewTable(w, s, rows, more)
+	return writePreviewTable(w, s, rows, previewNotes(spec, f.key, more))
+}
+
+// previewNotes says what the times alone do not show.
+func previewNotes(spec schedule.Spec, key string, more bool) (notes []string) {
+	if !more {
+		notes = append(notes, "no further occurrence")
+	}
+	if f := strings.Fields(spec.Cron); key == "" && len(f) > 1 && strings.ContainsAny(strings.Join(f[:len(f)-2], ""), "hH") {
+		notes = append(notes, "H is spread by the job's id: with --key ID these are the times of that job")
+	}
+	if spec.Jitter != "" {
+		notes = append(notes, "each run starts up to "+spec.Jitter+" later (jitter)")
+	}
+	return notes
 }
 
 // previewSpec joins the argument and the flags; a flag wins.
@@ -99,6 +114,9 @@ func previewSpec(text string, f previewFlags) (schedule.Spec, error) {
 	var err error
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		err = json.Unmarshal([]byte(text), &spec)
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			err = fmt.Errorf("the SCHEDULE begins with { but is not JSON (%w); check quotes and braces", syntax)
+		}
 	} else {
 		spec, err = schedule.Parse(text)
 	}
@@ -119,22 +137,29 @@ func previewFrom(text string, zone *time.Location) (time.Time, error) {
 		return clock.Now(), nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04"} {
-		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
-			return t, nil
+		t, err := time.ParseInLocation(layout, text, zone)
+		if err != nil {
+			continue
 		}
+		if t.Year() < 1970 || t.Year() > 2199 {
+			return t, fmt.Errorf("--from %q: use a year from 1970 to 2199", text)
+		}
+		return t, nil
 	}
 	return time.Time{}, fmt.Errorf("--from %q is not a time; write 2026-03-06, 2026-03-06T10:00 or 2026-03-06T10:00:00Z", text)
 }
 
-// previewRow is one line: an occurrence, or how many more were skipped.
+// previewRow is one line: an occurrence, or a number of skipped ones.
 type previewRow struct {
 	schedule.Occurrence
-	more int // skipped ones that are not listed; only this is set then
+	more    int  // skipped ones that are not listed; only this is set then
+	atLeast bool // and there may be more than that
 }
 
-// previewRows lists the next n occurrences that fire and the skipped ones
-// before each. more is false if the schedule ends there.
+// previewRows lists the next n occurrences that fire, from an instant on, and
+// the skipped ones before each. more is false if the schedule ends there.
 func previewRows(s *schedule.Schedule, from time.Time, n int) (rows []previewRow, more bool, err error) {
+	from = from.Add(-time.Nanosecond)
 	for range n {
 		next, err := s.Next(from)
 		if errors.Is(err, schedule.ErrNoMore) {
@@ -143,17 +168,21 @@ func previewRows(s *schedule.Schedule, from time.Time, n int) (rows []previewRow
 		if err != nil {
 			return nil, false, err
 		}
-		found := s.Between(from, next, 10_000)
 		skipped := 0
-		for _, o := range found {
-			if o.Skip != "" {
-				skipped++
+		for _, o := range s.Between(from, next, maxCounted) {
+			if o.Skip == "" {
+				continue
 			}
-			if o.Skip == "" || skipped <= maxSkipped {
+			if skipped++; skipped <= maxSkipped {
 				rows = append(rows, previewRow{Occurrence: o})
 			}
-			if skipped > maxSkipped && o.Skip == "" {
-				rows = append(rows[:len(rows)-1], previewRow{more: skipped - maxSkipped}, rows[len(rows)-1])
+		}
+		if skipped > maxSkipped {
+			rows = append(rows, previewRow{more: skipped - maxSkipped, atLeast: skipped == maxCounted})
+		}
+		for _, o := range s.Between(next.Add(-time.Nanosecond), next, maxCounted) {
+			if o.Skip == "" {
+				rows = append(rows, previewRow{Occurrence: o})
 			}
 		}
 		from = next

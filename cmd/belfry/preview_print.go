@@ -50,7 +50,7 @@ var (
 
 // writePreviewTable prints for people. lipgloss leaves the colours out where
 // the output is not a terminal.
-func writePreviewTable(w io.Writer, s *schedule.Schedule, rows []previewRow, more bool) error {
+func writePreviewTable(w io.Writer, s *schedule.Schedule, rows []previewRow, notes []string) error {
 	p := &printer{w: w}
 	p.line("%s in %s", strong.Render(s.String()), s.Zone())
 	p.line("")
@@ -59,7 +59,7 @@ func writePreviewTable(w io.Writer, s *schedule.Schedule, rows []previewRow, mor
 	for _, r := range rows {
 		switch {
 		case r.more > 0:
-			p.line("%3s  %s", "·", yellow.Render(fmt.Sprintf("… and %d more skipped", r.more)))
+			p.line("%3s  %s", "·", yellow.Render(r.moreText()))
 		case r.Skip != "":
 			p.line("%3s  %s  %s", "·", faint.Render(pad(skippedLocal(r.Occurrence))), yellow.Render(explain(r.Occurrence)))
 		default:
@@ -71,10 +71,17 @@ func writePreviewTable(w io.Writer, s *schedule.Schedule, rows []previewRow, mor
 			p.line("%3d  %s  %s%s", n, pad(local(r.Due)), r.Due.UTC().Format("2006-01-02 15:04:05"), note)
 		}
 	}
-	if !more {
-		p.line("%s", faint.Render("     no further occurrence"))
+	for _, note := range notes {
+		p.line("%s", faint.Render("     "+note))
 	}
 	return p.err
+}
+
+func (r previewRow) moreText() string {
+	if r.atLeast {
+		return fmt.Sprintf("… and more than %d more skipped", r.more)
+	}
+	return fmt.Sprintf("… and %d more skipped", r.more)
 }
 
 // printer keeps the first error, so that a listing reads as a list of lines.

@@ -49,10 +49,19 @@ func TestPreviewMarks(t *testing.T) {
 			"  1  Sun 2026-11-01 01:30:00 EDT   2026-11-01 05:30:00  this time happens twice: first pass",
 			"  2  Sun 2026-11-01 01:30:00 EST   2026-11-01 06:30:00  this time happens twice: second pass",
 		}},
-		{"many skipped", `{"cron":"* * * * *","calendars":[{"windows":["09:00-10:00"]}]}|--from=2026-01-01T08:59|-n=1`, []string{
+		{"many skipped", `{"cron":"* * * * *","calendars":[{"windows":["09:00-10:00"]}]}|--from=2026-01-01T08:59:30|-n=1`, []string{
 			"  ·  Thu 2026-01-01 09:00:00 UTC   skipped (calendar)",
 			"  ·  … and 57 more skipped",
 			"  1  Thu 2026-01-01 10:00:00 UTC   2026-01-01 10:00:00",
+		}},
+		{"thousands skipped", `{"every":"1s","calendars":[{"windows":["22:00-06:00"]}]}|--from=2026-01-01T21:59:59|-n=2`, []string{
+			"  1  Thu 2026-01-01 21:59:59 UTC   2026-01-01 21:59:59",
+			"  ·  … and more than 997 more skipped",
+			"  2  Fri 2026-01-02 06:00:00 UTC   2026-01-02 06:00:00",
+		}},
+		{"jitter is told", `{"cron":"@daily","jitter":"5m"}|--from=2026-01-01|-n=1`, []string{
+			"  1  Thu 2026-01-01 00:00:00 UTC   2026-01-01 00:00:00",
+			"     each run starts up to 5m later (jitter)",
 		}},
 		{"the end", "2027-01-01T00:00:00Z|--from=2026-01-01", []string{
 			"  1  Fri 2027-01-01 00:00:00 UTC   2027-01-01 00:00:00",
@@ -85,12 +94,14 @@ func TestPreviewJSON(t *testing.T) {
 func TestPreviewRefuses(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"30 2|*":                  "preview takes one SCHEDULE, got 2; put it in quotes: belfry preview '30 2 * * *'",
-		"@daily|-n=0":             "-n 0: use 1 to 1000",
-		"@daily|-o=xml":           "-o xml: use table or json",
-		"@daily|--from=yesterday": `--from "yesterday" is not a time; write 2026-03-06, 2026-03-06T10:00 or 2026-03-06T10:00:00Z`,
-		"0 0 30 2 *":              `cron: "0 0 30 2 *" never occurs; check that its dates exist (February has no day 30)`,
-		`{"crom":1}`:              `schedule: unknown field "crom"; its fields are at, every, anchor, cron, rrule, timezone, dst, start_at, end_at, jitter, calendars`,
+		"30 2|*":                   "preview takes one SCHEDULE, got 2; put it in quotes: belfry preview '30 2 * * *'",
+		"@daily|-n=0":              "-n 0: use 1 to 1000",
+		"@daily|-o=xml":            "-o xml: use table or json",
+		"@daily|--from=yesterday":  `--from "yesterday" is not a time; write 2026-03-06, 2026-03-06T10:00 or 2026-03-06T10:00:00Z`,
+		"@daily|--from=9999-12-31": `--from "9999-12-31": use a year from 1970 to 2199`,
+		"0 0 30 2 *":               `cron: "0 0 30 2 *" never occurs; check that such a date exists (February has no day 30) and lies before the end`,
+		`{"cron"`:                  `the SCHEDULE begins with { but is not JSON (unexpected end of JSON input); check quotes and braces`,
+		`{"crom":1}`:               `schedule: unknown field "crom"; the fields of a schedule are at, every, anchor, cron, rrule, timezone, dst, start_at, end_at, jitter, calendars (dates, weekdays, windows)`,
 	} {
 		_, err := run(t, append([]string{"preview"}, strings.Split(args, "|")...)...)
 		require.EqualError(t, err, want)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# PostgreSQL for postgres.sh, postgres18.sh and postgres-ha.sh. $PG_BIN is its bin folder.
+# PostgreSQL for the postgres services and pgbouncer. $PG_BIN is its bin folder.
 
 # A PGPORT or PGOPTIONS of the caller's must not reach our servers and clients.
 unset PGDATA PGHOST PGHOSTADDR PGPORT PGUSER PGPASSWORD PGDATABASE PGSERVICE PGOPTIONS PGSSLMODE

@@ -17,8 +17,12 @@ ready() { pg_ready "$RAM_DIR/main" "$POSTGRES_RAM_PORT"; }
 
 start() {
   port_free "$POSTGRES_RAM_PORT"
-  mkdir -p "$RAM_DIR"
-  chmod 700 "$RAM_DIR"
+  local free
+  free=$(df --output=avail -m /dev/shm | tail -n 1)
+  ((free >= 1024)) || die "/dev/shm has $free MB free and 1024 are wanted (docker run --shm-size=2g); use the service postgres instead"
+  # /dev/shm is everybody's: a folder or link that is there already is not ours.
+  rm -rf "$RAM_DIR"
+  mkdir -m 700 "$RAM_DIR" || die "cannot make $RAM_DIR"
   if ((EUID == 0)); then chown "$SERVICE_USER:" "$RAM_DIR"; fi
   pg_init "$RAM_DIR/main"
   pg_spawn postgres-ram "$RAM_DIR/main" "$POSTGRES_RAM_PORT" "$POSTGRES_SHARED_BUFFERS"

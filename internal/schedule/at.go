@@ -49,7 +49,7 @@ func compileAt(spec *Spec, loc *time.Location) (rule, error) {
 // checkYear keeps times in the range in which every part of the system can
 // carry them, and within Horizon of the first search.
 func checkYear(field string, t time.Time) error {
-	if y := t.Year(); y < 1970 || y > 2199 {
+	if y := t.Year(); y < 1970 || y > lastYear {
 		return &Error{Field: field, Problem: "the year is out of range", Fix: "use 1970 to 2199"}
 	}
 	return nil

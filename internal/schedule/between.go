@@ -27,7 +27,8 @@ type Occurrence struct {
 	Skip Reason // empty: it fires
 	Mark Mark   // empty: an ordinary day
 	// Nominal is the reading that a gap removed ("2026-03-08T02:30:00"), where
-	// Mark is shifted or Skip is dst_gap. Due is then the end of the gap.
+	// Mark is shifted or Skip is dst_gap. Due is then the end of the gap. A gap
+	// that removes several readings is one occurrence, with the first of them.
 	Nominal string
 }
 
@@ -40,7 +41,7 @@ func (s *Schedule) Between(from, to time.Time, limit int) []Occurrence {
 	if !s.end.IsZero() && !to.Before(s.end) {
 		to = s.end.Add(-time.Nanosecond)
 	}
-	if far := from.Add(s.reach); far.Before(to) {
+	if far := s.horizon(from); far.Before(to) {
 		to = far
 	}
 	var out []Occurrence
@@ -72,7 +73,7 @@ func (s *Schedule) describe(t time.Time) Occurrence {
 		return o
 	}
 	sec := t.Unix()
-	st := z.stretchAt(sec)
+	st := stretchAt(z.loc, sec)
 	if z.firesAtGapEnd(st, sec) {
 		w, _ := z.inGap(st)
 		o.Mark, o.Nominal = MarkShifted, w.String()
@@ -80,28 +81,28 @@ func (s *Schedule) describe(t time.Time) Occurrence {
 	}
 	w := sec + st.off
 	switch {
-	case st.start != -noBound && w < st.start+z.offsetAt(st.start-1):
+	case st.start != -noBound && w < st.start+offsetAt(z.loc, st.start-1):
 		o.Mark = MarkSecondPass
-	case st.end != noBound && w >= st.end+z.offsetAt(st.end):
+	case st.end != noBound && w >= st.end+offsetAt(z.loc, st.end):
 		o.Mark = MarkFirstPass
 	}
 	return o
 }
 
 // nextSkippedGap finds the first gap in (from, to] that takes an occurrence
-// away. One that follows elapsed time loses something only if it names an hour.
+// away. A pattern of every hour loses nothing: the clock shows the next one.
 func (s *Schedule) nextSkippedGap(from, to time.Time) (Occurrence, bool) {
 	z, ok := s.rule.(*zoned)
-	if !ok || (z.elapsed && z.hourAny) {
+	if !ok || z.gap == GapSkip && z.allHours {
 		return Occurrence{}, false
 	}
 	limit := to.Unix()
 	for at := from.Unix(); ; {
-		end := z.stretchAt(at).end
+		end := stretchAt(z.loc, at).end
 		if end > limit {
 			return Occurrence{}, false
 		}
-		st := z.stretchAt(end)
+		st := stretchAt(z.loc, end)
 		if w, ok := z.inGap(st); ok && !z.firesAtGapEnd(st, end) {
 			return Occurrence{Due: time.Unix(end, 0).In(s.loc), Skip: ReasonGap, Nominal: w.String()}, true
 		}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,18 +23,18 @@ type Calendar struct {
 
 const (
 	maxCalendars       = 16
-	maxCalendarEntries = 1000
+	maxCalendarEntries = 1000 // of all calendars of a schedule
 )
 
 // span is a range of readings or of seconds of a day, without its end.
 type span struct{ from, to wall }
 
-// exclusion is a compiled Calendar.
+// exclusion is what the calendars of a schedule exclude together.
 type exclusion struct {
-	dates    []span // sorted, not overlapping
+	dates    []span // whole days; sorted, apart from each other
 	yearly   [13]uint32
 	weekdays uint8
-	windows  []span // of the day; to may lie on the next
+	windows  []span // seconds of a day; sorted, apart from each other
 }
 
 // until says whether reading w is excluded, and where the cause of that ends.
@@ -47,65 +48,76 @@ func (e *exclusion) until(w wall) (wall, bool) {
 	if e.yearly[month]&(1<<day) != 0 {
 		return midnight + daySeconds, true
 	}
-	i, _ := slices.BinarySearchFunc(e.dates, w, func(s span, w wall) int { return int(min(max(s.to-1-w, -1), 1)) })
-	if i < len(e.dates) && e.dates[i].from <= w {
-		return e.dates[i].to, true
+	if end, ok := covering(e.dates, w); ok {
+		return end, true
 	}
-	for _, s := range e.windows {
-		if second >= s.from && second < s.to {
-			return midnight + s.to, true
-		}
-		if second+daySeconds < s.to { // begun yesterday
-			return midnight + s.to - daySeconds, true
-		}
+	end, ok := covering(e.windows, second)
+	return midnight + end, ok
+}
+
+// covering returns the end of the span that holds w.
+func covering(spans []span, w wall) (wall, bool) {
+	i, _ := slices.BinarySearchFunc(spans, w, func(s span, w wall) int { return cmp.Compare(s.to-1, w) })
+	if i < len(spans) && spans[i].from <= w {
+		return spans[i].to, true
 	}
 	return 0, false
 }
 
-func compileCalendars(calendars []Calendar) ([]exclusion, error) {
+// lastDate is the end of the last dated exclusion, as if in UTC; zero: none.
+func (e *exclusion) lastDate() time.Time {
+	if len(e.dates) == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(e.dates[len(e.dates)-1].to), 0)
+}
+
+// compileCalendars joins calendars into one exclusion; nil if they exclude nothing.
+func compileCalendars(calendars []Calendar) (*exclusion, error) {
 	if len(calendars) > maxCalendars {
 		return nil, &Error{Field: "calendars", Problem: fmt.Sprintf("%d calendars; at most %d are taken", len(calendars), maxCalendars)}
 	}
-	var out []exclusion
+	var e exclusion
+	n := 0
 	for i, c := range calendars {
-		e, err := c.compile(fmt.Sprintf("calendars[%d]", i))
-		if err != nil {
+		if n += len(c.Dates) + len(c.Weekdays) + len(c.Windows); n > maxCalendarEntries {
+			return nil, &Error{Field: "calendars", Problem: fmt.Sprintf("more than %d entries", maxCalendarEntries), Fix: "write ranges of dates, or leave out what is past"}
+		}
+		if err := e.add(c, fmt.Sprintf("calendars[%d]", i)); err != nil {
 			return nil, err
 		}
-		out = append(out, e)
 	}
-	return out, nil
+	e.dates, e.windows = merge(e.dates), merge(e.windows)
+	switch {
+	case n == 0:
+		return nil, nil
+	case e.weekdays == 0x7f:
+		return nil, &Error{Field: "calendars", Problem: "all seven weekdays are excluded", Fix: "leave at least one"}
+	case len(e.windows) == 1 && e.windows[0] == span{0, daySeconds}:
+		return nil, &Error{Field: "calendars", Problem: "the windows exclude the whole day", Fix: "leave some of it"}
+	}
+	return &e, nil
 }
 
-func (c Calendar) compile(at string) (exclusion, error) {
-	var e exclusion
-	if n := len(c.Dates) + len(c.Weekdays) + len(c.Windows); n > maxCalendarEntries {
-		return e, &Error{Field: at, Problem: fmt.Sprintf("%d entries; at most %d are taken", n, maxCalendarEntries)}
-	}
+func (e *exclusion) add(c Calendar, at string) error {
 	for _, d := range c.Dates {
 		if !e.addDate(d) {
-			return e, &Error{Field: at + ".dates", Problem: quote(d) + " is not a date", Fix: "write 2026-12-25, 2026-12-24/2027-01-01, or 12-25 for every year"}
+			return &Error{Field: at + ".dates", Problem: quote(d) + " is not a date", Fix: "write 2026-12-25, 2026-12-24/2027-01-01, or 12-25 for every year"}
 		}
 	}
-	e.dates = merge(e.dates)
 	for _, name := range c.Weekdays {
 		d, ok := dowField.number(strings.ToLower(name))
 		if !ok || len(name) != 3 {
-			return e, &Error{Field: at + ".weekdays", Problem: quote(name) + " is not a weekday", Fix: "write mon, tue, wed, thu, fri, sat or sun"}
+			return &Error{Field: at + ".weekdays", Problem: quote(name) + " is not a weekday", Fix: "write mon, tue, wed, thu, fri, sat or sun"}
 		}
 		e.weekdays |= 1 << d
 	}
-	if e.weekdays == 0x7f {
-		return e, &Error{Field: at + ".weekdays", Problem: "all seven days are excluded", Fix: "leave at least one"}
-	}
 	for _, w := range c.Windows {
-		s, ok := parseWindow(w)
-		if !ok {
-			return e, &Error{Field: at + ".windows", Problem: quote(w) + " is not a window of the day", Fix: "write 22:00-06:00"}
+		if !e.addWindow(w) {
+			return &Error{Field: at + ".windows", Problem: quote(w) + " is not a window of the day", Fix: "write 22:00-06:00"}
 		}
-		e.windows = append(e.windows, s)
 	}
-	return e, nil
+	return nil
 }
 
 func (e *exclusion) addDate(text string) bool {
@@ -128,7 +140,7 @@ func (e *exclusion) addDate(text string) bool {
 
 // merge sorts spans and joins those that touch.
 func merge(spans []span) []span {
-	slices.SortFunc(spans, func(a, b span) int { return int(min(max(a.from-b.from, -1), 1)) })
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var out []span
 	for _, s := range spans {
 		if n := len(out); n > 0 && s.from <= out[n-1].to {
@@ -140,19 +152,58 @@ func merge(spans []span) []span {
 	return out
 }
 
-func parseWindow(text string) (span, bool) {
+// addWindow adds a window; one that goes over midnight is two.
+func (e *exclusion) addWindow(text string) bool {
 	a, b, ok := strings.Cut(text, "-")
-	from, err1 := time.Parse("15:04", a)
-	to, err2 := time.Parse("15:04", b)
-	if b == "24:00" {
-		to, err2 = from.Truncate(24*time.Hour).Add(24*time.Hour), nil
+	from, ok1 := clockTime(a)
+	to, ok2 := clockTime(b)
+	if !ok || !ok1 || !ok2 || from == to || from == daySeconds {
+		return false
 	}
-	if !ok || err1 != nil || err2 != nil || from.Equal(to) {
-		return span{}, false
+	if from < to {
+		e.windows = append(e.windows, span{from, to})
+		return true
 	}
-	if to.Before(from) {
-		to = to.Add(24 * time.Hour)
+	e.windows = append(e.windows, span{from, daySeconds})
+	if to > 0 {
+		e.windows = append(e.windows, span{0, to})
 	}
-	day := from.Truncate(24 * time.Hour)
-	return span{wall(from.Sub(day) / time.Second), wall(to.Sub(day) / time.Second)}, true
+	return true
+}
+
+// clockTime reads 00:00 to 24:00 as seconds.
+func clockTime(s string) (wall, bool) {
+	if s == "24:00" {
+		return daySeconds, true
+	}
+	t, err := time.Parse("15:04", s)
+	return wall(hms(t.Hour(), t.Minute(), 0)), err == nil && len(s) == len("15:04")
+}
+
+// calendars writes an exclusion as one calendar in canonical form.
+func (e *exclusion) calendars() []Calendar {
+	if e == nil {
+		return nil
+	}
+	var c Calendar
+	for month, days := range e.yearly {
+		for day := range 32 {
+			if days&(1<<day) != 0 {
+				c.Dates = append(c.Dates, fmt.Sprintf("%02d-%02d", month, day))
+			}
+		}
+	}
+	for _, d := range e.dates {
+		date := func(w wall) string { return time.Unix(int64(w), 0).UTC().Format(time.DateOnly) }
+		c.Dates = append(c.Dates, date(d.from)+"/"+date(d.to-daySeconds))
+	}
+	for d := range 7 {
+		if e.weekdays&(1<<d) != 0 {
+			c.Weekdays = append(c.Weekdays, dowField.names[3*d:3*d+3])
+		}
+	}
+	for _, w := range e.windows {
+		c.Windows = append(c.Windows, fmt.Sprintf("%02d:%02d-%02d:%02d", w.from/3600, w.from/60%60, w.to/3600, w.to/60%60))
+	}
+	return []Calendar{c}
 }

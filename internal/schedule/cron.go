@@ -19,12 +19,9 @@ type cron struct {
 	nth       [6]uint8 // d#n: bit d of nth[n]; nth[0] is the last
 }
 
-func compileCron(spec *Spec, loc *time.Location, spread string) (rule, error) {
-	text, err := cronText(spec.Cron, spread)
-	if err != nil {
-		return nil, err
-	}
-	c, err := parseCron(text)
+// compileCron also leaves the canonical text in spec.
+func compileCron(spec *Spec, loc *time.Location, text string) (rule, error) {
+	c, err := parseCron(text, spec.Cron)
 	if err != nil {
 		return nil, err
 	}
@@ -35,10 +32,10 @@ func compileCron(spec *Spec, loc *time.Location, spread string) (rule, error) {
 	}
 	minute, hour := f[len(f)-5], f[len(f)-4]
 	if repeats(minute) || repeats(hour) {
-		z.elapsed, z.gap, z.fold = true, GapSkip, FoldBoth
-		z.hourAny = repeats(hour)
+		z.gap, z.fold = GapSkip, FoldBoth // real time: what the clock shows, each time it does
 	}
-	spec.Cron = text
+	z.allHours = c.hour == 1<<24-1
+	spec.Cron = c.canonical(strings.Fields(text))
 	return z, nil
 }
 

@@ -74,7 +74,42 @@ func cronText(text, spread string) (string, error) {
 	return strings.Join(f, " "), nil
 }
 
-func parseCron(text string) (*cron, error) {
+// canonical is the expression by its values, so that one pattern has one text.
+// It never has a *: what that says beyond the values is in the DST rule, which
+// stands beside it in a key. Days stay as written: there a * decides whether
+// both fields must match.
+func (c *cron) canonical(f []string) string {
+	n := len(f)
+	out := []string{values(c.min), values(c.hour), f[n-3], values(uint64(c.month)), f[n-1]}
+	if c.sec != 1 {
+		out = append([]string{values(c.sec)}, out...)
+	}
+	return strings.Join(out, " ")
+}
+
+// values lists the bits of a set, with ranges.
+func values(set uint64) string {
+	var parts []string
+	for v := 0; v < 64; v++ {
+		if set&(1<<v) == 0 {
+			continue
+		}
+		end := v
+		for end < 63 && set&(1<<(end+1)) != 0 {
+			end++
+		}
+		part := strconv.Itoa(v)
+		if end > v {
+			part += "-" + strconv.Itoa(end)
+		}
+		parts = append(parts, part)
+		v = end
+	}
+	return strings.Join(parts, ",")
+}
+
+// parseCron reads a text of cronText; messages show what the user wrote.
+func parseCron(text, written string) (*cron, error) {
 	f := strings.Fields(text)
 	if len(f) == 5 {
 		f = append([]string{"0"}, f...)
@@ -86,9 +121,12 @@ func parseCron(text string) (*cron, error) {
 			if c.special(i, part) {
 				continue
 			}
+			if i == 3 && strings.HasPrefix(part, "l") {
+				return nil, cronError(written, "%s %s: write L, LW or L-1 to L-30", fd.name, quote(f[i]))
+			}
 			set, err := fd.parse(part)
 			if err != nil {
-				return nil, cronError(text, "%s %s: %s", fd.name, quote(f[i]), err)
+				return nil, cronError(written, "%s %s: %s", fd.name, quote(f[i]), err)
 			}
 			sets[i] |= set
 		}
@@ -116,7 +154,7 @@ func (c *cron) special(position int, part string) bool {
 			n, ok := 0, true
 			if rest != "" {
 				n, ok = domField.number(strings.TrimPrefix(rest, "-"))
-				ok = ok && rest[0] == '-' && n <= 30
+				ok = ok && rest[0] == '-' && n <= 30 // no month has more to go back
 			}
 			if ok {
 				c.lastMinus |= 1 << n
@@ -177,9 +215,8 @@ func (f field) parse(part string) (uint64, error) {
 		size = 7
 	}
 	if stepped {
-		step, err = strconv.Atoi(stepText)
-		if err != nil || step < 1 || step > size || stepText[0] == '+' {
-			return 0, fmt.Errorf("the step %s is not a number from 1 to %d", quote(stepText), size)
+		if step, err = parseStep(stepText, size); err != nil {
+			return 0, err
 		}
 	}
 	if hi < lo {
@@ -190,6 +227,14 @@ func (f field) parse(part string) (uint64, error) {
 		set |= 1 << (f.min + (v-f.min)%size) // 7 is Sunday too
 	}
 	return set, nil
+}
+
+func parseStep(s string, most int) (int, error) {
+	n, err := strconv.ParseUint(s, 10, 8)
+	if err != nil || n < 1 || int(n) > most {
+		return 0, fmt.Errorf("the step %s is not a number from 1 to %d", quote(s), most)
+	}
+	return int(n), nil
 }
 
 // span is the range that a part covers before its step. hi < lo means it wraps.
@@ -257,13 +302,16 @@ func resolveH(text string, f field, spread string, position int) (string, error)
 			if lo, hi, err = f.span(inside, false); err != nil || hi < lo {
 				return "", fmt.Errorf("%s is not a range for H", quote(inside))
 			}
+			if f.name == dowField.name {
+				hi = min(hi, 6) // 7 would be Sunday once more
+			}
 			rest = after
 		}
 		step := hi - lo + 1
 		if s, ok := strings.CutPrefix(rest, "/"); ok {
-			n, err := strconv.Atoi(s)
-			if err != nil || n < 1 || n > step {
-				return "", fmt.Errorf("the step %s is not a number from 1 to %d", quote(s), step)
+			n, err := parseStep(s, step)
+			if err != nil {
+				return "", err
 			}
 			step, rest = n, ""
 		}

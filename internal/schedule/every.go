@@ -69,7 +69,7 @@ func ParseDuration(s string) (time.Duration, error) {
 			continue
 		}
 		n, err := strconv.ParseUint(digits, 10, 16)
-		if err != nil {
+		if err != nil || n > 4000 { // more would overflow
 			return 0, fmt.Errorf("duration %q: %q is not a number of %s", s, digits, u.name)
 		}
 		if n > uint64((math.MaxInt64-total)/u.unit) {

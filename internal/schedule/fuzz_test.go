@@ -3,6 +3,11 @@ package schedule_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,10 +33,24 @@ func check(t *testing.T, spec schedule.Spec) {
 	t.Fatalf("%+v took %s", spec, best)
 }
 
-// since begins to measure; what it returns tells how long that is ago.
+// since begins to measure; what it returns tells how much this thread has worked
+// since then. Not by the clock: a busy machine would decide.
 func since() func() time.Duration {
-	begin := time.Now()                                      //nolint:forbidigo // measures the real cost
-	return func() time.Duration { return time.Since(begin) } //nolint:forbidigo // as above
+	runtime.LockOSThread()
+	begin := threadTime()
+	return func() time.Duration {
+		defer runtime.UnlockOSThread()
+		return threadTime() - begin
+	}
+}
+
+func threadTime() time.Duration {
+	var u syscall.Rusage
+	const thread = 1 // RUSAGE_THREAD
+	if err := syscall.Getrusage(thread, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // use compiles and asks; it returns what the slowest single call took.
@@ -63,6 +82,35 @@ func use(t *testing.T, spec schedule.Spec) (slowest time.Duration) {
 	elapsed = since()
 	s.Between(after, after.AddDate(0, 1, 0), 10)
 	return max(slowest, elapsed())
+}
+
+// TestBombs holds the inputs that were found to cost the most.
+func TestBombs(t *testing.T) {
+	var minutes, windows, dates []string
+	for i := range 60 {
+		minutes = append(minutes, strconv.Itoa(i))
+	}
+	for i := range 999 {
+		windows = append(windows, fmt.Sprintf("%02d:%02d-%02d:%02d", i/60, i%60, (i+1)/60, (i+1)%60))
+		dates = append(dates, day(2026, 1, 1+2*i).Format(time.DateOnly))
+	}
+	hours := strings.Join(minutes[:24], ",")
+	all := ";BYHOUR=" + hours + ";BYMINUTE=" + strings.Join(minutes, ",")
+	calendar := []schedule.Calendar{{Windows: windows}}
+	for name, spec := range map[string]schedule.Spec{
+		"count of 1440 times a day":   {RRule: "FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU" + all + ";COUNT=1", Anchor: "2026-01-01T00:00:00"},
+		"large count, rare":           {RRule: "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;COUNT=5000", Anchor: "1970-01-01T00:00:00"},
+		"positions that do not exist": {RRule: "FREQ=MONTHLY;BYMONTHDAY=1;BYHOUR=1;BYSETPOS=2,3,4,5,6,7,8,9,10;COUNT=5000", Anchor: "1970-01-01T00:00:00"},
+		"never, daily":                {RRule: "FREQ=DAILY;INTERVAL=7;BYDAY=TU"},
+		"never, yearly":               {RRule: "FREQ=YEARLY;BYWEEKNO=53;BYMONTH=6;BYDAY=MO"},
+		"windows side by side":        {Every: "1s", Calendars: calendar},
+		"windows and 1440 times":      {RRule: "FREQ=YEARLY" + all, Calendars: calendar},
+		"every other day excluded":    {Cron: "0 12 */2 * *", Calendars: []schedule.Calendar{{Dates: dates}}, StartAt: day(2026, 1, 1)},
+		"noon excluded":               {Cron: "0 12 * * *", Calendars: []schedule.Calendar{{Windows: []string{"11:00-13:00"}}}},
+		"leap day on a weekday":       {Cron: "0 0 29 2 */7", Calendars: []schedule.Calendar{{Weekdays: []string{"sun"}}}},
+	} {
+		t.Run(name, func(t *testing.T) { check(t, spec) })
+	}
 }
 
 func FuzzCron(f *testing.F) {

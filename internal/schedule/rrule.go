@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -13,7 +14,9 @@ type rrule struct {
 	interval int64
 	start    wall // first admissible reading (DTSTART)
 	until    wall // last admissible reading
-	weekFrom int  // WKST; Sunday is 0
+	// untilInstant is the last admissible instant, of an UNTIL in UTC; zero: none.
+	untilInstant time.Time
+	weekFrom     int // WKST; Sunday is 0
 
 	months    uint32 // bits 1–12; 0: any
 	monthDays []int
@@ -45,71 +48,77 @@ type period struct{ first, last int64 }
 // from finds the first reading in [w, limit], period by period.
 func (r *rrule) from(w, limit wall) (wall, bool) {
 	w, limit = max(w, r.start), min(limit, r.until)
+	var buf [maxPeriodDays]int64
 	for k := r.periodOf(w); ; k++ {
-		p := r.period(k)
-		if r.freq == daily && !r.inMonths(p.first) {
-			// Day by day through months without a match would be slow.
-			y, m, md := civil(p.first)
-			k += int64(daysIn(y, m)-md) / r.interval
-			p = r.period(k)
-		}
-		if wall(p.first*daySeconds) > limit {
+		var p period
+		if k, p = r.skipMonths(k); wall(p.first*daySeconds) > limit {
 			return 0, false
 		}
-		var buf [maxPeriodDays]int64
-		days := r.daysIn(p, buf[:0])
-		if t, ok := r.firstIn(days, w); ok {
+		s := r.setOf(p, buf[:0])
+		if i := s.lower(w); i < s.size() {
+			t := s.at(i)
 			return t, t <= limit
 		}
 	}
 }
 
-func (r *rrule) inMonths(day int64) bool {
-	_, m, _ := civil(day)
-	return r.months == 0 || r.months&(1<<m) != 0
+// skipMonths is the first period from the k-th on that may have days. Day by
+// day through months that the rule does not name would be slow.
+func (r *rrule) skipMonths(k int64) (int64, period) {
+	p := r.period(k)
+	if r.freq == daily && r.months != 0 {
+		if y, m, md := civil(p.first); r.months&(1<<m) == 0 {
+			k += int64(daysIn(y, m)-md) / r.interval
+			p = r.period(k)
+		}
+	}
+	return k, p
 }
 
-// firstIn returns the first reading at or after w among the times on days that
-// BYSETPOS leaves.
-func (r *rrule) firstIn(days []int64, w wall) (wall, bool) {
-	n := len(days) * len(r.times)
-	at := func(i int) wall { return wall(days[i/len(r.times)]*daySeconds + r.times[i%len(r.times)]) }
-	if len(r.setPos) == 0 {
-		i, _ := slices.BinarySearchFunc(days, int64(w), func(d, w int64) int {
-			if d*daySeconds+r.times[len(r.times)-1] < w {
-				return -1
-			}
-			return 1
-		})
-		for i *= len(r.times); i < n; i++ {
-			if t := at(i); t >= w {
-				return t, true
-			}
-		}
-		return 0, false
-	}
-	best, found := wall(0), false
+// set is the readings of one period in order: the times of the rule on days,
+// or those of them that BYSETPOS picks.
+type set struct {
+	days    []int64
+	times   []int64
+	picked  [2 * maxSetPos]int // indexes into days × times, sorted
+	picks   int
+	picking bool
+}
+
+func (r *rrule) setOf(p period, days []int64) set {
+	s := set{days: r.daysIn(p, days), times: r.times, picking: len(r.setPos) > 0}
+	n := len(s.days) * len(s.times)
 	for _, pos := range r.setPos {
 		if pos < 0 {
 			pos += n + 1
 		}
-		if pos < 1 || pos > n {
-			continue
-		}
-		if t := at(pos - 1); t >= w && (!found || t < best) {
-			best, found = t, true
+		if pos >= 1 && pos <= n {
+			s.picked[s.picks] = pos - 1
+			s.picks++
 		}
 	}
-	return best, found
+	slices.Sort(s.picked[:s.picks])
+	s.picks = len(slices.Compact(s.picked[:s.picks]))
+	return s
 }
 
-// count is how many readings at or after w the period's days hold.
-func (r *rrule) count(days []int64, w wall) int {
-	n := 0
-	for t, ok := r.firstIn(days, w); ok; t, ok = r.firstIn(days, t+1) {
-		n++
+func (s *set) size() int {
+	if s.picking {
+		return s.picks
 	}
-	return n
+	return len(s.days) * len(s.times)
+}
+
+func (s *set) at(i int) wall {
+	if s.picking {
+		i = s.picked[i]
+	}
+	return wall(s.days[i/len(s.times)]*daySeconds + s.times[i%len(s.times)])
+}
+
+// lower is the index of the first reading at or after w.
+func (s *set) lower(w wall) int {
+	return sort.Search(s.size(), func(i int) bool { return s.at(i) >= w })
 }
 
 // periodOf is the number of the first period that may hold readings from w on.

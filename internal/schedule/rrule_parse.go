@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ const (
 	maxInterval = 1000
 	maxCount    = 5_000
 	maxTimes    = 1440 // times of day in one rule
+	maxSetPos   = 32   // positions in BYSETPOS
 )
 
 // defaultStart is the DTSTART of a rule that has none: a Monday, midnight.
@@ -29,23 +31,33 @@ func compileRRule(spec *Spec, loc *time.Location) (rule, error) {
 		return nil, err
 	}
 	r := &rrule{interval: 1, weekFrom: 1, start: wall(start.Unix()), until: noBound}
-	p := &rruleParser{text: text, loc: loc, rrule: r, anchored: anchored}
+	p := &rruleParser{text: text, rrule: r, anchored: anchored}
 	if err := p.parse(); err != nil {
 		return nil, err
 	}
-	spec.RRule, spec.Anchor = text, start.Format(localTime)
+	parts := strings.Split(text, ";")
+	slices.Sort(parts)
+	spec.RRule, spec.Anchor = strings.Join(parts, ";"), start.Format(localTime)
 	return newZoned(r, loc, spec.DST), nil
 }
 
 // splitStart finds the series' start: an anchor, or a DTSTART line in the text.
 func splitStart(spec *Spec, text string) (time.Time, string, error) {
 	anchor := spec.Anchor
+	rules := 0
 	for line := range strings.FieldsSeq(text) {
 		switch {
 		case strings.HasPrefix(line, "DTSTART"):
 			head, value, _ := strings.Cut(line, ":")
-			zone, ok := strings.CutPrefix(head, "DTSTART;TZID=")
-			if ok && !strings.EqualFold(zone, spec.Timezone) || !ok && head != "DTSTART" || strings.HasSuffix(value, "Z") && spec.Timezone != "" && spec.Timezone != "UTC" {
+			own := cmp.Or(spec.Timezone, "UTC")
+			zone := own
+			if strings.HasSuffix(value, "Z") {
+				zone = "UTC"
+			}
+			if named, ok := strings.CutPrefix(head, "DTSTART;TZID="); ok {
+				zone, head = named, "DTSTART"
+			}
+			if head != "DTSTART" || !strings.EqualFold(zone, own) {
 				e := rruleError(text, "DTSTART names a zone other than timezone, or a form that is not taken")
 				e.Fix = "write DTSTART:20260131T090000 and put the zone into timezone"
 				return time.Time{}, "", e
@@ -57,10 +69,9 @@ func splitStart(spec *Spec, text string) (time.Time, string, error) {
 				return time.Time{}, "", e
 			}
 			anchor = t.Format(localTime)
-		case strings.HasPrefix(line, "RRULE:"):
+		case rules == 0 && (strings.HasPrefix(line, "RRULE:") || strings.Contains(line, "FREQ=")):
 			text = strings.TrimPrefix(line, "RRULE:")
-		case strings.HasPrefix(line, "FREQ=") || strings.Contains(line, ";FREQ="):
-			text = line
+			rules++
 		default:
 			return time.Time{}, "", rruleError(text, "%s is not taken; only DTSTART and one RRULE are, exclude dates with calendars", quote(line))
 		}
@@ -78,7 +89,6 @@ func splitStart(spec *Spec, text string) (time.Time, string, error) {
 // rruleParser fills an rrule from the parts of its text.
 type rruleParser struct {
 	text                   string
-	loc                    *time.Location
 	anchored               bool
 	count                  int
 	hours, minutes, second []int
@@ -208,7 +218,16 @@ func (p *rruleParser) checkParts(seen map[string]bool) error {
 		return rruleError(p.text, "BYYEARDAY and BYWEEKNO need FREQ=YEARLY")
 	case seen["BYWEEKNO"] && !seen["BYDAY"]:
 		return rruleError(p.text, "BYWEEKNO needs BYDAY, to say which days of the week")
-	case seen["BYSETPOS"] && len(seen) == 2:
+	case len(p.setPos) > maxSetPos:
+		return rruleError(p.text, "%d positions in BYSETPOS; at most %d are taken", len(p.setPos), maxSetPos)
+	}
+	others := 0
+	for part := range seen {
+		if strings.HasPrefix(part, "BY") && part != "BYSETPOS" {
+			others++
+		}
+	}
+	if seen["BYSETPOS"] && others == 0 {
 		return rruleError(p.text, "BYSETPOS needs another BY… part to choose from")
 	}
 	return nil
@@ -251,48 +270,41 @@ func (p *rruleParser) finish() error {
 		}
 	}
 	slices.Sort(p.times)
+	most := []int{daily: 1, weekly: 7, monthly: 31, yearly: maxPeriodDays}[p.freq] * len(p.times)
+	if len(p.setPos) > 0 && !slices.ContainsFunc(p.setPos, func(pos int) bool { return max(pos, -pos) <= most }) {
+		return rruleError(p.text, "BYSETPOS names no position that exists: there are at most %d times to choose from", most)
+	}
 	if p.count > 0 {
 		p.until = p.lastOf(p.count)
 	}
 	return nil
 }
 
-// lastOf is the n-th reading of the rule, found by counting whole periods. A
-// rule that does not reach it within the horizon has no end that matters.
+// lastOf is the n-th reading of the rule, found by counting whole periods, or
+// no bound if the rule does not have so many before the year 2200.
 func (r *rrule) lastOf(n int) wall {
-	limit := r.start + wall(Horizon/time.Second)
+	limit := wall(time.Date(lastYear+1, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
 	var buf [maxPeriodDays]int64
 	for k := int64(0); ; k++ {
-		p := r.period(k)
-		if wall(p.first*daySeconds) > limit {
+		var p period
+		if k, p = r.skipMonths(k); wall(p.first*daySeconds) > limit {
 			return noBound
 		}
-		days := r.daysIn(p, buf[:0])
-		c := len(days) * len(r.times)
-		if k == 0 || len(r.setPos) > 0 {
-			c = r.count(days, r.start)
-		}
-		if c < n {
+		s := r.setOf(p, buf[:0])
+		first := s.lower(r.start)
+		if c := s.size() - first; c < n {
 			n -= c
 			continue
 		}
-		t := max(r.start, wall(p.first*daySeconds))
-		for ; ; n-- {
-			t, _ = r.firstIn(days, t)
-			if n == 1 {
-				return t
-			}
-			t++
-		}
+		return s.at(first + n - 1)
 	}
 }
 
-// parseUntil: with Z an instant, turned into the reading the zone shows then;
-// without, a reading; a date means its whole day.
+// parseUntil: with Z an instant; without, a reading; a date means its whole day.
 func (p *rruleParser) parseUntil(s string) (wall, error) {
 	if t, err := time.Parse("20060102T150405Z", s); err == nil {
-		_, off := t.In(p.loc).Zone()
-		return toWall(t, off), nil
+		p.untilInstant = t
+		return wall(t.Unix()) + maxOffsets, nil // the instant decides
 	}
 	if t, err := time.Parse("20060102T150405", s); err == nil {
 		return wall(t.Unix()), nil

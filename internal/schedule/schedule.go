@@ -2,21 +2,23 @@ package schedule
 
 import (
 	"errors"
-	"math"
 	"time"
 )
 
-// Horizon is how far Next looks ahead. The rarest real dates are a 29 February
-// on a given weekday: 40 years apart around 2100.
+// Horizon is how far Next looks ahead for cron and every. The rarest real dates
+// are a 29 February on a given weekday: 40 years apart around 2100. Rules of
+// RFC 5545 can be rarer still; for them it looks to the year 2200.
 const Horizon = 50 * 366 * 24 * time.Hour
 
-// maxExcluded bounds how many occurrences in a row calendars may exclude: over
-// 13 years of daily ones, and about 2 ms of search.
-const maxExcluded = 5_000
+// lastYear is the last year of times that users may write.
+const lastYear = 2199
+
+// maxExcluded bounds how many times in a row a calendar may stand in the way. A
+// stretch of excluded days is one time, however long.
+const maxExcluded = 1000
 
 var (
-	// ErrNoMore says that no occurrence follows: the schedule has ended, or its
-	// next occurrence lies beyond Horizon.
+	// ErrNoMore says that the schedule has ended: no occurrence follows.
 	ErrNoMore = errors.New("schedule: no further occurrence")
 	// ErrTooFar says that the search was given up. It is not the end of the
 	// schedule; whoever gets it must report it, never treat it as "done".
@@ -30,8 +32,8 @@ type Schedule struct {
 	loc    *time.Location
 	start  time.Time // first admissible instant; zero: none
 	end    time.Time // first inadmissible instant; zero: none
-	reach  time.Duration
-	except []exclusion
+	far    time.Time // searches end here; zero: at Horizon
+	except *exclusion
 	jitter time.Duration
 	key    string
 	text   string
@@ -53,51 +55,76 @@ func New(spec Spec, spread string) (*Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Schedule{spec: spec, loc: loc, start: spec.StartAt, end: spec.EndAt, reach: Horizon}
-	if spec.At != "" {
-		s.reach = math.MaxInt64 // a single time needs no search
-	}
+	s := &Schedule{spec: spec, loc: loc, start: spec.StartAt, end: spec.EndAt}
 	canonical := spec
-	if s.rule, err = compile(&canonical, loc, spread); err != nil {
+	if s.rule, s.text, err = compile(&canonical, loc, spread); err != nil {
 		return nil, err
 	}
-	if first := firstPossible(s.rule); s.start.Before(first) {
-		s.start = first // a search from long before would end before it begins
-	}
+	s.bound()
 	if s.except, err = compileCalendars(spec.Calendars); err != nil {
 		return nil, err
 	}
+	canonical.Calendars = s.except.calendars()
 	if s.jitter, err = parseJitter(spec.Jitter); err != nil {
 		return nil, err
 	}
-	s.key, s.text = canonical.key(s.rule), canonical.describe()
+	s.key = canonical.key(s.rule)
 	return s, s.checkFires()
 }
 
-// compile builds the rule of the one kind that is set, and rewrites spec to its
-// canonical form on the way: the same rule written differently has the same key.
-func compile(spec *Spec, loc *time.Location, spread string) (rule, error) {
-	switch {
-	case spec.At != "":
-		return compileAt(spec, loc)
-	case spec.Every != "":
-		return compileEvery(spec)
-	case spec.Cron != "":
-		return compileCron(spec, loc, spread)
-	default:
-		return compileRRule(spec, loc)
+// bound narrows start and end to what the rule itself can have, so that a
+// search from long before does not end before it begins.
+func (s *Schedule) bound() {
+	first := s.start
+	switch r := s.rule.(type) {
+	case instant:
+		first = r.t
+	case *zoned:
+		switch p := r.pattern.(type) {
+		case reading:
+			first = time.Unix(int64(p)-maxOffsets, 0)
+		case *rrule:
+			first = time.Unix(int64(p.start)-maxOffsets, 0)
+			s.far = time.Date(lastYear+1, 1, 1, 0, 0, 0, 0, time.UTC)
+			if !p.untilInstant.IsZero() && (s.end.IsZero() || p.untilInstant.Before(s.end)) {
+				s.end = p.untilInstant.Add(time.Second)
+			}
+		}
+	}
+	if s.start.Before(first) {
+		s.start = first
 	}
 }
 
-// firstPossible is an instant before the first occurrence of a rule that has
-// a beginning; zero for one that has none.
-func firstPossible(r rule) time.Time {
-	if z, ok := r.(*zoned); ok {
-		if rr, ok := z.pattern.(*rrule); ok {
-			return time.Unix(int64(rr.start)-maxOffsets, 0)
-		}
+// horizon is where a search from an instant ends.
+func (s *Schedule) horizon(from time.Time) time.Time {
+	if !s.far.IsZero() {
+		return s.far
 	}
-	return time.Time{}
+	return from.Add(Horizon)
+}
+
+// compile builds the rule of the one kind that is set, and its text with H and
+// macros resolved. It rewrites spec to its canonical form on the way.
+func compile(spec *Spec, loc *time.Location, spread string) (rule, string, error) {
+	var r rule
+	var err error
+	switch {
+	case spec.At != "":
+		r, err = compileAt(spec, loc)
+	case spec.Every != "":
+		r, err = compileEvery(spec)
+	case spec.Cron != "":
+		text, err := cronText(spec.Cron, spread)
+		if err != nil {
+			return nil, "", err
+		}
+		r, err = compileCron(spec, loc, text)
+		return r, "cron " + text, err
+	default:
+		r, err = compileRRule(spec, loc)
+	}
+	return r, spec.describe(), err
 }
 
 // checkFires refuses a schedule without a single occurrence: nobody means one.
@@ -107,15 +134,23 @@ func (s *Schedule) checkFires() error {
 		from = epoch
 	}
 	_, err := s.Next(from.Add(-time.Nanosecond))
+	if err != nil && s.except != nil {
+		// Dates may be excluded for longer than a search looks ahead.
+		if last := s.except.lastDate(); last.After(from) {
+			_, err = s.Next(last.Add(-maxOffsets * time.Second))
+		}
+	}
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrTooFar) || len(s.except) > 0 && s.ruleFires(from):
+	case s.except != nil && s.ruleFires(from):
 		return &Error{Field: "calendars", Problem: "they exclude every occurrence of the schedule", Fix: "exclude less"}
-	case !s.end.IsZero():
-		return &Error{Field: "end_at", Problem: "no occurrence falls between start_at and end_at", Fix: "widen the range or change the " + s.spec.kind()}
+	case !s.spec.EndAt.IsZero():
+		return &Error{Field: "end_at", Problem: "no occurrence falls before it", Fix: "move end_at or start_at, or change the " + s.spec.kind()}
+	case s.spec.At != "":
+		return &Error{Field: "at", Problem: quote(s.spec.At) + " does not exist in " + s.loc.String() + ", where the clock is put forward then", Fix: "choose another time, or dst.gap shift"}
 	default:
-		return &Error{Field: s.spec.kind(), Problem: quote(s.spec.text()) + " never occurs", Fix: "check that its dates exist (February has no day 30)"}
+		return &Error{Field: s.spec.kind(), Problem: quote(s.spec.text()) + " never occurs", Fix: "check that such a date exists (February has no day 30) and lies before the end"}
 	}
 }
 
@@ -137,7 +172,7 @@ func (s *Schedule) Next(after time.Time) (time.Time, error) {
 	if after.Before(s.start) {
 		after = s.start.Add(-time.Nanosecond)
 	}
-	limit := after.Add(s.reach)
+	limit := s.horizon(after)
 	if !s.end.IsZero() && s.end.Before(limit) {
 		limit = s.end.Add(-time.Nanosecond)
 	}
@@ -155,31 +190,24 @@ func (s *Schedule) Next(after time.Time) (time.Time, error) {
 	return time.Time{}, ErrTooFar
 }
 
-// excludedUntil says whether a calendar excludes t, and an instant before which
-// no occurrence can be admissible again (never earlier than t).
+// excludedUntil says whether a calendar excludes t, and the last instant before
+// which no occurrence can be admissible again (never earlier than t).
 func (s *Schedule) excludedUntil(t time.Time) (time.Time, bool) {
-	if len(s.except) == 0 {
+	if s.except == nil {
 		return t, false
 	}
-	_, off := t.In(s.loc).Zone()
-	reading := toWall(t, off)
-	until, out := reading, false
-	for i := range s.except {
-		if end, ok := s.except[i].until(reading); ok {
-			out, until = true, max(until, end)
-		}
-	}
+	sec := t.Unix()
+	off := offsetAt(s.loc, sec)
+	until, out := s.except.until(wall(sec + off))
 	if !out {
 		return t, false
 	}
-	// The clock may be changed between t and the exclusion's end; the larger
-	// offset gives the earlier instant, which is the safe one to search from.
-	_, offThen := time.Unix(int64(until)-int64(off), 0).In(s.loc).Zone()
-	back := time.Unix(int64(until)-int64(max(off, offThen))-1, 0)
-	if back.Before(t) {
-		back = t
+	back := int64(until) - off
+	// Not past a change of the clock: it may be put back to before the exclusion.
+	if at := stretchAt(s.loc, sec); at.end < back {
+		back = at.end
 	}
-	return back, true
+	return time.Unix(back, -1), true
 }
 
 // Zone is the schedule's time zone; UTC when none was given.
@@ -189,8 +217,8 @@ func (s *Schedule) Zone() *time.Location { return s.loc }
 func (s *Schedule) Spec() Spec { return s.spec }
 
 // Key is the canonical text of everything that decides due times apart from
-// start_at, end_at and jitter. Schedules with equal keys have equal occurrences,
-// whatever way they were written.
+// start_at, end_at and jitter. Schedules with equal keys have equal occurrences;
+// it is the JSON of a Spec that New takes, with H resolved. Up to about 30 kB.
 func (s *Schedule) Key() string { return s.key }
 
 // RunAt is when an occurrence may start: due plus the jitter that belongs to

@@ -78,10 +78,10 @@ func Parse(text string) (Spec, error) {
 		return Spec{}, &Error{Field: "schedule", Problem: fmt.Sprintf("%d characters; at most %d are taken", len(text), maxText)}
 	case looksLikeTime(text):
 		return Spec{At: text}, nil
-	case strings.Contains(text, "FREQ="):
+	case strings.Contains(strings.ToUpper(text), "FREQ="):
 		return Spec{RRule: text}, nil
 	}
-	if d, ok := strings.CutPrefix(strings.TrimPrefix(text, "@"), "every "); ok {
+	if word, d, ok := strings.Cut(strings.TrimPrefix(text, "@"), " "); ok && strings.EqualFold(word, "every") {
 		return Spec{Every: strings.TrimSpace(d)}, nil
 	}
 	return Spec{Cron: text}, nil
@@ -127,8 +127,11 @@ func jsonError(err error) error {
 		return e
 	}
 	var typ *json.UnmarshalTypeError
-	if errors.As(err, &typ) && typ.Field != "" {
-		return &Error{Field: typ.Field, Problem: "a JSON " + typ.Value + " cannot be read here", Fix: "write it as in the reference"}
+	if errors.As(err, &typ) {
+		if typ.Field == "" {
+			return &Error{Field: "schedule", Problem: "a JSON " + typ.Value + " is not a schedule", Fix: `write a string such as "0 9 * * 1-5", or an object such as {"cron": "0 9 * * 1-5"}`}
+		}
+		return &Error{Field: typ.Field, Problem: "a JSON " + typ.Value + " stands where a text or a list belongs", Fix: "put it in quotes, or see the guide to schedules"}
 	}
 	var when *time.ParseError
 	if errors.As(err, &when) {
@@ -139,7 +142,7 @@ func jsonError(err error) error {
 	}
 	return &Error{
 		Field: "schedule", Problem: strings.TrimPrefix(err.Error(), "json: "),
-		Fix: "its fields are at, every, anchor, cron, rrule, timezone, dst, start_at, end_at, jitter, calendars",
+		Fix: "the fields of a schedule are at, every, anchor, cron, rrule, timezone, dst, start_at, end_at, jitter, calendars (dates, weekdays, windows)",
 	}
 }
 
@@ -195,6 +198,16 @@ func (s *Spec) check() error {
 	}
 	if s.Anchor != "" && s.Every == "" && s.RRule == "" {
 		return &Error{Field: "anchor", Problem: "only every and rrule have an anchor", Fix: "remove it, or use start_at"}
+	}
+	for _, f := range []struct {
+		name string
+		t    time.Time
+	}{{"start_at", s.StartAt}, {"end_at", s.EndAt}} {
+		if !f.t.IsZero() {
+			if err := checkYear(f.name, f.t); err != nil {
+				return err
+			}
+		}
 	}
 	if !s.StartAt.IsZero() && !s.EndAt.IsZero() && !s.StartAt.Before(s.EndAt) {
 		return &Error{Field: "end_at", Problem: "it is not after start_at", Fix: "swap or move them"}

@@ -20,7 +20,7 @@ func TestRefused(t *testing.T) {
 	for want, spec := range map[string]schedule.Spec{
 		`schedule: 0 of at, every, cron and rrule are set; set exactly one`:                                                                                                                    {},
 		`schedule: 2 of at, every, cron and rrule are set; set exactly one`:                                                                                                                    {Cron: "@daily", Every: "1h"},
-		`cron: "0 0 30 2 *" never occurs; check that its dates exist (February has no day 30)`:                                                                                                 {Cron: "0 0 30 2 *"},
+		`cron: "0 0 30 2 *" never occurs; check that such a date exists (February has no day 30) and lies before the end`:                                                                      {Cron: "0 0 30 2 *"},
 		`cron: "61 * * * *": minute "61": "61" is not 0 to 59`:                                                                                                                                 {Cron: "61 * * * *"},
 		`cron: "* 1- * * *": hour "1-": a value is missing; it takes 0 to 23`:                                                                                                                  {Cron: "* 1- * * *"},
 		`cron: "1,,2 * * * *": minute "1,,2": a value is missing; it takes 0 to 59`:                                                                                                            {Cron: "1,,2 * * * *"},
@@ -46,14 +46,24 @@ func TestRefused(t *testing.T) {
 		`dst.gap: unknown value "jump"; use shift or skip`:                                                                                                                                     {Cron: "@daily", DST: schedule.DST{Gap: "jump"}},
 		`dst.fold: unknown value "last"; use first, second or both`:                                                                                                                            {Cron: "@daily", DST: schedule.DST{Fold: "last"}},
 		`end_at: it is not after start_at; swap or move them`:                                                                                                                                  {Cron: "@daily", StartAt: day(2026, 2, 1), EndAt: day(2026, 1, 1)},
-		`end_at: no occurrence falls between start_at and end_at; widen the range or change the cron`:                                                                                          {Cron: "@yearly", StartAt: day(2026, 2, 1), EndAt: day(2026, 3, 1)},
+		`end_at: no occurrence falls before it; move end_at or start_at, or change the cron`:                                                                                                   {Cron: "@yearly", StartAt: day(2026, 2, 1), EndAt: day(2026, 3, 1)},
 		`jitter: "2d" is not a duration from 0 to 24h; write for example 30s or 5m`:                                                                                                            {Cron: "@daily", Jitter: "2d"},
 		`calendars: they exclude every occurrence of the schedule; exclude less`:                                                                                                               {Cron: "0 12 * * *", Calendars: []schedule.Calendar{{Windows: []string{"11:00-13:00"}}}, StartAt: day(2026, 1, 1)},
-		`calendars[0].weekdays: all seven days are excluded; leave at least one`:                                                                                                               {Cron: "@daily", Calendars: []schedule.Calendar{{Weekdays: strings.Fields("mon tue wed thu fri sat sun")}}},
+		`calendars: all seven weekdays are excluded; leave at least one`:                                                                                                                       {Cron: "@daily", Calendars: []schedule.Calendar{{Weekdays: strings.Fields("mon tue wed thu fri sat sun")}}},
 		`calendars[0].weekdays: "monday" is not a weekday; write mon, tue, wed, thu, fri, sat or sun`:                                                                                          {Cron: "@daily", Calendars: []schedule.Calendar{{Weekdays: []string{"monday"}}}},
 		`calendars[1].dates: "25.12." is not a date; write 2026-12-25, 2026-12-24/2027-01-01, or 12-25 for every year`:                                                                         {Cron: "@daily", Calendars: []schedule.Calendar{{}, {Dates: []string{"25.12."}}}},
 		`calendars[0].windows: "8-9" is not a window of the day; write 22:00-06:00`:                                                                                                            {Cron: "@daily", Calendars: []schedule.Calendar{{Windows: []string{"8-9"}}}},
-		`calendars[0]: 1001 entries; at most 1000 are taken`:                                                                                                                                   {Cron: "@daily", Calendars: []schedule.Calendar{{Dates: many}}},
+		`calendars: more than 1000 entries; write ranges of dates, or leave out what is past`:                                                                                                  {Cron: "@daily", Calendars: []schedule.Calendar{{Dates: many}}},
+		`timezone: unknown time zone "localtime"; use an IANA name such as Europe/Berlin, America/New_York or UTC`:                                                                             {Cron: "@daily", Timezone: "localtime"},
+		`timezone: unknown time zone "right/UTC"; use an IANA name such as Europe/Berlin, America/New_York or UTC`:                                                                             {Cron: "@daily", Timezone: "right/UTC"},
+		`cron: "0 0 L-31 * *": day-of-month "l-31": write L, LW or L-1 to L-30`:                                                                                                                {Cron: "0 0 L-31 * *"},
+		`every: "30500w3d85773.709551616s" is not a duration; write for example 90s, 15m, 1h30m or 7d`:                                                                                         {Every: "30500w3d85773.709551616s"},
+		`at: "2026-03-08T02:30:00" does not exist in America/New_York, where the clock is put forward then; choose another time, or dst.gap shift`:                                             {At: "2026-03-08T02:30:00", Timezone: "America/New_York", DST: schedule.DST{Gap: "skip"}},
+		`end_at: the year is out of range; use 1970 to 2199`:                                                                                                                                   {Cron: "@daily", EndAt: day(1960, 1, 1)},
+		`calendars: the windows exclude the whole day; leave some of it`:                                                                                                                       {Cron: "@daily", Calendars: []schedule.Calendar{{Windows: []string{"00:00-12:00"}}, {Windows: []string{"12:00-24:00"}}}},
+		`rrule: "FREQ=DAILY": "RRULE:FREQ=WEEKLY" is not taken; only DTSTART and one RRULE are, exclude dates with calendars`:                                                                  {RRule: "RRULE:FREQ=DAILY\nRRULE:FREQ=WEEKLY"},
+		`rrule: "FREQ=WEEKLY;INTERVAL=2;BYSETPOS=1": BYSETPOS needs another BY… part to choose from`:                                                                                           {RRule: "FREQ=WEEKLY;INTERVAL=2;BYSETPOS=1"},
+		`rrule: "FREQ=DAILY;BYHOUR=1;BYSETPOS=2": BYSETPOS names no position that exists: there are at most 1 times to choose from`:                                                            {RRule: "FREQ=DAILY;BYHOUR=1;BYSETPOS=2"},
 		`rrule: "FREQ=HOURLY;INTERVAL=2;BYHOUR=1": FREQ="HOURLY": rules faster than DAILY are not taken; use every or cron`:                                                                    {RRule: "FREQ=HOURLY;INTERVAL=2;BYHOUR=1"},
 		`rrule: "FREQ=SECONDLY": FREQ="SECONDLY": rules faster than DAILY are not taken; use every or cron`:                                                                                    {RRule: "DTSTART:19700101T000000\nRRULE:FREQ=SECONDLY"},
 		`rrule: "FREQ=DAILY;COUNT=5": COUNT needs a start to count from; set anchor, or begin with DTSTART:20260131T090000`:                                                                    {RRule: "FREQ=DAILY;COUNT=5"},
@@ -61,7 +71,7 @@ func TestRefused(t *testing.T) {
 		`rrule: "FREQ=DAILY;INTERVAL=5000": INTERVAL="5000": "5000" is not 1 to 1000`:                                                                                                          {RRule: "FREQ=DAILY;INTERVAL=5000"},
 		`rrule: "FREQ=WEEKLY;BYDAY=1MO": a number before a weekday needs FREQ=MONTHLY or YEARLY, and no BYWEEKNO`:                                                                              {RRule: "FREQ=WEEKLY;BYDAY=1MO"},
 		`rrule: "FREQ=YEARLY;BYWEEKNO=20": BYWEEKNO needs BYDAY, to say which days of the week`:                                                                                                {RRule: "FREQ=YEARLY;BYWEEKNO=20"},
-		`rrule: "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30" never occurs; check that its dates exist (February has no day 30)`:                                                                       {RRule: "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"},
+		`rrule: "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30" never occurs; check that such a date exists (February has no day 30) and lies before the end`:                                            {RRule: "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"},
 		`rrule: "DTSTART;VALUE=DATE:20260101 FREQ=DAILY": DTSTART names a zone other than timezone, or a form that is not taken; write DTSTART:20260131T090000 and put the zone into timezone`: {RRule: "DTSTART;VALUE=DATE:20260101 FREQ=DAILY"},
 	} {
 		t.Run(want, func(t *testing.T) {
@@ -107,8 +117,8 @@ func TestJSON(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for in, want := range map[string]string{
-		`{"crom":"@daily"}`:   `schedule: unknown field "crom"; its fields are at, every, anchor, cron, rrule, timezone, dst, start_at, end_at, jitter, calendars`,
-		`{"cron":5}`:          `cron: a JSON number cannot be read here; write it as in the reference`,
+		`{"crom":"@daily"}`:   `schedule: unknown field "crom"; the fields of a schedule are at, every, anchor, cron, rrule, timezone, dst, start_at, end_at, jitter, calendars (dates, weekdays, windows)`,
+		`{"cron":5}`:          `cron: a JSON number stands where a text or a list belongs; put it in quotes, or see the guide to schedules`,
 		`""`:                  `schedule: it is empty; write for example "0 9 * * 1-5", "every 15m" or "2027-01-31T09:00:00Z"`,
 		`{"start_at":"noon"}`: `start_at or end_at: "noon" is not a time with an offset; write for example 2026-01-31T09:00:00Z`,
 	} {
@@ -153,6 +163,12 @@ func TestBetween(t *testing.T) {
 		{"passes", schedule.Spec{Cron: "30 1 * * *", Timezone: ny, DST: schedule.DST{Fold: "both"}}, 0, "2026-11", []row{
 			{"2026-11-01T01:30:00-04:00", "", schedule.MarkFirstPass, ""}, {"2026-11-01T01:30:00-05:00", "", schedule.MarkSecondPass, ""}, {"2026-11-02T01:30:00-05:00", "", "", ""},
 		}},
+		{"every twelfth hour loses midnight", schedule.Spec{Cron: "0 */12 * * *", Timezone: "America/Santiago"}, 5, "2026-09", []row{
+			{"2026-09-06T01:00:00-03:00", schedule.ReasonGap, "", "2026-09-06T00:00:00"},
+			{"2026-09-06T12:00:00-03:00", "", "", ""},
+			{"2026-09-07T00:00:00-03:00", "", "", ""},
+			{"2026-09-07T12:00:00-03:00", "", "", ""},
+		}},
 		{"calendar", schedule.Spec{Cron: "0 9 * * *", Timezone: ny, Calendars: []schedule.Calendar{{Weekdays: []string{"sun"}}}}, 7, "2026-03", []row{
 			{"2026-03-08T09:00:00-04:00", schedule.ReasonCalendar, "", ""}, {"2026-03-09T09:00:00-04:00", "", "", ""},
 		}},
@@ -160,7 +176,7 @@ func TestBetween(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s := compile(t, tc.spec)
-			y, m := 2026, map[string]int{"2026-03": 3, "2026-11": 11}[tc.in]
+			y, m := 2026, map[string]int{"2026-03": 3, "2026-09": 9, "2026-11": 11}[tc.in]
 			from := day(y, 1, tc.from).AddDate(0, m-1, 0).Add(20 * 60 * 60 * 1e9)
 			var got []row
 			for _, o := range s.Between(from, from.AddDate(0, 0, 2), 100) {

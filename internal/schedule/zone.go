@@ -21,8 +21,6 @@ const (
 	noBound = math.MaxInt64 / 4
 )
 
-func toWall(t time.Time, off int) wall { return wall(t.Unix() + int64(off)) }
-
 // pattern is a set of wall-clock readings.
 type pattern interface {
 	// from returns the first reading in [w, limit].
@@ -31,12 +29,11 @@ type pattern interface {
 
 // zoned turns a pattern of readings into instants of a zone.
 type zoned struct {
-	pattern pattern
-	loc     *time.Location
-	gap     Gap
-	fold    Fold
-	elapsed bool // the pattern follows real time; gap is skip and fold both
-	hourAny bool // no hour is singled out, so a gap takes nothing away (Between)
+	pattern  pattern
+	loc      *time.Location
+	gap      Gap
+	fold     Fold
+	allHours bool // no hour is singled out, so a gap that is skipped takes nothing away
 }
 
 func newZoned(p pattern, loc *time.Location, dst DST) *zoned {
@@ -56,8 +53,8 @@ type stretch struct {
 	off        int64
 }
 
-func (z *zoned) stretchAt(instant int64) stretch {
-	t := time.Unix(instant, 0).In(z.loc)
+func stretchAt(loc *time.Location, instant int64) stretch {
+	t := time.Unix(instant, 0).In(loc)
 	_, off := t.Zone()
 	start, end := t.ZoneBounds()
 	s := stretch{start: -noBound, end: noBound, off: int64(off)}
@@ -75,17 +72,18 @@ func (z *zoned) stretchAt(instant int64) stretch {
 	}
 	// And right after the table's last transition, which the rule does not know
 	// of, it tells where a stretch would have begun by the rule.
-	if s.start != -noBound && z.offsetAt(s.start) != s.off {
-		s.start = z.changeBefore(s.start, instant, s.off)
+	if s.start != -noBound && offsetAt(loc, s.start) != s.off {
+		s.start = changeBefore(loc, s.start, instant)
 	}
 	return s
 }
 
-// changeBefore finds where the offset became off, between an instant at which
-// it was another and one at which it is off.
-func (z *zoned) changeBefore(other, is, off int64) int64 {
+// changeBefore finds where the offset became what it is at an instant, after
+// one at which it was another.
+func changeBefore(loc *time.Location, other, is int64) int64 {
+	off := offsetAt(loc, is)
 	for other+1 < is {
-		if mid := (other + is) / 2; z.offsetAt(mid) == off {
+		if mid := (other + is) / 2; offsetAt(loc, mid) == off {
 			is = mid
 		} else {
 			other = mid
@@ -94,8 +92,8 @@ func (z *zoned) changeBefore(other, is, off int64) int64 {
 	return is
 }
 
-func (z *zoned) offsetAt(instant int64) int64 {
-	_, off := time.Unix(instant, 0).In(z.loc).Zone()
+func offsetAt(loc *time.Location, instant int64) int64 {
+	_, off := time.Unix(instant, 0).In(loc).Zone()
 	return int64(off)
 }
 
@@ -112,7 +110,7 @@ func (z *zoned) next(after, limit time.Time) (time.Time, bool) {
 // fromInstant returns the first occurrence in [from, limit], stretch by stretch.
 func (z *zoned) fromInstant(from, limit int64) (int64, bool) {
 	for from <= limit {
-		s := z.stretchAt(from)
+		s := stretchAt(z.loc, from)
 		if z.firesAtGapEnd(s, from) {
 			return from, true
 		}
@@ -125,7 +123,7 @@ func (z *zoned) fromInstant(from, limit int64) (int64, bool) {
 		if s.end == noBound {
 			return 0, false
 		}
-		next := z.offsetAt(s.end)
+		next := offsetAt(z.loc, s.end)
 		if next >= s.off { // after a fold, readings before w may come again
 			if !ok {
 				return 0, false
@@ -143,11 +141,11 @@ func (z *zoned) readings(s stretch, from int64) (lo, hi wall) {
 	lo, hi = wall(from+s.off), wall(s.end+s.off)
 	if z.fold == FoldFirst && from-s.start < maxOffsets {
 		// What the stretch before has shown already does not count again.
-		lo = max(lo, wall(s.start+z.offsetAt(s.start-1)))
+		lo = max(lo, wall(s.start+offsetAt(z.loc, s.start-1)))
 	}
 	if z.fold == FoldSecond && s.end != noBound {
 		// What the stretch after will show again counts then.
-		hi = min(hi, wall(s.end+z.offsetAt(s.end)))
+		hi = min(hi, wall(s.end+offsetAt(z.loc, s.end)))
 	}
 	return lo, hi
 }
@@ -158,7 +156,7 @@ func (z *zoned) firesAtGapEnd(s stretch, instant int64) bool {
 		return false
 	}
 	_, ok := z.inGap(s)
-	before := z.offsetAt(s.start - 1)
+	before := offsetAt(z.loc, s.start-1)
 	return ok && s.off-before <= maxGap
 }
 
@@ -167,7 +165,7 @@ func (z *zoned) inGap(s stretch) (wall, bool) {
 	if s.start == -noBound {
 		return 0, false
 	}
-	before := z.offsetAt(s.start - 1)
+	before := offsetAt(z.loc, s.start-1)
 	if before >= s.off {
 		return 0, false
 	}
@@ -185,10 +183,19 @@ func loadZone(name string) (*time.Location, error) {
 	if loc, ok := zones.Load(name); ok {
 		return loc.(*time.Location), nil
 	}
-	// "Local" would be another zone on each node.
-	if loc, err := time.LoadLocation(name); err == nil && !strings.EqualFold(name, "local") {
+	if loc, err := time.LoadLocation(name); err == nil && portable(name) {
 		zones.Store(name, loc)
 		return loc, nil
 	}
 	return nil, &Error{Field: "timezone", Problem: "unknown time zone " + quote(name), Fix: "use an IANA name such as Europe/Berlin, America/New_York or UTC"}
+}
+
+// portable refuses names that mean another zone on each machine, or that only
+// some zone databases have: jobs with equal schedules must agree on every node.
+func portable(name string) bool {
+	switch strings.ToLower(name) {
+	case "local", "localtime", "posixrules", "factory":
+		return false
+	}
+	return !strings.HasPrefix(name, "posix/") && !strings.HasPrefix(name, "right/")
 }
