@@ -302,8 +302,11 @@ func resolveH(text string, f field, spread string, position int) (string, error)
 			if lo, hi, err = f.span(inside, false); err != nil || hi < lo {
 				return "", fmt.Errorf("%s is not a range for H", quote(inside))
 			}
-			if f.name == dowField.name {
-				hi = min(hi, 6) // 7 would be Sunday once more
+			if f.name == dowField.name { // 7 is Sunday once more
+				lo, hi = lo%7, min(hi, 6)
+				if lo == 0 && inside[0] == '7' {
+					hi = 0
+				}
 			}
 			rest = after
 		}

@@ -114,7 +114,7 @@ func TestBombs(t *testing.T) {
 }
 
 func FuzzCron(f *testing.F) {
-	for _, s := range []string{"0 0 30 2 *", "TZ=", "TZ=UTC 0 0 * * *", "*/5 * * * *", "0 0 L-3,15W * 5#2,1L", "H(0-9)/3 H * * *", "59 23 31 12 *", "0 0 29 2 */7", "@hourly", "60 0 0 1-31/2 jan-dec sun-sat"} {
+	for _, s := range []string{"0 0 30 2 *", "TZ=", "TZ=UTC 0 0 * * *", "*/5 * * * *", "0 0 L-3,15W * 5#2,1L", "H(0-9)/3 H * * *", "* * * * H(7)", "* * * * H(0-7)", "59 23 31 12 *", "0 0 29 2 */7", "@hourly", "60 0 0 1-31/2 jan-dec sun-sat"} {
 		f.Add(s, "America/New_York")
 	}
 	f.Fuzz(func(t *testing.T, text, zone string) { check(t, schedule.Spec{Cron: text, Timezone: zone}) })
