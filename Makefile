@@ -3,6 +3,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 TOOLS := $(CURDIR)/.tools
 FUZZTIME ?= 5m
+KILLS ?= 200
+SECONDS ?= 60
+JOBS ?= 50
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z][a-zA-Z0-9_\/-]*:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +29,9 @@ test-dst: ## compare every zone, transition 2000-2040 and expression with the or
 
 test-services: ## start every service and pass a message through each
 	dev/services up all && dev/services status
+
+cluster: services ## kill nodes while runs are due: KILLS=200 SECONDS=60 JOBS=50
+	eval "$$(dev/services env postgres-ram)" && KILLS=$(KILLS) SECONDS=$(SECONDS) JOBS=$(JOBS) go test -count=1 -timeout 60m -v -run Kill9 ./test/cluster | grep -vE "^=== "
 
 fuzz: ## fuzz each parser for FUZZTIME (default 5m)
 	for f in FuzzCron FuzzRRule FuzzJSON; do go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./internal/schedule || exit 1; done
@@ -66,4 +72,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services fuzz bench lint fmt generate generate/mod verify verify/mod services tools clean
+.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster fuzz bench lint fmt generate generate/mod verify verify/mod services tools clean

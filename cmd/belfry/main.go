@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -11,7 +12,7 @@ import (
 )
 
 func main() {
-	if err := newRoot().Execute(); err != nil {
+	if err := newRoot().ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "belfry:", err)
 		os.Exit(1)
 	}
@@ -28,7 +29,7 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("belfry {{.Version}}\n")
-	root.AddCommand(newPreview())
+	root.AddCommand(newPreview(), newServer(), newMigrate())
 	return root
 }
 

@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+const (
+	idlePause = 50 * time.Millisecond // without free slots or anything due
+	// parkPause is after how long a run that has to wait is asked about again.
+	// The end of the run that it waits for asks earlier.
+	parkPause = time.Second
+)
+
+// claimOnce claims what is due within the lead, never more than there are free
+// slots for.
+func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
+	if !e.Member.Valid() {
+		return idlePause, nil // someone else will
+	}
+	next, ok := e.wheel.next()
+	if !ok {
+		return time.Second, nil
+	}
+	if wait := e.Bound.Until(next) - e.Lead; wait > 0 {
+		return min(wait, time.Second), nil
+	}
+	n := e.slots.acquire(e.Batch)
+	if n == 0 {
+		return 2 * time.Millisecond, nil
+	}
+	runs := e.wheel.take(e.Bound.Now().Add(e.Lead), n)
+	claimed, err := e.claim(ctx, runs)
+	e.slots.release(n - claimed)
+	e.wheel.release(runs)
+	if len(runs) == 0 {
+		return idlePause, err
+	}
+	return 0, err
+}
+
+// claim claims runs and hands them to the deliverers. What could not be claimed
+// for an error goes back to the wheel.
+func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err error) {
+	if len(runs) == 0 {
+		return 0, nil
+	}
+	keys := make([]job.Key, len(runs))
+	for i, r := range runs {
+		keys[i] = r.Key
+	}
+	// Not cancelled when the node stops: whether it committed must be known.
+	ctx = context.WithoutCancel(ctx)
+	attempts, err := e.Claimer.Claim(ctx, e.Member.Session(), keys, e.Lead)
+	if err != nil {
+		e.wheel.add(runs)
+		return 0, err
+	}
+	for _, a := range attempts {
+		e.claimed <- a // never blocks: as many places as slots
+	}
+	claimed = len(attempts)
+	e.stats.claimed.Add(int64(claimed))
+	if claimed == len(runs) {
+		return claimed, nil
+	}
+	got := make(map[job.Key]bool, claimed)
+	for _, a := range attempts {
+		got[keyOf(a.Key)] = true
+	}
+	for i, r := range runs {
+		if got[keyOf(r.Key)] {
+			continue
+		}
+		n, err := e.admit(ctx, r)
+		claimed += n
+		if err != nil {
+			e.wheel.add(runs[i:])
+			return claimed, err
+		}
+	}
+	return claimed, nil
+}
+
+// keyOf makes keys comparable: a time has a location, and equal instants must be equal.
+func keyOf(k job.Key) job.Key {
+	k.DueAt = k.DueAt.UTC()
+	return k
+}
+
+// admit asks the policy about a run that Claim left.
+func (e *Engine) admit(ctx context.Context, r job.Run) (claimed int, err error) {
+	if !e.Member.Owns(r.Partition) {
+		return 0, nil
+	}
+	attempt, done, err := e.Claimer.Admit(ctx, e.Member.Session(), r.Key, e.Lead)
+	switch {
+	case err != nil:
+		return 0, err
+	case attempt != nil:
+		e.claimed <- *attempt
+		e.stats.claimed.Add(1)
+		return 1, nil
+	case !done:
+		r.RunAt = e.Bound.Now().Add(parkPause)
+		e.wheel.add([]job.Run{r})
+	}
+	return 0, nil
+}

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// deliver is one slot: it delivers claimed attempts, one after the other.
+func (e *Engine) deliver(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for a := range e.claimed {
+		if !e.awaitTime(ctx, timer, a.RunAt) {
+			continue // not started: the run is rescued when the session ends
+		}
+		e.Observe.Started(-e.Bound.Until(a.RunAt))
+		o := e.deliverOne(ctx, a)
+		e.Observe.Ended(o)
+		e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o}
+	}
+}
+
+// awaitTime waits until the database's clock has surely reached a time. Runs
+// are claimed a little before theirs.
+func (e *Engine) awaitTime(ctx context.Context, timer *time.Timer, at time.Time) bool {
+	for wait := e.Bound.Until(at); wait > 0 && ctx.Err() == nil; wait = e.Bound.Until(at) {
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
+
+func (e *Engine) deliverOne(ctx context.Context, a job.Attempt) (o job.Outcome) {
+	target, ok := e.Targets[a.Kind]
+	if !ok {
+		// Another version may know it: not a failure for good.
+		return job.Outcome{Kind: job.Failed, Retryable: true, Message: fmt.Sprintf("this node has no target of kind %q", a.Kind)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+	defer cancel()
+	defer func() {
+		// One target's bug must not take the node and its neighbours along.
+		if r := recover(); r != nil {
+			e.Log.Error("target panicked", "kind", a.Kind, "run", job.FormatRunID(a.Key), "panic", r)
+			o = job.Outcome{Kind: job.Failed, Retryable: true, Message: "the target's code panicked; see the node's log"}
+		}
+	}()
+	return target.Deliver(ctx, a)
+}

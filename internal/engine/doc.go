@@ -1,0 +1,25 @@
+// Package engine is HOW runs happen: the loops of the path
+//
+//	plan → claim → deliver → complete, beside it sweep, rescue and prune
+//
+// and nothing else. What is decided is in internal/job, what is written in
+// internal/postgres; the engine brings them together in time.
+//
+//	            Plan            take when due         one slot each
+//	database ─────────► wheel ─────────────► claimer ──────────────► deliverers
+//	    ▲  ▲              ▲                                              │
+//	    │  │ Pending,     │ retries                                      │ outcomes
+//	    │  └─ Woken ──────┤                                              ▼
+//	    └─────────────────┴──────────── Complete ◄──────────────── completer
+//
+// The wheel holds the runs of the partitions that this node owns, in memory, by
+// the time they may start. It may know too much or too little: a run that is
+// gone is not claimed, one that it misses is found by the next sweep. So
+// losing ownership, or having it twice, makes nothing wrong.
+//
+// Due-ness: a run is claimed up to Lead before its time and starts when the
+// lower bound of the database's clock (clock.Bound) has reached it: never early.
+//
+// Stopping: take in nothing more, let what is claimed finish, complete it. The
+// session is renewed until all of that is done; that is internal/member's part.
+package engine

@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Target delivers an attempt and says what it came to.
+type Target interface {
+	Deliver(ctx context.Context, a job.Attempt) job.Outcome
+}
+
+// Member says what this node may work on.
+type Member interface {
+	Session() uuid.UUID
+	Owned() []int16
+	Owns(partition int16) bool
+	Valid() bool
+}
+
+// Planner is the store, as plan sees it.
+type Planner interface {
+	Plan(ctx context.Context, in job.PlanOrder) (job.Planned, error)
+	NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error)
+	Pending(ctx context.Context, partitions []int16, until time.Time) ([]job.Run, error)
+	Woken(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error)
+}
+
+// Claimer is the store, as claim sees it.
+type Claimer interface {
+	Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error)
+	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (attempt *job.Attempt, done bool, err error)
+}
+
+// Completer is the store, as complete and rescue see it.
+type Completer interface {
+	CompleteSucceeded(ctx context.Context, done []job.Completion) (fenced int, err error)
+	CompleteDecided(ctx context.Context, done []job.Completion) (retries []job.Run, fenced int, err error)
+	Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error)
+}
+
+// Observer is told what happens, for metrics.
+type Observer interface {
+	Started(late time.Duration)
+	Ended(o job.Outcome)
+}
+
+type nobody struct{}
+
+func (nobody) Started(time.Duration) {}
+func (nobody) Ended(job.Outcome)     {}
+
+// Options of an Engine. Zero values mean the defaults.
+type Options struct {
+	Planner   Planner
+	Claimer   Claimer
+	Completer Completer
+	Member    Member
+	Targets   map[string]Target // by kind
+	Bound     *clock.Bound
+	Log       *slog.Logger
+
+	LookAhead time.Duration // how far ahead runs are planned; 60s
+	Lead      time.Duration // how long before its time a run is claimed; 250ms
+	Slots     int           // attempts at once; 1000
+	// Observe is told of each start how late it was, and of each outcome; nil: nobody is.
+	Observe Observer
+	Batch   int // runs in one statement; 1000
+}
+
+// Engine works on the runs of the partitions that its node owns.
+type Engine struct {
+	Options
+	wheel *wheel
+	stats Stats
+
+	claimed   chan job.Attempt
+	completed chan job.Completion
+	slots     slots
+}
+
+// New makes an Engine.
+func New(o Options) *Engine {
+	if o.LookAhead == 0 {
+		o.LookAhead = time.Minute
+	}
+	if o.Lead == 0 {
+		o.Lead = 250 * time.Millisecond
+	}
+	if o.Slots == 0 {
+		o.Slots = 1000
+	}
+	if o.Batch == 0 {
+		o.Batch = 1000
+	}
+	if o.Observe == nil {
+		o.Observe = nobody{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{
+		Options: o, wheel: newWheel(), slots: slots{free: o.Slots, wake: make(chan struct{}, 1)},
+		claimed: make(chan job.Attempt, o.Slots), completed: make(chan job.Completion, o.Slots),
+	}
+}
+
+// Run works until ctx ends, then stops in order: nothing more is planned or
+// claimed, what is claimed is delivered and completed, within drain.
+func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
+	// What is under way outlives ctx, but not for ever.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var intake, deliver, complete sync.WaitGroup
+	for _, l := range []struct {
+		name string
+		once func(context.Context) (time.Duration, error)
+	}{{"plan", e.planOnce}, {"sweep", e.sweepOnce}, {"load", e.loadOnce}, {"rescue", e.rescueOnce}, {"claim", e.claimOnce}} {
+		intake.Go(func() { e.loop(ctx, l.name, l.once) })
+	}
+	for range e.Slots {
+		deliver.Go(func() { e.deliver(work) })
+	}
+	complete.Go(func() { e.complete(work) })
+
+	<-ctx.Done()
+	timer := time.AfterFunc(drain, stop)
+	defer timer.Stop()
+	intake.Wait()
+	close(e.claimed)
+	deliver.Wait()
+	close(e.completed)
+	complete.Wait()
+	if work.Err() != nil {
+		return errors.New("engine: stopped before all attempts were reported; their runs are rescued when the session ends")
+	}
+	return nil
+}
+
+// loop calls once again and again, with the pause that it asks for. Errors are
+// logged and tried again: the database being away is no reason to end.
+func (e *Engine) loop(ctx context.Context, name string, once func(context.Context) (time.Duration, error)) {
+	failures := 0
+	for ctx.Err() == nil {
+		pause, err := once(ctx)
+		if err != nil && ctx.Err() == nil {
+			failures++
+			pause = min(100*time.Millisecond<<min(failures, 5), 2*time.Second)
+			e.Log.Warn(name+" failed", "error", err, "again_in", pause)
+		} else {
+			failures = 0
+		}
+		if pause <= 0 {
+			continue
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-e.wake(name):
+		}
+		timer.Stop()
+	}
+}
+
+// wake is what ends the pause of a loop early.
+func (e *Engine) wake(name string) <-chan struct{} {
+	if name == "claim" {
+		return e.wheel.changed
+	}
+	return nil
+}
+
+// slots counts the attempts that may be under way.
+type slots struct {
+	mu   sync.Mutex
+	free int
+	wake chan struct{}
+}
+
+func (s *slots) acquire(most int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(most, s.free)
+	s.free -= n
+	return n
+}
+
+func (s *slots) release(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free += n
+}

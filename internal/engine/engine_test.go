@@ -1,0 +1,222 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/engine"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// soleMember owns everything, without renewing: its session outlives the test.
+type soleMember struct{ session uuid.UUID }
+
+func (m soleMember) Session() uuid.UUID { return m.session }
+func (m soleMember) Valid() bool        { return true }
+func (m soleMember) Owns(int16) bool    { return true }
+func (m soleMember) Owned() []int16 {
+	out := make([]int16, job.Partitions)
+	for i := range out {
+		out[i] = int16(i)
+	}
+	return out
+}
+
+// recorder is a target that notes what reached it, and answers as told.
+type recorder struct {
+	mu     sync.Mutex
+	seen   []job.Attempt
+	answer func(job.Attempt) job.Outcome
+}
+
+func (r *recorder) Deliver(_ context.Context, a job.Attempt) job.Outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, a)
+	if r.answer != nil {
+		return r.answer(a)
+	}
+	return job.Outcome{Kind: job.Succeeded}
+}
+
+func (r *recorder) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.seen)
+}
+
+type bundle struct {
+	pool   *pgxpool.Pool
+	store  *postgres.Store
+	target *recorder
+	engine *engine.Engine
+	bound  *clock.Bound
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{pool: pgtest.New(t), target: &recorder{}, bound: &clock.Bound{}}
+	b.store = postgres.NewStore(b.pool)
+	ctx := t.Context()
+	require.NoError(t, b.store.MakeHistory(ctx, 1))
+	m := soleMember{uuid.New()}
+	now, err := b.store.Register(ctx, m.session, "test", time.Hour)
+	require.NoError(t, err)
+	b.bound.Set(now)
+	owned, err := b.store.Ownerships(ctx)
+	require.NoError(t, err)
+	_, err = b.store.Take(ctx, m.session, owned)
+	require.NoError(t, err)
+	b.engine = engine.New(engine.Options{
+		Planner: b.store, Claimer: b.store, Completer: b.store, Member: m, Bound: b.bound,
+		Log:     slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Targets: map[string]engine.Target{"record": b.target}, LookAhead: 5 * time.Second, Slots: slotsOf(),
+	})
+	return b
+}
+
+// start runs the engine until the test ends, or until the function is called.
+func (b *bundle) start(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.engine.Run(ctx, 5*time.Second) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func (b *bundle) create(t *testing.T, name string, spec schedule.Spec, change func(*job.Definition)) job.Job {
+	t.Helper()
+	d := job.Definition{Name: name, Schedule: spec, Target: job.Target{Kind: "record", Config: json.RawMessage(`{}`)}}
+	if change != nil {
+		change(&d)
+	}
+	j, err := b.store.CreateJob(t.Context(), postgres.CreateInput{Namespace: uuid.MustParse("00000000-0000-7000-8000-000000000001"), Definition: d, Actor: "test"})
+	require.NoError(t, err)
+	return j
+}
+
+func (b *bundle) eventually(t *testing.T, what string, query string, want any) {
+	t.Helper()
+	var got any
+	require.Eventually(t, func() bool {
+		var n int64
+		if err := b.pool.QueryRow(context.Background(), query).Scan(&n); err != nil {
+			got = err
+			return false
+		}
+		got = n
+		return fmt.Sprint(n) == fmt.Sprint(want)
+	}, 20*time.Second, 20*time.Millisecond, "%s: want %v of %s", what, want, query)
+	_ = got
+}
+
+func TestRunsHappenOnTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	stop := b.start(t)
+	const jobs = 40
+	at := b.bound.Now().Add(2 * time.Second).Truncate(time.Second)
+	for i := range jobs {
+		b.create(t, fmt.Sprintf("once-%d", i), schedule.Spec{At: at.Format(time.RFC3339)}, nil)
+	}
+	b.create(t, "each second", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.MaxRuns = 3 })
+	b.eventually(t, "runs end", `SELECT count(*) FROM run_history WHERE ended = 1`, jobs+3)
+	b.eventually(t, "nothing is left", `SELECT count(*) FROM run`, 0)
+	stop()
+	require.Equal(t, jobs+3, b.target.count(), "each exactly once")
+	var early, late int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE ended_at < due_at), count(*) FILTER (WHERE ended_at > due_at + interval '3 s') FROM run_history`).Scan(&early, &late))
+	require.Zero(t, early)
+	require.Zero(t, late)
+}
+
+func TestFailuresAreRetriedAndBuried(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.target.answer = func(a job.Attempt) job.Outcome {
+		return job.Outcome{Kind: job.Failed, Retryable: true, Status: 503, Message: "try later"}
+	}
+	b.start(t)
+	b.create(t, "fails", schedule.Spec{At: "2026-01-01T00:00:00Z"}, func(d *job.Definition) {
+		d.Retry = job.Retry{MaxAttempts: 3, Backoff: job.BackoffNone}
+	})
+	b.eventually(t, "a dead letter", `SELECT count(*) FROM dead_letter WHERE reason = 'attempts' AND attempt = 3`, 1)
+	b.eventually(t, "history", `SELECT count(*) FROM run_history WHERE ended = 2 AND status = 503 AND jsonb_array_length(attempts) = 2`, 1)
+	require.Equal(t, 3, b.target.count())
+}
+
+func TestOverlapSkip(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	release := make(chan struct{})
+	b.target.answer = nil
+	slow := &slowTarget{release: release}
+	b.engine.Targets["slow"] = slow
+	stop := b.start(t)
+	b.create(t, "slow", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.Target.Kind = "slow"; d.MaxRuns = 4 })
+	b.eventually(t, "skips", `SELECT count(*) FROM run_history WHERE ended = 4 AND reason = 'overlap'`, 3)
+	close(release)
+	b.eventually(t, "the first ends", `SELECT count(*) FROM run_history WHERE ended = 1`, 1)
+	stop()
+	require.Equal(t, 1, slow.most, "never two at once")
+}
+
+type slowTarget struct {
+	mu        sync.Mutex
+	now, most int
+	release   chan struct{}
+}
+
+func (s *slowTarget) Deliver(ctx context.Context, _ job.Attempt) job.Outcome {
+	s.mu.Lock()
+	s.now++
+	s.most = max(s.most, s.now)
+	s.mu.Unlock()
+	select {
+	case <-s.release:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	s.now--
+	s.mu.Unlock()
+	return job.Outcome{Kind: job.Succeeded}
+}
+
+func TestLostRunsAreRescued(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	j := b.create(t, "lost", schedule.Spec{At: "2026-01-01T00:00:00Z"}, nil)
+	// A session that claims and dies.
+	dead := uuid.New()
+	_, err := b.store.Register(t.Context(), dead, "dead", time.Hour)
+	require.NoError(t, err)
+	_, err = b.pool.Exec(t.Context(), `UPDATE run SET state = 1, attempt = 1, session_id = $1, claimed_at = now()`, dead)
+	require.NoError(t, err)
+	require.NoError(t, b.store.Unregister(t.Context(), dead))
+	b.start(t)
+	b.eventually(t, "rescued and run", `SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 2`, 1)
+	require.True(t, slices.ContainsFunc(b.target.seen, func(a job.Attempt) bool { return a.Key.Job == j.ID && a.Number == 2 }))
+	// What the dead session reports now changes nothing.
+	fenced, err := b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: b.target.seen[0].Key, Attempt: 1}})
+	require.NoError(t, err)
+	require.Equal(t, 1, fenced)
+}

@@ -1,0 +1,148 @@
+package job
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"time"
+)
+
+// LostLimit is how many attempts a run has at least when they are lost. One
+// crash must not end a run whose max_attempts is 1; but a run that kills its
+// worker each time must not be tried for ever.
+const LostLimit = 5
+
+// MaxRetryAfter bounds what a target can ask for.
+const MaxRetryAfter = 24 * time.Hour
+
+// DecideInput is an attempt that came to an outcome.
+type DecideInput struct {
+	Run     Run    // Attempt is the number of the attempt
+	Policy  Policy // with defaults
+	Outcome Outcome
+	Now     time.Time // the database's instant of the transaction
+}
+
+// Decision is what an outcome means.
+type Decision struct {
+	Kind   DecisionKind
+	Ended  Ended     // of a finish
+	Reason Reason    // of a finish other than success
+	RunAt  time.Time // of a retry
+
+	DeadLetter bool
+	PauseJob   bool // at once, whatever pause_after_failures says
+	// CountFailure and ResetFailures keep the failed runs in a row, if
+	// pause_after_failures is set; else nobody reads them, and both are false.
+	CountFailure  bool
+	ResetFailures bool
+}
+
+// DecisionKind is what happens to the run.
+type DecisionKind int
+
+// The kinds of decisions.
+const (
+	DecideFinish DecisionKind = 1 // it leaves the live table
+	DecideRetry  DecisionKind = 2 // pending again, at RunAt
+	DecideWait   DecisionKind = 3 // state waiting: the target will report
+)
+
+// Decide says what an attempt's outcome means for its run. It is the only place
+// that does; a lost session is one more outcome.
+//
+// The deadline of a policy has no say here: it limits when a run may first
+// start, not how long it may be retried. Max attempts and the backoff do that.
+func Decide(in DecideInput) Decision {
+	switch in.Outcome.Kind {
+	case Succeeded:
+		return Decision{Kind: DecideFinish, Ended: EndedSucceeded, ResetFailures: in.Policy.PauseAfterFailures > 0}
+	case Accepted:
+		return Decision{Kind: DecideWait}
+	case Cancelled:
+		return Decision{Kind: DecideFinish, Ended: EndedCancelled, Reason: orElse(in.Outcome.Reason, ReasonCancelled)}
+	case Failed:
+		return in.failed()
+	default:
+		// Also a kind that this version does not know: what it came to is unknown.
+		return in.lost()
+	}
+}
+
+func (in *DecideInput) failed() Decision {
+	switch {
+	case in.Outcome.Gone:
+		d := in.deadLetter(ReasonGone)
+		d.PauseJob = true
+		return d
+	case !in.Outcome.Retryable:
+		return in.deadLetter(ReasonRejected)
+	case in.Run.Attempt >= in.Policy.Retry.MaxAttempts:
+		return in.deadLetter(ReasonAttempts)
+	}
+	wait := max(in.Policy.Retry.Delay(in.Run.Key, in.Run.Attempt), min(in.Outcome.RetryAfter, MaxRetryAfter))
+	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(wait)}
+}
+
+func (in *DecideInput) lost() Decision {
+	switch {
+	case in.Policy.Delivery == AtMostOnce:
+		return in.deadLetter(ReasonUnknownOutcome)
+	case in.Run.Attempt >= max(in.Policy.Retry.MaxAttempts, LostLimit):
+		return in.deadLetter(ReasonLost)
+	}
+	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(lostDelay(in.Run.Attempt))}
+}
+
+// lostDelay: whose node died is tried again at once, for it is late already
+// through no fault of its own; each further time suggests that the fault is its
+// own, and gives its neighbours on the next node more time.
+func lostDelay(attempt int16) time.Duration {
+	delays := [...]time.Duration{0, time.Second, 5 * time.Second, 30 * time.Second, time.Minute}
+	return delays[min(max(int(attempt), 1), len(delays))-1]
+}
+
+func (in *DecideInput) deadLetter(why Reason) Decision {
+	return Decision{
+		Kind: DecideFinish, Ended: EndedFailed, Reason: why,
+		DeadLetter: true, CountFailure: in.Policy.PauseAfterFailures > 0,
+	}
+}
+
+// noJitter is the value of Retry.Jitter that means none, as 0 means the default.
+const noJitter = -1
+
+// Delay is how long to wait after a failed attempt, from 0 to Cap. The random
+// part belongs to (run, attempt): every node computes the same.
+func (r Retry) Delay(key Key, attempt int16) time.Duration {
+	n := max(int64(attempt), 1)
+	base, limit := max(int64(r.Base), 0), max(int64(r.Cap), 0)
+	delay := limit // what would exceed it, or overflow
+	switch r.Backoff {
+	case BackoffNone:
+		delay = 0
+	case BackoffFixed:
+		delay = min(base, limit)
+	case BackoffLinear:
+		if base <= limit/n {
+			delay = base * n
+		}
+	default: // BackoffExponential
+		if double := min(n-1, 62); base <= limit>>double {
+			delay = base << double
+		}
+	}
+	if !(r.Jitter > 0) { // none, and NaN
+		return time.Duration(delay)
+	}
+	j := min(r.Jitter, 1)
+	jittered := float64(delay) * (1 - j + j*chance(key, attempt))
+	return min(time.Duration(delay), time.Duration(jittered).Round(time.Microsecond))
+}
+
+// chance is a number in [0, 1) that belongs to (run, attempt).
+func chance(key Key, attempt int16) float64 {
+	b := key.encode()
+	sum := sha256.Sum256(binary.BigEndian.AppendUint16(b[:], uint16(attempt)))
+	return float64(binary.BigEndian.Uint64(sum[:8])>>11) / (math.MaxUint64>>11 + 1)
+}

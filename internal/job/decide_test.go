@@ -1,0 +1,223 @@
+package job_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+var someKey = job.Key{Job: uuid.MustParse("01940b7e-6f7f-7000-8000-000000000001"), DueAt: noon}
+
+func retryIn(d time.Duration) job.Decision {
+	return job.Decision{Kind: job.DecideRetry, RunAt: at(d)}
+}
+
+func dead(why job.Reason) job.Decision {
+	return job.Decision{Kind: job.DecideFinish, Ended: job.EndedFailed, Reason: why, DeadLetter: true}
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	failed := job.Outcome{Kind: job.Failed, Retryable: true}
+	after := func(d time.Duration) job.Outcome {
+		return job.Outcome{Kind: job.Failed, Retryable: true, RetryAfter: d}
+	}
+	lost := job.Outcome{Kind: job.Lost}
+	gone := dead("gone")
+	gone.PauseJob = true
+	with := func(n int16) job.Policy { return job.Policy{Retry: job.Retry{MaxAttempts: n, Jitter: -1}} }
+	atMostOnce := job.Policy{Delivery: job.AtMostOnce, Retry: job.Retry{Jitter: -1}}
+	for name, tc := range map[string]struct {
+		policy  job.Policy // by default: 3 attempts, exponential from 5s, no jitter
+		attempt int16
+		outcome job.Outcome
+		want    job.Decision
+	}{
+		"success finishes":                                           {outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
+		"success on the last attempt finishes":                       {attempt: 3, outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
+		"accepted waits for the report":                              {outcome: job.Outcome{Kind: job.Accepted}, want: job.Decision{Kind: job.DecideWait}},
+		"cancelled by a user finishes and is no dead letter":         {outcome: job.Outcome{Kind: job.Cancelled}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "cancelled"}},
+		"cancelled by a newer run says so":                           {outcome: job.Outcome{Kind: job.Cancelled, Reason: job.ReasonReplaced}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "replaced"}},
+		"a refusal for good is not tried again":                      {outcome: job.Outcome{Kind: job.Failed}, want: dead("rejected")},
+		"a failure is tried again after the base":                    {outcome: failed, want: retryIn(5 * time.Second)},
+		"a second failure is tried again after twice the base":       {attempt: 2, outcome: failed, want: retryIn(10 * time.Second)},
+		"a failure of the last attempt is final":                     {attempt: 3, outcome: failed, want: dead("attempts")},
+		"a failure beyond the last attempt is final":                 {attempt: 4, outcome: failed, want: dead("attempts")},
+		"one attempt: the first failure is final":                    {policy: with(1), outcome: failed, want: dead("attempts")},
+		"what the target asks for counts if it is longer":            {outcome: after(time.Minute), want: retryIn(time.Minute)},
+		"what the target asks for does not shorten the backoff":      {outcome: after(time.Second), want: retryIn(5 * time.Second)},
+		"what the target asks for is at most a day":                  {outcome: after(1000 * time.Hour), want: retryIn(24 * time.Hour)},
+		"what the target asks for is never in the past":              {outcome: after(-time.Hour), want: retryIn(5 * time.Second)},
+		"what the target asks for gives no further attempt":          {attempt: 3, outcome: after(time.Minute), want: dead("attempts")},
+		"a target that is gone pauses the job":                       {outcome: job.Outcome{Kind: job.Failed, Gone: true}, want: gone},
+		"a target that is gone is not tried again, whatever it says": {outcome: job.Outcome{Kind: job.Failed, Gone: true, Retryable: true, RetryAfter: time.Second}, want: gone},
+		"lost once: again at once":                                   {outcome: lost, want: retryIn(0)},
+		"lost twice: again after a second":                           {attempt: 2, outcome: lost, want: retryIn(time.Second)},
+		"lost three times: again after five":                         {attempt: 3, outcome: lost, want: retryIn(5 * time.Second)},
+		"lost four times: again after thirty":                        {attempt: 4, outcome: lost, want: retryIn(30 * time.Second)},
+		"lost five times: no more":                                   {attempt: 5, outcome: lost, want: dead("lost")},
+		"lost with one attempt allowed: a crash does not end it":     {policy: with(1), outcome: lost, want: retryIn(0)},
+		"lost with many attempts allowed: all are used":              {policy: with(10), attempt: 9, outcome: lost, want: retryIn(time.Minute)},
+		"lost with many attempts allowed: the last is final":         {policy: with(10), attempt: 10, outcome: lost, want: dead("lost")},
+		"lost, at most once: it may have happened":                   {policy: atMostOnce, outcome: lost, want: dead("unknown_outcome")},
+		"failed, at most once: it surely did not happen":             {policy: atMostOnce, outcome: failed, want: retryIn(5 * time.Second)},
+		"a kind of a later version is an unknown outcome":            {policy: atMostOnce, outcome: job.Outcome{Kind: 99}, want: dead("unknown_outcome")},
+		"a deadline does not limit retries":                          {policy: job.Policy{Deadline: 1, Retry: job.Retry{Jitter: -1}}, outcome: failed, want: retryIn(5 * time.Second)},
+		"no attempt number: as the first":                            {attempt: -1, outcome: lost, want: retryIn(0)},
+		"the largest attempt number is final":                        {attempt: math.MaxInt16, outcome: lost, want: dead("lost")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tc.attempt == 0 {
+				tc.attempt = 1
+			}
+			if tc.policy == (job.Policy{}) {
+				tc.policy = with(3)
+			}
+			got := job.Decide(job.DecideInput{
+				Run: job.Run{Key: someKey, Attempt: tc.attempt, State: job.Running}, Policy: tc.policy.WithDefaults(), Outcome: tc.outcome, Now: noon,
+			})
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestFailuresAreCountedWhereTheyPauseTheJob(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pauseAfter   int32
+		attempt      int16
+		outcome      job.Outcome
+		count, reset bool
+	}{
+		"a failed run counts":                {pauseAfter: 3, attempt: 3, outcome: job.Outcome{Kind: job.Failed, Retryable: true}, count: true},
+		"a refused run counts":               {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Failed}, count: true},
+		"a lost run counts":                  {pauseAfter: 3, attempt: 5, outcome: job.Outcome{Kind: job.Lost}, count: true},
+		"a failed attempt does not":          {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Failed, Retryable: true}},
+		"a cancelled run does not":           {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Cancelled}},
+		"success begins anew":                {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Succeeded}, reset: true},
+		"nobody asks: a failure is no write": {attempt: 3, outcome: job.Outcome{Kind: job.Failed, Retryable: true}},
+		"nobody asks: a success is no write": {attempt: 1, outcome: job.Outcome{Kind: job.Succeeded}},
+		"accepted is neither":                {pauseAfter: 1, attempt: 1, outcome: job.Outcome{Kind: job.Accepted}},
+	} {
+		got := job.Decide(job.DecideInput{
+			Run: job.Run{Key: someKey, Attempt: tc.attempt}, Policy: job.Policy{PauseAfterFailures: tc.pauseAfter}.WithDefaults(), Outcome: tc.outcome, Now: noon,
+		})
+		require.Equal(t, tc.count, got.CountFailure, name)
+		require.Equal(t, tc.reset, got.ResetFailures, name)
+	}
+}
+
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	s := job.Duration(time.Second)
+	for name, tc := range map[string]struct {
+		backoff job.Backoff
+		want    [4]time.Duration // after attempts 1, 2, 4 and 32767
+	}{
+		"none":        {"none", [4]time.Duration{0, 0, 0, 0}},
+		"fixed":       {"fixed", [4]time.Duration{5 * sec, 5 * sec, 5 * sec, 5 * sec}},
+		"linear":      {"linear", [4]time.Duration{5 * sec, 10 * sec, 20 * sec, 60 * sec}},
+		"exponential": {"exponential", [4]time.Duration{5 * sec, 10 * sec, 40 * sec, 60 * sec}},
+	} {
+		r := job.Retry{Backoff: tc.backoff, Base: 5 * s, Cap: 60 * s, Jitter: -1}
+		for i, attempt := range []int16{1, 2, 4, math.MaxInt16} {
+			require.Equal(t, tc.want[i], r.Delay(someKey, attempt), "%s, attempt %d", name, attempt)
+		}
+	}
+}
+
+func TestDelayDoesNotOverflow(t *testing.T) {
+	t.Parallel()
+	for _, backoff := range []job.Backoff{"linear", "exponential"} {
+		r := job.Retry{Backoff: backoff, Base: math.MaxInt64 / 2, Cap: math.MaxInt64 - 7, Jitter: -1}
+		for _, attempt := range []int16{3, 5, 63, 64, 65, math.MaxInt16} {
+			require.Equal(t, time.Duration(math.MaxInt64-7), r.Delay(someKey, attempt), "%s %d", backoff, attempt)
+		}
+	}
+}
+
+func TestDelayStaysWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r := job.Retry{
+			Backoff: rapid.SampledFrom([]job.Backoff{"none", "fixed", "linear", "exponential"}).Draw(t, "backoff"),
+			Base:    job.Duration(rapid.Int64().Draw(t, "base")),
+			Cap:     job.Duration(rapid.Int64().Draw(t, "cap")),
+			Jitter:  -1,
+		}
+		k, attempt := anyKey.Draw(t, "key"), rapid.Int16().Draw(t, "attempt")
+		whole := r.Delay(k, attempt)
+		require.GreaterOrEqual(t, whole, time.Duration(0))
+		require.LessOrEqual(t, whole, max(time.Duration(r.Cap), 0))
+		if attempt < math.MaxInt16 {
+			require.GreaterOrEqual(t, r.Delay(k, attempt+1), whole, "it does not shrink")
+		}
+		r.Jitter = rapid.OneOf(rapid.Float64Range(0, 1), rapid.Just(math.NaN()), rapid.Just(99.0)).Draw(t, "jitter")
+		got := r.Delay(k, attempt)
+		require.LessOrEqual(t, got, whole)
+		j := min(r.Jitter, 1)
+		if math.IsNaN(j) {
+			j = 0
+		}
+		least := float64(whole) * (1 - j)
+		require.GreaterOrEqual(t, float64(got), least-1e3-least*1e-9)
+		require.Equal(t, got, r.Delay(k, attempt), "every node computes the same")
+	})
+}
+
+func TestJitterSpreadsRunsOfOneInstant(t *testing.T) {
+	t.Parallel()
+	r := job.Retry{Jitter: 0.5, Backoff: "fixed", Base: job.Duration(10 * sec)}.WithDefaults()
+	var buckets [10]int
+	for i := range 10_000 {
+		k := someKey
+		k.Job[0], k.Job[1] = byte(i>>8), byte(i)
+		buckets[(r.Delay(k, 1)-5*sec)/(500*time.Millisecond)]++
+	}
+	for i, n := range buckets {
+		require.InDelta(t, 1000, n, 150, "bucket %d", i)
+	}
+	require.NotEqual(t, r.Delay(someKey, 1), r.Delay(someKey, 2), "attempts differ")
+}
+
+func TestEveryEndButSuccessHasAReason(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		in := job.DecideInput{
+			Run: job.Run{Key: someKey, Attempt: rapid.Int16().Draw(t, "attempt")},
+			Policy: job.Policy{
+				Retry:              job.Retry{MaxAttempts: rapid.Int16Range(0, 100).Draw(t, "max")},
+				Delivery:           rapid.SampledFrom([]job.Delivery{"", job.AtMostOnce}).Draw(t, "delivery"),
+				PauseAfterFailures: rapid.Int32Range(0, 2).Draw(t, "pause after"),
+			}.WithDefaults(),
+			Outcome: job.Outcome{
+				Kind: job.OutcomeKind(rapid.IntRange(0, 6).Draw(t, "kind")), Retryable: rapid.Bool().Draw(t, "retryable"),
+				Gone: rapid.Bool().Draw(t, "gone"), RetryAfter: time.Duration(rapid.Int64().Draw(t, "retry after")),
+			},
+			Now: noon,
+		}
+		d := job.Decide(in)
+		switch d.Kind {
+		case job.DecideFinish:
+			require.NotZero(t, d.Ended)
+			require.Equal(t, d.Ended == job.EndedSucceeded, d.Reason == job.ReasonNone)
+			require.Equal(t, d.Ended == job.EndedFailed, d.DeadLetter)
+			require.Zero(t, d.RunAt)
+		case job.DecideRetry:
+			require.Less(t, in.Run.Attempt, max(in.Policy.Retry.MaxAttempts, job.LostLimit), "it ends")
+			require.False(t, d.RunAt.Before(noon))
+			require.False(t, d.RunAt.After(at(24*time.Hour)))
+		case job.DecideWait:
+			require.Equal(t, job.Accepted, in.Outcome.Kind)
+		default:
+			require.Fail(t, "no decision")
+		}
+	})
+}

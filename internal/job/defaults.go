@@ -1,0 +1,70 @@
+package job
+
+import "time"
+
+// The defaults, as written beside the fields.
+const (
+	DefaultQueue = "default"
+
+	defaultTimeout         = Duration(30 * time.Second)
+	defaultKeepFinishedFor = Duration(24 * time.Hour)
+
+	defaultMaxAttempts = 3
+	defaultBase        = Duration(5 * time.Second)
+	defaultCap         = Duration(15 * time.Minute)
+	defaultJitter      = 0.2
+
+	defaultCatchUpWindow = Duration(30 * time.Minute)
+	defaultMaxMissed     = 100
+	defaultPace          = Duration(time.Second)
+)
+
+// WithDefaults fills what the user left out.
+func (d Definition) WithDefaults() Definition {
+	d.Queue = orElse(d.Queue, DefaultQueue)
+	d.Policy = d.Policy.WithDefaults()
+	return d
+}
+
+// WithDefaults fills what the user left out. Decisions are made from policies
+// that went through it, so none of them knows a default.
+func (p Policy) WithDefaults() Policy {
+	p.Retry = p.Retry.WithDefaults()
+	p.Missed = p.Missed.WithDefaults()
+	p.Overlap = orElse(p.Overlap, OverlapSkip)
+	p.Timeout = orElse(p.Timeout, defaultTimeout)
+	p.Delivery = orElse(p.Delivery, AtLeastOnce)
+	p.KeepFinishedFor = orElse(p.KeepFinishedFor, defaultKeepFinishedFor)
+	return p
+}
+
+// WithDefaults fills what the user left out.
+func (r Retry) WithDefaults() Retry {
+	r.MaxAttempts = orElse(r.MaxAttempts, defaultMaxAttempts)
+	r.Backoff = orElse(r.Backoff, BackoffExponential)
+	r.Base = orElse(r.Base, defaultBase)
+	// Who sets only a long base must not be told that a cap they never wrote is
+	// too small.
+	r.Cap = orElse(r.Cap, max(defaultCap, r.Base))
+	r.Jitter = orElse(r.Jitter, defaultJitter)
+	return r
+}
+
+// WithDefaults fills what the user left out.
+func (m Missed) WithDefaults() Missed {
+	m.Policy = orElse(m.Policy, MissedOnce)
+	m.CatchUpWindow = orElse(m.CatchUpWindow, defaultCatchUpWindow)
+	m.Max = orElse(m.Max, defaultMaxMissed)
+	m.Pace = orElse(m.Pace, defaultPace)
+	m.Paused = orElse(m.Paused, MissedSkip)
+	m.Created = orElse(m.Created, MissedOnce)
+	return m
+}
+
+func orElse[T comparable](v, other T) T {
+	var zero T
+	if v == zero {
+		return other
+	}
+	return v
+}

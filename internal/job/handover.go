@@ -1,0 +1,73 @@
+package job
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// What the machines hand each other. They do not know each other, so the words
+// for it are here.
+
+// Attempt is one try of a run, claimed, with what its target needs.
+type Attempt struct {
+	Key       Key
+	Number    int16 // from 1; the fencing token
+	Version   int32
+	Origin    Origin
+	RunAt     time.Time
+	Timeout   time.Duration
+	Namespace uuid.UUID
+	Kind      string // of the target
+	Config    string // of the target, JSON
+	Payload   string // JSON; empty: none
+}
+
+// Completion is an attempt with its outcome.
+type Completion struct {
+	Key     Key
+	Attempt int16
+	Outcome Outcome
+}
+
+// Planned is what one transaction of plan did.
+type Planned struct {
+	Now     time.Time // the database's instant that it was decided by
+	Runs    []Run
+	Cursors int
+	Skipped int64
+	More    bool    // there was more to plan than one transaction takes
+	Broken  []error // cursors that could not be planned, and why
+}
+
+// Ownership is who owns a partition. Owner is uuid.Nil where nobody does.
+type Ownership struct {
+	Partition int16
+	Owner     uuid.UUID
+	Epoch     int64
+}
+
+// PlanOrder says which part of the future to plan.
+type PlanOrder struct {
+	Partitions []int16
+	LookAhead  time.Duration
+	Cursors    int // at most so many in one transaction
+}
+
+// Session is a live process.
+type Session struct {
+	ID        uuid.UUID
+	ExpiresAt time.Time // by the database's clock, unless it is renewed
+	Owns      bool      // may be given partitions
+}
+
+// Survey is who is alive and who owns what, at one instant.
+type Survey struct {
+	Now        time.Time // the database's
+	Sessions   []Session // those that have not expired, in order of their ids
+	Ownerships []Ownership
+}
+
+// ErrSessionExpired says that a session is over: who has it must not work any longer.
+var ErrSessionExpired = errors.New("the session has expired")

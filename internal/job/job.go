@@ -1,0 +1,142 @@
+package job
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// Job is a saved definition and what Belfry knows about it.
+type Job struct {
+	ID        uuid.UUID // version 7
+	Namespace uuid.UUID
+	Partition int16 // PartitionOf(ID)
+	Version   int32 // 1 at create, +1 with each change of the definition
+	State     State
+	Note      string // why it was paused
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	Definition
+}
+
+// State of a job.
+type State int16
+
+// The states of a job. Their numbers are stored.
+const (
+	Active   State = 1
+	Paused   State = 2
+	Finished State = 3 // nothing of its schedule is left
+)
+
+// Definition is what a user writes: it is kept whole with each version.
+type Definition struct {
+	Name     string            `json:"name"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Schedule schedule.Spec     `json:"schedule"`
+	Target   Target            `json:"target"`
+	Payload  json.RawMessage   `json:"payload,omitempty"`
+	Queue    string            `json:"queue,omitempty"`    // default "default"
+	Priority int16             `json:"priority,omitempty"` // 0 (default) to 9; higher first
+	MaxRuns  int32             `json:"max_runs,omitempty"` // 0: no limit
+	Policy
+}
+
+// Target is where runs go: a kind, and settings that only its package reads.
+type Target struct {
+	Kind   string          `json:"kind"` // http, noop
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+// Policy is the part of a definition that decisions are made from.
+type Policy struct {
+	Retry   Retry   `json:"retry,omitzero"`
+	Missed  Missed  `json:"missed,omitzero"`
+	Overlap Overlap `json:"overlap,omitempty"` // default skip
+	// Timeout of one attempt. Default 30s.
+	Timeout Duration `json:"timeout,omitempty"`
+	// Deadline: a run that could not start within it after its due time is
+	// skipped as expired. 0: none.
+	Deadline Duration `json:"deadline,omitempty"`
+	Delivery Delivery `json:"delivery,omitempty"` // default at_least_once
+	// PauseAfterFailures pauses the job after so many failed runs in a row. 0: never.
+	PauseAfterFailures int32 `json:"pause_after_failures,omitempty"`
+	// KeepFinishedFor is how long a finished one-off job is kept. Default 24h.
+	KeepFinishedFor Duration `json:"keep_finished_for,omitempty"`
+}
+
+// Retry says how often and when a failed attempt is tried again.
+type Retry struct {
+	MaxAttempts int16    `json:"max_attempts,omitempty"` // default 3
+	Backoff     Backoff  `json:"backoff,omitempty"`      // default exponential
+	Base        Duration `json:"base,omitempty"`         // default 5s
+	Cap         Duration `json:"cap,omitempty"`          // default 15m, or base if that is longer
+	// Jitter is the part of the delay that is random, 0 to 1. Default 0.2; -1 means none.
+	Jitter float64 `json:"jitter,omitempty"`
+}
+
+// Backoff is how the delay between attempts grows.
+type Backoff string
+
+// The ways a delay grows.
+const (
+	BackoffNone        Backoff = "none"
+	BackoffFixed       Backoff = "fixed"
+	BackoffLinear      Backoff = "linear"
+	BackoffExponential Backoff = "exponential"
+)
+
+// Missed says what becomes of occurrences whose time passed while nobody could
+// plan them: the cluster was down, the job paused, or it was created too late.
+type Missed struct {
+	Policy MissedPolicy `json:"policy,omitempty"` // default once
+	// CatchUpWindow: older ones are skipped. Default 30m.
+	CatchUpWindow Duration `json:"catch_up_window,omitempty"`
+	// Max of them that run with policy all; the newest. Default 100.
+	Max int32 `json:"max,omitempty"`
+	// Pace is the distance at which those start. Default 1s.
+	Pace Duration `json:"pace,omitempty"`
+	// Paused is the policy for those missed while the job was paused. Default skip.
+	Paused MissedPolicy `json:"paused,omitempty"`
+	// Created is the policy for a one-off whose time had passed when it was
+	// created. (A recurring job begins after its creation: start_at is a bound,
+	// not a request for what lies behind; backfill is.) Default once.
+	Created MissedPolicy `json:"created,omitempty"`
+}
+
+// MissedPolicy is what becomes of missed occurrences.
+type MissedPolicy string
+
+// The policies for missed occurrences.
+const (
+	MissedSkip MissedPolicy = "skip"
+	MissedOnce MissedPolicy = "once" // the newest of them runs
+	MissedAll  MissedPolicy = "all"
+)
+
+// Overlap says what happens when a run is due while another of its job is live.
+type Overlap string
+
+// The overlap policies.
+const (
+	OverlapSkip     Overlap = "skip"
+	OverlapQueue    Overlap = "queue"     // one waits; a further one is skipped
+	OverlapQueueAll Overlap = "queue_all" // up to MaxQueued wait
+	OverlapAllow    Overlap = "allow"
+	OverlapReplace  Overlap = "replace" // the running one is cancelled
+)
+
+// MaxQueued bounds the runs of one job that wait with OverlapQueueAll.
+const MaxQueued = 1000
+
+// Delivery is the promise about attempts whose outcome is unknown.
+type Delivery string
+
+// The deliveries.
+const (
+	AtLeastOnce Delivery = "at_least_once"
+	AtMostOnce  Delivery = "at_most_once" // an unknown outcome is never tried again
+)

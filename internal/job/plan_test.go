@@ -1,0 +1,262 @@
+package job_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// noon is a Monday.
+var noon = time.Date(2026, 6, 15, 12, 0, 0, 0, time.UTC)
+
+func at(d time.Duration) time.Time { return noon.Add(d) }
+
+func compile(t require.TestingT, spec schedule.Spec) *schedule.Schedule {
+	s, err := schedule.New(spec, "spread")
+	require.NoError(t, err)
+	return s
+}
+
+func plan(t require.TestingT, in job.PlanInput) job.PlanResult {
+	in.Missed = in.Missed.WithDefaults()
+	if in.Until.IsZero() {
+		in.Until = in.Now.Add(time.Minute)
+	}
+	r, err := job.Plan(in)
+	require.NoError(t, err)
+	return r
+}
+
+func onTime(d ...time.Duration) (out []job.DueTime) {
+	for _, d := range d {
+		out = append(out, job.DueTime{DueAt: at(d), RunAt: at(d), Origin: job.FromSchedule})
+	}
+	return out
+}
+
+func caughtUp(due, run time.Duration) job.DueTime {
+	return job.DueTime{DueAt: at(due), RunAt: at(run), Origin: job.FromMissed}
+}
+
+func skipped(why job.Reason, n int64, from, to time.Duration) job.Skip {
+	return job.Skip{From: at(from), To: at(to), Count: n, Reason: why}
+}
+
+const (
+	sec  = time.Second
+	mins = time.Minute
+)
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		every   string
+		missed  job.Missed
+		next    time.Duration // of noon, as all below
+		now     time.Duration
+		due     []job.DueTime
+		skips   []job.Skip
+		nextDue time.Duration
+	}{
+		"what is due within the look-ahead runs at its time": {
+			every: "20s", next: 20 * sec, now: sec, due: onTime(20*sec, 40*sec, 60*sec), nextDue: 80 * sec,
+		},
+		"what is due at the end of the look-ahead is within it": {
+			every: "1m", next: mins, now: 0, due: onTime(mins), nextDue: 2 * mins,
+		},
+		"what is due later stays": {
+			every: "1h", next: 60 * mins, now: 0, nextDue: 60 * mins,
+		},
+		"what is late by less than the grace is not missed": {
+			every: "1h", missed: job.Missed{Policy: "skip"}, next: 0, now: job.MissedGrace - 1, due: onTime(0), nextDue: 60 * mins,
+		},
+		"what is late by the grace is missed": {
+			every: "1h", missed: job.Missed{Policy: "skip"}, next: 0, now: job.MissedGrace,
+			skips: []job.Skip{skipped("missed", 1, 0, 0)}, nextDue: 60 * mins,
+		},
+		"skip: all missed ones are skipped as missed, however old": {
+			every: "10m", missed: job.Missed{Policy: "skip"}, next: 0, now: 65 * mins,
+			skips: []job.Skip{skipped("missed", 7, 0, 60*mins)}, nextDue: 70 * mins,
+		},
+		"once: the newest missed one runs now": {
+			every: "10m", next: 0, now: 25 * mins,
+			due: []job.DueTime{caughtUp(20*mins, 25*mins)}, skips: []job.Skip{skipped("missed", 2, 0, 10*mins)}, nextDue: 30 * mins,
+		},
+		"once: what is older than the window has that reason": {
+			every: "10m", next: 0, now: 65 * mins,
+			due:   []job.DueTime{caughtUp(60*mins, 65*mins)},
+			skips: []job.Skip{skipped("missed_window", 4, 0, 30*mins), skipped("missed", 2, 40*mins, 50*mins)}, nextDue: 70 * mins,
+		},
+		"once: what is as old as the window is within it": {
+			every: "1h", next: 0, now: 30 * mins, due: []job.DueTime{caughtUp(0, 30*mins)}, nextDue: 60 * mins,
+		},
+		"once: nothing within the window, nothing runs": {
+			every: "1h", next: 0, now: 31 * mins, skips: []job.Skip{skipped("missed_window", 1, 0, 0)}, nextDue: 60 * mins,
+		},
+		"once: a window shorter than the grace lets nothing run": {
+			every: "1m", missed: job.Missed{CatchUpWindow: job.Duration(sec)}, next: 0, now: 30 * sec,
+			due: onTime(mins), skips: []job.Skip{skipped("missed_window", 1, 0, 0)}, nextDue: 2 * mins,
+		},
+		"all: those within the window run in order at the pace": {
+			every: "10m", missed: job.Missed{Policy: "all", Pace: job.Duration(5 * sec)}, next: 0, now: 45 * mins,
+			due:   []job.DueTime{caughtUp(20*mins, 45*mins), caughtUp(30*mins, 45*mins+5*sec), caughtUp(40*mins, 45*mins+10*sec)},
+			skips: []job.Skip{skipped("missed_window", 2, 0, 10*mins)}, nextDue: 50 * mins,
+		},
+		"all: of more than max the newest run": {
+			every: "10m", missed: job.Missed{Policy: "all", Max: 2}, next: 0, now: 45 * mins,
+			due:   []job.DueTime{caughtUp(30*mins, 45*mins), caughtUp(40*mins, 45*mins+sec)},
+			skips: []job.Skip{skipped("missed_window", 2, 0, 10*mins), skipped("missed_max", 1, 20*mins, 20*mins)}, nextDue: 50 * mins,
+		},
+		"all: what is as old as the window is within it, also if it is more than max": {
+			every: "10m", missed: job.Missed{Policy: "all", Max: 1}, next: 0, now: 30 * mins,
+			due:   append([]job.DueTime{caughtUp(20*mins, 30*mins)}, onTime(30*mins)...),
+			skips: []job.Skip{skipped("missed_max", 2, 0, 10*mins)}, nextDue: 40 * mins,
+		},
+		"missed ones and those ahead in one call": {
+			every: "20s", next: 0, now: 35 * sec,
+			due:   append([]job.DueTime{caughtUp(20*sec, 35*sec)}, onTime(40*sec, 60*sec, 80*sec)...),
+			skips: []job.Skip{skipped("missed", 1, 0, 0)}, nextDue: 100 * sec,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := plan(t, job.PlanInput{Schedule: compile(t, schedule.Spec{Every: tc.every}), Missed: tc.missed, NextDue: at(tc.next), Now: at(tc.now)})
+			require.Equal(t, job.PlanResult{Due: tc.due, Skips: tc.skips, NextDue: at(tc.nextDue)}, got)
+		})
+	}
+}
+
+func TestPlanEndsWithTheSchedule(t *testing.T) {
+	t.Parallel()
+	s := compile(t, schedule.Spec{At: "2026-06-15T12:00:00.25Z"})
+	due := at(250 * time.Millisecond)
+	r := plan(t, job.PlanInput{Schedule: s, NextDue: due, Now: noon})
+	require.Equal(t, job.PlanResult{Due: []job.DueTime{{DueAt: due, RunAt: due}}, Ended: true}, r)
+	r = plan(t, job.PlanInput{Schedule: s, NextDue: due, Now: at(-time.Hour)})
+	require.Equal(t, job.PlanResult{NextDue: due}, r)
+}
+
+func TestPlanSkipsWhatACalendarExcludesAlsoAsTheNewestMissed(t *testing.T) {
+	t.Parallel()
+	s := compile(t, schedule.Spec{Every: "10m", Calendars: []schedule.Calendar{{Windows: []string{"12:20-12:40"}}}})
+	r := plan(t, job.PlanInput{Schedule: s, NextDue: noon, Now: at(35 * mins)})
+	require.Equal(t, []job.DueTime{caughtUp(10*mins, 35*mins)}, r.Due, "within the window of 30 minutes, not the excluded newer ones")
+	require.Equal(t, []job.Skip{skipped("missed_window", 1, 0, 0), skipped("calendar", 2, 20*mins, 30*mins)}, r.Skips)
+	require.Equal(t, at(40*mins), r.NextDue)
+}
+
+func TestAllMissedOnesAreDealtWithAlsoIfUntilLiesBeforeThem(t *testing.T) {
+	t.Parallel() // else a step between them would make two runs of "once"
+	s := compile(t, schedule.Spec{Every: "10m"})
+	r := plan(t, job.PlanInput{Schedule: s, NextDue: noon, Now: at(25 * mins), Until: at(5 * mins)})
+	require.Equal(t, []job.DueTime{caughtUp(20*mins, 25*mins)}, r.Due)
+	require.Equal(t, at(30*mins), r.NextDue)
+}
+
+func TestWhatWasPlannedBeforeAnOutageDoesNotCountAsCatchingUp(t *testing.T) {
+	t.Parallel()
+	s := compile(t, schedule.Spec{Every: "1s"})
+	r := plan(t, job.PlanInput{Schedule: s, Missed: job.Missed{Policy: "all"}, NextDue: at(-12 * sec), Now: noon, Limit: 1})
+	require.Equal(t, job.PlanResult{
+		Due: []job.DueTime{caughtUp(-12*sec, 0), caughtUp(-11*sec, sec), caughtUp(-10*sec, 2*sec)}, NextDue: at(-9 * sec), More: true,
+	}, r, "three catch up in one call; then the bound holds")
+}
+
+func TestARangeOfSkipsEndsWhereARunLiesBetween(t *testing.T) {
+	t.Parallel()
+	s := compile(t, schedule.Spec{Every: "10m", Calendars: []schedule.Calendar{{Windows: []string{"12:00-12:20", "12:30-12:40"}}}})
+	r := plan(t, job.PlanInput{Schedule: s, NextDue: noon, Now: at(25 * mins), Until: at(35 * mins)})
+	require.Equal(t, []job.DueTime{caughtUp(20*mins, 25*mins)}, r.Due)
+	require.Equal(t, []job.Skip{skipped("calendar", 2, 0, 10*mins), skipped("calendar", 1, 30*mins, 30*mins)}, r.Skips)
+}
+
+func TestPlanStopsAtAnExcludedOccurrenceToAccountForItWhenItIsDue(t *testing.T) {
+	t.Parallel()
+	s := compile(t, schedule.Spec{Cron: "0 12 * * *", Calendars: []schedule.Calendar{{Weekdays: []string{"tue"}}}})
+	r := plan(t, job.PlanInput{Schedule: s, NextDue: noon, Now: noon})
+	require.Equal(t, at(24*time.Hour), r.NextDue)
+	r = plan(t, job.PlanInput{Schedule: s, NextDue: r.NextDue, Now: r.NextDue})
+	require.Empty(t, r.Due)
+	require.Equal(t, []job.Skip{skipped("calendar", 1, 24*time.Hour, 24*time.Hour)}, r.Skips)
+	require.Equal(t, at(48*time.Hour), r.NextDue)
+}
+
+// TestPlanDoesNotCutBetweenTwoWithOneDueTime: 02:00 and 02:30 fall into the gap,
+// which ends at 03:00, when another fires.
+func TestPlanDoesNotCutBetweenTwoWithOneDueTime(t *testing.T) {
+	t.Parallel()
+	s := compile(t, schedule.Spec{Cron: "0,30 2-3 * * *", Timezone: "America/New_York", DST: schedule.DST{Gap: "skip"}})
+	end := time.Date(2026, 3, 8, 7, 0, 0, 0, time.UTC)
+	r := plan(t, job.PlanInput{Schedule: s, NextDue: end, Now: end.Add(-mins), Until: end.Add(time.Hour), Limit: 1})
+	require.Equal(t, job.PlanResult{
+		Due:     []job.DueTime{{DueAt: end, RunAt: end}},
+		Skips:   []job.Skip{{From: end, To: end, Count: 1, Reason: job.ReasonGap}},
+		NextDue: end.Add(30 * mins), More: true,
+	}, r)
+}
+
+// TestPlanGoesOnWhereTheSearchIsGivenUp: since Hong Kong gave up DST, the window
+// excludes every occurrence; before, the gap's end was outside. Next gives up,
+// but that is neither the end of the schedule nor a reason to stop its cursor.
+func TestPlanGoesOnWhereTheSearchIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := compile(t, schedule.Spec{Cron: "30 3 * * *", Timezone: "Asia/Hong_Kong", Calendars: []schedule.Calendar{{Windows: []string{"03:00-04:00"}}}})
+	_, err := s.Next(noon)
+	require.ErrorIs(t, err, schedule.ErrTooFar)
+	first, err := job.FirstDue(s, noon)
+	require.NoError(t, err)
+	r := plan(t, job.PlanInput{Schedule: s, NextDue: first, Now: first})
+	require.Equal(t, job.PlanResult{
+		Skips: []job.Skip{{From: first, To: first, Count: 1, Reason: job.ReasonCalendar}}, NextDue: first.Add(24 * time.Hour),
+	}, r)
+}
+
+func TestPlanTakesACursorThatIsNoOccurrenceAnyMore(t *testing.T) {
+	t.Parallel() // the zone's rules have changed since it was stored
+	s := compile(t, schedule.Spec{Every: "10m"})
+	r := plan(t, job.PlanInput{Schedule: s, NextDue: at(sec), Now: at(sec)})
+	require.Equal(t, job.PlanResult{NextDue: at(10 * mins)}, r)
+}
+
+func TestPlanRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	s := compile(t, schedule.Spec{Every: "10m"})
+	_, err := job.Plan(job.PlanInput{Schedule: s, NextDue: noon, Now: noon, Missed: job.Missed{Policy: "newer"}})
+	require.ErrorContains(t, err, "unknown missed policy")
+	_, err = job.Plan(job.PlanInput{Schedule: s, Now: noon, Missed: job.Missed{}.WithDefaults()})
+	require.ErrorContains(t, err, "next due")
+}
+
+// TestPlanAfterALongOutageEachSecond: a million are counted in chunks, and the
+// runs that catch up are the same as if there were none.
+func TestPlanAfterALongOutageEachSecond(t *testing.T) {
+	t.Parallel()
+	const outage = 12 * 24 * time.Hour
+	s := compile(t, schedule.Spec{Every: "1s"})
+	for policy, runs := range map[job.MissedPolicy]int{"skip": 0, "once": 1, "all": 100} {
+		next, skips, calls := noon.Add(-outage), int64(0), 0
+		var due []job.DueTime
+		for more := true; more; calls++ {
+			r := plan(t, job.PlanInput{Schedule: s, Missed: job.Missed{Policy: policy}, NextDue: next, Now: noon})
+			require.LessOrEqual(t, len(r.Skips), 3)
+			for _, k := range r.Skips {
+				skips += k.Count
+			}
+			due = append(due, r.Due...)
+			require.True(t, r.NextDue.After(next))
+			next, more = r.NextDue, r.More
+		}
+		// Up to the grace, then ten seconds to the instant and a minute ahead.
+		missed := int64(outage/sec) - 10 + 1
+		require.Equal(t, missed-int64(runs), skips, policy)
+		require.Len(t, due, runs+10+60, policy)
+		require.Equal(t, 11, calls, policy)
+		for i, d := range due[:runs] {
+			require.Equal(t, caughtUp(-10*sec-time.Duration(runs-1-i)*sec, time.Duration(i)*sec), d, policy)
+		}
+	}
+}

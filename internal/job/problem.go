@@ -1,0 +1,51 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Problem is one thing that is wrong with a definition: where, what, and what
+// to do about it.
+type Problem struct { //nolint:errname // users read "problems" in the API, the CLI and the docs
+	Field   string // JSON path, e.g. "retry.max_attempts"
+	Problem string
+	Fix     string
+}
+
+func (p *Problem) Error() string {
+	if p.Fix == "" {
+		return p.Field + ": " + p.Problem
+	}
+	return p.Field + ": " + p.Problem + "; " + p.Fix
+}
+
+// Problems takes the error of Validate apart.
+func Problems(err error) []*Problem {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		var out []*Problem
+		for _, e := range joined.Unwrap() {
+			out = append(out, Problems(e)...)
+		}
+		return out
+	}
+	var p *Problem
+	if errors.As(err, &p) {
+		return []*Problem{p}
+	}
+	return nil
+}
+
+// quote shows user input in a message: bounded, and control characters escaped.
+func quote(s string) string {
+	const most = 60
+	n := 0
+	for i := range s {
+		if n == most {
+			return fmt.Sprintf("%q", s[:i]+"…")
+		}
+		n++
+	}
+	return fmt.Sprintf("%q", s)
+}

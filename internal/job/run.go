@@ -1,0 +1,109 @@
+package job
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Key is a run's natural key, which is also its idempotency key.
+type Key struct {
+	Partition int16
+	Job       uuid.UUID
+	DueAt     time.Time // nominal time, never changes
+	Seq       int16     // 0: by schedule; from 1: triggered or backfilled
+}
+
+// Run is one occurrence of a job.
+type Run struct {
+	Key
+	Version  int32     // of the job, when the run was made
+	RunAt    time.Time // when it may start: jitter and retry delay move it
+	State    RunState
+	Attempt  int16 // the fencing token; 0 before the first claim
+	Priority int16
+	Origin   Origin
+}
+
+// RunState of a live run. Their numbers are stored.
+type RunState int16
+
+// The states of live runs. "Due" is a comparison with run_at, not a state.
+const (
+	Pending RunState = 0
+	Running RunState = 1
+	Waiting RunState = 2 // accepted by its target, which will report
+)
+
+// Origin is how a run came to be. The numbers are stored.
+type Origin int16
+
+// The origins.
+const (
+	FromSchedule Origin = 0
+	FromTrigger  Origin = 1
+	FromBackfill Origin = 2
+	FromMissed   Origin = 3 // by schedule, but caught up late
+	FromRedrive  Origin = 4
+)
+
+// Outcome is what an attempt came to.
+type Outcome struct {
+	Kind       OutcomeKind
+	Retryable  bool          // of a failure: may it be tried again?
+	RetryAfter time.Duration // what the target asked for; 0: nothing
+	Gone       bool          // the target says it is gone for ever: pause the job
+	Status     int           // of the target's protocol, e.g. 503; 0: none
+	Message    string        // for people; bounded
+	// Reason of a cancellation: empty for one by a user, else ReasonReplaced or
+	// ReasonDeleted.
+	Reason Reason
+}
+
+// OutcomeKind is the kind of an Outcome. The numbers are stored.
+type OutcomeKind int16
+
+// The kinds of outcomes.
+const (
+	Succeeded OutcomeKind = 1
+	Failed    OutcomeKind = 2
+	Accepted  OutcomeKind = 3
+	Lost      OutcomeKind = 4 // its session died, or its deadline passed unreported
+	Cancelled OutcomeKind = 5
+)
+
+// Ended is how a run left the live table. The numbers are stored in history.
+type Ended int16
+
+// The ends of runs.
+const (
+	EndedSucceeded Ended = 1
+	EndedFailed    Ended = 2 // a dead letter
+	EndedCancelled Ended = 3
+	EndedSkipped   Ended = 4
+)
+
+// Reason says why a run was skipped or ended otherwise than by success.
+type Reason string
+
+// The reasons. They are codes: users filter by them, so they never change.
+const (
+	ReasonNone           Reason = ""
+	ReasonMissed         Reason = "missed"          // policy skip, or not the newest with once
+	ReasonMissedWindow   Reason = "missed_window"   // older than catch_up_window
+	ReasonMissedMax      Reason = "missed_max"      // more than max
+	ReasonPaused         Reason = "paused"          // the job was paused
+	ReasonOverlap        Reason = "overlap"         // another run of the job was live
+	ReasonQueueLimit     Reason = "queue_limit"     // too many runs of the job wait
+	ReasonExpired        Reason = "expired"         // not started within the deadline
+	ReasonReplaced       Reason = "replaced"        // cancelled by a newer run
+	ReasonGap            Reason = "dst_gap"         // the time did not exist that day
+	ReasonCalendar       Reason = "calendar"        // excluded by a calendar
+	ReasonDeleted        Reason = "deleted"         // the job was deleted
+	ReasonRejected       Reason = "rejected"        // the target said no, for good
+	ReasonAttempts       Reason = "attempts"        // no attempts left
+	ReasonLost           Reason = "lost"            // attempts died again and again
+	ReasonUnknownOutcome Reason = "unknown_outcome" // at_most_once: it may have happened
+	ReasonGone           Reason = "gone"            // the target is gone for ever
+	ReasonCancelled      Reason = "cancelled"       // by a user
+)

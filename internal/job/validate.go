@@ -1,0 +1,206 @@
+package job
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// The limits of a definition.
+const (
+	MaxName       = 200 // characters
+	MaxLabels     = 32
+	MaxLabelKey   = 63  // characters
+	MaxLabelValue = 200 // characters
+	MaxPriority   = 9
+	MaxPayload    = 256 << 10 // bytes
+	MaxConfig     = 64 << 10  // bytes, of a target
+
+	MaxAttempts      = 100
+	MaxBase          = Duration(24 * time.Hour)
+	MaxCap           = 7 * day
+	MaxCatchUpWindow = 7 * day
+	MaxMissed        = 10_000
+	MaxPace          = Duration(time.Hour)
+	MinTimeout       = Duration(time.Second)
+	MaxTimeout       = day // an attempt holds a slot of the engine as long
+	MaxDeadline      = 366 * day
+	MaxKeepFinished  = 366 * day
+)
+
+var (
+	labelKeyForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$`)
+	queueForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+	kindForm     = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+)
+
+// Validate returns every problem of a definition at once, so that its author
+// mends it in one go: see [Problems]. What is left out has its default.
+func (d Definition) Validate() error {
+	d = d.WithDefaults()
+	var c checker
+	c.name(d.Name)
+	c.labels(d.Labels)
+	c.schedule(d.Schedule)
+	c.target(d.Target)
+	c.payload(d.Payload)
+	if !queueForm.MatchString(d.Queue) {
+		c.add("queue", quote(d.Queue)+" is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+	}
+	between(&c, "priority", d.Priority, [2]int16{0, MaxPriority})
+	atLeastZero(&c, "max_runs", d.MaxRuns, "0 means no limit")
+	c.retry(d.Retry)
+	c.missed(d.Missed)
+	oneOf(&c, "overlap", d.Overlap, OverlapSkip, OverlapQueue, OverlapQueueAll, OverlapAllow, OverlapReplace)
+	oneOf(&c, "delivery", d.Delivery, AtLeastOnce, AtMostOnce)
+	between(&c, "timeout", d.Timeout, [2]Duration{MinTimeout, MaxTimeout})
+	c.deadline(d.Deadline, d.Schedule.Jitter)
+	atLeastZero(&c, "pause_after_failures", d.PauseAfterFailures, "0 means never")
+	between(&c, "keep_finished_for", d.KeepFinishedFor, [2]Duration{Duration(time.Second), MaxKeepFinished})
+	return errors.Join(c...)
+}
+
+// checker collects problems.
+type checker []error
+
+func (c *checker) add(field, problem, fix string) {
+	*c = append(*c, &Problem{Field: field, Problem: problem, Fix: fix})
+}
+
+func (c *checker) name(name string) {
+	n := utf8.RuneCountInString(name)
+	switch {
+	case n == 0:
+		c.add("name", "it is empty", "give the job a name")
+	case n > MaxName:
+		c.add("name", fmt.Sprintf("%d characters; at most %d are taken", n, MaxName), "shorten it; labels carry the rest")
+	case !printable(name) || strings.TrimSpace(name) != name:
+		c.add("name", quote(name)+" has characters that cannot be seen", "use printable characters, and no space at either end")
+	}
+}
+
+// printable says that a text is valid UTF-8 of characters that can be seen.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+func (c *checker) labels(labels map[string]string) {
+	if len(labels) > MaxLabels {
+		c.add("labels", fmt.Sprintf("%d labels; at most %d are taken", len(labels), MaxLabels), "put what nobody filters by into the payload")
+		return
+	}
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		if len(k) > MaxLabelKey || !labelKeyForm.MatchString(k) {
+			c.add("labels", quote(k)+" is not a label key", fmt.Sprintf("use 1 to %d letters, digits, '.', '_', '/' and '-', with a letter or digit at both ends", MaxLabelKey))
+			continue
+		}
+		if v := labels[k]; utf8.RuneCountInString(v) > MaxLabelValue || !printable(v) {
+			c.add("labels."+k, "the value is too long or has characters that cannot be seen", fmt.Sprintf("use at most %d printable characters", MaxLabelValue))
+		}
+	}
+}
+
+func (c *checker) schedule(spec schedule.Spec) {
+	_, err := schedule.New(spec, "") // what H means does not matter to whether it is valid
+	var e *schedule.Error
+	switch {
+	case err == nil:
+	case !errors.As(err, &e):
+		c.add("schedule", err.Error(), "write it as in the reference")
+	case e.Field == "schedule":
+		c.add("schedule", e.Problem, e.Fix)
+	default:
+		c.add("schedule."+e.Field, e.Problem, orElse(e.Fix, "write less"))
+	}
+}
+
+func (c *checker) target(t Target) {
+	switch {
+	case t.Kind == "":
+		c.add("target.kind", "it is empty", "say where runs go, for example http")
+	case !kindForm.MatchString(t.Kind):
+		c.add("target.kind", quote(t.Kind)+" is not the name of a kind", "write for example http")
+	}
+	switch {
+	case len(t.Config) > MaxConfig:
+		c.add("target.config", fmt.Sprintf("%d bytes; at most %d are taken", len(t.Config), MaxConfig), "shorten it; data for the target belongs into the payload")
+	case len(t.Config) > 0 && !json.Valid(t.Config):
+		c.add("target.config", "it is not valid JSON", "write an object")
+	}
+}
+
+func (c *checker) payload(p json.RawMessage) {
+	switch {
+	case len(p) > MaxPayload:
+		c.add("payload", fmt.Sprintf("%d bytes; at most %d are taken", len(p), MaxPayload), "store the data elsewhere and send where it is")
+	case len(p) > 0 && !json.Valid(p):
+		c.add("payload", "it is not valid JSON", "quote it if it is a text")
+	}
+}
+
+func (c *checker) retry(r Retry) {
+	between(c, "retry.max_attempts", r.MaxAttempts, [2]int16{1, MaxAttempts})
+	oneOf(c, "retry.backoff", r.Backoff, BackoffNone, BackoffFixed, BackoffLinear, BackoffExponential)
+	between(c, "retry.base", r.Base, [2]Duration{Duration(time.Millisecond), MaxBase})
+	between(c, "retry.cap", r.Cap, [2]Duration{Duration(time.Millisecond), MaxCap})
+	if r.Cap > 0 && r.Base > r.Cap {
+		c.add("retry.cap", fmt.Sprintf("%s is less than base %s", r.Cap, r.Base), "raise cap or lower base")
+	}
+	if r.Jitter != noJitter && !(r.Jitter > 0 && r.Jitter <= 1) { // also not NaN
+		c.add("retry.jitter", fmt.Sprintf("%v is not a part", r.Jitter), "use a number above 0, up to 1, or -1 for none")
+	}
+}
+
+func (c *checker) missed(m Missed) {
+	oneOf(c, "missed.policy", m.Policy, MissedSkip, MissedOnce, MissedAll)
+	oneOf(c, "missed.paused", m.Paused, MissedSkip, MissedOnce, MissedAll)
+	oneOf(c, "missed.created", m.Created, MissedSkip, MissedOnce, MissedAll)
+	between(c, "missed.catch_up_window", m.CatchUpWindow, [2]Duration{Duration(time.Second), MaxCatchUpWindow})
+	between(c, "missed.max", m.Max, [2]int32{1, MaxMissed})
+	between(c, "missed.pace", m.Pace, [2]Duration{Duration(time.Millisecond), MaxPace})
+}
+
+// deadline also refuses one that jitter alone can exceed: runs would expire
+// for no fault, some of them each time.
+func (c *checker) deadline(d Duration, jitter string) {
+	if d == 0 {
+		return
+	}
+	between(c, "deadline", d, [2]Duration{Duration(time.Second), MaxDeadline})
+	if j, err := schedule.ParseDuration(jitter); err == nil && time.Duration(d) <= j {
+		c.add("deadline", fmt.Sprintf("%s is not longer than the schedule's jitter %s", d, Duration(j)), "raise deadline or lower jitter")
+	}
+}
+
+func between[T int16 | int32 | Duration](c *checker, field string, v T, lim [2]T) {
+	if v < lim[0] || v > lim[1] {
+		c.add(field, fmt.Sprintf("%v is out of range", v), fmt.Sprintf("use %v to %v", lim[0], lim[1]))
+	}
+}
+
+func atLeastZero(c *checker, field string, v int32, fix string) {
+	if v < 0 {
+		c.add(field, fmt.Sprintf("%d is negative", v), "use 0 or more; "+fix)
+	}
+}
+
+func oneOf[T ~string](c *checker, field string, v T, values ...T) {
+	if slices.Contains(values, v) {
+		return
+	}
+	names := make([]string, len(values))
+	for i, x := range values {
+		names[i] = string(x)
+	}
+	last := len(names) - 1
+	c.add(field, "unknown value "+quote(string(v)), "use "+strings.Join(names[:last], ", ")+" or "+names[last])
+}

@@ -1,0 +1,213 @@
+package member
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// lostEverything waits until a member has noticed that its session is over.
+func lostEverything(t *testing.T, n *node) {
+	t.Helper()
+	require.Eventually(t, func() bool { return !n.Valid() && n.Session() == uuid.Nil }, patience, often)
+	require.Empty(t, n.Owned())
+}
+
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	n, other := c.start(), c.start()
+	c.settled(n, other)
+	old := n.Session()
+	fail := func(context.Context, string) error { return errBroken }
+	n.store.before.Store(&fail)
+	lostEverything(t, n)
+	c.settled(other)
+	n.store.heal()
+	c.settled(n, other)
+	require.NotEqual(t, old, n.Session())
+}
+
+// A network that swallows everything: requests end only with their context.
+func TestStoreHangs(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	n, other := c.start(), c.start()
+	c.settled(n, other)
+	hang := func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }
+	n.store.before.Store(&hang)
+	lostEverything(t, n)
+	c.settled(other)
+	n.store.heal()
+	c.settled(n, other)
+}
+
+// The database did it, but the answer was lost.
+func TestStoreFailsAfterCommit(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"register", "renew", "take", "release", "unregister", "survey"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			c := setup(t)
+			n, other := c.add(), c.start()
+			var failed int
+			fail := func(m string) error {
+				if m != method || failed == 3 { // called by one loop alone
+					return nil
+				}
+				failed++
+				return errBroken
+			}
+			n.store.after.Store(&fail)
+			c.run(n)
+			c.settled(n, other)
+			// What a registration left behind, whose answer was lost, is gone.
+			s, err := c.store.Survey(t.Context())
+			require.NoError(t, err)
+			require.Len(t, s.Sessions, 2)
+			third := c.start()
+			c.settled(n, other, third)
+		})
+	}
+}
+
+// Every third call fails, half of them after the database did it, in all
+// members. Nothing is worked on by two, and when it ends all is well.
+func TestStoreFailsAtRandom(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	nodes := []*node{c.add(), c.add(), c.add()}
+	for _, n := range nodes {
+		before := func(context.Context, string) error {
+			if rand.IntN(6) == 0 {
+				return errBroken
+			}
+			return nil
+		}
+		after := func(string) error {
+			if rand.IntN(6) == 0 {
+				return errBroken
+			}
+			return nil
+		}
+		n.store.before.Store(&before)
+		n.store.after.Store(&after)
+		c.run(n)
+	}
+	require.Never(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.faults) > 0 }, 3*ttl, often)
+	for _, n := range nodes {
+		n.store.heal()
+	}
+	c.settled(nodes...)
+}
+
+// Taking waits for claims under way, and a commit is not cancelled: neither may cost the session.
+func TestHangingTakeDoesNotCostTheSession(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	n := c.add(long)
+	free, hangs := make(chan struct{}), make(chan struct{}, 1)
+	hang := func(_ context.Context, method string) error {
+		if method == "take" {
+			select {
+			case hangs <- struct{}{}:
+			default:
+			}
+			<-free // whatever the context says
+		}
+		return nil
+	}
+	n.store.before.Store(&hang)
+	c.run(n)
+	<-hangs
+	session := n.Session()
+	require.Never(t, func() bool { return !n.Valid() || n.Session() != session }, longTTL*4/3, often)
+	close(free)
+	n.store.heal()
+	c.settled(n)
+}
+
+func TestSlowGain(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	n := c.add(long)
+	gains := make(chan struct{})
+	n.onGain = func(ctx context.Context, _ []job.Ownership) {
+		close(gains)
+		<-ctx.Done() // as long as it may
+	}
+	c.run(n)
+	<-gains
+	session := n.Session()
+	require.Never(t, func() bool { return !n.Valid() || n.Session() != session || !n.Owns(0) }, longTTL*4/3, often)
+	// Drain ends it, then the loss is told.
+	require.NoError(t, n.Drain(t.Context()))
+	require.Empty(t, n.Owned())
+	c.mu.Lock()
+	require.Empty(t, c.owner)
+	c.mu.Unlock()
+}
+
+// Drain while the store fails: nothing is worked on any longer, and Run releases later.
+func TestDrainFails(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	n, other := c.start(long), c.start()
+	c.settled(n, other)
+	fail := func(_ context.Context, method string) error {
+		if method == "release" {
+			return errBroken
+		}
+		return nil
+	}
+	n.store.before.Store(&fail)
+	ctx, cancel := context.WithTimeout(t.Context(), interval)
+	defer cancel()
+	require.Error(t, n.Drain(ctx))
+	require.Empty(t, n.Owned())
+	require.False(t, c.isSettled([]*node{other}))
+	n.store.heal()
+	c.settled(other)
+	require.True(t, n.Valid())
+}
+
+// An administrator, or a database restored from a backup, may take a session away.
+func TestSessionDisappears(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	n, other := c.start(), c.start()
+	c.settled(n, other)
+	old := n.Session()
+	require.NoError(t, c.store.Unregister(t.Context(), old))
+	require.Eventually(t, func() bool { return n.Session() != old }, patience, often)
+	c.settled(n, other)
+}
+
+// A session that was renewed in time, but whose answer came when its trust had ended, is not trusted.
+func TestAnswerTooLate(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	n := c.add()
+	_, err := n.runOnce(t.Context())
+	require.NoError(t, err)
+	old := n.Session()
+	late := func(method string) error {
+		if method == "renew" {
+			timer := time.NewTimer(ttl)
+			defer timer.Stop()
+			<-timer.C
+		}
+		return nil
+	}
+	n.store.after.Store(&late)
+	_, err = n.runOnce(t.Context())
+	require.NoError(t, err)
+	require.NotEqual(t, old, n.Session())
+	require.True(t, n.Valid())
+}

@@ -1,0 +1,221 @@
+package member
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+func TestMembersShare(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	// They all have one name: three leaders with one hostname is a bug others shipped.
+	nodes := []*node{c.start(), c.start(), c.start()}
+	c.settled(nodes...)
+	total := 0
+	for _, n := range nodes {
+		require.True(t, n.Valid())
+		owned := n.Owned()
+		require.Greater(t, len(owned), 50)
+		for _, p := range owned {
+			require.True(t, n.Owns(p))
+		}
+		require.False(t, n.Owns(-1))
+		total += len(owned)
+		var now time.Time
+		c.scan(`SELECT clock_timestamp()`, nil, &now)
+		require.False(t, n.bound.Now().IsZero())
+		require.False(t, n.bound.Now().Add(-100*time.Millisecond).After(now), "the bound is given the database's instants")
+	}
+	require.Equal(t, partitions, total)
+}
+
+// takeover kills one of three and returns how long after its last renewal, and
+// after its death, the others owned everything, by the database's clock.
+func takeover(t *testing.T, edit ...func(*Options)) (sinceRenewal, sinceDeath time.Duration) {
+	t.Helper()
+	c := setup(t)
+	a, b, victim := c.start(edit...), c.start(edit...), c.start(edit...)
+	c.settled(a, b, victim)
+	session := victim.Session()
+	victim.kill()
+	var died, expires, now time.Time
+	c.scan(`SELECT clock_timestamp(), expires_at FROM session WHERE id = $1`, []any{session}, &died, &expires)
+	require.Eventually(t, func() bool {
+		var left int
+		c.scan(`SELECT count(*), clock_timestamp() FROM partition WHERE owner = $1`, []any{session}, &left, &now)
+		return left == 0
+	}, patience, often)
+	c.settled(a, b)
+	return now.Sub(expires.Add(-victim.o.TTL)), now.Sub(died)
+}
+
+func TestTakeoverAfterKill(t *testing.T) {
+	t.Parallel()
+	sinceRenewal, sinceDeath := takeover(t)
+	t.Logf("taken %v after the last renewal, %v after the death", sinceRenewal, sinceDeath)
+	require.Less(t, sinceDeath, ttl+time.Second)
+}
+
+func TestTakeoverAfterKillWithDefaults(t *testing.T) {
+	t.Parallel()
+	sinceRenewal, sinceDeath := takeover(t, func(o *Options) { o.TTL, o.Interval = 0, 0 })
+	t.Logf("taken %v after the last renewal, %v after the death", sinceRenewal, sinceDeath)
+	require.Less(t, sinceDeath, 6*time.Second)
+}
+
+func TestPartitionsMoveToWhoJoins(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	a, b := c.start(), c.start()
+	c.settled(a, b)
+	before := map[int16]int64{}
+	s, err := c.store.Survey(t.Context())
+	require.NoError(t, err)
+	for _, o := range s.Ownerships {
+		before[o.Partition] = o.Epoch
+	}
+	sessions := []uuid.UUID{a.Session(), b.Session()}
+	old := Assign(sessions, partitions)
+	joined := c.start()
+	c.settled(a, b, joined)
+	s, err = c.store.Survey(t.Context())
+	require.NoError(t, err)
+	for i, o := range s.Ownerships {
+		if o.Owner == old[i] {
+			require.Equal(t, before[o.Partition], o.Epoch, "who stayed was not disturbed")
+		} else {
+			require.Equal(t, before[o.Partition]+2, o.Epoch, "released once, taken once")
+		}
+	}
+}
+
+// Ownership handed over again and again; the cluster's callbacks see to it that
+// no two work on a partition at once.
+func TestMembersComeAndGo(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	stays := c.start()
+	for range 5 {
+		n := c.start()
+		c.settled(stays, n)
+		require.NoError(t, n.Drain(t.Context()))
+		require.NoError(t, n.Close(t.Context()))
+		c.settled(stays)
+	}
+	var rows int
+	c.scan(`SELECT count(*) FROM session`, nil, &rows)
+	require.Equal(t, 1, rows)
+}
+
+func TestPausedMember(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	var lost []int16
+	paused := c.add(func(o *Options) { o.OnGain, o.OnLose = nil, func(p []int16) { lost = p } })
+	changed, err := paused.runOnce(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, partitions, changed)
+	old := paused.Session()
+
+	other := c.add()
+	validAtTake := make(chan bool, partitions)
+	other.onGain = func(context.Context, []job.Ownership) { validAtTake <- paused.Valid() || paused.Owns(0) }
+	var invalid time.Time
+	require.True(t, paused.Valid())
+	c.run(other)
+	require.Eventually(t, func() bool {
+		if !paused.Valid() && invalid.IsZero() {
+			c.scan(`SELECT clock_timestamp()`, nil, &invalid)
+		}
+		return len(other.Owned()) == partitions
+	}, patience, time.Millisecond)
+	require.False(t, <-validAtTake, "it does not trust its session when another takes its partitions")
+	require.Empty(t, paused.Owned())
+	var expired time.Time
+	c.scan(`SELECT expires_at FROM session WHERE id = $1`, []any{old}, &expired)
+	t.Logf("invalid %v before the session expired", expired.Sub(invalid))
+	require.True(t, invalid.Before(expired))
+
+	// Back again, it is a new one. The old one is over for good.
+	_, err = c.store.Renew(t.Context(), old, ttl, true)
+	require.ErrorIs(t, err, job.ErrSessionExpired)
+	require.Empty(t, lost, "nothing of it ran")
+	_, err = paused.runOnce(t.Context())
+	require.NoError(t, err)
+	require.Len(t, lost, partitions)
+	require.NotEqual(t, old, paused.Session())
+	require.NotEqual(t, uuid.Nil, paused.Session())
+	require.True(t, paused.Valid())
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	a, b := c.start(long), c.start(long)
+	c.settled(a, b)
+	session := a.Session()
+	begun := clock.Elapsed()
+	require.NoError(t, a.Drain(t.Context()))
+	require.Empty(t, a.Owned())
+	require.True(t, a.Valid(), "runs under way still need the session")
+	c.settled(b)
+	took := clock.Elapsed() - begun
+	t.Logf("handed over in %v", took)
+	require.Less(t, took, longTTL, "nobody waited for an expiry")
+
+	// It stays alive, and without partitions, for longer than the TTL.
+	require.Never(t, func() bool { return !a.Valid() || a.Session() != session || len(a.Owned()) > 0 }, longTTL*4/3, interval/4)
+	require.NoError(t, a.Close(t.Context()))
+	require.False(t, a.Valid())
+	require.Equal(t, uuid.Nil, a.Session())
+	<-a.ended
+	var rows int
+	c.scan(`SELECT count(*) FROM session WHERE id = $1`, []any{session}, &rows)
+	require.Zero(t, rows)
+	require.Len(t, b.Owned(), partitions)
+}
+
+func TestCloseWithoutDrainFreesAtOnce(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	a, b := c.start(), c.start()
+	c.settled(a, b)
+	require.NoError(t, a.Close(t.Context()))
+	c.settled(b)
+	require.Error(t, a.Run(t.Context()), "a member runs once")
+	require.NoError(t, c.add().Close(t.Context()), "also one that never ran")
+}
+
+func TestIdleMemberIsCheap(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	n, other := c.start(), c.start()
+	c.settled(n, other)
+	begun, calls := clock.Elapsed(), n.store.calls.Load()
+	require.Never(t, func() bool { return false }, 10*interval, interval)
+	rounds := float64(clock.Elapsed()-begun) / float64(interval)
+	made := float64(n.store.calls.Load() - calls)
+	t.Logf("%.0f queries in %.1f intervals", made, rounds)
+	require.LessOrEqual(t, made, 2*(rounds+1))
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	_, err := New(Options{})
+	require.Error(t, err)
+	_, err = New(Options{Store: &faulty{}, TTL: time.Second})
+	require.Error(t, err)
+	m, err := New(Options{Store: &faulty{}})
+	require.NoError(t, err)
+	require.Equal(t, uuid.Nil, m.Session())
+	require.False(t, m.Valid())
+	require.False(t, m.Owns(0))
+	require.Empty(t, m.Owned())
+}

@@ -1,0 +1,106 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// clockJump is how far the database's clock may be off from what has passed
+// here before someone has to look at it.
+const clockJump = 30 * time.Second
+
+// renewOnce renews the session or, if there is none or no longer, makes one.
+func (m *Member) renewOnce(ctx context.Context) error {
+	m.renewing.Lock()
+	defer m.renewing.Unlock()
+	if l := m.held.Load().lease; l != nil {
+		if l.valid() {
+			err := m.renew(ctx, l)
+			switch {
+			case err == nil && l.valid():
+				return nil
+			case errors.Is(err, job.ErrSessionExpired):
+				m.drop(l, "expired")
+			case err != nil && l.valid():
+				return err // trust lasts for another try
+			}
+		}
+		m.drop(l, "not renewed in time")
+	}
+	if m.draining() || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return m.register(ctx)
+}
+
+// renew asks the database to move the expiry. It gives up when trust ends.
+func (m *Member) renew(ctx context.Context, l *lease) error {
+	ctx, cancel := context.WithTimeout(ctx, min(m.attempt, l.left()))
+	defer cancel()
+	sent := clock.Elapsed()
+	now, err := m.o.Store.Renew(ctx, l.session, m.o.TTL, !m.draining())
+	if err != nil {
+		return err
+	}
+	l.until.Store(int64(sent + m.trust))
+	m.sample(now)
+	return nil
+}
+
+// register makes a session with a new id.
+func (m *Member) register(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, m.attempt)
+	defer cancel()
+	if m.doubtful {
+		// A row of nobody would be given partitions until it expires.
+		if err := m.o.Store.Unregister(ctx, m.last); err != nil {
+			return err
+		}
+		m.doubtful = false
+	}
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return fmt.Errorf("make a session id: %w", err)
+	}
+	m.last, m.doubtful = id, true
+	sent := clock.Elapsed()
+	now, err := m.o.Store.Register(ctx, id, m.o.Name, m.o.TTL)
+	if err != nil {
+		return err
+	}
+	l := &lease{session: id}
+	l.until.Store(int64(sent + m.trust))
+	if !l.valid() {
+		return errors.New("the session was registered too slowly")
+	}
+	m.doubtful = false
+	l.ctx, l.end = context.WithCancel(m.open)
+	m.sample(now)
+	m.mu.Lock()
+	m.held.Store(&holding{lease: l, epochs: map[int16]int64{}})
+	m.mu.Unlock()
+	m.o.Log.Info("session registered", "session", id, "name", m.o.Name)
+	m.assignNow()
+	return nil
+}
+
+func (m *Member) sample(now time.Time) {
+	if drift := m.o.Bound.Set(now); drift.Abs() > clockJump {
+		m.o.Log.Error("the database's clock jumped", "by", drift)
+	}
+}
+
+// assignNow makes assign look at once.
+func (m *Member) assignNow() {
+	select {
+	case m.kick <- struct{}{}:
+	default:
+	}
+}

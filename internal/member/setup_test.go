@@ -1,0 +1,233 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+const (
+	ttl      = time.Second
+	interval = 200 * time.Millisecond
+	patience = 30 * time.Second // on a busy machine
+	often    = 5 * time.Millisecond
+)
+
+// long is for tests that must not lose their session although the machine is busy.
+func long(o *Options) { o.TTL = longTTL }
+
+const longTTL = 3 * time.Second
+
+// cluster is a database with members, and what their callbacks told: who works
+// on each partition. No two may at once.
+type cluster struct {
+	t      *testing.T
+	store  *postgres.Store
+	scan   func(sql string, args []any, dest ...any)
+	mu     sync.Mutex
+	owner  map[int16]*node
+	epoch  map[int16]int64
+	faults []string
+}
+
+func setup(t *testing.T) *cluster {
+	t.Helper()
+	pool := pgtest.New(t)
+	c := &cluster{t: t, store: postgres.NewStore(pool), owner: map[int16]*node{}, epoch: map[int16]int64{}}
+	c.scan = func(sql string, args []any, dest ...any) {
+		t.Helper()
+		require.NoError(t, pool.QueryRow(context.WithoutCancel(t.Context()), sql, args...).Scan(dest...))
+	}
+	t.Cleanup(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		require.Empty(t, c.faults)
+	})
+	return c
+}
+
+// node is a member of a cluster, with a store of its own that can be broken.
+type node struct {
+	*Member
+	store  *faulty
+	bound  clock.Bound
+	cancel context.CancelFunc
+	ended  chan struct{}
+	onGain func(context.Context, []job.Ownership) // besides the cluster's
+}
+
+// add makes a member that does not run.
+func (c *cluster) add(edit ...func(*Options)) *node {
+	c.t.Helper()
+	n := &node{store: &faulty{Store: c.store}, ended: make(chan struct{})}
+	o := Options{
+		Store: n.store, Name: "same", TTL: ttl, Interval: interval, Bound: &n.bound,
+		OnGain: func(ctx context.Context, gained []job.Ownership) { c.gained(n, gained); n.gained(ctx, gained) },
+		OnLose: func(lost []int16) { c.lost(n, lost) },
+	}
+	for _, e := range edit {
+		e(&o)
+	}
+	var err error
+	n.Member, err = New(o)
+	require.NoError(c.t, err)
+	return n
+}
+
+func (n *node) gained(ctx context.Context, gained []job.Ownership) {
+	if n.onGain != nil {
+		n.onGain(ctx, gained)
+	}
+}
+
+// start makes a member that runs until the test ends or it is killed.
+func (c *cluster) start(edit ...func(*Options)) *node {
+	c.t.Helper()
+	n := c.add(edit...)
+	c.run(n)
+	return n
+}
+
+func (c *cluster) run(n *node) {
+	var ctx context.Context
+	ctx, n.cancel = context.WithCancel(c.t.Context())
+	go func() {
+		defer close(n.ended)
+		if err := n.Run(ctx); err != nil {
+			c.t.Error(err)
+		}
+	}()
+	c.t.Cleanup(n.kill)
+}
+
+// kill ends a member without a word to the database, as kill -9 does.
+func (n *node) kill() {
+	n.cancel()
+	<-n.ended
+}
+
+func (c *cluster) gained(n *node, gained []job.Ownership) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range gained {
+		if other := c.owner[o.Partition]; other != nil {
+			c.faults = append(c.faults, fmt.Sprintf("partition %d: gained while another works on it", o.Partition))
+		}
+		if o.Epoch <= c.epoch[o.Partition] {
+			c.faults = append(c.faults, fmt.Sprintf("partition %d: epoch %d after %d", o.Partition, o.Epoch, c.epoch[o.Partition]))
+		}
+		c.owner[o.Partition], c.epoch[o.Partition] = n, o.Epoch
+	}
+}
+
+func (c *cluster) lost(n *node, lost []int16) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range lost {
+		if c.owner[p] != n {
+			c.faults = append(c.faults, fmt.Sprintf("partition %d: lost by one who has not gained it", p))
+		}
+		delete(c.owner, p)
+	}
+}
+
+// settled waits until these members own everything: in the table, by their
+// own account, and by what they told, each partition once and as assigned.
+func (c *cluster) settled(nodes ...*node) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool { return c.isSettled(nodes) }, patience, often)
+}
+
+func (c *cluster) isSettled(nodes []*node) bool {
+	s, err := c.store.Survey(c.t.Context())
+	if err != nil {
+		return false
+	}
+	by := map[uuid.UUID]*node{}
+	var sessions []uuid.UUID
+	for _, n := range nodes {
+		by[n.Session()] = n
+		sessions = append(sessions, n.Session())
+	}
+	right := Assign(sessions, partitions)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, o := range s.Ownerships {
+		n := by[o.Owner]
+		if o.Owner == uuid.Nil || n == nil || right[i] != o.Owner || !n.Owns(o.Partition) || c.owner[o.Partition] != n {
+			return false
+		}
+	}
+	return len(s.Ownerships) == partitions
+}
+
+var errBroken = errors.New("broken on purpose")
+
+// faulty is a store that can be broken. Each of its functions gets the method's name.
+type faulty struct {
+	Store
+	calls  atomic.Int64
+	before atomic.Pointer[func(context.Context, string) error]
+	after  atomic.Pointer[func(string) error]
+}
+
+func (f *faulty) heal() {
+	f.before.Store(nil)
+	f.after.Store(nil)
+}
+
+func (f *faulty) call(ctx context.Context, method string, work func() error) error {
+	f.calls.Add(1)
+	if before := f.before.Load(); before != nil {
+		if err := (*before)(ctx, method); err != nil {
+			return err
+		}
+	}
+	if err := work(); err != nil {
+		return err
+	}
+	if after := f.after.Load(); after != nil {
+		return (*after)(method)
+	}
+	return nil
+}
+
+func (f *faulty) Register(ctx context.Context, id uuid.UUID, name string, ttl time.Duration) (now time.Time, err error) {
+	err = f.call(ctx, "register", func() (err error) { now, err = f.Store.Register(ctx, id, name, ttl); return err })
+	return now, err
+}
+
+func (f *faulty) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error) {
+	err = f.call(ctx, "renew", func() (err error) { now, err = f.Store.Renew(ctx, id, ttl, owns); return err })
+	return now, err
+}
+
+func (f *faulty) Unregister(ctx context.Context, id uuid.UUID) error {
+	return f.call(ctx, "unregister", func() error { return f.Store.Unregister(ctx, id) })
+}
+
+func (f *faulty) Survey(ctx context.Context) (s job.Survey, err error) {
+	err = f.call(ctx, "survey", func() (err error) { s, err = f.Store.Survey(ctx); return err })
+	return s, err
+}
+
+func (f *faulty) Take(ctx context.Context, me uuid.UUID, from []job.Ownership) (taken []job.Ownership, err error) {
+	err = f.call(ctx, "take", func() (err error) { taken, err = f.Store.Take(ctx, me, from); return err })
+	return taken, err
+}
+
+func (f *faulty) Release(ctx context.Context, me uuid.UUID, from []job.Ownership) error {
+	return f.call(ctx, "release", func() error { return f.Store.Release(ctx, me, from) })
+}

@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// admissible reads a pending run that needs a decision, with what else its job is doing.
+const admissible = `
+SELECT r.version, r.origin, r.run_at, r.attempt, coalesce(r.payload, j.payload, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(),
+       (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0),
+       (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval)
+FROM run r JOIN job j ON j.partition = r.partition AND j.id = r.job_id
+WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4 AND r.state = 0 AND r.run_at <= now() + $6::interval
+  AND EXISTS (SELECT FROM partition WHERE id = $1 AND owner = $5) AND EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())
+FOR UPDATE OF r SKIP LOCKED`
+
+const startRun = `
+UPDATE run SET state = 1, attempt = attempt + 1, session_id = $5, claimed_at = now() WHERE ` + byKey
+
+const liveOfJob = `
+SELECT due_at, seq FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 FOR UPDATE`
+
+// Admit decides about one run that Claim left: the policy may say start, wait
+// (the result is empty then, as for a run that is gone), skip, or replace. It
+// says whether the run is done with, so whether it need not be asked about again.
+func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (attempt *job.Attempt, done bool, err error) {
+	err = s.inTx(ctx, "admit", func(tx pgx.Tx) error {
+		attempt, done = nil, true
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1), `+keyLookups, lockOf(session)); err != nil {
+			return err
+		}
+		a := job.Attempt{Key: key}
+		in := job.AdmitInput{DueAt: key.DueAt}
+		var policy string
+		var timeout int64
+		err := tx.QueryRow(ctx, admissible, key.Partition, key.Job, key.DueAt, key.Seq, session, lead).Scan(
+			&a.Version, &a.Origin, &a.RunAt, &in.Attempt, &a.Payload, &a.Namespace, &in.JobState, &timeout, &a.Kind, &a.Config, &policy, &in.Now, &in.Running, &in.Ahead)
+		if noRows(err) {
+			return nil // claimed, gone, or not ours
+		}
+		if err != nil {
+			return err
+		}
+		var p job.Policy
+		if err := json.Unmarshal([]byte(policy), &p); err != nil {
+			return err
+		}
+		p = p.WithDefaults()
+		in.Overlap, in.Deadline, in.Origin = p.Overlap, p.Deadline, a.Origin
+		a.Number, a.Timeout = in.Attempt+1, time.Duration(timeout)*time.Millisecond
+		verdict := job.Admit(in)
+		switch verdict.Verdict {
+		case job.AdmitWait:
+			done = false
+			return nil
+		case job.AdmitSkip:
+			_, err = tx.Exec(ctx, endRun, key.Partition, key.Job, key.DueAt, key.Seq, in.Now, int16(job.EndedSkipped), int16(0), string(verdict.Reason), "")
+			return err
+		case job.AdmitReplace:
+			if err := cancelLive(ctx, tx, key, in.Now, verdict.Reason); err != nil {
+				return err
+			}
+		}
+		if _, err = tx.Exec(ctx, startRun, key.Partition, key.Job, key.DueAt, key.Seq, session); err == nil {
+			attempt = &a
+		}
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return attempt, done, nil
+}
+
+// cancelLive ends the live runs of a job. Their attempts may still be under way;
+// what they report is fenced.
+func cancelLive(ctx context.Context, tx pgx.Tx, key job.Key, now time.Time, reason job.Reason) error {
+	rows, err := tx.Query(ctx, liveOfJob, key.Partition, key.Job)
+	if err != nil {
+		return err
+	}
+	var batch pgx.Batch
+	var due time.Time
+	var seq int16
+	_, err = pgx.ForEachRow(rows, []any{&due, &seq}, func() error {
+		batch.Queue(endRun, key.Partition, key.Job, due, seq, now, int16(job.EndedCancelled), int16(0), string(reason), "")
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return tx.SendBatch(ctx, &batch).Close()
+}

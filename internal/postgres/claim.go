@@ -1,0 +1,105 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// keyed lists the keys that a statement is given.
+const keyed = `
+k AS MATERIALIZED (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq)`
+
+// claimRuns takes, of the runs named, those that are pending, due within the
+// lead, in a partition that the session owns, and need no decision.
+//
+// Its form leaves one plan: each key is looked up by the whole primary key, the
+// rows are updated through their address. A join would flip to a quadratic plan
+// as soon as the statistics of the live table are wrong, which is always.
+const claimRuns = `
+WITH` + keyed + `, claimed AS (
+    UPDATE run SET state = 1, attempt = attempt + 1, session_id = $5, claimed_at = now()
+    WHERE ctid = ANY (ARRAY(
+        SELECT x.address
+        FROM k, LATERAL (
+            SELECT r.ctid AS address FROM run r
+            WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
+              AND r.state = 0 AND r.run_at <= now() + $6::interval
+              AND (SELECT owner FROM partition WHERE id = k.partition) = $5
+              AND (r.admit = 0 OR r.admit = 1 AND NOT EXISTS (
+                  SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0))
+            LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
+        WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())))
+    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload
+)
+SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at,
+       j.namespace_id, j.timeout_ms, j.target_kind, j.target_config, coalesce(c.payload, j.payload, '')
+FROM claimed c, LATERAL (SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j`
+
+// Claim leases runs to a session: running, attempt + 1. It commits before it
+// returns, so before any side effect. Runs that it does not return are not due,
+// not this session's to claim, or need a decision: see Admit.
+//
+// No two of the keys may be of one job: the statement sees the others as they
+// were before it.
+func (s *Store) Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	k := splitKeys(keys)
+	var out []job.Attempt
+	// One round trip and, without BEGIN, one transaction. The lock keeps a
+	// takeover of this session's partitions out until it is over: two owners
+	// can then not start two runs of a job that allows one.
+	var batch pgx.Batch
+	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+keyLookups, lockOf(session))
+	batch.Queue(claimRuns, k.partition, k.job, k.dueAt, k.seq, session, lead).Query(func(rows pgx.Rows) error {
+		out = make([]job.Attempt, 0, len(keys))
+		var d job.Attempt
+		var timeout int64
+		_, err := pgx.ForEachRow(rows, []any{
+			&d.Key.Partition, &d.Key.Job, &d.Key.DueAt, &d.Key.Seq, &d.Number, &d.Version, &d.Origin, &d.RunAt,
+			&d.Namespace, &timeout, &d.Kind, &d.Config, &d.Payload,
+		}, func() error {
+			d.Timeout = time.Duration(timeout) * time.Millisecond
+			out = append(out, d)
+			return nil
+		})
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)
+	}
+	return out, nil
+}
+
+// lockOf is the number of the advisory lock of a session. Locks of
+// transactions only: those of sessions leak through PgBouncer.
+func lockOf(session uuid.UUID) int64 {
+	return int64(binary.BigEndian.Uint64(session[8:]))
+}
+
+// keyColumns are keys as the arrays that statements take.
+type keyColumns struct {
+	partition []int16
+	job       []uuid.UUID
+	dueAt     []time.Time
+	seq       []int16
+}
+
+func splitKeys(keys []job.Key) keyColumns {
+	k := keyColumns{
+		partition: make([]int16, len(keys)), job: make([]uuid.UUID, len(keys)),
+		dueAt: make([]time.Time, len(keys)), seq: make([]int16, len(keys)),
+	}
+	for i, key := range keys {
+		k.partition[i], k.job[i], k.dueAt[i], k.seq[i] = key.Partition, key.Job, key.DueAt, key.Seq
+	}
+	return k
+}

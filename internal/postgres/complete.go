@@ -1,0 +1,56 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Finished runs leave the live table and enter history in one statement, each
+// fenced by its attempt: a stale one finds no row.
+const completeSucceeded = `
+WITH k AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
+           unnest($5::smallint[]) AS attempt
+), ended AS (
+    DELETE FROM run
+    WHERE ctid = ANY (ARRAY(
+        SELECT x.address
+        FROM k, LATERAL (
+            SELECT r.ctid AS address FROM run r
+            WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
+              AND r.attempt = k.attempt AND r.state <> 0
+            LIMIT 1 FOR UPDATE) x))
+    RETURNING *
+)
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, attempts)
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, now(), 1, attempt, origin, 0, session_id, attempts FROM ended`
+
+// CompleteSucceeded ends runs whose attempt succeeded. It returns how many of
+// them were fenced: another attempt has taken their place, and nothing changed.
+func (s *Store) CompleteSucceeded(ctx context.Context, done []job.Completion) (fenced int, err error) {
+	if len(done) == 0 {
+		return 0, nil
+	}
+	keys := make([]job.Key, len(done))
+	attempt := make([]int16, len(done))
+	for i, d := range done {
+		keys[i], attempt[i] = d.Key, d.Attempt
+	}
+	k := splitKeys(keys)
+	ended := 0
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(completeSucceeded, k.partition, k.job, k.dueAt, k.seq, attempt).Exec(func(tag pgconn.CommandTag) error {
+		ended = int(tag.RowsAffected())
+		return nil
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return 0, fmt.Errorf("complete %d runs: %w", len(done), err)
+	}
+	return len(done) - ended, nil
+}

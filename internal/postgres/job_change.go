@@ -1,0 +1,149 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Change is what a change of a job came to.
+type Change struct {
+	Job     job.Job
+	Now     time.Time // the instant that it was decided by
+	Changed bool      // false: it was so already
+	Missed  int64     // of a resume: occurrences of the pause, those that run now among them
+}
+
+// errMoved: between reading which cursor a job has and locking that, the job got another.
+var errMoved = fmt.Errorf("%w: the job is changed by others all the time", ErrConflict)
+
+// maxTries bounds the transactions of one change. Each lost try is another's success.
+const maxTries = 20
+
+// retrying runs work in a transaction, and again if others were in the way.
+func (s *Store) retrying(ctx context.Context, what string, work func(pgx.Tx) error) error {
+	for try := 1; ; try++ {
+		err := s.inTx(ctx, what, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, `SELECT `+keyLookups); err != nil {
+				return err
+			}
+			return work(tx)
+		})
+		again := errors.Is(err, errMoved) || code(err) == "40P01" || code(err) == "40001" // deadlock, serialization failure
+		if !again || try == maxTries || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// change is a job that is being changed. Its locks are taken in one order:
+// cursors by their ids, the job, its runs to come. Plan holds cursors, and writes
+// jobs of those alone; claim waits for nothing; so nobody waits in a circle.
+type change struct {
+	tx     pgx.Tx
+	job    storedJob
+	cursor cursor
+	now    time.Time
+}
+
+// lockJob locks a job with its cursor (and another one that it may move to) and
+// its runs to come, and then reads the clock: once, and only now. An
+// instant from before the wait for a lock would lie before changes, runs and
+// completions that are visible behind the lock, and would undo them. After it,
+// no run that is due later can have been completed, and none can be claimed.
+func lockJob(ctx context.Context, tx pgx.Tx, ref jobRef, also ...int64) (*change, map[int64]cursor, error) {
+	partition := job.PartitionOf(ref.id)
+	at, err := cursorOf(ctx, tx, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	cursors, err := lockCursors(ctx, tx, partition, append(also, at))
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := tx.Query(ctx, selectJob+whereJob+` FOR UPDATE`, partition, ref.id, ref.namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &change{tx: tx}
+	if c.job, err = collectJob(rows); err != nil {
+		return nil, nil, err
+	}
+	var ok bool
+	if c.cursor, ok = cursors[c.job.cursor]; !ok {
+		return nil, nil, errMoved
+	}
+	return c, cursors, c.readClock(ctx)
+}
+
+// lockRuns locks the runs by schedule that are still to come, and tells which of
+// those that were started is due last. The transaction's own start is early
+// enough for "to come", and those due before are left to be completed.
+const lockRuns = `
+SELECT max(due_at) FILTER (WHERE state <> 0 OR attempt > 0)
+FROM (SELECT due_at, state, attempt FROM run WHERE partition = $1 AND job_id = $2 AND seq = 0 AND due_at > now() ORDER BY due_at FOR UPDATE) r`
+
+// maxAhead is how far the instant of a change may lie ahead of the clock. What
+// lies further ahead was written by a clock that was wrong.
+const maxAhead = 10 * time.Second
+
+// readClock finds the instant of the change. It is that of the database, but
+// always after the job's last change, though the clock may go back a little;
+// and not before the due time of a run that was started. Runs are claimed
+// shortly before they are due, and what has been started is no longer part of
+// the future that a change may take away.
+func (c *change) readClock(ctx context.Context) error {
+	var started *time.Time
+	var clock time.Time
+	var batch pgx.Batch
+	batch.Queue(lockRuns, c.job.Partition, c.job.ID).QueryRow(func(row pgx.Row) error { return row.Scan(&started) })
+	batch.Queue(readClock).QueryRow(func(row pgx.Row) error { return row.Scan(&clock) })
+	if err := c.tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return err
+	}
+	c.now = clock.UTC()
+	for _, t := range []time.Time{c.job.UpdatedAt.Add(instant), deref(started)} {
+		if t.Sub(clock) <= maxAhead {
+			c.now = later(c.now, t.UTC())
+		}
+	}
+	return nil
+}
+
+const readClock = `SELECT clock_timestamp()`
+
+// cursorOf tells which cursor a job has, without a lock.
+func cursorOf(ctx context.Context, tx pgx.Tx, ref jobRef) (cursor int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT j.cursor_id FROM job j `+whereJob, job.PartitionOf(ref.id), ref.id, ref.namespace).Scan(&cursor)
+	if noRows(err) {
+		return 0, ErrNotFound
+	}
+	return cursor, err
+}
+
+// jobRef names a job.
+type jobRef struct{ namespace, id uuid.UUID }
+
+// changeJob locks a job and lets work change it.
+func (s *Store) changeJob(ctx context.Context, what string, ref jobRef, work func(*change) error) error {
+	return s.retrying(ctx, what+" "+job.FormatJobID(ref.id), func(tx pgx.Tx) error {
+		c, _, err := lockJob(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		return work(c)
+	})
+}
+
+func deref(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}

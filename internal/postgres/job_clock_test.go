@@ -1,0 +1,47 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+// A clock that every look at moves on by a second. Names are looked up in its
+// schema before those of PostgreSQL.
+const leapingClock = `
+CREATE SCHEMA leaping;
+CREATE SEQUENCE leaping.looks;
+CREATE TABLE leaping.start AS SELECT pg_catalog.now() AS at;
+CREATE FUNCTION leaping.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT at + interval '1 s' * pg_catalog.nextval('leaping.looks') FROM leaping.start$$;
+CREATE FUNCTION leaping.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT leaping.now()$$;
+CREATE FUNCTION leaping.statement_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT leaping.now()$$;
+CREATE FUNCTION leaping.transaction_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT leaping.now()$$`
+
+// TestPlanLooksAtTheClockOnce: with a second look, what is due between the two is lost.
+func TestPlanLooksAtTheClockOnce(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	j := b.create(definition("a", everySecond))
+	b.exec(leapingClock)
+	config := b.pool.Config()
+	config.ConnConfig.RuntimeParams["search_path"] = "leaping, pg_catalog, public"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	defer pool.Close()
+	store := postgres.NewStore(pool)
+	const plans = 30
+	var last time.Time
+	for range plans {
+		p, err := store.Plan(t.Context(), postgres.PlanInput{Partitions: []int16{partition}, LookAhead: 2 * time.Second, Cursors: 10})
+		require.NoError(t, err)
+		last = p.Now
+	}
+	var looks int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT last_value FROM leaping.looks`).Scan(&looks))
+	require.Equal(t, plans, looks)
+	require.Equal(t, grid(time.Second, j.CreatedAt, last.Add(2*time.Second)), dueTimes(b.live(j)))
+}

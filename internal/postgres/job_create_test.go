@@ -1,0 +1,201 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+func TestCreateRefuses(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	first := b.create(definition("a", everyHour))
+	create := func(namespace, id uuid.UUID, d job.Definition) error {
+		_, err := b.store.CreateJob(t.Context(), postgres.CreateInput{Namespace: namespace, ID: id, Definition: d})
+		return err
+	}
+	err := create(b.namespace, uuid.Nil, definition("a", everyHour))
+	require.ErrorIs(t, err, postgres.ErrConflict)
+	require.ErrorContains(t, err, `"a"`)
+	require.ErrorIs(t, create(b.namespace, first.ID, definition("b", everyHour)), postgres.ErrConflict)
+	require.NoError(t, create(uuid.New(), uuid.Nil, definition("a", everyHour)), "a name belongs to its namespace")
+	err = create(b.namespace, uuid.Nil, definition("", schedule.Spec{Cron: "61 * * * *"}))
+	require.Len(t, job.Problems(err), 2, "all that is wrong")
+	var n int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job_version`).Scan(&n))
+	require.Equal(t, 2, n, "a refused create leaves nothing")
+}
+
+// cursors counts them.
+func (b *jobs) cursors() (n int) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM cursor`).Scan(&n))
+	return n
+}
+
+func TestJobsOfOneScheduleShareACursor(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("a", schedule.Spec{Every: "60s"})
+	b.create(d)
+	for name, change := range map[string]func(*job.Definition){
+		"written otherwise": func(d *job.Definition) { d.Schedule.Every = "1m" },
+		"jitter":            func(d *job.Definition) { d.Schedule.Jitter = "30s" },
+		"start":             func(d *job.Definition) { d.Schedule.StartAt = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"end":               func(d *job.Definition) { d.Schedule.EndAt = time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"paused":            func(d *job.Definition) { d.Missed.Paused = job.MissedAll },
+		"target":            func(d *job.Definition) { d.Target.Kind = "http" },
+	} {
+		other := d
+		other.Name = name
+		change(&other)
+		b.create(other)
+		require.Equal(t, 1, b.cursors(), name)
+	}
+	other := d
+	other.Name, other.Missed.Policy = "another missed policy", job.MissedSkip
+	b.create(other)
+	require.Equal(t, 2, b.cursors())
+	other.Name, other.Schedule.Every = "another schedule", "2m"
+	b.create(other)
+	require.Equal(t, 3, b.cursors())
+	_, err := b.store.CreateJob(t.Context(), postgres.CreateInput{Namespace: uuid.New(), ID: idIn(partition), Definition: d})
+	require.NoError(t, err)
+	require.Equal(t, 4, b.cursors(), "another namespace")
+}
+
+func TestCreateWritesWhatThePlannerHasPassed(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	first := b.create(definition("first", everySecond))
+	require.Empty(t, b.ledger(first), "a new cursor has planned nothing")
+	planned := b.plan(20 * time.Second)
+	end := planned.Now.Add(20 * time.Second)
+	require.Equal(t, grid(time.Second, first.CreatedAt, end), dueTimes(b.live(first)))
+
+	second := b.create(definition("second", everySecond))
+	require.Equal(t, grid(time.Second, second.CreatedAt, end), dueTimes(b.live(second)))
+
+	d := definition("bounded", everySecond)
+	d.Schedule.StartAt, d.Schedule.EndAt = end.Add(-9*time.Second-time.Nanosecond), end.Truncate(time.Second).Add(-2*time.Second)
+	bounded := b.create(d)
+	require.Equal(t, grid(time.Second, d.Schedule.StartAt.Add(-time.Microsecond), d.Schedule.EndAt.Add(-time.Microsecond)), dueTimes(b.live(bounded)))
+	require.Equal(t, job.Finished, bounded.State, "the rest of its schedule lies behind its end")
+
+	d = definition("limited", everySecond)
+	d.MaxRuns = 3
+	limited := b.create(d)
+	require.Equal(t, grid(time.Second, limited.CreatedAt, end)[:3], dueTimes(b.live(limited)))
+	require.Equal(t, job.Finished, limited.State)
+	d.Name, d.MaxRuns = "limited later", 50
+	later := b.create(d)
+	before := len(b.live(later))
+	require.Equal(t, job.Active, later.State)
+	end = b.plan(40 * time.Second).Now.Add(40 * time.Second)
+	require.Equal(t, grid(time.Second, later.CreatedAt, end), dueTimes(b.live(later)))
+	require.Greater(t, len(b.live(later)), before)
+	b.plan(80 * time.Second)
+	require.Len(t, b.live(later), 50)
+	require.Equal(t, job.Finished, b.get(later).State)
+}
+
+// TestRunAtIsTheSameInGoAndInSQL: create computes jitter in Go, plan in SQL.
+func TestRunAtIsTheSameInGoAndInSQL(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	var planned []job.Job
+	for _, jitter := range []string{"0s", "1ms", "7ms", "1s", "90s", "24h"} {
+		d := definition("jitter "+jitter, everySecond)
+		d.Schedule.Jitter = jitter
+		planned = append(planned, b.create(d))
+	}
+	b.plan(100 * time.Second)
+	compared := 0
+	for _, j := range planned {
+		s, err := schedule.New(j.Schedule, j.ID.String())
+		require.NoError(t, err)
+		for _, e := range b.live(j) {
+			require.Equal(t, s.RunAt(e.Due, j.ID.String()), e.RunAt, "%s at %s", j.Name, e.Due)
+			compared++
+		}
+		d := j.Definition
+		d.Name += ", created late"
+		late := b.create(d)
+		require.NotEmpty(t, b.live(late))
+		for _, e := range b.live(late) {
+			require.Equal(t, s.RunAt(e.Due, late.ID.String()), e.RunAt)
+		}
+	}
+	require.GreaterOrEqual(t, compared, 6*99)
+
+	// What is caught up runs now, or as late as its jitter says.
+	b.exec(`DELETE FROM run`)
+	for _, j := range planned {
+		b.back(j, 5*time.Minute)
+	}
+	b.cursorBack(planned[0], 5*time.Minute)
+	now := b.plan(0).Now.UTC()
+	for _, j := range planned {
+		s, err := schedule.New(j.Schedule, j.ID.String())
+		require.NoError(t, err)
+		e := b.live(j)[0]
+		require.Equal(t, job.FromMissed, e.Origin)
+		want := s.RunAt(e.Due, j.ID.String())
+		if want.Before(now) {
+			want = now
+		}
+		require.Equal(t, want, e.RunAt, j.Name)
+	}
+}
+
+func TestAOneOffInThePast(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	now := b.now().Truncate(time.Second)
+	at := func(name string, when time.Time, created job.MissedPolicy) job.Job {
+		d := definition(name, schedule.Spec{At: when.UTC().Format(time.RFC3339Nano)})
+		d.Missed.Created = created
+		return b.create(d)
+	}
+	old := now.Add(-time.Hour)
+	j := at("once", old, "")
+	require.Equal(t, job.Finished, j.State)
+	require.Equal(t, []entry{{Due: old, Count: 1, RunAt: j.CreatedAt, Origin: job.FromMissed}}, b.ledger(j))
+	j = at("skip", old, job.MissedSkip)
+	require.Equal(t, []entry{{Due: old, Count: 1, RunAt: old, Ended: job.EndedSkipped, Reason: job.ReasonMissed}}, b.ledger(j))
+	j = at("late", now, job.MissedSkip)
+	require.Equal(t, []entry{{Due: now, Count: 1, RunAt: j.CreatedAt}}, b.ledger(j))
+
+	soon := now.Add(30 * time.Second)
+	j = at("soon", soon, "")
+	require.Equal(t, job.Active, j.State)
+	require.Empty(t, b.ledger(j))
+	b.plan(time.Minute)
+	require.Equal(t, job.Finished, b.get(j).State, "as far as its schedule goes")
+	j = at("soon too", soon, "")
+	require.Equal(t, job.Finished, j.State)
+	require.Equal(t, []entry{{Due: soon, Count: 1, RunAt: soon}}, b.ledger(j), "the cursor has ended, but not the wait")
+	b.plan(2 * time.Minute)
+	require.Len(t, b.ledger(j), 1)
+}
+
+func TestAJobThatJoinsACursorWhichIsBehindGetsNothingFromBeforeIt(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("first", everySecond)
+	d.Missed.Policy = job.MissedAll
+	first := b.create(d)
+	b.back(first, 8*time.Second)
+	b.cursorBack(first, 8*time.Second)
+	d.Name = "second"
+	second := b.create(d)
+	end := b.plan(5 * time.Second).Now.Add(5 * time.Second)
+	require.Equal(t, grid(time.Second, second.CreatedAt, end), dueTimes(b.live(second)))
+	require.Equal(t, grid(time.Second, first.CreatedAt.Add(-8*time.Second), end), dueTimes(b.live(first)))
+}

@@ -1,0 +1,168 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// instant is the resolution of the database's clock: the first instant after t is t + instant.
+const instant = time.Microsecond
+
+// definition is a checked job.Definition and what is derived from it.
+type definition struct {
+	job.Definition
+	own     *schedule.Schedule // with start_at, end_at and jitter
+	shared  string             // the cursor's schedule: canonical, without those three
+	missed  string             // the cursor's missed policy
+	key     []byte             // of the cursor
+	startAt time.Time          // zero: none
+	endAt   *time.Time
+	jitter  time.Duration
+	text    struct{ whole, schedule, policy, labels, config string }
+	payload *string
+}
+
+// noConfig is stored for a target without settings, so that what targets read is always JSON.
+const noConfig = "{}"
+
+// define checks what a user wrote, and fills in what they left out.
+func define(d job.Definition, id uuid.UUID) (*definition, error) {
+	if err := d.Validate(); err != nil {
+		return nil, err
+	}
+	return derive(d.WithDefaults(), id)
+}
+
+// derive is define for what was checked when it was stored: a limit that has
+// been lowered since must not make a job untouchable.
+func derive(d job.Definition, id uuid.UUID) (*definition, error) {
+	// The job's id says what H means, so that the jobs of a namespace spread.
+	own, err := schedule.New(d.Schedule, id.String())
+	if err != nil {
+		return nil, err
+	}
+	out := &definition{Definition: d, own: own, shared: own.Key()}
+	if d.Schedule.Jitter != "" {
+		if out.jitter, err = schedule.ParseDuration(d.Schedule.Jitter); err != nil {
+			return nil, err
+		}
+	}
+	out.startAt = roundUp(d.Schedule.StartAt)
+	if end := roundUp(d.Schedule.EndAt); !end.IsZero() {
+		out.endAt = &end
+	}
+	// Policies that planning does not ask must not keep jobs from sharing a cursor.
+	missed := d.Missed
+	missed.Paused, missed.Created = "", ""
+	if out.missed, err = toJSON(missed); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(out.shared + "\n" + out.missed))
+	out.key = sum[:]
+	return out, out.encode()
+}
+
+func (d *definition) encode() (err error) {
+	t := &d.text
+	if t.whole, err = toJSON(d.Definition); err != nil {
+		return err
+	}
+	if t.schedule, err = toJSON(d.Schedule); err != nil {
+		return err
+	}
+	if t.policy, err = toJSON(d.Policy); err != nil {
+		return err
+	}
+	t.labels, t.config = "{}", noConfig
+	if len(d.Labels) > 0 {
+		if t.labels, err = toJSON(d.Labels); err != nil {
+			return err
+		}
+	}
+	if len(d.Target.Config) > 0 {
+		t.config = string(d.Target.Config)
+	}
+	if len(d.Payload) > 0 {
+		text := string(d.Payload)
+		d.payload = &text
+	}
+	return nil
+}
+
+func toJSON(v any) (string, error) {
+	b, err := json.Marshal(v)
+	return string(b), err
+}
+
+// roundUp to what the database keeps. Cut off, a start or an end would let in,
+// or keep out, an occurrence that lies between the two.
+func roundUp(t time.Time) time.Time {
+	if cut := t.Truncate(instant); !cut.Equal(t) {
+		return cut.Add(instant)
+	}
+	return t
+}
+
+// planFrom is the first instant whose occurrences are this definition's, if it
+// holds since now: what is due at that very instant was the old one's.
+func (d *definition) planFrom(now time.Time) time.Time {
+	return later(now.Add(instant), d.startAt)
+}
+
+// admit is how claim goes about runs of the job, see the table run.
+func (d *definition) admit() int16 {
+	switch {
+	case d.Deadline > 0:
+		return 2
+	case d.Overlap == job.OverlapAllow:
+		return 0
+	case d.Overlap == job.OverlapSkip:
+		return 1
+	default:
+		return 2
+	}
+}
+
+func (d *definition) timeoutMS() int64 { return time.Duration(d.Timeout).Milliseconds() }
+
+// sameTimes says that nothing changes about when runs are due and may start.
+func (d *definition) sameTimes(old *definition) bool {
+	sameEnd := d.endAt == nil && old.endAt == nil || d.endAt != nil && old.endAt != nil && d.endAt.Equal(*old.endAt)
+	return string(d.key) == string(old.key) && d.startAt.Equal(old.startAt) && sameEnd && d.jitter == old.jitter && d.MaxRuns == old.MaxRuns
+}
+
+const selectQueue = `SELECT id FROM queue WHERE namespace_id = $1 AND name = $2`
+
+// findQueue finds or makes a queue. To be called before a cursor is locked: it
+// may wait for another transaction that makes the same queue, and that one may
+// wait for the cursor.
+func findQueue(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, name string) (id int32, err error) {
+	err = tx.QueryRow(ctx, selectQueue, namespace, name).Scan(&id)
+	if !noRows(err) {
+		return id, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, namespace, name)
+	if err != nil {
+		return 0, err
+	}
+	if err := tx.QueryRow(ctx, selectQueue, namespace, name).Scan(&id); err != nil {
+		return 0, fmt.Errorf("make queue %s: %w", name, err)
+	}
+	return id, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,56 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// What had been tried was cancelled, what had not was skipped; what was not yet
+// due is no longer expected. Runs that are being delivered end by themselves.
+const deleteRuns = `
+WITH gone AS (
+    DELETE FROM run WHERE partition = $1 AND job_id = $2 AND state = 0 RETURNING *
+)
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, reason, attempts)
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $3, CASE WHEN attempt > 0 THEN 3 ELSE 4 END, attempt, origin, 0, session_id, 'deleted', attempts
+FROM gone WHERE due_at <= $3 OR seq > 0 OR attempt > 0`
+
+// DeleteJob removes a job. Its versions and its history stay.
+func (s *Store) DeleteJob(ctx context.Context, namespace, id uuid.UUID) (Change, error) {
+	var out Change
+	err := s.changeJob(ctx, "delete", jobRef{namespace, id}, func(c *change) error {
+		j := &c.job
+		out = Change{Job: j.Job, Now: c.now, Changed: true}
+		skips, err := c.unplanned()
+		if err != nil {
+			return err
+		}
+		var batch pgx.Batch
+		batch.Queue(deleteRuns, j.Partition, j.ID, c.now)
+		(&runsOf{partition: j.Partition, job: j.ID, version: j.Version}).skip(&batch, skips, c.now)
+		batch.Queue(`DELETE FROM job WHERE partition = $1 AND id = $2`, j.Partition, j.ID)
+		return c.tx.SendBatch(ctx, &batch).Close()
+	})
+	return out, err
+}
+
+// unplanned returns what was due until now and will not be planned any more:
+// because the job was paused, or because its cursor is behind.
+func (c *change) unplanned() ([]job.Skip, error) {
+	d, err := derive(c.job.Definition, c.job.ID)
+	if err != nil {
+		return nil, nil //nolint:nilerr // a job whose definition can no longer be read must be possible to delete
+	}
+	switch {
+	case c.job.State == job.Paused:
+		return c.skipped(d, c.job.planFrom, job.ReasonPaused)
+	case c.job.State == job.Active && c.cursor.before(c.now):
+		return c.skipped(d, later(c.job.planFrom, *c.cursor.next), job.ReasonDeleted)
+	default:
+		return nil, nil
+	}
+}

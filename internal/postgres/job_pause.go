@@ -1,0 +1,197 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// What was due and has not started is skipped; what is due later is decided
+// when the job is resumed. A retry is carried to its end, and what a user
+// asked for by hand runs on a paused job too.
+const pauseRuns = `
+WITH gone AS (
+    DELETE FROM run WHERE partition = $1 AND job_id = $2 AND seq = 0 AND state = 0 AND attempt = 0 AND origin IN (0, 3)
+    RETURNING *
+), ended AS (
+    INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, reason)
+    SELECT partition, seq, version, job_id, due_at, run_at, $3, 4, 0, origin, 0, 'paused' FROM gone WHERE due_at <= $3
+)
+SELECT count(*) FROM gone`
+
+const pauseJobRow = `
+UPDATE job SET state = 2, paused_at = $3, note = $4, plan_from = $5, runs_left = runs_left + $6, finished_at = NULL, updated_at = $3
+WHERE partition = $1 AND id = $2`
+
+// PauseJob stops a job's schedule. A finished job with a run that is still to
+// come is paused too; with none there is nothing to pause.
+func (s *Store) PauseJob(ctx context.Context, namespace, id uuid.UUID, note string) (out Change, err error) {
+	err = s.changeJob(ctx, "pause", jobRef{namespace, id}, func(c *change) error {
+		out, err = c.pause(ctx, note)
+		return err
+	})
+	return out, err
+}
+
+func (c *change) pause(ctx context.Context, note string) (Change, error) {
+	j := &c.job
+	out := Change{Job: j.Job, Now: c.now}
+	if j.State == job.Paused {
+		return out, nil
+	}
+	var gone int32
+	if err := c.tx.QueryRow(ctx, pauseRuns, j.Partition, j.ID, c.now).Scan(&gone); err != nil {
+		return out, err
+	}
+	if j.State == job.Finished && gone == 0 {
+		return out, nil
+	}
+	// Where the cursor is behind, what it has not come to is kept back as well.
+	from := c.now.Add(instant)
+	if j.State == job.Active && c.cursor.before(c.now) {
+		from = *c.cursor.next
+	}
+	out.Changed = true
+	out.Job.State, out.Job.Note, out.Job.UpdatedAt = job.Paused, note, c.now
+	_, err := c.tx.Exec(ctx, pauseJobRow, j.Partition, j.ID, c.now, note, later(j.planFrom, from), gone)
+	return out, err
+}
+
+const resumeJobRow = `
+UPDATE job SET state = $3, paused_at = NULL, note = '', plan_from = $4, runs_left = $5,
+    finished_at = CASE WHEN $3::smallint = 3 THEN $6::timestamptz END, updated_at = $6
+WHERE partition = $1 AND id = $2
+RETURNING queue_id, admit`
+
+// ResumeJob starts a job's schedule again. What was due in between runs or is
+// skipped by the policy missed.paused.
+func (s *Store) ResumeJob(ctx context.Context, namespace, id uuid.UUID) (Change, error) {
+	var out Change
+	err := s.changeJob(ctx, "resume", jobRef{namespace, id}, func(c *change) error {
+		out = Change{Job: c.job.Job, Now: c.now}
+		if c.job.State != job.Paused {
+			return nil
+		}
+		d, err := derive(c.job.Definition, id)
+		if err != nil {
+			return err
+		}
+		r := resume{change: c, definition: d}
+		if err := r.decide(ctx); err != nil {
+			return err
+		}
+		out.Changed, out.Missed = true, r.missed
+		out.Job.State, out.Job.Note, out.Job.UpdatedAt = r.state, "", c.now
+		return r.write(ctx)
+	})
+	return out, err
+}
+
+// resume is a job that is no longer paused, and what that means.
+type resume struct {
+	*change
+	definition *definition
+
+	state    job.State
+	planFrom time.Time
+	runsLeft *int32
+	due      []job.DueTime
+	skips    []job.Skip
+	missed   int64
+}
+
+// decide goes through three stretches without a seam: up to now, what the pause
+// kept back; from there to where the cursor is, what it has planned for others
+// already; and the rest is the cursor's again. One that is behind takes over
+// where it is, before now.
+func (r *resume) decide(ctx context.Context) error {
+	j, d := &r.job, r.definition
+	due, skips, err := keptBack(job.ResumedInput{
+		Schedule: d.own, Missed: d.Missed, PausedAt: j.planFrom.Add(-instant), PlannedTo: deref(r.cursor.next), Now: r.now,
+	})
+	if err != nil {
+		return err
+	}
+	r.missed = int64(len(due))
+	for _, s := range skips {
+		// What gaps and calendars took away the cursor has accounted for.
+		if s.Reason == job.ReasonPaused {
+			r.skips = append(r.skips, s)
+			r.missed += s.Count
+		}
+	}
+	from := r.now.Add(instant)
+	if r.cursor.before(r.now) {
+		from = *r.cursor.next
+	}
+	r.planFrom = later(j.planFrom, from)
+	ahead, err := plannedPast(d, r.cursor, r.planFrom, r.now)
+	if err != nil {
+		return err
+	}
+	r.due, r.runsLeft = limited(append(due, ahead...), j.runsLeft)
+	r.state = r.cursor.left(d.endAt, r.runsLeft)
+	r.due, err = r.withoutEnded(ctx, r.due)
+	return err
+}
+
+func (r *resume) write(ctx context.Context) error {
+	j, d := &r.job, r.definition
+	runs := runsOf{partition: j.Partition, job: j.ID, version: j.Version, priority: d.Priority, schedule: d.own}
+	row := r.tx.QueryRow(ctx, resumeJobRow, j.Partition, j.ID, r.state, r.planFrom, r.runsLeft, r.now)
+	if err := row.Scan(&runs.queue, &runs.admit); err != nil {
+		return err
+	}
+	var batch pgx.Batch
+	runs.insert(&batch, r.due, r.now)
+	runs.skip(&batch, r.skips, r.now)
+	return r.tx.SendBatch(ctx, &batch).Close()
+}
+
+// maxCounted bounds how many occurrences of a pause are counted one by one, in
+// calls of job.Resumed: a job of every second, paused for a year, has 31 million.
+const maxCounted = 5
+
+// keptBack is job.Resumed, called until there is no more. After maxCounted calls
+// it goes on at the catch-up window, before which nothing runs anyway; what lies
+// between is one range without a count. The window bounds the rest.
+func keptBack(in job.ResumedInput) (due []job.DueTime, skips []job.Skip, err error) {
+	for call := 1; ; call++ {
+		r, err := job.Resumed(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		due, skips = append(due, r.Due...), joinSkips(skips, r.Skips)
+		if !r.More {
+			return due, skips, nil
+		}
+		in.PausedAt = r.NextDue.Add(-instant)
+		window := in.Now.Add(-time.Duration(in.Missed.CatchUpWindow))
+		if call >= maxCounted && r.NextDue.Before(window) {
+			skips = append(skips, job.Skip{From: r.NextDue, To: window.Add(-instant), Reason: job.ReasonPaused})
+			in.PausedAt = window.Add(-instant)
+		}
+	}
+}
+
+// skipped returns what was due from an instant until now as skips for a reason.
+func (c *change) skipped(d *definition, from time.Time, why job.Reason) ([]job.Skip, error) {
+	missed := d.Missed
+	missed.Paused = job.MissedSkip
+	_, skips, err := keptBack(job.ResumedInput{Schedule: d.own, Missed: missed, PausedAt: from.Add(-instant), Now: c.now})
+	out := skips[:0]
+	for _, s := range skips {
+		switch {
+		case s.Reason == job.ReasonPaused:
+			s.Reason = why
+		case c.cursor.next == nil || s.From.Before(*c.cursor.next):
+			continue // the cursor has accounted for what gaps and calendars took away
+		}
+		out = append(out, s)
+	}
+	return out, err
+}

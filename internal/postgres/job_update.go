@@ -1,0 +1,200 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// UpdateInput is a new definition of a job.
+type UpdateInput struct {
+	Namespace  uuid.UUID
+	ID         uuid.UUID
+	IfVersion  int32 // only if this is the job's version; 0: any
+	Definition job.Definition
+	Actor      string
+}
+
+// UpdateJob gives a job a new definition. UpdatedAt is the instant that it was
+// decided by: what is due later is due by the new one, and what was due before
+// and has not started stays due. Runs that have not started are delivered as
+// the new definition says.
+func (s *Store) UpdateJob(ctx context.Context, in UpdateInput) (job.Job, error) {
+	what := "update " + job.FormatJobID(in.ID)
+	d, err := define(in.Definition, in.ID)
+	if err != nil {
+		return job.Job{}, fmt.Errorf("%s: %w", what, err)
+	}
+	var out job.Job
+	err = s.retrying(ctx, what, func(tx pgx.Tx) (err error) {
+		out, err = s.update(ctx, tx, in, d)
+		return err
+	})
+	if err != nil {
+		return job.Job{}, nameTaken(err, d.Name)
+	}
+	return out, nil
+}
+
+func (s *Store) update(ctx context.Context, tx pgx.Tx, in UpdateInput, d *definition) (job.Job, error) {
+	queue, err := findQueue(ctx, tx, in.Namespace, d.Queue)
+	if err != nil {
+		return job.Job{}, err
+	}
+	key := cursorKey{job.PartitionOf(in.ID), in.Namespace, d.key}
+	to, err := findCursor(ctx, tx, key)
+	if err != nil {
+		return job.Job{}, err
+	}
+	c, cursors, err := lockJob(ctx, tx, jobRef{in.Namespace, in.ID}, to)
+	if err != nil {
+		return job.Job{}, err
+	}
+	if in.IfVersion != 0 && in.IfVersion != c.job.Version {
+		return job.Job{}, fmt.Errorf("%w: the job has version %d, not %d", ErrConflict, c.job.Version, in.IfVersion)
+	}
+	old, err := derive(c.job.Definition, in.ID)
+	if err != nil {
+		old = nil // a definition that can no longer be read must be possible to replace
+	}
+	u := update{change: c, old: old, new: d, queue: queue, actor: in.Actor}
+	u.keep()
+	if old == nil || !d.sameTimes(old) {
+		target, ok := cursors[to]
+		if !ok {
+			if target, err = s.makeCursor(ctx, tx, key, d, c.now); err != nil {
+				return job.Job{}, err
+			}
+		}
+		if err := u.move(ctx, target); err != nil {
+			return job.Job{}, err
+		}
+	}
+	return u.write(ctx)
+}
+
+// update is a change of the definition, and what it makes of the job.
+type update struct {
+	*change
+	old, new *definition // old: nil if it cannot be read
+	queue    int32
+	actor    string
+
+	cursorID int64
+	state    job.State
+	runsLeft *int32
+	planFrom time.Time
+	due      []job.DueTime
+	skips    []job.Skip
+}
+
+// keep leaves all as it is that decides when runs are due.
+func (u *update) keep() {
+	u.cursorID, u.state, u.runsLeft, u.planFrom = u.job.cursor, u.job.State, u.job.runsLeft, u.job.planFrom
+}
+
+// Those that are due stay; the others were due by a definition that is gone.
+const deleteAhead = `
+DELETE FROM run WHERE partition = $1 AND job_id = $2 AND seq = 0 AND state = 0 AND attempt = 0 AND origin IN (0, 3) AND due_at > $3`
+
+// move takes the job from its cursor to another, or to another part of the
+// same one: what was due by the old definition is settled up to now, and what
+// the new cursor has gone past already is written here.
+func (u *update) move(ctx context.Context, to cursor) error {
+	gone, err := u.tx.Exec(ctx, deleteAhead, u.job.Partition, u.job.ID, u.now)
+	if err != nil {
+		return err
+	}
+	if err := u.settle(); err != nil {
+		return err
+	}
+	used := int32(0)
+	if u.old != nil && u.job.runsLeft != nil {
+		var left *int32
+		u.due, left = limited(u.due, u.job.runsLeft)
+		used = u.old.MaxRuns - *left - int32(gone.RowsAffected()) // what had not begun is given back
+	}
+	u.cursorID, u.planFrom, u.runsLeft = to.id, u.new.planFrom(u.now), u.new.runsLeft(used)
+	past, err := u.withoutEnded(ctx, u.past())
+	if err != nil {
+		return err
+	}
+	if u.state == job.Paused {
+		for _, d := range past {
+			u.skips = append(u.skips, job.Skip{From: d.DueAt, To: d.DueAt, Count: 1, Reason: job.ReasonPaused})
+		}
+		return nil
+	}
+	ahead, err := plannedPast(u.new, to, u.planFrom, u.now)
+	if err != nil {
+		return err
+	}
+	if ahead, err = u.withoutEnded(ctx, ahead); err != nil {
+		return err
+	}
+	ahead, u.runsLeft = limited(append(past, ahead...), u.runsLeft)
+	u.due = append(u.due, ahead...)
+	u.state = to.left(u.new.endAt, u.runsLeft)
+	return nil
+}
+
+// settle accounts for what was due by the old definition and is not planned:
+// the cursor is behind, or the job was paused.
+func (u *update) settle() (err error) {
+	if u.old == nil {
+		return nil
+	}
+	switch {
+	case u.state == job.Paused:
+		u.skips, err = u.skipped(u.old, u.job.planFrom, job.ReasonPaused)
+	case u.state == job.Active && u.cursor.before(u.now):
+		var r job.PlanResult
+		r, err = planAll(job.PlanInput{
+			Schedule: u.old.own, Missed: u.old.Missed,
+			NextDue: later(u.job.planFrom, *u.cursor.next), Now: u.now, Until: u.now,
+		})
+		u.due, u.skips = r.Due, r.Skips
+	}
+	return err
+}
+
+// past is a one-off that the job becomes when its time has passed. One that it
+// was before has had its run.
+func (u *update) past() []job.DueTime {
+	if u.old != nil && u.old.shared == u.new.shared {
+		return nil
+	}
+	due, skips := job.Created(job.CreatedInput{Schedule: u.new.own, Missed: u.new.Missed, Now: u.now})
+	u.skips = append(u.skips, skips...)
+	return due
+}
+
+const updateJobRow = `
+UPDATE job SET cursor_id = $3, queue_id = $4, version = $5, state = $6, priority = $7, admit = $8, jitter_ms = $9, timeout_ms = $10, max_runs = $11, runs_left = $12,
+    plan_from = $13, end_at = $14, finished_at = CASE WHEN $6::smallint = 3 THEN coalesce(finished_at, $15) END, updated_at = $15, name = $16,
+    target_kind = $17, target_config = $18, payload = $19, schedule = $20, policy = $21, labels = $22
+WHERE partition = $1 AND id = $2`
+
+// What has not started is delivered as the job is now, so it says so; and it
+// must not pass claim by the overlap policy of before.
+const updatePending = `UPDATE run SET version = $3, priority = $4, admit = $5, queue_id = $6 WHERE partition = $1 AND job_id = $2 AND state = 0`
+
+func (u *update) write(ctx context.Context) (job.Job, error) {
+	d, j := u.new, u.job.Job
+	j.Definition, j.State, j.UpdatedAt = d.Definition, u.state, u.now
+	j.Version++
+	var batch pgx.Batch
+	batch.Queue(updateJobRow, j.Partition, j.ID, u.cursorID, u.queue, j.Version, j.State, d.Priority, d.admit(), d.jitter.Milliseconds(), d.timeoutMS(),
+		d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name, d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels)
+	batch.Queue(insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now)
+	batch.Queue(updatePending, j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue)
+	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.own}
+	runs.insert(&batch, u.due, u.now)
+	runs.skip(&batch, u.skips, u.now)
+	return j, u.tx.SendBatch(ctx, &batch).Close()
+}

@@ -1,0 +1,45 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+const runColumns = `partition, job_id, due_at, seq, version, run_at, state, attempt, priority, origin`
+
+// Pending lists the runs of partitions that wait for their time, those due by a
+// time only: what a new owner has to know, and what a sweep checks.
+func (s *Store) Pending(ctx context.Context, partitions []int16, until time.Time) ([]job.Run, error) {
+	return s.listRuns(ctx, "load runs", `SELECT `+runColumns+` FROM run WHERE partition = ANY ($1) AND state = 0 AND run_at <= $2`, partitions, until)
+}
+
+// Woken lists the pending runs of partitions that another than their planner
+// made or moved, with run_at in a range. Bounded on both sides, so that an idle
+// snapshot elsewhere cannot make it slower and slower.
+func (s *Store) Woken(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
+	return s.listRuns(ctx, "sweep runs", `
+SELECT r.* FROM unnest($1::smallint[]) p, LATERAL (
+    SELECT `+runColumns+` FROM run WHERE woken AND partition = p AND run_at BETWEEN $2 AND $3 AND state = 0 OFFSET 0) r`, partitions, from, to)
+}
+
+func (s *Store) listRuns(ctx context.Context, what, query string, args ...any) (runs []job.Run, err error) {
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
+		var r job.Run
+		_, err := pgx.ForEachRow(rows, []any{&r.Partition, &r.Job, &r.DueAt, &r.Seq, &r.Version, &r.RunAt, &r.State, &r.Attempt, &r.Priority, &r.Origin}, func() error {
+			runs = append(runs, r)
+			return nil
+		})
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return runs, nil
+}

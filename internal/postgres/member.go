@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// register also removes sessions that ended long ago. Whoever makes one
+// removes up to a hundred, so the table stays small without a loop for it.
+const register = `
+WITH gone AS (
+    DELETE FROM session WHERE id = ANY (ARRAY(
+        SELECT id FROM session WHERE expires_at < now() - interval '1 hour' LIMIT 100 FOR UPDATE SKIP LOCKED)))
+INSERT INTO session (id, name, started_at, expires_at) VALUES ($1, $2, now(), now() + $3::interval) RETURNING started_at`
+
+// Register makes a session that expires after ttl, and returns the database's instant.
+func (s *Store) Register(ctx context.Context, id uuid.UUID, name string, ttl time.Duration) (now time.Time, err error) {
+	if err = s.pool.QueryRow(ctx, register, id, name, ttl).Scan(&now); err != nil {
+		return now, fmt.Errorf("register session: %w", err)
+	}
+	return now, nil
+}
+
+// Renew moves the expiry of a session that has not expired, and says whether it
+// may be given partitions. One that has expired stays dead: its runs may have
+// been rescued already.
+func (s *Store) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error) {
+	const renew = `UPDATE session SET expires_at = now() + $2::interval, owns = $3 WHERE id = $1 AND expires_at > now() RETURNING now()`
+	err = s.pool.QueryRow(ctx, renew, id, ttl, owns).Scan(&now)
+	switch {
+	case err == nil:
+		return now, nil
+	case noRows(err):
+		return now, ErrSessionExpired
+	default:
+		return now, fmt.Errorf("renew session: %w", err)
+	}
+}
+
+// Unregister ends a session now.
+func (s *Store) Unregister(ctx context.Context, id uuid.UUID) error {
+	if _, err := s.pool.Exec(ctx, `DELETE FROM session WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("end session: %w", err)
+	}
+	return nil
+}
+
+// survey is one statement, so it sees one instant: the arrays of each table are
+// read by the same snapshot in the same order.
+const survey = `
+WITH live AS MATERIALIZED (SELECT * FROM session WHERE expires_at > now())
+SELECT now(),
+       ARRAY(SELECT id FROM live ORDER BY id), ARRAY(SELECT expires_at FROM live ORDER BY id), ARRAY(SELECT owns FROM live ORDER BY id),
+       ARRAY(SELECT id FROM partition ORDER BY id), ARRAY(SELECT epoch FROM partition ORDER BY id),
+       ARRAY(SELECT coalesce(owner, '00000000-0000-0000-0000-000000000000') FROM partition ORDER BY id)`
+
+// Survey tells who is alive and who owns each partition.
+func (s *Store) Survey(ctx context.Context) (job.Survey, error) {
+	var now time.Time
+	var sessions, owners []uuid.UUID
+	var expiresAt []time.Time
+	var owns []bool
+	var partitions []int16
+	var epochs []int64
+	if err := s.pool.QueryRow(ctx, survey).Scan(&now, &sessions, &expiresAt, &owns, &partitions, &epochs, &owners); err != nil {
+		return job.Survey{}, fmt.Errorf("survey: %w", err)
+	}
+	out := job.Survey{Now: now, Sessions: make([]job.Session, len(sessions)), Ownerships: make([]job.Ownership, len(partitions))}
+	for i, id := range sessions {
+		out.Sessions[i] = job.Session{ID: id, ExpiresAt: expiresAt[i], Owns: owns[i]}
+	}
+	for i, p := range partitions {
+		out.Ownerships[i] = job.Ownership{Partition: p, Owner: owners[i], Epoch: epochs[i]}
+	}
+	return out, nil
+}
+
+// Ownerships lists who owns each partition.
+func (s *Store) Ownerships(ctx context.Context) ([]job.Ownership, error) {
+	rows, err := s.pool.Query(ctx, `SELECT id, coalesce(owner, '00000000-0000-0000-0000-000000000000'), epoch FROM partition ORDER BY id`)
+	if err != nil {
+		return nil, fmt.Errorf("list partitions: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o job.Ownership, err error) {
+		err = row.Scan(&o.Partition, &o.Owner, &o.Epoch)
+		return o, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list partitions: %w", err)
+	}
+	return out, nil
+}
+
+// Take makes a session the owner of partitions, if it is alive and may own any,
+// and owner and epoch of each are still as in from and that owner is no longer
+// alive. It returns those taken.
+func (s *Store) Take(ctx context.Context, me uuid.UUID, from []job.Ownership) ([]job.Ownership, error) {
+	return s.changeOwner(ctx, "take partitions", me, from, `NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expires_at > now())
+  AND EXISTS (SELECT FROM session WHERE id = $4 AND expires_at > clock_timestamp() AND owns)`)
+}
+
+// Release gives up partitions of a session, so that another may take them.
+func (s *Store) Release(ctx context.Context, me uuid.UUID, from []job.Ownership) error {
+	mine := slices.Clone(from)
+	for i := range mine {
+		mine[i].Owner = me
+	}
+	_, err := s.changeOwner(ctx, "release partitions", uuid.Nil, mine, `true`)
+	return err
+}
+
+// changeOwner is compare-and-set by owner and epoch.
+func (s *Store) changeOwner(ctx context.Context, what string, to uuid.UUID, from []job.Ownership, condition string) (taken []job.Ownership, err error) {
+	if len(from) == 0 {
+		return nil, nil
+	}
+	ids, owners, epochs := make([]int16, len(from)), make([]uuid.UUID, len(from)), make([]int64, len(from))
+	locks := map[int64]bool{}
+	for i, o := range from {
+		ids[i], owners[i], epochs[i] = o.Partition, o.Owner, o.Epoch
+		locks[lockOf(o.Owner)] = true
+	}
+	err = s.inTx(ctx, what, func(tx pgx.Tx) error {
+		// Wait until no claim of the old owners is under way. Sorted, so that two
+		// that take at once do not wait for each other.
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`, lockList(locks)); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `
+UPDATE partition p SET owner = nullif($4::uuid, '00000000-0000-0000-0000-000000000000'), epoch = p.epoch + 1
+FROM (SELECT unnest($1::smallint[]) AS id, unnest($2::uuid[]) AS owner, unnest($3::bigint[]) AS epoch) f
+WHERE p.id = f.id AND coalesce(p.owner, '00000000-0000-0000-0000-000000000000') = f.owner AND p.epoch = f.epoch AND `+condition+`
+RETURNING p.id, p.epoch`, ids, owners, epochs, to)
+		if err != nil {
+			return err
+		}
+		taken, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (o job.Ownership, err error) {
+			o.Owner = to
+			err = row.Scan(&o.Partition, &o.Epoch)
+			return o, err
+		})
+		return err
+	})
+	return taken, err
+}
+
+func lockList(set map[int64]bool) []int64 {
+	out := make([]int64, 0, len(set))
+	for l := range set {
+		out = append(out, l)
+	}
+	return out
+}

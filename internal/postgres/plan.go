@@ -1,0 +1,256 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// PlanInput says which part of the future to plan.
+type PlanInput = job.PlanOrder
+
+const selectCursorsDue = `
+SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at
+FROM unnest($1::smallint[]) p, LATERAL (
+    SELECT * FROM cursor
+    WHERE partition = p AND next_due_at <= $2
+    ORDER BY next_due_at LIMIT $3
+    FOR UPDATE SKIP LOCKED) c
+LIMIT $3`
+
+// Plan writes the runs of the cursors of some partitions that are due within the
+// look-ahead, and advances those cursors, in one transaction and by one
+// instant. Correct with any number of planners: a cursor is planned by the
+// one that holds its lock.
+func (s *Store) Plan(ctx context.Context, in PlanInput) (job.Planned, error) {
+	var out job.Planned
+	err := s.inTx(ctx, "plan", func(tx pgx.Tx) error {
+		out = job.Planned{}
+		// THE instant: every statement below is given this one and reads no clock.
+		// A plan that is lost is planned again, so its commit need not wait for the disk.
+		const begin = `SELECT now() FROM (SELECT set_config('synchronous_commit', 'off', true), ` + keyLookups + ` OFFSET 0) s`
+		if err := tx.QueryRow(ctx, begin).Scan(&out.Now); err != nil {
+			return err
+		}
+		batch, err := s.planCursors(ctx, tx, in, &out)
+		if err != nil || out.Cursors == 0 {
+			return err
+		}
+		return batch.write(ctx, tx, &out)
+	})
+	return out, err
+}
+
+// planBatch is what a transaction of plan writes.
+type planBatch struct {
+	due struct { // one for each due time of a cursor
+		partition []int16
+		cursor    []int64
+		dueAt     []time.Time
+		runAt     []time.Time
+		origin    []int16
+	}
+	moved struct { // one for each cursor
+		partition []int16
+		cursor    []int64
+		next      []*time.Time
+	}
+	ended struct { // one for each cursor that has no more
+		partition []int16
+		cursor    []int64
+	}
+	skipped struct { // one for each range
+		partition []int16
+		cursor    []int64
+		from, to  []time.Time
+		count     []int64
+		reason    []string
+	}
+}
+
+// planCursors locks the cursors that are due and lets job.Plan decide each.
+func (s *Store) planCursors(ctx context.Context, tx pgx.Tx, in PlanInput, out *job.Planned) (*planBatch, error) {
+	until := out.Now.Add(in.LookAhead)
+	rows, err := tx.Query(ctx, selectCursorsDue, in.Partitions, until, in.Cursors)
+	if err != nil {
+		return nil, err
+	}
+	b := &planBatch{}
+	var partition int16
+	var id int64
+	var text, missed string
+	var next time.Time
+	_, err = pgx.ForEachRow(rows, []any{&partition, &id, &text, &missed, &next}, func() error {
+		out.Cursors++
+		result, err := s.planCursor(text, missed, next, out.Now, until)
+		if err != nil {
+			// One cursor that cannot be planned must not stop the others; it stays
+			// where it is and is reported each time.
+			out.Broken = append(out.Broken, fmt.Errorf("cursor %d of partition %d: %w", id, partition, err))
+			return nil
+		}
+		b.add(partition, id, result)
+		for _, skip := range result.Skips {
+			out.Skipped += skip.Count
+		}
+		out.More = out.More || result.More
+		return nil
+	})
+	out.More = out.More || out.Cursors == in.Cursors
+	return b, err
+}
+
+func (s *Store) planCursor(text, missed string, next, now, until time.Time) (job.PlanResult, error) {
+	compiled, err := s.schedules.get(text)
+	if err != nil {
+		return job.PlanResult{}, err
+	}
+	var policy job.Missed
+	if err := json.Unmarshal([]byte(missed), &policy); err != nil {
+		return job.PlanResult{}, fmt.Errorf("read the missed policy: %w", err)
+	}
+	return job.Plan(job.PlanInput{Schedule: compiled, Missed: policy, NextDue: next, Now: now, Until: until})
+}
+
+func (b *planBatch) add(partition int16, cursor int64, r job.PlanResult) {
+	for _, d := range r.Due {
+		b.due.partition = append(b.due.partition, partition)
+		b.due.cursor = append(b.due.cursor, cursor)
+		b.due.dueAt = append(b.due.dueAt, d.DueAt)
+		b.due.runAt = append(b.due.runAt, d.RunAt)
+		b.due.origin = append(b.due.origin, int16(d.Origin))
+	}
+	for _, skip := range r.Skips {
+		b.skipped.partition = append(b.skipped.partition, partition)
+		b.skipped.cursor = append(b.skipped.cursor, cursor)
+		b.skipped.from = append(b.skipped.from, skip.From)
+		b.skipped.to = append(b.skipped.to, skip.To)
+		b.skipped.count = append(b.skipped.count, skip.Count)
+		b.skipped.reason = append(b.skipped.reason, string(skip.Reason))
+	}
+	b.moved.partition = append(b.moved.partition, partition)
+	b.moved.cursor = append(b.moved.cursor, cursor)
+	if r.Ended {
+		b.moved.next = append(b.moved.next, nil)
+		b.ended.partition = append(b.ended.partition, partition)
+		b.ended.cursor = append(b.ended.cursor, cursor)
+		return
+	}
+	b.moved.next = append(b.moved.next, &r.NextDue)
+}
+
+// runAtOf is schedule.RunAt in SQL: the run of job j may start jitter after its due time.
+const runAtOf = `
+CASE WHEN j.jitter_ms = 0 THEN c.run_at ELSE greatest(c.run_at, c.due_at + interval '1 ms' * (
+    ('x' || encode(substring(sha256(int8send((extract(epoch FROM c.due_at) * 1000000)::bigint) || convert_to(j.id::text, 'UTF8')) FROM 1 FOR 7), 'hex'))::bit(56)::bigint % j.jitter_ms)) END`
+
+// planned lists the due times that a statement of plan is given.
+const planned = `
+c AS MATERIALIZED (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS cursor_id, unnest($3::timestamptz[]) AS due_at,
+    unnest($4::timestamptz[]) AS run_at, unnest($5::smallint[]) AS origin)`
+
+// OFFSET 0 keeps the planner of PostgreSQL from turning the lookup around: one
+// index scan for each cursor, whatever the statistics say.
+const insertPlanned = `
+WITH` + planned + `
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
+SELECT c.partition, 0, j.version, j.id, c.due_at, ` + runAtOf + `, 0, 0, j.priority, c.origin, j.admit, j.queue_id, false
+FROM c, LATERAL (
+    SELECT version, id, priority, admit, queue_id, jitter_ms FROM job
+    WHERE partition = c.partition AND cursor_id = c.cursor_id AND state = 1 AND runs_left IS NULL
+      AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
+    OFFSET 0) j
+ON CONFLICT DO NOTHING
+RETURNING partition, job_id, due_at, run_at, version, priority, origin`
+
+// Jobs with max_runs: the same, counted. The cursor's lock protects runs_left.
+const insertPlannedLimited = `
+WITH` + planned + `, candidate AS (
+    SELECT j.*, c.due_at, ` + runAtOf + ` AS run_at, c.origin, row_number() OVER (PARTITION BY j.id ORDER BY c.due_at) AS n
+    FROM c, LATERAL (
+        SELECT partition, version, id, priority, admit, queue_id, jitter_ms, runs_left FROM job
+        WHERE partition = c.partition AND cursor_id = c.cursor_id AND state = 1 AND runs_left IS NOT NULL
+          AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
+        OFFSET 0) j
+), inserted AS (
+    INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
+    SELECT partition, 0, version, id, due_at, run_at, 0, 0, priority, origin, admit, queue_id, false FROM candidate WHERE n <= runs_left
+    ON CONFLICT DO NOTHING
+    RETURNING partition, job_id, due_at, run_at, version, priority, origin
+), counted AS (
+    UPDATE job SET runs_left = runs_left - i.n,
+        state = CASE WHEN runs_left <= i.n THEN 3 ELSE state END, finished_at = CASE WHEN runs_left <= i.n THEN $6::timestamptz END
+    FROM (SELECT partition, job_id, count(*) AS n FROM inserted GROUP BY partition, job_id) i
+    WHERE job.partition = i.partition AND job.id = i.job_id
+)
+SELECT * FROM inserted`
+
+const moveCursors = `
+UPDATE cursor SET next_due_at = m.next_due_at
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS id, unnest($3::timestamptz[]) AS next_due_at) m
+WHERE cursor.partition = m.partition AND cursor.id = m.id`
+
+// A one-off is done when it is planned, as far as its schedule goes.
+const finishJobs = `
+UPDATE job SET state = 3, finished_at = $3::timestamptz
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS cursor_id) e
+WHERE job.partition = e.partition AND job.cursor_id = e.cursor_id AND job.state = 1`
+
+const insertCursorSkips = `
+INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, made_at)
+SELECT unnest($1::smallint[]), unnest($2::bigint[]), unnest($3::timestamptz[]), unnest($4::timestamptz[]), unnest($5::bigint[]), unnest($6::text[]), $7
+ON CONFLICT DO NOTHING`
+
+// write carries the decisions out: runs and cursors together, or neither.
+func (b *planBatch) write(ctx context.Context, tx pgx.Tx, out *job.Planned) error {
+	var batch pgx.Batch
+	if d := &b.due; len(d.cursor) > 0 {
+		collect := func(rows pgx.Rows) error { return collectPlanned(rows, out) }
+		batch.Queue(insertPlanned, d.partition, d.cursor, d.dueAt, d.runAt, d.origin).Query(collect)
+		batch.Queue(insertPlannedLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, out.Now).Query(collect)
+	}
+	if m := &b.moved; len(m.cursor) > 0 {
+		batch.Queue(moveCursors, m.partition, m.cursor, m.next)
+	}
+	if e := &b.ended; len(e.cursor) > 0 {
+		batch.Queue(finishJobs, e.partition, e.cursor, out.Now)
+	}
+	if k := &b.skipped; len(k.cursor) > 0 {
+		batch.Queue(insertCursorSkips, k.partition, k.cursor, k.from, k.to, k.count, k.reason, out.Now)
+	}
+	return tx.SendBatch(ctx, &batch).Close()
+}
+
+func collectPlanned(rows pgx.Rows, out *job.Planned) error {
+	run := job.Run{State: job.Pending}
+	_, err := pgx.ForEachRow(rows, []any{&run.Partition, &run.Job, &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin}, func() error {
+		out.Runs = append(out.Runs, run)
+		return nil
+	})
+	return err
+}
+
+// NextDue returns, for each partition, the earliest due time that is not
+// planned; partitions without one are left out.
+func (s *Store) NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error) {
+	rows, err := s.pool.Query(ctx, `
+SELECT p, c.next_due_at, now()
+FROM unnest($1::smallint[]) p, LATERAL (
+    SELECT next_due_at FROM cursor WHERE partition = p AND next_due_at IS NOT NULL ORDER BY next_due_at LIMIT 1) c`, partitions)
+	if err != nil {
+		return now, nil, fmt.Errorf("read the next due times: %w", err)
+	}
+	next = map[int16]time.Time{}
+	var p int16
+	var at time.Time
+	_, err = pgx.ForEachRow(rows, []any{&p, &at, &now}, func() error { next[p] = at; return nil })
+	if err != nil {
+		return now, nil, fmt.Errorf("read the next due times: %w", err)
+	}
+	return now, next, nil
+}

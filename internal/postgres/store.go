@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// Store is one shard: everything Belfry knows, in one database. It carries out
+// decisions and makes none. Safe for concurrent use.
+type Store struct {
+	pool      *pgxpool.Pool
+	schedules schedules
+}
+
+// The errors that callers tell apart.
+var (
+	// ErrNotFound says that there is no such thing.
+	ErrNotFound = errors.New("postgres: not found")
+	// ErrConflict says that the name is taken or the version is not the one named.
+	ErrConflict = errors.New("postgres: conflict")
+	// ErrSessionExpired says that a session is over: who has it must not work any longer.
+	ErrSessionExpired = job.ErrSessionExpired
+)
+
+// NewStore makes a Store on a migrated database. The pool stays the caller's.
+func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+
+// Open makes a Store with a pool of its own, for a server.
+func Open(ctx context.Context, url string, connections int32) (*Store, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read the database URL (want postgres://user@host:port/database): %w", err)
+	}
+	config.MaxConns = connections
+	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	p := config.ConnConfig.RuntimeParams
+	p["application_name"] = "belfry"
+	// A node that is paused inside a transaction must not keep others waiting for its locks.
+	p["idle_in_transaction_session_timeout"] = "5s"
+	p["statement_timeout"] = "60s"
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return NewStore(pool), nil
+}
+
+// Close closes the connections.
+func (s *Store) Close() { s.pool.Close() }
+
+// Ping says whether the database answers.
+func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
+
+// inTx runs work in a transaction. A commit is not cancelled by ctx: a
+// cancelled COMMIT leaves open whether the rows are there.
+func (s *Store) inTx(ctx context.Context, what string, work func(pgx.Tx) error) error {
+	tx, err := s.pool.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if err := work(tx); err != nil {
+		_ = tx.Rollback(context.WithoutCancel(ctx)) // the connection is closed if this fails too
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if err := tx.Commit(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("%s: commit: %w", what, err)
+	}
+	return nil
+}
+
+// keyLookups keeps PostgreSQL, for one transaction, from scanning or hashing a
+// table where a hot statement looks rows up by key. The statistics of the live
+// table are wrong most of the time; believing them once costs minutes. Nor may
+// it compile the statement: 0.5 s of JIT, for 10 ms of work.
+const keyLookups = `set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+
+// maxSchedules bounds the cache of compiled schedules: about 100 MB.
+const maxSchedules = 100_000
+
+// schedules keeps compiled schedules by their canonical text. When it is full
+// it starts anew: compiling costs microseconds, so nothing cleverer pays.
+type schedules struct {
+	mu   sync.Mutex
+	byID map[string]*schedule.Schedule
+}
+
+func (c *schedules) get(text string) (*schedule.Schedule, error) {
+	c.mu.Lock()
+	s, ok := c.byID[text]
+	c.mu.Unlock()
+	if ok {
+		return s, nil
+	}
+	var spec schedule.Spec
+	if err := json.Unmarshal([]byte(text), &spec); err != nil {
+		return nil, fmt.Errorf("read a stored schedule: %w", err)
+	}
+	s, err := schedule.New(spec, "")
+	if err != nil {
+		return nil, fmt.Errorf("compile a stored schedule: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byID == nil || len(c.byID) >= maxSchedules {
+		c.byID = map[string]*schedule.Schedule{}
+	}
+	c.byID[text] = s
+	return s, nil
+}
+
+func noRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

@@ -1,0 +1,51 @@
+package http_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/target/http"
+	"github.com/belfry-dev/belfry/internal/target/targettest"
+)
+
+// TestMain looks for goroutines that the targets of all tests left behind: each
+// test closes its own, and tests run side by side, so only the end can tell.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if left := leftBehind(); code == 0 && left != "" {
+		fmt.Fprintln(os.Stderr, "goroutines were left behind:\n"+left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// leftBehind is the stacks of connections and deliveries, if they do not end soon.
+func leftBehind() string {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for n := 0; ; n++ {
+		left := ""
+		stacks := make([]byte, 1<<20)
+		for one := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+			if strings.Contains(one, "net/http.") || strings.Contains(one, "(*Target).Deliver") {
+				left += one + "\n\n"
+			}
+		}
+		if left == "" || n == 300 {
+			return left
+		}
+		<-again.C
+	}
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	targettest.Run(t, targettest.Suite{
+		New:   func() targettest.Target { return http.New(http.Options{}) },
+		Start: startServer,
+	})
+}

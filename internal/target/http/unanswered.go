@@ -1,0 +1,67 @@
+package http
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// unanswered is what it means that there was no answer, or only a part of one.
+func (c *compiled) unanswered(ctx context.Context, timeout time.Duration, err error) job.Outcome {
+	out := job.Outcome{Kind: job.Failed, Retryable: true}
+	var refused *refusedError
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		out.Message = c.origin + " did not answer within " + timeout.String() +
+			", and may have received the request; make it answer sooner, let it answer 202 and report later, or raise the job's timeout"
+	case ctx.Err() != nil:
+		out.Message = "not waited for: the node is stopping; another one tries again"
+	case errors.As(err, &refused):
+		// Not retryable: the rule that refuses it does not change by waiting.
+		out.Retryable = false
+		out.Message = c.origin + " has an address that this Belfry may not connect to; use another url, or have its operator allow the address"
+	default:
+		out.Message = c.origin + " " + c.why(err)
+	}
+	return out
+}
+
+// why an error of the transport happened, and what to do. Texts are ours where
+// the error is known; others are shown blotted, as they may quote the receiver.
+func (c *compiled) why(err error) string {
+	var (
+		dns     *net.DNSError
+		op      *net.OpError
+		record  tls.RecordHeaderError
+		cert    *tls.CertificateVerificationError
+		timeout net.Error
+	)
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "has a name that does not resolve; check the url's host"
+	case errors.As(err, &dns):
+		return "has a name that could not be resolved just now; check the node's DNS"
+	case errors.As(err, &record):
+		return "does not speak TLS there; check the url's port, or begin it with http://"
+	case errors.As(err, &cert):
+		return "has a TLS certificate that is not trusted (" + c.show([]byte(cert.Err.Error())) + "); renew it, or use the host name that it is for"
+	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls names alerts so
+		return "broke off TLS (" + c.show([]byte(op.Err.Error())) + "); check its TLS settings"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused the connection; check that it is running and listens on the url's port"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "could not be connected to in time; check firewalls and the url's port"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "could not be connected to (" + c.show([]byte(err.Error())) + "); check the route from the node to it"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "closed the connection before its answer ended, and may have worked on the request; look into its log"
+	default:
+		return "gave no answer that can be read (" + c.show([]byte(err.Error())) + "); check that it speaks HTTP, with headers of at most 64 KiB"
+	}
+}

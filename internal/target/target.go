@@ -1,0 +1,36 @@
+package target
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/http"
+	"github.com/belfry-dev/belfry/internal/target/noop"
+)
+
+// Target is what the list holds. Who uses it declares the part that it needs:
+// the engine delivers, the API checks, the app closes.
+type Target interface {
+	// Deliver makes one try and says what it came to. It returns within the
+	// attempt's timeout, and at once when ctx is cancelled.
+	Deliver(ctx context.Context, a job.Attempt) job.Outcome
+	// Check says what is wrong with a config when a job is saved, as
+	// *job.Problem joined, each with its field and its fix. It does no I/O.
+	Check(config json.RawMessage) error
+	// Close lets go of idle connections. Deliveries under way are not touched.
+	Close()
+}
+
+// Options of the targets, for each kind that has any.
+type Options struct {
+	HTTP http.Options
+}
+
+// New makes one target of each kind.
+func New(opts Options) map[string]Target {
+	return map[string]Target{
+		"http": http.New(opts.HTTP),
+		"noop": noop.New(),
+	}
+}

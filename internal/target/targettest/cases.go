@@ -1,0 +1,157 @@
+package targettest
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+var cases = []struct {
+	name        string
+	needsServer bool
+	test        func(b *bundle)
+}{
+	{"success", false, success},
+	{"config", false, config},
+	{"cancelled before", false, cancelledBefore},
+	{"concurrent", false, concurrent},
+	{"retryable failure", true, retryableFailure},
+	{"final failure", true, finalFailure},
+	{"timeout", true, timeout},
+	{"cancel", true, cancelled},
+	{"slow", true, slow},
+	{"huge answer", true, huge},
+	{"down and back", true, downAndBack},
+	{"same key on every attempt", true, sameKey},
+	{"secrets", true, secrets},
+}
+
+func success(b *bundle) {
+	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false)
+}
+
+// config: what delivers is taken, and what is not understood is refused with its
+// field and its fix, not ignored.
+func config(b *bundle) {
+	if err := b.target.Check(b.config); err != nil {
+		b.Errorf("Check(the config that delivers) = %v", err)
+	}
+	for _, bad := range []string{`[]`, `"x"`, `{"no_such_setting": 1}`} {
+		problems := job.Problems(b.target.Check(json.RawMessage(bad)))
+		if len(problems) == 0 {
+			b.Errorf("Check(%s) finds no problem", bad)
+		}
+		for _, p := range problems {
+			if p.Field == "" || p.Problem == "" || p.Fix == "" {
+				b.Errorf("Check(%s) does not name field, problem and fix: %+v", bad, p)
+			}
+		}
+	}
+}
+
+// cancelledBefore: a node that stops begins nothing, and what it did not begin is
+// tried by another.
+func cancelledBefore(b *bundle) {
+	ctx, cancel := context.WithCancel(b.Context())
+	cancel()
+	b.want(b.deliver(ctx, b.attempt(1, patience)), job.Failed, true)
+}
+
+func concurrent(b *bundle) {
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() { b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false) })
+	}
+	all.Wait()
+}
+
+func retryableFailure(b *bundle) {
+	b.server.Behave(FailRetryable)
+	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Failed, true)
+}
+
+func finalFailure(b *bundle) {
+	b.server.Behave(FailFinal)
+	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Failed, false)
+}
+
+// timeout is kept by the target itself, whatever context it is given.
+func timeout(b *bundle) {
+	b.server.Behave(Hang)
+	defer b.server.Release()
+	done := b.start(b.Context(), b.attempt(1, short))
+	b.want(await(b, "the timeout", done), job.Failed, true)
+}
+
+// cancelled: Deliver returns at once, though the server still works.
+func cancelled(b *bundle) {
+	b.server.Behave(Hang)
+	defer b.server.Release()
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	done := b.start(ctx, b.attempt(1, patience))
+	await(b, "the delivery", b.server.Received())
+	cancel()
+	b.want(await(b, "the return after cancel", done), job.Failed, true)
+}
+
+// slow is no failure, as long as it is within the timeout.
+func slow(b *bundle) {
+	b.server.Behave(Hang)
+	done := b.start(b.Context(), b.attempt(1, patience))
+	await(b, "the delivery", b.server.Received())
+	select {
+	case out := <-done:
+		b.Errorf("it did not wait for the answer: %+v", out)
+	default:
+	}
+	b.server.Release()
+	b.want(await(b, "the outcome", done), job.Succeeded, false)
+}
+
+// huge: answers are not what Belfry is for; they neither fail a run nor fill its
+// memory, and the next delivery goes through.
+func huge(b *bundle) {
+	b.server.Behave(Huge)
+	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false)
+	b.server.Behave(HugeFailure)
+	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Failed, true)
+	b.server.Behave(Succeed)
+	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false)
+}
+
+// downAndBack: connections of before do not stand in the way.
+func downAndBack(b *bundle) {
+	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false)
+	b.server.Behave(Down)
+	for n := range int16(3) {
+		b.want(b.deliver(b.Context(), b.attempt(n+1, patience)), job.Failed, true)
+	}
+	b.server.Behave(Succeed)
+	b.want(b.deliver(b.Context(), b.attempt(4, patience)), job.Succeeded, false)
+}
+
+// sameKey: a receiver can tell that it has seen a run, and which attempt it is.
+func sameKey(b *bundle) {
+	for n, number := range []string{"1", "2"} {
+		a := b.attempt(int16(n+1), patience)
+		b.want(b.deliver(b.Context(), a), job.Succeeded, false)
+		want := Delivery{
+			IdempotencyKey: job.FormatRunID(a.Key), RunID: job.FormatRunID(a.Key), JobID: job.FormatJobID(a.Key.Job),
+			DueAt: "2026-03-29T01:30:00.000120Z", Attempt: number, Payload: a.Payload,
+		}
+		if got := await(b, "the delivery", b.server.Received()); got != want {
+			b.Errorf("received %+v; want %+v", got, want)
+		}
+	}
+}
+
+// secrets: deliver checks each outcome; here the server does its worst.
+func secrets(b *bundle) {
+	b.server.Behave(Echo)
+	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Failed, true)
+	b.server.Behave(Down)
+	b.want(b.deliver(b.Context(), b.attempt(2, patience)), job.Failed, true)
+}

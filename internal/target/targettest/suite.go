@@ -1,0 +1,163 @@
+package targettest
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Secret must be part of what Server.Config returns, where the target keeps
+// credentials. It must come up in no outcome.
+const Secret = "canary-4f1d9c0be7" //nolint:gosec // no credential: it is there to be looked for
+
+const (
+	// patience is how long a step may take that nothing hinders. It decides
+	// nothing: it makes a test fail that would hang.
+	patience = 30 * time.Second
+	// short is the timeout of attempts that are to run into it.
+	short = 150 * time.Millisecond
+	// maxMessage of an outcome, in bytes: it is stored with each attempt.
+	maxMessage = 1024
+)
+
+// Target is what is tested.
+type Target interface {
+	Deliver(ctx context.Context, a job.Attempt) job.Outcome
+	Check(config json.RawMessage) error
+	Close()
+}
+
+// Behaviour of a server from now on.
+type Behaviour int
+
+// The behaviours.
+const (
+	Succeed       Behaviour = iota + 1
+	FailRetryable           // says: not now
+	FailFinal               // says: never
+	Hang                    // takes deliveries and says nothing before Release; then succeeds
+	Huge                    // succeeds with an answer of many megabytes
+	HugeFailure             // says not now, in many megabytes
+	Echo                    // says not now, and repeats all that it was sent, credentials too
+	Down                    // cannot be reached
+)
+
+// Server is where a target delivers to.
+type Server interface {
+	// Behave so until told otherwise. After Down it comes back at the same address.
+	Behave(b Behaviour)
+	// Release lets the deliveries go that Hang holds.
+	Release()
+	// Config is one that leads here, with Secret in it.
+	Config() json.RawMessage
+	// Received tells each delivery once it has arrived. It is never closed, and
+	// holds as many as a test makes.
+	Received() <-chan Delivery
+}
+
+// Delivery is what a server was told.
+type Delivery struct {
+	IdempotencyKey string
+	RunID          string
+	JobID          string
+	DueAt          string
+	Attempt        string
+	Payload        string
+}
+
+// Suite is one target with its way to a server.
+type Suite struct {
+	New func() Target
+	// Start a server that is stopped when the test ends. Nil: there is none.
+	Start func(t *testing.T) Server
+}
+
+// Run the tests.
+func Run(t *testing.T, s Suite) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if s.Start == nil && c.needsServer {
+				t.Skip("this target has no server")
+			}
+			b := &bundle{T: t, target: s.New(), config: json.RawMessage(`{}`)}
+			t.Cleanup(b.target.Close)
+			if s.Start != nil {
+				b.server = s.Start(t)
+				b.config = b.server.Config()
+			}
+			c.test(b)
+		})
+	}
+}
+
+// bundle is what a case works with.
+type bundle struct {
+	*testing.T
+	target Target
+	server Server
+	config json.RawMessage
+}
+
+func (b *bundle) attempt(number int16, timeout time.Duration) job.Attempt {
+	id := uuid.MustParse("01920000-0000-7000-8000-0123456789ab")
+	return job.Attempt{
+		Key:    job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: time.Date(2026, 3, 29, 1, 30, 0, 120_000, time.UTC), Seq: 2},
+		Number: number, Timeout: timeout, Config: string(b.config), Payload: `{"say": "hello"}`,
+	}
+}
+
+// deliver once, and check what holds for every outcome.
+func (b *bundle) deliver(ctx context.Context, a job.Attempt) job.Outcome {
+	b.Helper()
+	out := b.target.Deliver(ctx, a)
+	switch {
+	case strings.Contains(out.Message, Secret):
+		b.Errorf("the message tells the secret: %q", out.Message)
+	case len(out.Message) > maxMessage:
+		b.Errorf("the message has %d bytes; at most %d are stored", len(out.Message), maxMessage)
+	case !utf8.ValidString(out.Message) || strings.ContainsFunc(out.Message, unicode.IsControl):
+		b.Errorf("the message cannot be shown: %q", out.Message)
+	case out.Kind == job.Failed && out.Message == "":
+		b.Error("a failure without a message")
+	}
+	return out
+}
+
+// start delivers beside the test; the outcome comes through the channel.
+func (b *bundle) start(ctx context.Context, a job.Attempt) <-chan job.Outcome {
+	done := make(chan job.Outcome, 1)
+	go func() { done <- b.deliver(ctx, a) }()
+	return done
+}
+
+// want compares the bits that decisions are made from.
+func (b *bundle) want(out job.Outcome, kind job.OutcomeKind, retryable bool) {
+	b.Helper()
+	if out.Kind != kind || out.Retryable != retryable {
+		b.Errorf("outcome %+v; want kind %d, retryable %t", out, kind, retryable)
+	}
+}
+
+// await receives what must come.
+func await[T any](b *bundle, what string, from <-chan T) T {
+	b.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case v := <-from:
+		return v
+	case <-limit.C:
+		b.Fatalf("waited in vain for %s", what)
+		panic("unreachable") //nolint:forbidigo // Fatalf does not return, which the compiler cannot know
+	}
+}
