@@ -71,6 +71,8 @@ func Decide(in DecideInput) Decision {
 
 func (in *DecideInput) failed() Decision {
 	switch {
+	case in.Outcome.Unknown && in.Policy.Delivery == AtMostOnce:
+		return in.deadLetter(ReasonUnknownOutcome)
 	case in.Outcome.Gone:
 		d := in.deadLetter(ReasonGone)
 		d.PauseJob = true

@@ -51,6 +51,7 @@ const (
 type Outcome struct {
 	Kind       OutcomeKind
 	Retryable  bool          // of a failure: may it be tried again?
+	Unknown    bool          // of a failure: the target may have done its work all the same
 	RetryAfter time.Duration // what the target asked for; 0: nothing
 	Gone       bool          // the target says it is gone for ever: pause the job
 	Status     int           // of the target's protocol, e.g. 503; 0: none

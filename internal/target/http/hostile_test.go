@@ -70,18 +70,18 @@ func TestHostileAnswers(t *testing.T) {
 		"endless":           {func(c net.Conn) { flood(c, ok+"\r\n", strings.Repeat("x", 1000)) }, job.Outcome{Kind: job.Succeeded, Status: 200}},
 		"endless, promised": {func(c net.Conn) { flood(c, ok+"Content-Length: 9999999999\r\n\r\n", "x") }, job.Outcome{Kind: job.Succeeded, Status: 200}},
 		"endless failure":   {func(c net.Conn) { flood(c, "HTTP/1.1 500 X\r\n\r\n", "\x00\x1b[31m") }, job.Outcome{Kind: job.Failed, Retryable: true, Status: 500, Message: "500 Internal Server Error: "}},
-		"header flood":      {func(c net.Conn) { flood(c, ok, "X-A: "+strings.Repeat("x", 1000)+"\r\n") }, job.Outcome{Kind: job.Failed, Retryable: true, Message: "gave no answer that can be read"}},
-		"one long header":   {func(c net.Conn) { flood(c, ok+"X-A: ", strings.Repeat("x", 1000)) }, job.Outcome{Kind: job.Failed, Retryable: true, Message: "gave no answer that can be read"}},
-		"1xx flood":         {func(c net.Conn) { flood(c, "", "HTTP/1.1 103 Early\r\nX-A: 1\r\n\r\n") }, job.Outcome{Kind: job.Failed, Retryable: true, Message: "gave no answer that can be read"}},
-		"not HTTP":          {func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-x\r\n\r\n") }, job.Outcome{Kind: job.Failed, Retryable: true, Message: "gave no answer that can be read"}},
-		"says nothing":      {func(net.Conn) {}, job.Outcome{Kind: job.Failed, Retryable: true, Message: "closed the connection before"}},
+		"header flood":      {func(c net.Conn) { flood(c, ok, "X-A: "+strings.Repeat("x", 1000)+"\r\n") }, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"}},
+		"one long header":   {func(c net.Conn) { flood(c, ok+"X-A: ", strings.Repeat("x", 1000)) }, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"}},
+		"1xx flood":         {func(c net.Conn) { flood(c, "", "HTTP/1.1 103 Early\r\nX-A: 1\r\n\r\n") }, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"}},
+		"not HTTP":          {func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-x\r\n\r\n") }, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"}},
+		"says nothing":      {func(net.Conn) {}, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "closed the connection before"}},
 		"breaks off in the head": {
 			func(c net.Conn) { _, _ = io.WriteString(c, ok+"X-A: 1\r\n") },
-			job.Outcome{Kind: job.Failed, Retryable: true, Message: "closed the connection before"},
+			job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "closed the connection before"},
 		},
 		"breaks off in the body": {
 			func(c net.Conn) { _, _ = io.WriteString(c, ok+"Content-Length: 10\r\n\r\n12345") },
-			job.Outcome{Kind: job.Failed, Retryable: true, Status: 200, Message: "closed the connection before"},
+			job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Status: 200, Message: "closed the connection before"},
 		},
 		"breaks off in a failure": {
 			func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 404 X\r\nContent-Length: 10\r\n\r\n12345") },
@@ -118,7 +118,7 @@ func TestSlowBody(t *testing.T) {
 	a := to(url)
 	a.Timeout = 100 * time.Millisecond
 	got := newTarget(t, http.Options{}).Deliver(t.Context(), a)
-	require.Equal(t, job.Outcome{Kind: job.Failed, Retryable: true, Status: 200, Message: got.Message}, got)
+	require.Equal(t, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Status: 200, Message: got.Message}, got)
 	require.Contains(t, got.Message, "did not answer within 100ms")
 }
 

@@ -14,7 +14,7 @@ import (
 
 // unanswered is what it means that there was no answer, or only a part of one.
 func (c *compiled) unanswered(ctx context.Context, timeout time.Duration, err error) job.Outcome {
-	out := job.Outcome{Kind: job.Failed, Retryable: true}
+	out := job.Outcome{Kind: job.Failed, Retryable: true, Unknown: !neverSent(err)}
 	var refused *refusedError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -30,6 +30,19 @@ func (c *compiled) unanswered(ctx context.Context, timeout time.Duration, err er
 		out.Message = c.origin + " " + c.why(err)
 	}
 	return out
+}
+
+// neverSent says that an error surely came before the request was sent: only
+// then is it sure that nothing happened.
+func neverSent(err error) bool {
+	var (
+		dns     *net.DNSError
+		op      *net.OpError
+		record  tls.RecordHeaderError
+		cert    *tls.CertificateVerificationError
+		refused *refusedError
+	)
+	return errors.As(err, &refused) || errors.As(err, &dns) || errors.As(err, &record) || errors.As(err, &cert) || errors.As(err, &op) && op.Op == "dial"
 }
 
 // why an error of the transport happened, and what to do. Texts are ours where
