@@ -37,6 +37,9 @@ func (e *Engine) awaitTime(ctx context.Context, timer *time.Timer, at time.Time)
 }
 
 func (e *Engine) deliverOne(ctx context.Context, a job.Attempt) (o job.Outcome) {
+	if a.Kind == "" {
+		return job.Outcome{Kind: job.Cancelled, Reason: job.ReasonDeleted}
+	}
 	target, ok := e.Targets[a.Kind]
 	if !ok {
 		// Another version may know it: not a failure for good.

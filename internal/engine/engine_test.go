@@ -220,3 +220,38 @@ func TestLostRunsAreRescued(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, fenced)
 }
+
+func TestFailingJobsArePaused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.target.answer = func(a job.Attempt) job.Outcome { return job.Outcome{Kind: job.Failed, Status: 400, Message: "no"} }
+	b.engine.Targets["gone"] = &recorder{answer: func(job.Attempt) job.Outcome { return job.Outcome{Kind: job.Failed, Gone: true, Status: 410} }}
+	b.start(t)
+	j := b.create(t, "fails", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.PauseAfterFailures = 2 })
+	b.create(t, "gone", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.Target.Kind = "gone" })
+	b.eventually(t, "both are paused", `SELECT count(*) FROM job WHERE state = 2 AND note LIKE 'paused by Belfry%'`, 2)
+	b.eventually(t, "after two failures", `SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 'fails'`, 2)
+	change, err := b.store.ResumeJob(t.Context(), j.Namespace, j.ID)
+	require.NoError(t, err)
+	require.True(t, change.Changed)
+	require.Less(t, change.Missed, int64(30), "only what was due while it was paused")
+	b.eventually(t, "it fails twice more before it is paused again", `SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 'fails' AND j.state = 2`, 4)
+}
+
+func TestRunsOfADeletedJobEnd(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	release := make(chan struct{})
+	b.target.answer = func(job.Attempt) job.Outcome {
+		<-release
+		return job.Outcome{Kind: job.Failed, Retryable: true, Status: 503}
+	}
+	b.start(t)
+	j := b.create(t, "deleted", schedule.Spec{At: "2026-01-01T00:00:00Z"}, nil)
+	b.eventually(t, "it runs", `SELECT count(*) FROM run WHERE state = 1`, 1)
+	_, err := b.store.DeleteJob(t.Context(), j.Namespace, j.ID)
+	require.NoError(t, err)
+	close(release)
+	b.eventually(t, "and is not tried again", `SELECT count(*) FROM run_history WHERE ended = 3 AND reason = 'deleted'`, 1)
+	b.eventually(t, "nothing is left", `SELECT count(*) FROM run`, 0)
+}

@@ -45,7 +45,7 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 		}
 		e.wheel.add(planned.Runs)
 		e.stats.planned.Add(int64(len(planned.Runs)))
-		if !planned.More || planned.Cursors == 0 {
+		if !planned.More || planned.Cursors == len(planned.Broken) {
 			due = due[len(part):]
 		}
 	}

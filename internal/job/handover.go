@@ -19,7 +19,7 @@ type Attempt struct {
 	RunAt     time.Time
 	Timeout   time.Duration
 	Namespace uuid.UUID
-	Kind      string // of the target
+	Kind      string // of the target; empty: the job was deleted meanwhile
 	Config    string // of the target, JSON
 	Payload   string // JSON; empty: none
 }

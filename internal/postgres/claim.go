@@ -39,8 +39,8 @@ WITH` + keyed + `, claimed AS (
     RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload
 )
 SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at,
-       j.namespace_id, j.timeout_ms, j.target_kind, j.target_config, coalesce(c.payload, j.payload, '')
-FROM claimed c, LATERAL (SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j`
+       coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''), coalesce(j.target_config, ''), coalesce(c.payload, j.payload, '')
+FROM claimed c LEFT JOIN LATERAL (SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j ON true`
 
 // Claim leases runs to a session: running, attempt + 1. It commits before it
 // returns, so before any side effect. Runs that it does not return are not due,

@@ -36,12 +36,8 @@ func (s *Store) CompleteSucceeded(ctx context.Context, done []job.Completion) (f
 	if len(done) == 0 {
 		return 0, nil
 	}
-	keys := make([]job.Key, len(done))
-	attempt := make([]int16, len(done))
-	for i, d := range done {
-		keys[i], attempt[i] = d.Key, d.Attempt
-	}
-	k := splitKeys(keys)
+	sortCompletions(done)
+	k, attempt := splitCompletions(done)
 	ended := 0
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(`SELECT ` + keyLookups)

@@ -1,9 +1,13 @@
 package postgres
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,19 +19,18 @@ import (
 // maxDecided is how many attempts one transaction decides about.
 const maxDecided = 200
 
-// lockedRuns finds the attempts named and locks their runs. A job that was
-// deleted meanwhile has no policy left; its runs end by the defaults.
+// lockedRuns finds the attempts named and locks their runs.
 const lockedRuns = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
            unnest($5::smallint[]) AS attempt, generate_subscripts($1::smallint[], 1) AS n
 )
-SELECT k.n, r.version, r.run_at, r.state, r.attempt, r.priority, r.origin, coalesce(j.policy, '{}'), now()
+SELECT k.n, r.version, r.run_at, r.state, r.attempt, r.priority, r.origin, j.policy, j.namespace_id, now()
 FROM k, LATERAL (
     SELECT * FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND state <> 0
     LIMIT 1 FOR UPDATE) r
-LEFT JOIN LATERAL (SELECT policy FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
+LEFT JOIN LATERAL (SELECT policy, namespace_id FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
 
 // CompleteDecided lets job.Decide say what outcomes mean and carries it out. It
 // returns the runs that are to be tried again, and how many were fenced.
@@ -35,49 +38,118 @@ func (s *Store) CompleteDecided(ctx context.Context, done []job.Completion) (ret
 	for len(done) > 0 {
 		part := done[:min(len(done), maxDecided)]
 		done = done[len(part):]
-		r, n, err := s.completeDecided(ctx, part)
+		d, err := s.completeDecided(ctx, part)
 		if err != nil {
 			return retries, fenced, err
 		}
-		retries, fenced = append(retries, r...), fenced+n
+		retries, fenced = append(retries, d.retries...), fenced+d.fenced
+		// Pausing locks the job's cursor first, so it cannot be done above. A node
+		// that dies in between leaves it to the next failure.
+		for _, p := range d.pauses {
+			if err := s.pauseFailing(ctx, p); err != nil {
+				return retries, fenced, err
+			}
+		}
 	}
 	return retries, fenced, nil
 }
 
-func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (retries []job.Run, fenced int, err error) {
+// decided is what became of a batch of outcomes.
+type decided struct {
+	retries []job.Run
+	fenced  int
+	pauses  []pause
+	batch   pgx.Batch
+}
+
+// pause is a job that failed: to be paused, if so many runs in a row have.
+type pause struct {
+	namespace uuid.UUID
+	key       job.Key
+	after     int32 // 0: at once
+}
+
+func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *decided, err error) {
 	err = s.inTx(ctx, fmt.Sprintf("complete %d runs", len(done)), func(tx pgx.Tx) error {
-		retries, fenced = nil, len(done)
+		d = &decided{fenced: len(done)}
 		if _, err := tx.Exec(ctx, `SELECT `+keyLookups); err != nil {
 			return err
 		}
+		sortCompletions(done)
 		k, attempt := splitCompletions(done)
 		rows, err := tx.Query(ctx, lockedRuns, k.partition, k.job, k.dueAt, k.seq, attempt)
 		if err != nil {
 			return err
 		}
-		var batch pgx.Batch
 		var n int
 		var in job.DecideInput
-		var policy string
-		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.Priority, &in.Run.Origin, &policy, &in.Now}, func() error {
-			c := done[n-1]
-			in.Run.Key, in.Outcome, in.Policy = c.Key, c.Outcome, job.Policy{}
-			if err := json.Unmarshal([]byte(policy), &in.Policy); err != nil {
-				return fmt.Errorf("read the policy of job %s: %w", c.Key.Job, err)
+		var policy *string
+		var namespace *uuid.UUID
+		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.Priority, &in.Run.Origin, &policy, &namespace, &in.Now}, func() error {
+			in.Run.Key, in.Outcome, in.Policy = done[n-1].Key, done[n-1].Outcome, job.Policy{}
+			d.fenced--
+			if policy == nil { // the job is deleted: nothing of it is tried again
+				if in.Outcome.Kind != job.Succeeded {
+					in.Outcome = job.Outcome{Kind: job.Cancelled, Reason: job.ReasonDeleted, Status: in.Outcome.Status, Message: in.Outcome.Message}
+				}
+			} else if err := json.Unmarshal([]byte(*policy), &in.Policy); err != nil {
+				return fmt.Errorf("read the policy of job %s: %w", in.Run.Job, err)
 			}
 			in.Policy = in.Policy.WithDefaults()
-			fenced--
-			if run, again := writeDecision(&batch, in, job.Decide(in)); again {
-				retries = append(retries, run)
+			decision := job.Decide(in)
+			d.write(in, decision)
+			switch {
+			case namespace != nil && decision.PauseJob:
+				d.pauses = append(d.pauses, pause{*namespace, in.Run.Key, 0})
+			case namespace != nil && decision.CountFailure:
+				d.pauses = append(d.pauses, pause{*namespace, in.Run.Key, in.Policy.PauseAfterFailures})
 			}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		return tx.SendBatch(ctx, &batch).Close()
+		return tx.SendBatch(ctx, &d.batch).Close()
 	})
-	return retries, fenced, err
+	return d, err
+}
+
+// failuresInARow counts in history, and not in a column of the job: a success
+// then costs nothing. What was before the job's last change does not count, so
+// a resumed job has all its failures before it again.
+const failuresInARow = `
+SELECT count(*) FROM (
+    SELECT h.ended FROM run_history h JOIN job j ON j.partition = $1 AND j.id = $2
+    WHERE h.job_id = $2 AND h.ended IN (1, 2) AND h.ended_at > j.updated_at
+    ORDER BY h.due_at DESC, h.seq DESC LIMIT $3) newest
+WHERE ended = 2`
+
+func (s *Store) pauseFailing(ctx context.Context, p pause) error {
+	note := "paused by Belfry: the target says that it is gone for ever (410)"
+	if p.after > 0 {
+		var n int32
+		if err := s.pool.QueryRow(ctx, failuresInARow, p.key.Partition, p.key.Job, p.after).Scan(&n); err != nil {
+			return fmt.Errorf("count failures: %w", err)
+		}
+		if n < p.after {
+			return nil
+		}
+		note = fmt.Sprintf("paused by Belfry: %d failed runs in a row", p.after)
+	}
+	_, err := s.PauseJob(ctx, p.namespace, p.key.Job, note)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// sortCompletions brings them into the order in which runs are locked
+// everywhere, so that two transactions do not wait for each other.
+func sortCompletions(done []job.Completion) {
+	slices.SortFunc(done, func(a, b job.Completion) int {
+		x, y := a.Key, b.Key
+		return cmp.Or(cmp.Compare(x.Partition, y.Partition), bytes.Compare(x.Job[:], y.Job[:]), x.DueAt.Compare(y.DueAt), cmp.Compare(x.Seq, y.Seq))
+	})
 }
 
 func splitCompletions(done []job.Completion) (keyColumns, []int16) {
@@ -111,18 +183,6 @@ WHERE ` + byKey
 const waitRun = `
 UPDATE run SET state = 2, expires_at = $5::timestamptz + $6::interval WHERE ` + byKey
 
-const pauseJob = `
-UPDATE job SET state = 2, paused_at = $3, updated_at = $3, note = $4 WHERE partition = $1 AND id = $2 AND state = 1`
-
-// pauseFailing counts in history, and not in a column of the job: a success
-// then costs nothing.
-const pauseFailing = `
-UPDATE job SET state = 2, paused_at = $3, updated_at = $3, note = $4
-WHERE partition = $1 AND id = $2 AND state = 1 AND $5 <= (
-    SELECT count(*) FROM (
-        SELECT ended FROM run_history WHERE job_id = $2 AND ended IN (1, 2) ORDER BY due_at DESC, seq DESC LIMIT $5) h
-    WHERE ended = 2)`
-
 // attemptRecord is what is kept of an attempt that was not the last.
 type attemptRecord struct {
 	Attempt int16           `json:"attempt"`
@@ -132,34 +192,27 @@ type attemptRecord struct {
 	Message string          `json:"message,omitempty"`
 }
 
-// writeDecision queues the statements of one decision. The run is returned if it is to be tried again.
-func writeDecision(batch *pgx.Batch, in job.DecideInput, d job.Decision) (job.Run, bool) {
+// write queues the statements of one decision.
+func (d *decided) write(in job.DecideInput, decision job.Decision) {
 	k, o := in.Run.Key, in.Outcome
-	switch d.Kind {
+	switch decision.Kind {
 	case job.DecideRetry:
 		record, err := json.Marshal([]attemptRecord{{in.Run.Attempt, in.Now, o.Kind, o.Status, o.Message}})
 		if err != nil {
 			record = []byte(`[]`) // cannot happen: plain values always marshal
 		}
-		batch.Queue(retryRun, k.Partition, k.Job, k.DueAt, k.Seq, d.RunAt, string(record))
+		d.batch.Queue(retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, string(record))
 		run := in.Run
-		run.State, run.RunAt = job.Pending, d.RunAt
-		return run, true
+		run.State, run.RunAt = job.Pending, decision.RunAt
+		d.retries = append(d.retries, run)
 	case job.DecideWait:
-		batch.Queue(waitRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, time.Duration(in.Policy.Timeout))
-		return job.Run{}, false
+		d.batch.Queue(waitRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, time.Duration(in.Policy.Timeout))
+	default:
+		if decision.DeadLetter {
+			d.batch.Queue(buryRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, string(decision.Reason), o.Message)
+		}
+		d.batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), int16(o.Status), string(decision.Reason), o.Message)
 	}
-	if d.DeadLetter {
-		batch.Queue(buryRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, string(d.Reason), o.Message)
-	}
-	batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(d.Ended), int16(o.Status), string(d.Reason), o.Message)
-	switch {
-	case d.PauseJob:
-		batch.Queue(pauseJob, k.Partition, k.Job, in.Now, "paused by Belfry: the target says that it is gone for ever (410)")
-	case d.CountFailure:
-		batch.Queue(pauseFailing, k.Partition, k.Job, in.Now, fmt.Sprintf("paused by Belfry: %d failed runs in a row", in.Policy.PauseAfterFailures), in.Policy.PauseAfterFailures)
-	}
-	return job.Run{}, false
 }
 
 // lostRuns finds attempts whose session is dead, and accepted ones whose target
