@@ -194,7 +194,7 @@ func loadZone(name string) (*time.Location, error) {
 // some zone databases have: jobs with equal schedules must agree on every node.
 func portable(name string) bool {
 	switch strings.ToLower(name) {
-	case "local", "localtime", "posixrules", "factory":
+	case "local", "localtime", "posixrules":
 		return false
 	}
 	return !strings.HasPrefix(name, "posix/") && !strings.HasPrefix(name, "right/")
