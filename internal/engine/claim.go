@@ -104,7 +104,11 @@ func (e *Engine) admit(ctx context.Context, r job.Run) (claimed int, err error) 
 		e.stats.claimed.Add(1)
 		return 1, nil
 	case !done:
-		r.RunAt = e.Bound.Now().Add(parkPause)
+		if e.Bound.Until(r.RunAt) > 0 {
+			r.RunAt = r.RunAt.Add(e.Lead + slotWidth) // so that it is taken when it is due, and not Lead before
+		} else {
+			r.RunAt = e.Bound.Now().Add(parkPause)
+		}
 		e.wheel.add([]job.Run{r})
 	}
 	return 0, nil

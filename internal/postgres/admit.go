@@ -30,6 +30,7 @@ SELECT due_at, seq FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 
 // Admit decides about one run that Claim left: the policy may say start, wait
 // (the result is empty then, as for a run that is gone), skip, or replace. It
 // says whether the run is done with, so whether it need not be asked about again.
+// Nothing is decided before the run is due: what it overlaps with may end by then.
 func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (attempt *job.Attempt, done bool, err error) {
 	err = s.inTx(ctx, "admit", func(tx pgx.Tx) error {
 		attempt, done = nil, true
@@ -55,6 +56,10 @@ func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead 
 		p = p.WithDefaults()
 		in.Overlap, in.Deadline, in.Origin = p.Overlap, p.Deadline, a.Origin
 		a.Number, a.Timeout = in.Attempt+1, time.Duration(timeout)*time.Millisecond
+		if a.RunAt.After(in.Now) {
+			done = false // claimed a little before its time, but decided when it is due
+			return nil
+		}
 		verdict := job.Admit(in)
 		switch verdict.Verdict {
 		case job.AdmitWait:

@@ -48,11 +48,15 @@ func TestNextIsLater(t *testing.T) {
 			after = change.Add(time.Duration(rapid.Int64Range(-int64(30*time.Hour), int64(30*time.Hour)).Draw(t, "distance")))
 		}
 		next, err := s.Next(after)
-		if errors.Is(err, schedule.ErrTooFar) {
-			t.Skip(err) // a calendar that leaves only what a gap shifts out of its window, say
-		}
 		if err != nil {
-			t.Fatal(err)
+			// A calendar may leave only what a gap shifts out of its window; in a
+			// zone that no longer changes its clock that is over. Then nothing fires.
+			for _, o := range s.Between(after, after.AddDate(2, 0, 0), 50_000) {
+				if o.Skip == "" {
+					t.Fatalf("%v, but %s fires", err, o.Due)
+				}
+			}
+			return
 		}
 		if !next.After(after) {
 			t.Fatalf("%s is not after %s", next, after)

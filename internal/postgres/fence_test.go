@@ -1,0 +1,204 @@
+package postgres_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// fenceBundle is a store with a session that owns everything, and one run.
+type fenceBundle struct {
+	pool    *pgxpool.Pool
+	store   *postgres.Store
+	session uuid.UUID
+	key     job.Key
+}
+
+func setupFence(t *testing.T, due schedule.Spec) *fenceBundle {
+	t.Helper()
+	b := &fenceBundle{pool: pgtest.New(t), session: uuid.New()}
+	b.store = postgres.NewStore(b.pool)
+	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
+	_, err := b.store.Register(t.Context(), b.session, "node", time.Hour)
+	require.NoError(t, err)
+	owned, err := b.store.Ownerships(t.Context())
+	require.NoError(t, err)
+	_, err = b.store.Take(t.Context(), b.session, owned)
+	require.NoError(t, err)
+	j, err := b.store.CreateJob(t.Context(), postgres.CreateInput{
+		Namespace: uuid.New(), Actor: "test",
+		Definition: job.Definition{Name: "job", Schedule: due, Target: job.Target{Kind: "noop", Config: json.RawMessage(`{}`)}},
+	})
+	require.NoError(t, err)
+	_, err = b.store.Plan(t.Context(), job.PlanOrder{Partitions: []int16{j.Partition}, LookAhead: time.Minute, Cursors: 10})
+	require.NoError(t, err)
+	b.key = job.Key{Partition: j.Partition, Job: j.ID}
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT due_at, seq FROM run`).Scan(&b.key.DueAt, &b.key.Seq))
+	return b
+}
+
+func (b *fenceBundle) claim(t *testing.T, session uuid.UUID, lead time.Duration) []job.Attempt {
+	t.Helper()
+	attempts, err := b.store.Claim(t.Context(), session, []job.Key{b.key}, lead)
+	require.NoError(t, err)
+	return attempts
+}
+
+var past = schedule.Spec{At: "2026-01-01T00:00:00Z"}
+
+// TestAStaleAttemptChangesNothing: attempt 1 was lost and attempt 2 is under
+// way; whatever the first one reports now, the run is the second one's.
+func TestAStaleAttemptChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	first := b.claim(t, b.session, time.Second)
+	require.Len(t, first, 1)
+	require.EqualValues(t, 1, first[0].Number)
+	_, fenced, err := b.store.CompleteDecided(t.Context(), []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Lost}}})
+	require.NoError(t, err)
+	require.Zero(t, fenced)
+	second := b.claim(t, b.session, time.Second)
+	require.Len(t, second, 1)
+	require.EqualValues(t, 2, second[0].Number)
+
+	n, err := b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: b.key, Attempt: 1}})
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "a stale success is fenced")
+	for _, kind := range []job.OutcomeKind{job.Failed, job.Cancelled, job.Lost, job.Accepted} {
+		_, n, err = b.store.CompleteDecided(t.Context(), []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: kind}}})
+		require.NoError(t, err)
+		require.Equal(t, 1, n, "a stale outcome of kind %d is fenced", kind)
+	}
+	var state, attempt int16
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT state, attempt FROM run`).Scan(&state, &attempt))
+	require.EqualValues(t, job.Running, state)
+	require.EqualValues(t, 2, attempt)
+
+	n, err = b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: b.key, Attempt: 2}})
+	require.NoError(t, err)
+	require.Zero(t, n)
+	n, err = b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: b.key, Attempt: 2}})
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "once is enough")
+}
+
+// TestARunIsClaimedOnce: one live attempt per run.
+func TestARunIsClaimedOnce(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	// Not because another run of its job is live: that policy has nothing to say here.
+	_, err := b.pool.Exec(t.Context(), `UPDATE run SET admit = 0`)
+	require.NoError(t, err)
+	require.Len(t, b.claim(t, b.session, time.Second), 1)
+	require.Empty(t, b.claim(t, b.session, time.Second))
+	attempt, done, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	require.NoError(t, err)
+	require.Nil(t, attempt)
+	require.True(t, done)
+}
+
+// TestNothingIsClaimedEarly: a run further away than the lead stays.
+func TestNothingIsClaimedEarly(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, schedule.Spec{Every: "30s"})
+	_, err := b.pool.Exec(t.Context(), `UPDATE run SET run_at = now() + interval '20 s'`)
+	require.NoError(t, err)
+	require.Empty(t, b.claim(t, b.session, time.Second))
+	attempt, _, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	require.NoError(t, err)
+	require.Nil(t, attempt)
+	require.Len(t, b.claim(t, b.session, 30*time.Second), 1)
+}
+
+// TestAnExpiredSessionClaimsNothing, although the partition is still its own.
+func TestAnExpiredSessionClaimsNothing(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	_, err := b.pool.Exec(t.Context(), `UPDATE session SET expires_at = now() - interval '1 ms'`)
+	require.NoError(t, err)
+	require.Empty(t, b.claim(t, b.session, time.Second))
+	attempt, _, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	require.NoError(t, err)
+	require.Nil(t, attempt)
+}
+
+// TestRescueLeavesTheLivingAlone: only runs of dead sessions are lost.
+func TestRescueLeavesTheLivingAlone(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	require.Len(t, b.claim(t, b.session, time.Second), 1)
+	_, found, err := b.store.Rescue(t.Context(), []int16{b.key.Partition}, 10)
+	require.NoError(t, err)
+	require.Zero(t, found)
+	require.NoError(t, b.store.Unregister(t.Context(), b.session))
+	retries, found, err := b.store.Rescue(t.Context(), []int16{b.key.Partition}, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, found)
+	require.Len(t, retries, 1)
+}
+
+// TestWhoDoesNotOwnAdmitsNothing: ownership moved while a node was asking.
+func TestWhoDoesNotOwnAdmitsNothing(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	_, err := b.pool.Exec(t.Context(), `UPDATE partition SET owner = NULL, epoch = epoch + 1`)
+	require.NoError(t, err)
+	attempt, _, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	require.NoError(t, err)
+	require.Nil(t, attempt)
+	require.Empty(t, b.claim(t, b.session, time.Second))
+}
+
+// TestPlanningAgainChangesNothing: a cursor that is behind what was planned, as
+// after a restore, meets its own runs and goes on.
+func TestPlanningAgainChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, schedule.Spec{Every: "30s"})
+	var before, after int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run`).Scan(&before))
+	_, err := b.pool.Exec(t.Context(), `UPDATE cursor SET next_due_at = (SELECT min(due_at) FROM run)`)
+	require.NoError(t, err)
+	planned, err := b.store.Plan(t.Context(), job.PlanOrder{Partitions: []int16{b.key.Partition}, LookAhead: time.Minute, Cursors: 10})
+	require.NoError(t, err)
+	require.Equal(t, 1, planned.Cursors)
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run`).Scan(&after))
+	require.InDelta(t, before, after, 1, "at most one that has come into the look-ahead meanwhile")
+}
+
+// TestOverlapIsDecidedWhenDue: while another run of the job is live, one that is
+// not due yet is neither skipped nor started.
+func TestOverlapIsDecidedWhenDue(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	require.Len(t, b.claim(t, b.session, time.Second), 1)
+	_, err := b.pool.Exec(t.Context(), `
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
+SELECT partition, 1, version, job_id, now() + interval '5 s', now() + interval '5 s', 0, 0, 0, 0, 1, queue_id, true FROM run`)
+	require.NoError(t, err)
+	next := b.key
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT due_at, seq FROM run WHERE seq = 1`).Scan(&next.DueAt, &next.Seq))
+	attempt, done, err := b.store.Admit(t.Context(), b.session, next, time.Minute)
+	require.NoError(t, err)
+	require.Nil(t, attempt)
+	require.False(t, done, "it is asked about again")
+	var skipped int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run_history`).Scan(&skipped))
+	require.Zero(t, skipped)
+
+	_, err = b.pool.Exec(t.Context(), `UPDATE run SET run_at = now() WHERE seq = 1`)
+	require.NoError(t, err)
+	_, done, err = b.store.Admit(t.Context(), b.session, next, time.Minute)
+	require.NoError(t, err)
+	require.True(t, done)
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run_history WHERE reason = 'overlap'`).Scan(&skipped))
+	require.Equal(t, 1, skipped, "now it is due, and the other one is live")
+}
