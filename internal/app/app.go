@@ -30,6 +30,10 @@ type Config struct {
 	Connections int32         // to the database
 	KeepHistory time.Duration // days of history that are kept
 	Drain       time.Duration // how long a stop waits for attempts
+
+	// Started is told of each attempt how late it began, for benchmarks; nil: nobody is.
+	// Called by many goroutines at once.
+	Started func(late time.Duration)
 }
 
 // Migrate brings the database's schema up to date. It returns how many
@@ -93,7 +97,7 @@ func newNode(c Config, store *postgres.Store, log *slog.Logger) (n *node, err er
 	if c.Name == "" {
 		c.Name, _ = os.Hostname() // a name for people; none will do too
 	}
-	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: newMetrics(prometheus.NewRegistry())}
+	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: newMetrics(prometheus.NewRegistry(), c.Started)}
 	targets := map[string]engine.Target{}
 	for kind, t := range target.New(target.Options{}) {
 		targets[kind] = t

@@ -18,11 +18,12 @@ type metrics struct {
 	registry *prometheus.Registry
 	lateness prometheus.Histogram
 	outcomes *prometheus.CounterVec
+	started  func(late time.Duration) // may be nil
 }
 
-func newMetrics(r *prometheus.Registry) *metrics {
+func newMetrics(r *prometheus.Registry, started func(late time.Duration)) *metrics {
 	m := &metrics{
-		registry: r,
+		registry: r, started: started,
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "belfry_schedule_lag_seconds", Help: "How late attempts start after run_at.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
@@ -34,7 +35,12 @@ func newMetrics(r *prometheus.Registry) *metrics {
 }
 
 // Started is called by the engine for each attempt.
-func (m *metrics) Started(late time.Duration) { m.lateness.Observe(late.Seconds()) }
+func (m *metrics) Started(late time.Duration) {
+	m.lateness.Observe(late.Seconds())
+	if m.started != nil {
+		m.started(late)
+	}
+}
 
 // Ended is called by the engine for each attempt.
 func (m *metrics) Ended(o job.Outcome) {
