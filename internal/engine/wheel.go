@@ -37,7 +37,13 @@ func newWheel() *wheel {
 	}
 }
 
-func slotOf(t time.Time) int64 { return t.UnixNano() / int64(slotWidth) }
+// slotOf is the first slot that begins when the run may start, or after: a run
+// that is taken is due. One that is claimed too early is neither claimed nor
+// known any more.
+func slotOf(t time.Time) int64 { return slotBefore(t.Add(slotWidth - 1)) }
+
+// slotBefore is the last slot that begins at t, or before.
+func slotBefore(t time.Time) int64 { return t.UnixNano() / int64(slotWidth) }
 
 // add takes runs in; those that it knows already are left as they are.
 func (w *wheel) add(runs []job.Run) {
@@ -96,7 +102,7 @@ func (w *wheel) take(until time.Time, n int) []job.Run {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out, later []job.Run
-	limit := slotOf(until)
+	limit := slotBefore(until)
 	for len(out) < n && len(w.slots) > 0 && w.slots[0] <= limit {
 		slot := heap.Pop(&w.slots).(int64)
 		bucket := w.buckets[slot]
