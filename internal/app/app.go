@@ -44,15 +44,21 @@ func Migrate(ctx context.Context, url string) (int, error) { return postgres.Mig
 // handed over, nothing more is claimed, what is under way ends and is reported,
 // and only then the session ends.
 func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
-	if err := checkSchema(ctx, c.DatabaseURL); err != nil {
-		return err
-	}
 	store, err := postgres.Open(ctx, c.DatabaseURL, c.Connections)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	if err := store.MakeHistory(ctx, historyAhead); err != nil {
+	err = await(ctx, log, func() error {
+		if err := checkSchema(ctx, c.DatabaseURL); err != nil {
+			return err
+		}
+		return store.MakeHistory(ctx, historyAhead)
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil // asked to stop before it had begun
+	case err != nil:
 		return err
 	}
 	n, err := newNode(c, store, log)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -19,6 +21,9 @@ const (
 func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 	if !e.Member.Valid() {
 		return idlePause, nil // someone else will
+	}
+	if err := e.resolve(context.WithoutCancel(ctx)); err != nil {
+		return 0, err
 	}
 	next, ok := e.wheel.next()
 	if !ok {
@@ -41,8 +46,8 @@ func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 	return 0, err
 }
 
-// claim claims runs and hands them to the deliverers. What could not be claimed
-// for an error goes back to the wheel.
+// claim claims runs and hands them to the deliverers. Of what could not be
+// claimed for an error it is not known whether it was.
 func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err error) {
 	if len(runs) == 0 {
 		return 0, nil
@@ -53,16 +58,16 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err er
 	}
 	// Not cancelled when the node stops: whether it committed must be known.
 	ctx = context.WithoutCancel(ctx)
-	attempts, err := e.Claimer.Claim(ctx, e.Member.Session(), keys, e.Lead)
+	session := e.Member.Session()
+	attempts, err := e.Claimer.Claim(ctx, session, keys, e.Lead)
 	if err != nil {
-		e.wheel.add(runs)
+		e.doubtful(session, runs)
 		return 0, err
 	}
 	for _, a := range attempts {
-		e.claimed <- a // never blocks: as many places as slots
+		e.start(a)
 	}
 	claimed = len(attempts)
-	e.stats.claimed.Add(int64(claimed))
 	if claimed == len(runs) {
 		return claimed, nil
 	}
@@ -74,10 +79,10 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err er
 		if got[keyOf(r.Key)] {
 			continue
 		}
-		n, err := e.admit(ctx, r)
+		n, err := e.admit(ctx, session, r)
 		claimed += n
 		if err != nil {
-			e.wheel.add(runs[i:])
+			e.doubtful(session, runs[i:])
 			return claimed, err
 		}
 	}
@@ -91,17 +96,16 @@ func keyOf(k job.Key) job.Key {
 }
 
 // admit asks the policy about a run that Claim left.
-func (e *Engine) admit(ctx context.Context, r job.Run) (claimed int, err error) {
+func (e *Engine) admit(ctx context.Context, session uuid.UUID, r job.Run) (claimed int, err error) {
 	if !e.Member.Owns(r.Partition) {
 		return 0, nil
 	}
-	attempt, done, err := e.Claimer.Admit(ctx, e.Member.Session(), r.Key, e.Lead)
+	attempt, done, err := e.Claimer.Admit(ctx, session, r.Key, e.Lead)
 	switch {
 	case err != nil:
 		return 0, err
 	case attempt != nil:
-		e.claimed <- *attempt
-		e.stats.claimed.Add(1)
+		e.start(*attempt)
 		return 1, nil
 	case !done:
 		if e.Bound.Until(r.RunAt) > 0 {

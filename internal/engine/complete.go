@@ -34,6 +34,7 @@ func (e *Engine) complete(ctx context.Context) {
 			}
 		}
 		e.write(ctx, batch)
+		e.flight.remove(batch)
 		e.slots.release(len(batch))
 		e.wheel.signal()
 	}

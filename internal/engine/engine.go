@@ -38,6 +38,8 @@ type Planner interface {
 type Claimer interface {
 	Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error)
 	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (attempt *job.Attempt, done bool, err error)
+	// Claimed returns those of the runs that are leased to the session.
+	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 }
 
 // Completer is the store, as complete and rescue see it.
@@ -85,6 +87,8 @@ type Engine struct {
 	claimed   chan job.Attempt
 	completed chan job.Completion
 	slots     slots
+	flight    flight
+	doubt     doubt // of the claim loop
 }
 
 // New makes an Engine.
@@ -110,6 +114,7 @@ func New(o Options) *Engine {
 	return &Engine{
 		Options: o, wheel: newWheel(), slots: slots{free: o.Slots, wake: make(chan struct{}, 1)},
 		claimed: make(chan job.Attempt, o.Slots), completed: make(chan job.Completion, o.Slots),
+		flight: flight{attempts: map[job.Key]int16{}},
 	}
 }
 
