@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -95,6 +96,19 @@ func (s *sink) all() []receipt {
 	out := make([]receipt, len(s.receipts))
 	for i, x := range s.receipts {
 		out[i] = *x
+	}
+	return out
+}
+
+// since lists what was received after an instant, newest first.
+func (s *sink) since(at time.Time) (out []receipt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range slices.Backward(s.receipts) {
+		if x.received.Before(at) {
+			break
+		}
+		out = append(out, *x)
 	}
 	return out
 }
