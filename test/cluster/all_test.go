@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -33,7 +32,9 @@ func TestAll(t *testing.T) {
 	faults.Go(func() {
 		every(f.duration()*9/10, crashes, func(int) {
 			at, err := c.crash(t.Context(), rand.IntN(2) == 0, time.Duration(rand.Int64N(int64(2*ttl))))
-			assert.NoError(t, err)
+			if err != nil {
+				t.Error(err)
+			}
 			accepted = append(accepted, at)
 		})
 	})

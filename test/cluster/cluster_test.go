@@ -183,8 +183,8 @@ func every(d time.Duration, n int, fault func(i int)) {
 func (c *cluster) kill(signal syscall.Signal) {
 	i := rand.IntN(len(c.nodes))
 	err := c.nodes[i].end(signal)
-	if signal == syscall.SIGTERM {
-		assert.NoError(c.t, err, "a node that is asked to stop ends well")
+	if signal == syscall.SIGTERM && err != nil {
+		c.t.Errorf("a node that was asked to stop ended with %v", err)
 	}
 	c.nodes[i] = c.start()
 	c.kills++

@@ -31,7 +31,6 @@ type database struct {
 	user     *syscall.Credential // PostgreSQL refuses to run as root; nil: we are not
 	log      *os.File
 	server   *exec.Cmd
-	kills    int
 }
 
 func newDatabase(t *testing.T) *database {

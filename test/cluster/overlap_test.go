@@ -68,8 +68,10 @@ func TestOverlaps(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(1000 + ms)) }
 	first := receipt{job: "a", received: at(0), answered: at(100)}
 	together, orphaned := overlaps([]receipt{
-		{job: "a", received: at(50), answered: at(60)}, first,
-		{job: "a", received: at(100), answered: at(110)}, {job: "b", received: at(20), answered: at(30)},
+		{job: "a", received: at(50), answered: at(60)},
+		first,
+		{job: "a", received: at(100), answered: at(110)},
+		{job: "b", received: at(20), answered: at(30)},
 	})
 	require.Equal(t, []int{1, 0}, []int{together, orphaned})
 	first.gone = at(40)
