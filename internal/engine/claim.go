@@ -22,7 +22,7 @@ func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 	if !e.Member.Valid() {
 		return idlePause, nil // someone else will
 	}
-	if err := e.resolve(context.WithoutCancel(ctx)); err != nil {
+	if err := e.resolve(ctx); err != nil {
 		return 0, err
 	}
 	next, ok := e.wheel.next()
@@ -57,7 +57,8 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err er
 		keys[i] = r.Key
 	}
 	// Not cancelled when the node stops: whether it committed must be known.
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyLimit)
+	defer cancel()
 	session := e.Member.Session()
 	attempts, err := e.Claimer.Claim(ctx, session, keys, e.Lead)
 	if err != nil {

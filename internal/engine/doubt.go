@@ -50,6 +50,8 @@ func (e *Engine) resolve(ctx context.Context) error {
 	for i, r := range runs {
 		keys[i] = r.Key
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyLimit)
+	defer cancel()
 	attempts, err := e.Claimer.Claimed(ctx, e.doubt.session, keys)
 	if err != nil {
 		e.slots.release(n)

@@ -69,13 +69,19 @@ func (s *Store) Claim(ctx context.Context, session uuid.UUID, keys []job.Key, le
 	return out, nil
 }
 
+// It writes, so that its commit waits for the standby to have the claim too: a
+// claim that was cut off may be visible and not be there after a failover.
 const claimedRuns = `
 WITH` + keyed + `, claimed AS (
-    SELECT r.* FROM k, LATERAL (
-        SELECT * FROM run
-        WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND state = 1 AND session_id = $5
-        LIMIT 1) r
-    WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())
+    UPDATE run SET session_id = $5
+    WHERE ctid = ANY (ARRAY(
+        SELECT x.address
+        FROM k, LATERAL (
+            SELECT r.ctid AS address FROM run r
+            WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.state = 1 AND r.session_id = $5
+            LIMIT 1 FOR UPDATE OF r) x
+        WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())))
+    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload
 )` + attemptColumns
 
 // Claimed returns those of the runs named that are leased to a session: what a

@@ -43,6 +43,7 @@ func Open(ctx context.Context, url string, connections int32) (*Store, error) {
 	}
 	config.MaxConns = connections
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	config.ConnConfig.DialFunc = dial
 	p := config.ConnConfig.RuntimeParams
 	p["application_name"] = "belfry"
 	// A node that is paused inside a transaction must not keep others waiting for its locks.
@@ -61,18 +62,29 @@ func (s *Store) Close() { s.pool.Close() }
 // Ping says whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 
+// commitLimit is longer than statement_timeout: a commit that is merely slow is
+// ended by the server. What is cut off by it is a server that hangs.
+const (
+	commitLimit   = 65 * time.Second
+	rollbackLimit = 5 * time.Second
+)
+
 // inTx runs work in a transaction. A commit is not cancelled by ctx: a
-// cancelled COMMIT leaves open whether the rows are there.
+// cancelled COMMIT leaves open whether the rows are there. Nor does it wait for ever.
 func (s *Store) inTx(ctx context.Context, what string, work func(pgx.Tx) error) error {
 	tx, err := s.pool.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if err := work(tx); err != nil {
-		_ = tx.Rollback(context.WithoutCancel(ctx)) // the connection is closed if this fails too
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
+		defer cancel()
+		_ = tx.Rollback(end) // the connection is closed if this fails too
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := tx.Commit(context.WithoutCancel(ctx)); err != nil {
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitLimit)
+	defer cancel()
+	if err := tx.Commit(end); err != nil {
 		return fmt.Errorf("%s: commit: %w", what, err)
 	}
 	return nil

@@ -60,6 +60,8 @@ type setup struct {
 	named bool // each node has a name of its own
 	own   bool // a PostgreSQL of its own, to be killed
 	slow  func(*rand.Rand) time.Duration
+
+	proxied bool // a proxy between nodes and database
 }
 
 // cluster is nodes, a database, a sink, and jobs that are due each second until an end.
@@ -69,6 +71,8 @@ type cluster struct {
 	pool  *pgxpool.Pool
 	store *postgres.Store
 	db    *database // nil: the one that all tests share
+	proxy *proxy    // nil: none
+	url   string    // of the database, for nodes
 	sink  *sink
 	log   string
 	nodes []*node
@@ -96,7 +100,10 @@ func newCluster(t *testing.T, s setup) *cluster {
 	} else {
 		c.pool = pgtest.New(t)
 	}
-	c.store = postgres.NewStore(c.pool)
+	c.store, c.url = postgres.NewStore(c.pool), c.pool.Config().ConnString()
+	if s.proxied {
+		c.proxy, c.url = through(t, c.url)
+	}
 	require.NoError(t, c.store.MakeHistory(t.Context(), 1))
 	t.Cleanup(func() {
 		c.stop()
@@ -119,7 +126,7 @@ func (c *cluster) start() *node {
 		name = fmt.Sprintf("node-%d", c.made)
 	}
 	c.made++
-	n, err := startNode(name, c.pool.Config().ConnString(), c.log)
+	n, err := startNode(name, c.url, c.log)
 	require.NoError(c.t, err)
 	return n
 }

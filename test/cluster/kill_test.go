@@ -1,6 +1,8 @@
 package cluster_test
 
 import (
+	"math/rand/v2"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -36,4 +38,30 @@ func TestRestarts(t *testing.T) {
 	t.Log(r)
 	c.clean(r)
 	require.Zero(t, r.duplicates)
+}
+
+// TestPause: nodes stand still, for a moment or until others have taken their
+// work, and go on as if nothing had been. What they write then changes nothing.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 6, seconds: 18, jobs: 50}.long()
+	c := newCluster(t, setup{nodes: 3})
+	c.create(f.jobs, f.duration()+2*ttl, spread)
+	var resumed sync.WaitGroup
+	every(f.duration(), f.faults, func(i int) {
+		n := c.nodes[i%len(c.nodes)]
+		require.NoError(t, n.cmd.Process.Signal(syscall.SIGSTOP))
+		resumed.Go(func() {
+			<-time.After(time.Duration(rand.Int64N(int64(2 * ttl))))
+			if err := n.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	resumed.Wait()
+	c.settle(time.Minute)
+	r := c.check()
+	t.Logf("pauses=%d, lateness %s", f.faults, c.lateness())
+	t.Log(r)
+	c.clean(r)
 }
