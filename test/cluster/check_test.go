@@ -21,6 +21,7 @@ type report struct {
 	phantom     int // in the ledger or received, but none that must be
 	stuck       int // leased to a session that is dead
 	duplicates  int // receipts of a run beyond its first
+	repeated    int // of them, those of an attempt that was received before
 	skipped     int
 	failed      int
 }
@@ -81,9 +82,14 @@ SELECT count(*) FROM run WHERE state = 1 AND NOT EXISTS (SELECT FROM session WHE
 // judge is set arithmetic.
 func judge(must []string, ledger map[string][]entry, receipts []receipt) report {
 	r := report{occurrences: len(must)}
-	received := map[string]int{}
+	received, attempts := map[string]int{}, map[[2]string]bool{}
 	for _, x := range receipts {
 		received[x.run]++
+		if a := [2]string{x.run, x.attempt}; attempts[a] {
+			r.repeated++
+		} else {
+			attempts[a] = true
+		}
 		if x.received.Before(x.due) {
 			r.early++
 		}
@@ -116,7 +122,7 @@ func judge(must []string, ledger map[string][]entry, receipts []receipt) report 
 	return r
 }
 
-// clean says that nothing is wrong but for duplicates.
+// clean says that nothing is wrong but for duplicates, each by an attempt of its own.
 func (c *cluster) clean(r report) {
 	c.t.Helper()
 	require.Positive(c.t, r.occurrences)

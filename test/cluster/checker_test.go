@@ -56,9 +56,16 @@ SELECT $2, partition, seq, version, due_at, run_at, 1, 1, 0, 0, 0, 1, false, $2 
 	require.Equal(t, want, c.check(), "a run that is leased to a session which is dead")
 
 	last := *c.sink.receipts[len(c.sink.receipts)-1]
-	c.sink.receipts = append(c.sink.receipts, &last)
+	again := last
+	again.attempt = "2"
+	c.sink.receipts = append(c.sink.receipts, &again)
 	want.duplicates++
 	require.Equal(t, want, c.check(), "a run that was received twice")
+
+	c.sink.receipts = append(c.sink.receipts, &again)
+	want.duplicates++
+	want.repeated++
+	require.Equal(t, want, c.check(), "an attempt that was received twice")
 
 	c.sink.receipts[0].received = c.sink.receipts[0].due.Add(-time.Microsecond)
 	want.early++
@@ -71,7 +78,7 @@ SELECT $2, partition, seq, version, due_at, run_at, 1, 1, 0, 0, 0, 1, false, $2 
 	require.Equal(t, want, c.check(), "a run that was received and is not in the ledger")
 
 	c.sink.receipts = slices.DeleteFunc(c.sink.receipts, func(x *receipt) bool { return x.run == last.run })
-	want.duplicates--
+	want.duplicates, want.repeated = 0, 0
 	want.lost++
 	require.Equal(t, want, c.check(), "a run that succeeded and was never received")
 }
