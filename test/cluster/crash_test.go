@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,4 +72,35 @@ func TestTerminated(t *testing.T) {
 	c.clean(r)
 	require.Positive(t, ended)
 	require.LessOrEqual(t, back.percentile(100), allowed(time.Second))
+}
+
+// TestDatabaseFreeze: PostgreSQL stands still for longer than sessions last, and
+// then goes on with what it was doing: statements of sessions that are over.
+func TestDatabaseFreeze(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 1, seconds: 8, jobs: 100}.long()
+	c := newCluster(t, setup{nodes: 3, own: true})
+	c.create(f.jobs, f.duration()+2*ttl, spread)
+	var thawed []time.Time
+	every(f.duration(), f.faults, func(int) {
+		pids := c.db.processes()
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGSTOP) // some end by themselves
+		}
+		<-time.After(ttl + 2*time.Second)
+		thawed = append(thawed, clock.Now())
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+	})
+	c.settle(time.Minute)
+	back := c.firing(thawed...)
+	r := c.check()
+	late := c.lateness()
+	t.Logf("freezes=%d, firing again after %s", len(thawed), back)
+	t.Logf("lateness %s", late)
+	t.Log(r)
+	c.clean(r)
+	require.Greater(t, late.percentile(100), ttl, "it stood still")
+	require.LessOrEqual(t, back.percentile(100), allowed(5*time.Second))
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // binary is what the nodes run, built once for all tests.
@@ -29,6 +30,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// drain is how long a node that is asked to stop waits for attempts.
+const drain = 10 * time.Second
+
 // node is a belfry server process.
 type node struct {
 	name string
@@ -44,7 +48,7 @@ func startNode(name, url, log string) (*node, error) {
 	defer func() { _ = file.Close() }()
 	n := &node{
 		name: name, done: make(chan error, 1),
-		cmd: exec.Command(binary, "server", "--listen", "127.0.0.1:0", "--name", name, "--slots", "200", "--connections", "6", "--drain", "10s"),
+		cmd: exec.Command(binary, "server", "--listen", "127.0.0.1:0", "--name", name, "--slots", "200", "--connections", "6", "--drain", drain.String()),
 	}
 	n.cmd.Env = append(os.Environ(), "BELFRY_DATABASE_URL="+url)
 	n.cmd.Stdout, n.cmd.Stderr = file, file

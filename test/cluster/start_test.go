@@ -42,3 +42,25 @@ func TestStartWithoutDatabase(t *testing.T) {
 	c.clean(r)
 	require.LessOrEqual(t, firing[0], allowed(5*time.Second))
 }
+
+// TestStopWithoutDatabase: a node that cannot hand its work over still ends in
+// time, and what it had claimed is done by others.
+func TestStopWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, setup{nodes: 1, own: true})
+	c.create(50, 20*time.Second, spread)
+	c.balanced()
+	require.NoError(t, c.db.kill(true))
+	begun := clock.Elapsed()
+	require.Error(t, c.nodes[0].end(syscall.SIGTERM), "it cannot say that all is well")
+	took := clock.Elapsed() - begun
+	_, err := c.db.start(t.Context())
+	require.NoError(t, err)
+	c.nodes[0] = c.start()
+	c.settle(time.Minute)
+	r := c.check()
+	t.Logf("a stop without a database took %s", took.Round(time.Millisecond))
+	t.Log(r)
+	c.clean(r)
+	require.LessOrEqual(t, took, drain+allowed(5*time.Second))
+}
