@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -80,6 +81,7 @@ type cluster struct {
 	jobs  []job.Job
 	end   time.Time
 	kills int
+	stops figures // how long the nodes took that were killed
 }
 
 func newCluster(t *testing.T, s setup) *cluster {
@@ -189,7 +191,9 @@ func every(d time.Duration, n int, fault func(i int)) {
 // kill ends a random node with a signal and starts another in its place.
 func (c *cluster) kill(signal syscall.Signal) {
 	i := rand.IntN(len(c.nodes))
+	begun := clock.Elapsed()
 	err := c.nodes[i].end(signal)
+	c.stops = append(c.stops, clock.Elapsed()-begun)
 	if signal == syscall.SIGTERM && err != nil {
 		c.t.Errorf("a node that was asked to stop ended with %v", err)
 	}

@@ -34,10 +34,11 @@ func TestRestarts(t *testing.T) {
 	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGTERM) })
 	c.settle(time.Minute)
 	r := c.check()
-	t.Logf("lateness %s", c.lateness())
+	t.Logf("stops %s, lateness %s", c.stops, c.lateness())
 	t.Log(r)
 	c.clean(r)
 	require.Zero(t, r.duplicates)
+	require.LessOrEqual(t, c.stops.percentile(100), drain)
 }
 
 // TestPause: nodes stand still, for a moment or until others have taken their
