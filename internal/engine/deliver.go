@@ -16,6 +16,13 @@ func (e *Engine) deliver(ctx context.Context) {
 		if !e.awaitTime(ctx, timer, a.RunAt) {
 			continue // not started: the run is rescued when the session ends
 		}
+		// A node that stood still may find itself here when others have taken its
+		// work long since. The run is rescued, or was.
+		if a.Session != e.Member.Session() || !e.Member.Valid() {
+			e.flight.remove([]job.Completion{{Key: a.Key, Attempt: a.Number}})
+			e.slots.release(1)
+			continue
+		}
 		e.Observe.Started(-e.Bound.Until(a.RunAt))
 		o := e.deliverOne(ctx, a)
 		e.Observe.Ended(o)

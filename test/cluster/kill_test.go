@@ -41,6 +41,22 @@ func TestRestarts(t *testing.T) {
 	require.LessOrEqual(t, c.stops.percentile(100), drain)
 }
 
+// pause lets one node after the other stand still for a while.
+func (c *cluster) pause(f form, length func() time.Duration) {
+	var resumed sync.WaitGroup
+	every(f.duration(), f.faults, func(i int) {
+		n := c.nodes[i%len(c.nodes)]
+		require.NoError(c.t, n.cmd.Process.Signal(syscall.SIGSTOP))
+		resumed.Go(func() {
+			<-time.After(length())
+			if err := n.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+				c.t.Error(err)
+			}
+		})
+	})
+	resumed.Wait()
+}
+
 // TestPause: nodes stand still, for a moment or until others have taken their
 // work, and go on as if nothing had been. What they write then changes nothing.
 func TestPause(t *testing.T) {
@@ -48,18 +64,7 @@ func TestPause(t *testing.T) {
 	f := form{faults: 6, seconds: 18, jobs: 50}.long()
 	c := newCluster(t, setup{nodes: 3})
 	c.create(f.jobs, f.duration()+2*ttl, spread)
-	var resumed sync.WaitGroup
-	every(f.duration(), f.faults, func(i int) {
-		n := c.nodes[i%len(c.nodes)]
-		require.NoError(t, n.cmd.Process.Signal(syscall.SIGSTOP))
-		resumed.Go(func() {
-			<-time.After(time.Duration(rand.Int64N(int64(2 * ttl))))
-			if err := n.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-				t.Error(err)
-			}
-		})
-	})
-	resumed.Wait()
+	c.pause(f, func() time.Duration { return time.Duration(rand.Int64N(int64(2 * ttl))) })
 	c.settle(time.Minute)
 	r := c.check()
 	t.Logf("pauses=%d, lateness %s", f.faults, c.lateness())
