@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	completeDelay = 3 * time.Millisecond // how long a completion waits for company
+	completeDelay = 5 * time.Millisecond // how long a completion waits for company
 	completeRetry = 200 * time.Millisecond
 )
 
@@ -34,8 +34,7 @@ func (e *Engine) complete(ctx context.Context) {
 			}
 		}
 		e.write(ctx, batch)
-		e.slots.release(len(batch))
-		e.wheel.signal()
+		e.wheel.hasten(batch)
 	}
 }
 

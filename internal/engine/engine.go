@@ -37,6 +37,7 @@ type Planner interface {
 // Claimer is the store, as claim sees it.
 type Claimer interface {
 	Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error)
+	Undecided(ctx context.Context, keys []job.Key) ([]job.Key, error)
 	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (attempt *job.Attempt, done bool, err error)
 }
 
@@ -74,6 +75,9 @@ type Options struct {
 	// Observe is told of each start how late it was, and of each outcome; nil: nobody is.
 	Observe Observer
 	Batch   int // runs in one statement; 1000
+	// Claimers and Completers is how many statements of each kind may be under
+	// way at once; 2.
+	Claimers, Completers int
 }
 
 // Engine works on the runs of the partitions that its node owns.
@@ -83,8 +87,12 @@ type Engine struct {
 	stats Stats
 
 	claimed   chan job.Attempt
+	undecided chan job.Run
 	completed chan job.Completion
 	slots     slots
+
+	loads       loads
+	overduePart int // of the loop "overdue"
 }
 
 // New makes an Engine.
@@ -101,6 +109,12 @@ func New(o Options) *Engine {
 	if o.Batch == 0 {
 		o.Batch = 1000
 	}
+	if o.Claimers == 0 {
+		o.Claimers = 2
+	}
+	if o.Completers == 0 {
+		o.Completers = 2
+	}
 	if o.Observe == nil {
 		o.Observe = nobody{}
 	}
@@ -108,8 +122,8 @@ func New(o Options) *Engine {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Engine{
-		Options: o, wheel: newWheel(), slots: slots{free: o.Slots, wake: make(chan struct{}, 1)},
-		claimed: make(chan job.Attempt, o.Slots), completed: make(chan job.Completion, o.Slots),
+		Options: o, wheel: newWheel(), slots: slots{free: o.Slots},
+		claimed: make(chan job.Attempt, o.Slots), undecided: make(chan job.Run, o.Batch), completed: make(chan job.Completion, o.Slots),
 	}
 }
 
@@ -119,22 +133,32 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	// What is under way outlives ctx, but not for ever.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var intake, deliver, complete sync.WaitGroup
+	var intake, admit, deliver, complete sync.WaitGroup
 	for _, l := range []struct {
-		name string
-		once func(context.Context) (time.Duration, error)
-	}{{"plan", e.planOnce}, {"sweep", e.sweepOnce}, {"load", e.loadOnce}, {"rescue", e.rescueOnce}, {"claim", e.claimOnce}} {
-		intake.Go(func() { e.loop(ctx, l.name, l.once) })
+		name  string
+		once  func(context.Context) (time.Duration, error)
+		count int
+	}{{"plan", e.planOnce, 1}, {"sweep", e.sweepOnce, 1}, {"load", e.loadOnce, 1}, {"overdue", e.overdueOnce, 1}, {"rescue", e.rescueOnce, 1}, {"claim", e.claimOnce, e.Claimers}} {
+		for range l.count {
+			intake.Go(func() { e.loop(ctx, l.name, l.once) })
+		}
+	}
+	for range e.Claimers {
+		admit.Go(func() { e.admit(ctx) })
 	}
 	for range e.Slots {
 		deliver.Go(func() { e.deliver(work) })
 	}
-	complete.Go(func() { e.complete(work) })
+	for range e.Completers {
+		complete.Go(func() { e.complete(work) })
+	}
 
 	<-ctx.Done()
 	timer := time.AfterFunc(drain, stop)
 	defer timer.Stop()
 	intake.Wait()
+	close(e.undecided)
+	admit.Wait()
 	close(e.claimed)
 	deliver.Wait()
 	close(e.completed)
@@ -183,13 +207,16 @@ func (e *Engine) wake(name string) <-chan struct{} {
 type slots struct {
 	mu   sync.Mutex
 	free int
-	wake chan struct{}
 }
 
-func (s *slots) acquire(most int) int {
+// acquire takes up to most slots, or none if fewer than least are free.
+func (s *slots) acquire(most, least int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := min(most, s.free)
+	if n < least {
+		return 0
+	}
 	s.free -= n
 	return n
 }

@@ -228,7 +228,7 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, out *job.Planned) erro
 
 func collectPlanned(rows pgx.Rows, out *job.Planned) error {
 	run := job.Run{State: job.Pending}
-	_, err := pgx.ForEachRow(rows, []any{&run.Partition, &run.Job, &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&run.Partition, raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin}, func() error {
 		out.Runs = append(out.Runs, run)
 		return nil
 	})
