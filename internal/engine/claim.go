@@ -55,18 +55,18 @@ func (e *Engine) gather(ctx context.Context) int {
 	}
 }
 
-// claim claims runs and hands them to the deliverers. What could not be claimed
-// for an error goes back to the wheel.
+// claim claims runs and hands them to the deliverers.
 func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err error) {
 	if len(runs) == 0 {
 		return 0, nil
 	}
 	// Not cancelled when the node stops: whether it committed must be known.
-	ctx = context.WithoutCancel(ctx)
-	attempts, err := e.Claimer.Claim(ctx, e.Member.Session(), keysOf(runs), e.Lead)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyLimit)
+	defer cancel()
+	session := e.Member.Session()
+	attempts, err := e.Claimer.Claim(limited, session, keysOf(runs), e.Lead)
 	if err != nil {
-		e.wheel.postpone(runs)
-		return 0, err
+		return e.doubt(ctx, session, runs, err), nil
 	}
 	for _, a := range attempts {
 		e.claimed <- a // never blocks: as many places as slots
@@ -77,23 +77,12 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err er
 		e.wheel.release(runs)
 		return claimed, nil
 	}
-	return claimed, e.sift(ctx, runs, attempts)
+	return claimed, e.sift(limited, runs, attempts)
 }
 
 // sift sorts out the runs that Claim left: most are gone, some need a decision.
 func (e *Engine) sift(ctx context.Context, runs []job.Run, attempts []job.Attempt) error {
-	settled := make(map[runKey]bool, len(attempts))
-	for _, a := range attempts {
-		settled[keyOf(a.Key)] = true
-	}
-	var done, left []job.Run
-	for _, r := range runs {
-		if settled[keyOf(r.Key)] {
-			done = append(done, r)
-		} else {
-			left = append(left, r)
-		}
-	}
+	done, left := split(runs, attempts)
 	e.wheel.release(done)
 	undecided, err := e.Claimer.Undecided(ctx, keysOf(left))
 	if err != nil {
@@ -141,15 +130,7 @@ func (e *Engine) admit(ctx context.Context) {
 			e.wheel.release([]job.Run{r}) // stopping: the next owner will
 			continue
 		}
-		started, err := e.admitOne(ctx, r)
-		if err != nil {
-			e.Log.Warn("admit failed", "error", err, "run", job.FormatRunID(r.Key), "again_in", parkPause)
-			r.RunAt = e.Bound.Now().Add(parkPause)
-			e.wheel.postpone([]job.Run{r})
-		}
-		if !started {
-			e.slots.release(1)
-		}
+		e.slots.release(1 - e.admitOne(ctx, r))
 	}
 }
 
@@ -167,17 +148,20 @@ func (e *Engine) admitSlot(ctx context.Context) bool {
 	return false
 }
 
-// admitOne asks the policy about a run.
-func (e *Engine) admitOne(ctx context.Context, r job.Run) (started bool, err error) {
-	attempt, done, err := e.Claimer.Admit(context.WithoutCancel(ctx), e.Member.Session(), r.Key, e.Lead)
+// admitOne asks the policy about a run, and says how many were started.
+func (e *Engine) admitOne(ctx context.Context, r job.Run) (started int) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyLimit)
+	defer cancel()
+	session := e.Member.Session()
+	attempt, done, err := e.Claimer.Admit(limited, session, r.Key, e.Lead)
 	switch {
 	case err != nil:
-		return false, err
+		return e.doubt(ctx, session, []job.Run{r}, err)
 	case attempt != nil:
 		e.claimed <- *attempt
 		e.stats.claimed.Add(1)
 		e.wheel.release([]job.Run{r})
-		return true, nil
+		return 1
 	case done:
 		e.wheel.release([]job.Run{r})
 	default:
@@ -189,5 +173,5 @@ func (e *Engine) admitOne(ctx context.Context, r job.Run) (started bool, err err
 		r.RunAt = e.Bound.Now().Add(parkPause)
 		e.wheel.park(r)
 	}
-	return false, nil
+	return 0
 }

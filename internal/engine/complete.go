@@ -64,6 +64,8 @@ func (e *Engine) write(ctx context.Context, batch []job.Completion) {
 
 // writeOnce empties what it has written.
 func (e *Engine) writeOnce(ctx context.Context, succeeded, others *[]job.Completion) error {
+	ctx, cancel := context.WithTimeout(ctx, keyLimit)
+	defer cancel()
 	if len(*succeeded) > 0 {
 		fenced, err := e.Completer.CompleteSucceeded(ctx, *succeeded)
 		if err != nil {

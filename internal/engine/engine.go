@@ -37,7 +37,10 @@ type Planner interface {
 // Claimer is the store, as claim sees it.
 type Claimer interface {
 	Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error)
+	// Undecided returns those of the runs that are pending.
 	Undecided(ctx context.Context, keys []job.Key) ([]job.Key, error)
+	// Claimed returns those of the runs that are leased to the session.
+	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (attempt *job.Attempt, done bool, err error)
 }
 
@@ -169,12 +172,19 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	return nil
 }
 
+// A server or a proxy that hangs is not noticed by TCP: no call may wait for
+// ever. A database that is merely slow ends statements itself, within a minute.
+const (
+	loopLimit = 65 * time.Second // one round of a loop
+	keyLimit  = 15 * time.Second // a statement on a bounded number of runs, by key
+)
+
 // loop calls once again and again, with the pause that it asks for. Errors are
 // logged and tried again: the database being away is no reason to end.
 func (e *Engine) loop(ctx context.Context, name string, once func(context.Context) (time.Duration, error)) {
 	failures := 0
 	for ctx.Err() == nil {
-		pause, err := once(ctx)
+		pause, err := bounded(ctx, once)
 		if err != nil && ctx.Err() == nil {
 			failures++
 			pause = min(100*time.Millisecond<<min(failures, 5), 2*time.Second)
@@ -193,6 +203,12 @@ func (e *Engine) loop(ctx context.Context, name string, once func(context.Contex
 		}
 		timer.Stop()
 	}
+}
+
+func bounded(ctx context.Context, once func(context.Context) (time.Duration, error)) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, loopLimit)
+	defer cancel()
+	return once(ctx)
 }
 
 // wake is what ends the pause of a loop early.

@@ -56,7 +56,13 @@ func newWheel() *wheel {
 	}
 }
 
-func slotOf(t time.Time) int64 { return t.UnixNano() / int64(slotWidth) }
+// slotOf is the first slot that begins when the run may start, or after: a run
+// that is taken is due. One that is claimed too early is neither claimed nor
+// known any more.
+func slotOf(t time.Time) int64 { return slotBefore(t.Add(slotWidth - 1)) }
+
+// slotBefore is the last slot that begins at t, or before.
+func slotBefore(t time.Time) int64 { return t.UnixNano() / int64(slotWidth) }
 
 // add takes runs in; those that it knows already are left as they are.
 func (w *wheel) add(runs []job.Run) {
@@ -126,7 +132,7 @@ func (w *wheel) readyCount() (n int) {
 func (w *wheel) take(until time.Time, n int) []job.Run {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	limit := slotOf(until)
+	limit := slotBefore(until)
 	for len(w.slots) > 0 && w.slots[0] <= limit {
 		slot := heap.Pop(&w.slots).(int64)
 		for _, r := range w.buckets[slot] {
