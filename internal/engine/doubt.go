@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
 const (
@@ -20,8 +21,10 @@ const (
 // Whoever claimed them has to ask until there is an answer. It returns how many
 // were claimed, and those are delivered; the others are taken again.
 func (e *Engine) doubt(ctx context.Context, session uuid.UUID, runs []job.Run, err error) (claimed int) {
+	var trouble telemetry.Trouble
 	for pause := doubtPause; ; pause = min(2*pause, doubtMaxPause) {
-		e.Log.Warn("claim failed", "error", err, "runs", len(runs), "again_in", pause)
+		e.Observe.Failed("claim")
+		trouble.Failed(e.Log, "claim failed", err, "runs", len(runs), "again_in", pause)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):

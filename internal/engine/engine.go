@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
 // Target delivers an attempt and says what it came to.
@@ -55,12 +56,14 @@ type Completer interface {
 type Observer interface {
 	Started(late time.Duration)
 	Ended(o job.Outcome)
+	Failed(loop string) // a round of a loop, which is tried again
 }
 
 type nobody struct{}
 
 func (nobody) Started(time.Duration) {}
 func (nobody) Ended(job.Outcome)     {}
+func (nobody) Failed(string)         {}
 
 // Options of an Engine. Zero values mean the defaults.
 type Options struct {
@@ -183,14 +186,17 @@ const (
 // logged and tried again: the database being away is no reason to end.
 func (e *Engine) loop(ctx context.Context, name string, once func(context.Context) (time.Duration, error)) {
 	failures := 0
+	var trouble telemetry.Trouble
 	for ctx.Err() == nil {
 		pause, err := bounded(ctx, once)
 		if err != nil && ctx.Err() == nil {
 			failures++
 			pause = min(100*time.Millisecond<<min(failures, 5), 2*time.Second)
-			e.Log.Warn(name+" failed", "error", err, "again_in", pause)
-		} else {
+			e.Observe.Failed(name)
+			trouble.Failed(e.Log, "loop failed", err, "loop", name, "again_in", pause)
+		} else if err == nil && e.Member.Valid() { // without a session nothing was tried
 			failures = 0
+			trouble.Worked(e.Log, "loop works again", "loop", name)
 		}
 		if pause <= 0 {
 			continue
@@ -241,4 +247,10 @@ func (s *slots) release(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free += n
+}
+
+func (s *slots) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.free
 }

@@ -41,6 +41,7 @@ func (s *Store) Plan(ctx context.Context, in PlanInput) (job.Planned, error) {
 		if err != nil || out.Cursors == 0 {
 			return err
 		}
+		batch.count(tx)
 		return batch.write(ctx, tx, &out)
 	})
 	return out, err
@@ -224,6 +225,15 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, out *job.Planned) erro
 		batch.Queue(insertCursorSkips, k.partition, k.cursor, k.from, k.to, k.count, k.reason, out.Now)
 	}
 	return tx.SendBatch(ctx, &batch).Close()
+}
+
+// count notes the due times that are skipped.
+func (b *planBatch) count(tx pgx.Tx) {
+	if l, ok := tx.(*ledgerTx); ok {
+		for i, why := range b.skipped.reason {
+			l.skipped[job.Reason(why)] += b.skipped.count[i]
+		}
+	}
 }
 
 func collectPlanned(rows pgx.Rows, out *job.Planned) error {
