@@ -79,8 +79,9 @@ type Options struct {
 // Engine works on the runs of the partitions that its node owns.
 type Engine struct {
 	Options
-	wheel *wheel
-	stats Stats
+	wheel  *wheel
+	stats  Stats
+	unsure []int16 // partitions of a plan that failed; plan's own
 
 	claimed   chan job.Attempt
 	completed chan job.Completion

@@ -12,8 +12,8 @@ const (
 	planPartitions = 64          // in one transaction
 	planCursors    = 500
 	sweepPause     = 500 * time.Millisecond
-	sweepBack      = 10 * time.Second // woken runs so late are found by load
-	loadPause      = 10 * time.Second
+	sweepBack      = time.Minute // woken runs so late are found by load
+	loadPause      = time.Minute // it reads all runs, and under a held snapshot all that ever were
 	rescuePause    = time.Second
 	rescueLimit    = 1000
 )
@@ -34,10 +34,15 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 			due = append(due, p)
 		}
 	}
+	if err := e.Load(ctx, e.unsure); err != nil {
+		return 0, err
+	}
+	e.unsure = nil
 	for len(due) > 0 && ctx.Err() == nil {
 		part := due[:min(len(due), planPartitions)]
 		planned, err := e.Planner.Plan(ctx, job.PlanOrder{Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors})
 		if err != nil {
+			e.unsure = part // it may have committed: what it wrote is not in the wheel
 			return 0, err
 		}
 		for _, broken := range planned.Broken {
@@ -79,6 +84,9 @@ func (e *Engine) loadOnce(ctx context.Context) (time.Duration, error) {
 // Load takes the pending runs of partitions into the wheel. The member calls it
 // for partitions that this node has just become the owner of.
 func (e *Engine) Load(ctx context.Context, partitions []int16) error {
+	if len(partitions) == 0 {
+		return nil
+	}
 	runs, err := e.Planner.Pending(ctx, partitions, e.Bound.Now().Add(e.LookAhead))
 	if err != nil {
 		return err

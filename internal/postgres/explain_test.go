@@ -253,7 +253,9 @@ func (b *bulk) hotSteps() []*hot {
 			_, found, err := b.store.Rescue(ctx, all, 100)
 			require.NoError(t, err)
 			require.Equal(t, 1, found)
-		}, ways: nil},
+		}, ways: []string{
+			"job by partition id", "run by partition", "run by partition expires_at", "run by partition job_id due_at seq", "seq scan of session", "session by id",
+		}},
 		{name: "Renew", step: func() {
 			_, err := b.store.Renew(ctx, b.session, time.Hour, true)
 			require.NoError(t, err)

@@ -20,6 +20,7 @@ import (
 type Store struct {
 	pool      *pgxpool.Pool
 	schedules schedules
+	watch     watch
 }
 
 // The errors that callers tell apart.
