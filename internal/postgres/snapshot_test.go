@@ -98,7 +98,10 @@ func (p *path) looks(what string) {
 		{"Rescue", rescue},
 		{"Rescue after a session has died", func() error { return errors.Join(p.store.Unregister(ctx, gone), rescue()) }},
 		{"Pending", func() error { _, err := p.store.Pending(ctx, all, now.Add(time.Minute)); return err }},
-		{"Woken", func() error { _, err := p.store.Woken(ctx, all, now.Add(-time.Minute), now.Add(time.Minute)); return err }},
+		{"Woken", func() error {
+			_, err := p.store.Woken(ctx, all, now.Add(-time.Minute), now.Add(time.Minute))
+			return err
+		}},
 	} {
 		begin := clock.Elapsed()
 		require.NoError(p.t, look.do())
