@@ -10,6 +10,7 @@ import (
 const (
 	historyAhead = 3 // days made ahead, so that a night without a node does no harm
 	prunePause   = 10 * time.Minute
+	maxBroken    = 1000 // that are counted
 )
 
 // prune makes the days of history ahead and drops those past their time.
@@ -26,6 +27,11 @@ func (n *node) prune(ctx context.Context) {
 		}
 		for _, table := range dropped {
 			n.log.Info("dropped a day of history", "table", table)
+		}
+		if broken, oldest, err := n.store.Broken(ctx, maxBroken); err != nil && ctx.Err() == nil {
+			n.log.Error("cannot count broken cursors", "error", err)
+		} else if broken > 0 {
+			n.log.Error("schedules cannot be planned; they are tried again at least each hour", "cursors", broken, "oldest", oldest)
 		}
 		select {
 		case <-ctx.Done():

@@ -45,12 +45,13 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 			e.unsure = part // it may have committed: what it wrote is not in the wheel
 			return 0, err
 		}
-		for _, broken := range planned.Broken {
-			e.Log.Error("cannot plan", "error", broken)
+		if n := len(planned.Broken); n > 0 {
+			e.Log.Error("cannot plan", "cursors", n, "first", planned.Broken[0])
+			e.stats.broken.Add(int64(n))
 		}
 		e.wheel.add(planned.Runs)
 		e.stats.planned.Add(int64(len(planned.Runs)))
-		if !planned.More || planned.Cursors == len(planned.Broken) {
+		if !planned.More {
 			due = due[len(part):]
 		}
 	}

@@ -4,12 +4,13 @@ import "sync/atomic"
 
 // Stats counts what an engine has done.
 type Stats struct {
-	planned, claimed, completed, succeeded, retried, rescued, fenced atomic.Int64
+	planned, claimed, completed, succeeded, retried, rescued, fenced, broken atomic.Int64
 }
 
 // Counts is a snapshot of Stats, and what the wheel holds.
 type Counts struct {
 	Planned, Claimed, Completed, Succeeded, Retried, Rescued, Fenced int64
+	Broken                                                           int64 // cursors that could not be planned, each time
 	Wheel                                                            int
 }
 
@@ -18,6 +19,6 @@ func (e *Engine) Counts() Counts {
 	s := &e.stats
 	return Counts{
 		Planned: s.planned.Load(), Claimed: s.claimed.Load(), Completed: s.completed.Load(), Succeeded: s.succeeded.Load(),
-		Retried: s.retried.Load(), Rescued: s.rescued.Load(), Fenced: s.fenced.Load(), Wheel: e.wheel.size(),
+		Retried: s.retried.Load(), Rescued: s.rescued.Load(), Fenced: s.fenced.Load(), Broken: s.broken.Load(), Wheel: e.wheel.size(),
 	}
 }
