@@ -40,7 +40,7 @@ bench: ## measure Next
 	go test -run '^$$' -bench . -benchmem ./internal/schedule
 
 measure-snapshot: ## measure the path under a snapshot that is held for 90 s, on a PostgreSQL with fsync
-	eval "$$(dev/services env postgres)" && BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=25000 BELFRY_SNAPSHOT_DEAD=5000000 go test -count=1 -timeout 60m -v -run HeldSnapshot ./internal/postgres
+	eval "$$(dev/services env postgres)" && BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 BELFRY_SNAPSHOT_DEAD=5000000 go test -count=1 -timeout 60m -v -run HeldSnapshot ./internal/postgres
 
 measure-idle: ## count what a node asks that has 1,000,000 quiet jobs
 	eval "$$(dev/services env postgres)" && BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 go test -count=1 -timeout 60m -v -run Idle ./internal/app
