@@ -33,6 +33,7 @@ func (s *Store) DeleteJob(ctx context.Context, namespace, id uuid.UUID) (Change,
 		batch.Queue(deleteRuns, j.Partition, j.ID, c.now)
 		(&runsOf{partition: j.Partition, job: j.ID, version: j.Version}).skip(&batch, skips, c.now)
 		batch.Queue(`DELETE FROM job WHERE partition = $1 AND id = $2`, j.Partition, j.ID)
+		batch.Queue(dropCursors, []int16{j.Partition}, []int64{j.cursor})
 		return c.tx.SendBatch(ctx, &batch).Close()
 	})
 	return out, err
