@@ -40,6 +40,15 @@ fuzz: ## fuzz each parser for FUZZTIME (default 5m)
 bench: ## measure Next
 	go test -run '^$$' -bench . -benchmem ./internal/schedule
 
+measure-snapshot: ## measure the path under a snapshot that is held for 90 s, on a PostgreSQL with fsync
+	eval "$$(dev/services env postgres)" && BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 BELFRY_SNAPSHOT_DEAD=5000000 go test -count=1 -timeout 60m -v -run HeldSnapshot ./internal/postgres
+
+measure-idle: ## count what a node asks that has 1,000,000 quiet jobs
+	eval "$$(dev/services env postgres)" && BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 go test -count=1 -timeout 60m -v -run Idle ./internal/app
+
+measure-plan: ## measure plan with 10,000 and 1,000,000 jobs on 60 schedules and on one each
+	eval "$$(dev/services env postgres)" && BELFRY_PLAN_JOBS=1000000 go test -count=1 -timeout 60m -v -run PlanCost ./internal/postgres
+
 lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
 	$(TOOLS)/golangci-lint run ./...
 	GOWORK=off go vet -C dev/probe ./...
@@ -79,4 +88,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster fuzz bench lint fmt generate generate/mod generate/config verify verify/mod verify/config services tools clean
+.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster fuzz bench measure-snapshot measure-idle measure-plan lint fmt generate generate/mod generate/config verify verify/mod verify/config services tools clean

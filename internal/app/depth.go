@@ -15,6 +15,7 @@ const (
 	samplePause = 15 * time.Second
 	maxQueues   = 50 // that are told apart; the others are one
 	otherQueues = "(other)"
+	maxBroken   = 1000 // cursors that are counted
 )
 
 // depth is what waits in the partitions of this node, as of the last sample:
@@ -98,5 +99,9 @@ func (n *node) sampleOnce(ctx context.Context) error {
 		return err
 	}
 	n.metrics.depth.last.Store(&d)
-	return nil
+	broken, _, err := n.store.Broken(ctx, maxBroken)
+	if err == nil {
+		n.metrics.broken.Store(int64(broken))
+	}
+	return err
 }

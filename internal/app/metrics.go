@@ -2,6 +2,7 @@ package app
 
 import (
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +26,7 @@ type metrics struct {
 	skipped  *prometheus.CounterVec
 	failed   *prometheus.CounterVec
 	depth    depth
+	broken   atomic.Int64             // cursors, as of the last sample
 	started  func(late time.Duration) // may be nil
 }
 
@@ -117,7 +119,7 @@ func (m *metrics) watch(n *node) {
 	count("belfry_outcomes_fenced_total", "Outcomes that came too late to count.", func(c engine.Counts) int64 { return c.Fenced })
 
 	gauge("belfry_runs_planned", "Planned runs that this node holds in memory until they are due.", func() float64 { return float64(n.engine.Counts().Wheel) })
-	gauge("belfry_cursors_broken", "Schedules that this node could not plan when it last tried.", func() float64 { return float64(n.engine.Counts().Broken) })
+	gauge("belfry_cursors_broken", "Schedules that cannot be planned, in the whole cluster.", func() float64 { return float64(m.broken.Load()) })
 	gauge("belfry_slots", "Attempts that this node may have under way at once.", func() float64 { return float64(n.engine.Slots) })
 	gauge("belfry_slots_free", "Slots without an attempt.", func() float64 { return float64(n.engine.Counts().Free) })
 	gauge("belfry_partitions_owned", "Partitions that this node owns.", func() float64 { return float64(len(n.member.Owned())) })

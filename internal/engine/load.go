@@ -9,7 +9,7 @@ import (
 
 const (
 	sweepPause   = 500 * time.Millisecond
-	sweepBack    = 10 * time.Second // woken runs so late are found as overdue
+	sweepBack    = time.Minute // woken runs so late are found as overdue
 	overduePause = 10 * time.Second
 	overdueParts = 6               // of the partitions, one each time
 	overdueAfter = 3 * time.Second // pending for so long: somebody should have known

@@ -17,7 +17,6 @@ const (
 func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 	owned := e.Member.Owned()
 	if len(owned) == 0 {
-		e.stats.broken.Store(0) // whoever owns them counts them
 		return planPause, nil
 	}
 	now, next, err := e.Planner.NextDue(ctx, owned)
@@ -30,7 +29,6 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 			due = append(due, p)
 		}
 	}
-	var broken []error
 	for len(due) > 0 && ctx.Err() == nil {
 		part := due[:min(len(due), planPartitions)]
 		planned, err := e.Planner.Plan(ctx, job.PlanOrder{Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors})
@@ -38,13 +36,14 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 			e.loads.order(part, e.Bound.Now()) // it may have committed all the same
 			return 0, err
 		}
+		if n := len(planned.Broken); n > 0 {
+			e.Log.Error("cursors cannot be planned: their jobs do not run", "cursors", n, "first", planned.Broken[0])
+		}
 		e.wheel.add(planned.Runs)
 		e.stats.planned.Add(int64(len(planned.Runs)))
-		if !planned.More || planned.Cursors == len(planned.Broken) {
+		if !planned.More {
 			due = due[len(part):]
-			broken = append(broken, planned.Broken...) // those of the last look: each look meets them again
 		}
 	}
-	e.report(broken)
 	return planPause, nil
 }

@@ -42,6 +42,7 @@ func (s *Store) DeleteJob(ctx context.Context, namespace, id uuid.UUID) (Change,
 		countSkips(c.tx, skips)
 		(&runsOf{partition: j.Partition, job: j.ID, version: j.Version}).skip(&batch, skips, c.now)
 		batch.Queue(`DELETE FROM job WHERE partition = $1 AND id = $2`, j.Partition, j.ID)
+		batch.Queue(dropCursors, []int16{j.Partition}, []int64{j.cursor})
 		return c.tx.SendBatch(ctx, &batch).Close()
 	})
 	return out, err

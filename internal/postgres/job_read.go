@@ -31,7 +31,9 @@ SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.version, j.state, j.pri
        (SELECT q.name FROM queue q WHERE q.id = j.queue_id)
 FROM job j `
 
-const whereJob = `WHERE j.partition = $1 AND j.id = $2 AND j.namespace_id = $3`
+// No index can answer IS NOT DISTINCT FROM, and none shall: of a namespace that is newer than the statistics PostgreSQL
+// believes that it has no jobs, and would read all of them by its name instead of the one by its key.
+const whereJob = `WHERE j.partition = $1 AND j.id = $2 AND j.namespace_id IS NOT DISTINCT FROM $3`
 
 // Job returns a job of a namespace, or ErrNotFound.
 func (s *Store) Job(ctx context.Context, namespace, id uuid.UUID) (job.Job, error) {

@@ -21,6 +21,7 @@ type Store struct {
 	pool      *pgxpool.Pool
 	schedules schedules
 	observer  Observer // may be nil
+	watch     watch
 }
 
 // The errors that callers tell apart.
