@@ -276,3 +276,20 @@ func TestOverlapQueueStartsWhenTheOtherEnds(t *testing.T) {
 	require.Less(t, gap, 0.3, "seconds between the end of one and the start of the other")
 	require.Equal(t, 1, slow.most)
 }
+
+// TestNothingIsPlannedAfterAJumpOfTheClock: what a wrong clock makes due could not be undone.
+func TestNothingIsPlannedAfterAJumpOfTheClock(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	right := b.bound.Now()
+	b.bound.Set(right.Add(time.Hour))
+	b.create(t, "each second", schedule.Spec{Every: "1s"}, nil)
+	b.start(t)
+	select {
+	case <-time.After(2500 * time.Millisecond):
+	case <-t.Context().Done():
+	}
+	require.Zero(t, b.engine.Counts().Planned)
+	b.bound.Set(right.Add(2500 * time.Millisecond))
+	require.Eventually(t, func() bool { return b.target.count() > 0 }, 10*time.Second, 20*time.Millisecond, "it goes on when the clock is right again")
+}

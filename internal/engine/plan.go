@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -16,12 +17,15 @@ const (
 // planOnce plans what is due within the look-ahead.
 func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 	owned := e.Member.Owned()
-	if len(owned) == 0 {
+	if len(owned) == 0 || e.Bound.Jump() != 0 {
 		return planPause, nil
 	}
 	now, next, err := e.Planner.NextDue(ctx, owned)
 	if err != nil {
 		return 0, err
+	}
+	if len(next) > 0 && now.Sub(e.Bound.Now()).Abs() > clock.MaxJump {
+		return planPause, nil // it has just jumped: the next renewal will tell
 	}
 	var due []int16
 	for p, at := range next {

@@ -233,7 +233,7 @@ func (b *bulk) hotSteps() []*hot {
 			require.NotZero(t, runs)
 			require.NotZero(t, skipped)
 		}, ways: []string{
-			"cursor by partition id", "cursor by partition plan_at", "job by partition cursor_id", "job by partition id",
+			"cursor by partition id", "cursor by partition plan_at", "job by address", "job by partition cursor_id", "job by partition id", "queue",
 			"sort of cursor", // those that are late, as many as one transaction takes
 			"sort of job",    // the due times of jobs with max_runs, of this batch
 		}},

@@ -62,6 +62,13 @@ func (s *Store) plan(ctx context.Context, in PlanInput, wait bool) (out job.Plan
 		if err != nil || out.Cursors == 0 {
 			return err
 		}
+		switch n, err := settleEnded(ctx, tx, &batch.behind, out.Now); {
+		case err != nil:
+			return err
+		case n == maxSettled: // there may be more of them: the cursors have to wait
+			out = job.Planned{Now: out.Now, More: true}
+			return nil
+		}
 		batch.count(tx)
 		return batch.write(ctx, tx, &out)
 	})
@@ -82,6 +89,7 @@ type planBatch struct {
 		cursor    []int64
 		next      []*time.Time
 	}
+	behind behind   // those that missed occurrences
 	broken struct { // one for each cursor that cannot be planned
 		partition []int16
 		cursor    []int64
@@ -142,6 +150,9 @@ func (s *Store) decideCursors(rows pgx.Rows, b *planBatch, until time.Time, out 
 			return nil
 		}
 		b.add(partition, id, result)
+		if next.Before(out.Now.Add(-job.MissedGrace)) {
+			b.behind.add(partition, id, next)
+		}
 		for _, skip := range result.Skips {
 			out.Skipped += skip.Count
 		}
