@@ -15,7 +15,13 @@ import (
 	"github.com/belfry-dev/belfry/internal/app"
 )
 
-const databaseFlag = "database-url"
+const (
+	databaseFlag = "database-url"
+
+	// Of a node.
+	defaultSlots       = 1000
+	defaultConnections = 16
+)
 
 // databaseURL is the flag, or the environment: a URL with a password does not
 // belong on a command line.
@@ -72,8 +78,8 @@ one database. SIGTERM hands the node's work over and lets what is under way end.
 	f.String(databaseFlag, "", "PostgreSQL URL (or BELFRY_DATABASE_URL)")
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:8420", "address of health and metrics")
 	f.StringVar(&c.Name, "name", "", "name of this node, for people (default the host's)")
-	f.IntVar(&c.Slots, "slots", 1000, "attempts at once")
-	f.Int32Var(&c.Connections, "connections", 16, "connections to the database")
+	f.IntVar(&c.Slots, "slots", defaultSlots, "attempts at once")
+	f.Int32Var(&c.Connections, "connections", defaultConnections, "connections to the database")
 	f.DurationVar(&c.KeepHistory, "keep-history", 30*24*time.Hour, "how long history is kept")
 	f.DurationVar(&c.Drain, "drain", 30*time.Second, "how long a stop waits for attempts under way")
 	return cmd
