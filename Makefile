@@ -39,6 +39,15 @@ fuzz: ## fuzz each parser for FUZZTIME (default 5m)
 bench: ## measure Next
 	go test -run '^$$' -bench . -benchmem ./internal/schedule
 
+bench/hot-second: build ## many jobs due at one instant: BENCH="--jobs 50000 --target http --html hot.html"
+	eval "$$(dev/services env postgres)" && bin/belfry bench hot-second --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+
+bench/steady: build ## everyday traffic: BENCH="--jobs 1000000 --rate 1000 --duration 2m"
+	eval "$$(dev/services env postgres)" && bin/belfry bench steady --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+
+bench/engine: build ## runs per second, beside the bare SQL: BENCH="--jobs 200000"
+	eval "$$(dev/services env postgres)" && bin/belfry bench engine --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+
 lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
 	$(TOOLS)/golangci-lint run ./...
 	GOWORK=off go vet -C dev/probe ./...
@@ -72,4 +81,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster fuzz bench lint fmt generate generate/mod verify verify/mod services tools clean
+.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster fuzz bench bench/hot-second bench/steady bench/engine lint fmt generate generate/mod verify verify/mod services tools clean

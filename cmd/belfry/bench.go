@@ -115,7 +115,7 @@ func (f *benchFlags) run(cmd *cobra.Command, measure func(context.Context, bench
 		return err
 	}
 	f.Log = cmd.ErrOrStderr()
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	result, err := measure(ctx, f.Options)
 	switch {
@@ -129,11 +129,11 @@ func (f *benchFlags) run(cmd *cobra.Command, measure func(context.Context, bench
 			return err
 		}
 	}
-	print := result.Text
+	write := result.Text
 	if f.output == "json" {
-		print = result.JSON
+		write = result.JSON
 	}
-	return errors.Join(print(cmd.OutOrStdout()), result.Err())
+	return errors.Join(write(cmd.OutOrStdout()), result.Err())
 }
 
 func writeReport(path string, r *bench.Result) (err error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,8 +42,8 @@ func newBenchSink() *cobra.Command {
 }
 
 // childPipes are what a child and its parent speak through. A Ctrl-C reaches the
-// children too; what they do then is the parent's decision.
+// children too; when they end is the parent's decision.
 func childPipes(cmd *cobra.Command) bench.Pipes {
-	signal.Ignore(os.Interrupt)
+	signal.Ignore(os.Interrupt, syscall.SIGHUP)
 	return bench.Pipes{Stdin: cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr()}
 }

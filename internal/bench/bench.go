@@ -32,6 +32,7 @@ type bench struct {
 	starts     starts
 	nodes      []*child
 	sink       *sink // nil: noop
+	schedules  int   // distinct ones
 	fail       context.CancelCauseFunc
 }
 
@@ -62,6 +63,9 @@ func measure(ctx context.Context, o Options, name string, work func(*bench, cont
 }
 
 func (b *bench) open(ctx context.Context, r *Result) error {
+	if _, err := fmt.Fprintf(b.Log, "scratch database %s\n", b.scratch.Name); err != nil {
+		return err
+	}
 	if err := b.scratch.Open(ctx); err != nil {
 		return err
 	}
@@ -88,7 +92,7 @@ func (b *bench) close(ctx context.Context) error {
 	}
 	b.scratch.Close()
 	if b.Keep {
-		_, err := fmt.Fprintf(b.Log, "the scratch database is kept: %s\n", b.scratch.Name)
+		_, err := fmt.Fprintf(b.Log, "scratch database %s is kept\n", b.scratch.Name)
 		return err
 	}
 	return b.scratch.Drop(ctx)
@@ -109,6 +113,7 @@ func (b *bench) load(ctx context.Context, schedules int) error {
 			return ctx.Err()
 		}
 	}
+	b.schedules = schedules
 	s := newStep(b.Log, "loading jobs", b.Jobs)
 	defer s.end()
 	return b.scratch.LoadJobs(ctx, postgres.BenchJobs{
@@ -149,13 +154,17 @@ func (b *bench) startNodes(ctx context.Context) error {
 	})
 }
 
-// stopNodes asks the nodes to end, in which they tell the last of their starts.
-func (b *bench) stopNodes() error {
+// stop asks the nodes to end, in which they tell the last of their starts, and
+// then the sink, which tells what it received.
+func (b *bench) stop() error {
 	var errs []error
 	for _, n := range b.nodes {
 		errs = append(errs, n.stop())
 	}
 	b.nodes = nil
+	if b.sink != nil {
+		errs = append(errs, b.sink.child.stop())
+	}
 	return errors.Join(errs...)
 }
 
@@ -213,21 +222,23 @@ func (b *bench) waitUntil(ctx context.Context, name string, at time.Time) error 
 	})
 }
 
-// count compares what had to happen with the ledger and the sink, which ends here.
-func (b *bench) count(ctx context.Context, expected []postgres.Expected) (t tally, err error) {
+// count adds to a result what happened of what had to: a run is in the ledger as
+// succeeded and, with a sink, reached it. All others are lost.
+func (b *bench) count(ctx context.Context, r *Result, expected []postgres.Expected) error {
+	deliveries := func(o postgres.Occurrence) int { return o.Attempts }
 	if b.sink != nil {
-		if err := b.sink.child.stop(); err != nil {
-			return t, err
-		}
+		deliveries = func(o postgres.Occurrence) int { return b.sink.received[job.FormatRunID(o.Key)] }
 	}
-	err = b.scratch.Occurrences(ctx, expected, func(o postgres.Occurrence) error {
-		if b.sink == nil {
-			t.add(o.Succeeded, o.Attempts, nil)
-			return nil
-		}
-		n := b.sink.received[job.FormatRunID(o.Key)]
-		t.add(o.Succeeded, o.Attempts, &n)
+	var t tally
+	err := b.scratch.Occurrences(ctx, expected, func(o postgres.Occurrence) error {
+		t.add(o.Succeeded, deliveries(o))
 		return nil
 	})
-	return t, err
+	// How many there had to be is not asked of the database: what it lost it would not tell.
+	all := int64(0)
+	for _, e := range expected {
+		all += int64((b.Jobs - e.Schedule + b.schedules - 1) / b.schedules) // the jobs with that number modulo schedules
+	}
+	r.Runs, r.Lost, r.Duplicates = r.Runs+t.runs, r.Lost+all-t.runs, r.Duplicates+t.duplicates
+	return err
 }

@@ -38,7 +38,7 @@ func spawn(ctx context.Context, url string, args []string, read func(io.Reader) 
 	c := &child{name: args[0], ended: make(chan struct{})}
 	// Not with the context: children are stopped in order, also after an interrupt.
 	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), self, append([]string{"bench"}, args...)...) //nolint:gosec // the own binary
-	c.cmd.Env = append(os.Environ(), "BELFRY_DATABASE_URL="+url) // a URL may hold a password: not an argument
+	c.cmd.Env = append(os.Environ(), "BELFRY_DATABASE_URL="+url)                                         // a URL may hold a password: not an argument
 	c.cmd.Stderr = &c.errors
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

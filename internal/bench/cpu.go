@@ -28,10 +28,10 @@ func postmasterOf(backend int, database string) int {
 	return stat.PPID
 }
 
-// cpuOf is the seconds of CPU that a process has used.
-func cpuOf(pid int) (float64, bool) {
-	stat, ok := statOf(pid)
-	return stat.CPUTime(), ok
+// cpuOf is the seconds of CPU that a process has used; 0 if there is none.
+func cpuOf(pid int) float64 {
+	stat, _ := statOf(pid)
+	return stat.CPUTime()
 }
 
 func statOf(pid int) (procfs.ProcStat, bool) {

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -40,6 +41,7 @@ func (b *bench) engine(ctx context.Context, r *Result) error {
 	backlog := newBacklog(now, schedules)
 	var bare, engine rates
 	var u usage
+	var all []start
 	for i := range b.Rounds {
 		// In turns, so that a machine that slows down does so for both.
 		if err := b.bareRound(ctx, backlog, i, &bare); err != nil {
@@ -48,12 +50,17 @@ func (b *bench) engine(ctx context.Context, r *Result) error {
 		if err := b.engineRound(ctx, r, backlog, &engine, &u); err != nil {
 			return err
 		}
+		r.starts = b.starts.take() // the curves show the last round
+		all = append(all, r.starts...)
 	}
 	per, ratio := bare.perSecond(), engine.perSecond()/bare.perSecond()
 	r.BareRunsPerSecond, r.RatioToBare = &per, &ratio
 	r.RunsPerSecond, r.DrainSeconds = engine.perSecond(), engine.seconds/float64(b.Rounds)
-	r.Lateness = latenessOf(r.starts)
-	u.fill(r)
+	r.Lateness = latenessOf(all)
+	if len(r.starts) > 0 {
+		r.origin = slices.MinFunc(r.starts, func(a, b start) int { return a.at.Compare(b.at) }).at
+	}
+	b.report(u, r)
 	return nil
 }
 
@@ -97,7 +104,7 @@ func (b *bench) engineRound(ctx context.Context, r *Result, l backlog, sum *rate
 	if err != nil {
 		return err
 	}
-	if err := b.stopNodes(); err != nil {
+	if err := b.stop(); err != nil {
 		return err
 	}
 	last, err := b.scratch.Counters(ctx)
@@ -106,13 +113,11 @@ func (b *bench) engineRound(ctx context.Context, r *Result, l backlog, sum *rate
 	}
 	u.addCPU(begin, end)
 	u.addCounters(begin.counters, last)
-	t, err := b.count(ctx, l.expected)
-	if err != nil {
+	before := r.Runs
+	if err := b.count(ctx, r, l.expected); err != nil {
 		return err
 	}
-	r.Runs, r.Lost, r.Duplicates = r.Runs+t.runs, r.Lost+t.lost, r.Duplicates+t.duplicates
-	r.starts = append(r.starts, b.starts.take()...)
-	return b.addRound(ctx, l, t.runs, sum)
+	return b.addRound(ctx, l, r.Runs-before, sum)
 }
 
 // addRound takes the time of a round from the ledger: from the transaction that

@@ -11,7 +11,7 @@ import (
 const (
 	// Runs are planned up to a minute ahead; so long is waited at most, and at
 	// least as long as planning surely takes.
-	hotWaitLeast = 10 * time.Second
+	hotWaitLeast = 5 * time.Second
 	hotWaitMost  = 60 * time.Second
 	hotPlanRate  = 10_000 // runs per second, at least
 	// claims begin 250 ms before runs are due.
@@ -57,7 +57,7 @@ func (b *bench) hotSecond(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	if err := b.stopNodes(); err != nil {
+	if err := b.stop(); err != nil {
 		return err
 	}
 	last, err := b.scratch.Counters(ctx) // connections that ended have told all
@@ -71,20 +71,18 @@ func (b *bench) hotSecond(ctx context.Context, r *Result) error {
 }
 
 func (b *bench) finishHot(ctx context.Context, r *Result, due time.Time, u usage) error {
-	t, err := b.count(ctx, []postgres.Expected{{Schedule: 0, DueAt: due}})
-	if err != nil {
+	if err := b.count(ctx, r, []postgres.Expected{{Schedule: 0, DueAt: due}}); err != nil {
 		return err
 	}
 	_, ended, err := b.scratch.Span(ctx, due, due.Add(time.Second))
 	if err != nil {
 		return err
 	}
-	r.Runs, r.Lost, r.Duplicates = t.runs, t.lost, t.duplicates
 	r.DrainSeconds = ended.Sub(due).Seconds()
 	r.RunsPerSecond = float64(r.Runs) / r.DrainSeconds
-	r.starts = b.starts.take()
+	r.starts, r.origin = b.starts.take(), due.Add(-b.offset)
 	r.Lateness = latenessOf(r.starts)
-	u.fill(r)
+	b.report(u, r)
 	return nil
 }
 

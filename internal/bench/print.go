@@ -18,7 +18,7 @@ func (r *Result) JSON(w io.Writer) error {
 // Text writes a result for people.
 func (r *Result) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", r.Title())
+	fmt.Fprintf(&b, "belfry bench %s: %s\n\n", r.Bench, r.What())
 	for _, row := range r.Rows() {
 		fmt.Fprintf(&b, "  %-10s  %s\n", row[0], row[1])
 	}
@@ -26,8 +26,8 @@ func (r *Result) Text(w io.Writer) error {
 	return err
 }
 
-// Title says what was measured.
-func (r *Result) Title() string {
+// What says what was measured.
+func (r *Result) What() string {
 	nodes := "1 node"
 	if r.Nodes > 1 {
 		nodes = fmt.Sprintf("%d nodes", r.Nodes)
@@ -36,7 +36,7 @@ func (r *Result) Title() string {
 	if r.Rate != nil {
 		what = fmt.Sprintf("of which %s are due each second, for %s s", number(*r.Rate), number(*r.DurationSeconds))
 	}
-	return fmt.Sprintf("belfry bench %s: %s jobs %s, target %s, %s", r.Bench, number(float64(r.Jobs)), what, r.Target, nodes)
+	return fmt.Sprintf("%s jobs %s, target %s, %s", number(float64(r.Jobs)), what, r.Target, nodes)
 }
 
 // Rows are the figures and the setting, in words.

@@ -49,7 +49,7 @@ func (s *step) set(n int) {
 	}
 	if now := clock.Elapsed(); now >= s.next {
 		s.next = now + linePause
-		_, _ = fmt.Fprintf(s.out, "%s: %d of %d\n", s.name, n, s.total)
+		_, _ = fmt.Fprintf(s.out, "%s: %d of %d\n", s.name, min(int64(n), s.total), s.total)
 	}
 }
 

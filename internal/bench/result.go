@@ -1,6 +1,9 @@
 package bench
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Result is what a benchmark found. Its JSON names are what users' scripts read.
 type Result struct {
@@ -17,7 +20,9 @@ type Result struct {
 	BareRunsPerSecond  *float64 `json:"bare_runs_per_second,omitempty"` // engine only
 	RatioToBare        *float64 `json:"ratio_to_bare,omitempty"`        // engine only
 
-	starts []start // by time, for the report
+	// For the curves of the report.
+	starts []start
+	origin time.Time // where their time begins, by the machine's clock
 }
 
 // Setting is what was measured, and where.
@@ -59,21 +64,14 @@ func (r *Result) Err() error {
 	return fmt.Errorf("%d of %d runs were lost: no success in the ledger, or nothing reached the receiver", r.Lost, r.Runs+r.Lost)
 }
 
-// tally compares what had to happen with what did.
-type tally struct{ runs, lost, duplicates int64 }
+// tally is how many occurrences happened, and how often more than once.
+type tally struct{ runs, duplicates int64 }
 
-// add counts an occurrence: successes that the ledger has, attempts made, and
-// what reached the sink. One that succeeded without reaching the sink is lost.
-func (t *tally) add(succeeded, attempts int, received *int) {
-	if succeeded == 0 || received != nil && *received == 0 {
-		t.lost++
-	} else {
+// add counts an occurrence: successes that the ledger has, and deliveries. One
+// that is said to have succeeded without any is not counted.
+func (t *tally) add(succeeded, deliveries int) {
+	if succeeded > 0 && deliveries > 0 {
 		t.runs++
 	}
-	// A second delivery is what the sink saw; without one, what was begun again.
-	deliveries := attempts
-	if received != nil {
-		deliveries = *received
-	}
-	t.duplicates += int64(max(0, deliveries-1))
+	t.duplicates += int64(max(0, max(succeeded, deliveries)-1))
 }

@@ -59,8 +59,10 @@ type sink struct {
 	received map[string]int // by run id; once it has ended
 }
 
+func newSink() *sink { return &sink{url: make(chan string, 1), received: map[string]int{}} }
+
 func (b *bench) startSink(ctx context.Context) (*sink, error) {
-	s := &sink{url: make(chan string, 1), received: map[string]int{}}
+	s := newSink()
 	var err error
 	if s.child, err = spawn(ctx, "", []string{"sink"}, s.read, b.fail); err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func (b *bench) steady(ctx context.Context, r *Result) error {
 	if err := b.drain(ctx, to, 0); err != nil {
 		return err
 	}
-	if err := b.stopNodes(); err != nil {
+	if err := b.stop(); err != nil {
 		return err
 	}
 	return b.finishSteady(ctx, r, l.expected(from, to), u)
@@ -80,8 +80,7 @@ func (b *bench) finishSteady(ctx context.Context, r *Result, expected []postgres
 	if len(expected) == 0 {
 		return fmt.Errorf("nothing was due in %s; use a longer --duration or more --schedules", b.Duration)
 	}
-	t, err := b.count(ctx, expected)
-	if err != nil {
+	if err := b.count(ctx, r, expected); err != nil {
 		return err
 	}
 	byTime := func(a, b postgres.Expected) int { return a.DueAt.Compare(b.DueAt) }
@@ -90,16 +89,16 @@ func (b *bench) finishSteady(ctx context.Context, r *Result, expected []postgres
 	if err != nil {
 		return err
 	}
-	r.Runs, r.Lost, r.Duplicates = t.runs, t.lost, t.duplicates
-	r.RunsPerSecond = float64(t.runs) / *r.DurationSeconds
+	r.RunsPerSecond = float64(r.Runs) / *r.DurationSeconds
 	r.DrainSeconds = ended.Sub(last).Seconds()
 	r.starts = slices.DeleteFunc(b.starts.take(), func(s start) bool {
 		// Due times are whole seconds, so the clocks' small difference can be rounded away.
 		due := s.at.Add(b.offset - s.late).Round(time.Second)
 		return due.Before(first) || due.After(last)
 	})
+	r.origin = first.Add(-b.offset)
 	r.Lateness = latenessOf(r.starts)
-	u.fill(r)
+	b.report(u, r)
 	return nil
 }
 

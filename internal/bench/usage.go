@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -22,11 +23,10 @@ func (b *bench) read(ctx context.Context) (r reading, err error) {
 		r.postgres, r.known = cpuOfServer(b.postmaster)
 	}
 	for _, n := range b.nodes {
-		s, _ := cpuOf(n.cmd.Process.Pid) // one that died has failed the benchmark
-		r.node += s
+		r.node += cpuOf(n.cmd.Process.Pid)
 	}
 	if b.sink != nil {
-		r.sink, _ = cpuOf(b.sink.child.cmd.Process.Pid)
+		r.sink = cpuOf(b.sink.child.cmd.Process.Pid)
 	}
 	r.counters, err = b.scratch.Counters(ctx)
 	return r, err
@@ -36,8 +36,12 @@ func (b *bench) read(ctx context.Context) (r reading, err error) {
 type usage struct {
 	wall, postgres, node, sink float64 // seconds
 	unknown                    bool    // postgres is
-	wal, transactions          int64
+	wal, transactions, others  int64
 }
+
+// quiet is how many transactions of others in a second are nothing to speak of:
+// monitoring, autovacuum.
+const quiet = 10
 
 // addCPU adds what was used between two readings.
 func (u *usage) addCPU(from, to reading) {
@@ -51,10 +55,14 @@ func (u *usage) addCPU(from, to reading) {
 func (u *usage) addCounters(from, to postgres.Counters) {
 	u.wal += to.WAL - from.WAL
 	u.transactions += to.Transactions - from.Transactions
+	u.others += to.Others - from.Others
 }
 
-// fill writes usage into a result that has its runs.
-func (u *usage) fill(r *Result) {
+// report writes usage into a result that has its runs.
+func (b *bench) report(u usage, r *Result) {
+	if float64(u.others) > quiet*u.wall {
+		_, _ = fmt.Fprintf(b.Log, "others made %d transactions on this server meanwhile: WAL and CPU of PostgreSQL are theirs too, and lateness suffers\n", u.others) // a courtesy
+	}
 	cores := func(seconds float64) *float64 {
 		c := seconds / u.wall
 		return &c

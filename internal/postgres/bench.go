@@ -127,12 +127,15 @@ func (s *Scratch) Settings(ctx context.Context) (out ServerSettings, err error) 
 type Counters struct {
 	WAL          int64 // bytes, of the whole server
 	Transactions int64 // committed in the scratch database; told up to a second late, or when a connection ends
+	Others       int64 // committed in other databases: their WAL and CPU are counted too
 }
 
 // Counters reads them.
 func (s *Scratch) Counters(ctx context.Context) (c Counters, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, xact_commit FROM pg_stat_database WHERE datname = current_database()`).
-		Scan(&c.WAL, &c.Transactions)
+	err = s.pool.QueryRow(ctx, `
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint,
+       coalesce(sum(xact_commit) FILTER (WHERE datname = current_database()), 0)::bigint, coalesce(sum(xact_commit) FILTER (WHERE datname <> current_database()), 0)::bigint
+FROM pg_stat_database`).Scan(&c.WAL, &c.Transactions, &c.Others)
 	if err != nil {
 		return c, fmt.Errorf("read the server's counters: %w", err)
 	}

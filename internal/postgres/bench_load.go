@@ -32,9 +32,9 @@ var benchNamespace = uuid.MustParse("00000000-0000-7000-8000-000000000001")
 // made. The schedule is left out: only edits read it from here.
 const insertBenchJobs = `
 INSERT INTO job (partition, id, namespace_id, cursor_id, queue_id, version, state, priority, admit, jitter_ms, timeout_ms,
-    plan_from, created_at, updated_at, name, target_kind, target_config, payload, schedule, policy)
-SELECT get_byte(sha256(uuid_send(id)), 0), id, $3, 1 + g % $4::bigint, $5, 1, 1, $6, $7, 0, $8, 'epoch', now(), now(), 'job-' || g, $9, $10, $11, '{}', $12
-FROM (SELECT g, (lpad(to_hex(1760000000000 + g), 12, '0') || '7' || substr(md5(g::text), 1, 3) || '8' || substr(md5(g::text), 4, 15))::uuid AS id
+    plan_from, created_at, name, updated_at, target_kind, target_config, payload, schedule, policy)
+SELECT get_byte(sha256(uuid_send(id)), 0), id, $3, 1 + g % $4::bigint, $5, 1, 1, $6, $7, 0, $8, 'epoch', created_at, 'job-' || g, created_at, $9, $10, $11, '{}', $12
+FROM (SELECT g, now() AS created_at, (lpad(to_hex(1760000000000 + g), 12, '0') || '7' || substr(md5(g::text), 1, 3) || '8' || substr(md5(g::text), 4, 15))::uuid AS id
       FROM generate_series($1::bigint, $2::bigint) g) x`
 
 // LoadJobs writes jobs, and tells how many there are so far. Nothing is due
