@@ -52,6 +52,7 @@ func (b *bench) bareRound(ctx context.Context, l backlog, round int, sum *rates)
 	if err := w.work(ctx, s.set); err != nil {
 		return err
 	}
+	s.set(int(w.runs.Load()))
 	if err := store.Unregister(ctx, w.session); err != nil {
 		return err
 	}

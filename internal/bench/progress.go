@@ -16,6 +16,9 @@ import (
 // linePause is how often a line is written where there is no terminal.
 const linePause = 3 * time.Second
 
+// nameWidth keeps the bars of steps below each other.
+const nameWidth = 28
+
 // step is a part of the work that takes long enough to be watched: a bar on a
 // terminal, else a line from time to time.
 type step struct {
@@ -36,8 +39,8 @@ func newStep(out io.Writer, name string, total int) *step {
 	}
 	s.bars = mpb.New(mpb.WithOutput(out), mpb.WithWidth(60))
 	s.bar = s.bars.AddBar(s.total,
-		mpb.PrependDecorators(decor.Name(name, decor.WCSyncSpaceR)),
-		mpb.AppendDecorators(decor.Percentage(decor.WCSyncSpace), decor.Elapsed(decor.ET_STYLE_GO, decor.WCSyncSpace)))
+		mpb.PrependDecorators(decor.Name(name, decor.WC{W: nameWidth, C: decor.DindentRight})),
+		mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.Elapsed(decor.ET_STYLE_GO, decor.WC{W: 6})))
 	return s
 }
 
@@ -53,11 +56,15 @@ func (s *step) set(n int) {
 	}
 }
 
-// end ends the step, done or not.
+// end ends the step. A bar that was not full stays as it is.
 func (s *step) end() {
 	if s.bar == nil {
 		return
 	}
-	s.bar.SetTotal(-1, true)
+	if s.bar.Current() >= s.total-1 {
+		s.bar.SetTotal(-1, true)
+	} else {
+		s.bar.Abort(false)
+	}
 	s.bars.Wait()
 }

@@ -49,7 +49,7 @@ func (r *receipts) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	r.ids = append(append(r.ids, id...), '\n')
 	r.mu.Unlock()
-	w.WriteHeader(http.StatusOK)
+	w.Header()["Date"] = nil // formatting it costs more than all of the above
 }
 
 // sink is the parent's side.

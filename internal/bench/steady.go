@@ -67,7 +67,7 @@ func (b *bench) steady(ctx context.Context, r *Result) error {
 	var u usage
 	u.addCPU(begin, end)
 	u.addCounters(begin.counters, end.counters)
-	if err := b.drain(ctx, to, 0); err != nil {
+	if err := b.drain(ctx, to, b.starts.count()); err != nil {
 		return err
 	}
 	if err := b.stop(); err != nil {
