@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,8 @@ func spawn(ctx context.Context, url string, args []string, read func(io.Reader) 
 	c := &child{name: args[0], ended: make(chan struct{})}
 	// Not with the context: children are stopped in order, also after an interrupt.
 	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), self, append([]string{"bench"}, args...)...) //nolint:gosec // the own binary
-	c.cmd.Env = append(os.Environ(), "BELFRY_DATABASE_URL="+url)                                         // a URL may hold a password: not an argument
+	// A URL may hold a password: it is not an argument.
+	c.cmd.Env = append(os.Environ(), "BELFRY_DATABASE_URL="+url)
 	c.cmd.Stderr = &c.errors
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -54,11 +56,13 @@ func spawn(ctx context.Context, url string, args []string, read func(io.Reader) 
 		c.err = errors.Join(read(bufio.NewReader(stdout)), c.cmd.Wait())
 		close(c.ended)
 		if !c.asked.Load() {
-			fail(fmt.Errorf("the %s has ended, though nobody asked it to (%w):\n%s", c.name, c.err, c.errors.String()))
+			fail(fmt.Errorf("the %s has ended, though nobody asked it to: %w\n%s", c.name, cmp.Or(c.err, errNoReason), c.errors.String()))
 		}
 	}()
 	return c, nil
 }
+
+var errNoReason = errors.New("it gave no reason")
 
 // kill ends the child at once.
 func (c *child) kill() {
