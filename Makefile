@@ -35,6 +35,7 @@ cluster: services ## kill nodes while runs are due: KILLS=200 SECONDS=60 JOBS=50
 
 fuzz: ## fuzz each parser for FUZZTIME (default 5m)
 	for f in FuzzCron FuzzRRule FuzzJSON; do go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./internal/schedule || exit 1; done
+	go test -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME) ./internal/config
 
 bench: ## measure Next
 	go test -run '^$$' -bench . -benchmem ./internal/schedule
@@ -55,16 +56,22 @@ lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
 fmt: $(TOOLS)/golangci-lint ## format the code
 	$(TOOLS)/golangci-lint fmt ./...
 
-generate: generate/mod ## make generated files anew
+generate: generate/mod generate/config ## make generated files anew
 
 generate/mod:
 	go mod tidy
 
-verify: verify/mod ## fail if a generated file is not what generate makes
+generate/config:
+	go run ./cmd/belfry config reference >docs/reference/configuration.md
+
+verify: verify/mod verify/config ## fail if a generated file is not what generate makes
 
 verify/mod:
 	go mod tidy -diff
 	go mod verify
+
+verify/config:
+	go run ./cmd/belfry config reference | diff docs/reference/configuration.md -
 
 services: ## start the PostgreSQL that tests use
 	@dev/services up postgres-ram
@@ -81,4 +88,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster fuzz bench bench/hot-second bench/steady bench/engine lint fmt generate generate/mod verify verify/mod services tools clean
+.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster fuzz bench bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config verify verify/mod verify/config services tools clean

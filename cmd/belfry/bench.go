@@ -12,7 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/bench"
+	"github.com/belfry-dev/belfry/internal/config"
 )
+
+// nodeSettings are those of nodes that change what is measured.
+var nodeSettings = []string{"slots", "connections", "look_ahead", "session_ttl"}
 
 // benchFlags are those that all benchmarks have.
 type benchFlags struct {
@@ -22,12 +26,12 @@ type benchFlags struct {
 
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "bench", Short: "Measure what a PostgreSQL carries", Args: cobra.NoArgs,
+		Use: "bench", Short: "Measure what a PostgreSQL carries", Args: noArgs,
 		Long: `Measure what Belfry does on your own PostgreSQL: how late runs start when many
 are due at once, how late in everyday traffic, and how many runs per second.
 
 It makes a scratch database (belfry_bench_…) on the server of the URL, loads jobs
-into it, starts nodes as processes of their own, and drops the database at the
+into it, starts nodes as processes of their own, with your settings, and drops the database at the
 end, also after Ctrl-C. It touches nothing else; but it is a load on the server.
 It ends with code 1 if a run was lost.`,
 	}
@@ -38,7 +42,7 @@ It ends with code 1 if a run was lost.`,
 func newHotSecond() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use: "hot-second", Short: "Many jobs due at one instant: how late do they start?", Args: cobra.NoArgs,
+		Use: "hot-second", Short: "Many jobs due at one instant: how late do they start?", Args: noArgs,
 		Long: `Measure jobs that are all due at one instant. They are planned before it, as
 always; WAL and transactions include that, CPU is that of the drain alone.`,
 		Example: `  belfry bench hot-second --jobs 50000
@@ -54,7 +58,7 @@ always; WAL and transactions include that, CPU is that of the drain alone.`,
 func newSteady() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use: "steady", Short: "Everyday traffic of many jobs: how late do they start?", Args: cobra.NoArgs,
+		Use: "steady", Short: "Everyday traffic of many jobs: how late do they start?", Args: noArgs,
 		Long: `Measure everyday traffic: of all jobs, as many as the rate are due each second.
 Measuring begins when planning is a minute ahead and the first seconds have run.
 Each job is due once in jobs/rate seconds, rounded to whole seconds.`,
@@ -74,7 +78,7 @@ Each job is due once in jobs/rate seconds, rounded to whole seconds.`,
 func newEngine() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use: "engine", Short: "A backlog at full speed: how many runs per second?", Args: cobra.NoArgs,
+		Use: "engine", Short: "A backlog at full speed: how many runs per second?", Args: noArgs,
 		Long: `Measure how fast nodes work off a backlog of no-op runs: plan, claim and complete
 all run at once, and history is kept. In turns with it, the same calls to the
 database without an engine around them: two connections that plan, claim and
@@ -91,11 +95,9 @@ complete batches of about 1,000. The ratio is what the engine makes of it.`,
 
 func (f *benchFlags) add(cmd *cobra.Command, jobs int) {
 	fl := cmd.Flags()
-	fl.String(databaseFlag, "", "PostgreSQL URL (or BELFRY_DATABASE_URL); its user must be allowed to create databases")
+	config.Flags(fl, append([]string{"database_url", "database_url_file"}, nodeSettings...)...)
 	fl.IntVar(&f.Jobs, "jobs", jobs, "registered jobs")
 	fl.IntVar(&f.Nodes, "nodes", 1, "nodes, each a process")
-	fl.IntVar(&f.Slots, "slots", defaultSlots, "attempts at once of each node")
-	fl.Int32Var(&f.Connections, "connections", defaultConnections, "connections to the database of each node")
 	fl.BoolVar(&f.Keep, "keep", false, "keep the scratch database and tell its name")
 	fl.StringVarP(&f.output, "output", "o", "text", "text or json")
 	fl.StringVar(&f.html, "html", "", "write a report with curves to this file")
@@ -107,13 +109,16 @@ func (f *benchFlags) addTarget(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Target, "target", bench.Noop, "noop (nothing is delivered) or http (to a receiver on this machine)")
 }
 
-func (f *benchFlags) run(cmd *cobra.Command, measure func(context.Context, bench.Options) (*bench.Result, error)) (err error) {
+func (f *benchFlags) run(cmd *cobra.Command, measure func(context.Context, bench.Options) (*bench.Result, error)) error {
 	if f.output != "text" && f.output != "json" {
 		return fmt.Errorf("-o %s: use text or json", f.output)
 	}
-	if f.DatabaseURL, err = databaseURL(cmd); err != nil {
+	v, err := loadConfig(cmd)
+	if err != nil {
 		return err
 	}
+	warn(cmd, v)
+	f.Node = v.Config
 	f.Log = cmd.ErrOrStderr()
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

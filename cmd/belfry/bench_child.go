@@ -4,39 +4,37 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/bench"
+	"github.com/belfry-dev/belfry/internal/config"
 )
 
 // newBenchNode is the node that a benchmark starts.
 func newBenchNode() *cobra.Command {
-	c := app.Config{Listen: "127.0.0.1:0", KeepHistory: 24 * time.Hour, Drain: 10 * time.Second}
 	var profile string
 	cmd := &cobra.Command{
-		Use: "node", Short: "The node of a benchmark, started by it", Args: cobra.NoArgs, Hidden: true,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if c.DatabaseURL, err = databaseURL(cmd); err != nil {
+		Use: "node", Short: "The node of a benchmark, started by it", Args: noArgs, Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := loadConfig(cmd)
+			if err != nil {
 				return err
 			}
-			return bench.Node(cmd.Context(), c, profile, childPipes(cmd))
+			v.Listen = "127.0.0.1:0" // there may be more of them, and servers
+			return bench.Node(cmd.Context(), app.Config{Config: v.Config, Version: version()}, profile, childPipes(cmd))
 		},
 	}
-	f := cmd.Flags()
-	f.String(databaseFlag, "", "PostgreSQL URL (or BELFRY_DATABASE_URL)")
-	f.IntVar(&c.Slots, "slots", defaultSlots, "attempts at once")
-	f.Int32Var(&c.Connections, "connections", defaultConnections, "connections to the database")
-	f.StringVar(&profile, "profile", "", "write a CPU profile to this file")
+	config.Flags(cmd.Flags(), nodeSettings...)
+	cmd.Flags().StringVar(&profile, "profile", "", "write a CPU profile to this file")
 	return cmd
 }
 
 // newBenchSink is the receiver that a benchmark starts.
 func newBenchSink() *cobra.Command {
 	return &cobra.Command{
-		Use: "sink", Short: "The receiver of a benchmark, started by it", Args: cobra.NoArgs, Hidden: true,
+		Use: "sink", Short: "The receiver of a benchmark, started by it", Args: noArgs, Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return bench.Sink(cmd.Context(), childPipes(cmd)) },
 	}
 }

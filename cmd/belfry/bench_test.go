@@ -22,7 +22,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
-const beMain = "BELFRY_TEST_BE_MAIN"
+const beMain = "TEST_BE_BELFRY"
 
 // TestMain lets this binary be belfry, as benchmarks start their own binary again.
 func TestMain(m *testing.M) {
@@ -224,7 +224,6 @@ func TestBenchRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"hot-second --jobs 0":               "--jobs 0: use 1 or more",
 		"hot-second --nodes 0":              "--nodes 0: use 1 or more",
-		"hot-second --slots 0":              "--slots 0: use 1 or more",
 		"hot-second --target kafka":         "--target kafka: use noop or http",
 		"hot-second -o xml":                 "-o xml: use text or json",
 		"engine --rounds 0":                 "--rounds 0: use 1 or more",

@@ -42,7 +42,7 @@ func measure(ctx context.Context, o Options, name string, work func(*bench, cont
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	scratch, err := postgres.CreateScratch(ctx, o.DatabaseURL)
+	scratch, err := postgres.CreateScratch(ctx, o.Node.DatabaseURL)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,10 @@ func (b *bench) startNodes(ctx context.Context) error {
 	s := newStep(b.Log, "starting nodes", job.Partitions)
 	defer s.end()
 	for i := range b.Nodes {
-		args := []string{"node", "--slots", strconv.Itoa(b.Slots), "--connections", strconv.Itoa(int(b.Connections))}
+		args := []string{
+			"node", "--slots", strconv.Itoa(b.Node.Slots), "--connections", strconv.Itoa(int(b.Node.Connections)),
+			"--look-ahead", b.Node.LookAhead.String(), "--session-ttl", b.Node.SessionTTL.String(),
+		}
 		if b.Profile != "" {
 			name := b.Profile
 			if i > 0 {

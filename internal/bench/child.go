@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,8 +41,9 @@ func spawn(ctx context.Context, url string, args []string, read func(io.Reader) 
 	c := &child{name: args[0], ended: make(chan struct{})}
 	// Not with the context: children are stopped in order, also after an interrupt.
 	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), self, append([]string{"bench"}, args...)...) //nolint:gosec // the own binary
-	// A URL may hold a password: it is not an argument.
-	c.cmd.Env = append(os.Environ(), "BELFRY_DATABASE_URL="+url)
+	// The settings were read by the parent. A URL may hold a password: it is not an argument.
+	c.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "BELFRY_") })
+	c.cmd.Env = append(c.cmd.Env, "BELFRY_DATABASE_URL="+url)
 	c.cmd.Stderr = &c.errors
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

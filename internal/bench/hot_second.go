@@ -9,10 +9,9 @@ import (
 )
 
 const (
-	// Runs are planned up to a minute ahead; so long is waited at most, and at
-	// least as long as planning surely takes.
+	// So long is waited at least, and as long as planning surely takes; but not
+	// longer than nodes plan ahead.
 	hotWaitLeast = 5 * time.Second
-	hotWaitMost  = 60 * time.Second
 	hotPlanRate  = 10_000 // runs per second, at least
 	// claims begin 250 ms before runs are due.
 	hotClaim = 300 * time.Millisecond
@@ -34,7 +33,7 @@ func (b *bench) hotSecond(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	wait := min(hotWaitLeast+time.Duration(b.Jobs)*time.Second/hotPlanRate, hotWaitMost)
+	wait := min(hotWaitLeast+time.Duration(b.Jobs)*time.Second/hotPlanRate, b.Node.LookAhead)
 	due := now.Add(wait).Truncate(time.Second)
 	if err := b.scratch.LoadCursors(ctx, []postgres.BenchCursor{{Schedule: daily(due), Missed: missed, Next: due}}); err != nil {
 		return err

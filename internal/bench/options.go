@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/belfry-dev/belfry/internal/config"
 )
 
 // The targets that runs can go to.
@@ -18,14 +20,12 @@ const maxSchedules = 100_000
 
 // Options of a benchmark.
 type Options struct {
-	DatabaseURL string
-	Jobs        int
-	Target      string
-	Nodes       int
-	Slots       int   // attempts at once, of each node
-	Connections int32 // to the database, of each node
-	Keep        bool  // the scratch database
-	Profile     string
+	Node    config.Config // of each node; the database is where the scratch one is made
+	Jobs    int
+	Target  string
+	Nodes   int
+	Keep    bool   // the scratch database
+	Profile string // of the node's CPU, to this file
 
 	Rate      int           // steady: runs due in a second
 	Duration  time.Duration // steady: how long is measured
@@ -44,8 +44,6 @@ func (o *Options) check() error {
 		return fmt.Errorf("--nodes %d: use 1 or more", o.Nodes)
 	case o.Target != Noop && o.Target != HTTP:
 		return fmt.Errorf("--target %s: use noop or http", o.Target)
-	case o.Slots < 1:
-		return fmt.Errorf("--slots %d: use 1 or more", o.Slots)
 	default:
 		return nil
 	}

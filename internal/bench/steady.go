@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// Nodes plan a minute ahead. When so much of it is planned, and the first
-	// seconds have run, what remains is the everyday.
-	steadyAhead = 45 * time.Second
-	steadyFirst = 5 * time.Second
+	// When so many quarters of the look-ahead are planned, and the first seconds
+	// have run, what remains is the everyday.
+	steadyQuarters = 3
+	steadyFirst    = 5 * time.Second
 	// cursorRate is how many cursors are surely loaded in a second.
 	cursorRate = 10_000
 )
@@ -106,14 +106,15 @@ func (b *bench) finishSteady(ctx context.Context, r *Result, expected []postgres
 // returns when measuring begins.
 func (b *bench) warmUp(ctx context.Context, rate float64) (from time.Time, err error) {
 	first := int(rate * steadyFirst.Seconds())
-	s := newStep(b.Log, "planning ahead", int(steadyAhead.Seconds()))
+	wanted := b.Node.LookAhead * steadyQuarters / 4
+	s := newStep(b.Log, "planning ahead", int(wanted.Seconds()))
 	defer s.end()
 	err = b.poll(ctx, func() (bool, error) {
 		until, now, err := b.scratch.Planned(ctx)
 		ahead := until.Sub(now)
 		s.set(int(ahead.Seconds()))
 		from = now.UTC().Truncate(time.Second).Add(2 * time.Second)
-		return ahead >= steadyAhead && b.starts.count() >= first, err
+		return ahead >= wanted && b.starts.count() >= first, err
 	})
 	return from, err
 }

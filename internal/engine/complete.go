@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
 const (
-	completeDelay = 3 * time.Millisecond // how long a completion waits for company
+	completeDelay = 5 * time.Millisecond // how long a completion waits for company
 	completeRetry = 200 * time.Millisecond
 )
 
@@ -34,8 +35,7 @@ func (e *Engine) complete(ctx context.Context) {
 			}
 		}
 		e.write(ctx, batch)
-		e.slots.release(len(batch))
-		e.wheel.signal()
+		e.wheel.hasten(batch)
 	}
 }
 
@@ -50,12 +50,15 @@ func (e *Engine) write(ctx context.Context, batch []job.Completion) {
 			others = append(others, c)
 		}
 	}
+	var trouble telemetry.Trouble
 	for ctx.Err() == nil {
 		err := e.writeOnce(ctx, &succeeded, &others)
 		if err == nil {
+			trouble.Worked(e.Log, "loop works again", "loop", "complete")
 			return
 		}
-		e.Log.Warn("complete failed", "error", err, "runs", len(succeeded)+len(others), "again_in", completeRetry)
+		e.Observe.Failed("complete")
+		trouble.Failed(e.Log, "loop failed", err, "loop", "complete", "runs", len(succeeded)+len(others), "again_in", completeRetry)
 		select {
 		case <-ctx.Done():
 		case <-time.After(completeRetry):
@@ -65,6 +68,8 @@ func (e *Engine) write(ctx context.Context, batch []job.Completion) {
 
 // writeOnce empties what it has written.
 func (e *Engine) writeOnce(ctx context.Context, succeeded, others *[]job.Completion) error {
+	ctx, cancel := context.WithTimeout(ctx, keyLimit)
+	defer cancel()
 	if len(*succeeded) > 0 {
 		fenced, err := e.Completer.CompleteSucceeded(ctx, *succeeded)
 		if err != nil {

@@ -256,3 +256,24 @@ func TestRunsOfADeletedJobEnd(t *testing.T) {
 	b.eventually(t, "and is not tried again", `SELECT count(*) FROM run_history WHERE ended = 3 AND reason = 'deleted'`, 1)
 	b.eventually(t, "nothing is left", `SELECT count(*) FROM run`, 0)
 }
+
+// A run that waits for another of its job starts when that ends, and not at the
+// next look.
+func TestOverlapQueueStartsWhenTheOtherEnds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	release, slow := make(chan struct{}), &slowTarget{}
+	slow.release = release
+	b.engine.Targets["slow"] = slow
+	b.start(t)
+	b.create(t, "queued", schedule.Spec{Every: "1s"}, func(d *job.Definition) {
+		d.Target.Kind, d.Overlap, d.MaxRuns = "slow", job.OverlapQueue, 2
+	})
+	b.eventually(t, "the second is due, and waits", `SELECT count(*) FROM run WHERE state = 0 AND run_at < now() - interval '1.5 s'`, 1)
+	close(release)
+	b.eventually(t, "both end", `SELECT count(*) FROM run_history WHERE ended = 1`, 2)
+	var gap float64
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT extract(epoch FROM max(started_at) - min(ended_at))::float8 FROM run_history`).Scan(&gap))
+	require.Less(t, gap, 0.3, "seconds between the end of one and the start of the other")
+	require.Equal(t, 1, slow.most)
+}

@@ -98,6 +98,9 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 			in.Policy = in.Policy.WithDefaults()
 			decision := job.Decide(in)
 			d.write(in, decision)
+			if decision.Kind == job.DecideFinish {
+				countEnds(tx, decision.Ended, decision.Reason, 1)
+			}
 			switch {
 			case namespace != nil && decision.PauseJob:
 				d.pauses = append(d.pauses, pause{*namespace, in.Run.Key, 0})

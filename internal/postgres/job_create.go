@@ -92,6 +92,7 @@ func insertJob(ctx context.Context, tx pgx.Tx, n newJob) error {
 	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), n.queue, d.own}
 	runs.insert(&batch, due, now)
 	runs.skip(&batch, skips, now)
+	countSkips(tx, skips)
 	return tx.SendBatch(ctx, &batch).Close()
 }
 

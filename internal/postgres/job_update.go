@@ -196,5 +196,6 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.own}
 	runs.insert(&batch, u.due, u.now)
 	runs.skip(&batch, u.skips, u.now)
+	countSkips(u.tx, u.skips)
 	return j, u.tx.SendBatch(ctx, &batch).Close()
 }

@@ -41,6 +41,7 @@ func (s *Store) Plan(ctx context.Context, in PlanInput) (job.Planned, error) {
 		if err != nil || out.Cursors == 0 {
 			return err
 		}
+		batch.count(tx)
 		return batch.write(ctx, tx, &out)
 	})
 	return out, err
@@ -226,9 +227,18 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, out *job.Planned) erro
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
+// count notes the due times that are skipped.
+func (b *planBatch) count(tx pgx.Tx) {
+	if l, ok := tx.(*ledgerTx); ok {
+		for i, why := range b.skipped.reason {
+			l.skipped[job.Reason(why)] += b.skipped.count[i]
+		}
+	}
+}
+
 func collectPlanned(rows pgx.Rows, out *job.Planned) error {
 	run := job.Run{State: job.Pending}
-	_, err := pgx.ForEachRow(rows, []any{&run.Partition, &run.Job, &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&run.Partition, raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin}, func() error {
 		out.Runs = append(out.Runs, run)
 		return nil
 	})

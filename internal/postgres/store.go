@@ -20,6 +20,7 @@ import (
 type Store struct {
 	pool      *pgxpool.Pool
 	schedules schedules
+	observer  Observer // may be nil
 }
 
 // The errors that callers tell apart.
@@ -68,13 +69,15 @@ func (s *Store) inTx(ctx context.Context, what string, work func(pgx.Tx) error) 
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := work(tx); err != nil {
+	counted := &ledgerTx{Tx: tx, ended: map[end]int64{}, skipped: map[job.Reason]int64{}}
+	if err := work(counted); err != nil {
 		_ = tx.Rollback(context.WithoutCancel(ctx)) // the connection is closed if this fails too
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if err := tx.Commit(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("%s: commit: %w", what, err)
 	}
+	s.tell(counted)
 	return nil
 }
 
