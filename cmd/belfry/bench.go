@@ -60,7 +60,7 @@ func newSteady() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "steady", Short: "Everyday traffic of many jobs: how late do they start?", Args: noArgs,
 		Long: `Measure everyday traffic: of all jobs, as many as the rate are due each second.
-Measuring begins when planning is a minute ahead and the first seconds have run.
+Measuring begins when planning is well ahead and the first seconds have run.
 Each job is due once in jobs/rate seconds, rounded to whole seconds.`,
 		Example: `  belfry bench steady --jobs 1000000 --rate 1000
   belfry bench steady --jobs 100000 --rate 500 --duration 30s --target http
