@@ -41,13 +41,13 @@ bench: ## measure Next
 	go test -run '^$$' -bench . -benchmem ./internal/schedule
 
 bench/hot-second: build ## many jobs due at one instant: BENCH="--jobs 50000 --target http --html hot.html"
-	eval "$$(dev/services env postgres)" && bin/belfry bench hot-second --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench hot-second --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
 
 bench/steady: build ## everyday traffic: BENCH="--jobs 1000000 --rate 1000 --duration 2m"
-	eval "$$(dev/services env postgres)" && bin/belfry bench steady --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench steady --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
 
 bench/engine: build ## runs per second, beside the bare SQL: BENCH="--jobs 200000"
-	eval "$$(dev/services env postgres)" && bin/belfry bench engine --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench engine --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
 
 lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
 	$(TOOLS)/golangci-lint run ./...
