@@ -49,6 +49,15 @@ measure-idle: ## count what a node asks that has 1,000,000 quiet jobs
 measure-plan: ## measure plan with 10,000 and 1,000,000 jobs on 60 schedules and on one each
 	eval "$$(dev/services env postgres)" && BELFRY_PLAN_JOBS=1000000 go test -count=1 -timeout 60m -v -run PlanCost ./internal/postgres
 
+bench/hot-second: build ## many jobs due at one instant: BENCH="--jobs 50000 --target http --html hot.html"
+	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench hot-second --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+
+bench/steady: build ## everyday traffic: BENCH="--jobs 1000000 --rate 1000 --duration 2m"
+	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench steady --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+
+bench/engine: build ## runs per second, beside the bare SQL: BENCH="--jobs 200000"
+	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench engine --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+
 lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
 	$(TOOLS)/golangci-lint run ./...
 	GOWORK=off go vet -C dev/probe ./...
@@ -88,4 +97,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster fuzz bench measure-snapshot measure-idle measure-plan lint fmt generate generate/mod generate/config verify verify/mod verify/config services tools clean
+.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster fuzz bench measure-snapshot measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config verify verify/mod verify/config services tools clean
