@@ -54,9 +54,28 @@ takeover: services ## kill the owner of partitions, KILLS=50 times, and measure 
 
 fuzz: ## fuzz each parser for FUZZTIME (default 5m)
 	for f in FuzzCron FuzzRRule FuzzJSON; do go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./internal/schedule || exit 1; done
+	go test -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME) ./internal/config
 
 bench: ## measure Next
 	go test -run '^$$' -bench . -benchmem ./internal/schedule
+
+measure-snapshot: ## measure the path under a snapshot that is held for 90 s, on a PostgreSQL with fsync
+	eval "$$(dev/services env postgres)" && BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 BELFRY_SNAPSHOT_DEAD=5000000 go test -count=1 -timeout 60m -v -run HeldSnapshot ./internal/postgres
+
+measure-idle: ## count what a node asks that has 1,000,000 quiet jobs
+	eval "$$(dev/services env postgres)" && BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 go test -count=1 -timeout 60m -v -run Idle ./internal/app
+
+measure-plan: ## measure plan with 10,000 and 1,000,000 jobs on 60 schedules and on one each
+	eval "$$(dev/services env postgres)" && BELFRY_PLAN_JOBS=1000000 go test -count=1 -timeout 60m -v -run PlanCost ./internal/postgres
+
+bench/hot-second: build ## many jobs due at one instant: BENCH="--jobs 50000 --target http --html hot.html"
+	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench hot-second --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+
+bench/steady: build ## everyday traffic: BENCH="--jobs 1000000 --rate 1000 --duration 2m"
+	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench steady --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+
+bench/engine: build ## runs per second, beside the bare SQL: BENCH="--jobs 200000"
+	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench engine --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
 
 lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
 	$(TOOLS)/golangci-lint run ./...
@@ -65,16 +84,22 @@ lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
 fmt: $(TOOLS)/golangci-lint ## format the code
 	$(TOOLS)/golangci-lint fmt ./...
 
-generate: generate/mod ## make generated files anew
+generate: generate/mod generate/config ## make generated files anew
 
 generate/mod:
 	go mod tidy
 
-verify: verify/mod ## fail if a generated file is not what generate makes
+generate/config:
+	go run ./cmd/belfry config reference >docs/reference/configuration.md
+
+verify: verify/mod verify/config ## fail if a generated file is not what generate makes
 
 verify/mod:
 	go mod tidy -diff
 	go mod verify
+
+verify/config:
+	go run ./cmd/belfry config reference | diff docs/reference/configuration.md -
 
 services: ## start the PostgreSQL that tests use
 	@dev/services up postgres-ram
@@ -91,4 +116,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster cluster-all takeover fuzz bench lint fmt generate generate/mod verify verify/mod services tools clean
+.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster cluster-all takeover fuzz bench measure-snapshot measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config verify verify/mod verify/config services tools clean

@@ -29,7 +29,7 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("belfry {{.Version}}\n")
-	root.AddCommand(newPreview(), newServer(), newMigrate())
+	root.AddCommand(newPreview(), newServer(), newMigrate(), newConfig(), newBench())
 	return root
 }
 

@@ -2,46 +2,28 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/app"
+	"github.com/belfry-dev/belfry/internal/config"
+	"github.com/belfry-dev/belfry/internal/telemetry"
 )
-
-const databaseFlag = "database-url"
-
-// databaseURL is the flag, or the environment: a URL with a password does not
-// belong on a command line.
-func databaseURL(cmd *cobra.Command) (string, error) {
-	url, err := cmd.Flags().GetString(databaseFlag)
-	if err != nil {
-		return "", err
-	}
-	if url == "" {
-		url = os.Getenv("BELFRY_DATABASE_URL")
-	}
-	if url == "" {
-		return "", errors.New("no database; set BELFRY_DATABASE_URL or --database-url, for example postgres://belfry@127.0.0.1:5432/belfry")
-	}
-	return url, nil
-}
 
 func newMigrate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "migrate", Short: "Bring the database's schema up to date", Args: cobra.NoArgs,
+		Use: "migrate", Short: "Bring the database's schema up to date", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			url, err := databaseURL(cmd)
+			v, err := loadConfig(cmd)
 			if err != nil {
 				return err
 			}
-			n, err := app.Migrate(cmd.Context(), url)
+			warn(cmd, v)
+			n, err := app.Migrate(cmd.Context(), v.DatabaseURL)
 			if err != nil {
 				return err
 			}
@@ -49,32 +31,56 @@ func newMigrate() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().String(databaseFlag, "", "PostgreSQL URL (or BELFRY_DATABASE_URL)")
+	config.Flags(cmd.Flags(), "database_url", "database_url_file")
 	return cmd
 }
 
 func newServer() *cobra.Command {
-	var c app.Config
 	cmd := &cobra.Command{
-		Use: "server", Short: "Run a node", Args: cobra.NoArgs,
+		Use: "server", Short: "Run a node", Args: noArgs,
 		Long: `Run a node of the cluster. All nodes are equal: start as many as you like on
-one database. SIGTERM hands the node's work over and lets what is under way end.`,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if c.DatabaseURL, err = databaseURL(cmd); err != nil {
+one database. SIGTERM hands the node's work over and lets what is under way end.
+
+A setting is taken from its flag, else from the environment, else from the file
+that --config names, else it has its default; belfry config show tells which.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := loadConfig(cmd)
+			if err != nil {
 				return err
+			}
+			log, err := telemetry.NewLog(cmd.ErrOrStderr(), v.Log.Level, v.Log.Format)
+			if err != nil {
+				return err
+			}
+			for _, w := range v.Warnings {
+				log.Warn("configuration", "warning", w)
 			}
 			ctx, stop := signal.NotifyContext(context.WithoutCancel(cmd.Context()), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return app.Serve(ctx, c, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+			context.AfterFunc(ctx, stop) // a second signal ends it at once
+			return app.Serve(ctx, app.Config{Config: v.Config, Version: version()}, log)
 		},
 	}
-	f := cmd.Flags()
-	f.String(databaseFlag, "", "PostgreSQL URL (or BELFRY_DATABASE_URL)")
-	f.StringVar(&c.Listen, "listen", "127.0.0.1:8420", "address of health and metrics")
-	f.StringVar(&c.Name, "name", "", "name of this node, for people (default the host's)")
-	f.IntVar(&c.Slots, "slots", 1000, "attempts at once")
-	f.Int32Var(&c.Connections, "connections", 16, "connections to the database")
-	f.DurationVar(&c.KeepHistory, "keep-history", 30*24*time.Hour, "how long history is kept")
-	f.DurationVar(&c.Drain, "drain", 30*time.Second, "how long a stop waits for attempts under way")
+	config.Flags(cmd.Flags())
 	return cmd
+}
+
+// loadConfig reads the settings of a command that needs the database.
+func loadConfig(cmd *cobra.Command) (*config.Values, error) {
+	v, err := config.Load(cmd.Flags(), os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	if v.DatabaseURL == "" {
+		return nil, config.ErrNoDatabase
+	}
+	return v, nil
+}
+
+// noArgs does not repeat what was written, as cobra does: it may be a URL with a password.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, got %d; settings are flags: --database-url URL", cmd.Name(), len(args))
+	}
+	return nil
 }

@@ -12,24 +12,19 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/engine"
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/member"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/target"
 )
 
-// Config is what an operator can set.
+// Config is what an operator can set, and what is known about the program.
 type Config struct {
-	DatabaseURL string
-	Listen      string        // of health and metrics
-	Name        string        // of this node, for people; default the host's
-	Slots       int           // attempts at once
-	Connections int32         // to the database
-	KeepHistory time.Duration // days of history that are kept
-	Drain       time.Duration // how long a stop waits for attempts
+	config.Config
+	Version string // of this binary
 
 	// Started is told of each attempt how late it began, for benchmarks; nil: nobody is.
 	// Called by many goroutines at once.
@@ -42,50 +37,53 @@ func Migrate(ctx context.Context, url string) (int, error) { return postgres.Mig
 
 // Serve runs a node until ctx ends, and then stops it in order: partitions are
 // handed over, nothing more is claimed, what is under way ends and is reported,
-// and only then the session ends.
+// and only then the session ends. Health is answered from the start, also while
+// the database is away.
 func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
+	if c.Name == "" {
+		c.Name, _ = os.Hostname() // a name for people; none will do too
+	}
+	m, h := newMetrics(c), &health{}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for health and metrics (another address: --listen): %w", err)
+	}
+	defer serve(listener, m, h)()
+
+	schema, err := awaitDatabase(ctx, c.DatabaseURL, log)
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
 	store, err := postgres.Open(ctx, c.DatabaseURL, c.Connections)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	err = await(ctx, log, func() error {
-		if err := checkSchema(ctx, c.DatabaseURL); err != nil {
-			return err
-		}
-		return store.MakeHistory(ctx, historyAhead)
-	})
-	switch {
-	case ctx.Err() != nil:
-		return nil // asked to stop before it had begun
-	case err != nil:
-		return err
+	store.Observe(m)
+	if err := store.MakeHistory(ctx, historyAhead); err != nil {
+		return fmt.Errorf("%w (if permission is denied: the role of the node must own the tables, or be a member of the role that does)", err)
 	}
-	n, err := newNode(c, store, log)
+	n, err := newNode(c, store, log, m)
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
-	if err != nil {
-		return fmt.Errorf("listen for health and metrics: %w", err)
-	}
-	web := &http.Server{Handler: n.handler(), ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = web.Serve(listener) }() // it returns when it is closed below
-	defer func() { _ = web.Close() }()
-	log.Info("serving", "address", listener.Addr().String())
+	h.watch(ctx, n, schema)
+	log.Info("node started", "version", c.Version, "node", c.Name, "address", listener.Addr().String(),
+		"database", config.Redact(c.DatabaseURL), "schema", schema, "partitions", job.Partitions)
 	return n.run(ctx)
 }
 
-// checkSchema refuses to work on a schema that this binary does not know.
-func checkSchema(ctx context.Context, url string) error {
-	current, latest, err := postgres.Version(ctx, url)
-	if err != nil {
-		return err
+// serve answers health and metrics until the function that it returns is called.
+func serve(listener net.Listener, m *metrics, h *health) (stop func()) {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.handler())
+	h.handle(mux)
+	web := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
-	if current < latest {
-		return fmt.Errorf("the database's schema is at version %d and this belfry needs %d; run: belfry migrate", current, latest)
-	}
-	return nil
+	go func() { _ = web.Serve(listener) }() // it returns when it is closed
+	return func() { _ = web.Close() }
 }
 
 // node is a running server: its machines, joined.
@@ -99,17 +97,14 @@ type node struct {
 	bound   *clock.Bound
 }
 
-func newNode(c Config, store *postgres.Store, log *slog.Logger) (n *node, err error) {
-	if c.Name == "" {
-		c.Name, _ = os.Hostname() // a name for people; none will do too
-	}
-	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: newMetrics(prometheus.NewRegistry(), c.Started)}
+func newNode(c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *node, err error) {
+	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m}
 	targets := map[string]engine.Target{}
 	for kind, t := range target.New(target.Options{}) {
 		targets[kind] = t
 	}
 	n.member, err = member.New(member.Options{
-		Store: store, Name: c.Name, Bound: n.bound, Log: log,
+		Store: store, Name: c.Name, Bound: n.bound, Log: log, TTL: c.SessionTTL, Interval: c.SessionTTL / 5,
 		OnGain: n.gained, OnLose: n.lost,
 	})
 	if err != nil {
@@ -117,9 +112,9 @@ func newNode(c Config, store *postgres.Store, log *slog.Logger) (n *node, err er
 	}
 	n.engine = engine.New(engine.Options{
 		Planner: store, Claimer: store, Completer: store, Member: n.member, Targets: targets,
-		Bound: n.bound, Log: log, Slots: c.Slots, Observe: n.metrics,
+		Bound: n.bound, Log: log, Slots: c.Slots, LookAhead: c.LookAhead, Observe: m,
 	})
-	n.metrics.watch(n)
+	m.watch(n)
 	return n, nil
 }
 
@@ -130,18 +125,21 @@ func (n *node) run(ctx context.Context) error {
 	membership := make(chan error, 1)
 	go func() { membership <- n.member.Run(renewing) }()
 	go n.prune(ctx)
+	go n.sample(ctx)
 
 	worked := make(chan error, 1)
 	go func() { worked <- n.engine.Run(ctx, n.config.Drain) }()
 	<-ctx.Done()
-	n.log.Info("stopping", "drain", n.config.Drain)
+	n.log.Info("node stopping", "drain", n.config.Drain)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.config.Drain+5*time.Second)
 	defer cancel()
 	err := n.member.Drain(last)
 	err = errors.Join(err, <-worked)
 	stopRenewing()
 	<-membership
-	err = errors.Join(err, n.member.Close(last))
-	n.log.Info("stopped", "completed", n.engine.Counts().Completed)
+	if e := n.member.Close(last); e != nil {
+		err = errors.Join(err, fmt.Errorf("stopped, but the session could not be ended, so the other nodes take over when it expires: %w", e))
+	}
+	n.log.Info("node stopped", "completed", n.engine.Counts().Completed)
 	return err
 }

@@ -10,27 +10,48 @@ import (
 const (
 	historyAhead = 3 // days made ahead, so that a night without a node does no harm
 	prunePause   = 10 * time.Minute
+	pruneBatch   = 1000 // jobs in one transaction
 )
 
-// prune makes the days of history ahead and drops those past their time.
+// prune makes the days of history ahead and drops those past their time, and
+// removes jobs that are over.
 func (n *node) prune(ctx context.Context) {
 	tick := time.NewTicker(prunePause)
 	defer tick.Stop()
 	for {
-		if err := n.store.MakeHistory(ctx, historyAhead); err != nil && ctx.Err() == nil {
-			n.log.Error("cannot make the days of history", "error", err)
-		}
-		dropped, err := n.store.DropHistory(ctx, n.config.KeepHistory)
-		if err != nil && ctx.Err() == nil {
-			n.log.Error("cannot drop old history", "error", err)
-		}
-		for _, table := range dropped {
-			n.log.Info("dropped a day of history", "table", table)
-		}
+		n.pruneOnce(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+	}
+}
+
+func (n *node) pruneOnce(ctx context.Context) {
+	failed := func(step string, err error) {
+		if err != nil && ctx.Err() == nil {
+			n.log.Error("prune failed", "step", step, "error", err)
+		}
+	}
+	failed("make the days of history", n.store.MakeHistory(ctx, historyAhead))
+	dropped, err := n.store.DropHistory(ctx, n.config.KeepHistory)
+	failed("drop old history", err)
+	for _, table := range dropped {
+		n.log.Info("dropped a day of history", "table", table)
+	}
+	for _, batch := range []struct {
+		what string
+		once func() (int, error)
+	}{
+		{"finish jobs that have ended", func() (int, error) { return n.store.FinishJobs(ctx, pruneBatch) }},
+		{"remove finished one-offs", func() (int, error) { return n.store.RemoveJobs(ctx, pruneBatch) }},
+		{"drop old skips", func() (int, error) { return n.store.DropSkips(ctx, n.config.KeepHistory, pruneBatch) }},
+	} {
+		for more := true; more && ctx.Err() == nil; {
+			done, err := batch.once()
+			failed(batch.what, err)
+			more = err == nil && done == pruneBatch
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -10,20 +11,36 @@ import (
 // has passed there as here, so whoever starts when the bound reaches a due time
 // is never early. The machine's wall clock plays no part: only elapsed time,
 // which is monotonic. Safe for concurrent use.
-type Bound struct{ sample atomic.Pointer[sample] }
+type Bound struct {
+	sample atomic.Pointer[sample]
+	mu     sync.Mutex // of trust
+	trust  Trust
+}
 
-type sample struct{ database, arrived time.Time }
+type sample struct {
+	database, arrived time.Time
+	jump              time.Duration
+}
 
 // Set takes a sample: the instant that the database told just now. It returns
-// how far the database's clock ran ahead of (or, negative, behind) the bound.
-// An older instant than the bound is taken too: the bound is what the database
-// says, not what it said.
-func (b *Bound) Set(database time.Time) (drift time.Duration) {
+// how far the database's clock has jumped against the time that has passed
+// here; 0: it has not, see Trust. The instant is taken all the same, also one before
+// the bound: the bound is what the database says, not what it said.
+func (b *Bound) Set(database time.Time) (jump time.Duration) {
 	now := time.Now()
-	if old := b.sample.Swap(&sample{database, now}); old != nil {
-		drift = database.Sub(old.database) - now.Sub(old.arrived)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	jump = b.trust.Judge(Reading{Database: database, Elapsed: now.Sub(origin), Wall: now.Round(0)})
+	b.sample.Store(&sample{database, now, jump})
+	return jump
+}
+
+// Jump is what Set returned last. While it is not 0, nothing must be planned.
+func (b *Bound) Jump() time.Duration {
+	if s := b.sample.Load(); s != nil {
+		return s.jump
 	}
-	return drift
+	return 0
 }
 
 // Now is the bound; zero before the first sample.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 const (
-	idlePause = 50 * time.Millisecond // without free slots or anything due
+	idlePause = 50 * time.Millisecond // without anything due
+	// gatherPause is how long a claimer waits for company where few slots are
+	// free: a statement for each run costs 20 times one for a thousand.
+	gatherPause = 3 * time.Millisecond
 	// parkPause is after how long a run that has to wait is asked about again.
 	// The end of the run that it waits for asks earlier.
 	parkPause = time.Second
@@ -22,9 +23,6 @@ func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 	if !e.Member.Valid() {
 		return idlePause, nil // someone else will
 	}
-	if err := e.resolve(ctx); err != nil {
-		return 0, err
-	}
 	next, ok := e.wheel.next()
 	if !ok {
 		return time.Second, nil
@@ -32,89 +30,148 @@ func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 	if wait := e.Bound.Until(next) - e.Lead; wait > 0 {
 		return min(wait, time.Second), nil
 	}
-	n := e.slots.acquire(e.Batch)
+	n := e.slots.acquire(e.Batch, e.Batch/4)
 	if n == 0 {
-		return 2 * time.Millisecond, nil
+		if n = e.gather(ctx); n == 0 {
+			return gatherPause, nil
+		}
 	}
 	runs := e.wheel.take(e.Bound.Now().Add(e.Lead), n)
 	claimed, err := e.claim(ctx, runs)
 	e.slots.release(n - claimed)
-	e.wheel.release(runs)
 	if len(runs) == 0 {
 		return idlePause, err
 	}
 	return 0, err
 }
 
-// claim claims runs and hands them to the deliverers. Of what could not be
-// claimed for an error it is not known whether it was.
+// gather waits a moment and then takes what slots there are.
+func (e *Engine) gather(ctx context.Context) int {
+	select {
+	case <-ctx.Done():
+		return 0
+	case <-time.After(gatherPause):
+		return e.slots.acquire(e.Batch, 1)
+	}
+}
+
+// claim claims runs and hands them to the deliverers.
 func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err error) {
 	if len(runs) == 0 {
 		return 0, nil
 	}
+	// Not cancelled when the node stops: whether it committed must be known.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyLimit)
+	defer cancel()
+	session := e.Member.Session()
+	attempts, err := e.Claimer.Claim(limited, session, keysOf(runs), e.Lead)
+	if err != nil {
+		return e.doubt(ctx, session, runs, err), nil
+	}
+	for _, a := range attempts {
+		e.claimed <- a // never blocks: as many places as slots
+	}
+	claimed = len(attempts)
+	e.stats.claimed.Add(int64(claimed))
+	if claimed == len(runs) {
+		e.wheel.release(runs)
+		return claimed, nil
+	}
+	return claimed, e.sift(limited, runs, attempts)
+}
+
+// sift sorts out the runs that Claim left: most are gone, some need a decision.
+func (e *Engine) sift(ctx context.Context, runs []job.Run, attempts []job.Attempt) error {
+	done, left := split(runs, attempts)
+	e.wheel.release(done)
+	undecided, err := e.Claimer.Undecided(ctx, keysOf(left))
+	if err != nil {
+		e.wheel.postpone(left)
+		return err
+	}
+	open := make(map[runKey]bool, len(undecided))
+	for _, k := range undecided {
+		open[keyOf(k)] = true
+	}
+	for _, r := range left {
+		switch {
+		case !open[keyOf(r.Key)] || !e.Member.Owns(r.Partition):
+			e.wheel.release([]job.Run{r})
+		case !e.offer(r):
+			e.wheel.postpone([]job.Run{r})
+		}
+	}
+	return nil
+}
+
+// offer hands a run to the admitters, if they are not behind.
+func (e *Engine) offer(r job.Run) bool {
+	select {
+	case e.undecided <- r:
+		return true
+	default:
+		return false
+	}
+}
+
+func keysOf(runs []job.Run) []job.Key {
 	keys := make([]job.Key, len(runs))
 	for i, r := range runs {
 		keys[i] = r.Key
 	}
-	// Not cancelled when the node stops: whether it committed must be known.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyLimit)
-	defer cancel()
-	session := e.Member.Session()
-	attempts, err := e.Claimer.Claim(ctx, session, keys, e.Lead)
-	if err != nil {
-		e.doubtful(session, runs)
-		return 0, err
-	}
-	for _, a := range attempts {
-		e.start(a)
-	}
-	claimed = len(attempts)
-	if claimed == len(runs) {
-		return claimed, nil
-	}
-	got := make(map[job.Key]bool, claimed)
-	for _, a := range attempts {
-		got[keyOf(a.Key)] = true
-	}
-	for i, r := range runs {
-		if got[keyOf(r.Key)] {
+	return keys
+}
+
+// admit decides about runs that Claim left, one after the other. It is apart
+// from claim, so that jobs which need decisions do not hold up the others.
+func (e *Engine) admit(ctx context.Context) {
+	for r := range e.undecided {
+		if !e.admitSlot(ctx) {
+			e.wheel.release([]job.Run{r}) // stopping: the next owner will
 			continue
 		}
-		n, err := e.admit(ctx, session, r)
-		claimed += n
-		if err != nil {
-			e.doubtful(session, runs[i:])
-			return claimed, err
+		e.slots.release(1 - e.admitOne(ctx, r))
+	}
+}
+
+// admitSlot waits for a free slot; false when the node stops.
+func (e *Engine) admitSlot(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		if e.slots.acquire(1, 1) == 1 {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(gatherPause):
 		}
 	}
-	return claimed, nil
+	return false
 }
 
-// keyOf makes keys comparable: a time has a location, and equal instants must be equal.
-func keyOf(k job.Key) job.Key {
-	k.DueAt = k.DueAt.UTC()
-	return k
-}
-
-// admit asks the policy about a run that Claim left.
-func (e *Engine) admit(ctx context.Context, session uuid.UUID, r job.Run) (claimed int, err error) {
-	if !e.Member.Owns(r.Partition) {
-		return 0, nil
-	}
-	attempt, done, err := e.Claimer.Admit(ctx, session, r.Key, e.Lead)
+// admitOne asks the policy about a run, and says how many were started.
+func (e *Engine) admitOne(ctx context.Context, r job.Run) (started int) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyLimit)
+	defer cancel()
+	session := e.Member.Session()
+	attempt, done, err := e.Claimer.Admit(limited, session, r.Key, e.Lead)
 	switch {
 	case err != nil:
-		return 0, err
+		return e.doubt(ctx, session, []job.Run{r}, err)
 	case attempt != nil:
-		e.start(*attempt)
-		return 1, nil
-	case !done:
+		e.claimed <- *attempt
+		e.stats.claimed.Add(1)
+		e.wheel.release([]job.Run{r})
+		return 1
+	case done:
+		e.wheel.release([]job.Run{r})
+	default:
 		if e.Bound.Until(r.RunAt) > 0 {
 			r.RunAt = r.RunAt.Add(e.Lead + slotWidth) // so that it is taken when it is due, and not Lead before
-		} else {
-			r.RunAt = e.Bound.Now().Add(parkPause)
+			e.wheel.postpone([]job.Run{r})
+			break
 		}
-		e.wheel.add([]job.Run{r})
+		r.RunAt = e.Bound.Now().Add(parkPause)
+		e.wheel.park(r)
 	}
-	return 0, nil
+	return 0
 }

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
 const (
-	completeDelay = 3 * time.Millisecond // how long a completion waits for company
+	completeDelay = 5 * time.Millisecond // how long a completion waits for company
 	completeRetry = 200 * time.Millisecond
 )
 
@@ -34,9 +35,7 @@ func (e *Engine) complete(ctx context.Context) {
 			}
 		}
 		e.write(ctx, batch)
-		e.flight.remove(batch)
-		e.slots.release(len(batch))
-		e.wheel.signal()
+		e.wheel.hasten(batch)
 	}
 }
 
@@ -51,12 +50,15 @@ func (e *Engine) write(ctx context.Context, batch []job.Completion) {
 			others = append(others, c)
 		}
 	}
+	var trouble telemetry.Trouble
 	for ctx.Err() == nil {
 		err := e.writeOnce(ctx, &succeeded, &others)
 		if err == nil {
+			trouble.Worked(e.Log, "loop works again", "loop", "complete")
 			return
 		}
-		e.Log.Warn("complete failed", "error", err, "runs", len(succeeded)+len(others), "again_in", completeRetry)
+		e.Observe.Failed("complete")
+		trouble.Failed(e.Log, "loop failed", err, "loop", "complete", "runs", len(succeeded)+len(others), "again_in", completeRetry)
 		select {
 		case <-ctx.Done():
 		case <-time.After(completeRetry):

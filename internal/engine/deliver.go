@@ -14,19 +14,21 @@ func (e *Engine) deliver(ctx context.Context) {
 	defer timer.Stop()
 	for a := range e.claimed {
 		if !e.awaitTime(ctx, timer, a.RunAt) {
+			e.slots.release(1)
 			continue // not started: the run is rescued when the session ends
 		}
 		// A node that stood still may find itself here when others have taken its
 		// work long since. The run is rescued, or was.
 		if a.Session != e.Member.Session() || !e.Member.Valid() {
-			e.flight.remove([]job.Completion{{Key: a.Key, Attempt: a.Number}})
 			e.slots.release(1)
 			continue
 		}
 		e.Observe.Started(-e.Bound.Until(a.RunAt))
 		o := e.deliverOne(ctx, a)
 		e.Observe.Ended(o)
+		// Blocks while the completers are behind, and so keeps the slot.
 		e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o}
+		e.slots.release(1)
 	}
 }
 

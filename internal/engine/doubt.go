@@ -2,107 +2,76 @@ package engine
 
 import (
 	"context"
-	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
-// A claim that failed may have been committed all the same: the connection died
-// before the answer came. Its runs are then leased to this session, which lives,
-// so nobody rescues them, and nobody delivers them. Whoever claimed them has to ask.
+const (
+	doubtPause    = 100 * time.Millisecond // before it is asked again, growing
+	doubtMaxPause = 2 * time.Second
+)
 
-// doubt is claims of which that is not known. It belongs to the claim loop.
-type doubt struct {
-	session uuid.UUID
-	runs    []job.Run
+// doubt settles a claim that failed: it may have been committed all the same,
+// and the connection died before the answer came. Its runs are then leased to
+// this session, which lives, so nobody rescues them, and nobody delivers them.
+// Whoever claimed them has to ask until there is an answer. It returns how many
+// were claimed, and those are delivered; the others are taken again.
+func (e *Engine) doubt(ctx context.Context, session uuid.UUID, runs []job.Run, err error) (claimed int) {
+	var trouble telemetry.Trouble
+	for pause := doubtPause; ; pause = min(2*pause, doubtMaxPause) {
+		e.Observe.Failed("claim")
+		trouble.Failed(e.Log, "claim failed", err, "runs", len(runs), "again_in", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		// Those of a session that is over, as this one is when the node has
+		// stopped, are rescued if they were claimed.
+		if ctx.Err() != nil || e.Member.Session() != session {
+			e.wheel.postpone(runs)
+			return 0
+		}
+		var attempts []job.Attempt
+		if attempts, err = e.claimedBy(ctx, session, runs); err == nil {
+			return e.settle(runs, attempts)
+		}
+	}
 }
 
-// doubtful remembers runs whose claim failed.
-func (e *Engine) doubtful(session uuid.UUID, runs []job.Run) {
-	if e.doubt.session != session {
-		e.forget()
-	}
-	e.doubt.session = session
-	e.doubt.runs = append(e.doubt.runs, runs...)
-}
-
-// forget takes doubtful runs for unclaimed. Right for those of a session that is
-// over: if they were claimed, they are rescued.
-func (e *Engine) forget() {
-	e.wheel.add(e.doubt.runs)
-	e.doubt = doubt{}
-}
-
-// resolve asks which of the doubtful runs were claimed, and delivers those; the
-// others go back to the wheel.
-func (e *Engine) resolve(ctx context.Context) error {
-	if e.doubt.session != e.Member.Session() {
-		e.forget()
-	}
-	n := e.slots.acquire(len(e.doubt.runs))
-	if n == 0 {
-		return nil
-	}
-	runs := e.doubt.runs[:n]
-	keys := make([]job.Key, n)
-	for i, r := range runs {
-		keys[i] = r.Key
-	}
+func (e *Engine) claimedBy(ctx context.Context, session uuid.UUID, runs []job.Run) ([]job.Attempt, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyLimit)
 	defer cancel()
-	attempts, err := e.Claimer.Claimed(ctx, e.doubt.session, keys)
-	if err != nil {
-		e.slots.release(n)
-		return err
-	}
-	claimed := 0
+	return e.Claimer.Claimed(ctx, session, keysOf(runs))
+}
+
+// settle delivers those runs that were claimed, and has the others taken again.
+func (e *Engine) settle(runs []job.Run, attempts []job.Attempt) (claimed int) {
 	for _, a := range attempts {
-		if e.start(a) {
-			claimed++
+		e.claimed <- a
+	}
+	e.stats.claimed.Add(int64(len(attempts)))
+	done, left := split(runs, attempts)
+	e.wheel.release(done)
+	e.wheel.postpone(left)
+	return len(attempts)
+}
+
+// split tells the runs that have an attempt from those that do not.
+func split(runs []job.Run, attempts []job.Attempt) (with, without []job.Run) {
+	has := make(map[runKey]bool, len(attempts))
+	for _, a := range attempts {
+		has[keyOf(a.Key)] = true
+	}
+	for _, r := range runs {
+		if has[keyOf(r.Key)] {
+			with = append(with, r)
+		} else {
+			without = append(without, r)
 		}
 	}
-	e.slots.release(n - claimed)
-	e.wheel.add(runs) // asking about one that was claimed is harmless
-	e.doubt.runs = e.doubt.runs[n:]
-	return nil
-}
-
-// start hands an attempt to the deliverers, unless it is under way already.
-func (e *Engine) start(a job.Attempt) bool {
-	if !e.flight.add(a) {
-		return false
-	}
-	e.claimed <- a // never blocks: as many places as slots
-	e.stats.claimed.Add(1)
-	return true
-}
-
-// flight is the attempts under way, from claim to complete.
-type flight struct {
-	mu       sync.Mutex
-	attempts map[job.Key]int16
-}
-
-func (f *flight) add(a job.Attempt) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	k := keyOf(a.Key)
-	if n, ok := f.attempts[k]; ok && n == a.Number {
-		return false
-	}
-	f.attempts[k] = a.Number
-	return true
-}
-
-// remove leaves a later attempt of the same run alone.
-func (f *flight) remove(done []job.Completion) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range done {
-		if k := keyOf(c.Key); f.attempts[k] == c.Attempt {
-			delete(f.attempts, k)
-		}
-	}
+	return with, without
 }

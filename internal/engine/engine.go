@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
 // Target delivers an attempt and says what it came to.
@@ -37,9 +38,11 @@ type Planner interface {
 // Claimer is the store, as claim sees it.
 type Claimer interface {
 	Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error)
-	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (attempt *job.Attempt, done bool, err error)
+	// Undecided returns those of the runs that are pending.
+	Undecided(ctx context.Context, keys []job.Key) ([]job.Key, error)
 	// Claimed returns those of the runs that are leased to the session.
 	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
+	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (attempt *job.Attempt, done bool, err error)
 }
 
 // Completer is the store, as complete and rescue see it.
@@ -53,12 +56,14 @@ type Completer interface {
 type Observer interface {
 	Started(late time.Duration)
 	Ended(o job.Outcome)
+	Failed(loop string) // a round of a loop, which is tried again
 }
 
 type nobody struct{}
 
 func (nobody) Started(time.Duration) {}
 func (nobody) Ended(job.Outcome)     {}
+func (nobody) Failed(string)         {}
 
 // Options of an Engine. Zero values mean the defaults.
 type Options struct {
@@ -76,6 +81,9 @@ type Options struct {
 	// Observe is told of each start how late it was, and of each outcome; nil: nobody is.
 	Observe Observer
 	Batch   int // runs in one statement; 1000
+	// Claimers and Completers is how many statements of each kind may be under
+	// way at once; 2.
+	Claimers, Completers int
 }
 
 // Engine works on the runs of the partitions that its node owns.
@@ -85,10 +93,12 @@ type Engine struct {
 	stats Stats
 
 	claimed   chan job.Attempt
+	undecided chan job.Run
 	completed chan job.Completion
 	slots     slots
-	flight    flight
-	doubt     doubt // of the claim loop
+
+	loads       loads
+	overduePart int // of the loop "overdue"
 }
 
 // New makes an Engine.
@@ -105,6 +115,12 @@ func New(o Options) *Engine {
 	if o.Batch == 0 {
 		o.Batch = 1000
 	}
+	if o.Claimers == 0 {
+		o.Claimers = 2
+	}
+	if o.Completers == 0 {
+		o.Completers = 2
+	}
 	if o.Observe == nil {
 		o.Observe = nobody{}
 	}
@@ -112,9 +128,8 @@ func New(o Options) *Engine {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Engine{
-		Options: o, wheel: newWheel(), slots: slots{free: o.Slots, wake: make(chan struct{}, 1)},
-		claimed: make(chan job.Attempt, o.Slots), completed: make(chan job.Completion, o.Slots),
-		flight: flight{attempts: map[job.Key]int16{}},
+		Options: o, wheel: newWheel(), slots: slots{free: o.Slots},
+		claimed: make(chan job.Attempt, o.Slots), undecided: make(chan job.Run, o.Batch), completed: make(chan job.Completion, o.Slots),
 	}
 }
 
@@ -124,22 +139,32 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	// What is under way outlives ctx, but not for ever.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var intake, deliver, complete sync.WaitGroup
+	var intake, admit, deliver, complete sync.WaitGroup
 	for _, l := range []struct {
-		name string
-		once func(context.Context) (time.Duration, error)
-	}{{"plan", e.planOnce}, {"sweep", e.sweepOnce}, {"load", e.loadOnce}, {"rescue", e.rescueOnce}, {"claim", e.claimOnce}} {
-		intake.Go(func() { e.loop(ctx, l.name, l.once) })
+		name  string
+		once  func(context.Context) (time.Duration, error)
+		count int
+	}{{"plan", e.planOnce, 1}, {"sweep", e.sweepOnce, 1}, {"load", e.loadOnce, 1}, {"overdue", e.overdueOnce, 1}, {"rescue", e.rescueOnce, 1}, {"claim", e.claimOnce, e.Claimers}} {
+		for range l.count {
+			intake.Go(func() { e.loop(ctx, l.name, l.once) })
+		}
+	}
+	for range e.Claimers {
+		admit.Go(func() { e.admit(ctx) })
 	}
 	for range e.Slots {
 		deliver.Go(func() { e.deliver(work) })
 	}
-	complete.Go(func() { e.complete(work) })
+	for range e.Completers {
+		complete.Go(func() { e.complete(work) })
+	}
 
 	<-ctx.Done()
 	timer := time.AfterFunc(drain, stop)
 	defer timer.Stop()
 	intake.Wait()
+	close(e.undecided)
+	admit.Wait()
 	close(e.claimed)
 	deliver.Wait()
 	close(e.completed)
@@ -161,14 +186,17 @@ const (
 // logged and tried again: the database being away is no reason to end.
 func (e *Engine) loop(ctx context.Context, name string, once func(context.Context) (time.Duration, error)) {
 	failures := 0
+	var trouble telemetry.Trouble
 	for ctx.Err() == nil {
 		pause, err := bounded(ctx, once)
 		if err != nil && ctx.Err() == nil {
 			failures++
 			pause = min(100*time.Millisecond<<min(failures, 5), 2*time.Second)
-			e.Log.Warn(name+" failed", "error", err, "again_in", pause)
-		} else {
+			e.Observe.Failed(name)
+			trouble.Failed(e.Log, "loop failed", err, "loop", name, "again_in", pause)
+		} else if err == nil && e.Member.Valid() { // without a session nothing was tried
 			failures = 0
+			trouble.Worked(e.Log, "loop works again", "loop", name)
 		}
 		if pause <= 0 {
 			continue
@@ -201,13 +229,16 @@ func (e *Engine) wake(name string) <-chan struct{} {
 type slots struct {
 	mu   sync.Mutex
 	free int
-	wake chan struct{}
 }
 
-func (s *slots) acquire(most int) int {
+// acquire takes up to most slots, or none if fewer than least are free.
+func (s *slots) acquire(most, least int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := min(most, s.free)
+	if n < least {
+		return 0
+	}
 	s.free -= n
 	return n
 }
@@ -216,4 +247,10 @@ func (s *slots) release(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free += n
+}
+
+func (s *slots) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.free
 }

@@ -84,7 +84,8 @@ func setup(t *testing.T) *bundle {
 	b.engine = engine.New(engine.Options{
 		Planner: b.store, Claimer: b.store, Completer: b.store, Member: m, Bound: b.bound,
 		Log:     slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Targets: map[string]engine.Target{"record": b.target}, LookAhead: 5 * time.Second, Slots: slotsOf(),
+		Targets: map[string]engine.Target{"record": b.target}, LookAhead: 5 * time.Second,
+		Slots: 50, // few, so that tests meet the limit
 	})
 	return b
 }
@@ -254,4 +255,42 @@ func TestRunsOfADeletedJobEnd(t *testing.T) {
 	close(release)
 	b.eventually(t, "and is not tried again", `SELECT count(*) FROM run_history WHERE ended = 3 AND reason = 'deleted'`, 1)
 	b.eventually(t, "nothing is left", `SELECT count(*) FROM run`, 0)
+}
+
+// A run that waits for another of its job starts when that ends, and not at the
+// next look.
+func TestOverlapQueueStartsWhenTheOtherEnds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	release, slow := make(chan struct{}), &slowTarget{}
+	slow.release = release
+	b.engine.Targets["slow"] = slow
+	b.start(t)
+	b.create(t, "queued", schedule.Spec{Every: "1s"}, func(d *job.Definition) {
+		d.Target.Kind, d.Overlap, d.MaxRuns = "slow", job.OverlapQueue, 2
+	})
+	b.eventually(t, "the second is due, and waits", `SELECT count(*) FROM run WHERE state = 0 AND run_at < now() - interval '1.5 s'`, 1)
+	close(release)
+	b.eventually(t, "both end", `SELECT count(*) FROM run_history WHERE ended = 1`, 2)
+	var gap float64
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT extract(epoch FROM max(started_at) - min(ended_at))::float8 FROM run_history`).Scan(&gap))
+	require.Less(t, gap, 0.3, "seconds between the end of one and the start of the other")
+	require.Equal(t, 1, slow.most)
+}
+
+// TestNothingIsPlannedAfterAJumpOfTheClock: what a wrong clock makes due could not be undone.
+func TestNothingIsPlannedAfterAJumpOfTheClock(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	right := b.bound.Now()
+	b.bound.Set(right.Add(time.Hour))
+	b.create(t, "each second", schedule.Spec{Every: "1s"}, nil)
+	b.start(t)
+	select {
+	case <-time.After(2500 * time.Millisecond):
+	case <-t.Context().Done():
+	}
+	require.Zero(t, b.engine.Counts().Planned)
+	b.bound.Set(right.Add(2500 * time.Millisecond))
+	require.Eventually(t, func() bool { return b.target.count() > 0 }, 10*time.Second, 20*time.Millisecond, "it goes on when the clock is right again")
 }

@@ -11,6 +11,7 @@ type Stats struct {
 type Counts struct {
 	Planned, Claimed, Completed, Succeeded, Retried, Rescued, Fenced int64
 	Wheel                                                            int
+	Free                                                             int // slots
 }
 
 // Counts tells what the engine has done so far.
@@ -18,6 +19,7 @@ func (e *Engine) Counts() Counts {
 	s := &e.stats
 	return Counts{
 		Planned: s.planned.Load(), Claimed: s.claimed.Load(), Completed: s.completed.Load(), Succeeded: s.succeeded.Load(),
-		Retried: s.retried.Load(), Rescued: s.rescued.Load(), Fenced: s.fenced.Load(), Wheel: e.wheel.size(),
+		Retried: s.retried.Load(), Rescued: s.rescued.Load(), Fenced: s.fenced.Load(),
+		Wheel: e.wheel.size(), Free: e.slots.left(),
 	}
 }

@@ -16,23 +16,42 @@ import (
 const slotWidth = 20 * time.Millisecond
 
 // wheel keeps runs by the time they may start: a bucket for each slot of time,
-// and a heap of the slots that have one. Adding is cheap, and half a million
-// runs of one second are taken slot by slot. Safe for concurrent use.
+// and a heap of the slots that have one. Runs whose slot has come are ready:
+// taken by priority, and in the order of their time within one. Each step
+// costs the same however many runs share a slot. Safe for concurrent use.
 type wheel struct {
 	mu      sync.Mutex
 	buckets map[int64][]job.Run
 	slots   slotHeap
-	known   map[job.Key]struct{}
-	// busy jobs have a run between take and release: a second one of them must
-	// not be in a claim at the same time.
-	busy map[uuid.UUID]struct{}
-	// changed is signalled when an earlier slot than before was added.
+	ready   [job.MaxPriority + 1]fifo
+	known   map[runKey]struct{} // of all runs here and those taken and not released
+	busy    map[uuid.UUID]*busyJob
+	parked  map[uuid.UUID]int64 // jobs with a run that waits for the end of another: its slot
+	// changed is signalled when there is something to take earlier than before.
 	changed chan struct{}
 }
 
+// busyJob has a run between take and release: a second one of it must not be in
+// a claim at the same time. Those that come up wait here for their turn.
+type busyJob struct {
+	partition int16
+	waiting   []job.Run
+	next      *runKey // the one that may be taken now, which is ready; nil while one is taken
+}
+
+// runKey is a job.Key without pointers: the garbage collector need not look at
+// a map of it, and equal instants are equal.
+type runKey struct {
+	job uuid.UUID
+	due int64
+	seq int16
+}
+
+func keyOf(k job.Key) runKey { return runKey{k.Job, k.DueAt.UnixMicro(), k.Seq} }
+
 func newWheel() *wheel {
 	return &wheel{
-		buckets: map[int64][]job.Run{}, known: map[job.Key]struct{}{}, busy: map[uuid.UUID]struct{}{},
+		buckets: map[int64][]job.Run{}, known: map[runKey]struct{}{}, busy: map[uuid.UUID]*busyJob{}, parked: map[uuid.UUID]int64{},
 		changed: make(chan struct{}, 1),
 	}
 }
@@ -51,10 +70,11 @@ func (w *wheel) add(runs []job.Run) {
 	defer w.mu.Unlock()
 	before := w.first()
 	for _, r := range runs {
-		if _, ok := w.known[r.Key]; ok {
+		k := keyOf(r.Key)
+		if _, ok := w.known[k]; ok {
 			continue
 		}
-		w.known[r.Key] = struct{}{}
+		w.known[k] = struct{}{}
 		w.put(r)
 	}
 	if w.first() != before {
@@ -62,7 +82,7 @@ func (w *wheel) add(runs []job.Run) {
 	}
 }
 
-// put adds a run that is known to be new. The lock is held.
+// put adds a run to its bucket. The lock is held.
 func (w *wheel) put(r job.Run) {
 	slot := slotOf(r.RunAt)
 	bucket, ok := w.buckets[slot]
@@ -86,51 +106,135 @@ func (w *wheel) signal() {
 	}
 }
 
-// next is when the earliest run may start; false if there is none.
+// next is when the earliest run may start, a time long past if some are ready;
+// false if there is none.
 func (w *wheel) next() (time.Time, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.readyCount() > 0 {
+		return time.Unix(0, 0), true
+	}
 	if len(w.slots) == 0 {
 		return time.Time{}, false
 	}
 	return time.Unix(0, w.slots[0]*int64(slotWidth)), true
 }
 
-// take removes up to n runs that may start by a time, higher priority first,
-// and at most one of a job. What it passes over stays for the next call.
+func (w *wheel) readyCount() (n int) {
+	for i := range w.ready {
+		n += w.ready[i].len()
+	}
+	return n
+}
+
+// take hands out up to n runs that may start by a time, higher priority first,
+// and at most one of a job. Each is to be given back with release or postpone.
 func (w *wheel) take(until time.Time, n int) []job.Run {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var out, later []job.Run
 	limit := slotBefore(until)
-	for len(out) < n && len(w.slots) > 0 && w.slots[0] <= limit {
+	for len(w.slots) > 0 && w.slots[0] <= limit {
 		slot := heap.Pop(&w.slots).(int64)
-		bucket := w.buckets[slot]
+		for _, r := range w.buckets[slot] {
+			w.ready[clampPriority(r.Priority)].push(r)
+			if w.parked[r.Job] == slot {
+				delete(w.parked, r.Job)
+			}
+		}
 		delete(w.buckets, slot)
-		slices.SortStableFunc(bucket, func(a, b job.Run) int { return int(b.Priority) - int(a.Priority) })
-		for _, r := range bucket {
-			if _, busy := w.busy[r.Job]; busy || len(out) == n {
-				later = append(later, r)
+	}
+	var out []job.Run
+	for p := len(w.ready) - 1; p >= 0; p-- {
+		for len(out) < n && w.ready[p].len() > 0 {
+			r := w.ready[p].pop()
+			b := w.busy[r.Job]
+			switch {
+			case b == nil:
+				w.busy[r.Job] = &busyJob{partition: r.Partition}
+			case b.next != nil && *b.next == keyOf(r.Key):
+				b.next = nil
+			default:
+				b.waiting = append(b.waiting, r)
 				continue
 			}
-			w.busy[r.Job] = struct{}{}
-			delete(w.known, r.Key)
 			out = append(out, r)
 		}
 	}
-	for _, r := range later {
-		w.put(r)
+	if w.readyCount() > 0 {
+		w.signal() // for the next claimer
 	}
 	return out
 }
 
-// release says that the claim of a job's run is over.
+func clampPriority(p int16) int16 { return min(max(p, 0), job.MaxPriority) }
+
+// release says that the claim of runs is over and the wheel need not know them.
 func (w *wheel) release(runs []job.Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range runs {
-		delete(w.busy, r.Job)
+		delete(w.known, keyOf(r.Key))
+		w.free(r.Job)
 	}
+}
+
+// postpone takes runs back that were taken: by their RunAt.
+func (w *wheel) postpone(runs []job.Run) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range runs {
+		w.put(r)
+		w.free(r.Job)
+	}
+	w.signal()
+}
+
+// park takes a run back that waits for the end of another of its job: it is
+// taken again at its RunAt, or when hasten says that one has ended.
+func (w *wheel) park(r job.Run) {
+	w.postpone([]job.Run{r})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.parked[r.Job] = slotOf(r.RunAt)
+}
+
+// hasten makes what is parked of jobs ready now.
+func (w *wheel) hasten(done []job.Completion) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.parked) == 0 {
+		return
+	}
+	for _, d := range done {
+		slot, ok := w.parked[d.Key.Job]
+		if !ok {
+			continue
+		}
+		delete(w.parked, d.Key.Job)
+		w.buckets[slot] = slices.DeleteFunc(w.buckets[slot], func(r job.Run) bool {
+			if r.Job == d.Key.Job {
+				w.ready[clampPriority(r.Priority)].push(r)
+			}
+			return r.Job == d.Key.Job
+		})
+		w.signal()
+	}
+}
+
+// free lets the next run of a job be taken. The lock is held.
+func (w *wheel) free(id uuid.UUID) {
+	b := w.busy[id]
+	if b == nil {
+		return // its partition was dropped meanwhile
+	}
+	if len(b.waiting) == 0 {
+		delete(w.busy, id)
+		return
+	}
+	r := b.waiting[0]
+	k := keyOf(r.Key)
+	b.waiting, b.next = b.waiting[1:], &k
+	w.ready[clampPriority(r.Priority)].push(r)
 	w.signal()
 }
 
@@ -140,15 +244,36 @@ func (w *wheel) drop(partitions []int16) {
 	for _, p := range partitions {
 		gone[p] = true
 	}
+	forget := func(r job.Run) bool {
+		if gone[r.Partition] {
+			delete(w.known, keyOf(r.Key))
+		}
+		return gone[r.Partition]
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for id := range w.parked {
+		if gone[job.PartitionOf(id)] {
+			delete(w.parked, id)
+		}
+	}
 	for slot, bucket := range w.buckets {
-		w.buckets[slot] = slices.DeleteFunc(bucket, func(r job.Run) bool {
-			if gone[r.Partition] {
-				delete(w.known, r.Key)
-			}
-			return gone[r.Partition]
-		})
+		w.buckets[slot] = slices.DeleteFunc(bucket, forget)
+	}
+	for i := range w.ready {
+		w.ready[i].delete(forget)
+	}
+	for id, b := range w.busy {
+		if !gone[b.partition] {
+			continue
+		}
+		for _, r := range b.waiting {
+			forget(r)
+		}
+		b.waiting = nil
+		if b.next != nil { // it was ready, and is gone
+			delete(w.busy, id)
+		}
 	}
 }
 
@@ -156,6 +281,32 @@ func (w *wheel) size() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.known)
+}
+
+// fifo is a queue of runs.
+type fifo struct {
+	runs []job.Run
+	head int
+}
+
+func (f *fifo) len() int { return len(f.runs) - f.head }
+
+func (f *fifo) push(r job.Run) { f.runs = append(f.runs, r) }
+
+func (f *fifo) pop() job.Run {
+	r := f.runs[f.head]
+	f.head++
+	switch {
+	case f.head == len(f.runs):
+		f.runs, f.head = f.runs[:0], 0
+	case f.head >= 4096 && f.head*2 >= len(f.runs): // give room back, now and then
+		f.runs, f.head = slices.Clone(f.runs[f.head:]), 0
+	}
+	return r
+}
+
+func (f *fifo) delete(gone func(job.Run) bool) {
+	f.runs, f.head = slices.DeleteFunc(f.runs[f.head:], gone), 0
 }
 
 // slotHeap is a min-heap of slots.

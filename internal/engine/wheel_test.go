@@ -10,6 +10,147 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// runAt makes a run of a job that may start some milliseconds after the epoch.
+func runAt(id uuid.UUID, ms int, priority int16) job.Run {
+	at := epoch.Add(time.Duration(ms) * time.Millisecond)
+	return job.Run{Key: job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: at}, RunAt: at, Priority: priority}
+}
+
+func ids(runs []job.Run) (out []uuid.UUID) {
+	for _, r := range runs {
+		out = append(out, r.Job)
+	}
+	return out
+}
+
+func TestWheelTakesWhatIsDueByPriorityThenTime(t *testing.T) {
+	t.Parallel()
+	w := newWheel()
+	a, b, c, d := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	w.add([]job.Run{runAt(b, 500, 0), runAt(a, 0, 0), runAt(d, 2000, 9), runAt(c, 900, 5)})
+	next, ok := w.next()
+	require.True(t, ok)
+	require.True(t, next.Equal(epoch))
+	// After an overload c is the later one and goes first.
+	require.Equal(t, []uuid.UUID{c}, ids(w.take(epoch.Add(time.Second), 1)))
+	require.Equal(t, []uuid.UUID{a, b}, ids(w.take(epoch.Add(time.Second), 9)))
+	require.Empty(t, w.take(epoch.Add(time.Second), 9), "d is not due")
+	require.Equal(t, 4, w.size(), "those taken are known until they are released")
+}
+
+func TestWheelKnowsWhatItHasAndWhatIsTaken(t *testing.T) {
+	t.Parallel()
+	w := newWheel()
+	r := runAt(uuid.New(), 0, 0)
+	w.add([]job.Run{r, r})
+	w.add([]job.Run{r})
+	taken := w.take(epoch, 9)
+	require.Len(t, taken, 1)
+	w.add([]job.Run{r}) // a sweep that read it before it was claimed
+	require.Empty(t, w.take(epoch, 9))
+	w.release(taken)
+	require.Zero(t, w.size())
+	w.add([]job.Run{r})
+	require.Len(t, w.take(epoch, 9), 1)
+}
+
+func TestWheelHandsOutOneRunOfAJobAtATime(t *testing.T) {
+	t.Parallel()
+	w := newWheel()
+	id, other := uuid.New(), uuid.New()
+	w.add([]job.Run{runAt(id, 0, 0), runAt(id, 1000, 0), runAt(id, 2000, 0), runAt(other, 3000, 0)})
+	late := epoch.Add(time.Hour)
+	var due []time.Time
+	first := w.take(late, 9)
+	require.Equal(t, []uuid.UUID{id, other}, ids(first))
+	w.release(first[1:])
+	for taken := first[:1]; len(taken) > 0; taken = w.take(late, 9) {
+		require.Len(t, taken, 1)
+		require.Empty(t, w.take(late, 9), "while one is in a claim")
+		due = append(due, taken[0].DueAt)
+		w.release(taken)
+	}
+	require.Equal(t, []time.Time{epoch, epoch.Add(time.Second), epoch.Add(2 * time.Second)}, due)
+	require.Zero(t, w.size())
+	require.Empty(t, w.busy)
+}
+
+func TestWheelPostponedRunsComeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWheel()
+	id := uuid.New()
+	w.add([]job.Run{runAt(id, 0, 0), runAt(id, 100, 0)})
+	taken := w.take(epoch.Add(time.Second), 9)
+	taken[0].RunAt = epoch.Add(time.Minute)
+	w.postpone(taken)
+	second := w.take(epoch.Add(time.Second), 9)
+	require.Len(t, second, 1)
+	require.True(t, second[0].DueAt.Equal(epoch.Add(100*time.Millisecond)), "the job's next run does not wait for it")
+	w.release(second)
+	require.Len(t, w.take(epoch.Add(time.Minute), 9), 1)
+}
+
+func TestWheelParkedRunsAreHastenedByTheEndOfAnother(t *testing.T) {
+	t.Parallel()
+	w := newWheel()
+	id := uuid.New()
+	w.add([]job.Run{runAt(id, 0, 0)})
+	park := func() {
+		taken := w.take(epoch.Add(time.Second), 9)
+		require.Len(t, taken, 1)
+		taken[0].RunAt = epoch.Add(time.Minute)
+		w.park(taken[0])
+	}
+	park()
+	require.Empty(t, w.take(epoch.Add(time.Second), 9))
+	w.hasten([]job.Completion{{Key: job.Key{Job: uuid.New()}}})
+	require.Empty(t, w.take(epoch.Add(time.Second), 9))
+	w.hasten([]job.Completion{{Key: job.Key{Job: id}}})
+	park()
+	require.Len(t, w.take(epoch.Add(time.Minute), 9), 1, "its time comes without help too")
+	require.Empty(t, w.parked)
+}
+
+func TestWheelDropForgetsWhateverStateRunsAreIn(t *testing.T) {
+	t.Parallel()
+	w := newWheel()
+	id := uuid.New()
+	runs := []job.Run{runAt(id, 0, 0), runAt(id, 10, 0), runAt(id, 20, 0), runAt(id, 60_000, 0)}
+	w.add(runs)
+	taken := w.take(epoch.Add(time.Second), 9) // one taken, two wait, one in a bucket
+	require.Len(t, taken, 1)
+	w.drop([]int16{job.PartitionOf(id)})
+	require.Equal(t, 1, w.size(), "the one that is taken")
+	w.release(taken)
+	require.Zero(t, w.size())
+
+	w.add(runs)
+	w.release(w.take(epoch.Add(time.Second), 9)) // the second is ready now
+	w.drop([]int16{job.PartitionOf(id)})
+	require.Zero(t, w.size())
+	require.Empty(t, w.busy, "a job without runs is not busy")
+	w.add(runs)
+	require.Len(t, w.take(epoch.Add(time.Second), 9), 1, "regained")
+}
+
+// One slot with many runs costs no more for each than one with few.
+func BenchmarkWheelHotSlot(b *testing.B) {
+	runs := make([]job.Run, 500_000)
+	for i := range runs {
+		runs[i] = runAt(uuid.New(), 0, 0)
+	}
+	for b.Loop() {
+		w := newWheel()
+		w.add(runs)
+		for taken := w.take(epoch, 1000); len(taken) > 0; taken = w.take(epoch, 1000) {
+			w.release(taken)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(runs)), "ns/run")
+}
+
 // A run that is taken before its time is not claimed, and then forgotten until
 // the next load: jitter and retries put run_at anywhere within a slot.
 func TestWheelTakesNothingBeforeItsTime(t *testing.T) {

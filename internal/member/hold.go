@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -84,7 +85,11 @@ func (m *Member) drop(l *lease, why string) {
 	m.held.Store(&holding{})
 	m.mu.Unlock()
 	l.end() // an OnGain under way has no reason to go on
-	m.o.Log.Warn("session dropped", "session", l.session, "reason", why)
+	level := slog.LevelWarn
+	if m.draining() {
+		level = slog.LevelInfo // as it should be
+	}
+	m.o.Log.Log(l.ctx, level, "session dropped", "session", l.session, "reason", why)
 	if len(h.epochs) > 0 {
 		m.calls.Lock()
 		defer m.calls.Unlock()

@@ -133,6 +133,14 @@ func (m *Member) Session() uuid.UUID {
 // Valid says whether the session is surely alive.
 func (m *Member) Valid() bool { return m.held.Load().lease.valid() }
 
+// Left is how long the session is surely alive, if it is not renewed; 0: it is not.
+func (m *Member) Left() time.Duration {
+	if l := m.held.Load().lease; l.valid() {
+		return max(l.left(), 0)
+	}
+	return 0
+}
+
 // Owns says whether a partition is this session's, and the session alive.
 func (m *Member) Owns(partition int16) bool {
 	h := m.held.Load()

@@ -12,10 +12,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// clockJump is how far the database's clock may be off from what has passed
-// here before someone has to look at it.
-const clockJump = 30 * time.Second
-
 // renewOnce renews the session or, if there is none or no longer, makes one.
 func (m *Member) renewOnce(ctx context.Context) error {
 	m.renewing.Lock()
@@ -92,8 +88,12 @@ func (m *Member) register(ctx context.Context) error {
 }
 
 func (m *Member) sample(now time.Time) {
-	if drift := m.o.Bound.Set(now); drift.Abs() > clockJump {
-		m.o.Log.Error("the database's clock jumped", "by", drift)
+	before := m.o.Bound.Jump()
+	switch jump := m.o.Bound.Set(now); {
+	case jump != 0 && before == 0:
+		m.o.Log.Error("the database's clock jumped: nothing is planned until it is right again; if it is right now, restart this node", "by", jump)
+	case jump == 0 && before != 0:
+		m.o.Log.Info("the database's clock is right again")
 	}
 }
 

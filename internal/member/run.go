@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
 // Run takes part until ctx ends, which is as if the process had died, or Close
@@ -30,10 +31,13 @@ func (m *Member) Run(ctx context.Context) error {
 }
 
 func (m *Member) loopRenew(ctx context.Context) {
+	var trouble telemetry.Trouble
 	for ctx.Err() == nil {
 		begun := clock.Elapsed()
 		if err := m.renewOnce(ctx); err != nil && ctx.Err() == nil {
-			m.o.Log.Warn("session not renewed", "error", err)
+			trouble.Failed(m.o.Log, "session not renewed", err)
+		} else if err == nil && m.Valid() { // a draining member does not make another
+			trouble.Worked(m.o.Log, "session renewed again")
 		}
 		wait := max(begun+m.o.Interval-clock.Elapsed(), m.o.Interval/10)
 		if l := m.held.Load().lease; l != nil {
@@ -44,9 +48,12 @@ func (m *Member) loopRenew(ctx context.Context) {
 }
 
 func (m *Member) loopAssign(ctx context.Context) {
+	var trouble telemetry.Trouble
 	for ctx.Err() == nil {
 		if _, err := m.assignOnce(ctx); err != nil && ctx.Err() == nil {
-			m.o.Log.Warn("partitions not assigned", "error", err)
+			trouble.Failed(m.o.Log, "partitions not assigned", err)
+		} else if err == nil && m.Valid() { // without a session nothing was tried
+			trouble.Worked(m.o.Log, "partitions assigned again")
 		}
 		sleep(ctx, time.Duration(m.next.Load())-clock.Elapsed(), m.kick)
 	}
@@ -77,13 +84,14 @@ func (m *Member) runOnce(ctx context.Context) (changed int, err error) {
 func (m *Member) Drain(ctx context.Context) error {
 	m.drain()
 	m.lose(m.held.Load().lease, func(int16, int64) bool { return true })
+	var trouble telemetry.Trouble
 	for {
 		// First nobody may think that they are this session's by right, then they are released.
 		_, err := m.runOnce(ctx)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		m.o.Log.Warn("partitions not released", "error", err)
+		trouble.Failed(m.o.Log, "partitions not released", err)
 		sleep(ctx, m.o.Interval/hurry, nil)
 	}
 }

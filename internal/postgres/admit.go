@@ -66,6 +66,7 @@ func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead 
 			done = false
 			return nil
 		case job.AdmitSkip:
+			countEnds(tx, job.EndedSkipped, verdict.Reason, 1)
 			_, err = tx.Exec(ctx, endRun, key.Partition, key.Job, key.DueAt, key.Seq, in.Now, int16(job.EndedSkipped), int16(0), string(verdict.Reason), "")
 			return err
 		case job.AdmitReplace:
@@ -96,6 +97,7 @@ func cancelLive(ctx context.Context, tx pgx.Tx, key job.Key, now time.Time, reas
 	var seq int16
 	_, err = pgx.ForEachRow(rows, []any{&due, &seq}, func() error {
 		batch.Queue(endRun, key.Partition, key.Job, due, seq, now, int16(job.EndedCancelled), int16(0), string(reason), "")
+		countEnds(tx, job.EndedCancelled, reason, 1)
 		return nil
 	})
 	if err != nil {

@@ -48,5 +48,6 @@ func (s *Store) CompleteSucceeded(ctx context.Context, done []job.Completion) (f
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return 0, fmt.Errorf("complete %d runs: %w", len(done), err)
 	}
+	s.tell(&ledgerTx{ended: map[end]int64{{job.EndedSucceeded, job.ReasonNone}: int64(ended)}})
 	return len(done) - ended, nil
 }

@@ -92,12 +92,15 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 				if in.Outcome.Kind != job.Succeeded {
 					in.Outcome = job.Outcome{Kind: job.Cancelled, Reason: job.ReasonDeleted, Status: in.Outcome.Status, Message: in.Outcome.Message}
 				}
-			} else if err := json.Unmarshal([]byte(*policy), &in.Policy); err != nil {
-				return fmt.Errorf("read the policy of job %s: %w", in.Run.Job, err)
+			} else if json.Unmarshal([]byte(*policy), &in.Policy) != nil {
+				in.Policy = job.Policy{} // one that cannot be read must not keep the others of the batch from ending
 			}
 			in.Policy = in.Policy.WithDefaults()
 			decision := job.Decide(in)
 			d.write(in, decision)
+			if decision.Kind == job.DecideFinish {
+				countEnds(tx, decision.Ended, decision.Reason, 1)
+			}
 			switch {
 			case namespace != nil && decision.PauseJob:
 				d.pauses = append(d.pauses, pause{*namespace, in.Run.Key, 0})
@@ -213,47 +216,4 @@ func (d *decided) write(in job.DecideInput, decision job.Decision) {
 		}
 		d.batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), int16(o.Status), string(decision.Reason), o.Message)
 	}
-}
-
-// lostRuns finds attempts whose session is dead, and accepted ones whose target
-// did not report in time. A dead session never comes back: Renew refuses it.
-const lostRuns = `
-SELECT partition, job_id, due_at, seq, attempt, session_id
-FROM run
-WHERE partition = ANY ($1) AND (
-    state = 1 AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > now())
-    OR state = 2 AND expires_at < now())
-LIMIT $2`
-
-// Rescue ends the attempts that nobody will report on any more, by job.Decide
-// like any other outcome. It returns the runs that are to be tried again, and
-// how many it found.
-func (s *Store) Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error) {
-	var lost []job.Completion
-	err = s.inTx(ctx, "find lost runs", func(tx pgx.Tx) error {
-		lost = nil
-		if _, err := tx.Exec(ctx, `SELECT `+keyLookups); err != nil {
-			return err
-		}
-		rows, err := tx.Query(ctx, lostRuns, partitions, limit)
-		if err != nil {
-			return err
-		}
-		c := job.Completion{Outcome: job.Outcome{Kind: job.Lost}}
-		var session *uuid.UUID
-		_, err = pgx.ForEachRow(rows, []any{&c.Key.Partition, &c.Key.Job, &c.Key.DueAt, &c.Key.Seq, &c.Attempt, &session}, func() error {
-			c.Outcome.Message = "the target accepted the run and did not report in time"
-			if session != nil {
-				c.Outcome.Message = fmt.Sprintf("session %s died, or the run was not reported in time", session)
-			}
-			lost = append(lost, c)
-			return nil
-		})
-		return err
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	retries, _, err = s.CompleteDecided(ctx, lost)
-	return retries, len(lost), err
 }

@@ -69,8 +69,8 @@ type newJob struct {
 
 const insertJobRow = `
 INSERT INTO job (partition, id, namespace_id, cursor_id, queue_id, version, state, priority, admit, jitter_ms, timeout_ms, max_runs, runs_left,
-    plan_from, end_at, finished_at, created_at, updated_at, name, target_kind, target_config, payload, schedule, policy, labels)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, CASE WHEN $7::smallint = 3 THEN $16::timestamptz END, $16, $16, $17, $18, $19, $20, $21, $22, $23)`
+    plan_from, end_at, finished_at, created_at, updated_at, name, target_kind, target_config, payload, schedule, policy, labels, keep)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, CASE WHEN $7::smallint = 3 THEN $16::timestamptz END, $16, $16, $17, $18, $19, $20, $21, $22, $23, $24)`
 
 const insertVersion = `INSERT INTO job_version (partition, job_id, version, actor, definition, created_at) VALUES ($1, $2, $3, $4, $5, $6)`
 
@@ -87,11 +87,12 @@ func insertJob(ctx context.Context, tx pgx.Tx, n newJob) error {
 
 	var batch pgx.Batch
 	batch.Queue(insertJobRow, j.Partition, j.ID, j.Namespace, n.cursor.id, n.queue, j.Version, j.State, d.Priority, d.admit(), d.jitter.Milliseconds(), d.timeoutMS(),
-		d.MaxRuns, runsLeft, planFrom, d.endAt, now, d.Name, d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels)
+		d.MaxRuns, runsLeft, planFrom, d.endAt, now, d.Name, d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep())
 	batch.Queue(insertVersion, j.Partition, j.ID, j.Version, n.actor, d.text.whole, now)
 	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), n.queue, d.own}
 	runs.insert(&batch, due, now)
 	runs.skip(&batch, skips, now)
+	countSkips(tx, skips)
 	return tx.SendBatch(ctx, &batch).Close()
 }
 

@@ -134,6 +134,15 @@ func (d *definition) admit() int16 {
 
 func (d *definition) timeoutMS() int64 { return time.Duration(d.Timeout).Milliseconds() }
 
+// keep is how long the job stays after it has finished; nil: for ever.
+func (d *definition) keep() *time.Duration {
+	if d.Schedule.At == "" {
+		return nil
+	}
+	keep := time.Duration(d.KeepFinishedFor)
+	return &keep
+}
+
 // sameTimes says that nothing changes about when runs are due and may start.
 func (d *definition) sameTimes(old *definition) bool {
 	sameEnd := d.endAt == nil && old.endAt == nil || d.endAt != nil && old.endAt != nil && d.endAt.Equal(*old.endAt)

@@ -14,10 +14,12 @@ import (
 const deleteRuns = `
 WITH gone AS (
     DELETE FROM run WHERE partition = $1 AND job_id = $2 AND state = 0 RETURNING *
-)
+), ended AS (
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, reason, attempts)
 SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $3, CASE WHEN attempt > 0 THEN 3 ELSE 4 END, attempt, origin, 0, session_id, 'deleted', attempts
-FROM gone WHERE due_at <= $3 OR seq > 0 OR attempt > 0`
+FROM gone WHERE due_at <= $3 OR seq > 0 OR attempt > 0
+RETURNING ended)
+SELECT count(*) FILTER (WHERE ended = 3), count(*) FILTER (WHERE ended = 4) FROM ended`
 
 // DeleteJob removes a job. Its versions and its history stay.
 func (s *Store) DeleteJob(ctx context.Context, namespace, id uuid.UUID) (Change, error) {
@@ -30,9 +32,17 @@ func (s *Store) DeleteJob(ctx context.Context, namespace, id uuid.UUID) (Change,
 			return err
 		}
 		var batch pgx.Batch
-		batch.Queue(deleteRuns, j.Partition, j.ID, c.now)
+		batch.Queue(deleteRuns, j.Partition, j.ID, c.now).QueryRow(func(row pgx.Row) error {
+			var cancelled, skipped int64
+			err := row.Scan(&cancelled, &skipped)
+			countEnds(c.tx, job.EndedCancelled, job.ReasonDeleted, cancelled)
+			countEnds(c.tx, job.EndedSkipped, job.ReasonDeleted, skipped)
+			return err
+		})
+		countSkips(c.tx, skips)
 		(&runsOf{partition: j.Partition, job: j.ID, version: j.Version}).skip(&batch, skips, c.now)
 		batch.Queue(`DELETE FROM job WHERE partition = $1 AND id = $2`, j.Partition, j.ID)
+		batch.Queue(dropCursors, []int16{j.Partition}, []int64{j.cursor})
 		return c.tx.SendBatch(ctx, &batch).Close()
 	})
 	return out, err

@@ -21,7 +21,7 @@ WITH gone AS (
     INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, reason)
     SELECT partition, seq, version, job_id, due_at, run_at, $3, 4, 0, origin, 0, 'paused' FROM gone WHERE due_at <= $3
 )
-SELECT count(*) FROM gone`
+SELECT count(*), count(*) FILTER (WHERE due_at <= $3) FROM gone`
 
 const pauseJobRow = `
 UPDATE job SET state = 2, paused_at = $3, note = $4, plan_from = $5, runs_left = runs_left + $6, finished_at = NULL, updated_at = $3
@@ -44,9 +44,11 @@ func (c *change) pause(ctx context.Context, note string) (Change, error) {
 		return out, nil
 	}
 	var gone int32
-	if err := c.tx.QueryRow(ctx, pauseRuns, j.Partition, j.ID, c.now).Scan(&gone); err != nil {
+	var skipped int64
+	if err := c.tx.QueryRow(ctx, pauseRuns, j.Partition, j.ID, c.now).Scan(&gone, &skipped); err != nil {
 		return out, err
 	}
+	countEnds(c.tx, job.EndedSkipped, job.ReasonPaused, skipped)
 	if j.State == job.Finished && gone == 0 {
 		return out, nil
 	}
@@ -149,6 +151,7 @@ func (r *resume) write(ctx context.Context) error {
 	var batch pgx.Batch
 	runs.insert(&batch, r.due, r.now)
 	runs.skip(&batch, r.skips, r.now)
+	countSkips(r.tx, r.skips)
 	return r.tx.SendBatch(ctx, &batch).Close()
 }
 

@@ -16,6 +16,7 @@ import (
 type storedJob struct {
 	job.Job
 	cursor   int64
+	queue    int32
 	runsLeft *int32 // nil: no limit
 	// planFrom: every earlier occurrence is accounted for, also while the job is
 	// paused; then those from here to the resume are what the pause kept back.
@@ -26,12 +27,14 @@ type storedJob struct {
 // The name of the queue is looked up in the list of columns: with a join, a row
 // that was locked after a wait would be compared with the queue it had before.
 const selectJob = `
-SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.version, j.state, j.priority, j.max_runs, j.runs_left, j.plan_from, j.paused_at,
+SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.queue_id, j.version, j.state, j.priority, j.max_runs, j.runs_left, j.plan_from, j.paused_at,
        j.created_at, j.updated_at, j.name, j.note, j.target_kind, j.target_config, j.payload, j.schedule, j.policy, j.labels,
        (SELECT q.name FROM queue q WHERE q.id = j.queue_id)
 FROM job j `
 
-const whereJob = `WHERE j.partition = $1 AND j.id = $2 AND j.namespace_id = $3`
+// No index can answer IS NOT DISTINCT FROM, and none shall: of a namespace that is newer than the statistics PostgreSQL
+// believes that it has no jobs, and would read all of them by its name instead of the one by its key.
+const whereJob = `WHERE j.partition = $1 AND j.id = $2 AND j.namespace_id IS NOT DISTINCT FROM $3`
 
 // Job returns a job of a namespace, or ErrNotFound.
 func (s *Store) Job(ctx context.Context, namespace, id uuid.UUID) (job.Job, error) {
@@ -69,7 +72,7 @@ func scanJob(row pgx.CollectableRow) (j storedJob, err error) {
 	var payload *string
 	var labels []byte
 	err = row.Scan(
-		&j.Partition, &j.ID, &j.Namespace, &j.cursor, &j.Version, &j.State, &j.Priority, &j.MaxRuns, &j.runsLeft, &j.planFrom, &j.pausedAt,
+		&j.Partition, &j.ID, &j.Namespace, &j.cursor, &j.queue, &j.Version, &j.State, &j.Priority, &j.MaxRuns, &j.runsLeft, &j.planFrom, &j.pausedAt,
 		&j.CreatedAt, &j.UpdatedAt, &j.Name, &j.Note, &j.Target.Kind, &config, &payload, &spec, &policy, &labels,
 		&j.Queue,
 	)

@@ -63,6 +63,7 @@ func TestUpdateOfTheSchedule(t *testing.T) {
 	b := setupJobs(t)
 	j := b.create(definition("a", everySecond))
 	b.create(definition("minutes", everyMinute))
+	b.create(definition("seconds", everySecond)) // so that the cursor stays
 	end := b.plan(3 * time.Minute).Now.Add(3 * time.Minute)
 	late := grid(time.Second, j.CreatedAt.Add(-3*time.Second), j.CreatedAt) // due and not started
 	first := b.live(j)[0].Due

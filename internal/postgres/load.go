@@ -32,7 +32,7 @@ func (s *Store) listRuns(ctx context.Context, what, query string, args ...any) (
 	batch.Queue(`SELECT ` + keyLookups)
 	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
 		var r job.Run
-		_, err := pgx.ForEachRow(rows, []any{&r.Partition, &r.Job, &r.DueAt, &r.Seq, &r.Version, &r.RunAt, &r.State, &r.Attempt, &r.Priority, &r.Origin}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&r.Partition, raw(&r.Job), &r.DueAt, &r.Seq, &r.Version, &r.RunAt, &r.State, &r.Attempt, &r.Priority, &r.Origin}, func() error {
 			runs = append(runs, r)
 			return nil
 		})

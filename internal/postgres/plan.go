@@ -14,33 +14,62 @@ import (
 // PlanInput says which part of the future to plan.
 type PlanInput = job.PlanOrder
 
+// selectCursorsDue takes what nobody else has locked.
 const selectCursorsDue = `
-SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at
+SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at
 FROM unnest($1::smallint[]) p, LATERAL (
     SELECT * FROM cursor
-    WHERE partition = p AND next_due_at <= $2
-    ORDER BY next_due_at LIMIT $3
+    WHERE partition = p AND plan_at <= $2
+    ORDER BY plan_at LIMIT $3
     FOR UPDATE SKIP LOCKED) c
 LIMIT $3`
+
+// selectCursorsLate waits for its locks, in the order that all take them in. A cursor with many jobs may be locked by
+// one change of them after the other, and whoever skips those that are locked never gets it.
+const selectCursorsLate = `
+SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at
+FROM (
+    SELECT x.* FROM unnest($1::smallint[]) p, LATERAL (
+        SELECT partition, id FROM cursor WHERE partition = p AND plan_at <= $2 ORDER BY plan_at LIMIT $3) x
+    ORDER BY x.partition, x.id LIMIT $3) late, LATERAL (
+    SELECT * FROM cursor WHERE partition = late.partition AND id = late.id AND plan_at <= $2 LIMIT 1 FOR UPDATE) c`
+
+// lockTimeout is how long plan waits for cursors that are late. Then it takes those that it can have.
+const lockTimeout = "500ms"
 
 // Plan writes the runs of the cursors of some partitions that are due within the
 // look-ahead, and advances those cursors, in one transaction and by one
 // instant. Correct with any number of planners: a cursor is planned by the
 // one that holds its lock.
 func (s *Store) Plan(ctx context.Context, in PlanInput) (job.Planned, error) {
-	var out job.Planned
-	err := s.inTx(ctx, "plan", func(tx pgx.Tx) error {
+	out, err := s.plan(ctx, in, true)
+	if code(err) == "55P03" { // lock_not_available
+		return s.plan(ctx, in, false)
+	}
+	return out, err
+}
+
+func (s *Store) plan(ctx context.Context, in PlanInput, wait bool) (out job.Planned, err error) {
+	err = s.inTx(ctx, "plan", func(tx pgx.Tx) error {
 		out = job.Planned{}
 		// THE instant: every statement below is given this one and reads no clock.
 		// A plan that is lost is planned again, so its commit need not wait for the disk.
-		const begin = `SELECT now() FROM (SELECT set_config('synchronous_commit', 'off', true), ` + keyLookups + ` OFFSET 0) s`
+		const begin = `SELECT now() FROM (SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '` + lockTimeout + `', true), ` + keyLookups + ` OFFSET 0) s`
 		if err := tx.QueryRow(ctx, begin).Scan(&out.Now); err != nil {
 			return err
 		}
-		batch, err := s.planCursors(ctx, tx, in, &out)
+		batch, err := s.planCursors(ctx, tx, in, wait, &out)
 		if err != nil || out.Cursors == 0 {
 			return err
 		}
+		switch n, err := settleEnded(ctx, tx, &batch.behind, out.Now); {
+		case err != nil:
+			return err
+		case n == maxSettled: // there may be more of them: the cursors have to wait
+			out = job.Planned{Now: out.Now, More: true}
+			return nil
+		}
+		batch.count(tx)
 		return batch.write(ctx, tx, &out)
 	})
 	return out, err
@@ -60,6 +89,13 @@ type planBatch struct {
 		cursor    []int64
 		next      []*time.Time
 	}
+	behind behind   // those that missed occurrences
+	broken struct { // one for each cursor that cannot be planned
+		partition []int16
+		cursor    []int64
+		retryAt   []time.Time
+		problem   []string
+	}
 	ended struct { // one for each cursor that has no more
 		partition []int16
 		cursor    []int64
@@ -74,38 +110,65 @@ type planBatch struct {
 }
 
 // planCursors locks the cursors that are due and lets job.Plan decide each.
-func (s *Store) planCursors(ctx context.Context, tx pgx.Tx, in PlanInput, out *job.Planned) (*planBatch, error) {
-	until := out.Now.Add(in.LookAhead)
+// Those that are late come first, and alone: what follows waits for no lock.
+func (s *Store) planCursors(ctx context.Context, tx pgx.Tx, in PlanInput, wait bool, out *job.Planned) (*planBatch, error) {
+	b, until := &planBatch{}, out.Now.Add(in.LookAhead)
+	decide := func(rows pgx.Rows) error { return s.decideCursors(rows, b, until, out) }
+	if wait {
+		rows, err := tx.Query(ctx, selectCursorsLate, in.Partitions, out.Now.Add(in.LookAhead/2), in.Cursors)
+		if err != nil {
+			return nil, err
+		}
+		if err := decide(rows); err != nil || out.Cursors > 0 {
+			out.More = true
+			return b, err
+		}
+	}
 	rows, err := tx.Query(ctx, selectCursorsDue, in.Partitions, until, in.Cursors)
 	if err != nil {
 		return nil, err
 	}
-	b := &planBatch{}
+	err = decide(rows)
+	out.More = out.More || out.Cursors == in.Cursors
+	return b, err
+}
+
+func (s *Store) decideCursors(rows pgx.Rows, b *planBatch, until time.Time, out *job.Planned) error {
 	var partition int16
 	var id int64
 	var text, missed string
 	var next time.Time
-	_, err = pgx.ForEachRow(rows, []any{&partition, &id, &text, &missed, &next}, func() error {
+	var brokenAt *time.Time
+	_, err := pgx.ForEachRow(rows, []any{&partition, &id, &text, &missed, &next, &brokenAt}, func() error {
 		out.Cursors++
 		result, err := s.planCursor(text, missed, next, out.Now, until)
 		if err != nil {
-			// One cursor that cannot be planned must not stop the others; it stays
-			// where it is and is reported each time.
-			out.Broken = append(out.Broken, fmt.Errorf("cursor %d of partition %d: %w", id, partition, err))
+			// One cursor that cannot be planned must not stop the others.
+			err = fmt.Errorf("cursor %d of partition %d: %w", id, partition, err)
+			out.Broken = append(out.Broken, err)
+			b.addBroken(partition, id, job.RetryBroken(brokenAt, out.Now, until), err)
 			return nil
 		}
 		b.add(partition, id, result)
+		if next.Before(out.Now.Add(-job.MissedGrace)) {
+			b.behind.add(partition, id, next)
+		}
 		for _, skip := range result.Skips {
 			out.Skipped += skip.Count
 		}
 		out.More = out.More || result.More
 		return nil
 	})
-	out.More = out.More || out.Cursors == in.Cursors
-	return b, err
+	return err
 }
 
-func (s *Store) planCursor(text, missed string, next, now, until time.Time) (job.PlanResult, error) {
+func (s *Store) planCursor(text, missed string, next, now, until time.Time) (result job.PlanResult, err error) {
+	defer func() {
+		// What a user wrote can make one cursor fail, not the node.
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
 	compiled, err := s.schedules.get(text)
 	if err != nil {
 		return job.PlanResult{}, err
@@ -115,6 +178,13 @@ func (s *Store) planCursor(text, missed string, next, now, until time.Time) (job
 		return job.PlanResult{}, fmt.Errorf("read the missed policy: %w", err)
 	}
 	return job.Plan(job.PlanInput{Schedule: compiled, Missed: policy, NextDue: next, Now: now, Until: until})
+}
+
+func (b *planBatch) addBroken(partition int16, cursor int64, retryAt time.Time, problem error) {
+	b.broken.partition = append(b.broken.partition, partition)
+	b.broken.cursor = append(b.broken.cursor, cursor)
+	b.broken.retryAt = append(b.broken.retryAt, retryAt)
+	b.broken.problem = append(b.broken.problem, problem.Error())
 }
 
 func (b *planBatch) add(partition int16, cursor int64, r job.PlanResult) {
@@ -191,8 +261,13 @@ WITH` + planned + `, candidate AS (
 SELECT * FROM inserted`
 
 const moveCursors = `
-UPDATE cursor SET next_due_at = m.next_due_at
+UPDATE cursor SET next_due_at = m.next_due_at, broken_at = NULL, retry_at = NULL, problem = NULL
 FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS id, unnest($3::timestamptz[]) AS next_due_at) m
+WHERE cursor.partition = m.partition AND cursor.id = m.id`
+
+const breakCursors = `
+UPDATE cursor SET broken_at = coalesce(broken_at, $5), retry_at = m.retry_at, problem = m.problem
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS id, unnest($3::timestamptz[]) AS retry_at, unnest($4::text[]) AS problem) m
 WHERE cursor.partition = m.partition AND cursor.id = m.id`
 
 // A one-off is done when it is planned, as far as its schedule goes.
@@ -217,6 +292,9 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, out *job.Planned) erro
 	if m := &b.moved; len(m.cursor) > 0 {
 		batch.Queue(moveCursors, m.partition, m.cursor, m.next)
 	}
+	if k := &b.broken; len(k.cursor) > 0 {
+		batch.Queue(breakCursors, k.partition, k.cursor, k.retryAt, k.problem, out.Now)
+	}
 	if e := &b.ended; len(e.cursor) > 0 {
 		batch.Queue(finishJobs, e.partition, e.cursor, out.Now)
 	}
@@ -226,22 +304,32 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, out *job.Planned) erro
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
+// count notes the due times that are skipped.
+func (b *planBatch) count(tx pgx.Tx) {
+	if l, ok := tx.(*ledgerTx); ok {
+		for i, why := range b.skipped.reason {
+			l.skipped[job.Reason(why)] += b.skipped.count[i]
+		}
+	}
+}
+
 func collectPlanned(rows pgx.Rows, out *job.Planned) error {
 	run := job.Run{State: job.Pending}
-	_, err := pgx.ForEachRow(rows, []any{&run.Partition, &run.Job, &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&run.Partition, raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin}, func() error {
 		out.Runs = append(out.Runs, run)
 		return nil
 	})
 	return err
 }
 
-// NextDue returns, for each partition, the earliest due time that is not
-// planned; partitions without one are left out.
+// NextDue returns, for each partition, the earliest time that its planner has
+// something to do for: a due time that is not planned, or a cursor that could
+// not be planned and is to be tried again. Partitions without one are left out.
 func (s *Store) NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error) {
 	rows, err := s.pool.Query(ctx, `
-SELECT p, c.next_due_at, now()
+SELECT p, c.plan_at, now()
 FROM unnest($1::smallint[]) p, LATERAL (
-    SELECT next_due_at FROM cursor WHERE partition = p AND next_due_at IS NOT NULL ORDER BY next_due_at LIMIT 1) c`, partitions)
+    SELECT plan_at FROM cursor WHERE partition = p AND plan_at IS NOT NULL ORDER BY plan_at LIMIT 1) c`, partitions)
 	if err != nil {
 		return now, nil, fmt.Errorf("read the next due times: %w", err)
 	}
@@ -253,4 +341,15 @@ FROM unnest($1::smallint[]) p, LATERAL (
 		return now, nil, fmt.Errorf("read the next due times: %w", err)
 	}
 	return now, next, nil
+}
+
+// Broken counts the cursors that cannot be planned, up to a limit, and tells the problem of the one that is so for longest.
+func (s *Store) Broken(ctx context.Context, limit int) (n int, oldest string, err error) {
+	err = s.pool.QueryRow(ctx, `
+SELECT count(*), coalesce((array_agg(problem ORDER BY broken_at))[1], '')
+FROM (SELECT problem, broken_at FROM cursor WHERE broken_at IS NOT NULL ORDER BY broken_at LIMIT $1) b`, limit).Scan(&n, &oldest)
+	if err != nil {
+		return 0, "", fmt.Errorf("count broken cursors: %w", err)
+	}
+	return n, oldest, nil
 }

@@ -20,6 +20,8 @@ import (
 type Store struct {
 	pool      *pgxpool.Pool
 	schedules schedules
+	observer  Observer // may be nil
+	watch     watch
 }
 
 // The errors that callers tell apart.
@@ -76,17 +78,19 @@ func (s *Store) inTx(ctx context.Context, what string, work func(pgx.Tx) error) 
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := work(tx); err != nil {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
+	counted := &ledgerTx{Tx: tx, ended: map[end]int64{}, skipped: map[job.Reason]int64{}}
+	if err := work(counted); err != nil {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 		defer cancel()
-		_ = tx.Rollback(end) // the connection is closed if this fails too
+		_ = tx.Rollback(limited) // the connection is closed if this fails too
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitLimit)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitLimit)
 	defer cancel()
-	if err := tx.Commit(end); err != nil {
+	if err := tx.Commit(limited); err != nil {
 		return fmt.Errorf("%s: commit: %w", what, err)
 	}
+	s.tell(counted)
 	return nil
 }
 

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/app"
+	"github.com/belfry-dev/belfry/internal/bench"
+	"github.com/belfry-dev/belfry/internal/config"
+)
+
+// newBenchNode is the node that a benchmark starts.
+func newBenchNode() *cobra.Command {
+	var profile string
+	cmd := &cobra.Command{
+		Use: "node", Short: "The node of a benchmark, started by it", Args: noArgs, Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			v.Listen = "127.0.0.1:0" // there may be more of them, and servers
+			return bench.Node(cmd.Context(), app.Config{Config: v.Config, Version: version()}, profile, childPipes(cmd))
+		},
+	}
+	config.Flags(cmd.Flags(), nodeSettings...)
+	cmd.Flags().StringVar(&profile, "profile", "", "write a CPU profile to this file")
+	return cmd
+}
+
+// newBenchSink is the receiver that a benchmark starts.
+func newBenchSink() *cobra.Command {
+	return &cobra.Command{
+		Use: "sink", Short: "The receiver of a benchmark, started by it", Args: noArgs, Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return bench.Sink(cmd.Context(), childPipes(cmd)) },
+	}
+}
+
+// childPipes are what a child and its parent speak through. A Ctrl-C reaches the
+// children too; when they end is the parent's decision.
+func childPipes(cmd *cobra.Command) bench.Pipes {
+	signal.Ignore(os.Interrupt, syscall.SIGHUP)
+	return bench.Pipes{Stdin: cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr()}
+}

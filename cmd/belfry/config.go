@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/config"
+)
+
+func newConfig() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Show, check and explain the configuration"}
+	cmd.AddCommand(newConfigShow(), newConfigCheck(),
+		&cobra.Command{
+			Use: "example", Short: "Print a configuration file with all defaults, explained", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return config.Example(cmd.OutOrStdout()) },
+		},
+		&cobra.Command{
+			Use: "reference", Short: "Print the page of the documentation", Hidden: true, Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return config.Reference(cmd.OutOrStdout()) },
+		})
+	return cmd
+}
+
+func newConfigShow() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use: "show", Short: "Print the settings in force and where each came from", Args: cobra.NoArgs,
+		Long: `Print the settings that belfry server would use with the same flags, environment
+and file, and where each came from. Passwords are not printed.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := config.Load(cmd.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			warn(cmd, v)
+			return v.Show(cmd.OutOrStdout(), output)
+		},
+	}
+	config.Flags(cmd.Flags())
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	return cmd
+}
+
+func newConfigCheck() *cobra.Command {
+	return &cobra.Command{
+		Use: "check FILE", Short: "Say what is wrong with a configuration file", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := config.LoadFile(args[0])
+			if err != nil {
+				return err
+			}
+			warn(cmd, v)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is good\n", args[0])
+			return err
+		},
+	}
+}
+
+// warn goes to the error output, so that the other can be read by programs.
+func warn(cmd *cobra.Command, v *config.Values) {
+	for _, w := range v.Warnings {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+	}
+}

@@ -1,0 +1,107 @@
+package app
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/telemetry"
+)
+
+const (
+	samplePause = 15 * time.Second
+	maxQueues   = 50 // that are told apart; the others are one
+	otherQueues = "(other)"
+	maxBroken   = 1000 // cursors that are counted
+)
+
+// depth is what waits in the partitions of this node, as of the last sample:
+// however often it is asked for, the database is asked once in samplePause. It
+// is empty when the last sample failed: an old number would look like a new one.
+type depth struct {
+	last atomic.Pointer[postgres.Depth]
+}
+
+var (
+	queueRuns = prometheus.NewDesc("belfry_queue_runs",
+		"Live runs in the partitions of this node by queue and state, at most 15 s old; counted up to 100,000.", []string{"namespace", "queue", "state"}, nil)
+	deadLetters  = prometheus.NewDesc("belfry_dead_letters", "Dead letters in the partitions of this node, at most 15 s old; counted up to 100,000.", nil, nil)
+	sessionsLive = prometheus.NewDesc("belfry_sessions_live", "Sessions of the whole cluster that are alive, at most 15 s old.", nil, nil)
+)
+
+// Describe lists the metrics.
+func (d *depth) Describe(to chan<- *prometheus.Desc) {
+	to <- queueRuns
+	to <- deadLetters
+	to <- sessionsLive
+}
+
+// Collect sends the last sample.
+func (d *depth) Collect(to chan<- prometheus.Metric) {
+	s := d.last.Load()
+	if s == nil {
+		return
+	}
+	gauge := func(desc *prometheus.Desc, value int64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
+	}
+	for _, q := range fullest(s.Queues) {
+		gauge(queueRuns, q.Scheduled, q.Namespace, q.Queue, "scheduled")
+		gauge(queueRuns, q.Due, q.Namespace, q.Queue, "due")
+		gauge(queueRuns, q.Running, q.Namespace, q.Queue, "running")
+		gauge(queueRuns, q.Waiting, q.Namespace, q.Queue, "waiting")
+	}
+	gauge(deadLetters, s.DeadLetters)
+	gauge(sessionsLive, s.Sessions)
+}
+
+// fullest bounds the number of queues: the first maxQueues, and the rest as one.
+func fullest(queues []postgres.QueueDepth) []postgres.QueueDepth {
+	if len(queues) <= maxQueues {
+		return queues
+	}
+	rest := postgres.QueueDepth{Namespace: otherQueues, Queue: otherQueues}
+	for _, q := range queues[maxQueues:] {
+		rest.Scheduled += q.Scheduled
+		rest.Due += q.Due
+		rest.Running += q.Running
+		rest.Waiting += q.Waiting
+	}
+	return append(queues[:maxQueues:maxQueues], rest)
+}
+
+// sample counts what waits, again and again.
+func (n *node) sample(ctx context.Context) {
+	tick := time.NewTicker(samplePause)
+	defer tick.Stop()
+	var trouble telemetry.Trouble
+	for {
+		if err := n.sampleOnce(ctx); err != nil && ctx.Err() == nil {
+			trouble.Failed(n.log, "cannot count what waits", err)
+		} else if err == nil {
+			trouble.Worked(n.log, "counts what waits again")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (n *node) sampleOnce(ctx context.Context) error {
+	d, err := n.store.Depth(ctx, n.member.Owned())
+	if err != nil {
+		n.metrics.depth.last.Store(nil)
+		return err
+	}
+	n.metrics.depth.last.Store(&d)
+	broken, _, err := n.store.Broken(ctx, maxBroken)
+	if err == nil {
+		n.metrics.broken.Store(int64(broken))
+	}
+	return err
+}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+var (
+	metricRow   = regexp.MustCompile("(?m)^\\| `(belfry_[a-z_]+)` \\| (\\w+) \\| ([^|]*)\\|")
+	description = regexp.MustCompile(`fqName: "(belfry_[a-z_]+)".*constLabels: \{(.*)\}, variableLabels: \{(.*)\}`)
+	labelName   = regexp.MustCompile(`[a-z]+`)
+)
+
+// TestEachMetricIsExplained compares docs/reference/metrics.md with what a node registers.
+func TestEachMetricIsExplained(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	// A family without a value is not gathered, and has no type then.
+	b.metrics.Entered(job.EndedSucceeded, job.ReasonNone, 1)
+	b.metrics.Skipped(job.ReasonMissed, 1)
+	b.metrics.Failed("plan")
+	b.metrics.depth.last.Store(&postgres.Depth{Queues: []postgres.QueueDepth{{Namespace: "n", Queue: "q"}}})
+	families, err := b.metrics.registry.Gather()
+	require.NoError(t, err)
+	types := map[string]string{}
+	for _, f := range families {
+		types[f.GetName()] = strings.ToLower(f.GetType().String())
+	}
+
+	registered := map[string]string{}
+	descriptions := make(chan *prometheus.Desc, 1000)
+	b.metrics.registry.Describe(descriptions)
+	close(descriptions)
+	for d := range descriptions {
+		if found := description.FindStringSubmatch(d.String()); found != nil {
+			labels := labelName.FindAllString(regexp.MustCompile(`=".*?"`).ReplaceAllString(found[2]+" "+found[3], ""), -1)
+			slices.Sort(labels)
+			registered[found[1]] = fmt.Sprint(types[found[1]], labels)
+		}
+	}
+	page, err := os.ReadFile("../../docs/reference/metrics.md")
+	require.NoError(t, err)
+	explained := map[string]string{}
+	for _, row := range metricRow.FindAllStringSubmatch(string(page), -1) {
+		labels := labelName.FindAllString(row[3], -1)
+		slices.Sort(labels)
+		explained[row[1]] = fmt.Sprint(row[2], labels)
+	}
+	require.Equal(t, registered, explained)
+}
+
+var logCall = regexp.MustCompile(`(?:[lL]og\.(?:Info|Warn|Error)\(|[lL]og\.Log\([\w.]+, \w+, |\.(?:Failed|Worked)\([\w.]+, )"([^"]+)"`)
+
+// TestEachLogLineIsExplained looks for each message of the nodes in docs/guide/operating.md.
+func TestEachLogLineIsExplained(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/guide/operating.md")
+	require.NoError(t, err)
+	found := 0
+	for _, pattern := range []string{"*.go", "../engine/*.go", "../member/*.go", "../../cmd/belfry/server.go"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(name)
+			require.NoError(t, err)
+			for _, call := range logCall.FindAllStringSubmatch(string(source), -1) {
+				found++
+				require.True(t, strings.Contains(string(page), "`"+call[1]+"`"), "%q, logged by %s, is not in docs/guide/operating.md", call[1], name) //nolint:testifylint // Contains would print the page
+			}
+		}
+	}
+	require.Greater(t, found, 25, "the pattern does not find the calls any more")
+}

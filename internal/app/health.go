@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+)
+
+const (
+	readyFor  = time.Second     // an answer is given again for so long
+	readyTime = 2 * time.Second // for the database to answer
+)
+
+// health answers whether the process lives and whether it can work. The check
+// is made by one request at a time and kept for a moment: a storm of probes
+// costs the database one query a second.
+type health struct {
+	mu       sync.Mutex
+	node     *node // nil: waiting for the database
+	stopping func() bool
+	schema   int64 // that the node needs
+	last     readiness
+	checked  time.Duration // clock.Elapsed
+}
+
+// readiness is the body of an answer. What it tells is not secret.
+type readiness struct {
+	Status   string            `json:"status"` // ready, or not ready
+	Problems map[string]string `json:"problems,omitempty"`
+}
+
+// watch makes health look at a node.
+func (h *health) watch(ctx context.Context, n *node, schema int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.node, h.schema, h.checked = n, schema, 0
+	h.stopping = func() bool { return ctx.Err() != nil }
+}
+
+func (h *health) handle(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string]string{"status": "alive"})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		got, code := h.ready(r.Context()), http.StatusOK
+		if len(got.Problems) > 0 {
+			code = http.StatusServiceUnavailable
+		}
+		answer(w, code, got)
+	})
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body) // whoever asked has gone if this fails
+}
+
+func (h *health) ready(ctx context.Context) readiness {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.checked == 0 || clock.Elapsed()-h.checked > readyFor {
+		// Others wait for the answer too: it must not end with this request.
+		h.last = h.check(context.WithoutCancel(ctx))
+		h.checked = clock.Elapsed()
+	}
+	return h.last
+}
+
+func (h *health) check(ctx context.Context) readiness {
+	if h.node == nil {
+		return notReady("start", "waiting for the database")
+	}
+	if h.stopping() {
+		return notReady("stop", "the node is stopping")
+	}
+	out := readiness{Status: "ready"}
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	schema, err := h.node.store.SchemaVersion(ctx)
+	switch {
+	case err != nil:
+		out = notReady("database", "it does not answer; the node's log says why")
+	case schema < h.schema:
+		out = notReady("schema", fmt.Sprintf("it is at version %d and this node needs %d; run: belfry migrate", schema, h.schema))
+	}
+	if !h.node.member.Valid() {
+		out.add("session", "the node has no valid session, so it owns nothing")
+	}
+	return out
+}
+
+func notReady(what, why string) (r readiness) {
+	r.add(what, why)
+	return r
+}
+
+func (r *readiness) add(what, why string) {
+	r.Status = "not ready"
+	if r.Problems == nil {
+		r.Problems = map[string]string{}
+	}
+	r.Problems[what] = why
+}

@@ -1,0 +1,214 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+// server is Serve, running.
+type server struct {
+	log   *lines
+	ended chan error
+	stop  context.CancelFunc
+}
+
+func serveNode(t *testing.T, c Config) *server {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &server{log: &lines{}, ended: make(chan error, 1), stop: cancel}
+	go func() { s.ended <- Serve(ctx, c, slog.New(slog.NewJSONHandler(s.log, nil))) }()
+	t.Cleanup(cancel)
+	return s
+}
+
+func (s *server) end(t *testing.T) error {
+	t.Helper()
+	s.stop()
+	select {
+	case err := <-s.ended:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not stop")
+		return nil
+	}
+}
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	answer, err := http.Get(url)
+	require.NoError(t, err)
+	defer func() { _ = answer.Body.Close() }()
+	data, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(data)
+}
+
+// awaitReady waits for an answer of /readyz and returns its problems.
+func awaitReady(t *testing.T, url string, status int, problem string) {
+	t.Helper()
+	var body string
+	require.Eventually(t, func() bool {
+		var got int
+		got, body = get(t, url+"/readyz")
+		var r readiness
+		require.NoError(t, json.Unmarshal([]byte(body), &r))
+		return got == status && (problem == "" && r.Problems == nil || r.Problems[problem] != "")
+	}, 20*time.Second, 50*time.Millisecond, "want %d and %q", status, problem)
+	t.Logf("%d %s", status, body)
+}
+
+// TestDatabaseGoesAndComes starts a node without its database, lets it come, go
+// and come again, and stops the node.
+func TestDatabaseGoesAndComes(t *testing.T) {
+	t.Parallel()
+	const password = "c4nary"
+	database, url := newProxy(t, pgtest.URL(t), password)
+	c := testConfig(url)
+	c.Listen, c.SessionTTL = freeAddress(t), 3*time.Second
+	s := serveNode(t, c)
+	s.log.await(t, "waiting for the database")
+	base := "http://" + c.Listen
+	awaitReady(t, base, http.StatusServiceUnavailable, "start")
+	status, _ := get(t, base+"/healthz")
+	require.Equal(t, http.StatusOK, status, "alive, though it cannot work")
+
+	database.open()
+	s.log.await(t, "database answers")
+	started := s.log.await(t, "node started")
+	awaitReady(t, base, http.StatusOK, "")
+	require.Equal(t, "test", started["version"])
+	require.Equal(t, "one", started["node"])
+	require.Equal(t, c.Listen, started["address"])
+	require.Contains(t, started["database"], ":xxxxx@")
+	require.EqualValues(t, 256, started["partitions"])
+	require.Positive(t, started["schema"])
+
+	s.log.await(t, "gained partitions") // so the loops have something to ask for
+	database.cut()
+	awaitReady(t, base, http.StatusServiceUnavailable, "session")
+	awaitReady(t, base, http.StatusServiceUnavailable, "database")
+	database.open()
+	s.log.await(t, "session renewed again")
+	awaitReady(t, base, http.StatusOK, "")
+	_, metrics := get(t, base+"/metrics")
+	require.Regexp(t, `(?m)^belfry_loop_failures_total\{loop="\w+"\} [1-9]`, metrics)
+	require.NoError(t, s.end(t))
+	require.NotNil(t, s.log.find(t, "node stopped"))
+	for _, text := range []string{s.log.String(), metrics} {
+		require.NotContains(t, text, password)
+	}
+}
+
+// freeAddress: health is asked before the log tells the address.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	p := &proxy{t: t, address: "127.0.0.1:0"}
+	p.open()
+	p.cut()
+	return p.address
+}
+
+func TestStopWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	_, url := newProxy(t, pgtest.URL(t), "x")
+	s := serveNode(t, testConfig(url))
+	s.log.await(t, "waiting for the database")
+	begun := clock.Elapsed()
+	require.NoError(t, s.end(t))
+	require.Less(t, clock.Elapsed()-begun, 2*time.Second)
+}
+
+func TestStopAfterTheDatabaseWent(t *testing.T) {
+	t.Parallel()
+	database, url := newProxy(t, pgtest.URL(t), "x")
+	database.open()
+	c := testConfig(url)
+	c.SessionTTL = 3 * time.Second
+	s := serveNode(t, c)
+	s.log.await(t, "gained partitions")
+	database.cut()
+	s.log.await(t, "session not renewed")
+	require.ErrorContains(t, s.end(t), "the other nodes take over when it expires")
+	require.Nil(t, s.log.find(t, "session renewed again"))
+	require.NotNil(t, s.log.find(t, "node stopped"))
+}
+
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	migrated := pgtest.URL(t)
+	for name, tc := range map[string]struct{ url, want string }{
+		"no schema":   {pgtest.EmptyURL(t), "run: belfry migrate"},
+		"no database": {strings.Replace(migrated, "?", "_not_there?", 1), "does not exist"},
+		"no role":     {withUser(t, migrated, "nobody_here"), "connect to the database"},
+		"bad option":  {strings.Replace(withUser(t, migrated, "u"), "sslmode=disable", "sslmode=maybe", 1), "read the database URL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serveNode(t, testConfig(tc.url))
+			select {
+			case err := <-s.ended:
+				require.ErrorContains(t, err, tc.want)
+				require.NotContains(t, err.Error(), "c4nary")
+			case <-time.After(20 * time.Second):
+				t.Fatalf("it waits:\n%s", s.log)
+			}
+		})
+	}
+	taken := serveNode(t, func() Config { c := testConfig(migrated); c.Listen = "203.0.113.1:1"; return c }())
+	require.ErrorContains(t, <-taken.ended, "listen for health and metrics (another address: --listen)")
+}
+
+func TestReadinessIsKept(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	h := &health{}
+	h.watch(t.Context(), b.node, 1<<40)
+	first := h.ready(t.Context())
+	require.Contains(t, first.Problems["schema"], "run: belfry migrate")
+	checked := h.checked
+	for range 1000 {
+		h.ready(t.Context())
+	}
+	require.Equal(t, checked, h.checked, "asked once")
+	h.checked -= 2 * readyFor
+	h.ready(t.Context())
+	require.Greater(t, h.checked, checked, "and again when it is old")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h.watch(ctx, b.node, 1)
+	require.Contains(t, h.ready(t.Context()).Problems, "stop")
+}
+
+func TestQueuesAreBounded(t *testing.T) {
+	t.Parallel()
+	queues := make([]postgres.QueueDepth, maxQueues+3)
+	for i := range queues {
+		queues[i].Due = 2
+	}
+	got := fullest(queues)
+	require.Len(t, got, maxQueues+1)
+	require.Equal(t, postgres.QueueDepth{Namespace: otherQueues, Queue: otherQueues, Due: 6}, got[maxQueues])
+	require.Len(t, fullest(queues[:maxQueues]), maxQueues)
+}
+
+func withUser(t *testing.T, database, user string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	require.NoError(t, err)
+	u.User = url.UserPassword(user, "c4nary")
+	return u.String()
+}

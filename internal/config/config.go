@@ -1,0 +1,72 @@
+// Package config is what an operator can set, and where each value came from.
+//
+// A setting is declared once: a field of [Config] with its tags. Its name in the
+// file, its environment variable, its flag, default, bounds, help, `config
+// example` and docs/reference/configuration.md all come from there.
+//
+//	flag  >  environment  >  file  >  default
+package config
+
+import (
+	"errors"
+	"strings"
+	"time"
+)
+
+// Config is all settings. The tags of a field:
+//
+//	key      name in the file; the flag and the environment variable follow from it
+//	default  as a user would write it; without one the setting is empty
+//	min, max bounds, both included, as a user would write them
+//	oneof    the values that are accepted
+//	form     what a text must be: url, path, address or line
+//	secret   its value is shown without what is secret in it
+//	help     one line
+type Config struct {
+	DatabaseURL     string        `key:"database_url" form:"url" secret:"true" help:"PostgreSQL, as postgres://user@host:port/database"`
+	DatabaseURLFile string        `key:"database_url_file" form:"path" help:"file with the database URL, such as a mounted secret, in place of database_url"`
+	Listen          string        `key:"listen" default:"127.0.0.1:8420" form:"address" help:"address of health and metrics; they ask for no password"`
+	Name            string        `key:"name" form:"line" help:"name of this node, for people; empty is the host's name"`
+	Slots           int           `key:"slots" default:"1000" min:"1" max:"100000" help:"attempts under way at once"`
+	Connections     int32         `key:"connections" default:"16" min:"4" max:"1000" help:"connections to the database, at most"`
+	KeepHistory     time.Duration `key:"keep_history" default:"30d" min:"1d" max:"3660d" help:"how long finished runs are kept; the same on all nodes, as any of them drops what is older"`
+	Drain           time.Duration `key:"drain" default:"30s" min:"0s" max:"1h" help:"how long a stop waits for attempts under way"`
+	LookAhead       time.Duration `key:"look_ahead" default:"1m" min:"5s" max:"1h" help:"how far ahead of their time runs are planned"`
+	SessionTTL      time.Duration `key:"session_ttl" default:"5s" min:"3s" max:"1m" help:"how long after its last sign of life a node counts as dead"`
+	Log             Log           `key:"log"`
+}
+
+// Log is how the log is written.
+type Log struct {
+	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" help:"least level that is logged"`
+	Format string `key:"format" default:"text" oneof:"text,json" help:"form of a log line"`
+}
+
+// FileKey is the flag, and with the prefix the environment variable, that names the file.
+const FileKey = "config"
+
+// Values are settings and where they came from.
+type Values struct {
+	Config
+	sources map[string]Source
+	// Warnings are what is allowed and probably not meant.
+	Warnings []string
+}
+
+// ErrNoDatabase says that nobody said where the database is.
+var ErrNoDatabase = errors.New("no database; set " + envName("database_url") + ", " + envName("database_url_file") +
+	" or, in the file, database_url, for example postgres://belfry@127.0.0.1:5432/belfry")
+
+// problems is everything that is wrong, so that it can be mended in one go.
+type problems []string
+
+func (p problems) err() error {
+	switch len(p) {
+	case 0:
+		return nil
+	case 1:
+		return errors.New("wrong configuration: " + p[0])
+	default:
+		return errors.New("wrong configuration:\n  " + strings.Join(p, "\n  "))
+	}
+}

@@ -1,0 +1,191 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+const envPrefix = "BELFRY_"
+
+// field is one setting, as its tags declare it.
+type field struct {
+	key                      string
+	index                    []int // of the field in Config
+	kind                     reflect.Type
+	fallback, min, max, form string
+	oneof                    []string
+	secret                   bool
+	help                     string
+}
+
+var durationType = reflect.TypeFor[time.Duration]()
+
+// fields are all settings, in the order of their declaration.
+var fields = declared(reflect.TypeFor[Config](), "", nil)
+
+func declared(t reflect.Type, prefix string, index []int) (out []field) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, at := prefix+f.Tag.Get("key"), append(slices.Clone(index), i)
+		if f.Type.Kind() == reflect.Struct {
+			out = append(out, declared(f.Type, key+".", at)...)
+			continue
+		}
+		d := field{
+			key: key, index: at, kind: f.Type, fallback: f.Tag.Get("default"), min: f.Tag.Get("min"), max: f.Tag.Get("max"),
+			form: f.Tag.Get("form"), secret: f.Tag.Get("secret") != "", help: f.Tag.Get("help"),
+		}
+		if choices := f.Tag.Get("oneof"); choices != "" {
+			d.oneof = strings.Split(choices, ",")
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+func lookup(key string) (field, bool) {
+	i := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
+	if i < 0 {
+		return field{}, false
+	}
+	return fields[i], true
+}
+
+func envName(key string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+func flagName(key string) string { return strings.NewReplacer(".", "-", "_", "-").Replace(key) }
+
+func (f *field) env() string  { return envName(f.key) }
+func (f *field) flag() string { return flagName(f.key) }
+
+// typeName is what users call the type.
+func (f *field) typeName() string {
+	switch {
+	case f.kind == durationType:
+		return "duration"
+	case f.kind.Kind() == reflect.String:
+		return "text"
+	default:
+		return "number"
+	}
+}
+
+// accepted says what can be written.
+func (f *field) accepted() string {
+	switch {
+	case len(f.oneof) > 0:
+		return strings.Join(f.oneof, ", ")
+	case f.min != "" && f.kind == durationType:
+		return fmt.Sprintf("a duration from %s to %s", f.min, f.max)
+	case f.min != "":
+		return fmt.Sprintf("a whole number from %s to %s", f.min, f.max)
+	}
+	return map[string]string{
+		"url":     "a URL like postgres://user@host:port/database",
+		"path":    "the path of a file",
+		"address": "host:port, for example 127.0.0.1:8420",
+		"line":    "up to 200 characters on one line",
+	}[f.form]
+}
+
+// parse reads what a user wrote; false: it is not what is accepted.
+func (f *field) parse(text string) (v reflect.Value, ok bool) {
+	v = reflect.New(f.kind).Elem()
+	if f.kind.Kind() == reflect.String {
+		v.SetString(text)
+		return v, f.formOK(text)
+	}
+	n, ok := f.number(text)
+	if !ok {
+		return v, false
+	}
+	v.SetInt(n)
+	if least, ok := f.number(f.min); ok && n < least {
+		return v, false
+	}
+	if most, ok := f.number(f.max); ok && n > most {
+		return v, false
+	}
+	return v, true
+}
+
+func (f *field) number(text string) (int64, bool) {
+	if f.kind == durationType {
+		var d job.Duration
+		err := d.UnmarshalText([]byte(text))
+		return int64(d), err == nil
+	}
+	n, err := strconv.ParseInt(text, 10, f.kind.Bits())
+	return n, err == nil
+}
+
+func (f *field) formOK(text string) bool {
+	switch {
+	case len(f.oneof) > 0:
+		return slices.Contains(f.oneof, text)
+	case text == "":
+		return f.fallback == "" // unset
+	case f.form == "url":
+		return urlOK(text)
+	case f.form == "path":
+		return !strings.Contains(text, "://") && !strings.ContainsFunc(text, unicode.IsControl)
+	case f.form == "address":
+		_, port, err := net.SplitHostPort(text)
+		n, bad := strconv.ParseUint(port, 10, 16)
+		return err == nil && bad == nil && n <= 65535
+	default:
+		return len(text) <= 200 && !strings.ContainsFunc(text, unicode.IsControl)
+	}
+}
+
+// urlOK: the form with key=value pairs, and a password among the options, are
+// not taken: what is secret must be known for sure to keep it out of sight.
+func urlOK(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") && u.Opaque == "" &&
+		!u.Query().Has("password") && !u.Query().Has("sslpassword")
+}
+
+// show is a value as a user would write it, without secrets.
+func (f *field) show(v reflect.Value) string {
+	switch {
+	case f.kind == durationType:
+		return job.Duration(v.Int()).String()
+	case f.kind.Kind() != reflect.String:
+		return strconv.FormatInt(v.Int(), 10)
+	case f.secret:
+		return Redact(v.String())
+	}
+	return v.String()
+}
+
+// Redact is a database URL without its password, and without any option but
+// those that say nothing secret.
+func Redact(text string) string {
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil || !urlOK(text) {
+		return "(hidden)"
+	}
+	shown := url.Values{}
+	for _, option := range []string{"host", "port", "sslmode"} {
+		if q := u.Query(); q.Has(option) {
+			shown.Set(option, q.Get(option))
+		}
+	}
+	u.RawQuery, u.Fragment, u.RawFragment = shown.Encode(), "", ""
+	return u.Redacted()
+}

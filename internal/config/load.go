@@ -1,0 +1,223 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// Load reads the settings: flags, which Flags has made, the environment as
+// os.Environ gives it, and the file that one of them names.
+func Load(flags *pflag.FlagSet, environ []string) (*Values, error) {
+	set, err := flagLayer(flags)
+	if err != nil {
+		return nil, err
+	}
+	environment, warnings, err := envLayer(environ)
+	if err != nil {
+		return nil, err
+	}
+	layers := []layer{environment, set}
+	name, err := flags.GetString(FileKey)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		name = variable(environ, envName(FileKey))
+	}
+	var doc *document
+	if name != "" {
+		if doc, err = readDocument(name); err != nil {
+			return nil, err
+		}
+	}
+	v, err := merge(doc, layers)
+	if err != nil {
+		return nil, err
+	}
+	v.Warnings = append(warnings, v.Warnings...)
+	return v, nil
+}
+
+// Default is all defaults.
+func Default() Config {
+	v, err := merge(nil, nil)
+	if err != nil {
+		panic(err) //nolint:forbidigo // a default that is not accepted is a mistake in the declaration
+	}
+	return v.Config
+}
+
+// LoadFile reads the settings of a file alone.
+func LoadFile(name string) (*Values, error) {
+	doc, err := readDocument(name)
+	if err != nil {
+		return nil, err
+	}
+	return merge(doc, nil)
+}
+
+func variable(environ []string, name string) string {
+	for _, entry := range environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// merge puts layers on each other, the strongest last, and reads the values.
+func merge(doc *document, layers []layer) (*Values, error) {
+	v := &Values{sources: map[string]Source{}}
+	var bad problems
+	if doc != nil {
+		file, err := newLayer(doc, doc.source)
+		if err != nil {
+			return nil, err
+		}
+		layers, bad = append([]layer{file}, layers...), doc.bad
+	}
+	merged := koanf.New(".")
+	for _, l := range layers {
+		if err := merged.Merge(l.Koanf); err != nil {
+			return nil, err
+		}
+		for _, key := range l.Keys() {
+			v.sources[key] = l.source(key)
+		}
+	}
+	settings := reflect.ValueOf(&v.Config).Elem()
+	for _, f := range fields {
+		text := f.fallback
+		if merged.Exists(f.key) {
+			text = merged.String(f.key)
+		}
+		value, ok := f.parse(text)
+		if !ok {
+			bad = append(bad, f.refuse(text, v.Source(f.key)))
+			continue
+		}
+		settings.FieldByIndex(f.index).Set(value)
+	}
+	if len(bad) > 0 {
+		return nil, bad.err()
+	}
+	if err := v.readURLFile(layers); err != nil {
+		return nil, err
+	}
+	return v, v.check()
+}
+
+// refuse says what is wrong with a value, without it if it is secret.
+func (f *field) refuse(text string, from Source) string {
+	if f.secret {
+		return fmt.Sprintf("%s: it cannot be read; want %s, with the password, if any, before the @ and special characters in it as %%XX (%s)", f.key, f.accepted(), from)
+	}
+	if f.form == "path" { // the URL itself, most likely
+		return fmt.Sprintf("%s: want %s (%s)", f.key, f.accepted(), from)
+	}
+	if len(text) > 60 {
+		text = text[:60] + "…"
+	}
+	return fmt.Sprintf("%s: %q is not accepted; want %s (%s)", f.key, text, f.accepted(), from)
+}
+
+// Source is where a value came from.
+func (v *Values) Source(key string) Source {
+	if s, ok := v.sources[key]; ok {
+		return s
+	}
+	return Source{Kind: "default"}
+}
+
+const urlKey, urlFileKey = "database_url", "database_url_file"
+
+// readURLFile reads the database URL from its file, unless a stronger source
+// names the URL itself.
+func (v *Values) readURLFile(layers []layer) error {
+	if v.DatabaseURLFile == "" {
+		return nil
+	}
+	for i := len(layers) - 1; i >= 0; i-- {
+		byURL, byFile := layers[i].Exists(urlKey), layers[i].Exists(urlFileKey)
+		if byURL && byFile {
+			return problems{fmt.Sprintf("%s and %s are both set (%s, %s); set one", urlKey, urlFileKey, layers[i].source(urlKey), layers[i].source(urlFileKey))}.err()
+		}
+		if byURL {
+			return nil
+		}
+		if byFile {
+			break
+		}
+	}
+	from := v.Source(urlFileKey)
+	data, err := readBounded(v.DatabaseURLFile)
+	if err != nil {
+		return problems{fmt.Sprintf("%s: %s (%s)", urlFileKey, err, from)}.err()
+	}
+	f, _ := lookup(urlKey)
+	v.sources[urlKey] = Source{Kind: "file", Name: v.DatabaseURLFile + ", named by " + from.String()}
+	text := strings.TrimSpace(string(data))
+	if _, ok := f.parse(text); !ok || text == "" {
+		return problems{f.refuse(text, v.sources[urlKey])}.err()
+	}
+	v.DatabaseURL = text
+	return nil
+}
+
+// check looks at settings together: what cannot work is refused, what is
+// probably not meant is warned about.
+func (v *Values) check() error {
+	if v.LookAhead < 2*v.SessionTTL {
+		return problems{fmt.Sprintf("look_ahead (%s, %s) must be at least twice session_ttl (%s, %s): the runs of a node that dies must be planned before another takes over, or they are late",
+			v.LookAhead, v.Source("look_ahead"), v.SessionTTL, v.Source("session_ttl"))}.err()
+	}
+	warn := func(format string, args ...any) { v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...)) }
+	if v.Drain < time.Second {
+		warn("drain is %s: attempts under way are cut off at a stop and delivered again", v.Drain)
+	}
+	if !loopback(v.Listen) {
+		warn("listen is %s: health and metrics can be read without a password by all who reach this address; keep it inside a private network", v.Listen)
+	}
+	v.warnPassword(warn)
+	return nil
+}
+
+// warnPassword warns of a password where others can read it. A mounted secret
+// is often readable by all inside its container, so that is not one.
+func (v *Values) warnPassword(warn func(format string, args ...any)) {
+	u, err := url.Parse(v.DatabaseURL)
+	if err != nil {
+		return
+	}
+	if _, ok := u.User.Password(); !ok {
+		return
+	}
+	advice := fmt.Sprintf("use %s or %s", envName(urlKey), envName(urlFileKey))
+	switch from := v.Source(urlKey); {
+	case from.Kind == "flag":
+		warn("the database's password is on the command line, where every user of this machine can read it; %s", advice)
+	case from.path != "":
+		if info, err := os.Stat(from.path); err == nil && info.Mode().Perm()&0o004 != 0 {
+			warn("the database's password is in %s, which every user of this machine can read; chmod o-r it, or %s", from.path, advice)
+		}
+	}
+}
+
+// loopback: nobody outside the machine reaches the address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,151 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Scratch is a database that a benchmark makes for itself, so that it never
+// touches anything of the user's.
+type Scratch struct {
+	Name string
+	URL  string
+
+	server string // the URL that it was made through
+	pool   *pgxpool.Pool
+}
+
+// scratchTimeout bounds the making and the dropping of a database.
+const scratchTimeout = time.Minute
+
+// CreateScratch makes an empty database on the server of a URL.
+func CreateScratch(ctx context.Context, server string) (*Scratch, error) {
+	name := "belfry_bench_" + strings.ToLower(rand.Text()[:10])
+	at, err := withDatabase(server, name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scratch{Name: name, URL: at, server: server}
+	// Not cancelled: a database of which nobody knows whether it is there would stay for ever.
+	if err := s.onServer(context.WithoutCancel(ctx), `CREATE DATABASE `+pgx.Identifier{name}.Sanitize()); err != nil {
+		if code(err) == "42501" { // insufficient_privilege
+			return nil, fmt.Errorf("make a scratch database: the user may not create databases; as a superuser run ALTER ROLE that user CREATEDB, or name another user: %w", err)
+		}
+		return nil, fmt.Errorf("make a scratch database: %w", err)
+	}
+	return s, nil
+}
+
+// Open migrates the database and connects to it.
+func (s *Scratch) Open(ctx context.Context) error {
+	if _, err := Migrate(ctx, s.URL); err != nil {
+		return err
+	}
+	pool, err := pgxpool.New(ctx, s.URL)
+	if err != nil {
+		return fmt.Errorf("open the scratch database: %w", err)
+	}
+	s.pool = pool
+	return nil
+}
+
+// Close closes the connections.
+func (s *Scratch) Close() {
+	if s.pool != nil {
+		s.pool.Close()
+	}
+}
+
+// Drop removes the database, whoever is connected to it.
+func (s *Scratch) Drop(ctx context.Context) error {
+	if err := s.onServer(ctx, `DROP DATABASE IF EXISTS `+pgx.Identifier{s.Name}.Sanitize()+` WITH (FORCE)`); err != nil {
+		return fmt.Errorf("drop the scratch database %s (drop it yourself): %w", s.Name, err)
+	}
+	return nil
+}
+
+// onServer sends a statement that cannot be in a transaction to the user's database.
+func (s *Scratch) onServer(ctx context.Context, statement string) error {
+	ctx, cancel := context.WithTimeout(ctx, scratchTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.server)
+	if err != nil {
+		return fmt.Errorf("connect to the database (is it running, and is the URL right?): %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // what was asked for is done
+	_, err = conn.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+// withDatabase is a URL, or a text of keywords and values, with another database.
+func withDatabase(text, name string) (string, error) {
+	if _, err := pgx.ParseConfig(text); err != nil {
+		return "", fmt.Errorf("read the database URL (want postgres://user@host:port/database): %w", err)
+	}
+	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
+		return text + " dbname=" + name, nil // of two, the last counts
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		// The error of url.Parse would print a password.
+		return "", errors.New("the database URL is not of the form postgres://user@host:port/database")
+	}
+	u.Path, u.RawPath = "/"+name, ""
+	query := u.Query()
+	query.Del("dbname")
+	query.Del("database")
+	u.RawQuery = query.Encode()
+	return u.String(), nil
+}
+
+// ServerSettings is what a measurement depends on.
+type ServerSettings struct {
+	Version, Fsync, SynchronousCommit string
+	// Backend is the process id of a connection to the scratch database.
+	Backend int
+}
+
+// Settings reads what a measurement depends on.
+func (s *Scratch) Settings(ctx context.Context) (out ServerSettings, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'), pg_backend_pid()`).
+		Scan(&out.Version, &out.Fsync, &out.SynchronousCommit, &out.Backend)
+	if err != nil {
+		return out, fmt.Errorf("read the server's settings: %w", err)
+	}
+	return out, nil
+}
+
+// Counters only grow; a measurement is the difference of two.
+type Counters struct {
+	WAL          int64 // bytes, of the whole server
+	Transactions int64 // committed in the scratch database; told up to a second late, or when a connection ends
+	Others       int64 // committed in other databases: their WAL and CPU are counted too
+}
+
+// Counters reads them.
+func (s *Scratch) Counters(ctx context.Context) (c Counters, err error) {
+	err = s.pool.QueryRow(ctx, `
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint,
+       coalesce(sum(xact_commit) FILTER (WHERE datname = current_database()), 0)::bigint, coalesce(sum(xact_commit) FILTER (WHERE datname <> current_database()), 0)::bigint
+FROM pg_stat_database`).Scan(&c.WAL, &c.Transactions, &c.Others)
+	if err != nil {
+		return c, fmt.Errorf("read the server's counters: %w", err)
+	}
+	return c, nil
+}
+
+// Now reads the database's clock.
+func (s *Scratch) Now(ctx context.Context) (now time.Time, err error) {
+	if err := s.pool.QueryRow(ctx, readClock).Scan(&now); err != nil {
+		return now, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return now.UTC(), nil
+}

@@ -1,0 +1,412 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// statement is one that the store sent.
+type statement struct {
+	sql  string
+	args []any
+}
+
+// recording keeps the statements that a pool sends, so that what is explained is what the product does, with the
+// settings of its transaction.
+type recording struct {
+	mu   sync.Mutex
+	on   bool
+	sent []statement
+}
+
+func (r *recording) add(sql string, args []any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.on {
+		r.sent = append(r.sent, statement{sql, args})
+	}
+}
+
+func (r *recording) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	r.add(q.SQL, q.Args)
+	return ctx
+}
+func (r *recording) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (r *recording) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (r *recording) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	r.add(q.SQL, q.Args)
+}
+func (r *recording) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// during returns what is sent while work runs.
+func (r *recording) during(work func()) []statement {
+	r.mu.Lock()
+	r.on, r.sent = true, nil
+	r.mu.Unlock()
+	work()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.on = false
+	return r.sent
+}
+
+// node is a part of EXPLAIN's JSON.
+type node struct {
+	Type      string `json:"Node Type"`
+	Relation  string `json:"Relation Name"`
+	Index     string `json:"Index Name"`
+	IndexCond string `json:"Index Cond"`
+	Plans     []node `json:"Plans"`
+}
+
+// accesses returns how a plan gets at rows: the index and the columns that it is searched by, and what is dear
+// whatever it works on.
+func (n *node) accesses(into map[string]bool) {
+	switch {
+	case slices.Contains([]string{"session", "partition", "queue"}, n.Relation):
+		into[n.Relation] = true // so small that any way is right
+	case n.Type == "Index Scan" || n.Type == "Index Only Scan":
+		relation := historyDay.ReplaceAllString(n.Relation, "run_history")
+		into[fmt.Sprintf("%s by %s", relation, strings.Join(searchedBy(n.IndexCond), " "))] = true
+	case n.Type == "Tid Scan":
+		into[n.Relation+" by address"] = true
+	case n.Type == "Bitmap Index Scan":
+		into["bitmap of "+n.Index] = true
+	case strings.HasSuffix(n.Type, "Scan") && n.Relation != "":
+		into[strings.ToLower(n.Type)+" of "+n.Relation] = true
+	case n.Type == "Hash Join", n.Type == "Merge Join", n.Type == "Gather":
+		into[strings.ToLower(n.Type)] = true
+	case n.Type == "Sort", n.Type == "Materialize":
+		if of := n.relations(); len(of) > 0 {
+			into[strings.ToLower(n.Type)+" of "+strings.Join(sorted(of), " ")] = true
+		}
+	}
+	for i := range n.Plans {
+		n.Plans[i].accesses(into)
+	}
+}
+
+// relations returns the tables below a node.
+func (n *node) relations() map[string]bool {
+	all := map[string]bool{}
+	for i := range n.Plans {
+		if r := n.Plans[i].Relation; r != "" {
+			all[r] = true
+		}
+		maps.Copy(all, n.Plans[i].relations())
+	}
+	return all
+}
+
+var (
+	historyDay = regexp.MustCompile(`run_history_\d+`)
+	rowOf      = regexp.MustCompile(`ROW\((\w+), (\w+)\)`)
+	leftSide   = regexp.MustCompile(`\((\w+)(?:, (\w+)\))? (?:=|<=|>=|<|>|IS NOT NULL)`)
+)
+
+// searchedBy returns the columns of an index that a condition bounds.
+func searchedBy(cond string) (columns []string) {
+	for _, m := range leftSide.FindAllStringSubmatch(rowOf.ReplaceAllString(cond, "($1, $2)"), -1) {
+		for _, column := range m[1:] {
+			if column != "" && !slices.Contains(columns, column) {
+				columns = append(columns, column)
+			}
+		}
+	}
+	return columns
+}
+
+// explain returns the accesses of the statements of some transactions, each explained as a prepared statement under
+// the settings of its transaction.
+func (b *bulk) explain(sent []statement, mode string) []string {
+	b.t.Helper()
+	ctx := b.t.Context()
+	conn, err := b.pool.Acquire(ctx)
+	require.NoError(b.t, err)
+	defer conn.Release()
+	into := map[string]bool{}
+	tx, err := conn.Begin(ctx)
+	require.NoError(b.t, err)
+	defer func() { require.NoError(b.t, tx.Rollback(ctx)) }()
+	_, err = tx.Exec(ctx, `SELECT set_config('plan_cache_mode', $1, true)`, mode)
+	require.NoError(b.t, err)
+	for i, s := range sent {
+		switch word, _, _ := strings.Cut(strings.TrimSpace(s.sql), " "); {
+		case strings.Contains(s.sql, "set_config"):
+			_, err := tx.Exec(ctx, s.sql, s.args...)
+			require.NoError(b.t, err)
+		case slices.Contains([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, word), strings.HasPrefix(word, "WITH"):
+			explainOne(b, tx, fmt.Sprintf("explained_%d", i), s).accesses(into)
+		default:
+			require.Contains(b.t, []string{"begin", "commit", "rollback"}, s.sql)
+		}
+	}
+	return sorted(into)
+}
+
+func explainOne(b *bulk, tx pgx.Tx, name string, s statement) *node {
+	b.t.Helper()
+	ctx := b.t.Context()
+	described, err := tx.Conn().PgConn().Prepare(ctx, "", s.sql, nil)
+	require.NoError(b.t, err)
+	values := make([]string, len(s.args))
+	for i, arg := range s.args {
+		text, err := tx.Conn().TypeMap().Encode(described.ParamOIDs[i], pgx.TextFormatCode, arg, nil)
+		require.NoError(b.t, err)
+		values[i] = "NULL"
+		if text != nil {
+			values[i] = "'" + strings.ReplaceAll(string(text), "'", "''") + "'"
+		}
+	}
+	execute := name
+	if len(values) > 0 {
+		execute += "(" + strings.Join(values, ", ") + ")"
+	}
+	_, err = tx.Exec(ctx, `PREPARE `+name+` AS `+s.sql, pgx.QueryExecModeSimpleProtocol)
+	require.NoError(b.t, err)
+	var text []byte
+	require.NoError(b.t, tx.QueryRow(ctx, `EXPLAIN (FORMAT JSON) EXECUTE `+execute, pgx.QueryExecModeSimpleProtocol).Scan(&text))
+	_, err = tx.Exec(ctx, `DEALLOCATE `+name, pgx.QueryExecModeSimpleProtocol)
+	require.NoError(b.t, err)
+	var plans []struct{ Plan node }
+	require.NoError(b.t, json.Unmarshal(text, &plans))
+	return &plans[0].Plan
+}
+
+func sorted(set map[string]bool) (out []string) {
+	for s := range set {
+		out = append(out, s)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// hot is a step of the path, and the only ways in which its statements may get at rows.
+type hot struct {
+	name   string
+	before func() // what the step needs; may be nil
+	step   func()
+	ways   []string // nil: any but a scan
+	sent   []statement
+}
+
+// hotSteps are the steps that run all the time. They work on what is in the tables.
+func (b *bulk) hotSteps() []*hot {
+	t, ctx, all := b.t, b.t.Context(), allPartitions()
+	now := b.now()
+	batch := b.keys(1000)
+	var done []job.Completion
+	var keys []job.Key
+	return []*hot{
+		{name: "NextDue", step: func() {
+			_, next, err := b.store.NextDue(ctx, all)
+			require.NoError(t, err)
+			require.Len(t, next, job.Partitions)
+		}, ways: []string{"cursor by partition plan_at"}},
+		{name: "Plan", step: func() {
+			runs, skipped := 0, int64(0)
+			for more := true; more; {
+				planned, err := b.store.Plan(ctx, job.PlanOrder{Partitions: all[:10], LookAhead: 3 * time.Hour, Cursors: 500})
+				require.NoError(t, err)
+				runs, skipped, more = runs+len(planned.Runs), skipped+planned.Skipped, planned.More
+			}
+			require.NotZero(t, runs)
+			require.NotZero(t, skipped)
+		}, ways: []string{
+			"cursor by partition id", "cursor by partition plan_at", "job by address", "job by partition cursor_id", "job by partition id", "queue",
+			"sort of cursor", // those that are late, as many as one transaction takes
+			"sort of job",    // the due times of jobs with max_runs, of this batch
+		}},
+		{name: "Pending", step: func() {
+			runs, err := b.store.Pending(ctx, all, now.Add(time.Hour))
+			require.NoError(t, err)
+			require.NotEmpty(t, runs)
+		}, ways: []string{"run by partition"}},
+		{name: "Woken", step: func() {
+			_, err := b.store.Woken(ctx, all, now.Add(-time.Minute), now.Add(time.Minute))
+			require.NoError(t, err)
+		}, ways: []string{"run by partition run_at"}},
+		{name: "Claim", step: func() { done = b.claim(batch) }, ways: []string{
+			"job by partition id", "partition", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
+		}},
+		{name: "CompleteSucceeded", step: func() { b.complete(done[:500]) }, ways: []string{"run by address", "run by partition job_id due_at seq"}},
+		{name: "CompleteDecided", step: func() { b.decide(done[500:520]) }, ways: []string{"job by partition id", "run by partition job_id due_at seq"}},
+		{name: "Admit", before: func() { keys = b.replacing() }, step: func() { b.admit(keys) }, ways: []string{
+			"job by partition id", "partition", "run by partition job_id", "run by partition job_id due_at seq", "session",
+		}},
+		{name: "Rescue", before: func() {
+			b.exec(`UPDATE run SET session_id = gen_random_uuid() WHERE job_id = $1 AND state = 1`, done[600].Key.Job)
+		}, step: func() {
+			_, found, err := b.store.Rescue(ctx, all, 100)
+			require.NoError(t, err)
+			require.Equal(t, 1, found)
+		}, ways: []string{
+			"job by partition id", "run by partition", "run by partition expires_at", "run by partition job_id due_at seq", "session",
+		}},
+		{name: "Renew", step: func() {
+			_, err := b.store.Renew(ctx, b.session, time.Hour, true)
+			require.NoError(t, err)
+		}, ways: []string{"session"}},
+		{name: "Survey", step: func() {
+			_, err := b.store.Survey(ctx)
+			require.NoError(t, err)
+		}, ways: nil},
+	}
+}
+
+func (b *bulk) now() (now time.Time) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT now()`).Scan(&now))
+	return now
+}
+
+// decide reports one of each kind of outcome.
+func (b *bulk) decide(done []job.Completion) {
+	b.t.Helper()
+	for i, o := range []job.Outcome{
+		{Kind: job.Failed, Retryable: true}, {Kind: job.Failed}, {Kind: job.Accepted}, {Kind: job.Lost}, {Kind: job.Cancelled},
+	} {
+		done[i].Outcome = o
+	}
+	_, fenced, err := b.store.CompleteDecided(b.t.Context(), done)
+	require.NoError(b.t, err)
+	require.Zero(b.t, fenced)
+}
+
+// replacing makes two runs due of a job whose later runs replace those before.
+func (b *bulk) replacing() []job.Key {
+	b.t.Helper()
+	b.exec(`WITH j AS (UPDATE job SET policy = '{"overlap":"replace"}', admit = 2 WHERE name = 'job-9999' RETURNING id)
+		UPDATE run SET admit = 2, run_at = now() - due_n * interval '1 s' FROM (SELECT job_id AS id, due_at AS due, row_number() OVER (ORDER BY due_at DESC) AS due_n FROM run, j WHERE job_id = j.id) r
+		WHERE job_id = r.id AND due_at = r.due`)
+	rows, err := b.pool.Query(b.t.Context(), `SELECT r.partition, job_id, due_at, seq FROM run r JOIN job j ON j.id = job_id WHERE name = 'job-9999' ORDER BY due_at LIMIT 2`)
+	require.NoError(b.t, err)
+	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k job.Key, err error) {
+		err = row.Scan(&k.Partition, &k.Job, &k.DueAt, &k.Seq)
+		return k, err
+	})
+	require.NoError(b.t, err)
+	return keys
+}
+
+// admit starts one run after the other.
+func (b *bulk) admit(keys []job.Key) {
+	b.t.Helper()
+	for _, key := range keys {
+		attempt, _, err := b.store.Admit(b.t.Context(), b.session, key, 0)
+		require.NoError(b.t, err)
+		require.NotNil(b.t, attempt)
+	}
+}
+
+// changeSteps are what users do; they must not scan either.
+func (b *bulk) changeSteps() []*hot {
+	t, ctx, namespace := b.t, b.t.Context(), uuid.New()
+	var made job.Job
+	d := job.Definition{Name: "made", Schedule: schedule.Spec{Every: "1m"}, Target: job.Target{Kind: "noop"}}
+	return []*hot{
+		{name: "CreateJob", step: func() {
+			var err error
+			made, err = b.store.CreateJob(ctx, postgres.CreateInput{Namespace: namespace, Definition: d, Actor: "ann"})
+			require.NoError(t, err)
+		}},
+		{name: "UpdateJob", step: func() {
+			d.Schedule.Every = "2m"
+			_, err := b.store.UpdateJob(ctx, postgres.UpdateInput{Namespace: namespace, ID: made.ID, Definition: d, Actor: "ann"})
+			require.NoError(t, err)
+		}},
+		{name: "PauseJob", step: func() { _, err := b.store.PauseJob(ctx, namespace, made.ID, ""); require.NoError(t, err) }},
+		{name: "ResumeJob", step: func() { _, err := b.store.ResumeJob(ctx, namespace, made.ID); require.NoError(t, err) }},
+		{name: "TriggerJob", step: func() { _, err := b.store.TriggerJob(ctx, namespace, made.ID, nil); require.NoError(t, err) }},
+		{name: "Job", step: func() { _, err := b.store.Job(ctx, namespace, made.ID); require.NoError(t, err) }},
+		{name: "JobByName", step: func() { _, err := b.store.JobByName(ctx, namespace, "made"); require.NoError(t, err) }},
+		{name: "FinishJobs", step: func() { _, err := b.store.FinishJobs(ctx, 1000); require.NoError(t, err) }, ways: []string{"cursor by partition id", "job by address", "job by end_at"}},
+		{name: "RemoveJobs", before: func() {
+			b.exec(`UPDATE job SET state = 3, finished_at = now() - interval '1 h', keep = '1 min' WHERE name IN ('job-77', 'job-78')`)
+			b.exec(`DELETE FROM run r USING job j WHERE r.job_id = j.id AND j.remove_at IS NOT NULL`)
+		}, step: func() {
+			n, err := b.store.RemoveJobs(ctx, 1000)
+			require.NoError(t, err)
+			require.Equal(t, 2, n)
+		}, ways: []string{
+			"cursor by address", "cursor by partition id", "dead_letter by partition job_id", "job by address", "job by partition cursor_id", "job by partition id",
+			"job by remove_at", "job_version by address", "job_version by partition job_id", "run by partition job_id",
+		}},
+		{name: "Broken", step: func() { _, _, err := b.store.Broken(ctx, 1000); require.NoError(t, err) }},
+		{name: "DeleteJob", step: func() { _, err := b.store.DeleteJob(ctx, namespace, made.ID); require.NoError(t, err) }},
+	}
+}
+
+// scans are accesses that read more of a big table than was asked for.
+var scans = regexp.MustCompile(`^(seq scan of|bitmap of).*(run|job|cursor|dead_letter)|hash join|merge join|gather|^job by namespace_id$`)
+
+// TestHotStatementsKeepTheirPlan: the live table is empty one moment and full the next, so what PostgreSQL believes about it is wrong
+// most of the time. Whatever it believes, and whether it plans for the values or for any, the ways to the rows are the same.
+func TestHotStatementsKeepTheirPlan(t *testing.T) {
+	t.Parallel()
+	for _, definitions := range []string{"never analysed", "analysed"} {
+		t.Run("definitions "+definitions, func(t *testing.T) {
+			t.Parallel()
+			r := &recording{}
+			b := setupBulk(t, r)
+			b.exec(`ALTER TABLE run SET (autovacuum_enabled = false)`)
+			b.exec(`ALTER TABLE job SET (autovacuum_enabled = false)`)
+			b.exec(`ALTER TABLE cursor SET (autovacuum_enabled = false)`)
+			b.shared(10_000)
+			if definitions == "analysed" {
+				b.exec(`ANALYZE job, cursor`)
+			}
+			b.pending(10)
+			b.exec(`UPDATE cursor SET next_due_at = next_due_at - interval '5 hours' WHERE partition < 3`) // so that some are missed
+			steps := append(b.hotSteps(), b.changeSteps()...)
+			for _, s := range steps {
+				if s.before != nil {
+					s.before()
+				}
+				s.sent = r.during(s.step)
+				require.NotEmpty(t, s.sent, s.name)
+			}
+			check := func(statistics string) {
+				for _, s := range steps {
+					for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+						ways := b.explain(s.sent, mode)
+						t.Logf("%s, run %s, %s: %q", s.name, statistics, mode, ways)
+						for _, way := range ways {
+							require.NotRegexp(t, scans, way, "%s, run %s, %s", s.name, statistics, mode)
+						}
+						if s.ways != nil {
+							require.Equal(t, s.ways, ways, "%s, run %s, %s", s.name, statistics, mode)
+						}
+					}
+				}
+			}
+			check("never analysed")
+			b.exec(`TRUNCATE run`)
+			b.exec(`ANALYZE run`)
+			b.pending(10)
+			check("analysed while empty")
+			b.exec(`ANALYZE run`)
+			check("analysed while full")
+		})
+	}
+}

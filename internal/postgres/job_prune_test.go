@@ -1,0 +1,144 @@
+package postgres_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+func (b *jobs) count(what string, args ...any) (n int) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM `+what, args...).Scan(&n))
+	return n
+}
+
+func TestAJobWhoseEndHasComeIsFinished(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	j := b.create(definition("ends", everyMinute))
+	other := b.create(definition("goes on", everyMinute))
+	finish := func() int {
+		n, err := b.store.FinishJobs(t.Context(), 100)
+		require.NoError(t, err)
+		return n
+	}
+	require.Zero(t, finish(), "they have no end")
+	b.exec(`UPDATE job SET end_at = now() - interval '1 minute' WHERE id = $1`, j.ID)
+	b.cursorBack(j, time.Hour)
+	require.Zero(t, finish(), "its cursor has not come to its end: there is more to plan")
+	b.cursorBack(j, -time.Hour)
+	require.Equal(t, 1, finish())
+	require.Equal(t, job.Finished, b.get(j).State)
+	require.Equal(t, job.Active, b.get(other).State)
+}
+
+func TestAOneOffIsRemovedWhenItWasKeptForLongEnough(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	remove := func() int {
+		n, err := b.store.RemoveJobs(t.Context(), 100)
+		require.NoError(t, err)
+		return n
+	}
+	at := schedule.Spec{At: b.now().Add(-time.Second).Format(time.RFC3339)}
+	j := b.create(definition("once", at))
+	failed := b.create(definition("failed", schedule.Spec{At: b.now().Add(-2 * time.Second).Format(time.RFC3339)}))
+	recurring := definition("recurring", everyMinute)
+	recurring.MaxRuns = 1
+	kept := b.create(recurring)
+	b.plan(2 * time.Minute)
+	require.Equal(t, job.Finished, b.get(kept).State)
+	require.Equal(t, job.Finished, b.get(j).State)
+	require.Zero(t, remove(), "its time has not come")
+	b.exec(`UPDATE job SET finished_at = finished_at - interval '24 hours'`)
+	require.Zero(t, remove(), "its run is live")
+
+	b.exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message) SELECT partition, job_id, due_at, seq, now(), 1, 'attempts', '' FROM run WHERE job_id = $1`, failed.ID)
+	b.exec(`WITH ended AS (DELETE FROM run RETURNING *)
+		INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status) SELECT partition, seq, version, job_id, due_at, run_at, now(), 1, 1, 0, 0 FROM ended`)
+	require.Equal(t, 1, remove())
+	_, err := b.store.Job(t.Context(), b.namespace, j.ID)
+	require.ErrorIs(t, err, postgres.ErrNotFound)
+	require.Zero(t, b.count(`job_version WHERE job_id = $1`, j.ID))
+	require.Zero(t, b.count(`cursor WHERE schedule LIKE '%' || $1 || '%'`, at.At[:19]))
+	require.Len(t, b.ended(j), 1, "its history stays")
+	require.Equal(t, job.Finished, b.get(failed).State, "its dead letter waits for redrive")
+	require.Equal(t, job.Finished, b.get(kept).State, "it is no one-off")
+	require.Equal(t, 2, b.count(`cursor`))
+}
+
+func TestACursorLeavesWithItsLastJob(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	one, two := b.create(definition("one", everyMinute)), b.create(definition("two", everyMinute))
+	b.pause(two)
+	b.remove(one)
+	require.Equal(t, 1, b.count(`cursor`), "a paused job has it still")
+	b.update(two, definition("two", everyHour))
+	require.Equal(t, 1, b.count(`cursor`), "two has another now")
+	b.remove(two)
+	require.Zero(t, b.count(`cursor`))
+}
+
+// TestNoCursorVanishesUnderAJob: while one job of a schedule leaves, another comes.
+func TestNoCursorVanishesUnderAJob(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	const workers, rounds = 6, 25
+	specs := []schedule.Spec{everyMinute, everyHour}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range rounds {
+				id := idIn(partition)
+				d := definition(fmt.Sprintf("%d-%d", w, i), specs[i%2])
+				if i%5 == 0 {
+					d.Schedule = schedule.Spec{At: "2026-01-01T00:00:00Z"}
+				}
+				j, err := b.store.CreateJob(t.Context(), postgres.CreateInput{Namespace: b.namespace, ID: id, Definition: d})
+				if !noError(t, err) {
+					return
+				}
+				d.Schedule = specs[(i+1)%2]
+				if _, err = b.store.UpdateJob(t.Context(), postgres.UpdateInput{Namespace: b.namespace, ID: j.ID, Definition: d}); !noError(t, err) {
+					return
+				}
+				if i < rounds-1 {
+					if _, err = b.store.DeleteJob(t.Context(), b.namespace, j.ID); !noError(t, err) {
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, b.count(`job j WHERE NOT EXISTS (SELECT FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id)`))
+	require.Equal(t, workers, b.count(`job`))
+	require.Equal(t, 1, b.count(`cursor`))
+}
+
+func noError(t *testing.T, err error) bool {
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
+}
+
+func TestOldSkipsAreDropped(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	b.exec(`INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, made_at) SELECT 1, g, now(), now(), 1, 'missed', now() - g * interval '1 hour' FROM generate_series(0, 47) g`)
+	n, err := b.store.DropSkips(t.Context(), 24*time.Hour, 10)
+	require.NoError(t, err)
+	require.Equal(t, 10, n)
+	n, err = b.store.DropSkips(t.Context(), 24*time.Hour, 1000)
+	require.NoError(t, err)
+	require.Equal(t, 14, n)
+}

@@ -1,0 +1,151 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// rescueAll is how often all partitions are searched though nobody died. It is for what nobody thought of.
+const rescueAll = time.Minute
+
+// watch is what Rescue knows since it last looked: in these partitions, no attempt was any session's but of those alive.
+// To find those of others all runs of a partition are read, and under a held snapshot all that ever were. So it is done
+// when a session has died, in partitions that are new to this node, and once in a while.
+type watch struct {
+	mu         sync.Mutex
+	alive      map[uuid.UUID]bool
+	partitions map[int16]bool
+	all        time.Time // when all were searched, by the database's clock
+}
+
+// scope is which of the partitions have to be searched.
+func (w *watch) scope(v view, partitions []int16) (search []int16, all bool) {
+	for id := range w.alive {
+		if !v.alive[id] {
+			return partitions, true
+		}
+	}
+	if since := v.now.Sub(w.all); since < 0 || since > rescueAll {
+		return partitions, true
+	}
+	for _, p := range partitions {
+		if !w.partitions[p] {
+			search = append(search, p)
+		}
+	}
+	return search, false
+}
+
+// settle notes that the partitions were searched as scope said.
+func (w *watch) settle(v view, partitions []int16, all bool) {
+	w.alive, w.partitions = v.alive, make(map[int16]bool, len(partitions))
+	for _, p := range partitions {
+		w.partitions[p] = true
+	}
+	if all {
+		w.all = v.now
+	}
+}
+
+// view is who is alive at an instant, and which accepted runs are overdue.
+type view struct {
+	now     time.Time
+	alive   map[uuid.UUID]bool
+	overdue []job.Completion
+}
+
+const lostColumns = `partition, job_id, due_at, seq, attempt`
+
+const overdueRuns = `
+SELECT r.* FROM unnest($1::smallint[]) p, LATERAL (
+    SELECT ` + lostColumns + ` FROM run WHERE partition = p AND expires_at BETWEEN $2 AND now() AND state = 2 OFFSET 0) r
+LIMIT $3`
+
+// lostRuns finds attempts whose session is dead, and those that were overdue before overdueRuns looks. A dead session
+// never comes back: Renew refuses it.
+const lostRuns = `
+SELECT ` + lostColumns + ` FROM run
+WHERE partition = ANY ($1) AND (
+    state = 1 AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > now())
+    OR state = 2 AND expires_at < $2)
+LIMIT $3`
+
+// Rescue ends the attempts that nobody will report on any more, by job.Decide
+// like any other outcome. It returns the runs that are to be tried again, and
+// how many it found.
+func (s *Store) Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error) {
+	w := &s.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	from := w.all.Add(-rescueAll)
+	v, err := s.look(ctx, partitions, from, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	search, all := w.scope(v, partitions)
+	lost := v.overdue
+	if len(search) > 0 && len(lost) < limit {
+		more, err := s.lost(ctx, search, from, limit-len(lost))
+		if err != nil {
+			return nil, 0, err
+		}
+		lost = append(lost, more...)
+	}
+	retries, _, err = s.CompleteDecided(ctx, lost)
+	if err == nil && len(lost) < limit {
+		w.settle(v, partitions, all)
+	}
+	return retries, len(lost), err
+}
+
+// look finds what can be found by key: who is alive, and what is overdue since an instant.
+func (s *Store) look(ctx context.Context, partitions []int16, from time.Time, limit int) (v view, err error) {
+	v.alive = map[uuid.UUID]bool{}
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(`SELECT now(), ARRAY(SELECT id FROM session WHERE expires_at > now())`).QueryRow(func(row pgx.Row) error {
+		var ids []uuid.UUID
+		err := row.Scan(&v.now, &ids)
+		for _, id := range ids {
+			v.alive[id] = true
+		}
+		return err
+	})
+	batch.Queue(overdueRuns, partitions, from, limit).Query(func(rows pgx.Rows) (err error) {
+		v.overdue, err = collectLost(rows, "the target accepted the run and did not report in time")
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return v, fmt.Errorf("look for overdue runs: %w", err)
+	}
+	return v, nil
+}
+
+func (s *Store) lost(ctx context.Context, partitions []int16, from time.Time, limit int) (lost []job.Completion, err error) {
+	var batch pgx.Batch
+	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(lostRuns, partitions, from, limit).Query(func(rows pgx.Rows) (err error) {
+		lost, err = collectLost(rows, "the node that worked on it died, or the target did not report")
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("find lost runs: %w", err)
+	}
+	return lost, nil
+}
+
+func collectLost(rows pgx.Rows, message string) (lost []job.Completion, err error) {
+	c := job.Completion{Outcome: job.Outcome{Kind: job.Lost, Message: message}}
+	_, err = pgx.ForEachRow(rows, []any{&c.Key.Partition, &c.Key.Job, &c.Key.DueAt, &c.Key.Seq, &c.Attempt}, func() error {
+		lost = append(lost, c)
+		return nil
+	})
+	return lost, err
+}

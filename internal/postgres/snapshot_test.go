@@ -1,0 +1,178 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// path is workers that plan, claim and complete as fast as they can, through the store.
+type path struct {
+	*bulk
+	workers int
+	group   int // partitions planned at once
+	rounds  []int
+
+	plan, claim, complete, runs atomic.Int64 // time and number since the last rate
+}
+
+// pace is full cycles per second, and pages of the database that one of them looks at. The second does not depend on
+// what else the machine is doing.
+type pace struct{ rate, pages float64 }
+
+// rate works for a while and returns its pace.
+func (p *path) rate(what string, d time.Duration) pace {
+	p.t.Helper()
+	pages := p.pages()
+	for _, sum := range []*atomic.Int64{&p.plan, &p.claim, &p.complete, &p.runs} {
+		sum.Store(0)
+	}
+	begin := clock.Elapsed()
+	var wg sync.WaitGroup
+	for w := range p.workers {
+		wg.Go(func() {
+			for clock.Elapsed() < begin+d {
+				p.round(w, begin+d)
+			}
+		})
+	}
+	wg.Wait()
+	runs := float64(p.runs.Load())
+	out := pace{rate: runs / (clock.Elapsed() - begin).Seconds(), pages: float64(p.pages()-pages) / runs}
+	us := func(sum *atomic.Int64) float64 { return float64(sum.Load()) / runs / 1e3 }
+	p.t.Logf("%s: %.0f runs/s, %.1f pages per run; plan %.1f, claim %.1f, complete %.1f µs per run and connection", what, out.rate, out.pages, us(&p.plan), us(&p.claim), us(&p.complete))
+	return out
+}
+
+// pages reads how many the database has looked at.
+func (p *path) pages() (n int64) {
+	p.t.Helper()
+	for _, conn := range p.pool.AcquireAllIdle(p.t.Context()) {
+		_, err := conn.Exec(p.t.Context(), `SELECT pg_stat_force_next_flush()`)
+		require.NoError(p.t, err)
+		conn.Release()
+	}
+	require.NoError(p.t, p.pool.QueryRow(p.t.Context(), `SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = current_database()`).Scan(&n))
+	return n
+}
+
+// round takes a worker's partitions one hour on.
+func (p *path) round(w int, end time.Duration) {
+	ctx := context.WithoutCancel(p.t.Context())
+	var mine []int16
+	for i := w; i < job.Partitions; i += p.workers {
+		mine = append(mine, int16(i))
+	}
+	p.rounds[w]++
+	ahead := time.Duration(1+p.rounds[w]) * time.Hour
+	for i := 0; i < len(mine) && clock.Elapsed() < end; i += p.group {
+		t0 := clock.Elapsed()
+		planned, err := p.store.Plan(ctx, job.PlanOrder{Partitions: mine[i:min(i+p.group, len(mine))], LookAhead: ahead, Cursors: 60 * p.group})
+		require.NoError(p.t, err)
+		t1 := clock.Elapsed()
+		var keys []job.Key
+		seen := map[uuid.UUID]bool{}
+		for _, r := range planned.Runs {
+			if !seen[r.Job] { // no two of one job in one claim
+				keys = append(keys, r.Key)
+			}
+			seen[r.Job] = true
+		}
+		done := p.bulk.claim(keys)
+		t2 := clock.Elapsed()
+		p.bulk.complete(done)
+		p.plan.Add(int64(t1 - t0))
+		p.claim.Add(int64(t2 - t1))
+		p.complete.Add(int64(clock.Elapsed() - t2))
+		p.runs.Add(int64(len(done)))
+	}
+}
+
+// looks measures the statements that look for runs and not for keys.
+func (p *path) looks(what string) {
+	p.t.Helper()
+	ctx, all, now := p.t.Context(), allPartitions(), p.now()
+	rescue := func() error { _, _, err := p.store.Rescue(ctx, all, 1000); return err }
+	gone := uuid.New()
+	_, err := p.store.Register(ctx, gone, "gone", time.Hour)
+	require.NoError(p.t, err)
+	require.NoError(p.t, rescue())
+	for _, look := range []struct {
+		name string
+		do   func() error
+	}{
+		{"Rescue", rescue},
+		{"Rescue after a session has died", func() error { return errors.Join(p.store.Unregister(ctx, gone), rescue()) }},
+		{"Pending", func() error { _, err := p.store.Pending(ctx, all, now.Add(time.Minute)); return err }},
+		{"Woken", func() error {
+			_, err := p.store.Woken(ctx, all, now.Add(-time.Minute), now.Add(time.Minute))
+			return err
+		}},
+	} {
+		begin := clock.Elapsed()
+		require.NoError(p.t, look.do())
+		p.t.Logf("%s: %s takes %s", what, look.name, (clock.Elapsed() - begin).Round(100*time.Microsecond))
+	}
+}
+
+// die leaves n dead runs behind, as many of each job.
+func (p *path) die(n, jobs int) {
+	p.t.Helper()
+	p.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
+		SELECT partition, 9, 1, id, now() - n * interval '1 s', now(), 0, 0, 0, 0, 1, 1, false FROM job, generate_series(1, $1) n`, n/jobs)
+	p.exec(`DELETE FROM run WHERE seq = 9`)
+}
+
+// hold takes a snapshot and keeps it, as a forgotten psql does. What dies after it cannot be removed.
+func (p *path) hold() (release func()) {
+	p.t.Helper()
+	conn, err := pgx.Connect(p.t.Context(), p.pool.Config().ConnString())
+	require.NoError(p.t, err)
+	_, err = conn.Exec(p.t.Context(), `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM partition`, pgx.QueryExecModeSimpleProtocol)
+	require.NoError(p.t, err)
+	return func() { require.NoError(p.t, conn.Close(context.Background())) }
+}
+
+// TestAHeldSnapshotDoesNotSlowThePath: a queue that scans for the first pending row falls to a twentieth under one idle
+// snapshot, because the dead rows before it pile up. Lookups by key do not meet them. The short form counts pages,
+// BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 takes the time.
+func TestAHeldSnapshotDoesNotSlowThePath(t *testing.T) {
+	const short, least = 4, 0.8
+	long := asked(t, "BELFRY_SNAPSHOT_SECONDS", short)
+	seconds := time.Duration(long) * time.Second
+	jobs, dead := asked(t, "BELFRY_SNAPSHOT_JOBS", 50_000), asked(t, "BELFRY_SNAPSHOT_DEAD", 0)
+	p := &path{bulk: setupBulk(t, nil), workers: 2}
+	p.rounds, p.group = make([]int, p.workers), max(1, 1000*job.Partitions/jobs)
+	p.shared(jobs)
+	p.exec(`VACUUM ANALYZE job, cursor`)
+	p.rate("warm up", seconds/4)
+	before := p.rate("without", seconds/4)
+	p.looks("without")
+	release := p.hold()
+	p.rate("with a held snapshot, first", seconds-seconds/4)
+	held := p.rate("with a held snapshot, last", seconds/4)
+	p.looks("with a held snapshot")
+	if dead > 0 {
+		p.die(dead, jobs)
+		p.looks(fmt.Sprintf("with a held snapshot and %d more dead runs", dead))
+		p.rate("with those", seconds/4)
+	}
+	release()
+	t.Logf("with the snapshot %.2f of the rate, and %.2f times the pages", held.rate/before.rate, held.pages/before.pages)
+	if long > short {
+		require.Greater(t, held.rate/before.rate, least)
+	} else {
+		require.Less(t, held.pages/before.pages, 1/least)
+	}
+}
