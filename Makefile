@@ -3,9 +3,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 TOOLS := $(CURDIR)/.tools
 FUZZTIME ?= 5m
+FAULT ?= Kill9
 KILLS ?= 200
 SECONDS ?= 60
 JOBS ?= 50
+CRASHES ?= 5
+HANDOVERS ?= 300
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z][a-zA-Z0-9_\/-]*:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,8 +33,24 @@ test-dst: ## compare every zone, transition 2000-2040 and expression with the or
 test-services: ## start every service and pass a message through each
 	dev/services up all && dev/services status
 
-cluster: services ## kill nodes while runs are due: KILLS=200 SECONDS=60 JOBS=50
-	eval "$$(dev/services env postgres-ram)" && KILLS=$(KILLS) SECONDS=$(SECONDS) JOBS=$(JOBS) go test -count=1 -timeout 60m -v -run Kill9 ./test/cluster | grep -vE "^=== "
+# The long form of a test in test/cluster; its last line is the checker's.
+define long-form
+	set -o pipefail; eval "$$(dev/services env postgres-ram)" && KILLS=$(KILLS) SECONDS=$(SECONDS) JOBS=$(JOBS) CRASHES=$(CRASHES) HANDOVERS=$(HANDOVERS) \
+	go test -count=1 -timeout 120m -v -run '^Test$(1)$$' ./test/cluster | sed -E '/^(=== |--- PASS|PASS$$|ok )/d; s/^ +[a-z_]+_test\.go:[0-9]+: //'
+endef
+
+cluster: services ## a fault while runs are due: FAULT=Kill9|Restarts|DatabaseKill9|Terminated|Handover|Overlap|Down KILLS=200 SECONDS=60 JOBS=50
+	$(call long-form,$(FAULT))
+
+cluster-all: KILLS = 1000
+cluster-all: SECONDS = 360
+cluster-all: JOBS = 300
+cluster-all: services ## the long report: 1000 nodes and 5 databases killed, 300 handovers, 100000 occurrences (7 minutes)
+	$(call long-form,All)
+
+takeover: KILLS = 50
+takeover: services ## kill the owner of partitions, KILLS=50 times, and measure until their runs start again (8 minutes)
+	$(call long-form,Takeover)
 
 fuzz: ## fuzz each parser for FUZZTIME (default 5m)
 	for f in FuzzCron FuzzRRule FuzzJSON; do go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./internal/schedule || exit 1; done
@@ -97,4 +116,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster fuzz bench measure-snapshot measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config verify verify/mod verify/config services tools clean
+.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster cluster-all takeover fuzz bench measure-snapshot measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config verify verify/mod verify/config services tools clean

@@ -17,6 +17,12 @@ func (e *Engine) deliver(ctx context.Context) {
 			e.slots.release(1)
 			continue // not started: the run is rescued when the session ends
 		}
+		// A node that stood still may find itself here when others have taken its
+		// work long since. The run is rescued, or was.
+		if a.Session != e.Member.Session() || !e.Member.Valid() {
+			e.slots.release(1)
+			continue
+		}
 		e.Observe.Started(-e.Bound.Until(a.RunAt))
 		o := e.deliverOne(ctx, a)
 		e.Observe.Ended(o)

@@ -13,7 +13,8 @@ import (
 // Attempt is one try of a run, claimed, with what its target needs.
 type Attempt struct {
 	Key       Key
-	Number    int16 // from 1; the fencing token
+	Session   uuid.UUID // that it is leased to
+	Number    int16     // from 1; the fencing token
 	Version   int32
 	Origin    Origin
 	RunAt     time.Time

@@ -37,7 +37,7 @@ func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead 
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1), `+keyLookups, lockOf(session)); err != nil {
 			return err
 		}
-		a := job.Attempt{Key: key}
+		a := job.Attempt{Key: key, Session: session}
 		in := job.AdmitInput{DueAt: key.DueAt}
 		var policy string
 		var timeout int64

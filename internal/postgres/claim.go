@@ -63,7 +63,7 @@ func (s *Store) Claim(ctx context.Context, session uuid.UUID, keys []job.Key, le
 	// can then not start two runs of a job that allows one.
 	var batch pgx.Batch
 	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+keyLookups, lockOf(session))
-	batch.Queue(claimRuns, k.partition, k.job, k.dueAt, k.seq, session, lead).Query(collectAttempts(&out))
+	batch.Queue(claimRuns, k.partition, k.job, k.dueAt, k.seq, session, lead).Query(collectAttempts(session, &out))
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)
 	}
@@ -91,17 +91,17 @@ func (s *Store) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) 
 	k := splitKeys(keys)
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(`SELECT ` + keyLookups)
-	batch.Queue(claimedRuns, k.partition, k.job, k.dueAt, k.seq, session).Query(collectAttempts(&out))
+	batch.Queue(claimedRuns, k.partition, k.job, k.dueAt, k.seq, session).Query(collectAttempts(session, &out))
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("ask about %d claims: %w", len(keys), err)
 	}
 	return out, nil
 }
 
-func collectAttempts(out *[]job.Attempt) func(pgx.Rows) error {
+func collectAttempts(session uuid.UUID, out *[]job.Attempt) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		*out = nil
-		var d job.Attempt
+		d := job.Attempt{Session: session}
 		var timeout int64
 		_, err := pgx.ForEachRow(rows, []any{
 			&d.Key.Partition, raw(&d.Key.Job), &d.Key.DueAt, &d.Key.Seq, &d.Number, &d.Version, &d.Origin, &d.RunAt,

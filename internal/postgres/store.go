@@ -45,6 +45,7 @@ func Open(ctx context.Context, url string, connections int32) (*Store, error) {
 	}
 	config.MaxConns = connections
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	config.ConnConfig.DialFunc = dial
 	p := config.ConnConfig.RuntimeParams
 	p["application_name"] = "belfry"
 	// A node that is paused inside a transaction must not keep others waiting for its locks.
@@ -63,8 +64,15 @@ func (s *Store) Close() { s.pool.Close() }
 // Ping says whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 
+// commitLimit is longer than statement_timeout: a commit that is merely slow is
+// ended by the server. What is cut off by it is a server that hangs.
+const (
+	commitLimit   = 65 * time.Second
+	rollbackLimit = 5 * time.Second
+)
+
 // inTx runs work in a transaction. A commit is not cancelled by ctx: a
-// cancelled COMMIT leaves open whether the rows are there.
+// cancelled COMMIT leaves open whether the rows are there. Nor does it wait for ever.
 func (s *Store) inTx(ctx context.Context, what string, work func(pgx.Tx) error) error {
 	tx, err := s.pool.Begin(ctx)
 	if err != nil {
@@ -72,10 +80,14 @@ func (s *Store) inTx(ctx context.Context, what string, work func(pgx.Tx) error) 
 	}
 	counted := &ledgerTx{Tx: tx, ended: map[end]int64{}, skipped: map[job.Reason]int64{}}
 	if err := work(counted); err != nil {
-		_ = tx.Rollback(context.WithoutCancel(ctx)) // the connection is closed if this fails too
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
+		defer cancel()
+		_ = tx.Rollback(limited) // the connection is closed if this fails too
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := tx.Commit(context.WithoutCancel(ctx)); err != nil {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitLimit)
+	defer cancel()
+	if err := tx.Commit(limited); err != nil {
 		return fmt.Errorf("%s: commit: %w", what, err)
 	}
 	s.tell(counted)

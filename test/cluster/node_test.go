@@ -1,42 +1,63 @@
 package cluster_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
-
-	"github.com/stretchr/testify/require"
+	"time"
 )
 
-// build makes the binary that the nodes run.
-func build(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "belfry")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/belfry-dev/belfry/cmd/belfry").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return bin
+// binary is what the nodes run, built once for all tests.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "belfry-cluster-")
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binary = filepath.Join(dir, "belfry")
+	code := 1
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/belfry-dev/belfry/cmd/belfry").CombinedOutput(); err == nil {
+		code = m.Run()
+	} else {
+		_, _ = fmt.Fprintf(os.Stderr, "build belfry: %v\n%s", err, out)
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
+
+// drain is how long a node that is asked to stop waits for attempts.
+const drain = 10 * time.Second
 
 // node is a belfry server process.
 type node struct {
+	name string
 	cmd  *exec.Cmd
 	done chan error
 }
 
-func startNode(t *testing.T, bin, url, log string) *node {
-	t.Helper()
+func startNode(name, url, log string) (*node, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	defer func() { _ = file.Close() }()
-	n := &node{cmd: exec.Command(bin, "server", "--listen", "127.0.0.1:0", "--name", "one-name-for-all", "--slots", "200", "--connections", "6", "--drain", "10s"), done: make(chan error, 1)}
+	n := &node{
+		name: name, done: make(chan error, 1),
+		cmd: exec.Command(binary, "server", "--listen", "127.0.0.1:0", "--name", name, "--slots", "200", "--connections", "6", "--drain", drain.String()),
+	}
 	n.cmd.Env = append(os.Environ(), "BELFRY_DATABASE_URL="+url)
 	n.cmd.Stdout, n.cmd.Stderr = file, file
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // no node outlives a test that is killed
-	require.NoError(t, n.cmd.Start())
+	if err := n.cmd.Start(); err != nil {
+		return nil, err
+	}
 	go func() { n.done <- n.cmd.Wait() }()
-	return n
+	return n, nil
 }
 
 // end ends the node with a signal and waits for it.

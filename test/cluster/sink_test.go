@@ -1,8 +1,11 @@
 package cluster_test
 
 import (
+	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,21 +18,36 @@ import (
 // receipt is a delivery that reached the sink.
 type receipt struct {
 	run      string
+	job      string
 	due      time.Time
 	attempt  string
-	received time.Time
+	received time.Time // the sink's clock is the database's: one machine
+	gone     time.Time // when its caller went away, if that was before the answer
+	answered time.Time // zero: not yet
 }
 
-// sink is the outside world.
+// sink is the outside world. It is part of the test's process, so it outlives
+// nodes and database.
 type sink struct {
-	url      string
+	url string
+
 	mu       sync.Mutex
-	receipts []receipt
+	random   *rand.Rand
+	slow     func(*rand.Rand) time.Duration // how long an answer takes
+	receipts []*receipt
 }
 
-func newSink(t *testing.T) *sink {
+// nowAndThen is slow for a part of the deliveries.
+func nowAndThen(r *rand.Rand) time.Duration {
+	if r.IntN(5) > 0 {
+		return 0
+	}
+	return time.Duration(20+r.IntN(30)) * time.Millisecond
+}
+
+func newSink(t *testing.T, seed uint64, slow func(*rand.Rand) time.Duration) *sink {
 	t.Helper()
-	s := &sink{}
+	s := &sink{random: rand.New(rand.NewPCG(seed, 0)), slow: slow}
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s.url = "http://" + listener.Addr().String() + "/hook"
@@ -39,17 +57,58 @@ func newSink(t *testing.T) *sink {
 	return s
 }
 
+// receive notes a delivery, does its work, and answers. Its work goes on when
+// its caller dies: who calls again meets it still at work.
 func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
-	due, _ := time.Parse(time.RFC3339Nano, r.Header.Get("Belfry-Due-At"))
+	x := &receipt{run: r.Header.Get("Idempotency-Key"), job: r.Header.Get("Belfry-Job-Id"), attempt: r.Header.Get("Belfry-Attempt")}
+	x.due, _ = time.Parse(time.RFC3339Nano, r.Header.Get("Belfry-Due-At"))
 	s.mu.Lock()
-	// The sink's clock is the database's: one machine.
-	s.receipts = append(s.receipts, receipt{r.Header.Get("Idempotency-Key"), due, r.Header.Get("Belfry-Attempt"), clock.Now()})
+	x.received = clock.Now()
+	s.receipts = append(s.receipts, x)
+	work := s.slow(s.random)
 	s.mu.Unlock()
+	_, _ = io.Copy(io.Discard, r.Body) // read to its end, net/http tells when the caller goes away
+	if work > 0 {
+		done, gone := time.After(work), r.Context().Done()
+		for busy := true; busy; {
+			select {
+			case <-gone:
+				gone = nil
+				s.note(&x.gone)
+			case <-done:
+				busy = false
+			}
+		}
+	}
+	s.note(&x.answered)
 	w.WriteHeader(http.StatusOK)
+}
+
+func (s *sink) note(at *time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*at = clock.Now()
 }
 
 func (s *sink) all() []receipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]receipt(nil), s.receipts...)
+	out := make([]receipt, len(s.receipts))
+	for i, x := range s.receipts {
+		out[i] = *x
+	}
+	return out
+}
+
+// since lists what was received after an instant, newest first.
+func (s *sink) since(at time.Time) (out []receipt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range slices.Backward(s.receipts) {
+		if x.received.Before(at) {
+			break
+		}
+		out = append(out, *x)
+	}
+	return out
 }

@@ -1,0 +1,66 @@
+package cluster_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+// TestAll is the long report, by `make cluster-all`: nodes die all the time,
+// the database now and then, and for a part of it partitions change their
+// owner every 200 ms, in one cluster.
+func TestAll(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 30, seconds: 25, jobs: 40}.long()
+	crashes, handovers := number("CRASHES", 1), number("HANDOVERS", 25)
+	c := newCluster(t, setup{nodes: 3, own: true})
+	c.create(f.jobs, f.duration(), func(i int, in *postgres.CreateInput) {
+		if i%2 == 0 {
+			spread(i, in)
+		}
+	})
+
+	var faults sync.WaitGroup
+	faults.Go(func() { every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) }) })
+	var accepted []time.Time
+	faults.Go(func() {
+		every(f.duration()*9/10, crashes, func(int) {
+			at, err := c.crash(t.Context(), rand.IntN(2) == 0, time.Duration(rand.Int64N(int64(2*ttl))))
+			if err != nil {
+				t.Error(err)
+			}
+			accepted = append(accepted, at)
+		})
+	})
+	forced, moved := 0, 0
+	faults.Go(func() {
+		// Only those count that changed an owner: the database is away at times, and so are all nodes but one.
+		every(f.duration()*9/10, f.seconds*9/10*5, func(int) {
+			if forced == handovers {
+				return
+			}
+			n, err := c.handOver(t.Context())
+			if err == nil && n > 0 {
+				forced++
+				moved += n
+			}
+		})
+	})
+	faults.Wait()
+	c.settle(5 * time.Minute)
+
+	r := c.check()
+	t.Logf("database kills=%d, firing again after %s", len(accepted), c.firing(accepted...))
+	t.Logf("handovers=%d, of %d partitions", forced, moved)
+	t.Logf("skipped=%d failed=%d", r.skipped, r.failed)
+	t.Logf("lateness %s", c.lateness())
+	t.Log(r)
+	c.clean(r)
+	require.Equal(t, handovers, forced)
+}

@@ -1,0 +1,182 @@
+package cluster_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/test/oracle"
+)
+
+// report is what the checker found. No news is good: all but occurrences, kills
+// and, where there were faults, duplicates is to be 0.
+type report struct {
+	occurrences int // that must be
+	kills       int // of nodes
+	lost        int // not in the ledger exactly once, or never received though it says so
+	early       int // received before their time
+	phantom     int // in the ledger or received, but none that must be
+	stuck       int // leased to a session that is dead
+	duplicates  int // receipts of a run beyond its first
+	repeated    int // of them, those of an attempt that was received before
+	skipped     int
+	failed      int
+}
+
+// String is the last line of a long form.
+func (r report) String() string {
+	return fmt.Sprintf("occurrences=%d kills=%d lost=%d early=%d phantom=%d stuck=%d duplicates=%d", r.occurrences, r.kills, r.lost, r.early, r.phantom, r.stuck, r.duplicates)
+}
+
+// entry is a row of the ledger.
+type entry struct {
+	ended   job.Ended
+	claimed time.Time // its last attempt; zero: never
+}
+
+// must lists the runs that must be.
+func (c *cluster) must() (runs []string) {
+	for _, j := range c.jobs {
+		for _, due := range oracle.Every(j.CreatedAt.Truncate(time.Second), time.Second, j.CreatedAt, c.end.Add(-time.Nanosecond)) {
+			runs = append(runs, job.FormatRunID(job.Key{Job: j.ID, DueAt: due}))
+		}
+	}
+	return runs
+}
+
+// ledger reads what ended, by run.
+func (c *cluster) ledger() map[string][]entry {
+	c.t.Helper()
+	out := map[string][]entry{}
+	rows, err := c.pool.Query(c.t.Context(), `SELECT job_id, due_at, seq, ended, started_at FROM run_history`)
+	require.NoError(c.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var k job.Key
+		var e entry
+		var claimed *time.Time
+		require.NoError(c.t, rows.Scan(&k.Job, &k.DueAt, &k.Seq, &e.ended, &claimed))
+		if claimed != nil {
+			e.claimed = *claimed
+		}
+		id := job.FormatRunID(k)
+		out[id] = append(out[id], e)
+	}
+	require.NoError(c.t, rows.Err())
+	return out
+}
+
+// check compares what must be, what the ledger says, and what reached the sink.
+func (c *cluster) check() report {
+	c.t.Helper()
+	r := judge(c.must(), c.ledger(), c.sink.all())
+	r.kills = c.kills
+	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), `
+SELECT count(*) FROM run WHERE state = 1 AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > now() - $1::interval)`, ttl).Scan(&r.stuck))
+	return r
+}
+
+// judge is set arithmetic.
+func judge(must []string, ledger map[string][]entry, receipts []receipt) report {
+	r := report{occurrences: len(must)}
+	received, attempts := map[string]int{}, map[[2]string]bool{}
+	for _, x := range receipts {
+		received[x.run]++
+		if a := [2]string{x.run, x.attempt}; attempts[a] {
+			r.repeated++
+		} else {
+			attempts[a] = true
+		}
+		if x.received.Before(x.due) {
+			r.early++
+		}
+	}
+	known := make(map[string]bool, len(must))
+	for _, run := range must {
+		known[run] = true
+		entries, n := ledger[run], received[run]
+		r.duplicates += max(0, n-1)
+		switch {
+		case len(entries) != 1, entries[0].ended == job.EndedSucceeded && n == 0:
+			r.lost++
+		case entries[0].ended == job.EndedSkipped:
+			r.skipped++
+		case entries[0].ended != job.EndedSucceeded:
+			r.failed++
+		}
+	}
+	for run := range ledger {
+		if !known[run] {
+			r.phantom++
+			delete(received, run)
+		}
+	}
+	for run := range received {
+		if !known[run] {
+			r.phantom++
+		}
+	}
+	return r
+}
+
+// clean says that nothing is wrong but for duplicates, each by an attempt of its own.
+func (c *cluster) clean(r report) {
+	c.t.Helper()
+	require.Positive(c.t, r.occurrences)
+	require.Equal(c.t, report{occurrences: r.occurrences, kills: r.kills, duplicates: r.duplicates}, r)
+}
+
+// firing is how long after an instant the sink got the first run that was
+// claimed after it: what was claimed before needs no database to be delivered.
+func (c *cluster) firing(after ...time.Time) figures {
+	c.t.Helper()
+	ledger, receipts := c.ledger(), c.sink.all()
+	var out figures
+	for _, at := range after {
+		first := time.Duration(-1)
+		for _, x := range receipts {
+			since := x.received.Sub(at)
+			if e := ledger[x.run]; len(e) == 1 && e[0].claimed.After(at) && since > 0 && (first < 0 || since < first) {
+				first = since
+			}
+		}
+		require.Positive(c.t, first, "no run was claimed after %s", at)
+		out = append(out, first)
+	}
+	return out
+}
+
+// lateness is how long after its due time the sink first got each run.
+func (c *cluster) lateness() figures {
+	first := map[string]time.Duration{}
+	for _, x := range c.sink.all() {
+		late := x.received.Sub(x.due)
+		if before, ok := first[x.run]; !ok || late < before {
+			first[x.run] = late
+		}
+	}
+	out := make(figures, 0, len(first))
+	for _, late := range first {
+		out = append(out, late)
+	}
+	return out
+}
+
+// figures are durations, to be printed.
+type figures []time.Duration
+
+func (f figures) percentile(p int) time.Duration {
+	if len(f) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(f))
+	return sorted[(len(sorted)*p+99)/100-1]
+}
+
+func (f figures) String() string {
+	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	return fmt.Sprintf("n=%d p50=%s p99=%s max=%s", len(f), ms(f.percentile(50)), ms(f.percentile(99)), ms(f.percentile(100)))
+}

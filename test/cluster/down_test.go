@@ -1,0 +1,200 @@
+package cluster_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/test/oracle"
+)
+
+// grace is how late a run may be without counting as missed.
+const grace = 10 * time.Second
+
+// missed are the policies, with how many of the missed runs catch up.
+var missed = []struct {
+	policy job.Missed
+	most   int
+}{
+	{job.Missed{Policy: job.MissedSkip}, 0},
+	{job.Missed{Policy: job.MissedOnce, CatchUpWindow: job.Duration(10 * time.Minute)}, 1},
+	{job.Missed{Policy: job.MissedAll, CatchUpWindow: job.Duration(20 * time.Minute), Max: 50, Pace: job.Duration(50 * time.Millisecond)}, 50},
+	{job.Missed{Policy: job.MissedAll, CatchUpWindow: job.Duration(5 * time.Minute), Max: 1000, Pace: job.Duration(10 * time.Millisecond)}, 1000},
+	{job.Missed{Policy: job.MissedAll, CatchUpWindow: job.Duration(2 * time.Hour), Max: 10_000, Pace: job.Duration(time.Millisecond)}, 10_000},
+}
+
+// periods divide the hour, so that an hour earlier there is an occurrence too.
+var periods = []time.Duration{5 * time.Second, 10 * time.Second, time.Minute}
+
+// caught is a run in the ledger.
+type caught struct {
+	due, runAt time.Time
+	late       bool // it was missed, and caught up
+}
+
+// skip is a range of the ledger.
+type skip struct {
+	from, to, made time.Time
+	count          int
+	reason         string
+}
+
+// TestDown: no node for an hour. Each occurrence of that hour is a run or part
+// of a skip, as its job's policy says, and what catches up is paced.
+//
+// Nobody can wait for an hour, nor move PostgreSQL's clock: the cursors and the
+// jobs are moved back instead, to where they would stand.
+func TestDown(t *testing.T) {
+	t.Parallel()
+	jobs := number("JOBS", 30)
+	c := newCluster(t, setup{})
+	c.create(jobs, 12*time.Second, func(i int, in *postgres.CreateInput) {
+		in.Definition.Schedule.Every = periods[i%len(periods)].String()
+		in.Definition.Missed = missed[i/len(periods)%len(missed)].policy
+	})
+	for _, statement := range []string{
+		`UPDATE cursor SET next_due_at = next_due_at - interval '1 hour'`,
+		`UPDATE job SET plan_from = plan_from - interval '1 hour', state = 1, finished_at = NULL`, // an hour ago there was more to come
+	} {
+		tag, err := c.pool.Exec(t.Context(), statement)
+		require.NoError(t, err)
+		require.Positive(t, tag.RowsAffected())
+	}
+	for range 3 {
+		c.nodes = append(c.nodes, c.start())
+	}
+	c.settle(3 * time.Minute)
+
+	received := map[string]time.Time{}
+	for _, x := range c.sink.all() {
+		require.NotContains(t, received, x.run, "delivered twice")
+		received[x.run] = x.received
+	}
+	var occurrences, ran, skipped int
+	for i, j := range c.jobs {
+		period, m, from := periods[i%len(periods)], missed[i/len(periods)%len(missed)], c.planFrom(j.ID)
+		d := downtime{
+			what: fmt.Sprintf("%s of %v every %s", j.Name, j.Missed, period), period: period, runs: c.caught(j.ID), skips: c.skips(j.ID),
+			must: oracle.Every(from.Truncate(time.Hour), period, from.Add(-1), c.end.Add(-1)),
+		}
+		d.judge(t, m.policy.WithDefaults(), m.most)
+		for _, r := range d.runs {
+			at, ok := received[job.FormatRunID(job.Key{Job: j.ID, DueAt: r.due})]
+			require.True(t, ok, "%s: run of %s was never received", d.what, r.due)
+			require.False(t, at.Before(r.runAt), "%s: run of %s came before its turn", d.what, r.due)
+		}
+		occurrences, ran = occurrences+len(d.must), ran+len(d.runs)
+		skipped += len(d.must) - len(d.runs)
+	}
+	require.Len(t, received, ran, "received, but of no job")
+	t.Logf("occurrences=%d ran=%d skipped=%d", occurrences, ran, skipped)
+}
+
+// downtime is one job after it.
+type downtime struct {
+	what   string
+	period time.Duration
+	must   []time.Time
+	runs   []caught // in order
+	skips  []skip
+}
+
+// judge compares the ledger with what the policy means, by its own arithmetic.
+func (d *downtime) judge(t *testing.T, policy job.Missed, most int) {
+	t.Helper()
+	// The instant at which it was planned: of the skips, or of the first that catches up.
+	var at time.Time
+	for _, s := range d.skips {
+		require.True(t, at.IsZero() || at.Equal(s.made), "%s: planned at two instants", d.what)
+		at = s.made
+		require.Equal(t, len(oracle.Every(s.from, d.period, s.from.Add(-1), s.to)), s.count, "%s: %v", d.what, s)
+	}
+	if at.IsZero() {
+		first := slices.IndexFunc(d.runs, func(r caught) bool { return r.late })
+		require.GreaterOrEqual(t, first, 0, "%s: nothing was skipped and nothing caught up", d.what)
+		at = d.runs[first].runAt
+	}
+	runs := make(map[int64]caught, len(d.runs))
+	for _, r := range d.runs {
+		require.NotContains(t, runs, r.due.Unix(), "%s: a run twice", d.what)
+		runs[r.due.Unix()] = r
+	}
+	oldest := at.Add(-time.Duration(policy.CatchUpWindow))
+	inWindow := 0 // missed, and not too old
+	for _, due := range d.must {
+		if !due.After(at.Add(-grace)) && !due.Before(oldest) {
+			inWindow++
+		}
+	}
+	left, late := inWindow-min(inWindow, most), 0 // those in the window that do not run come first
+	for _, due := range d.must {
+		want := ""
+		switch {
+		case due.After(at.Add(-grace)):
+		case policy.Policy == job.MissedSkip:
+			want = "missed"
+		case due.Before(oldest):
+			want = "missed_window"
+		case left > 0:
+			left--
+			want = map[job.MissedPolicy]string{job.MissedOnce: "missed", job.MissedAll: "missed_max"}[policy.Policy]
+		}
+		require.Equal(t, want, d.skipped(t, due), "%s: occurrence of %s", d.what, due)
+		r, ran := runs[due.Unix()]
+		require.Equal(t, want == "", ran, "%s: run of %s", d.what, due)
+		delete(runs, due.Unix())
+		if ran && !due.After(at.Add(-grace)) {
+			require.True(t, r.late)
+			require.Equal(t, at.Add(time.Duration(late)*time.Duration(policy.Pace)).UTC(), r.runAt.UTC(), "%s: pace of %s", d.what, due)
+			late++
+		}
+	}
+	require.Empty(t, runs, "%s: runs that must not be", d.what)
+}
+
+// skipped is why an occurrence was skipped; "": it was not.
+func (d *downtime) skipped(t *testing.T, due time.Time) (reason string) {
+	t.Helper()
+	for _, s := range d.skips {
+		if !due.Before(s.from) && !due.After(s.to) {
+			require.Empty(t, reason, "%s: %s was skipped twice", d.what, due)
+			reason = s.reason
+		}
+	}
+	return reason
+}
+
+func (c *cluster) planFrom(id uuid.UUID) (at time.Time) {
+	c.t.Helper()
+	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), `SELECT plan_from FROM job WHERE id = $1`, id).Scan(&at))
+	return at
+}
+
+func (c *cluster) caught(id uuid.UUID) []caught {
+	c.t.Helper()
+	rows, err := c.pool.Query(c.t.Context(), `SELECT due_at, run_at, origin = 3 FROM run_history WHERE job_id = $1 AND ended = 1 ORDER BY 1`, id)
+	require.NoError(c.t, err)
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (x caught, err error) { return x, row.Scan(&x.due, &x.runAt, &x.late) })
+	require.NoError(c.t, err)
+	return out
+}
+
+func (c *cluster) skips(id uuid.UUID) []skip {
+	c.t.Helper()
+	rows, err := c.pool.Query(c.t.Context(), `
+SELECT s.from_due, s.to_due, s.made_at, s.count, s.reason FROM cursor_skip s JOIN job j ON j.partition = s.partition AND j.cursor_id = s.cursor_id
+WHERE j.id = $1 ORDER BY 1`, id)
+	require.NoError(c.t, err)
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (x skip, err error) {
+		return x, row.Scan(&x.from, &x.to, &x.made, &x.count, &x.reason)
+	})
+	require.NoError(c.t, err)
+	return out
+}

@@ -1,0 +1,74 @@
+package cluster_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// handOver moves a quarter of the partitions to another live node, by the two
+// statements that nodes use themselves: release in the name of the owner, take
+// in that of the other. It is harder than what nodes do to each other, as a
+// node that releases has stopped to work on a partition before: here the old
+// owner goes on until it looks, and so does the new one, which then finds that
+// it is another's by right and hands it on. So each forced change brings about
+// one or two real ones.
+func (c *cluster) handOver(ctx context.Context) (moved int, err error) {
+	s, err := c.store.Survey(ctx)
+	if err != nil || len(s.Sessions) < 2 {
+		return 0, err
+	}
+	to := s.Sessions[rand.IntN(len(s.Sessions))].ID
+	from := map[uuid.UUID][]job.Ownership{}
+	for _, o := range s.Ownerships {
+		live := slices.ContainsFunc(s.Sessions, func(x job.Session) bool { return x.ID == o.Owner })
+		if live && o.Owner != to && rand.IntN(4) == 0 {
+			from[o.Owner] = append(from[o.Owner], o)
+		}
+	}
+	for owner, partitions := range from {
+		if err := c.store.Release(ctx, owner, partitions); err != nil {
+			return moved, err
+		}
+		for i := range partitions {
+			partitions[i].Owner = uuid.Nil
+			partitions[i].Epoch++
+		}
+		taken, err := c.store.Take(ctx, to, partitions)
+		if err != nil {
+			return moved, err
+		}
+		moved += len(taken)
+	}
+	return moved, nil
+}
+
+// TestHandover: the owner of partitions changes every 200 ms, across the
+// instants at which runs are due. None is missed and none is delivered twice.
+func TestHandover(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 50, seconds: 10, jobs: 100}.long()
+	c := newCluster(t, setup{nodes: 3})
+	c.create(f.jobs, f.duration())
+	moved := 0
+	every(f.duration(), f.faults, func(int) {
+		n, err := c.handOver(t.Context())
+		require.NoError(t, err)
+		moved += n
+	})
+	c.settle(time.Minute)
+	r := c.check()
+	t.Logf("handovers=%d, of %d partitions", f.faults, moved)
+	t.Logf("lateness %s", c.lateness())
+	t.Log(r)
+	c.clean(r)
+	require.Zero(t, r.duplicates)
+	require.GreaterOrEqual(t, moved, f.faults)
+}

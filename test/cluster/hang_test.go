@@ -1,0 +1,125 @@
+package cluster_test
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+)
+
+// proxy stands between the nodes and the database, and can let connections
+// hang: they stay open, and nothing that is sent arrives any more.
+type proxy struct {
+	listener net.Listener
+	to       string
+
+	mu   sync.Mutex
+	hung chan struct{} // closed: the connections of before hang
+	ends []net.Conn
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{listener: l, to: to, hung: make(chan struct{})}
+	go p.accept()
+	t.Cleanup(p.close)
+	return p
+}
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.to)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.mu.Lock()
+		hung := p.hung
+		p.ends = append(p.ends, client, server)
+		p.mu.Unlock()
+		go pass(client, server, hung)
+		go pass(server, client, hung)
+	}
+}
+
+// pass copies until one end closes; when the connection hangs, it swallows.
+func pass(from, to net.Conn, hung <-chan struct{}) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		select {
+		case <-hung:
+			_, _ = io.Copy(io.Discard, from)
+			return // the other end never hears of it
+		default:
+		}
+		if err == nil {
+			_, err = to.Write(buffer[:n])
+		}
+		if err != nil {
+			_ = to.Close()
+			return
+		}
+	}
+}
+
+// hang lets all connections of now hang, for good. New ones work.
+func (p *proxy) hang() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.hung)
+	p.hung = make(chan struct{})
+}
+
+func (p *proxy) close() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.ends {
+		_ = c.Close()
+	}
+}
+
+// through is a database's URL by way of a proxy.
+func through(t *testing.T, address string) (*proxy, string) {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	p := newProxy(t, u.Host)
+	u.Host = p.listener.Addr().String()
+	return p, u.String()
+}
+
+// TestHang: all connections of all nodes hang at once, without being closed, as
+// those to a frozen machine do. Nobody waits for them for ever.
+func TestHang(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 1, seconds: 10, jobs: 50}.long()
+	c := newCluster(t, setup{nodes: 3, proxied: true})
+	c.create(f.jobs, f.duration()+25*time.Second, spread)
+	var hung []time.Time
+	every(f.duration(), f.faults, func(int) {
+		hung = append(hung, clock.Now())
+		c.proxy.hang()
+	})
+	c.settle(2 * time.Minute)
+	late := c.lateness()
+	r := c.check()
+	t.Logf("hangs=%d, the next run after %s", len(hung), c.firing(hung...))
+	t.Logf("lateness %s", late)
+	t.Log(r)
+	c.clean(r)
+	require.LessOrEqual(t, late.percentile(100), allowed(20*time.Second))
+}

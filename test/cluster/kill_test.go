@@ -1,0 +1,73 @@
+package cluster_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestKill9: nodes die at random while runs are due; none is lost.
+func TestKill9(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 20, seconds: 15, jobs: 50}.long()
+	c := newCluster(t, setup{nodes: 3})
+	c.create(f.jobs, f.duration())
+	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) })
+	c.settle(3 * time.Minute)
+	r := c.check()
+	t.Logf("lateness %s", c.lateness())
+	t.Log(r)
+	c.clean(r)
+}
+
+// TestRestarts: nodes are asked to stop while runs are due; none is lost, and
+// none is delivered twice.
+func TestRestarts(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 10, seconds: 15, jobs: 50}.long()
+	c := newCluster(t, setup{nodes: 3})
+	c.create(f.jobs, f.duration())
+	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGTERM) })
+	c.settle(time.Minute)
+	r := c.check()
+	t.Logf("stops %s, lateness %s", c.stops, c.lateness())
+	t.Log(r)
+	c.clean(r)
+	require.Zero(t, r.duplicates)
+	require.LessOrEqual(t, c.stops.percentile(100), drain)
+}
+
+// pause lets one node after the other stand still for a while.
+func (c *cluster) pause(f form, length func() time.Duration) {
+	var resumed sync.WaitGroup
+	every(f.duration(), f.faults, func(i int) {
+		n := c.nodes[i%len(c.nodes)]
+		require.NoError(c.t, n.cmd.Process.Signal(syscall.SIGSTOP))
+		resumed.Go(func() {
+			<-time.After(length())
+			if err := n.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+				c.t.Error(err)
+			}
+		})
+	})
+	resumed.Wait()
+}
+
+// TestPause: nodes stand still, for a moment or until others have taken their
+// work, and go on as if nothing had been. What they write then changes nothing.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 6, seconds: 18, jobs: 50}.long()
+	c := newCluster(t, setup{nodes: 3})
+	c.create(f.jobs, f.duration()+2*ttl, spread)
+	c.pause(f, func() time.Duration { return time.Duration(rand.Int64N(int64(2 * ttl))) })
+	c.settle(time.Minute)
+	r := c.check()
+	t.Logf("pauses=%d, lateness %s", f.faults, c.lateness())
+	t.Log(r)
+	c.clean(r)
+}

@@ -1,0 +1,103 @@
+package cluster_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+// slowly takes longer than the time between two runs of a job, and sometimes
+// longer than it takes to give up on a dead node.
+func slowly(r *rand.Rand) time.Duration {
+	if r.IntN(20) == 0 {
+		return ttl + 3*time.Second
+	}
+	return time.Duration(200+r.IntN(1300)) * time.Millisecond
+}
+
+// TestOverlap: a job that skips overlapping runs never has two of them at the
+// sink at once, but where the node of the first was killed.
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 6, seconds: 12, jobs: 30}.long()
+	c := newCluster(t, setup{nodes: 3, slow: slowly})
+	c.create(f.jobs, f.duration(), func(_ int, in *postgres.CreateInput) {
+		in.Definition.Overlap = job.OverlapSkip
+		in.Definition.Timeout = job.Duration(time.Minute)
+	})
+	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) })
+	c.settle(2 * time.Minute)
+	together, orphaned := overlaps(c.sink.all())
+	r := c.check()
+	t.Logf("skipped=%d, at the sink together=%d, with one whose node was killed=%d", r.skipped, together, orphaned)
+	t.Log(r)
+	require.Zero(t, together)
+	require.Positive(t, r.skipped)
+	r.skipped = 0 // each with an entry of its own
+	c.clean(r)
+}
+
+// TestOverlapPause: the same with nodes that stand still until others have
+// taken their work, and then go on: what they had claimed they must not start.
+func TestOverlapPause(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 4, seconds: 16, jobs: 100}.long()
+	c := newCluster(t, setup{nodes: 3, slow: func(r *rand.Rand) time.Duration { return time.Duration(500+r.IntN(1500)) * time.Millisecond }})
+	c.create(f.jobs, f.duration()+2*ttl, func(i int, in *postgres.CreateInput) {
+		spread(i, in)
+		in.Definition.Overlap = job.OverlapSkip
+	})
+	c.pause(f, func() time.Duration { return ttl + 2*time.Second })
+	c.settle(time.Minute)
+	together, _ := overlaps(c.sink.all())
+	r := c.check()
+	t.Logf("pauses=%d skipped=%d, at the sink together=%d", f.faults, r.skipped, together)
+	t.Log(r)
+	// A node may be stopped between its last look at its session and the first
+	// byte that it sends. Nobody can close that window; it is microseconds wide.
+	require.LessOrEqual(t, together, 1)
+	r.skipped = 0
+	c.clean(r)
+}
+
+// overlaps counts deliveries that came while another of the same job was at
+// work, and apart from them those where the caller of the other had gone.
+func overlaps(receipts []receipt) (together, orphaned int) {
+	slices.SortFunc(receipts, func(a, b receipt) int { return a.received.Compare(b.received) })
+	busy := map[string][]receipt{}
+	for _, x := range receipts {
+		left := slices.DeleteFunc(busy[x.job], func(o receipt) bool { return !o.answered.IsZero() && !o.answered.After(x.received) })
+		for _, o := range left {
+			if !o.gone.IsZero() && o.gone.Before(x.received) {
+				orphaned++
+			} else {
+				together++
+			}
+		}
+		busy[x.job] = append(left, x)
+	}
+	return together, orphaned
+}
+
+func TestOverlaps(t *testing.T) {
+	t.Parallel()
+	at := func(ms int) time.Time { return time.UnixMilli(int64(1000 + ms)) }
+	first := receipt{job: "a", received: at(0), answered: at(100)}
+	together, orphaned := overlaps([]receipt{
+		{job: "a", received: at(50), answered: at(60)},
+		first,
+		{job: "a", received: at(100), answered: at(110)},
+		{job: "b", received: at(20), answered: at(30)},
+	})
+	require.Equal(t, []int{1, 0}, []int{together, orphaned})
+	first.gone = at(40)
+	together, orphaned = overlaps([]receipt{first, {job: "a", received: at(50), answered: at(60)}})
+	require.Equal(t, []int{0, 1}, []int{together, orphaned})
+}

@@ -1,0 +1,66 @@
+package cluster_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+)
+
+// TestStartWithoutDatabase: nodes that find no database wait for it, say so,
+// can be stopped, and begin by themselves when it is there.
+func TestStartWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, setup{own: true})
+	c.create(20, 20*time.Second)
+	require.NoError(t, c.db.kill(false))
+	waiting, stopped := c.start(), c.start()
+	c.nodes = append(c.nodes, waiting)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	lines := func() int {
+		log, _ := os.ReadFile(c.log)
+		return strings.Count(string(log), "waiting for the database")
+	}
+	require.NoError(t, until(ctx, func() bool { return lines() >= 2 }), "the nodes do not say that they wait")
+	<-time.After(3 * time.Second)
+	require.Less(t, lines(), 10, "a log full of it")
+	require.NoError(t, stopped.end(syscall.SIGTERM))
+	accepted, err := c.db.start(ctx)
+	require.NoError(t, err)
+	c.settle(time.Minute)
+	firing := c.firing(accepted)
+	r := c.check()
+	t.Logf("first run %s after the database was there, until the end %s", firing[0], clock.Now().Sub(accepted))
+	t.Log(r)
+	c.clean(r)
+	require.LessOrEqual(t, firing[0], allowed(5*time.Second))
+}
+
+// TestStopWithoutDatabase: a node that cannot hand its work over still ends in
+// time, and what it had claimed is done by others.
+func TestStopWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, setup{nodes: 1, own: true})
+	c.create(50, 20*time.Second, spread)
+	c.balanced()
+	require.NoError(t, c.db.kill(true))
+	begun := clock.Elapsed()
+	require.Error(t, c.nodes[0].end(syscall.SIGTERM), "it cannot say that all is well")
+	took := clock.Elapsed() - begun
+	_, err := c.db.start(t.Context())
+	require.NoError(t, err)
+	c.nodes[0] = c.start()
+	c.settle(time.Minute)
+	r := c.check()
+	t.Logf("a stop without a database took %s", took.Round(time.Millisecond))
+	t.Log(r)
+	c.clean(r)
+	require.LessOrEqual(t, took, drain+allowed(5*time.Second))
+}
