@@ -40,11 +40,11 @@ func TestDecide(t *testing.T) {
 		outcome job.Outcome
 		want    job.Decision
 	}{
-		"a redriven run has the tries of a new one":                  {attempt: 4, base: 3, outcome: failed, want: retryIn(5 * time.Second)},
-		"a redriven run: the last of them is final":                  {attempt: 6, base: 3, outcome: failed, want: dead("attempts")},
-		"a redriven run that is lost is tried again at once":         {attempt: 4, base: 3, outcome: lost, want: retryIn(0)},
-		"a redriven run that is lost again and again ends":           {attempt: 8, base: 3, outcome: lost, want: dead("lost")},
-		"a redriven run of at most once is not tried again":          {policy: atMostOnce, attempt: 4, base: 3, outcome: lost, want: dead("unknown_outcome")},
+		"a redriven run has the tries of a new one":          {attempt: 4, base: 3, outcome: failed, want: retryIn(5 * time.Second)},
+		"a redriven run: the last of them is final":          {attempt: 6, base: 3, outcome: failed, want: dead("attempts")},
+		"a redriven run that is lost is tried again at once": {attempt: 4, base: 3, outcome: lost, want: retryIn(0)},
+		"a redriven run that is lost again and again ends":   {attempt: 8, base: 3, outcome: lost, want: dead("lost")},
+		"a redriven run of at most once is not tried again":  {policy: atMostOnce, attempt: 4, base: 3, outcome: lost, want: dead("unknown_outcome")},
 		"success finishes":                                           {outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
 		"success on the last attempt finishes":                       {attempt: 3, outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
 		"accepted waits for the report":                              {outcome: job.Outcome{Kind: job.Accepted}, want: job.Decision{Kind: job.DecideWait}},

@@ -18,8 +18,8 @@ WITH letter AS (
 ), failed AS (
     DELETE FROM run_history WHERE partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4 AND ended = 2 RETURNING *
 )
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, base, priority, origin, admit, queue_id, woken, payload, attempts)
-SELECT j.partition, l.seq, j.version, j.id, l.due_at, $5, 0, l.attempt, l.attempt, j.priority, 4, j.admit, j.queue_id, true, l.payload,
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, base, origin, admit, queue_id, woken, payload, attempts)
+SELECT j.partition, l.seq, j.version, j.id, l.due_at, $5, 0, l.attempt, j.priority, l.attempt, 4, j.admit, j.queue_id, true, l.payload,
        coalesce((SELECT attempts FROM failed LIMIT 1), '[]') || jsonb_build_array(jsonb_build_object(
            'attempt', l.attempt, 'ended_at', l.failed_at, 'outcome', 2, 'message', l.message,
            'status', coalesce((SELECT status FROM failed LIMIT 1), 0)))
