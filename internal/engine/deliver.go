@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -17,11 +19,9 @@ func (e *Engine) deliver(ctx context.Context) {
 			e.slots.release(1)
 			continue // not started: the run is rescued when the session ends
 		}
-		// A node that stood still may find itself here when others have taken its
-		// work long since. The run is rescued, or was.
-		if a.Session != e.Member.Session() || !e.Member.Valid() {
+		if !e.leased(ctx, timer, a.Session) {
 			e.slots.release(1)
-			continue
+			continue // the run is rescued, or was
 		}
 		e.Observe.Started(-e.Bound.Until(a.RunAt))
 		o := e.deliverOne(ctx, a)
@@ -30,6 +30,24 @@ func (e *Engine) deliver(ctx context.Context) {
 		e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o}
 		e.slots.release(1)
 	}
+}
+
+// leased says whether a session is still this node's. A node that stood still may
+// find itself here when others have taken its work long since. While it is not
+// known whether the session lives it waits: it must neither start a run that
+// may be another's nor forget one that is its own.
+func (e *Engine) leased(ctx context.Context, timer *time.Timer, session uuid.UUID) bool {
+	for session == e.Member.Session() && ctx.Err() == nil {
+		if e.Member.Valid() {
+			return true
+		}
+		timer.Reset(idlePause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return false
 }
 
 // awaitTime waits until the database's clock has surely reached a time. Runs

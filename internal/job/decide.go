@@ -79,10 +79,10 @@ func (in *DecideInput) failed() Decision {
 		return d
 	case !in.Outcome.Retryable:
 		return in.deadLetter(ReasonRejected)
-	case in.Run.Attempt >= in.Policy.Retry.MaxAttempts:
+	case in.tries() >= in.Policy.Retry.MaxAttempts:
 		return in.deadLetter(ReasonAttempts)
 	}
-	wait := max(in.Policy.Retry.Delay(in.Run.Key, in.Run.Attempt), min(in.Outcome.RetryAfter, MaxRetryAfter))
+	wait := max(in.Policy.Retry.Delay(in.Run.Key, in.tries()), min(in.Outcome.RetryAfter, MaxRetryAfter))
 	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(wait)}
 }
 
@@ -90,11 +90,16 @@ func (in *DecideInput) lost() Decision {
 	switch {
 	case in.Policy.Delivery == AtMostOnce:
 		return in.deadLetter(ReasonUnknownOutcome)
-	case in.Run.Attempt >= max(in.Policy.Retry.MaxAttempts, LostLimit):
+	case in.tries() >= max(in.Policy.Retry.MaxAttempts, LostLimit):
 		return in.deadLetter(ReasonLost)
 	}
-	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(lostDelay(in.Run.Attempt))}
+	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(lostDelay(in.tries()))}
 }
+
+// tries is how many attempts count. A redrive gives a run as many new ones as a
+// new run has, and begins with the shortest delay: whoever asks for it has put
+// right what failed. The number of the attempt goes on, for it is the fence.
+func (in *DecideInput) tries() int16 { return in.Run.Attempt - in.Run.Base }
 
 // lostDelay: whose node died is tried again at once, for it is late already
 // through no fault of its own; each further time suggests that the fault is its

@@ -36,9 +36,15 @@ func TestDecide(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy  job.Policy // by default: 3 attempts, exponential from 5s, no jitter
 		attempt int16
+		base    int16 // attempts before a redrive
 		outcome job.Outcome
 		want    job.Decision
 	}{
+		"a redriven run has the tries of a new one":          {attempt: 4, base: 3, outcome: failed, want: retryIn(5 * time.Second)},
+		"a redriven run: the last of them is final":          {attempt: 6, base: 3, outcome: failed, want: dead("attempts")},
+		"a redriven run that is lost is tried again at once": {attempt: 4, base: 3, outcome: lost, want: retryIn(0)},
+		"a redriven run that is lost again and again ends":   {attempt: 8, base: 3, outcome: lost, want: dead("lost")},
+		"a redriven run of at most once is not tried again":  {policy: atMostOnce, attempt: 4, base: 3, outcome: lost, want: dead("unknown_outcome")},
 		"success finishes":                                           {outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
 		"success on the last attempt finishes":                       {attempt: 3, outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
 		"accepted waits for the report":                              {outcome: job.Outcome{Kind: job.Accepted}, want: job.Decision{Kind: job.DecideWait}},
@@ -84,7 +90,7 @@ func TestDecide(t *testing.T) {
 				tc.policy = with(3)
 			}
 			got := job.Decide(job.DecideInput{
-				Run: job.Run{Key: someKey, Attempt: tc.attempt, State: job.Running}, Policy: tc.policy.WithDefaults(), Outcome: tc.outcome, Now: noon,
+				Run: job.Run{Key: someKey, Attempt: tc.attempt, Base: tc.base, State: job.Running}, Policy: tc.policy.WithDefaults(), Outcome: tc.outcome, Now: noon,
 			})
 			require.Equal(t, tc.want, got)
 		})

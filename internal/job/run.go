@@ -21,6 +21,7 @@ type Run struct {
 	RunAt    time.Time // when it may start: jitter and retry delay move it
 	State    RunState
 	Attempt  int16 // the fencing token; 0 before the first claim
+	Base     int16 // attempts before the last redrive, which count no more
 	Priority int16
 	Origin   Origin
 }

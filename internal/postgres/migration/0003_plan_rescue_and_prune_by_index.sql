@@ -25,8 +25,12 @@ CREATE INDEX job_end ON job (end_at) WHERE state = 1 AND end_at IS NOT NULL;
 CREATE INDEX job_cursor_rest ON job (partition, cursor_id) WHERE state <> 1;
 CREATE INDEX cursor_skip_made ON cursor_skip (made_at);
 
+-- Of a redriven run: attempts that count no more. NULL takes no room in the others.
+ALTER TABLE run ADD COLUMN base smallint;
+
 -- +goose Down
 
+ALTER TABLE run DROP COLUMN base;
 DROP INDEX cursor_skip_made, job_cursor_rest, job_end, job_remove;
 ALTER TABLE job DROP COLUMN remove_at, DROP COLUMN keep;
 DROP INDEX cursor_broken, cursor_due, run_expires;
