@@ -1,35 +1,59 @@
 package engine_test
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// lapsing is a member whose session ends.
+// lapsing is a member whose session comes into doubt, and ends or lives on.
 type lapsing struct {
 	soleMember
-	over atomic.Bool
+	doubt, over atomic.Bool
 }
 
-func (m *lapsing) Valid() bool { return !m.over.Load() }
+func (m *lapsing) Valid() bool { return !m.doubt.Load() && !m.over.Load() }
 
-// What was claimed and not started when the session ended is another's by now.
-func TestNothingStartsWhenTheSessionIsOver(t *testing.T) {
+func (m *lapsing) Session() uuid.UUID {
+	if m.over.Load() {
+		return uuid.Nil
+	}
+	return m.session
+}
+
+// What was claimed and not started when the session ended is another's by now;
+// if it did not end after all, it is this node's, and nobody else will start it.
+func TestNothingStartsWhileTheSessionIsInDoubt(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	m := &lapsing{soleMember: b.engine.Member.(soleMember)}
-	b.engine.Member, b.engine.Lead = m, 2*time.Second
-	due := b.bound.Now().Add(3 * time.Second).Truncate(time.Second)
-	b.create(t, "claimed ahead", schedule.Spec{At: due.UTC().Format(time.RFC3339)}, nil)
-	b.start(t)
-	b.eventually(t, "claimed before it is due", `SELECT count(*) FROM run WHERE state = 1`, 1)
-	require.Positive(t, b.bound.Until(due))
-	m.over.Store(true)
-	<-time.After(b.bound.Until(due) + 200*time.Millisecond)
-	require.Zero(t, b.target.count())
+	for _, lives := range []bool{true, false} {
+		t.Run(fmt.Sprintf("lives=%t", lives), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			m := &lapsing{soleMember: b.engine.Member.(soleMember)}
+			b.engine.Member, b.engine.Lead = m, 2*time.Second
+			due := b.bound.Now().Add(3 * time.Second).Truncate(time.Second)
+			b.create(t, "claimed ahead", schedule.Spec{At: due.UTC().Format(time.RFC3339)}, nil)
+			b.start(t)
+			b.eventually(t, "claimed before it is due", `SELECT count(*) FROM run WHERE state = 1`, 1)
+			require.Positive(t, b.bound.Until(due))
+			m.doubt.Store(true)
+			<-time.After(b.bound.Until(due) + 200*time.Millisecond)
+			require.Zero(t, b.target.count())
+			if lives {
+				m.doubt.Store(false)
+				b.eventually(t, "delivered by the attempt that was claimed", `SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 1`, 1)
+				return
+			}
+			m.over.Store(true)
+			m.doubt.Store(false)
+			<-time.After(200 * time.Millisecond)
+			require.Zero(t, b.target.count())
+		})
+	}
 }
