@@ -91,7 +91,7 @@ func (m *Member) sample(now time.Time) {
 	before := m.o.Bound.Jump()
 	switch jump := m.o.Bound.Set(now); {
 	case jump != 0 && before == 0:
-		m.o.Log.Error("the database's clock jumped: nothing is planned until it is right again; if it is right now, restart this node", "by", jump)
+		m.o.Log.Error("the database's clock jumped: nothing is planned", "by", jump)
 	case jump == 0 && before != 0:
 		m.o.Log.Info("the database's clock is right again")
 	}
