@@ -62,6 +62,9 @@ bench: ## measure Next
 measure-snapshot: ## measure the path under a snapshot that is held for 90 s, on a PostgreSQL with fsync
 	eval "$$(dev/services env postgres)" && BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 BELFRY_SNAPSHOT_DEAD=5000000 go test -count=1 -timeout 60m -v -run HeldSnapshot ./internal/postgres
 
+measure-rate: ## claim and complete, with right and wrong statistics: within 1.3 of each other
+	eval "$$(dev/services env postgres)" && BELFRY_RATE=1 go test -count=1 -timeout 60m -v -run RateOfHotStatements ./internal/postgres
+
 measure-idle: ## count what a node asks that has 1,000,000 quiet jobs
 	eval "$$(dev/services env postgres)" && BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 go test -count=1 -timeout 60m -v -run Idle ./internal/app
 
@@ -116,4 +119,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster cluster-all takeover fuzz bench measure-snapshot measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config verify verify/mod verify/config services tools clean
+.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster cluster-all takeover fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config verify verify/mod verify/config services tools clean

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -13,7 +14,11 @@ import (
 // empty, as on one of which all is known. Each state is measured again until the others' noise has left them alone.
 func TestRateOfHotStatements(t *testing.T) {
 	t.Parallel()
-	const runs, batch, most, tries = 20_000, 1000, 1.3, 6
+	const runs, batch, tries = 20_000, 1000, 6
+	most := 2.0 // a plan that has flipped is 10 times slower; the rest is for machines that do other work
+	if os.Getenv("BELFRY_RATE") != "" {
+		most = 1.3
+	}
 	states := []string{"never analysed", "analysed while empty", "analysed while full"}
 	bundles := map[string]*bulk{}
 	for _, state := range states {
