@@ -8,6 +8,7 @@ KILLS ?= 200
 SECONDS ?= 60
 JOBS ?= 50
 CRASHES ?= 5
+TRIES ?= 10000
 HANDOVERS ?= 300
 
 help: ## print this help
@@ -30,16 +31,20 @@ test-pgbouncer: ## run the migrations through PgBouncer in transaction mode
 test-dst: ## compare every zone, transition 2000-2040 and expression with the oracle (minutes)
 	set -o pipefail; BELFRY_DST=full go test -count=1 -timeout 60m -run DST -v ./test/oracle/ | grep -vE "^ *(=== |--- PASS: .*/)"
 
+test-sdk: ## test the Go client, and that a TypeScript client can be made (needs npm)
+	cd sdk/go && GOWORK=off go test -race ./...
+	dev/typescript/test
+
 test-services: ## start every service and pass a message through each
 	dev/services up all && dev/services status
 
 # The long form of a test in test/cluster; its last line is the checker's.
 define long-form
-	set -o pipefail; eval "$$(dev/services env postgres-ram)" && KILLS=$(KILLS) SECONDS=$(SECONDS) JOBS=$(JOBS) CRASHES=$(CRASHES) HANDOVERS=$(HANDOVERS) \
+	set -o pipefail; eval "$$(dev/services env postgres-ram)" && KILLS=$(KILLS) SECONDS=$(SECONDS) JOBS=$(JOBS) CRASHES=$(CRASHES) HANDOVERS=$(HANDOVERS) TRIES=$(TRIES) \
 	go test -count=1 -timeout 120m -v -run '^Test$(1)$$' ./test/cluster | sed -E '/^(=== |--- PASS|PASS$$|ok )/d; s/^ +[a-z_]+_test\.go:[0-9]+: //'
 endef
 
-cluster: services ## a fault while runs are due: FAULT=Kill9|Restarts|DatabaseKill9|Terminated|Handover|Overlap|Down KILLS=200 SECONDS=60 JOBS=50
+cluster: services ## a fault while runs are due: FAULT=Kill9|Restarts|DatabaseKill9|Terminated|Handover|Overlap|Down|APIDuringFaults KILLS=200 SECONDS=60 JOBS=50
 	$(call long-form,$(FAULT))
 
 cluster-all: KILLS = 1000
@@ -51,6 +56,9 @@ cluster-all: services ## the long report: 1000 nodes and 5 databases killed, 300
 takeover: KILLS = 50
 takeover: services ## kill the owner of partitions, KILLS=50 times, and measure until their runs start again (8 minutes)
 	$(call long-form,Takeover)
+
+last-start: services ## pause or delete jobs, TRIES=10000 times, and measure until their last run starts (8 minutes)
+	$(call long-form,NothingStartsAfterTheAnswer)
 
 fuzz: ## fuzz each parser for FUZZTIME (default 5m)
 	for f in FuzzCron FuzzRRule FuzzJSON; do go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./internal/schedule || exit 1; done
@@ -82,41 +90,56 @@ bench/engine: build ## runs per second, beside the bare SQL: BENCH="--jobs 20000
 
 lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
 	$(TOOLS)/golangci-lint run ./...
+	cd sdk/go && $(TOOLS)/golangci-lint run ./...
 	GOWORK=off go vet -C dev/probe ./...
 
 fmt: $(TOOLS)/golangci-lint ## format the code
 	$(TOOLS)/golangci-lint fmt ./...
 
-generate: generate/mod generate/config ## make generated files anew
+generate: generate/mod generate/config generate/api generate/sdk ## make generated files anew
 
 generate/mod:
 	go mod tidy
+	cd sdk/go && GOWORK=off go mod tidy
 
 generate/config:
 	go run ./cmd/belfry config reference >docs/reference/configuration.md
 
-verify: verify/mod verify/config ## fail if a generated file is not what generate makes
+generate/api:
+	go run ./dev/openapi >api/openapi.yaml
+
+generate/sdk: generate/api $(TOOLS)/oapi-codegen
+	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml >client.gen.go
+
+verify: verify/mod verify/config verify/api verify/sdk ## fail if a generated file is not what generate makes
 
 verify/mod:
 	go mod tidy -diff
 	go mod verify
+	cd sdk/go && GOWORK=off go mod tidy -diff
 
 verify/config:
 	go run ./cmd/belfry config reference | diff docs/reference/configuration.md -
+
+verify/api:
+	go run ./dev/openapi | diff api/openapi.yaml -
+
+verify/sdk: $(TOOLS)/oapi-codegen
+	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml | diff client.gen.go -
 
 services: ## start the PostgreSQL that tests use
 	@dev/services up postgres-ram
 
 tools: $(TOOLS)/golangci-lint ## build the pinned tools into .tools/
 
-$(TOOLS)/golangci-lint $(TOOLS)/gotestsum &: dev/tools/go.mod
+$(TOOLS)/golangci-lint $(TOOLS)/gotestsum $(TOOLS)/oapi-codegen &: dev/tools/go.mod
 	mkdir -p $(TOOLS)
 	GOWORK=off go build -C dev/tools -o $(TOOLS)/ tool
-	touch $(TOOLS)/golangci-lint $(TOOLS)/gotestsum
+	touch $(TOOLS)/golangci-lint $(TOOLS)/gotestsum $(TOOLS)/oapi-codegen
 
 test: | $(TOOLS)/gotestsum
 
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build test test-pg18 test-pgbouncer test-dst test-services cluster cluster-all takeover fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config verify verify/mod verify/config services tools clean
+.PHONY: help build test test-pg18 test-pgbouncer test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean

@@ -27,6 +27,8 @@ type benchFlags struct {
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure what a PostgreSQL carries", Args: noArgs,
+		Example: `  belfry bench hot-second --jobs 50000
+  belfry bench steady --rate 1000`,
 		Long: `Measure what Belfry does on your own PostgreSQL: how late runs start when many
 are due at once, how late in everyday traffic, and how many runs per second.
 

@@ -15,6 +15,7 @@ import (
 // newBenchNode is the node that a benchmark starts.
 func newBenchNode() *cobra.Command {
 	var profile string
+	var owned bool
 	cmd := &cobra.Command{
 		Use: "node", Short: "The node of a benchmark, started by it", Args: noArgs, Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -23,10 +24,11 @@ func newBenchNode() *cobra.Command {
 				return err
 			}
 			v.Listen = "127.0.0.1:0" // there may be more of them, and servers
-			return bench.Node(cmd.Context(), app.Config{Config: v.Config, Version: version()}, profile, childPipes(cmd))
+			return bench.Node(cmd.Context(), app.Config{Config: v.Config, Version: version(), Scratch: owned}, profile, childPipes(cmd))
 		},
 	}
 	config.Flags(cmd.Flags(), nodeSettings...)
+	cmd.Flags().BoolVar(&owned, "owned", false, "work as the owner of the scratch database")
 	cmd.Flags().StringVar(&profile, "profile", "", "write a CPU profile to this file")
 	return cmd
 }

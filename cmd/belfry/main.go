@@ -14,7 +14,7 @@ import (
 func main() {
 	if err := newRoot().ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "belfry:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
 }
 
@@ -29,8 +29,21 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("belfry {{.Version}}\n")
-	root.AddCommand(newPreview(), newServer(), newMigrate(), newConfig(), newBench())
+	own := cobra.Group{ID: "own", Title: "On this machine:"}
+	client := cobra.Group{ID: "client", Title: "With a server (belfry login, or BELFRY_SERVER and BELFRY_KEY):"}
+	root.AddGroup(&own, &client)
+	add(root, own.ID, newDev(), newServer(), newMigrate(), newNamespace(), newConfig(), newBench(), newPreview())
+	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newQueue(), newDLQ(), newKey(), newApply(), newDiff(), newImport())
+	group(root)
+	markUsage(root)
 	return root
+}
+
+func add(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+	}
+	root.AddCommand(commands...)
 }
 
 // version is what the Go toolchain wrote into the binary.

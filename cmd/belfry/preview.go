@@ -14,13 +14,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-const (
-	maxPreview = 1000
-	// Of the skipped occurrences between two that fire, so many are listed and
-	// so many are counted; a calendar may take away thousands.
-	maxSkipped = 3
-	maxCounted = 1000
-)
+const maxPreview = 1000
 
 type previewFlags struct {
 	zone, from, gap, fold, key, output string
@@ -84,14 +78,14 @@ func preview(w io.Writer, text string, f previewFlags) error {
 	if err != nil {
 		return err
 	}
-	rows, more, err := previewRows(s, from, f.n)
+	lines, more, err := s.Preview(from, f.n)
 	if err != nil {
 		return err
 	}
 	if f.output == "json" {
-		return writePreviewJSON(w, spec, rows)
+		return writePreviewJSON(w, spec, lines)
 	}
-	return writePreviewTable(w, s, rows, previewNotes(spec, f.key, more))
+	return writePreviewTable(w, s, lines, previewNotes(spec, f.key, more))
 }
 
 // previewNotes says what the times alone do not show.
@@ -147,45 +141,4 @@ func previewFrom(text string, zone *time.Location) (time.Time, error) {
 		return t, nil
 	}
 	return time.Time{}, fmt.Errorf("--from %q is not a time; write 2026-03-06, 2026-03-06T10:00 or 2026-03-06T10:00:00Z", text)
-}
-
-// previewRow is one line: an occurrence, or a number of skipped ones.
-type previewRow struct {
-	schedule.Occurrence
-	more    int  // skipped ones that are not listed; only this is set then
-	atLeast bool // and there may be more than that
-}
-
-// previewRows lists the next n occurrences that fire, from an instant on, and
-// the skipped ones before each. more is false if the schedule ends there.
-func previewRows(s *schedule.Schedule, from time.Time, n int) (rows []previewRow, more bool, err error) {
-	from = from.Add(-time.Nanosecond)
-	for range n {
-		next, err := s.Next(from)
-		if errors.Is(err, schedule.ErrNoMore) {
-			return rows, false, nil
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		skipped := 0
-		for _, o := range s.Between(from, next, maxCounted) {
-			if o.Skip == "" {
-				continue
-			}
-			if skipped++; skipped <= maxSkipped {
-				rows = append(rows, previewRow{Occurrence: o})
-			}
-		}
-		if skipped > maxSkipped {
-			rows = append(rows, previewRow{more: skipped - maxSkipped, atLeast: skipped == maxCounted})
-		}
-		for _, o := range s.Between(next.Add(-time.Nanosecond), next, maxCounted) {
-			if o.Skip == "" {
-				rows = append(rows, previewRow{Occurrence: o})
-			}
-		}
-		from = next
-	}
-	return rows, true, nil
 }

@@ -12,30 +12,14 @@ import (
 )
 
 type previewJSON struct {
-	Schedule    schedule.Spec           `json:"schedule"`
-	Occurrences []previewOccurrenceJSON `json:"occurrences"`
+	Schedule    schedule.Spec          `json:"schedule"`
+	Occurrences []schedule.PreviewJSON `json:"occurrences"`
 }
 
-type previewOccurrenceJSON struct {
-	DueAt   *time.Time      `json:"due_at,omitempty"`
-	Local   string          `json:"local,omitempty"`
-	Mark    schedule.Mark   `json:"mark,omitempty"`
-	Skip    schedule.Reason `json:"skip,omitempty"`
-	Nominal string          `json:"nominal,omitempty"`
-	Skipped int             `json:"more_skipped,omitempty"`
-}
-
-func writePreviewJSON(w io.Writer, spec schedule.Spec, rows []previewRow) error {
-	out := previewJSON{Schedule: spec, Occurrences: []previewOccurrenceJSON{}}
-	for _, r := range rows {
-		if r.more > 0 {
-			out.Occurrences = append(out.Occurrences, previewOccurrenceJSON{Skipped: r.more})
-			continue
-		}
-		utc := r.Due.UTC()
-		out.Occurrences = append(out.Occurrences, previewOccurrenceJSON{
-			DueAt: &utc, Local: r.Due.Format(time.RFC3339), Mark: r.Mark, Skip: r.Skip, Nominal: r.Nominal,
-		})
+func writePreviewJSON(w io.Writer, spec schedule.Spec, lines []schedule.Preview) error {
+	out := previewJSON{Schedule: spec, Occurrences: []schedule.PreviewJSON{}}
+	for _, l := range lines {
+		out.Occurrences = append(out.Occurrences, l.JSON())
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
@@ -50,16 +34,16 @@ var (
 
 // writePreviewTable prints for people. lipgloss leaves the colours out where
 // the output is not a terminal.
-func writePreviewTable(w io.Writer, s *schedule.Schedule, rows []previewRow, notes []string) error {
+func writePreviewTable(w io.Writer, s *schedule.Schedule, lines []schedule.Preview, notes []string) error {
 	p := &printer{w: w}
 	p.line("%s in %s", strong.Render(s.String()), s.Zone())
 	p.line("")
 	p.line("%s", faint.Render(fmt.Sprintf("%3s  %-28s  %s", "", "LOCAL", "UTC")))
 	n := 0
-	for _, r := range rows {
+	for _, r := range lines {
 		switch {
-		case r.more > 0:
-			p.line("%3s  %s", "·", yellow.Render(r.moreText()))
+		case r.More > 0:
+			p.line("%3s  %s", "·", yellow.Render(moreText(r)))
 		case r.Skip != "":
 			p.line("%3s  %s  %s", "·", faint.Render(pad(skippedLocal(r.Occurrence))), yellow.Render(explain(r.Occurrence)))
 		default:
@@ -77,11 +61,11 @@ func writePreviewTable(w io.Writer, s *schedule.Schedule, rows []previewRow, not
 	return p.err
 }
 
-func (r previewRow) moreText() string {
-	if r.atLeast {
-		return fmt.Sprintf("… and more than %d more skipped", r.more)
+func moreText(p schedule.Preview) string {
+	if p.AtLeast {
+		return fmt.Sprintf("… and more than %d more skipped", p.More)
 	}
-	return fmt.Sprintf("… and %d more skipped", r.more)
+	return fmt.Sprintf("… and %d more skipped", p.More)
 }
 
 // printer keeps the first error, so that a listing reads as a list of lines.

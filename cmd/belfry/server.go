@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -14,28 +15,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
-func newMigrate() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "migrate", Short: "Bring the database's schema up to date", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := loadConfig(cmd)
-			if err != nil {
-				return err
-			}
-			warn(cmd, v)
-			n, err := app.Migrate(cmd.Context(), v.DatabaseURL)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d migrations applied, the schema is up to date\n", n)
-			return err
-		},
-	}
-	config.Flags(cmd.Flags(), "database_url", "database_url_file")
-	return cmd
-}
-
 func newServer() *cobra.Command {
+	var bootstrap bool
 	cmd := &cobra.Command{
 		Use: "server", Short: "Run a node", Args: noArgs,
 		Long: `Run a node of the cluster. All nodes are equal: start as many as you like on
@@ -58,10 +39,15 @@ that --config names, else it has its default; belfry config show tells which.`,
 			ctx, stop := signal.NotifyContext(context.WithoutCancel(cmd.Context()), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends it at once
-			return app.Serve(ctx, app.Config{Config: v.Config, Version: version()}, log)
+			c := app.Config{Config: v.Config, Version: version()}
+			if bootstrap {
+				c.Bootstrap = func(secret string) { err = printKey(cmd, "the first key of namespace default, an admin's", secret) }
+			}
+			return errors.Join(app.Serve(ctx, c, log), err)
 		},
 	}
 	config.Flags(cmd.Flags())
+	cmd.Flags().BoolVar(&bootstrap, "bootstrap", false, "make an admin's key of the namespace default if it has none, and print it")
 	return cmd
 }
 

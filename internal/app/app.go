@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"time"
 
@@ -29,26 +27,32 @@ type Config struct {
 	// Started is told of each attempt how late it began, for benchmarks; nil: nobody is.
 	// Called by many goroutines at once.
 	Started func(late time.Duration)
+
+	// Scratch: the database is a benchmark's own, where a node may work as its owner.
+	Scratch bool
+
+	// Bootstrap is given the first key of the first namespace, if that has none yet;
+	// nil: no key is made.
+	Bootstrap func(secret string)
 }
 
-// Migrate brings the database's schema up to date. It returns how many
-// migrations were applied.
-func Migrate(ctx context.Context, url string) (int, error) { return postgres.Migrate(ctx, url) }
-
-// Serve runs a node until ctx ends, and then stops it in order: partitions are
-// handed over, nothing more is claimed, what is under way ends and is reported,
-// and only then the session ends. Health is answered from the start, also while
-// the database is away.
+// Serve runs a node until ctx ends, and then stops it in order: the API takes no
+// more requests, partitions are handed over, nothing more is claimed, what is
+// under way ends and is reported, and only then the session ends. Health is
+// answered from the start, also while the database is away.
 func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if c.Name == "" {
 		c.Name, _ = os.Hostname() // a name for people; none will do too
 	}
-	m, h := newMetrics(c), &health{}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
-	if err != nil {
-		return fmt.Errorf("listen for health and metrics (another address: --listen): %w", err)
+	if err := c.CheckListen(); err != nil {
+		return err
 	}
-	defer serve(listener, m, h)()
+	m, h := newMetrics(c), &health{}
+	w, err := listen(ctx, c, log, m, h)
+	if err != nil {
+		return err
+	}
+	defer w.stop(ctx)
 
 	schema, err := awaitDatabase(ctx, c.DatabaseURL, log)
 	if err != nil || ctx.Err() != nil {
@@ -60,30 +64,26 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	}
 	defer store.Close()
 	store.Observe(m)
-	if err := store.MakeHistory(ctx, historyAhead); err != nil {
-		return fmt.Errorf("%w (if permission is denied: the role of the node must own the tables, or be a member of the role that does)", err)
+	if err := prepare(ctx, c, store); err != nil {
+		return err
 	}
 	n, err := newNode(c, store, log, m)
 	if err != nil {
 		return err
 	}
-	h.watch(ctx, n, schema)
-	log.Info("node started", "version", c.Version, "node", c.Name, "address", listener.Addr().String(),
-		"database", config.Redact(c.DatabaseURL), "schema", schema, "partitions", job.Partitions)
-	return n.run(ctx)
-}
-
-// serve answers health and metrics until the function that it returns is called.
-func serve(listener net.Listener, m *metrics, h *health) (stop func()) {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m.handler())
-	h.handle(mux)
-	web := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	api, err := postgres.Open(ctx, c.DatabaseURL, c.API.Connections)
+	if err != nil {
+		return err
 	}
-	go func() { _ = web.Serve(listener) }() // it returns when it is closed
-	return func() { _ = web.Close() }
+	defer api.Close()
+	api.Observe(m)
+	h.watch(ctx, n, schema)
+	w.open(ctx, n.newAPI(api))
+	log.Info("node started", "version", c.Version, "node", c.Name, "address", w.address, "tls", c.TLSCert != "",
+		"database", config.Redact(c.DatabaseURL), "schema", schema, "partitions", job.Partitions)
+	err = n.run(ctx)
+	w.stop(ctx) // before the stores are closed: requests may be under way
+	return err
 }
 
 // node is a running server: its machines, joined.
@@ -95,12 +95,13 @@ type node struct {
 	engine  *engine.Engine
 	metrics *metrics
 	bound   *clock.Bound
+	targets map[string]target.Target
 }
 
 func newNode(c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *node, err error) {
-	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m}
+	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m, targets: target.New(target.Options{})}
 	targets := map[string]engine.Target{}
-	for kind, t := range target.New(target.Options{}) {
+	for kind, t := range n.targets {
 		targets[kind] = t
 	}
 	n.member, err = member.New(member.Options{
@@ -111,7 +112,7 @@ func newNode(c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *
 		return nil, err
 	}
 	n.engine = engine.New(engine.Options{
-		Planner: store, Claimer: store, Completer: store, Member: n.member, Targets: targets,
+		Planner: store, Claimer: store, Completer: store, Queues: store, Member: n.member, Targets: targets,
 		Bound: n.bound, Log: log, Slots: c.Slots, LookAhead: c.LookAhead, Observe: m,
 	})
 	m.watch(n)
@@ -126,6 +127,7 @@ func (n *node) run(ctx context.Context) error {
 	go func() { membership <- n.member.Run(renewing) }()
 	go n.prune(ctx)
 	go n.sample(ctx)
+	go n.operate(ctx)
 
 	worked := make(chan error, 1)
 	go func() { worked <- n.engine.Run(ctx, n.config.Drain) }()

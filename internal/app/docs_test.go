@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -30,6 +31,7 @@ func TestEachMetricIsExplained(t *testing.T) {
 	b.metrics.Entered(job.EndedSucceeded, job.ReasonNone, 1)
 	b.metrics.Skipped(job.ReasonMissed, 1)
 	b.metrics.Failed("plan")
+	b.metrics.Answered("get-job", 200, time.Second)
 	b.metrics.depth.last.Store(&postgres.Depth{Queues: []postgres.QueueDepth{{Namespace: "n", Queue: "q"}}})
 	families, err := b.metrics.registry.Gather()
 	require.NoError(t, err)
@@ -60,7 +62,7 @@ func TestEachMetricIsExplained(t *testing.T) {
 	require.Equal(t, registered, explained)
 }
 
-var logCall = regexp.MustCompile(`(?:[lL]og\.(?:Info|Warn|Error)\(|[lL]og\.Log\([\w.]+, \w+, |\.(?:Failed|Worked)\([\w.]+, )"([^"]+)"`)
+var logCall = regexp.MustCompile(`(?:[lL]og\.(?:Info|Warn|Error)\(|[lL]og\.Log\([\w.()]+, \w+, |\.(?:Failed|Worked)\([\w.]+, )"([^"]+)"`)
 
 // TestEachLogLineIsExplained looks for each message of the nodes in docs/guide/operating.md.
 func TestEachLogLineIsExplained(t *testing.T) {
@@ -68,7 +70,7 @@ func TestEachLogLineIsExplained(t *testing.T) {
 	page, err := os.ReadFile("../../docs/guide/operating.md")
 	require.NoError(t, err)
 	found := 0
-	for _, pattern := range []string{"*.go", "../engine/*.go", "../member/*.go", "../../cmd/belfry/server.go"} {
+	for _, pattern := range []string{"*.go", "../engine/*.go", "../member/*.go", "../server/*.go", "../../cmd/belfry/server.go"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, name := range files {

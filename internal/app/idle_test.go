@@ -36,8 +36,8 @@ func TestAnIdleNodeIsIdle(t *testing.T) {
 	t.Parallel()
 	const most = 10.0 // transactions per second
 	jobs, window := number(t, "BELFRY_IDLE_JOBS", 20_000), time.Duration(number(t, "BELFRY_IDLE_SECONDS", 8))*time.Second
-	url := pgtest.URL(t)
-	conn, err := pgx.Connect(t.Context(), url)
+	url, pool := pgtest.ServerURL(t)
+	conn, err := pgx.Connect(t.Context(), pool.Config().ConnString())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(context.Background())) }()
 	quietJobs(t, conn, jobs)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,8 @@ type metrics struct {
 	ended    *prometheus.CounterVec
 	skipped  *prometheus.CounterVec
 	failed   *prometheus.CounterVec
+	requests *prometheus.CounterVec
+	answered *prometheus.HistogramVec
 	depth    depth
 	broken   atomic.Int64             // cursors, as of the last sample
 	started  func(late time.Duration) // may be nil
@@ -53,6 +56,11 @@ func newMetrics(c Config) *metrics {
 		ended:    counters("belfry_runs_ended_total", "Runs that this node wrote into history, by how they ended and why.", "ended", "reason"),
 		skipped:  counters("belfry_due_times_skipped_total", "Due times of schedules that this node planned no run for, by reason.", "reason"),
 		failed:   counters("belfry_loop_failures_total", "Rounds of a loop that failed and were tried again.", "loop"),
+		requests: counters("belfry_api_requests_total", "Requests to the API that were answered, by operation and status.", "operation", "status"),
+		answered: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "belfry_api_request_seconds", Help: "How long the API takes to answer.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"operation"}),
 	}
 	outcomes := counters("belfry_attempts_total", "Attempts that this node delivered, by outcome.", "outcome")
 	for kind, name := range outcomeNames {
@@ -62,7 +70,7 @@ func newMetrics(c Config) *metrics {
 		Name: "belfry_build_info", Help: "Always 1; the labels say what runs.", ConstLabels: prometheus.Labels{"version": c.Version},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.lateness, outcomes, m.ended, m.skipped, m.failed, &m.depth, info,
+	m.registry.MustRegister(m.lateness, outcomes, m.ended, m.skipped, m.failed, m.requests, m.answered, &m.depth, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -89,6 +97,16 @@ func (m *metrics) Entered(how job.Ended, why job.Reason, runs int64) {
 // Skipped is called by the store when due times were skipped for all jobs of a cursor.
 func (m *metrics) Skipped(why job.Reason, dueTimes int64) {
 	m.skipped.WithLabelValues(string(why)).Add(float64(dueTimes))
+}
+
+// Answered is called by the API for each request. The operation is one of a fixed
+// list, and of the status only the class is told.
+func (m *metrics) Answered(operation string, status int, took time.Duration) {
+	if operation == "" {
+		operation = "none"
+	}
+	m.requests.WithLabelValues(operation, strconv.Itoa(status/100)+"xx").Inc()
+	m.answered.WithLabelValues(operation).Observe(took.Seconds())
 }
 
 func (m *metrics) handler() http.Handler {

@@ -69,6 +69,13 @@ func testConfig(url string) Config {
 	return c
 }
 
+// serverURL is of a migrated database, for the role that nodes have.
+func serverURL(t *testing.T) string {
+	t.Helper()
+	url, _ := pgtest.ServerURL(t)
+	return url
+}
+
 // bundle is a running node whose parts a test can reach.
 type bundle struct {
 	*node
@@ -78,8 +85,10 @@ type bundle struct {
 
 func start(t *testing.T) *bundle {
 	t.Helper()
-	b := &bundle{pool: pgtest.New(t)}
-	c := testConfig(b.pool.Config().ConnString())
+	b := &bundle{}
+	url, pool := pgtest.ServerURL(t)
+	b.pool = pool
+	c := testConfig(url)
 	store, err := postgres.Open(t.Context(), c.DatabaseURL, c.Connections)
 	require.NoError(t, err)
 	m := newMetrics(c)

@@ -14,7 +14,7 @@ const (
 )
 
 // prune makes the days of history ahead and drops those past their time, and
-// removes jobs that are over.
+// removes jobs that are over and answers past their time.
 func (n *node) prune(ctx context.Context) {
 	tick := time.NewTicker(prunePause)
 	defer tick.Stop()
@@ -46,6 +46,7 @@ func (n *node) pruneOnce(ctx context.Context) {
 	}{
 		{"finish jobs that have ended", func() (int, error) { return n.store.FinishJobs(ctx, pruneBatch) }},
 		{"remove finished one-offs", func() (int, error) { return n.store.RemoveJobs(ctx, pruneBatch) }},
+		{"drop old answers", func() (int, error) { return n.store.DropAnswers(ctx, pruneBatch) }},
 		{"drop old skips", func() (int, error) { return n.store.DropSkips(ctx, n.config.KeepHistory, pruneBatch) }},
 	} {
 		for more := true; more && ctx.Err() == nil; {

@@ -18,23 +18,25 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// server is Serve, running.
-type server struct {
+// serving is Serve, running.
+type serving struct {
 	log   *lines
 	ended chan error
 	stop  context.CancelFunc
 }
 
-func serveNode(t *testing.T, c Config) *server {
+func serveNode(t *testing.T, c Config) *serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &server{log: &lines{}, ended: make(chan error, 1), stop: cancel}
-	go func() { s.ended <- Serve(ctx, c, slog.New(slog.NewJSONHandler(s.log, nil))) }()
+	s := &serving{log: &lines{}, ended: make(chan error, 1), stop: cancel}
+	go func() {
+		s.ended <- Serve(ctx, c, slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	}()
 	t.Cleanup(cancel)
 	return s
 }
 
-func (s *server) end(t *testing.T) error {
+func (s *serving) end(t *testing.T) error {
 	t.Helper()
 	s.stop()
 	select {
@@ -75,7 +77,7 @@ func awaitReady(t *testing.T, url string, status int, problem string) {
 func TestDatabaseGoesAndComes(t *testing.T) {
 	t.Parallel()
 	const password = "c4nary"
-	database, url := newProxy(t, pgtest.URL(t), password)
+	database, url := newProxy(t, serverURL(t), password)
 	c := testConfig(url)
 	c.Listen, c.SessionTTL = freeAddress(t), 3*time.Second
 	s := serveNode(t, c)
@@ -123,7 +125,7 @@ func freeAddress(t *testing.T) string {
 
 func TestStopWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
-	_, url := newProxy(t, pgtest.URL(t), "x")
+	_, url := newProxy(t, serverURL(t), "x")
 	s := serveNode(t, testConfig(url))
 	s.log.await(t, "waiting for the database")
 	begun := clock.Elapsed()
@@ -133,7 +135,7 @@ func TestStopWhileTheDatabaseIsAway(t *testing.T) {
 
 func TestStopAfterTheDatabaseWent(t *testing.T) {
 	t.Parallel()
-	database, url := newProxy(t, pgtest.URL(t), "x")
+	database, url := newProxy(t, serverURL(t), "x")
 	database.open()
 	c := testConfig(url)
 	c.SessionTTL = 3 * time.Second
@@ -148,7 +150,7 @@ func TestStopAfterTheDatabaseWent(t *testing.T) {
 
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
-	migrated := pgtest.URL(t)
+	migrated := serverURL(t)
 	for name, tc := range map[string]struct{ url, want string }{
 		"no schema":   {pgtest.EmptyURL(t), "run: belfry migrate"},
 		"no database": {strings.Replace(migrated, "?", "_not_there?", 1), "does not exist"},
@@ -167,8 +169,8 @@ func TestServeRefuses(t *testing.T) {
 			}
 		})
 	}
-	taken := serveNode(t, func() Config { c := testConfig(migrated); c.Listen = "203.0.113.1:1"; return c }())
-	require.ErrorContains(t, <-taken.ended, "listen for health and metrics (another address: --listen)")
+	taken := serveNode(t, func() Config { c := testConfig(migrated); c.Listen, c.InsecureListen = "203.0.113.1:1", true; return c }())
+	require.ErrorContains(t, <-taken.ended, "listen for the API, health and metrics (another address: --listen)")
 }
 
 func TestReadinessIsKept(t *testing.T) {

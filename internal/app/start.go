@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/telemetry"
 )
@@ -48,4 +49,23 @@ func readVersion(ctx context.Context, url string) (current, latest int64, err er
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	return postgres.Version(ctx, url)
+}
+
+// prepare refuses a role that nothing would hold back, and makes what a node
+// needs before it works.
+func prepare(ctx context.Context, c Config, store *postgres.Store) error {
+	if err := store.CheckRole(ctx); err != nil && !c.Scratch {
+		return err
+	}
+	if err := store.MakeHistory(ctx, historyAhead); err != nil {
+		return err
+	}
+	if c.Bootstrap == nil {
+		return nil
+	}
+	secret, err := store.FirstKey(ctx, job.DefaultNamespace)
+	if err == nil && secret != "" {
+		c.Bootstrap(secret)
+	}
+	return err
 }

@@ -34,7 +34,7 @@ func (b *bench) bareRound(ctx context.Context, l backlog, round int, sum *rates)
 	if err := b.scratch.Rewind(ctx); err != nil {
 		return err
 	}
-	store, err := postgres.Open(ctx, b.scratch.URL, bareConnections)
+	store, err := postgres.Open(ctx, b.scratch.NodeURL, bareConnections)
 	if err != nil {
 		return err
 	}

@@ -137,6 +137,9 @@ func (b *bench) startNodes(ctx context.Context) error {
 			"node", "--slots", strconv.Itoa(b.Node.Slots), "--connections", strconv.Itoa(int(b.Node.Connections)),
 			"--look-ahead", b.Node.LookAhead.String(), "--session-ttl", b.Node.SessionTTL.String(),
 		}
+		if b.scratch.Owned {
+			args = append(args, "--owned")
+		}
 		if b.Profile != "" {
 			name := b.Profile
 			if i > 0 {
@@ -144,7 +147,7 @@ func (b *bench) startNodes(ctx context.Context) error {
 			}
 			args = append(args, "--profile", name)
 		}
-		n, err := spawn(ctx, b.scratch.URL, args, b.starts.read, b.fail)
+		n, err := spawn(ctx, b.scratch.NodeURL, args, b.starts.read, b.fail)
 		if err != nil {
 			return err
 		}

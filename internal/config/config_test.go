@@ -66,7 +66,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, config.Config{
 		Listen: "127.0.0.1:8420", Slots: 1000, Connections: 16, KeepHistory: 30 * 24 * time.Hour, Drain: 30 * time.Second,
-		LookAhead: time.Minute, SessionTTL: 5 * time.Second, Log: config.Log{Level: "info", Format: "text"},
+		LookAhead: time.Minute, SessionTTL: 5 * time.Second, API: config.API{KeyRate: 1000, KeyBurst: 2000, Connections: 8, Requests: 200}, Log: config.Log{Level: "info", Format: "text"},
 	}, config.Default())
 }
 
@@ -101,6 +101,9 @@ func TestRefusals(t *testing.T) {
 		"empty address":     {"", "", "--listen=", `wrong configuration: listen: "" is not accepted; want host:port, for example 127.0.0.1:8420 (flag --listen)`},
 		"two lines":         {`name: "a\nb"`, "", "", `wrong configuration: name: "a\nb" is not accepted; want up to 200 characters on one line (file belfry.yaml line 1)`},
 		"look ahead":        {"", "", "--look-ahead 9s", "wrong configuration: look_ahead (9s, flag --look-ahead) must be at least twice session_ttl (5s, default): the runs of a node that dies must be planned before another takes over, or they are late"},
+		"in the clear":      {"listen: 10.0.0.1:8420", "", "", "wrong configuration: listen is 10.0.0.1:8420, which others can reach, and there is no TLS: keys could be read on their way; set tls_cert and tls_key, or listen on 127.0.0.1, or, if a proxy in front ends TLS, set insecure_listen: true"},
+		"half of TLS":       {"", "BELFRY_TLS_CERT=c.pem", "", "wrong configuration: tls_cert and tls_key belong together; set both or none"},
+		"yes":               {"insecure_listen: yes", "", "", `wrong configuration: insecure_listen: "yes" is not accepted; want true, false (file belfry.yaml line 1)`},
 		"all at once":       {"slots: 0\ndrain: 2h", "", "", `wrong configuration: slots: "0" is not accepted; want a whole number from 1 to 100000 (file belfry.yaml line 1) drain: "2h" is not accepted; want a duration from 0s to 1h (file belfry.yaml line 2)`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,8 +184,10 @@ func TestWarnings(t *testing.T) {
 	readable := write(t, "readable.yaml", "database_url: postgres://belfry:secret@db/belfry")
 	require.NoError(t, os.Chmod(readable, 0o644))
 	for name, tc := range map[string]struct{ environ, flags, want string }{
-		"open to all":         {"", "--listen 0.0.0.0:8420", "listen is 0.0.0.0:8420: health and metrics can be read without a password by all who reach this address; keep it inside a private network"},
-		"every interface":     {"BELFRY_LISTEN=:8420", "", "listen is :8420: health and metrics can be read without a password by all who reach this address; keep it inside a private network"},
+		"open to all":         {"", "--listen 0.0.0.0:8420 --insecure-listen", "listen is 0.0.0.0:8420: all who reach it can read the metrics, which tell the names of namespaces and queues, without a key; set metrics_listen, or keep the address inside a private network"},
+		"every interface":     {"BELFRY_LISTEN=:8420", "--insecure-listen=true", "listen is :8420: all who reach it can read the metrics, which tell the names of namespaces and queues, without a key; set metrics_listen, or keep the address inside a private network"},
+		"TLS":                 {"BELFRY_LISTEN=:8420\nBELFRY_TLS_CERT=c.pem\nBELFRY_TLS_KEY=k.pem", "--metrics-listen 127.0.0.1:8421", ""},
+		"open metrics":        {"BELFRY_METRICS_LISTEN=:8421", "", "metrics_listen is :8421: all who reach it can read the metrics without a key; keep the address inside a private network"},
 		"no drain":            {"BELFRY_DRAIN=0s", "", "drain is 0s: attempts under way are cut off at a stop and delivered again"},
 		"on the command line": {"", "--database-url postgres://belfry:secret@db/belfry", "the database's password is on the command line, where every user of this machine can read it; use BELFRY_DATABASE_URL or BELFRY_DATABASE_URL_FILE"},
 		"readable":            {"", "--config " + readable, "the database's password is in " + readable + ", which every user of this machine can read; chmod o-r it, or use BELFRY_DATABASE_URL or BELFRY_DATABASE_URL_FILE"},

@@ -76,6 +76,8 @@ func (f *field) typeName() string {
 		return "duration"
 	case f.kind.Kind() == reflect.String:
 		return "text"
+	case f.kind.Kind() == reflect.Bool:
+		return "bool"
 	default:
 		return "number"
 	}
@@ -104,6 +106,10 @@ func (f *field) parse(text string) (v reflect.Value, ok bool) {
 	v = reflect.New(f.kind).Elem()
 	if f.kind.Kind() == reflect.String {
 		v.SetString(text)
+		return v, f.formOK(text)
+	}
+	if f.kind.Kind() == reflect.Bool {
+		v.SetBool(text == "true")
 		return v, f.formOK(text)
 	}
 	n, ok := f.number(text)
@@ -162,6 +168,8 @@ func (f *field) show(v reflect.Value) string {
 	switch {
 	case f.kind == durationType:
 		return job.Duration(v.Int()).String()
+	case f.kind.Kind() == reflect.Bool:
+		return strconv.FormatBool(v.Bool())
 	case f.kind.Kind() != reflect.String:
 		return strconv.FormatInt(v.Int(), 10)
 	case f.secret:

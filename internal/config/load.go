@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -180,12 +181,18 @@ func (v *Values) check() error {
 		return problems{fmt.Sprintf("look_ahead (%s, %s) must be at least twice session_ttl (%s, %s): the runs of a node that dies must be planned before another takes over, or they are late",
 			v.LookAhead, v.Source("look_ahead"), v.SessionTTL, v.Source("session_ttl"))}.err()
 	}
+	if err := v.CheckListen(); err != nil {
+		return problems{err.Error()}.err()
+	}
 	warn := func(format string, args ...any) { v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...)) }
 	if v.Drain < time.Second {
 		warn("drain is %s: attempts under way are cut off at a stop and delivered again", v.Drain)
 	}
-	if !loopback(v.Listen) {
-		warn("listen is %s: health and metrics can be read without a password by all who reach this address; keep it inside a private network", v.Listen)
+	switch {
+	case v.MetricsListen == "" && !loopback(v.Listen):
+		warn("listen is %s: all who reach it can read the metrics, which tell the names of namespaces and queues, without a key; set metrics_listen, or keep the address inside a private network", v.Listen)
+	case v.MetricsListen != "" && !loopback(v.MetricsListen):
+		warn("metrics_listen is %s: all who reach it can read the metrics without a key; keep the address inside a private network", v.MetricsListen)
 	}
 	v.warnPassword(warn)
 	return nil
@@ -210,6 +217,17 @@ func (v *Values) warnPassword(warn func(format string, args ...any)) {
 			warn("the database's password is in %s, which every user of this machine can read; chmod o-r it, or %s", from.path, advice)
 		}
 	}
+}
+
+// CheckListen refuses to let keys cross a network in the clear.
+func (c *Config) CheckListen() error {
+	switch tls := c.TLSCert != ""; {
+	case tls != (c.TLSKey != ""):
+		return errors.New("tls_cert and tls_key belong together; set both or none")
+	case tls || c.InsecureListen || loopback(c.Listen):
+		return nil
+	}
+	return fmt.Errorf("listen is %s, which others can reach, and there is no TLS: keys could be read on their way; set tls_cert and tls_key, or listen on 127.0.0.1, or, if a proxy in front ends TLS, set insecure_listen: true", c.Listen)
 }
 
 // loopback: nobody outside the machine reaches the address.

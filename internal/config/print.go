@@ -33,8 +33,8 @@ func (v *Values) Show(w io.Writer, output string) error {
 		for _, f := range fields {
 			value := settings.FieldByIndex(f.index)
 			s := shown{Value: f.show(value), Source: v.Source(f.key).String()}
-			if f.typeName() == "number" {
-				s.Value = value.Int()
+			if kind := f.typeName(); kind == "number" || kind == "bool" {
+				s.Value = value.Interface()
 			}
 			out[f.key] = s
 		}
@@ -112,6 +112,8 @@ Durations are written like 30s, 15m, 1h30m or 7d.
   when it ends is delivered again by another node.
 - ` + "`session_ttl`" + ` is how long the runs of a node that was killed wait, and how long a node may be cut off from the database
   before it loses its partitions. Nodes of one cluster may differ in it.
+- ` + "`tls_cert` and `tls_key`" + ` are set together. Without them ` + "`listen`" + ` must be a loopback address, or ` + "`insecure_listen`" + ` must say that a proxy
+  in front of the node ends TLS: keys must not cross a network in the clear.
 - The database's password belongs into the environment or into ` + "`database_url_file`" + `, not on the command line. It is never printed.
 `)
 	_, err := io.WriteString(w, b.String())

@@ -56,7 +56,10 @@ func Flags(set *pflag.FlagSet, keys ...string) {
 	set.String(FileKey, "", "configuration file, YAML (or "+envName(FileKey)+")")
 	for _, f := range fields {
 		if len(keys) == 0 || wanted[f.key] {
-			set.Var(&flagValue{text: f.fallback, kind: f.typeName()}, f.flag(), f.help+" (or "+f.env()+")")
+			flag := set.VarPF(&flagValue{text: f.fallback, kind: f.typeName()}, f.flag(), "", f.help+" (or "+f.env()+")")
+			if f.typeName() == "bool" {
+				flag.NoOptDefVal = "true" // --flag alone
+			}
 		}
 	}
 }

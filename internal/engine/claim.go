@@ -20,8 +20,8 @@ const (
 // claimOnce claims what is due within the lead, never more than there are free
 // slots for.
 func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
-	if !e.Member.Valid() {
-		return idlePause, nil // someone else will
+	if !e.Member.Valid() || !e.mayClaim() {
+		return idlePause, nil // someone else will, or a moment later
 	}
 	next, ok := e.wheel.next()
 	if !ok {

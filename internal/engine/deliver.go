@@ -74,6 +74,8 @@ func (e *Engine) deliverOne(ctx context.Context, a job.Attempt) (o job.Outcome) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
+	e.underWay.add(a, cancel)
+	defer e.underWay.remove(a)
 	defer func() {
 		// One target's bug must not take the node and its neighbours along.
 		if r := recover(); r != nil {

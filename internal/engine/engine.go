@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -70,6 +71,7 @@ type Options struct {
 	Planner   Planner
 	Claimer   Claimer
 	Completer Completer
+	Queues    Queues // nil: none is ever paused
 	Member    Member
 	Targets   map[string]Target // by kind
 	Bound     *clock.Bound
@@ -96,9 +98,11 @@ type Engine struct {
 	undecided chan job.Run
 	completed chan job.Completion
 	slots     slots
+	underWay  underWay
 
 	loads       loads
 	overduePart int // of the loop "overdue"
+	queuesKnown atomic.Bool
 }
 
 // New makes an Engine.
@@ -128,7 +132,7 @@ func New(o Options) *Engine {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Engine{
-		Options: o, wheel: newWheel(), slots: slots{free: o.Slots},
+		Options: o, wheel: newWheel(), slots: slots{free: o.Slots}, underWay: underWay{cancel: map[runKey]interruptible{}},
 		claimed: make(chan job.Attempt, o.Slots), undecided: make(chan job.Run, o.Batch), completed: make(chan job.Completion, o.Slots),
 	}
 }
@@ -144,7 +148,7 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 		name  string
 		once  func(context.Context) (time.Duration, error)
 		count int
-	}{{"plan", e.planOnce, 1}, {"sweep", e.sweepOnce, 1}, {"load", e.loadOnce, 1}, {"overdue", e.overdueOnce, 1}, {"rescue", e.rescueOnce, 1}, {"claim", e.claimOnce, e.Claimers}} {
+	}{{"plan", e.planOnce, 1}, {"sweep", e.sweepOnce, 1}, {"load", e.loadOnce, 1}, {"overdue", e.overdueOnce, 1}, {"rescue", e.rescueOnce, 1}, {"queues", e.queuesOnce, 1}, {"claim", e.claimOnce, e.Claimers}} {
 		for range l.count {
 			intake.Go(func() { e.loop(ctx, l.name, l.once) })
 		}

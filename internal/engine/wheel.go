@@ -26,6 +26,8 @@ type wheel struct {
 	ready   [job.MaxPriority + 1]fifo
 	known   map[runKey]struct{} // of all runs here and those taken and not released
 	busy    map[uuid.UUID]*busyJob
+	paused  map[int32]bool      // queues that start nothing
+	held    map[int32][]job.Run // their runs that were ready, which are known
 	parked  map[uuid.UUID]int64 // jobs with a run that waits for the end of another: its slot
 	// changed is signalled when there is something to take earlier than before.
 	changed chan struct{}
@@ -51,7 +53,7 @@ func keyOf(k job.Key) runKey { return runKey{k.Job, k.DueAt.UnixMicro(), k.Seq} 
 
 func newWheel() *wheel {
 	return &wheel{
-		buckets: map[int64][]job.Run{}, known: map[runKey]struct{}{}, busy: map[uuid.UUID]*busyJob{}, parked: map[uuid.UUID]int64{},
+		buckets: map[int64][]job.Run{}, known: map[runKey]struct{}{}, busy: map[uuid.UUID]*busyJob{}, parked: map[uuid.UUID]int64{}, held: map[int32][]job.Run{},
 		changed: make(chan struct{}, 1),
 	}
 }
@@ -147,6 +149,9 @@ func (w *wheel) take(until time.Time, n int) []job.Run {
 	for p := len(w.ready) - 1; p >= 0; p-- {
 		for len(out) < n && w.ready[p].len() > 0 {
 			r := w.ready[p].pop()
+			if w.hold(r) {
+				continue
+			}
 			b := w.busy[r.Job]
 			switch {
 			case b == nil:
@@ -262,6 +267,9 @@ func (w *wheel) drop(partitions []int16) {
 	}
 	for i := range w.ready {
 		w.ready[i].delete(forget)
+	}
+	for q, runs := range w.held {
+		w.held[q] = slices.DeleteFunc(runs, forget)
 	}
 	for id, b := range w.busy {
 		if !gone[b.partition] {

@@ -30,6 +30,8 @@ var ErrBadID = errors.New("job: not an id")
 const (
 	jobPrefix = "job_"
 	runPrefix = "run_"
+	keyIDs    = "key_"
+	operIDs   = "op_"
 )
 
 // alphabet keeps the order of the bytes that it encodes, and needs no escaping
@@ -44,6 +46,30 @@ func ParseJobID(s string) (uuid.UUID, error) {
 	var id uuid.UUID
 	if !decode(s, jobPrefix, id[:]) {
 		return uuid.UUID{}, fmt.Errorf("%w of a job: %s", ErrBadID, quote(s))
+	}
+	return id, nil
+}
+
+// FormatKeyID is the public id of an API key, which is no secret.
+func FormatKeyID(id uuid.UUID) string { return keyIDs + alphabet.EncodeToString(id[:]) }
+
+// ParseKeyID reads what FormatKeyID writes, and nothing else.
+func ParseKeyID(s string) (uuid.UUID, error) {
+	var id uuid.UUID
+	if !decode(s, keyIDs, id[:]) {
+		return uuid.UUID{}, fmt.Errorf("%w of a key: %s", ErrBadID, quote(s))
+	}
+	return id, nil
+}
+
+// FormatOperationID is the public id of an operation.
+func FormatOperationID(id uuid.UUID) string { return operIDs + alphabet.EncodeToString(id[:]) }
+
+// ParseOperationID reads what FormatOperationID writes, and nothing else.
+func ParseOperationID(s string) (uuid.UUID, error) {
+	var id uuid.UUID
+	if !decode(s, operIDs, id[:]) {
+		return uuid.UUID{}, fmt.Errorf("%w of an operation: %s", ErrBadID, quote(s))
 	}
 	return id, nil
 }

@@ -19,6 +19,7 @@ type Job struct {
 	Note      string // why it was paused
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	NextDue   time.Time // see [NextDue]; zero: never
 	Definition
 }
 

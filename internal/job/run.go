@@ -24,6 +24,7 @@ type Run struct {
 	Base     int16 // attempts before the last redrive, which count no more
 	Priority int16
 	Origin   Origin
+	Queue    int32 // of the database
 }
 
 // RunState of a live run. Their numbers are stored.

@@ -110,16 +110,21 @@ func (c *checker) labels(labels map[string]string) {
 }
 
 func (c *checker) schedule(spec schedule.Spec) {
-	_, err := schedule.New(spec, "") // what H means does not matter to whether it is valid
+	if _, err := schedule.New(spec, ""); err != nil { // what H means does not matter to whether it is valid
+		*c = append(*c, ScheduleProblem(err))
+	}
+}
+
+// ScheduleProblem is what is wrong with a schedule, by the fields of a definition.
+func ScheduleProblem(err error) *Problem {
 	var e *schedule.Error
 	switch {
-	case err == nil:
 	case !errors.As(err, &e):
-		c.add("schedule", err.Error(), "write it as in the reference")
+		return &Problem{"schedule", err.Error(), "write it as in the reference"}
 	case e.Field == "schedule":
-		c.add("schedule", e.Problem, e.Fix)
+		return &Problem{"schedule", e.Problem, e.Fix}
 	default:
-		c.add("schedule."+e.Field, e.Problem, orElse(e.Fix, "write less"))
+		return &Problem{"schedule." + e.Field, e.Problem, orElse(e.Fix, "write less")}
 	}
 }
 

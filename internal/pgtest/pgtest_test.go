@@ -21,7 +21,7 @@ func TestNewIsolates(t *testing.T) {
 			_, err := pool.Exec(t.Context(), `INSERT INTO namespace (id, name) VALUES (gen_random_uuid(), 'same')`)
 			require.NoError(t, err)
 			var count int
-			require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM namespace`).Scan(&count))
+			require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM namespace WHERE name = 'same'`).Scan(&count))
 			require.Equal(t, 1, count)
 		})
 	}

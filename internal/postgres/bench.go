@@ -16,8 +16,10 @@ import (
 // Scratch is a database that a benchmark makes for itself, so that it never
 // touches anything of the user's.
 type Scratch struct {
-	Name string
-	URL  string
+	Name    string
+	URL     string
+	NodeURL string // for nodes: in a role of their own, unless Owned
+	Owned   bool   // nodes work as the owner, since the user may create no role
 
 	server string // the URL that it was made through
 	pool   *pgxpool.Pool
@@ -49,12 +51,37 @@ func (s *Scratch) Open(ctx context.Context) error {
 	if _, err := Migrate(ctx, s.URL); err != nil {
 		return err
 	}
+	if err := s.makeRole(ctx); err != nil {
+		return err
+	}
 	pool, err := pgxpool.New(ctx, s.URL)
 	if err != nil {
 		return fmt.Errorf("open the scratch database: %w", err)
 	}
 	s.pool = pool
 	return nil
+}
+
+// makeRole makes the role that nodes log in as, with the database's name, so that
+// what is measured is what a server does: under row-level security.
+func (s *Scratch) makeRole(ctx context.Context) error {
+	password := rand.Text()
+	// Not cancelled, as with the database.
+	err := s.onServer(context.WithoutCancel(ctx), `CREATE ROLE `+pgx.Identifier{s.Name}.Sanitize()+` LOGIN PASSWORD '`+password+`'`)
+	switch {
+	case code(err) == "42501": // insufficient_privilege
+		s.NodeURL, s.Owned = s.URL, true
+		return nil
+	case err != nil:
+		return fmt.Errorf("make a role for the nodes: %w", err)
+	}
+	if u, err := url.Parse(s.URL); err == nil && u.Scheme != "" {
+		u.User = url.UserPassword(s.Name, password)
+		s.NodeURL = u.String()
+	} else {
+		s.NodeURL = s.URL + " user=" + s.Name + " password=" + password // of two, the last counts
+	}
+	return GrantServer(ctx, s.URL, s.Name)
 }
 
 // Close closes the connections.
@@ -68,6 +95,9 @@ func (s *Scratch) Close() {
 func (s *Scratch) Drop(ctx context.Context) error {
 	if err := s.onServer(ctx, `DROP DATABASE IF EXISTS `+pgx.Identifier{s.Name}.Sanitize()+` WITH (FORCE)`); err != nil {
 		return fmt.Errorf("drop the scratch database %s (drop it yourself): %w", s.Name, err)
+	}
+	if err := s.onServer(ctx, `DROP ROLE IF EXISTS `+pgx.Identifier{s.Name}.Sanitize()); err != nil && !s.Owned {
+		return fmt.Errorf("drop the role %s (drop it yourself): %w", s.Name, err)
 	}
 	return nil
 }

@@ -25,9 +25,18 @@ func (b *bulk) changeSteps() []*hot {
 			_, err := b.store.UpdateJob(ctx, postgres.UpdateInput{Namespace: namespace, ID: made.ID, Definition: d, Actor: "ann"})
 			require.NoError(t, err)
 		}},
-		{name: "PauseJob", step: func() { _, err := b.store.PauseJob(ctx, namespace, made.ID, ""); require.NoError(t, err) }},
-		{name: "ResumeJob", step: func() { _, err := b.store.ResumeJob(ctx, namespace, made.ID); require.NoError(t, err) }},
-		{name: "TriggerJob", step: func() { _, err := b.store.TriggerJob(ctx, namespace, made.ID, nil); require.NoError(t, err) }},
+		{name: "PauseJob", step: func() {
+			_, err := b.store.PauseJob(ctx, job.Order{Namespace: namespace, ID: made.ID}, "")
+			require.NoError(t, err)
+		}},
+		{name: "ResumeJob", step: func() {
+			_, err := b.store.ResumeJob(ctx, job.Order{Namespace: namespace, ID: made.ID})
+			require.NoError(t, err)
+		}},
+		{name: "TriggerJob", step: func() {
+			_, err := b.store.TriggerJob(ctx, job.Order{Namespace: namespace, ID: made.ID}, nil)
+			require.NoError(t, err)
+		}},
 		{name: "Job", step: func() { _, err := b.store.Job(ctx, namespace, made.ID); require.NoError(t, err) }},
 		{name: "JobByName", step: func() { _, err := b.store.JobByName(ctx, namespace, "made"); require.NoError(t, err) }},
 		{name: "FinishJobs", step: func() { _, err := b.store.FinishJobs(ctx, 1000); require.NoError(t, err) }, ways: []string{"cursor by partition id", "job by address", "job by end_at"}},
@@ -43,6 +52,9 @@ func (b *bulk) changeSteps() []*hot {
 			"job by remove_at", "job_version by address", "job_version by partition job_id", "run by partition job_id",
 		}},
 		{name: "Broken", step: func() { _, _, err := b.store.Broken(ctx, 1000); require.NoError(t, err) }},
-		{name: "DeleteJob", step: func() { _, err := b.store.DeleteJob(ctx, namespace, made.ID); require.NoError(t, err) }},
+		{name: "DeleteJob", step: func() {
+			_, err := b.store.DeleteJob(ctx, job.Order{Namespace: namespace, ID: made.ID})
+			require.NoError(t, err)
+		}},
 	}
 }

@@ -13,12 +13,7 @@ import (
 )
 
 // Change is what a change of a job came to.
-type Change struct {
-	Job     job.Job
-	Now     time.Time // the instant that it was decided by
-	Changed bool      // false: it was so already
-	Missed  int64     // of a resume: occurrences of the pause, those that run now among them
-}
+type Change = job.Change
 
 // errMoved: between reading which cursor a job has and locking that, the job got another.
 var errMoved = fmt.Errorf("%w: the job is changed by others all the time", ErrConflict)
@@ -26,11 +21,11 @@ var errMoved = fmt.Errorf("%w: the job is changed by others all the time", ErrCo
 // maxTries bounds the transactions of one change. Each lost try is another's success.
 const maxTries = 20
 
-// retrying runs work in a transaction, and again if others were in the way.
-func (s *Store) retrying(ctx context.Context, what string, work func(pgx.Tx) error) error {
+// retrying runs work in a transaction for a namespace, and again if others were in the way.
+func (s *Store) retrying(ctx context.Context, namespace uuid.UUID, what string, work func(pgx.Tx) error) error {
 	for try := 1; ; try++ {
 		err := s.inTx(ctx, what, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, `SELECT `+keyLookups); err != nil {
+			if _, err := tx.Exec(ctx, `SELECT `+asNamespace+`, `+keyLookups, namespace); err != nil {
 				return err
 			}
 			return work(tx)
@@ -47,6 +42,7 @@ func (s *Store) retrying(ctx context.Context, what string, work func(pgx.Tx) err
 // jobs of those alone; claim waits for nothing; so nobody waits in a circle.
 type change struct {
 	tx     pgx.Tx
+	order  job.Order
 	job    storedJob
 	cursor cursor
 	now    time.Time
@@ -57,9 +53,9 @@ type change struct {
 // instant from before the wait for a lock would lie before changes, runs and
 // completions that are visible behind the lock, and would undo them. After it,
 // no run that is due later can have been completed, and none can be claimed.
-func lockJob(ctx context.Context, tx pgx.Tx, ref jobRef, also ...int64) (*change, map[int64]cursor, error) {
-	partition := job.PartitionOf(ref.id)
-	at, err := cursorOf(ctx, tx, ref)
+func lockJob(ctx context.Context, tx pgx.Tx, o job.Order, also ...int64) (*change, map[int64]cursor, error) {
+	partition := job.PartitionOf(o.ID)
+	at, err := cursorOf(ctx, tx, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,17 +63,21 @@ func lockJob(ctx context.Context, tx pgx.Tx, ref jobRef, also ...int64) (*change
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := tx.Query(ctx, selectJob+whereJob+` FOR UPDATE`, partition, ref.id, ref.namespace)
+	rows, err := tx.Query(ctx, selectJob+whereJob+` FOR UPDATE`, partition, o.ID, o.Namespace)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &change{tx: tx}
+	c := &change{tx: tx, order: o}
 	if c.job, err = collectJob(rows); err != nil {
 		return nil, nil, err
 	}
+	c.job.NextDue = c.job.nextDue()
 	var ok bool
 	if c.cursor, ok = cursors[c.job.cursor]; !ok {
 		return nil, nil, errMoved
+	}
+	if o.IfVersion != 0 && o.IfVersion != c.job.Version {
+		return nil, nil, fmt.Errorf("%w: the job has version %d, not %d", ErrConflict, c.job.Version, o.IfVersion)
 	}
 	return c, cursors, c.readClock(ctx)
 }
@@ -116,24 +116,27 @@ func (c *change) readClock(ctx context.Context) error {
 	return nil
 }
 
+// nextDue is when the job is due next, after its change was written.
+func (c *change) nextDue(ctx context.Context, in job.NextDueInput) (time.Time, error) {
+	err := c.tx.QueryRow(ctx, `SELECT `+firstPending+` FROM (SELECT $1::smallint AS partition, $2::uuid AS id) j`, c.job.Partition, c.job.ID).Scan(&in.Pending)
+	return job.NextDue(in), err
+}
+
 const readClock = `SELECT clock_timestamp()`
 
 // cursorOf tells which cursor a job has, without a lock.
-func cursorOf(ctx context.Context, tx pgx.Tx, ref jobRef) (cursor int64, err error) {
-	err = tx.QueryRow(ctx, `SELECT j.cursor_id FROM job j `+whereJob, job.PartitionOf(ref.id), ref.id, ref.namespace).Scan(&cursor)
+func cursorOf(ctx context.Context, tx pgx.Tx, o job.Order) (cursor int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT j.cursor_id FROM job j `+whereJob, job.PartitionOf(o.ID), o.ID, o.Namespace).Scan(&cursor)
 	if noRows(err) {
 		return 0, ErrNotFound
 	}
 	return cursor, err
 }
 
-// jobRef names a job.
-type jobRef struct{ namespace, id uuid.UUID }
-
 // changeJob locks a job and lets work change it.
-func (s *Store) changeJob(ctx context.Context, what string, ref jobRef, work func(*change) error) error {
-	return s.retrying(ctx, what+" "+job.FormatJobID(ref.id), func(tx pgx.Tx) error {
-		c, _, err := lockJob(ctx, tx, ref)
+func (s *Store) changeJob(ctx context.Context, what string, o job.Order, work func(*change) error) error {
+	return s.retrying(ctx, o.Namespace, what+" "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
+		c, _, err := lockJob(ctx, tx, o)
 		if err != nil {
 			return err
 		}

@@ -61,10 +61,10 @@ func TestAChangeWaitsForTheCursorAndLooksAtTheClockThen(t *testing.T) {
 			return postgres.Change{Now: j.UpdatedAt}, err
 		},
 		"pause": func(ctx context.Context, j job.Job) (postgres.Change, error) {
-			return b.store.PauseJob(ctx, b.namespace, j.ID, "")
+			return b.store.PauseJob(ctx, job.Order{Namespace: b.namespace, ID: j.ID}, "")
 		},
 		"delete": func(ctx context.Context, j job.Job) (postgres.Change, error) {
-			return b.store.DeleteJob(ctx, b.namespace, j.ID)
+			return b.store.DeleteJob(ctx, job.Order{Namespace: b.namespace, ID: j.ID})
 		},
 	} {
 		j := b.create(definition(name, everySecond))
@@ -89,7 +89,7 @@ func TestAJobThatMovesWhileItsCursorIsWaitedFor(t *testing.T) {
 	_, err := tx.Exec(t.Context(), lockCursorOf, j.ID)
 	require.NoError(t, err)
 	pause := func(ctx context.Context) (postgres.Change, error) {
-		return b.store.PauseJob(ctx, b.namespace, j.ID, "")
+		return b.store.PauseJob(ctx, job.Order{Namespace: b.namespace, ID: j.ID}, "")
 	}
 	b.waiting(tx, pause, func() {
 		_, err := tx.Exec(t.Context(), `UPDATE job SET plan_from = plan_from - interval '1 h', cursor_id = (SELECT cursor_id FROM job WHERE id = $2) WHERE id = $1`, j.ID, other.ID)

@@ -32,6 +32,16 @@ func (c cursor) left(endAt *time.Time, runsLeft *int32) job.State {
 	}
 }
 
+// nextDue is when a job that the cursor plans for is due next, with runs of its
+// own that are written already.
+func (c cursor) nextDue(state job.State, due []job.DueTime, planFrom time.Time, d *definition) time.Time {
+	in := job.NextDueInput{State: state, Cursor: c.next, PlanFrom: planFrom, Schedule: d.own}
+	if len(due) > 0 {
+		in.Pending = &due[0].DueAt
+	}
+	return job.NextDue(in)
+}
+
 const selectCursors = `SELECT id, next_due_at FROM cursor WHERE partition = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
 
 // lockCursors locks cursors in the order of their ids.
@@ -75,16 +85,8 @@ ON CONFLICT DO NOTHING RETURNING id, next_due_at`
 // makeCursor makes a cursor, or returns errMoved if another made it first.
 // Cursors that exist must be locked before: of the ids, the new one's is the last.
 func (s *Store) makeCursor(ctx context.Context, tx pgx.Tx, k cursorKey, d *definition, now time.Time) (c cursor, err error) {
-	shared, err := s.schedules.get(d.shared)
+	next, err := s.firstDue(d, now)
 	if err != nil {
-		return c, err
-	}
-	var next *time.Time
-	first, err := job.FirstDue(shared, now)
-	switch {
-	case err == nil:
-		next = &first
-	case !errors.Is(err, schedule.ErrNoMore):
 		return c, err
 	}
 	err = tx.QueryRow(ctx, insertCursor, k.partition, k.namespace, k.key, d.shared, d.missed, next).Scan(&c.id, &c.next)
@@ -94,22 +96,15 @@ func (s *Store) makeCursor(ctx context.Context, tx pgx.Tx, k cursorKey, d *defin
 	return c, err
 }
 
-// joinCursor locks the cursor of a definition, or makes it, and reads the clock.
-func (s *Store) joinCursor(ctx context.Context, tx pgx.Tx, k cursorKey, d *definition) (c cursor, now time.Time, err error) {
-	var found bool
-	var batch pgx.Batch
-	batch.Queue(`SELECT id, next_due_at`+whereCursor+` FOR UPDATE`, k.partition, k.namespace, k.key).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&c.id, &c.next}, func() error { found = true; return nil })
-		return err
-	})
-	batch.Queue(readClock).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
-	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return c, now, err
+// firstDue is where a new cursor starts; nil: its schedule has ended.
+func (s *Store) firstDue(d *definition, now time.Time) (*time.Time, error) {
+	shared, err := s.schedules.get(d.shared)
+	if err != nil {
+		return nil, err
 	}
-	now = now.UTC()
-	if found {
-		return c, now, nil
+	first, err := job.FirstDue(shared, now)
+	if errors.Is(err, schedule.ErrNoMore) {
+		return nil, nil
 	}
-	c, err = s.makeCursor(ctx, tx, k, d, now)
-	return c, now, err
+	return &first, err
 }

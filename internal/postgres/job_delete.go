@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -15,16 +14,16 @@ const deleteRuns = `
 WITH gone AS (
     DELETE FROM run WHERE partition = $1 AND job_id = $2 AND state = 0 RETURNING *
 ), ended AS (
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, reason, attempts)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $3, CASE WHEN attempt > 0 THEN 3 ELSE 4 END, attempt, origin, 0, session_id, 'deleted', attempts
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, attempts)
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $3, CASE WHEN attempt > 0 THEN 3 ELSE 4 END, attempt, origin, 0, session_id, queue_id, 'deleted', attempts
 FROM gone WHERE due_at <= $3 OR seq > 0 OR attempt > 0
 RETURNING ended)
 SELECT count(*) FILTER (WHERE ended = 3), count(*) FILTER (WHERE ended = 4) FROM ended`
 
 // DeleteJob removes a job. Its versions and its history stay.
-func (s *Store) DeleteJob(ctx context.Context, namespace, id uuid.UUID) (Change, error) {
+func (s *Store) DeleteJob(ctx context.Context, o job.Order) (Change, error) {
 	var out Change
-	err := s.changeJob(ctx, "delete", jobRef{namespace, id}, func(c *change) error {
+	err := s.changeJob(ctx, "delete", o, func(c *change) error {
 		j := &c.job
 		out = Change{Job: j.Job, Now: c.now, Changed: true}
 		skips, err := c.unplanned()
@@ -40,10 +39,13 @@ func (s *Store) DeleteJob(ctx context.Context, namespace, id uuid.UUID) (Change,
 			return err
 		})
 		countSkips(c.tx, skips)
-		(&runsOf{partition: j.Partition, job: j.ID, version: j.Version}).skip(&batch, skips, c.now)
+		(&runsOf{partition: j.Partition, job: j.ID, version: j.Version, queue: j.queueID}).skip(&batch, skips, c.now)
 		batch.Queue(`DELETE FROM job WHERE partition = $1 AND id = $2`, j.Partition, j.ID)
 		batch.Queue(dropCursors, []int16{j.Partition}, []int64{j.cursor})
-		return c.tx.SendBatch(ctx, &batch).Close()
+		if err := c.tx.SendBatch(ctx, &batch).Close(); err != nil {
+			return err
+		}
+		return c.audit(ctx, "job.delete", named{j.Name})
 	})
 	return out, err
 }

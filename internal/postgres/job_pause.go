@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -18,8 +17,8 @@ WITH gone AS (
     DELETE FROM run WHERE partition = $1 AND job_id = $2 AND seq = 0 AND state = 0 AND attempt = 0 AND origin IN (0, 3)
     RETURNING *
 ), ended AS (
-    INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, reason)
-    SELECT partition, seq, version, job_id, due_at, run_at, $3, 4, 0, origin, 0, 'paused' FROM gone WHERE due_at <= $3
+    INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id, reason)
+    SELECT partition, seq, version, job_id, due_at, run_at, $3, 4, 0, origin, 0, queue_id, 'paused' FROM gone WHERE due_at <= $3
 )
 SELECT count(*), count(*) FILTER (WHERE due_at <= $3) FROM gone`
 
@@ -29,10 +28,16 @@ WHERE partition = $1 AND id = $2`
 
 // PauseJob stops a job's schedule. A finished job with a run that is still to
 // come is paused too; with none there is nothing to pause.
-func (s *Store) PauseJob(ctx context.Context, namespace, id uuid.UUID, note string) (out Change, err error) {
-	err = s.changeJob(ctx, "pause", jobRef{namespace, id}, func(c *change) error {
+func (s *Store) PauseJob(ctx context.Context, o job.Order, note string) (out Change, err error) {
+	err = s.changeJob(ctx, "pause", o, func(c *change) error {
 		out, err = c.pause(ctx, note)
-		return err
+		if err != nil || !out.Changed {
+			return err
+		}
+		return c.audit(ctx, "job.pause", struct {
+			Name string `json:"name"`
+			Note string `json:"note,omitempty"`
+		}{c.job.Name, note})
 	})
 	return out, err
 }
@@ -58,7 +63,7 @@ func (c *change) pause(ctx context.Context, note string) (Change, error) {
 		from = *c.cursor.next
 	}
 	out.Changed = true
-	out.Job.State, out.Job.Note, out.Job.UpdatedAt = job.Paused, note, c.now
+	out.Job.State, out.Job.Note, out.Job.UpdatedAt, out.Job.NextDue = job.Paused, note, c.now, time.Time{}
 	_, err := c.tx.Exec(ctx, pauseJobRow, j.Partition, j.ID, c.now, note, later(j.planFrom, from), gone)
 	return out, err
 }
@@ -71,14 +76,14 @@ RETURNING queue_id, admit`
 
 // ResumeJob starts a job's schedule again. What was due in between runs or is
 // skipped by the policy missed.paused.
-func (s *Store) ResumeJob(ctx context.Context, namespace, id uuid.UUID) (Change, error) {
+func (s *Store) ResumeJob(ctx context.Context, o job.Order) (Change, error) {
 	var out Change
-	err := s.changeJob(ctx, "resume", jobRef{namespace, id}, func(c *change) error {
+	err := s.changeJob(ctx, "resume", o, func(c *change) error {
 		out = Change{Job: c.job.Job, Now: c.now}
 		if c.job.State != job.Paused {
 			return nil
 		}
-		d, err := derive(c.job.Definition, id)
+		d, err := derive(c.job.Definition, o.ID)
 		if err != nil {
 			return err
 		}
@@ -88,7 +93,17 @@ func (s *Store) ResumeJob(ctx context.Context, namespace, id uuid.UUID) (Change,
 		}
 		out.Changed, out.Missed = true, r.missed
 		out.Job.State, out.Job.Note, out.Job.UpdatedAt = r.state, "", c.now
-		return r.write(ctx)
+		if err := r.write(ctx); err != nil {
+			return err
+		}
+		out.Job.NextDue, err = c.nextDue(ctx, job.NextDueInput{State: r.state, Cursor: c.cursor.next, PlanFrom: r.planFrom, Schedule: d.own})
+		if err != nil {
+			return err
+		}
+		return c.audit(ctx, "job.resume", struct {
+			Name   string `json:"name"`
+			Missed int64  `json:"missed"`
+		}{c.job.Name, r.missed})
 	})
 	return out, err
 }

@@ -111,7 +111,7 @@ func TestNoCursorVanishesUnderAJob(t *testing.T) {
 					return
 				}
 				if i < rounds-1 {
-					if _, err = b.store.DeleteJob(t.Context(), b.namespace, j.ID); !noError(t, err) {
+					if _, err = b.store.DeleteJob(t.Context(), job.Order{Namespace: b.namespace, ID: j.ID}); !noError(t, err) {
 						return
 					}
 				}

@@ -49,6 +49,7 @@ type race struct {
 	operations atomic.Int64
 	conflicts  atomic.Int64
 	planned    atomic.Int64
+	bulks      atomic.Int64
 	outage     atomic.Bool
 
 	mu    sync.Mutex
@@ -94,11 +95,12 @@ func TestThePlannerRace(t *testing.T) {
 	v := r.judge(end)
 	var deadlocks int
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks))
-	t.Logf("operations=%d jobs=%d plans=%d occurrences=%d missing=%d extra=%d wrong=%d conflicts=%d deadlocks=%d",
-		r.operations.Load(), len(r.lives), r.planned.Load(), v.occurrences, v.missing, v.extra, v.wrong, r.conflicts.Load(), deadlocks)
+	t.Logf("operations=%d bulks=%d jobs=%d plans=%d occurrences=%d missing=%d extra=%d wrong=%d conflicts=%d deadlocks=%d",
+		r.operations.Load(), r.bulks.Load(), len(r.lives), r.planned.Load(), v.occurrences, v.missing, v.extra, v.wrong, r.conflicts.Load(), deadlocks)
 	require.Zero(t, v.missing+v.extra+v.wrong, strings.Join(v.first[:min(len(v.first), 12)], "\n"))
 	require.Zero(t, r.conflicts.Load(), "an operation gave up")
 	require.Zero(t, deadlocks)
+	require.Positive(t, r.bulks.Load())
 }
 
 // keepPlanning is one of the planners: it plans as often, and as far ahead.
@@ -193,17 +195,17 @@ func (r *race) operate() {
 			r.record(id, deed{"edit", j.UpdatedAt, which.step})
 		}
 	case n < 62:
-		c, err := r.store.PauseJob(ctx, r.namespace, id, "race")
+		c, err := r.store.PauseJob(ctx, job.Order{Namespace: r.namespace, ID: id}, "race")
 		if r.check(err) && c.Changed {
 			r.record(id, deed{kind: "pause", at: c.Now})
 		}
 	case n < 84:
-		c, err := r.store.ResumeJob(ctx, r.namespace, id)
+		c, err := r.store.ResumeJob(ctx, job.Order{Namespace: r.namespace, ID: id})
 		if r.check(err) && c.Changed {
 			r.record(id, deed{kind: "resume", at: c.Now})
 		}
 	case n < 90:
-		c, err := r.store.DeleteJob(ctx, r.namespace, id)
+		c, err := r.store.DeleteJob(ctx, job.Order{Namespace: r.namespace, ID: id})
 		if r.check(err) {
 			r.record(id, deed{kind: "delete", at: c.Now})
 			r.mu.Lock()
@@ -211,7 +213,7 @@ func (r *race) operate() {
 			r.mu.Unlock()
 		}
 	default:
-		key, err := r.store.TriggerJob(ctx, r.namespace, id, nil)
+		key, err := r.store.TriggerJob(ctx, job.Order{Namespace: r.namespace, ID: id}, nil)
 		if r.check(err) {
 			r.mu.Lock()
 			r.lives[id].triggers[key.DueAt]++
@@ -229,18 +231,38 @@ func (r *race) definition(id uuid.UUID, spec schedule.Spec) job.Definition {
 	return d
 }
 
+// create makes a job, or some of them at once: the first in the slot, the others
+// where slots are free.
 func (r *race) create(slot int) {
-	id := idIn(r.partitions[rand.IntN(len(r.partitions))])
-	which := raceSchedules[rand.IntN(len(raceSchedules))]
-	j, err := r.store.CreateJob(context.Background(), postgres.CreateInput{Namespace: r.namespace, ID: id, Definition: r.definition(id, which.spec)})
+	bulk := job.BulkOrder{Namespace: r.namespace}
+	steps := map[uuid.UUID]int64{}
+	for range 1 + rand.IntN(12)*rand.IntN(2) {
+		id, which := idIn(r.partitions[rand.IntN(len(r.partitions))]), raceSchedules[rand.IntN(len(raceSchedules))]
+		bulk.Jobs, steps[id] = append(bulk.Jobs, job.NewJob{ID: id, Definition: r.definition(id, which.spec)}), which.step
+	}
+	made := make([]job.Made, 1)
+	var err error
+	if first := bulk.Jobs[0]; len(bulk.Jobs) == 1 {
+		made[0].Job, err = r.store.CreateJob(context.Background(), postgres.CreateInput{Namespace: r.namespace, ID: first.ID, Definition: first.Definition})
+	} else {
+		r.bulks.Add(1)
+		made, err = r.store.CreateJobs(context.Background(), bulk)
+	}
 	if !r.check(err) {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lives[id] = &biography{id: id, deeds: []deed{{"create", j.CreatedAt, which.step}}, triggers: map[time.Time]int{}}
-	if r.slots[slot] == uuid.Nil {
-		r.slots[slot] = id
+	for i, m := range made {
+		if m.Err != nil {
+			r.t.Errorf("one of a bulk failed: %v", m.Err)
+			continue
+		}
+		id := m.Job.ID
+		r.lives[id] = &biography{id: id, deeds: []deed{{"create", m.Job.CreatedAt, steps[id]}}, triggers: map[time.Time]int{}}
+		if at := (slot + i) % raceSlots; r.slots[at] == uuid.Nil {
+			r.slots[at] = id
+		}
 	}
 }
 
@@ -253,7 +275,7 @@ func (r *race) record(id uuid.UUID, d deed) {
 // resumeAll ends every pause: only then is what lies in it settled.
 func (r *race) resumeAll() {
 	for id, life := range r.lives {
-		c, err := r.store.ResumeJob(r.t.Context(), r.namespace, id)
+		c, err := r.store.ResumeJob(r.t.Context(), job.Order{Namespace: r.namespace, ID: id})
 		if errors.Is(err, postgres.ErrNotFound) {
 			require.True(r.t, life.has("delete"), "%s is gone", id)
 			continue

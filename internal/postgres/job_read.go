@@ -10,27 +10,55 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 // storedJob is a job with what only planning needs to know.
 type storedJob struct {
 	job.Job
 	cursor   int64
-	queue    int32
+	queueID  int32
 	runsLeft *int32 // nil: no limit
 	// planFrom: every earlier occurrence is accounted for, also while the job is
 	// paused; then those from here to the resume are what the pause kept back.
 	planFrom time.Time
 	pausedAt *time.Time
+	pending  *time.Time // see job.NextDueInput
+	next     *time.Time // of the cursor
+}
+
+// nextDue is when the job is due next, as it was read; never, by a schedule that
+// can no longer be understood: such a job must be possible to read and replace.
+func (j *storedJob) nextDue() time.Time {
+	own, err := schedule.New(j.Schedule, j.ID.String())
+	if err != nil {
+		return time.Time{}
+	}
+	return job.NextDue(job.NextDueInput{State: j.State, Pending: j.pending, Cursor: j.next, PlanFrom: j.planFrom, Schedule: own})
 }
 
 // The name of the queue is looked up in the list of columns: with a join, a row
 // that was locked after a wait would be compared with the queue it had before.
-const selectJob = `
+const jobFields = `
 SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.queue_id, j.version, j.state, j.priority, j.max_runs, j.runs_left, j.plan_from, j.paused_at,
        j.created_at, j.updated_at, j.name, j.note, j.target_kind, j.target_config, j.payload, j.schedule, j.policy, j.labels,
-       (SELECT q.name FROM queue q WHERE q.id = j.queue_id)
+       (SELECT q.name FROM queue q WHERE q.id = j.queue_id)`
+
+// jobColumns is what scanJob reads: a job, and what tells when it is due next.
+const jobColumns = jobFields + `,
+       (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id), ` + firstPending
+
+const selectJob = jobColumns + `
 FROM job j `
+
+// selectJobs reads many by their keys, in the order of those.
+const selectJobs = jobColumns + `
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS id, generate_subscripts($1::smallint[], 1) AS n) k,
+    LATERAL (SELECT * FROM job WHERE partition = k.partition AND id = k.id LIMIT 1) j
+ORDER BY k.n`
+
+// firstPending is the due time of the first run by schedule of job j that has not begun.
+const firstPending = `(SELECT min(r.due_at) FROM run r WHERE r.partition = j.partition AND r.job_id = j.id AND r.seq = 0 AND r.state = 0 AND r.attempt = 0)`
 
 // No index can answer IS NOT DISTINCT FROM, and none shall: of a namespace that is newer than the statistics PostgreSQL
 // believes that it has no jobs, and would read all of them by its name instead of the one by its key.
@@ -38,23 +66,27 @@ const whereJob = `WHERE j.partition = $1 AND j.id = $2 AND j.namespace_id IS NOT
 
 // Job returns a job of a namespace, or ErrNotFound.
 func (s *Store) Job(ctx context.Context, namespace, id uuid.UUID) (job.Job, error) {
-	return s.readJob(ctx, whereJob, job.PartitionOf(id), id, namespace)
+	return s.readJob(ctx, namespace, whereJob, job.PartitionOf(id), id, namespace)
 }
 
 // JobByName returns a job of a namespace, or ErrNotFound.
 func (s *Store) JobByName(ctx context.Context, namespace uuid.UUID, name string) (job.Job, error) {
-	return s.readJob(ctx, `WHERE j.namespace_id = $1 AND j.name = $2`, namespace, name)
+	return s.readJob(ctx, namespace, `WHERE j.namespace_id IS NOT DISTINCT FROM $1 AND j.name = $2`, namespace, name)
 }
 
-func (s *Store) readJob(ctx context.Context, where string, args ...any) (job.Job, error) {
-	rows, err := s.pool.Query(ctx, selectJob+where, args...)
+func (s *Store) readJob(ctx context.Context, namespace uuid.UUID, where string, args ...any) (job.Job, error) {
+	var stored storedJob
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(`SELECT `+asNamespace+`, `+keyLookups, namespace)
+	batch.Queue(selectJob+where, args...).Query(func(rows pgx.Rows) (err error) {
+		stored, err = collectJob(rows)
+		return err
+	})
+	err := s.pool.SendBatch(ctx, &batch).Close()
 	if err != nil {
 		return job.Job{}, fmt.Errorf("read job: %w", err)
 	}
-	stored, err := collectJob(rows)
-	if err != nil {
-		return job.Job{}, fmt.Errorf("read job: %w", err)
-	}
+	stored.NextDue = stored.nextDue()
 	return stored.Job, nil
 }
 
@@ -72,9 +104,9 @@ func scanJob(row pgx.CollectableRow) (j storedJob, err error) {
 	var payload *string
 	var labels []byte
 	err = row.Scan(
-		&j.Partition, &j.ID, &j.Namespace, &j.cursor, &j.queue, &j.Version, &j.State, &j.Priority, &j.MaxRuns, &j.runsLeft, &j.planFrom, &j.pausedAt,
+		&j.Partition, &j.ID, &j.Namespace, &j.cursor, &j.queueID, &j.Version, &j.State, &j.Priority, &j.MaxRuns, &j.runsLeft, &j.planFrom, &j.pausedAt,
 		&j.CreatedAt, &j.UpdatedAt, &j.Name, &j.Note, &j.Target.Kind, &config, &payload, &spec, &policy, &labels,
-		&j.Queue,
+		&j.Queue, &j.next, &j.pending,
 	)
 	if err != nil {
 		return j, err

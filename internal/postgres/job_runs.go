@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -79,45 +80,86 @@ type runsOf struct {
 	schedule  *schedule.Schedule
 }
 
+// runRows are new runs by schedule, as columns.
+type runRows struct {
+	partition, priority, admit, origin []int16
+	version, queue                     []int32
+	job                                pgtype.FlatArray[pgtype.UUID]
+	dueAt, runAt                       []time.Time
+}
+
+// add adds the runs of due times. None may start before now, which is when the
+// sweep that has to find them looks from.
+func (rows *runRows) add(r *runsOf, due []job.DueTime, now time.Time) {
+	for _, d := range due {
+		rows.partition, rows.version = append(rows.partition, r.partition), append(rows.version, r.version)
+		rows.job = append(rows.job, pgtype.UUID{Bytes: r.job, Valid: true})
+		rows.dueAt = append(rows.dueAt, d.DueAt)
+		rows.runAt = append(rows.runAt, later(now, later(d.RunAt, r.schedule.RunAt(d.DueAt, r.job.String()))))
+		rows.priority, rows.origin = append(rows.priority, r.priority), append(rows.origin, int16(d.Origin))
+		rows.admit, rows.queue = append(rows.admit, r.admit), append(rows.queue, r.queue)
+	}
+}
+
 // woken: the owner of the partition did not write them, so its sweep has to find them.
 const insertRuns = `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
-SELECT $1, 0, $2, $3, d.due_at, d.run_at, 0, 0, $4, d.origin, $5, $6, true
-FROM (SELECT unnest($7::timestamptz[]) AS due_at, unnest($8::timestamptz[]) AS run_at, unnest($9::smallint[]) AS origin) d
+SELECT r.partition, 0, r.version, r.job_id, r.due_at, r.run_at, 0, 0, r.priority, r.origin, r.admit, r.queue_id, true
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::integer[]) AS version, unnest($3::uuid[]) AS job_id, unnest($4::timestamptz[]) AS due_at,
+    unnest($5::timestamptz[]) AS run_at, unnest($6::smallint[]) AS priority, unnest($7::smallint[]) AS origin, unnest($8::smallint[]) AS admit, unnest($9::integer[]) AS queue_id) r
 ON CONFLICT DO NOTHING`
 
-// insert queues the runs of due times. None may start before now, which is when
-// the sweep that has to find them looks from.
-func (r *runsOf) insert(batch *pgx.Batch, due []job.DueTime, now time.Time) {
-	if len(due) == 0 {
-		return
+func (rows *runRows) insert(batch *pgx.Batch) {
+	if len(rows.job) > 0 {
+		batch.Queue(insertRuns, rows.partition, rows.version, rows.job, rows.dueAt, rows.runAt, rows.priority, rows.origin, rows.admit, rows.queue)
 	}
-	dueAt, runAt, origin := make([]time.Time, len(due)), make([]time.Time, len(due)), make([]int16, len(due))
-	for i, d := range due {
-		dueAt[i], origin[i] = d.DueAt, int16(d.Origin)
-		runAt[i] = later(now, later(d.RunAt, r.schedule.RunAt(d.DueAt, r.job.String())))
+}
+
+// skipRows are ranges that did not run, as columns.
+type skipRows struct {
+	partition      []int16
+	version, queue []int32
+	job            pgtype.FlatArray[pgtype.UUID]
+	from, to       []time.Time
+	count          []int64
+	reason         []string
+}
+
+func (rows *skipRows) add(r *runsOf, skips []job.Skip) {
+	for _, s := range skips {
+		rows.partition, rows.version = append(rows.partition, r.partition), append(rows.version, r.version)
+		rows.job, rows.queue = append(rows.job, pgtype.UUID{Bytes: r.job, Valid: true}), append(rows.queue, r.queue)
+		rows.from, rows.to = append(rows.from, s.From), append(rows.to, s.To)
+		rows.count, rows.reason = append(rows.count, s.Count), append(rows.reason, string(s.Reason))
 	}
-	batch.Queue(insertRuns, r.partition, r.version, r.job, r.priority, r.admit, r.queue, dueAt, runAt, origin)
 }
 
 // A skip of one is a run that was skipped; a range has an end and a count. A
 // range of more than was counted has no count.
 const insertSkips = `
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, due_to, count, reason)
-SELECT $1, 0, $2, $3, s.from_due, s.from_due AS run_at, $4, 4, 0, 0, 0, CASE WHEN s.n <> 1 THEN s.to_due END, CASE WHEN s.n > 1 THEN s.n END, s.reason
-FROM (SELECT unnest($5::timestamptz[]) AS from_due, unnest($6::timestamptz[]) AS to_due, unnest($7::bigint[]) AS n, unnest($8::text[]) AS reason) s`
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id, due_to, count, reason)
+SELECT s.partition, 0, s.version, s.job_id, s.from_due, s.from_due AS run_at, $1, 4, 0, 0, 0, s.queue_id, CASE WHEN s.n <> 1 THEN s.to_due END, CASE WHEN s.n > 1 THEN s.n END, s.reason
+FROM (SELECT unnest($2::smallint[]) AS partition, unnest($3::integer[]) AS version, unnest($4::uuid[]) AS job_id, unnest($5::integer[]) AS queue_id,
+    unnest($6::timestamptz[]) AS from_due, unnest($7::timestamptz[]) AS to_due, unnest($8::bigint[]) AS n, unnest($9::text[]) AS reason) s`
 
-// skip queues the history of ranges that did not run.
+func (rows *skipRows) insert(batch *pgx.Batch, now time.Time) {
+	if len(rows.job) > 0 {
+		batch.Queue(insertSkips, now, rows.partition, rows.version, rows.job, rows.queue, rows.from, rows.to, rows.count, rows.reason)
+	}
+}
+
+// insert queues the runs of due times of one job.
+func (r *runsOf) insert(batch *pgx.Batch, due []job.DueTime, now time.Time) {
+	var rows runRows
+	rows.add(r, due, now)
+	rows.insert(batch)
+}
+
+// skip queues the history of ranges of one job that did not run.
 func (r *runsOf) skip(batch *pgx.Batch, skips []job.Skip, now time.Time) {
-	if len(skips) == 0 {
-		return
-	}
-	from, to := make([]time.Time, len(skips)), make([]time.Time, len(skips))
-	count, reason := make([]int64, len(skips)), make([]string, len(skips))
-	for i, s := range skips {
-		from[i], to[i], count[i], reason[i] = s.From, s.To, s.Count, string(s.Reason)
-	}
-	batch.Queue(insertSkips, r.partition, r.version, r.job, now, from, to, count, reason)
+	var rows skipRows
+	rows.add(r, skips)
+	rows.insert(batch, now)
 }
 
 // withoutEnded leaves out due times that are in history already. There are some

@@ -85,21 +85,21 @@ func (b *jobs) update(j job.Job, d job.Definition) job.Job {
 
 func (b *jobs) pause(j job.Job) postgres.Change {
 	b.t.Helper()
-	c, err := b.store.PauseJob(b.t.Context(), b.namespace, j.ID, "on fire")
+	c, err := b.store.PauseJob(b.t.Context(), job.Order{Namespace: b.namespace, ID: j.ID}, "on fire")
 	require.NoError(b.t, err)
 	return c
 }
 
 func (b *jobs) resume(j job.Job) postgres.Change {
 	b.t.Helper()
-	c, err := b.store.ResumeJob(b.t.Context(), b.namespace, j.ID)
+	c, err := b.store.ResumeJob(b.t.Context(), job.Order{Namespace: b.namespace, ID: j.ID})
 	require.NoError(b.t, err)
 	return c
 }
 
 func (b *jobs) remove(j job.Job) postgres.Change {
 	b.t.Helper()
-	c, err := b.store.DeleteJob(b.t.Context(), b.namespace, j.ID)
+	c, err := b.store.DeleteJob(b.t.Context(), job.Order{Namespace: b.namespace, ID: j.ID})
 	require.NoError(b.t, err)
 	return c
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -20,18 +19,21 @@ RETURNING seq`
 
 // TriggerJob makes a run of a job that is due now, with a payload in place of
 // the job's if one is given. It works on paused and finished jobs too.
-func (s *Store) TriggerJob(ctx context.Context, namespace, id uuid.UUID, payload json.RawMessage) (job.Key, error) {
-	what := "trigger " + job.FormatJobID(id)
+func (s *Store) TriggerJob(ctx context.Context, o job.Order, payload json.RawMessage) (job.Key, error) {
+	what := "trigger " + job.FormatJobID(o.ID)
 	text, err := checkPayload(payload)
 	if err != nil {
 		return job.Key{}, fmt.Errorf("%s: %w", what, err)
 	}
-	key := job.Key{Partition: job.PartitionOf(id), Job: id}
-	err = s.retrying(ctx, what, func(tx pgx.Tx) error {
+	key := job.Key{Partition: job.PartitionOf(o.ID), Job: o.ID}
+	err = s.retrying(ctx, o.Namespace, what, func(tx pgx.Tx) error {
+		if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+			return err
+		}
 		// The lock keeps a delete from leaving the run behind, and triggers of one
 		// instant apart. The cursor has no part in it.
-		var one int
-		err := tx.QueryRow(ctx, `SELECT 1 FROM job j `+whereJob+` FOR UPDATE`, key.Partition, id, namespace).Scan(&one)
+		var name string
+		err := tx.QueryRow(ctx, `SELECT j.name FROM job j `+whereJob+` FOR UPDATE`, key.Partition, o.ID, o.Namespace).Scan(&name)
 		if noRows(err) {
 			return ErrNotFound
 		}
@@ -42,7 +44,17 @@ func (s *Store) TriggerJob(ctx context.Context, namespace, id uuid.UUID, payload
 			return err
 		}
 		key.DueAt = key.DueAt.UTC()
-		return tx.QueryRow(ctx, insertTriggered, key.Partition, id, key.DueAt, text).Scan(&key.Seq)
+		if err := tx.QueryRow(ctx, insertTriggered, key.Partition, o.ID, key.DueAt, text).Scan(&key.Seq); err != nil {
+			return err
+		}
+		if err := keep(ctx, tx, o.Namespace, o.Once, key); err != nil {
+			return err
+		}
+		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "job.trigger", job.FormatJobID(o.ID)}, struct {
+			Name    string `json:"name"`
+			Run     string `json:"run"`
+			Payload bool   `json:"payload,omitempty"` // with one of its own; what it says is nobody's business here
+		}{name, job.FormatRunID(key), text != nil})
 	})
 	if err != nil {
 		return job.Key{}, err

@@ -5,20 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // UpdateInput is a new definition of a job.
-type UpdateInput struct {
-	Namespace  uuid.UUID
-	ID         uuid.UUID
-	IfVersion  int32 // only if this is the job's version; 0: any
-	Definition job.Definition
-	Actor      string
-}
+type UpdateInput = job.UpdateOrder
 
 // UpdateJob gives a job a new definition. UpdatedAt is the instant that it was
 // decided by: what is due later is due by the new one, and what was due before
@@ -31,7 +24,7 @@ func (s *Store) UpdateJob(ctx context.Context, in UpdateInput) (job.Job, error) 
 		return job.Job{}, fmt.Errorf("%s: %w", what, err)
 	}
 	var out job.Job
-	err = s.retrying(ctx, what, func(tx pgx.Tx) (err error) {
+	err = s.retrying(ctx, in.Namespace, what, func(tx pgx.Tx) (err error) {
 		out, err = s.update(ctx, tx, in, d)
 		return err
 	})
@@ -51,12 +44,9 @@ func (s *Store) update(ctx context.Context, tx pgx.Tx, in UpdateInput, d *defini
 	if err != nil {
 		return job.Job{}, err
 	}
-	c, cursors, err := lockJob(ctx, tx, jobRef{in.Namespace, in.ID}, to)
+	c, cursors, err := lockJob(ctx, tx, job.Order{Namespace: in.Namespace, ID: in.ID, IfVersion: in.IfVersion, Actor: in.Actor}, to)
 	if err != nil {
 		return job.Job{}, err
-	}
-	if in.IfVersion != 0 && in.IfVersion != c.job.Version {
-		return job.Job{}, fmt.Errorf("%w: the job has version %d, not %d", ErrConflict, c.job.Version, in.IfVersion)
 	}
 	old, err := derive(c.job.Definition, in.ID)
 	if err != nil {
@@ -85,7 +75,7 @@ type update struct {
 	queue    int32
 	actor    string
 
-	cursorID int64
+	to       cursor
 	state    job.State
 	runsLeft *int32
 	planFrom time.Time
@@ -95,7 +85,7 @@ type update struct {
 
 // keep leaves all as it is that decides when runs are due.
 func (u *update) keep() {
-	u.cursorID, u.state, u.runsLeft, u.planFrom = u.job.cursor, u.job.State, u.job.runsLeft, u.job.planFrom
+	u.to, u.state, u.runsLeft, u.planFrom = u.cursor, u.job.State, u.job.runsLeft, u.job.planFrom
 }
 
 // Those that are due stay; the others were due by a definition that is gone.
@@ -119,7 +109,7 @@ func (u *update) move(ctx context.Context, to cursor) error {
 		u.due, left = limited(u.due, u.job.runsLeft)
 		used = u.old.MaxRuns - *left - int32(gone.RowsAffected()) // what had not begun is given back
 	}
-	u.cursorID, u.planFrom, u.runsLeft = to.id, u.new.planFrom(u.now), u.new.runsLeft(used)
+	u.to, u.planFrom, u.runsLeft = to, u.new.planFrom(u.now), u.new.runsLeft(used)
 	past, err := u.withoutEnded(ctx, u.past())
 	if err != nil {
 		return err
@@ -184,21 +174,34 @@ WHERE partition = $1 AND id = $2`
 // must not pass claim by the overlap policy of before.
 const updatePending = `UPDATE run SET version = $3, priority = $4, admit = $5, queue_id = $6 WHERE partition = $1 AND job_id = $2 AND state = 0`
 
+const insertVersion = `INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+
 func (u *update) write(ctx context.Context) (job.Job, error) {
 	d, j := u.new, u.job.Job
 	j.Definition, j.State, j.UpdatedAt = d.Definition, u.state, u.now
 	j.Version++
 	var batch pgx.Batch
-	batch.Queue(updateJobRow, j.Partition, j.ID, u.cursorID, u.queue, j.Version, j.State, d.Priority, d.admit(), d.jitter.Milliseconds(), d.timeoutMS(),
+	batch.Queue(updateJobRow, j.Partition, j.ID, u.to.id, u.queue, j.Version, j.State, d.Priority, d.admit(), d.jitter.Milliseconds(), d.timeoutMS(),
 		d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name, d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep())
-	batch.Queue(insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now)
+	batch.Queue(insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now, j.Namespace)
 	batch.Queue(updatePending, j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue)
 	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.own}
 	runs.insert(&batch, u.due, u.now)
 	runs.skip(&batch, u.skips, u.now)
 	countSkips(u.tx, u.skips)
-	if u.cursorID != u.job.cursor {
+	if u.to.id != u.job.cursor {
 		batch.Queue(dropCursors, []int16{j.Partition}, []int64{u.job.cursor})
 	}
-	return j, u.tx.SendBatch(ctx, &batch).Close()
+	if err := u.tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return j, err
+	}
+	var err error
+	j.NextDue, err = u.nextDue(ctx, job.NextDueInput{State: u.state, Cursor: u.to.next, PlanFrom: u.planFrom, Schedule: d.own})
+	if err != nil {
+		return j, err
+	}
+	return j, u.audit(ctx, "job.update", struct {
+		Name    string `json:"name"`
+		Version int32  `json:"version"`
+	}{j.Name, j.Version})
 }

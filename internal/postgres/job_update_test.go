@@ -145,8 +145,8 @@ func TestUpdateToAOneOffInThePast(t *testing.T) {
 	require.Len(t, b.live(j), 1, "it has been asked for before")
 
 	// Its run ends. Edited away and back, it must not run again.
-	b.exec(`WITH r AS (DELETE FROM run RETURNING *) INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status)
-		SELECT partition, seq, version, job_id, due_at, run_at, now(), 1, 1, origin, 0 FROM r`)
+	b.exec(`WITH r AS (DELETE FROM run RETURNING *) INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
+		SELECT partition, seq, version, job_id, due_at, run_at, now(), 1, 1, origin, 0, queue_id FROM r`)
 	require.Equal(t, job.Active, b.update(j, definition("a", everyHour)).State)
 	require.Equal(t, job.Finished, b.update(j, oneOff).State)
 	require.Empty(t, b.live(j))

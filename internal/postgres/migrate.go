@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +25,9 @@ const (
 )
 
 const oldestServer = 15
+
+// migrationsWithRoles make roles or grant them.
+var migrationsWithRoles = []int64{4, 7}
 
 // A process that waits for another's migrations looks again this often, for at most 5 minutes.
 const (
@@ -124,15 +128,18 @@ func open(ctx context.Context, url string) (*sql.DB, error) {
 
 // explain says what to do about an error of goose, and how many migrations were applied before it.
 func explain(err error) (applied int, _ error) {
-	step := "migrate"
+	step, hint := "migrate", "the user may not create tables here; as the owner of the database run GRANT CREATE ON SCHEMA public TO that user"
 	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 		applied = len(partial.Applied)
 		step = fmt.Sprintf("apply migration %s (%d before it were applied; once the cause is removed, migrate again)",
 			path.Base(partial.Failed.Source.Path), applied)
+		if slices.Contains(migrationsWithRoles, partial.Failed.Source.Version) {
+			hint = "the user may not make or have Belfry's roles; as a superuser run CREATE ROLE belfry_api NOLOGIN; CREATE ROLE belfry_engine NOLOGIN;" +
+				" (those that are missing) GRANT belfry_api, belfry_engine TO that user WITH ADMIN OPTION"
+		}
 	}
 	if code(err) == "42501" { // insufficient_privilege
-		step += ": the user may not create tables here; as the owner of the database run" +
-			" GRANT CREATE ON SCHEMA public TO that user"
+		step += ": " + hint
 	}
 	return applied, fmt.Errorf("%s: %w", step, err)
 }

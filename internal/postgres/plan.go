@@ -236,7 +236,7 @@ FROM c, LATERAL (
       AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
     OFFSET 0) j
 ON CONFLICT DO NOTHING
-RETURNING partition, job_id, due_at, run_at, version, priority, origin`
+RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id`
 
 // Jobs with max_runs: the same, counted. The cursor's lock protects runs_left.
 const insertPlannedLimited = `
@@ -251,7 +251,7 @@ WITH` + planned + `, candidate AS (
     INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
     SELECT partition, 0, version, id, due_at, run_at, 0, 0, priority, origin, admit, queue_id, false FROM candidate WHERE n <= runs_left
     ON CONFLICT DO NOTHING
-    RETURNING partition, job_id, due_at, run_at, version, priority, origin
+    RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id
 ), counted AS (
     UPDATE job SET runs_left = runs_left - i.n,
         state = CASE WHEN runs_left <= i.n THEN 3 ELSE state END, finished_at = CASE WHEN runs_left <= i.n THEN $6::timestamptz END
@@ -315,7 +315,7 @@ func (b *planBatch) count(tx pgx.Tx) {
 
 func collectPlanned(rows pgx.Rows, out *job.Planned) error {
 	run := job.Run{State: job.Pending}
-	_, err := pgx.ForEachRow(rows, []any{&run.Partition, raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&run.Partition, raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin, &run.Queue}, func() error {
 		out.Runs = append(out.Runs, run)
 		return nil
 	})

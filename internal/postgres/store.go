@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -27,9 +28,9 @@ type Store struct {
 // The errors that callers tell apart.
 var (
 	// ErrNotFound says that there is no such thing.
-	ErrNotFound = errors.New("postgres: not found")
+	ErrNotFound = job.ErrNotFound
 	// ErrConflict says that the name is taken or the version is not the one named.
-	ErrConflict = errors.New("postgres: conflict")
+	ErrConflict = job.ErrConflict
 	// ErrSessionExpired says that a session is over: who has it must not work any longer.
 	ErrSessionExpired = job.ErrSessionExpired
 )
@@ -99,6 +100,28 @@ func (s *Store) inTx(ctx context.Context, what string, work func(pgx.Tx) error) 
 // table are wrong most of the time; believing them once costs minutes. Nor may
 // it compile the statement: 0.5 s of JIT, for 10 ms of work.
 const keyLookups = `set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+
+// asNamespace makes the rest of a transaction one of the namespace $1: whatever
+// its statements say, they see and change the rows of that namespace alone.
+const asNamespace = `set_config('role', 'belfry_api', true), set_config('belfry.namespace', $1::uuid::text, true)`
+
+// inNamespace runs work in a transaction of a namespace.
+func (s *Store) inNamespace(ctx context.Context, namespace uuid.UUID, what string, work func(pgx.Tx) error) error {
+	return s.inTx(ctx, what, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT `+asNamespace, namespace); err != nil {
+			return err
+		}
+		return work(tx)
+	})
+}
+
+// query reads rows in a transaction of a namespace, in one round trip.
+func (s *Store) query(ctx context.Context, namespace uuid.UUID, read func(pgx.Rows) error, sql string, args ...any) error {
+	var batch pgx.Batch
+	batch.Queue(`SELECT `+asNamespace, namespace)
+	batch.Queue(sql, args...).Query(read)
+	return s.pool.SendBatch(ctx, &batch).Close()
+}
 
 // maxSchedules bounds the cache of compiled schedules: about 100 MB.
 const maxSchedules = 100_000

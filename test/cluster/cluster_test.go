@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -63,13 +64,14 @@ type setup struct {
 	slow  func(*rand.Rand) time.Duration
 
 	proxied bool // a proxy between nodes and database
+	api     bool // clients talk to the nodes
 }
 
 // cluster is nodes, a database, a sink, and jobs that are due each second until an end.
 type cluster struct {
 	setup
 	t     *testing.T
-	pool  *pgxpool.Pool
+	pool  *pgxpool.Pool // as the owner
 	store *postgres.Store
 	db    *database // nil: the one that all tests share
 	proxy *proxy    // nil: none
@@ -77,7 +79,8 @@ type cluster struct {
 	sink  *sink
 	log   string
 	nodes []*node
-	made  int // nodes so far
+	made  int                      // nodes so far
+	bases atomic.Pointer[[]string] // of the nodes' APIs
 	jobs  []job.Job
 	end   time.Time
 	kills int
@@ -99,10 +102,11 @@ func newCluster(t *testing.T, s setup) *cluster {
 		c.pool, err = pgxpool.New(t.Context(), c.db.url())
 		require.NoError(t, err)
 		t.Cleanup(c.pool.Close)
+		c.url = c.db.serverURL(t)
 	} else {
-		c.pool = pgtest.New(t)
+		c.url, c.pool = pgtest.ServerURL(t)
 	}
-	c.store, c.url = postgres.NewStore(c.pool), c.pool.Config().ConnString()
+	c.store = postgres.NewStore(c.pool)
 	if s.proxied {
 		c.proxy, c.url = through(t, c.url)
 	}
@@ -117,7 +121,17 @@ func newCluster(t *testing.T, s setup) *cluster {
 	for range s.nodes {
 		c.nodes = append(c.nodes, c.start())
 	}
+	c.publish()
 	return c
+}
+
+// publish tells clients where the nodes are.
+func (c *cluster) publish() {
+	var bases []string
+	for _, n := range c.nodes {
+		bases = append(bases, "http://"+n.listen+"/api/v1")
+	}
+	c.bases.Store(&bases)
 }
 
 // start starts a node. All have one name, unless the test has to tell them
@@ -128,7 +142,11 @@ func (c *cluster) start() *node {
 		name = fmt.Sprintf("node-%d", c.made)
 	}
 	c.made++
-	n, err := startNode(name, c.url, c.log)
+	listen := "127.0.0.1:0"
+	if c.api {
+		listen = fmt.Sprintf("127.0.0.1:%d", freePort(c.t))
+	}
+	n, err := startNode(name, listen, c.url, c.log)
 	require.NoError(c.t, err)
 	return n
 }
@@ -198,6 +216,7 @@ func (c *cluster) kill(signal syscall.Signal) {
 		c.t.Errorf("a node that was asked to stop ended with %v", err)
 	}
 	c.nodes[i] = c.start()
+	c.publish()
 	c.kills++
 }
 

@@ -21,6 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // database is a PostgreSQL server of the test's own, which it may kill. Its
@@ -105,6 +107,19 @@ func freePort(t *testing.T) int {
 
 func (d *database) url() string {
 	return fmt.Sprintf("postgres://belfry@127.0.0.1:%d/postgres?sslmode=disable", d.port)
+}
+
+// serverURL makes the role that nodes log in as.
+func (d *database) serverURL(t *testing.T) string {
+	t.Helper()
+	const role = "belfry_server"
+	c, err := pgx.Connect(t.Context(), d.url())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close(t.Context())) }()
+	_, err = c.Exec(t.Context(), `CREATE ROLE `+role+` LOGIN`)
+	require.NoError(t, err)
+	require.NoError(t, postgres.GrantServer(t.Context(), d.url(), role))
+	return pgtest.As(t, d.url(), role)
 }
 
 func (d *database) command(name string, args ...string) *exec.Cmd {

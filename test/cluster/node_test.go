@@ -35,20 +35,21 @@ const drain = 10 * time.Second
 
 // node is a belfry server process.
 type node struct {
-	name string
-	cmd  *exec.Cmd
-	done chan error
+	name   string
+	listen string
+	cmd    *exec.Cmd
+	done   chan error
 }
 
-func startNode(name, url, log string) (*node, error) {
+func startNode(name, listen, url, log string) (*node, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
 	n := &node{
-		name: name, done: make(chan error, 1),
-		cmd: exec.Command(binary, "server", "--listen", "127.0.0.1:0", "--name", name, "--slots", "200", "--connections", "6", "--drain", drain.String()),
+		name: name, listen: listen, done: make(chan error, 1),
+		cmd: exec.Command(binary, "server", "--listen", listen, "--name", name, "--slots", "200", "--connections", "6", "--drain", drain.String()),
 	}
 	n.cmd.Env = append(os.Environ(), "BELFRY_DATABASE_URL="+url)
 	n.cmd.Stdout, n.cmd.Stderr = file, file

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	belfry "github.com/belfry-dev/belfry/sdk/go"
+)
+
+func newKey() *cobra.Command {
+	return remoteFlags(group(&cobra.Command{
+		Use: "key", Short: "Create, list and revoke API keys",
+		Example: `  belfry key create ci --role editor --expires-in 90d
+  belfry key list`,
+	}, newKeyCreate(), newKeyList(), newKeyRevoke()))
+}
+
+type keyView struct {
+	ID        string     `json:"id"`
+	Name      string     `json:"name"`
+	Role      string     `json:"role"`
+	Prefix    string     `json:"prefix"`
+	CreatedBy string     `json:"created_by"`
+	CreatedAt *time.Time `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	RevokedAt *time.Time `json:"revoked_at"`
+}
+
+func (k *keyView) state() string {
+	switch {
+	case k.RevokedAt != nil:
+		return "revoked"
+	case k.ExpiresAt != nil && k.ExpiresAt.Before(clock.Now()):
+		return "expired"
+	}
+	return "active"
+}
+
+func newKeyCreate() *cobra.Command {
+	var role, expires string
+	cmd := &cobra.Command{
+		Use: "create NAME --role ROLE", Short: "Create a key; it is shown this once", Args: wants(1, 1),
+		Long: `Create a key of your namespace. It is printed this once and cannot be found out
+later. A viewer may look; an operator also pause, resume, trigger and cancel; an
+editor also create, change and delete jobs; an admin also make keys.`,
+		Example: `  belfry key create dashboard --role viewer
+  belfry key create ci --role editor --expires-in 90d`,
+		RunE: with(func(ctx context.Context, r *remote, args []string) error {
+			if role == "" {
+				return usagef("which role? --role viewer, operator, editor or admin")
+			}
+			body := map[string]string{"name": args[0], "role": role}
+			if expires != "" {
+				body["expires_in"] = expires
+			}
+			raw, err := r.post(ctx, "/keys", body)
+			if err != nil {
+				return err
+			}
+			return r.show(raw, func() error {
+				var k struct {
+					keyView
+					Secret string `json:"secret"`
+				}
+				if err := json.Unmarshal(raw, &k); err != nil {
+					return err
+				}
+				r.note("key %s with the role %s; keep it now, it is not shown again:", k.ID, k.Role)
+				r.say("%s", k.Secret)
+				return nil
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&role, "role", "", "viewer, operator, editor or admin")
+	cmd.Flags().StringVar(&expires, "expires-in", "", "how long it works, such as 90d (default: until it is revoked)")
+	return cmd
+}
+
+func newKeyList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the keys of your namespace", Args: wants(0, 0),
+		Example: `  belfry key list`,
+		RunE: with(func(ctx context.Context, r *remote, _ []string) error {
+			return list(ctx, r, listing{
+				path: "/keys", whole: true, headers: []string{"ID", "NAME", "ROLE", "STATE", "BEGINS", "CREATED UTC", "BY", "EXPIRES UTC"},
+			}, func(k keyView) []string {
+				return []string{k.ID, k.Name, k.Role, stateStyle(k.state()), k.Prefix + "…", short(k.CreatedAt, nil), k.CreatedBy, short(k.ExpiresAt, nil)}
+			})
+		}),
+	}
+}
+
+func newKeyRevoke() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke KEY", Short: "Revoke a key, by its id", Args: wants(1, 1),
+		Long:    `Revoke a key, by its id, key_…, as belfry key list shows it. It stops working within 5 s.`,
+		Example: `  belfry key revoke key_06f8m2tq5dtk1e7n9q0c3s5v7g`,
+		RunE: with(func(ctx context.Context, r *remote, args []string) error {
+			if err := r.Call(ctx, belfry.Request{Method: http.MethodDelete, Path: "/keys/" + belfry.PathEscape(args[0])}, nil); err != nil {
+				return err
+			}
+			r.say("%s %s", red.Render("revoked"), args[0])
+			return nil
+		}),
+	}
+}

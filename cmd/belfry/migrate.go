@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/app"
+	"github.com/belfry-dev/belfry/internal/config"
+)
+
+func newMigrate() *cobra.Command {
+	var role string
+	var noKey bool
+	cmd := &cobra.Command{
+		Use: "migrate", Short: "Bring the database's schema up to date", Args: noArgs,
+		Long: `Bring the schema up to date, as the owner of the database. Let the role that
+nodes log in as do what they need. The first time, make an admin's key of the
+namespace default and print it: it cannot be shown again.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			warn(cmd, v)
+			n, err := app.Migrate(cmd.Context(), v.DatabaseURL)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%d migrations applied, the schema is up to date\n", n); err != nil {
+				return err
+			}
+			if err := grant(cmd, v.DatabaseURL, role); err != nil || noKey {
+				return err
+			}
+			secret, err := app.FirstKey(cmd.Context(), v.DatabaseURL)
+			if err != nil || secret == "" {
+				return err
+			}
+			return printKey(cmd, "the first key of namespace default, an admin's", secret)
+		},
+	}
+	config.Flags(cmd.Flags(), "database_url", "database_url_file")
+	cmd.Flags().StringVar(&role, serverRole, "belfry_server", "role of the database that nodes log in as")
+	cmd.Flags().BoolVar(&noKey, "no-key", false, "make no key")
+	return cmd
+}
+
+const serverRole = "server-role"
+
+// grant lets nodes log in as a role. That the default one is not there is no
+// error: it may come later, or have another name.
+func grant(cmd *cobra.Command, url, role string) error {
+	err := app.Grant(cmd.Context(), url, role)
+	if errors.Is(err, app.ErrNoRole) && !cmd.Flags().Changed(serverRole) {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
+		return nil
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "nodes can log in as %s\n", role)
+	}
+	return err
+}
+
+// printKey shows a key, on a line of its own for those who cut it out.
+func printKey(cmd *cobra.Command, what, secret string) error {
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s; keep it, it is not shown again:\n%s\n", what, secret)
+	return err
+}

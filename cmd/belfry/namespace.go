@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/app"
+	"github.com/belfry-dev/belfry/internal/config"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+func newNamespace() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "namespace", Short: "Create and list namespaces, as the owner of the database",
+		Long: `Namespaces and their first keys are made with the database's URL, by its owner:
+no key reaches beyond its own namespace.`,
+		Example: `  belfry namespace create billing
+  belfry namespace list`,
+	}
+	cmd.AddCommand(newNamespaceCreate(), newNamespaceList(), newNamespaceKey())
+	for _, c := range cmd.Commands() {
+		config.Flags(c.Flags(), "database_url", "database_url_file")
+	}
+	return cmd
+}
+
+func newNamespaceCreate() *cobra.Command {
+	return &cobra.Command{
+		Use: "create NAME", Short: "Create a namespace and print its first key", Args: cobra.ExactArgs(1),
+		Example: `  belfry namespace create billing`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			secret, err := app.CreateNamespace(cmd.Context(), v.DatabaseURL, args[0])
+			if err != nil {
+				return err
+			}
+			return printKey(cmd, "the first key of namespace "+args[0]+", an admin's", secret)
+		},
+	}
+}
+
+func newNamespaceList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the namespaces", Args: noArgs,
+		Example: `  belfry namespace list`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			all, err := app.Namespaces(cmd.Context(), v.DatabaseURL)
+			if err != nil {
+				return err
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(table, "NAME\tCREATED") // a failure shows in Flush
+			for _, n := range all {
+				_, _ = fmt.Fprintf(table, "%s\t%s\n", n.Name, n.CreatedAt.UTC().Format(time.RFC3339))
+			}
+			return table.Flush()
+		},
+	}
+}
+
+func newNamespaceKey() *cobra.Command {
+	var name, role string
+	cmd := &cobra.Command{
+		Use: "key NAMESPACE", Short: "Make a key of a namespace, for those who have lost the last one", Args: cobra.ExactArgs(1),
+		Example: `  belfry namespace key default --role admin`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			secret, err := app.CreateKey(cmd.Context(), v.DatabaseURL, args[0], name, job.Role(role))
+			if err != nil {
+				return err
+			}
+			return printKey(cmd, "a key of namespace "+args[0]+", role "+role, secret)
+		},
+	}
+	var roles []string
+	for _, r := range job.Roles {
+		roles = append(roles, string(r))
+	}
+	cmd.Flags().StringVar(&name, "name", "by the owner of the database", "what the key is for")
+	cmd.Flags().StringVar(&role, "role", string(job.Admin), strings.Join(roles, ", "))
+	return cmd
+}

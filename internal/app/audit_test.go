@@ -1,0 +1,109 @@
+package app
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+// fresh is the object that an operation is tried on, where a new job, a new key
+// and an ended run will not do.
+var fresh = map[string]func(w *walk, n *tenant) (param, value string){
+	"resume-job": func(w *walk, n *tenant) (string, string) {
+		id := w.job(n, "/ok")
+		w.must(n.key, "POST", "/api/v1/jobs/"+id+":pause", "", "state")
+		return "job", id
+	},
+	"discard-dead-letter": dead, "redrive-dead-letter": dead, "retry-run": dead,
+	"abort-operation": func(w *walk, n *tenant) (string, string) { return "operation", w.operation(n) },
+	"pause-queue":     func(w *walk, n *tenant) (string, string) { return "queue", w.queue(n) },
+	"resume-queue": func(w *walk, n *tenant) (string, string) {
+		queue := w.queue(n)
+		w.must(n.key, "POST", "/api/v1/queues/"+queue+":pause", "", "name")
+		return "queue", queue
+	},
+	"cancel-run": func(w *walk, n *tenant) (string, string) { return "run", w.started(n, w.job(n, "/hang")) },
+}
+
+// dead is a run that failed for good.
+func dead(w *walk, n *tenant) (string, string) { return "run", w.ended(n, w.job(n, "/no")) }
+
+// queue makes a queue of its own, in which nothing is due.
+func (w *walk) queue(n *tenant) string {
+	w.t.Helper()
+	name := "idle-" + uuid.NewString()[:8]
+	w.must(n.key, "POST", "/api/v1/jobs", `{"name":"`+name+`","schedule":"every 24h","queue":"`+name+`","target":{"kind":"noop"}}`, "id")
+	return name
+}
+
+// TestEachChangeIsAudited (S16): every operation that changes something leaves
+// exactly one entry, every other none, and the chain holds.
+func TestEachChangeIsAudited(t *testing.T) {
+	t.Parallel()
+	w := newWalk(t)
+	t.Cleanup(func() { close(w.sink.release) })
+	n := w.tenant(job.DefaultNamespace)
+	entries := func() int64 {
+		good, err := w.store.VerifyAudit(t.Context(), n.id)
+		require.NoError(t, err)
+		return good
+	}
+	changes := 0
+	for _, o := range operations(t, w.base) {
+		n.objects["job"] = w.job(n, "/ok")
+		n.objects["key"] = w.must(n.key, "POST", "/api/v1/keys", `{"name":"k","role":"viewer"}`, "id")
+		if prepare, ok := fresh[o.id]; ok {
+			param, value := prepare(w, n)
+			n.objects[param] = value
+		}
+		before := entries()
+		got := w.ask(n.key, o, o.at(n.objects), o.payload(t))
+		require.Less(t, got.status, 300, "%s %s: %s", o.method, o.path, got.body)
+		want := int64(0)
+		if o.change() {
+			want = 1
+			changes++
+		}
+		require.Equal(t, want, entries()-before, "entries of %s", o.id)
+	}
+	require.Contains(t, string(w.call(n.key, "GET", "/api/v1/audit:verify", "").body), `"ok":true`)
+	_, err := w.pool.Exec(t.Context(), `UPDATE audit_log SET actor = 'somebody else' WHERE seq = 5`)
+	require.NoError(t, err)
+	require.Contains(t, string(w.call(n.key, "GET", "/api/v1/audit:verify", "").body), `{"ok":false,"entries":4,"problem":"entry 5`)
+	require.GreaterOrEqual(t, changes, 8)
+	t.Logf("%d operations that change something", changes)
+}
+
+// TestChangedAuditIsFound (S16): what was changed or taken out of the log shows,
+// and a server could not do it.
+func TestChangedAuditIsFound(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, sql := range []string{
+		`UPDATE audit_log SET actor = 'somebody else' WHERE seq = 2`, `UPDATE audit_log SET detail = '{}' WHERE seq = 4`,
+		`UPDATE audit_log SET at = at + interval '1 s' WHERE seq = 3`, `DELETE FROM audit_log WHERE seq = 1`, `DELETE FROM audit_log WHERE seq = 2`,
+		`UPDATE audit_log SET seq = CASE seq WHEN 2 THEN -3 ELSE -2 END WHERE seq IN (2, 3); UPDATE audit_log SET seq = -seq WHERE seq < 0`,
+	} {
+		pool := pgtest.New(t)
+		server := pgtest.AsServer(t, pool)
+		store := postgres.NewStore(server)
+		for range 4 {
+			_, _, err := store.CreateKey(ctx, job.KeyOrder{Namespace: job.DefaultNamespace, Name: "k", Role: job.Viewer, Actor: "test"})
+			require.NoError(t, err)
+		}
+		good, err := store.VerifyAudit(ctx, job.DefaultNamespace)
+		require.NoError(t, err)
+		require.EqualValues(t, 4, good)
+		_, err = server.Exec(ctx, sql)
+		require.ErrorContains(t, err, "permission denied", sql)
+		_, err = pool.Exec(ctx, sql)
+		require.NoError(t, err, sql)
+		_, err = store.VerifyAudit(ctx, job.DefaultNamespace)
+		require.ErrorContains(t, err, "is not what was written there", sql)
+	}
+}

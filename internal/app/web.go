@@ -1,0 +1,129 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/server"
+	"github.com/belfry-dev/belfry/internal/target"
+)
+
+// answerTime is how long a stop waits for requests under way, at the end.
+const answerTime = 5 * time.Second
+
+// web answers over HTTP: health and metrics from the start to the end, the API
+// while the node works.
+type web struct {
+	address string
+	servers []*http.Server
+	api     atomic.Pointer[http.Handler]
+}
+
+// listen begins to answer.
+func listen(ctx context.Context, c Config, log *slog.Logger, m *metrics, h *health) (w *web, err error) {
+	w = &web{}
+	w.setAPI(server.Unavailable("the node waits for its database"))
+	public, private := http.NewServeMux(), http.NewServeMux()
+	public.Handle("/", http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { (*w.api.Load()).ServeHTTP(out, r) }))
+	h.handle(public)
+	if c.MetricsListen == "" {
+		private = public
+	}
+	private.Handle("GET /metrics", m.handler())
+	var secret *tls.Config
+	if c.TLSCert != "" {
+		cert, err := readCertificate(c.TLSCert, c.TLSKey, log)
+		if err != nil {
+			return nil, err
+		}
+		secret = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.get}
+	}
+	if w.address, err = w.serve(ctx, c.Listen, public, log, secret); err != nil {
+		return nil, fmt.Errorf("listen for the API, health and metrics (another address: --listen): %w", err)
+	}
+	if c.MetricsListen != "" {
+		if _, err := w.serve(ctx, c.MetricsListen, private, log, nil); err != nil {
+			w.stop(ctx)
+			return nil, fmt.Errorf("listen for metrics (another address: --metrics-listen): %w", err)
+		}
+	}
+	return w, nil
+}
+
+// serve answers at an address until stop, with TLS unless that is nil.
+func (w *web) serve(ctx context.Context, address string, h http.Handler, log *slog.Logger, secret *tls.Config) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return "", err
+	}
+	s := server.HTTP(h)
+	s.TLSConfig = secret
+	// What it tells of are clients that break off.
+	s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	w.servers = append(w.servers, s)
+	go func() {
+		if secret != nil {
+			_ = s.ServeTLS(listener, "", "") // it returns when it is stopped
+			return
+		}
+		_ = s.Serve(listener)
+	}()
+	return listener.Addr().String(), nil
+}
+
+func (w *web) setAPI(h http.Handler) { w.api.Store(&h) }
+
+// open lets requests through to the API until ctx ends: from then on they are
+// sent to another node. Those under way go on.
+func (w *web) open(ctx context.Context, api *server.Server) {
+	w.setAPI(api.Handler())
+	context.AfterFunc(ctx, func() {
+		w.setAPI(server.Unavailable("this node is stopping; another one answers"))
+	})
+}
+
+// stop lets requests under way end, and then answers nobody. It may be called
+// twice.
+func (w *web) stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+	defer cancel()
+	for _, s := range w.servers {
+		if s.Shutdown(ctx) != nil {
+			_ = s.Close() // what is still under way has had its time
+		}
+	}
+}
+
+// newAPI joins the API to the targets and to a store of its own: that of the
+// engine must not wait for users.
+func (n *node) newAPI(store *postgres.Store) *server.Server {
+	return server.New(server.Options{
+		Keys: store, Jobs: store, Operations: store, Ledger: store, Stories: store, DeadLetters: store, Bulk: store,
+		Queues: store, Cluster: store, Audit: store, Interrupt: n.engine.Interrupt, Check: checkTarget(n.targets), Version: n.config.Version,
+		Log: n.log, Observe: n.metrics,
+		Limits: server.Limits{KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests},
+	})
+}
+
+// checkTarget says what is wrong with where a job's runs go.
+func checkTarget(targets map[string]target.Target) func(kind string, config json.RawMessage) error {
+	return func(kind string, config json.RawMessage) error {
+		t, ok := targets[kind]
+		if !ok {
+			return &job.Problem{Field: "target.kind", Problem: "there is no such kind of target", Fix: "use one of " + strings.Join(slices.Sorted(maps.Keys(targets)), ", ")}
+		}
+		return t.Check(config)
+	}
+}

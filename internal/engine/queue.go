@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Queues is the store, as paused queues see it.
+type Queues interface {
+	PausedQueues(ctx context.Context) ([]int32, error)
+}
+
+// queuePause is how long a node may not know that a queue was paused.
+const queuePause = time.Second
+
+// queuesOnce tells the wheel which queues are paused.
+func (e *Engine) queuesOnce(ctx context.Context) (time.Duration, error) {
+	if e.Queues == nil {
+		return time.Hour, nil
+	}
+	paused, err := e.Queues.PausedQueues(ctx)
+	if err != nil {
+		return 0, err
+	}
+	e.wheel.pause(paused)
+	if !e.queuesKnown.Swap(true) {
+		e.wheel.signal()
+	}
+	return queuePause, nil
+}
+
+// mayClaim: nothing is started before it is known which queues are paused.
+func (e *Engine) mayClaim() bool { return e.Queues == nil || e.queuesKnown.Load() }
+
+// pause sets the queues whose runs are held. Those of the others are ready again.
+func (w *wheel) pause(queues []int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(queues) == 0 && len(w.held) == 0 && len(w.paused) == 0 {
+		return
+	}
+	w.paused = make(map[int32]bool, len(queues))
+	for _, q := range queues {
+		w.paused[q] = true
+	}
+	for q, runs := range w.held {
+		if w.paused[q] {
+			continue
+		}
+		for _, r := range runs {
+			w.ready[clampPriority(r.Priority)].push(r)
+		}
+		delete(w.held, q)
+	}
+	w.signal()
+}
+
+// hold keeps a run that is ready back if its queue is paused. The lock is held.
+func (w *wheel) hold(r job.Run) bool {
+	if len(w.paused) == 0 || !w.paused[r.Queue] {
+		return false
+	}
+	w.held[r.Queue] = append(w.held[r.Queue], r)
+	if b := w.busy[r.Job]; b != nil && b.next != nil && *b.next == keyOf(r.Key) {
+		w.free(r.Job) // it gives its turn away
+	}
+	return true
+}

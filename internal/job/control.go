@@ -1,0 +1,53 @@
+package job
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// What users ask for, as the store and the API hand it to each other.
+
+// The errors that callers tell apart.
+var (
+	// ErrNotFound says that there is no such thing, or not in this namespace.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict says that a name is taken, or that a version is not the one named.
+	ErrConflict = errors.New("conflict")
+)
+
+// CreateOrder is a job to be made.
+type CreateOrder struct {
+	Namespace  uuid.UUID
+	ID         uuid.UUID // zero: a new one
+	Definition Definition
+	Actor      string
+	Once       *Once // nil: as often as it is asked for
+}
+
+// UpdateOrder is a new definition of a job.
+type UpdateOrder struct {
+	Namespace  uuid.UUID
+	ID         uuid.UUID
+	IfVersion  int32 // only if this is the job's version; 0: any
+	Definition Definition
+	Actor      string
+}
+
+// Order is what somebody asks of a job.
+type Order struct {
+	Namespace uuid.UUID
+	ID        uuid.UUID
+	IfVersion int32  // only if this is the job's version; 0: any
+	Actor     string // empty: Belfry itself
+	Once      *Once  // of a trigger or a backfill; nil: as often as it is asked for
+}
+
+// Change is what a change of a job came to.
+type Change struct {
+	Job     Job
+	Now     time.Time // the instant that it was decided by
+	Changed bool      // false: it was so already
+	Missed  int64     // of a resume: occurrences of the pause, those that run now among them
+}

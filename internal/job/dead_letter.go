@@ -1,0 +1,98 @@
+package job
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// DeadLetter is a failed run that waits for redrive or discard.
+type DeadLetter struct {
+	Key
+	FailedAt time.Time
+	Attempt  int16
+	Reason   Reason
+	Message  string
+	JobName  string // empty: the job is deleted
+	Queue    string
+}
+
+// DeadFilter says which dead letters are meant. What is zero does not matter.
+type DeadFilter struct {
+	Job          uuid.UUID `json:"job,omitzero"`
+	Queue        string    `json:"queue,omitempty"`
+	Reason       Reason    `json:"reason,omitempty"`
+	FailedFrom   time.Time `json:"failed_from,omitzero"`
+	FailedBefore time.Time `json:"failed_before,omitzero"`
+}
+
+// DeadQuery asks for a page of dead letters, the newest first.
+type DeadQuery struct {
+	Namespace uuid.UUID
+	DeadFilter
+	Limit int
+	After RunMark
+}
+
+// DeadPage is a page of dead letters. It may be short though there is more.
+type DeadPage struct {
+	Letters []DeadLetter
+	Next    *RunMark // nil: there is no more
+}
+
+// OperationKind is what is done to many dead letters.
+type OperationKind string
+
+// The kinds of operations.
+const (
+	Redrive OperationKind = "redrive"
+	Discard OperationKind = "discard"
+)
+
+// OperationState is how far an operation is.
+type OperationState string
+
+// The states of operations.
+const (
+	OperationRunning  OperationState = "running"
+	OperationFinished OperationState = "finished"
+	OperationAborted  OperationState = "aborted"
+)
+
+// Operation is work on many dead letters, which nodes do a few at a time.
+type Operation struct {
+	ID        uuid.UUID
+	Kind      OperationKind
+	Filter    DeadFilter
+	Rate      int // per second
+	State     OperationState
+	Count     int64 // when it began
+	Done      int64
+	Failed    int64 // their job is deleted, or the run is live
+	Actor     string
+	CreatedAt time.Time
+	EndedAt   time.Time // zero: it is running
+}
+
+// OperationOrder is an operation to be begun.
+type OperationOrder struct {
+	Namespace uuid.UUID
+	Kind      OperationKind
+	Filter    DeadFilter
+	Rate      int
+	Actor     string
+}
+
+// MaxOperationRate bounds how many dead letters an operation works on per second.
+const MaxOperationRate = 1000
+
+// Validate returns every problem of an order at once: see [Problems].
+func (o OperationOrder) Validate() error {
+	var c checker
+	oneOf(&c, "kind", o.Kind, Redrive, Discard)
+	if o.Rate < 1 || o.Rate > MaxOperationRate {
+		c.add("rate", "it is not between 1 and 1000", "leave it out for 50 per second")
+	}
+	return errors.Join(c...)
+}

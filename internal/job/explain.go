@@ -1,0 +1,306 @@
+package job
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// WhyCode says in one word what became of an occurrence. Users switch on it, so
+// it never changes.
+type WhyCode string
+
+// The codes. The first eight are what the ledger says, the others why it says
+// nothing.
+const (
+	WhySucceeded WhyCode = "succeeded"
+	WhyFailed    WhyCode = "failed"
+	WhyCancelled WhyCode = "cancelled"
+	WhySkipped   WhyCode = "skipped" // Reason says why
+	WhyRunning   WhyCode = "running"
+	WhyWaiting   WhyCode = "waiting"  // for its target's report
+	WhyRetrying  WhyCode = "retrying" // an attempt failed, the next one is to come
+	WhyPlanned   WhyCode = "planned"  // its time has not come
+
+	WhyQueuePaused  WhyCode = "queue_paused"  // it is due, and its queue starts nothing
+	WhyBehind       WhyCode = "behind"        // it is due, and waits for another run of its job
+	WhyDue          WhyCode = "due"           // it is due, and waits for a free slot
+	WhyNotDue       WhyCode = "not_due"       // to be planned when its time comes near
+	WhyPaused       WhyCode = "paused"        // kept back until the job is resumed
+	WhyCreatedLater WhyCode = "created_later" // there was no such job then
+	WhyDeleted      WhyCode = "deleted"       // there was no such job any more
+	WhyFinished     WhyCode = "finished"      // max_runs had been reached
+	WhyBeforeStart  WhyCode = "before_start"
+	WhyAfterEnd     WhyCode = "after_end"
+	WhyNone         WhyCode = "no_occurrence"
+	WhyUnplanned    WhyCode = "unplanned" // its time has passed, and no node has planned it yet
+	WhyForgotten    WhyCode = "forgotten" // older than what history keeps
+	WhyUnknown      WhyCode = "unknown"   // there should be an entry
+)
+
+// WhyFacts is what the store knows around one time of a job.
+type WhyFacts struct {
+	At  time.Time
+	Now time.Time // the database's
+
+	ID         uuid.UUID
+	Created    time.Time // of the job
+	Version    int32     // that was in force at At
+	Definition Definition
+	Job        *Job      // as it is now; nil: deleted
+	DeletedAt  time.Time // zero: it is not, or nobody knows
+	DeletedBy  string
+	PausedAt   time.Time
+	PausedBy   string
+	PlanFrom   time.Time // of a paused job: what was due from then on is kept back
+	RunsLeft   *int32    // of max_runs; nil: no limit
+
+	// Entries of the ledger at At or within the second after it, and a range that
+	// covers At. The newest first.
+	Entries []Entry
+	Others  int   // attempts of other runs of the job that are under way
+	Skip    *Skip // of the whole schedule, that covers At
+
+	NextDue     time.Time // the first occurrence that is not planned; zero: the schedule has ended
+	Owned       bool      // a live node owns the job's partition
+	HistoryFrom time.Time // what ended before is no longer kept
+	QueuePaused time.Time // since when; zero: it is not
+	QueueNote   string
+}
+
+// Why is the story of one occurrence.
+type Why struct {
+	At      time.Time
+	Code    WhyCode
+	Reason  Reason // of a skip, a failure or a cancellation
+	Text    string // for people
+	Zone    *time.Location
+	Version int32       // of the definition that was in force; 0: none was
+	Nearest []time.Time // of what is no occurrence: the one before and the one after
+	Entry   *Entry      // what the ledger says; nil: nothing
+}
+
+// Explain tells the story of an occurrence: first what the ledger says; if that
+// is nothing, why it says nothing.
+func Explain(f WhyFacts) Why {
+	t := teller{WhyFacts: f, zone: time.UTC}
+	w := Why{At: f.At.UTC(), Version: f.Version, Zone: time.UTC}
+	if s, err := schedule.New(f.Definition.Schedule, f.ID.String()); err == nil {
+		t.schedule, t.zone, w.Zone = s, s.Zone(), s.Zone()
+	}
+	if e := t.entry(); e != nil {
+		w.At, w.Entry, w.Reason, w.Version = e.DueAt, e, e.Reason, e.Version
+		if !e.DueTo.IsZero() { // it is one of a range
+			w.At = f.At.UTC()
+		}
+		w.Code, w.Text = t.told(*e)
+		return w
+	}
+	return t.untold(w)
+}
+
+// teller finds the words.
+type teller struct {
+	WhyFacts
+	schedule *schedule.Schedule // nil: this version cannot read it
+	zone     *time.Location
+}
+
+// entry is what the ledger says about At: the occurrence itself, or else the run
+// that somebody made within that second, or else a range.
+func (t *teller) entry() *Entry {
+	var found *Entry
+	rank := func(e *Entry) int {
+		switch {
+		case e == nil:
+			return 0
+		case !e.DueTo.IsZero():
+			return 1
+		case !e.DueAt.Equal(t.At):
+			return 2
+		case e.Seq > 0:
+			return 3
+		default:
+			return 4
+		}
+	}
+	for i := range t.Entries {
+		if e := &t.Entries[i]; rank(e) > rank(found) {
+			found = e
+		}
+	}
+	// A range says what became of occurrences, and nothing of what lies between.
+	if found != nil && !found.DueTo.IsZero() && t.schedule != nil {
+		if o, ok := occurrenceAt(t.schedule, t.At); !ok || o.Skip != "" {
+			return nil
+		}
+	}
+	return found
+}
+
+// untold tells why there is no entry.
+func (t *teller) untold(w Why) Why {
+	say := func(code WhyCode, text string) Why {
+		w.Code, w.Text = code, text
+		return w
+	}
+	if t.Version == 0 || t.At.Before(t.Created) {
+		w.Version = 0
+		return say(WhyCreatedLater, t.sprintf("The job did not exist then: it was created at %s.", t.Created))
+	}
+	if !t.DeletedAt.IsZero() && t.At.After(t.DeletedAt) {
+		return say(WhyDeleted, t.sprintf("The job did not exist any more: it was deleted at %s%s. Its history and its versions remain.", t.DeletedAt, by(t.DeletedBy)))
+	}
+	if t.schedule == nil {
+		return say(WhyUnknown, "This version of Belfry cannot read the schedule that the job had then.")
+	}
+	o, ok := occurrenceAt(t.schedule, t.At)
+	if !ok {
+		return t.none(w)
+	}
+	w.At = o.Due.UTC()
+	switch {
+	case o.Skip == schedule.ReasonGap:
+		w.Reason = ReasonGap
+		return say(WhySkipped, t.sprintf("It did not run: the clock in %s was put forward past %s that day, and dst.gap is skip.", t.zone, o.Nominal))
+	case o.Skip == schedule.ReasonCalendar:
+		w.Reason = ReasonCalendar
+		return say(WhySkipped, "It did not run: a calendar of the job excludes this time.")
+	case t.Skip != nil:
+		w.Reason = t.Skip.Reason
+		return say(WhySkipped, t.skipped(t.Skip.Reason)+t.among(t.Skip.Count, t.Skip.From, t.Skip.To))
+	}
+	w.Code, w.Text = t.unplanned()
+	return w
+}
+
+// unplanned tells why an occurrence that the schedule has was not planned.
+func (t *teller) unplanned() (WhyCode, string) {
+	future := t.At.After(t.Now)
+	switch {
+	case t.Job == nil:
+		return t.lostTrack()
+	case t.Job.State == Paused && !t.At.Before(t.PlanFrom):
+		return WhyPaused, t.paused(future)
+	case t.RunsLeft != nil && *t.RunsLeft <= 0:
+		return WhyFinished, t.sprintf("It does not run: the job has made the %d runs that max_runs allows.", t.Job.MaxRuns)
+	case future:
+		return WhyNotDue, t.sprintf("It is not due yet: it is due in %s, and is planned shortly before.", t.At.Sub(t.Now))
+	case !t.NextDue.IsZero() && !t.At.Before(t.NextDue):
+		if t.Owned {
+			return WhyUnplanned, "It is late: no node has planned it yet. A node owns the job's partition and will come to it; the policy missed decides what becomes of it."
+		}
+		return WhyUnplanned, "It is late: no live node owns the job's partition. When one does, the policy missed decides what becomes of it."
+	}
+	return t.lostTrack()
+}
+
+func (t *teller) lostTrack() (WhyCode, string) {
+	if t.At.Before(t.HistoryFrom) {
+		return WhyForgotten, t.sprintf("Nobody knows any more: history is kept from %s on.", t.HistoryFrom)
+	}
+	return WhyUnknown, "The schedule has this occurrence and the ledger has no entry for it, which should not happen. Please report it with the job's id and this time."
+}
+
+// none tells of a time that the schedule does not have.
+func (t *teller) none(w Why) Why {
+	spec := t.schedule.Spec()
+	free := spec
+	free.StartAt, free.EndAt = time.Time{}, time.Time{}
+	if s, err := schedule.New(free, t.ID.String()); err == nil {
+		if _, ok := occurrenceAt(s, t.At); ok {
+			w.Code, w.Text = WhyBeforeStart, t.sprintf("It did not run: the job starts at %s (start_at).", spec.StartAt)
+			if !spec.EndAt.IsZero() && !t.At.Before(spec.EndAt) {
+				w.Code, w.Text = WhyAfterEnd, t.sprintf("It did not run: the job ended at %s (end_at).", spec.EndAt)
+			}
+			return w
+		}
+	}
+	before, after := Around(t.schedule, t.At)
+	w.Code = WhyNone
+	w.Text = t.sprintf("The schedule (%s) has no occurrence at %s.", t.schedule, t.At)
+	if !before.IsZero() {
+		w.Nearest = append(w.Nearest, before)
+		w.Text += t.sprintf(" The one before is %s.", before)
+	}
+	if !after.IsZero() {
+		w.Nearest = append(w.Nearest, after)
+		w.Text += t.sprintf(" The one after is %s.", after)
+	}
+	return w
+}
+
+// occurrenceAt is that of a schedule at an instant: the one due then, or the one
+// whose reading a change of the clock took away there.
+func occurrenceAt(s *schedule.Schedule, at time.Time) (found schedule.Occurrence, ok bool) {
+	for _, o := range s.Between(at.Add(-time.Nanosecond), at, 2) {
+		if !ok || o.Skip == "" { // two may be due then; what fires counts
+			found, ok = o, true
+		}
+	}
+	if ok {
+		return found, true
+	}
+	const gap = 3 * time.Hour // longer than any, but for the days that were left out at the date line
+	for _, o := range s.Between(at.Add(-gap), at.Add(gap), 2*int(gap/time.Second)) {
+		if o.Nominal != "" && reads(o, at) {
+			return o, true
+		}
+	}
+	return found, false
+}
+
+// reads says that an instant is what the reading that a gap removed would have
+// been by the clock before the gap.
+func reads(o schedule.Occurrence, at time.Time) bool {
+	_, offset := o.Due.Add(-time.Second).Zone()
+	n, err := time.Parse("2006-01-02T15:04:05", o.Nominal)
+	return err == nil && n.Add(-time.Duration(offset)*time.Second).Equal(at)
+}
+
+// Around returns the occurrences that fire next to an instant: the last one
+// before it and the first one after. Zero: there is none.
+func Around(s *schedule.Schedule, at time.Time) (before, after time.Time) {
+	if next, err := s.Next(at); err == nil {
+		after = next.UTC()
+	}
+	for back := time.Minute; ; back *= 4 {
+		from := later(at.Add(-back), beforeAll)
+		if t, n := newest(s, from, at.Add(-time.Nanosecond), 1); n == 1 {
+			return t, after
+		}
+		if !from.After(beforeAll) || back > schedule.Horizon {
+			return time.Time{}, after
+		}
+	}
+}
+
+// ParseWhen reads the time of an occurrence: with an offset, or as a reading of
+// the clock in a zone.
+func ParseWhen(text string, zone *time.Location) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t.UTC(), nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+		wall, err := time.Parse(layout, text)
+		if err != nil {
+			continue
+		}
+		t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, zone)
+		if t.Format(layout) != text { // in a gap: by the clock before it
+			_, offset := t.Add(-24 * time.Hour).Zone()
+			t = wall.Add(-time.Duration(offset) * time.Second)
+		}
+		return t.UTC(), nil
+	}
+	return time.Time{}, &Problem{Field: "at", Problem: "it is not a time", Fix: "write for example 2027-01-31T09:00:00Z, or 2027-01-31T09:00 in the job's zone"}
+}
+
+// WhyOrder asks for the stories of a job.
+type WhyOrder struct {
+	Namespace uuid.UUID
+	Job       uuid.UUID
+	At        string // as ParseWhen reads it, in the zone of the job; empty: the last and the next occurrence
+}

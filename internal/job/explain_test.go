@@ -1,0 +1,186 @@
+package job_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+func instantOf(t *testing.T, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, text)
+	require.NoError(t, err)
+	return at.UTC()
+}
+
+// TestExplain has a case for each story: facts, and what must be told of them.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	at := instantOf(t, "2026-11-10T09:00:00Z")
+	daily := schedule.Spec{Cron: "0 10 * * *", Timezone: "Europe/Berlin"}
+	// entry gives the ledger one entry at At.
+	entry := func(change func(*job.Entry)) func(*job.WhyFacts) {
+		return func(f *job.WhyFacts) {
+			e := job.Entry{
+				Key: job.Key{DueAt: f.At}, Status: job.StatusSucceeded, Version: 1, RunAt: f.At, StartedAt: f.At, EndedAt: f.At.Add(2 * time.Second),
+				Attempt: 1, Node: "one", Queue: "default",
+			}
+			change(&e)
+			f.Entries = append(f.Entries, e)
+		}
+	}
+	live := func(status job.RunStatus, change ...func(*job.Entry, *job.WhyFacts)) func(*job.WhyFacts) {
+		return func(f *job.WhyFacts) {
+			f.Now = f.At.Add(time.Second)
+			entry(func(e *job.Entry) {
+				e.Status, e.EndedAt, e.StartedAt, e.Attempt = status, time.Time{}, time.Time{}, 0
+				for _, c := range change {
+					c(e, f)
+				}
+			})(f)
+		}
+	}
+	skip := func(why job.Reason) func(*job.WhyFacts) {
+		return entry(func(e *job.Entry) { e.Status, e.Reason, e.Attempt = job.StatusSkipped, why, 0 })
+	}
+	ended := func(status job.RunStatus, why job.Reason) func(*job.WhyFacts) {
+		return entry(func(e *job.Entry) { e.Status, e.Reason = status, why })
+	}
+	deleted := func(f *job.WhyFacts) { f.Job = nil }
+	left := int32(0)
+
+	tests := map[string]struct {
+		change func(*job.WhyFacts)
+		code   job.WhyCode
+		reason job.Reason
+		text   []string
+	}{
+		"succeeded": {entry(func(*job.Entry) {}), job.WhySucceeded, "", []string{"succeeded", "2026-11-10 10:00:00 CET (09:00:00 UTC)", "on time", "attempt 1 on one"}},
+		"succeeded late, after retries": {entry(func(e *job.Entry) {
+			e.Attempt, e.StartedAt = 3, e.RunAt.Add(90*time.Second)
+			e.Attempts = []job.AttemptEnd{{Number: 1, Outcome: job.Failed}, {Number: 2, Outcome: job.Lost, Message: "session died"}}
+		}), job.WhySucceeded, "", []string{"1m30s late", "Attempt 2 was lost: session died."}},
+		"caught up":                   {entry(func(e *job.Entry) { e.Origin = job.FromMissed }), job.WhySucceeded, "", []string{"missed at its time and caught up"}},
+		"triggered within the second": {entry(func(e *job.Entry) { e.Seq, e.Origin, e.DueAt = 1, job.FromTrigger, e.DueAt.Add(300*time.Millisecond) }), job.WhySucceeded, "", []string{"triggered by hand"}},
+		"redriven":                    {entry(func(e *job.Entry) { e.Origin = job.FromRedrive }), job.WhySucceeded, "", []string{"redriven"}},
+		"dead": {entry(func(e *job.Entry) {
+			e.Status, e.Reason, e.Message, e.DeadLetter = job.StatusFailed, job.ReasonAttempts, "answered 503.", true
+		}), job.WhyFailed, job.ReasonAttempts, []string{"no attempts were left", "said: answered 503.", "is a dead letter"}},
+		"rejected, discarded": {ended(job.StatusFailed, job.ReasonRejected), job.WhyFailed, job.ReasonRejected, []string{"said no", "was redriven or discarded"}},
+		"lost":                {ended(job.StatusFailed, job.ReasonLost), job.WhyFailed, job.ReasonLost, []string{"lost again and again"}},
+		"unknown outcome":     {ended(job.StatusFailed, job.ReasonUnknownOutcome), job.WhyFailed, job.ReasonUnknownOutcome, []string{"at_most_once"}},
+		"gone":                {ended(job.StatusFailed, job.ReasonGone), job.WhyFailed, job.ReasonGone, []string{"gone for ever"}},
+		"cancelled":           {ended(job.StatusCancelled, job.ReasonCancelled), job.WhyCancelled, job.ReasonCancelled, []string{"somebody asked"}},
+		"replaced":            {ended(job.StatusCancelled, job.ReasonReplaced), job.WhyCancelled, job.ReasonReplaced, []string{"newer run"}},
+		"cancelled by delete": {ended(job.StatusCancelled, job.ReasonDeleted), job.WhyCancelled, job.ReasonDeleted, []string{"deleted"}},
+
+		"overlap":          {skip(job.ReasonOverlap), job.WhySkipped, job.ReasonOverlap, []string{"still live", "overlap: skip"}},
+		"queue limit":      {skip(job.ReasonQueueLimit), job.WhySkipped, job.ReasonQueueLimit, []string{"too many runs"}},
+		"expired":          {skip(job.ReasonExpired), job.WhySkipped, job.ReasonExpired, []string{"deadline, 5m"}},
+		"skipped replaced": {skip(job.ReasonReplaced), job.WhySkipped, job.ReasonReplaced, []string{"newer run"}},
+		"was paused":       {skip(job.ReasonPaused), job.WhySkipped, job.ReasonPaused, []string{"the job was paused", "missed.paused: skip"}},
+		"skipped deleted":  {skip(job.ReasonDeleted), job.WhySkipped, job.ReasonDeleted, []string{"deleted before it could start"}},
+		"one of a range of the pause": {entry(func(e *job.Entry) {
+			e.Status, e.Reason, e.DueAt, e.DueTo, e.Count = job.StatusSkipped, job.ReasonPaused, e.DueAt.Add(-48*time.Hour), e.DueAt.Add(24*time.Hour), 4
+		}), job.WhySkipped, job.ReasonPaused, []string{"one of 4, due from 2026-11-08"}},
+		"missed while down, once": {func(f *job.WhyFacts) { f.Skip = &job.Skip{From: at, To: at, Count: 1, Reason: job.ReasonMissed} }, job.WhySkipped, job.ReasonMissed, []string{"no node was there", "once"}},
+		"missed while down, skip": {func(f *job.WhyFacts) {
+			f.Definition.Missed.Policy = job.MissedSkip
+			f.Skip = &job.Skip{Count: 1, Reason: job.ReasonMissed}
+		}, job.WhySkipped, job.ReasonMissed, []string{"missed.policy: skip"}},
+		"missed while down, window": {func(f *job.WhyFacts) {
+			f.Skip = &job.Skip{From: at, To: at.Add(24 * time.Hour), Count: 2, Reason: job.ReasonMissedWindow}
+		}, job.WhySkipped, job.ReasonMissedWindow, []string{"catch_up_window, 30m", "one of 2"}},
+		"missed while down, max": {func(f *job.WhyFacts) { f.Skip = &job.Skip{Count: 1, Reason: job.ReasonMissedMax} }, job.WhySkipped, job.ReasonMissedMax, []string{"missed.max, 100"}},
+
+		"running":       {live(job.StatusRunning, func(e *job.Entry, f *job.WhyFacts) { e.Attempt, e.StartedAt = 1, f.At }), job.WhyRunning, "", []string{"is running: attempt 1", "on one"}},
+		"accepted":      {live(job.StatusWaiting, func(e *job.Entry, f *job.WhyFacts) { e.ExpiresAt = f.At.Add(time.Minute) }), job.WhyWaiting, "", []string{"accepted", "10:01:00"}},
+		"planned":       {live(job.StatusPending, func(e *job.Entry, f *job.WhyFacts) { f.Now = f.At.Add(-30 * time.Second) }), job.WhyPlanned, "", []string{"not due yet", "in 30s"}},
+		"retrying":      {live(job.StatusPending, func(e *job.Entry, f *job.WhyFacts) { e.Attempt, e.RunAt = 1, f.At.Add(time.Minute) }), job.WhyRetrying, "", []string{"Attempt 1 failed", "10:01:00"}},
+		"queue paused":  {live(job.StatusDue, func(e *job.Entry, f *job.WhyFacts) { f.QueuePaused, f.QueueNote = f.At, "repairs" }), job.WhyQueuePaused, "", []string{"queue default is paused", "(repairs)"}},
+		"waits a turn":  {live(job.StatusDue, func(e *job.Entry, f *job.WhyFacts) { f.Others = 1 }), job.WhyBehind, "", []string{"waits for another run"}},
+		"waits a slot":  {live(job.StatusDue, func(*job.Entry, *job.WhyFacts) {}), job.WhyDue, "", []string{"free slot"}},
+		"due, no nodes": {live(job.StatusDue, func(e *job.Entry, f *job.WhyFacts) { f.Owned = false }), job.WhyDue, "", []string{"no live node"}},
+
+		"not due yet": {func(f *job.WhyFacts) { f.Now = f.At.Add(-time.Hour) }, job.WhyNotDue, "", []string{"due in 1h0m0s"}},
+		"paused, past": {func(f *job.WhyFacts) {
+			f.Job.State, f.PausedAt, f.PausedBy, f.Job.Note = job.Paused, at.Add(-time.Hour), "key:ops", "broken"
+		}, job.WhyPaused, "", []string{"paused since", "by key:ops (broken)", "missed.paused: skip"}},
+		"paused, to come": {func(f *job.WhyFacts) {
+			f.Job.State, f.PausedAt, f.Now = job.Paused, at.Add(-2*time.Hour), f.At.Add(-time.Hour)
+		}, job.WhyPaused, "", []string{"if the job is resumed before"}},
+		"max_runs reached":         {func(f *job.WhyFacts) { f.RunsLeft, f.Job.MaxRuns = &left, 3 }, job.WhyFinished, "", []string{"3 runs that max_runs allows"}},
+		"behind, with a node":      {func(f *job.WhyFacts) { f.NextDue = f.At }, job.WhyUnplanned, "", []string{"A node owns"}},
+		"behind, without":          {func(f *job.WhyFacts) { f.NextDue, f.Owned = f.At, false }, job.WhyUnplanned, "", []string{"no live node owns"}},
+		"forgotten":                {func(f *job.WhyFacts) { f.HistoryFrom = f.At.Add(time.Hour) }, job.WhyForgotten, "", []string{"history is kept from"}},
+		"unknown":                  {func(*job.WhyFacts) {}, job.WhyUnknown, "", []string{"should not happen"}},
+		"created later":            {func(f *job.WhyFacts) { f.Created = f.At.Add(time.Hour) }, job.WhyCreatedLater, "", []string{"created at 2026-11-10 11:00:00"}},
+		"deleted before":           {func(f *job.WhyFacts) { deleted(f); f.DeletedAt, f.DeletedBy = at.Add(-time.Hour), "key:ci" }, job.WhyDeleted, "", []string{"deleted at 2026-11-10 09:00:00 CET", "by key:ci"}},
+		"deleted later, succeeded": {func(f *job.WhyFacts) { deleted(f); f.DeletedAt = at.Add(time.Hour); entry(func(*job.Entry) {})(f) }, job.WhySucceeded, "", []string{"succeeded"}},
+		"deleted later, forgotten": {func(f *job.WhyFacts) { deleted(f); f.DeletedAt, f.HistoryFrom = at.Add(time.Hour), at.Add(time.Hour) }, job.WhyForgotten, "", nil},
+
+		"no occurrence": {func(f *job.WhyFacts) { f.At = f.At.Add(time.Minute) }, job.WhyNone, "", []string{"no occurrence", "before is 2026-11-10 10:00:00", "after is 2026-11-11 10:00:00"}},
+		"before start":  {func(f *job.WhyFacts) { f.Definition.Schedule.StartAt = f.At.Add(time.Hour) }, job.WhyBeforeStart, "", []string{"start_at"}},
+		"after end":     {func(f *job.WhyFacts) { f.Definition.Schedule.EndAt = f.At }, job.WhyAfterEnd, "", []string{"end_at"}},
+		"calendar": {func(f *job.WhyFacts) {
+			f.Definition.Schedule.Calendars = []schedule.Calendar{{Dates: []string{"2026-11-10"}}}
+		}, job.WhySkipped, job.ReasonCalendar, []string{"calendar"}},
+		"between the ends of a range": {func(f *job.WhyFacts) {
+			f.At = f.At.Add(time.Minute)
+			entry(func(e *job.Entry) { e.Status, e.DueAt, e.DueTo = job.StatusSkipped, at, at.Add(24*time.Hour) })(f)
+		}, job.WhyNone, "", nil},
+		"unreadable": {func(f *job.WhyFacts) { f.Definition.Schedule.Cron = "?!" }, job.WhyUnknown, "", []string{"cannot read"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := job.WhyFacts{
+				At: at, Now: at.Add(time.Hour), ID: uuid.MustParse("0190a5b0-0000-7000-8000-000000000001"), Created: at.Add(-240 * time.Hour), Version: 1, Owned: true,
+				Definition:  job.Definition{Name: "report", Schedule: daily, Policy: job.Policy{Deadline: job.Duration(5 * time.Minute)}}.WithDefaults(),
+				NextDue:     at.Add(24 * time.Hour),
+				HistoryFrom: at.Add(-24 * time.Hour),
+			}
+			f.Job = &job.Job{State: job.Active, Definition: f.Definition}
+			test.change(&f)
+			got := job.Explain(f)
+			require.Equal(t, test.code, got.Code, got.Text)
+			require.Equal(t, test.reason, got.Reason, got.Text)
+			for _, text := range test.text {
+				require.Contains(t, got.Text, text)
+			}
+			require.NotContains(t, got.Text, "%!")
+			require.NotContains(t, got.Text, "0001-01-01")
+		})
+	}
+}
+
+// TestExplainGap: a reading that the clock left out is found by what the user
+// would write, and by the gap's end.
+func TestExplainGap(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"2026-03-29T02:30:00+01:00", "2026-03-29T02:30", "2026-03-29T01:00:00Z"} {
+		for _, gap := range []schedule.Gap{schedule.GapSkip, schedule.GapShift} {
+			spec := schedule.Spec{Cron: "30 2 * * *", Timezone: "Europe/Berlin", DST: schedule.DST{Gap: gap}}
+			compiled, err := schedule.New(spec, "")
+			require.NoError(t, err)
+			at, err := job.ParseWhen(text, compiled.Zone())
+			require.NoError(t, err)
+			created := instantOf(t, "2026-01-01T00:00:00Z")
+			got := job.Explain(job.WhyFacts{At: at, Now: at.Add(time.Hour), Created: created, Version: 1, Definition: job.Definition{Schedule: spec}, HistoryFrom: created})
+			require.Equal(t, instantOf(t, "2026-03-29T01:00:00Z"), got.At, "%s: the end of the gap", text)
+			if gap == schedule.GapSkip {
+				require.Equal(t, job.ReasonGap, got.Reason)
+				require.Contains(t, got.Text, "put forward past 2026-03-29T02:30:00")
+			} else {
+				require.Equal(t, job.WhyUnknown, got.Code, "it should have run")
+			}
+		}
+	}
+	_, err := job.ParseWhen("yesterday", time.UTC)
+	require.Len(t, job.Problems(err), 1)
+}

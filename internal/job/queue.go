@@ -1,0 +1,42 @@
+package job
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Queue is a lane for runs.
+type Queue struct {
+	Name      string
+	Paused    bool
+	PausedAt  time.Time // zero: it is not
+	Note      string    // why it is paused
+	CreatedAt time.Time
+}
+
+// QueueOrder is what somebody asks of a queue.
+type QueueOrder struct {
+	Namespace uuid.UUID
+	Name      string
+	Note      string // of a pause: why
+	Actor     string
+}
+
+// Cluster is who is alive and who works on what.
+type Cluster struct {
+	Now     time.Time // the database's
+	Schema  int64     // its version
+	Nodes   []Node
+	Unowned []int16 // partitions that no live node owns
+}
+
+// Node is a live process.
+type Node struct {
+	Session    uuid.UUID
+	Name       string
+	StartedAt  time.Time
+	ExpiresAt  time.Time // unless it is renewed
+	Owns       bool      // may be given partitions; false: it drains
+	Partitions []int16
+}

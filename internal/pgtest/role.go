@@ -1,0 +1,97 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	neturl "net/url"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+// serverRole is what tests let servers log in as. It belongs to the whole
+// PostgreSQL server, and stays.
+const serverRole = "belfry_test_server"
+
+// AsServer returns a pool on the same database as pool, in the role that a
+// server has: not the owner, and held by row-level security.
+func AsServer(t testing.TB, pool *pgxpool.Pool) *pgxpool.Pool {
+	t.Helper()
+	config := pool.Config().Copy()
+	config.ConnConfig.User = serverRole
+	grantServer(t, pool.Config().ConnString())
+	out, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		t.Fatalf("pgtest: open a pool as a server: %v", err)
+	}
+	t.Cleanup(func() { closePool(t, out) })
+	return out
+}
+
+// ServerURL returns the URL of a migrated database that only this test uses, for
+// the role that a server has.
+func ServerURL(t testing.TB) (url string, pool *pgxpool.Pool) {
+	t.Helper()
+	pool = New(t)
+	grantServer(t, pool.Config().ConnString())
+	return As(t, shared(t).at(pool.Config().ConnConfig.Database).String(), serverRole), pool
+}
+
+// grantServer makes the role, or finds that another process was faster.
+func grantServer(t testing.TB, url string) {
+	t.Helper()
+	s := shared(t)
+	const create = `DO $$ BEGIN CREATE ROLE ` + serverRole + ` LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`
+	if err := s.exec(t.Context(), create); err != nil {
+		t.Fatalf("pgtest: make the role of a server: %v", err)
+	}
+	var err error
+	for range 20 { // "tuple concurrently updated": two grants at once
+		if err = postgres.GrantServer(t.Context(), url, serverRole); err == nil {
+			return
+		}
+	}
+	t.Fatalf("pgtest: %v", err)
+}
+
+// Role makes a role that only this test uses, with attributes such as LOGIN, and
+// removes it when the test ends. What it owns in the database at url goes to the
+// user of the tests.
+func Role(t testing.TB, url, attributes string) string {
+	t.Helper()
+	name := databaseName(0, "role")
+	s := shared(t)
+	if err := s.exec(t.Context(), `CREATE ROLE `+quote(name)+` `+attributes); err != nil {
+		t.Fatalf("pgtest: make a role: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			t.Errorf("pgtest: remove a role: %v", err)
+			return
+		}
+		defer func() { _ = conn.Close(ctx) }() // nothing is left to be lost
+		for _, sql := range []string{`REASSIGN OWNED BY %s TO CURRENT_USER`, `DROP OWNED BY %s`, `DROP ROLE %s`} {
+			if _, err := conn.Exec(ctx, fmt.Sprintf(sql, quote(name))); err != nil {
+				t.Errorf("pgtest: remove a role: %v", err)
+			}
+		}
+	})
+	return name
+}
+
+// As returns a URL of a database for another user.
+func As(t testing.TB, url, user string) string {
+	t.Helper()
+	u, err := neturl.Parse(url)
+	if err != nil {
+		t.Fatalf("pgtest: read a URL: %v", err)
+	}
+	u.User = neturl.User(user)
+	return u.String()
+}

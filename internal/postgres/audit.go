@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// auditOrder is who did what to which object.
+type auditOrder struct {
+	namespace uuid.UUID
+	actor     string // empty: Belfry itself
+	action    string
+	object    string
+}
+
+// named is the detail of an action that has no other.
+type named struct {
+	Name string `json:"name"`
+}
+
+// Belfry itself, in versions and in the audit log.
+const itself = "belfry"
+
+// The lock makes the entries of a namespace a chain: one after the other. It is
+// held until the commit, so audit is the last statement of a transaction.
+const lastAudit = `
+SELECT coalesce((SELECT max(seq) FROM audit_log WHERE namespace_id = $1), 0),
+       coalesce((SELECT hash FROM audit_log WHERE namespace_id = $1 ORDER BY seq DESC LIMIT 1), ''), clock_timestamp()`
+
+const insertAudit = `INSERT INTO audit_log (namespace_id, seq, at, actor, action, object, detail, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+
+// audit writes what a transaction of a namespace did, as its last statement: it
+// is there if and only if the change is.
+func audit(ctx context.Context, tx pgx.Tx, o auditOrder, detail any) error {
+	text, err := json.Marshal(detail)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	if o.actor == "" {
+		o.actor = itself
+	}
+	e := job.AuditEntry{Actor: o.actor, Action: o.action, Object: o.object, Detail: string(text)}
+	// The lock in a statement of its own: the next one must see what came before.
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(o.namespace)); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	var last []byte
+	if err := tx.QueryRow(ctx, lastAudit, o.namespace).Scan(&e.Seq, &last, &e.At); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	var before [32]byte
+	copy(before[:], last)
+	e.Seq++
+	e.At = e.At.UTC()
+	e.Hash = e.Chain(o.namespace, before)
+	if _, err := tx.Exec(ctx, insertAudit, o.namespace, e.Seq, e.At, e.Actor, e.Action, e.Object, e.Detail, e.Hash[:]); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
+
+// auditLock is the number of the lock of a namespace's chain: not that of a
+// session (lockOf), whose id is another.
+func auditLock(namespace uuid.UUID) int64 { return ^lockOf(namespace) }
+
+func (c *change) audit(ctx context.Context, action string, detail any) error {
+	return audit(ctx, c.tx, auditOrder{c.order.Namespace, c.order.Actor, action, job.FormatJobID(c.job.ID)}, detail)
+}
+
+// Audit lists the entries of a namespace, the newest first, those before a
+// sequence number; 0: from the newest.
+func (s *Store) Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) (out []job.AuditEntry, err error) {
+	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+		out, err = pgx.CollectRows(rows, scanAudit)
+		return err
+	}, `SELECT seq, at, actor, action, object, detail, hash FROM audit_log
+WHERE namespace_id = $1 AND ($2 = 0 OR seq < $2) ORDER BY seq DESC LIMIT $3`, namespace, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the audit log: %w", err)
+	}
+	return out, nil
+}
+
+func scanAudit(row pgx.CollectableRow) (e job.AuditEntry, err error) {
+	var hash []byte
+	err = row.Scan(&e.Seq, &e.At, &e.Actor, &e.Action, &e.Object, &e.Detail, &hash)
+	copy(e.Hash[:], hash)
+	e.At = e.At.UTC()
+	return e, err
+}
+
+// VerifyAudit checks the whole chain of a namespace. It returns how many entries
+// are good, and an error that names the first that is not.
+func (s *Store) VerifyAudit(ctx context.Context, namespace uuid.UUID) (good int64, err error) {
+	var before [32]byte
+	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+		defer rows.Close()
+		for rows.Next() {
+			e, err := scanAudit(rows)
+			if err != nil {
+				return err
+			}
+			if e.Seq != good+1 || e.Hash != e.Chain(namespace, before) {
+				return &job.AuditBroken{Seq: good + 1, At: e.At}
+			}
+			before, good = e.Hash, e.Seq
+		}
+		return rows.Err()
+	}, `SELECT seq, at, actor, action, object, detail, hash FROM audit_log WHERE namespace_id = $1 ORDER BY seq`, namespace)
+	if err != nil {
+		return good, fmt.Errorf("verify the audit log: %w", err)
+	}
+	return good, nil
+}

@@ -1,0 +1,210 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+const countDead = `
+SELECT count(*) FROM dead_letter d JOIN queue q ON q.id = d.queue_id
+WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue) AND (@any_job OR d.partition = @partition AND d.job_id = @job) AND ` + wantDead
+
+// BeginOperation begins work on all dead letters that a filter means now.
+func (s *Store) BeginOperation(ctx context.Context, o job.OperationOrder) (op job.Operation, err error) {
+	what := "begin to " + string(o.Kind) + " dead letters"
+	if err := o.Validate(); err != nil {
+		return op, fmt.Errorf("%s: %w", what, err)
+	}
+	filter, err := toJSON(o.Filter)
+	if err != nil {
+		return op, fmt.Errorf("%s: %w", what, err)
+	}
+	op = job.Operation{Kind: o.Kind, Filter: o.Filter, Rate: o.Rate, State: job.OperationRunning, Actor: o.Actor}
+	if op.ID, err = uuid.NewV7(); err != nil {
+		return op, fmt.Errorf("%s: %w", what, err)
+	}
+	err = s.inNamespace(ctx, o.Namespace, what, func(tx pgx.Tx) error {
+		args := deadArgs(o.Namespace, o.Filter)
+		args["any_job"] = o.Filter.Job == uuid.Nil
+		if err := tx.QueryRow(ctx, countDead, args).Scan(&op.Count); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, `
+INSERT INTO operation (id, namespace_id, kind, filter, until, rate, state, count, actor, created_at, next_at)
+VALUES ($1, $2, $3, $4, now(), $5, 'running', $6, $7, now(), now()) RETURNING created_at`, op.ID, o.Namespace, o.Kind, filter, o.Rate, op.Count, o.Actor).Scan(&op.CreatedAt)
+		if err != nil {
+			return err
+		}
+		op.CreatedAt = op.CreatedAt.UTC()
+		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}, struct {
+			Kind   job.OperationKind `json:"kind"`
+			Filter job.DeadFilter    `json:"filter"`
+			Count  int64             `json:"count"`
+			Rate   int               `json:"rate"`
+		}{o.Kind, o.Filter, op.Count, o.Rate})
+	})
+	return op, err
+}
+
+const selectOperation = `SELECT id, kind, filter, rate, state, count, done, failed, actor, created_at, ended_at FROM operation `
+
+func scanOperation(row pgx.CollectableRow) (o job.Operation, err error) {
+	var filter string
+	var ended *time.Time
+	if err = row.Scan(&o.ID, &o.Kind, &filter, &o.Rate, &o.State, &o.Count, &o.Done, &o.Failed, &o.Actor, &o.CreatedAt, &ended); err != nil {
+		return o, err
+	}
+	o.CreatedAt, o.EndedAt = o.CreatedAt.UTC(), deref(ended).UTC()
+	return o, json.Unmarshal([]byte(filter), &o.Filter)
+}
+
+// Operations lists those of a namespace that began before one, the newest first.
+func (s *Store) Operations(ctx context.Context, namespace, before uuid.UUID, limit int) (out []job.Operation, err error) {
+	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+		out, err = pgx.CollectRows(rows, scanOperation)
+		return err
+	}, selectOperation+`WHERE namespace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3`, namespace, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list operations: %w", err)
+	}
+	return out, nil
+}
+
+// Operation returns one of a namespace, or ErrNotFound.
+func (s *Store) Operation(ctx context.Context, namespace, id uuid.UUID) (o job.Operation, err error) {
+	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+		o, err = pgx.CollectExactlyOneRow(rows, scanOperation)
+		return err
+	}, selectOperation+`WHERE namespace_id = $1 AND id = $2`, namespace, id)
+	if noRows(err) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return o, fmt.Errorf("read operation: %w", err)
+	}
+	return o, nil
+}
+
+// AbortOperation ends an operation: what it has done stays done.
+func (s *Store) AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor string) error {
+	return s.inNamespace(ctx, namespace, "abort operation", func(tx pgx.Tx) error {
+		var state job.OperationState
+		err := tx.QueryRow(ctx, `SELECT state FROM operation WHERE namespace_id = $1 AND id = $2 FOR UPDATE`, namespace, id).Scan(&state)
+		switch {
+		case noRows(err):
+			return ErrNotFound
+		case err != nil:
+			return err
+		case state != job.OperationRunning:
+			return fmt.Errorf("%w: the operation is %s already", ErrConflict, state)
+		}
+		if _, err := tx.Exec(ctx, `UPDATE operation SET state = 'aborted', ended_at = now() WHERE id = $1`, id); err != nil {
+			return err
+		}
+		return audit(ctx, tx, auditOrder{namespace, actor, "operation.abort", job.FormatOperationID(id)}, struct{}{})
+	})
+}
+
+// stored is an operation that is being worked on.
+type stored struct {
+	job.Operation
+	namespace uuid.UUID
+	until     time.Time
+	now       time.Time
+	mark      deadMark
+}
+
+// deadMark is the last dead letter that an operation has looked at.
+type deadMark struct {
+	FailedAt time.Time `json:"failed_at"`
+	Job      uuid.UUID `json:"job"`
+	DueAt    time.Time `json:"due_at"`
+	Seq      int16     `json:"seq"`
+}
+
+// The lock is the lease: it ends with the transaction, or with the node.
+const dueOperation = `
+SELECT id, namespace_id, kind, filter, rate, until, mark, now() FROM operation WHERE state = 'running' AND next_at <= now() ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED`
+
+// WorkOperation does the next batch of an operation that is due, a second's
+// worth, and says whether there was one. Any number of nodes may call it.
+func (s *Store) WorkOperation(ctx context.Context) (worked bool, err error) {
+	err = s.inTx(ctx, "work on an operation", func(tx pgx.Tx) error {
+		var o stored
+		var filter, mark string
+		err := tx.QueryRow(ctx, dueOperation).Scan(&o.ID, &o.namespace, &o.Kind, &filter, &o.Rate, &o.until, &mark, &o.now)
+		if noRows(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		worked = true
+		if err := json.Unmarshal([]byte(filter), &o.Filter); err != nil {
+			return err
+		}
+		if mark != "" {
+			if err := json.Unmarshal([]byte(mark), &o.mark); err != nil {
+				return err
+			}
+		}
+		// From here on it is the namespace's transaction.
+		if _, err := tx.Exec(ctx, `SELECT `+asNamespace+`, `+forLists, o.namespace); err != nil {
+			return err
+		}
+		return o.work(ctx, tx)
+	})
+	return worked && err == nil, err
+}
+
+func (o *stored) work(ctx context.Context, tx pgx.Tx) error {
+	keys, err := o.batch(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if len(keys) == 0 {
+		_, err := tx.Exec(ctx, `UPDATE operation SET state = 'finished', ended_at = now() WHERE id = $1`, o.ID)
+		return err
+	}
+	done, err := changeDead(ctx, tx, o, keys)
+	if err != nil {
+		return err
+	}
+	mark, err := toJSON(o.mark)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE operation SET done = done + $2, failed = failed + $3, mark = $4, next_at = now() + interval '1 second' * $5::integer / rate WHERE id = $1`,
+		o.ID, done, int64(len(keys))-done, mark, len(keys))
+	return err
+}
+
+// batch finds the next dead letters and moves the mark past them.
+func (o *stored) batch(ctx context.Context, tx pgx.Tx) (keys []job.Key, err error) {
+	args := deadArgs(o.namespace, o.Filter)
+	args["after_failed"], args["after_job"], args["after_due"], args["after_seq"] = o.mark.FailedAt, o.mark.Job, o.mark.DueAt, o.mark.Seq
+	args["until"], args["limit"] = o.until, o.Rate
+	sql := deadBatch
+	if o.Filter.Job != uuid.Nil {
+		sql = deadBatchOfJob
+	}
+	rows, err := tx.Query(ctx, sql, args)
+	if err != nil {
+		return nil, err
+	}
+	var k job.Key
+	var failed time.Time
+	_, err = pgx.ForEachRow(rows, []any{&k.Partition, &k.Job, &k.DueAt, &k.Seq, &failed}, func() error {
+		keys = append(keys, k)
+		o.mark = deadMark{failed, k.Job, k.DueAt, k.Seq}
+		return nil
+	})
+	return keys, err
+}

@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// What the ledger has of a job in a stretch of due times: the highest sequence
+// number of each, and whether one of them ran or is to run.
+const selectKnown = `
+SELECT due_at, max(seq), bool_or(ran) FROM (
+    SELECT r.due_at, r.seq, true AS ran FROM run r WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at >= $3 AND r.due_at <= $4
+    UNION ALL
+    SELECT h.due_at, h.seq, h.ended <> 4 FROM run_history h WHERE h.job_id = $2 AND h.due_at >= $3 AND h.due_at <= $4
+) k GROUP BY due_at`
+
+// woken: the owner of the partition has to be told of them.
+const insertBackfilled = `
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
+SELECT j.partition, b.seq, j.version, j.id, b.due_at, b.run_at, 0, 0, j.priority, 2, j.admit, j.queue_id, true
+FROM job j, (SELECT unnest($3::smallint[]) AS seq, unnest($4::timestamptz[]) AS due_at, unnest($5::timestamptz[]) AS run_at) b
+WHERE j.partition = $1 AND j.id = $2`
+
+// BackfillJob makes runs for occurrences of a job's schedule that have passed,
+// also of a paused or finished job. They start now, one after the other at the
+// pace, with sequence numbers of their own.
+func (s *Store) BackfillJob(ctx context.Context, o job.BackfillOrder) (out job.Backfilled, err error) {
+	err = s.retrying(ctx, o.Namespace, "backfill "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
+		if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+			return err
+		}
+		b := backfill{tx: tx, order: &o, seq: map[time.Time]int16{}}
+		if err := b.lock(ctx); err != nil {
+			return err
+		}
+		if out, err = b.make(ctx); err != nil || o.DryRun {
+			return err
+		}
+		if err := keep(ctx, tx, o.Namespace, o.Once, out); err != nil {
+			return err
+		}
+		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "job.backfill", job.FormatJobID(o.ID)}, struct {
+			Name string    `json:"name"`
+			From time.Time `json:"from"`
+			To   time.Time `json:"to"`
+			Runs int       `json:"runs"`
+		}{b.job.Name, o.From, o.To, out.Runs})
+	})
+	return out, err
+}
+
+type backfill struct {
+	tx    pgx.Tx
+	order *job.BackfillOrder
+	job   storedJob
+	now   time.Time
+	seq   map[time.Time]int16 // the highest in the ledger, by due time
+}
+
+// lock locks the job: as with a trigger, against deletes and other backfills.
+func (b *backfill) lock(ctx context.Context) error {
+	o := b.order
+	rows, err := b.tx.Query(ctx, selectJob+whereJob+` FOR UPDATE OF j`, job.PartitionOf(o.ID), o.ID, o.Namespace)
+	if err != nil {
+		return err
+	}
+	if b.job, err = collectJob(rows); err != nil {
+		return err
+	}
+	if o.IfVersion != 0 && o.IfVersion != b.job.Version {
+		return fmt.Errorf("%w: the job has version %d, not %d", ErrConflict, b.job.Version, o.IfVersion)
+	}
+	if err := b.tx.QueryRow(ctx, readClock).Scan(&b.now); err != nil {
+		return err
+	}
+	b.now = b.now.UTC()
+	return o.Validate(b.now)
+}
+
+func (b *backfill) make(ctx context.Context) (job.Backfilled, error) {
+	d, err := derive(b.job.Definition, b.job.ID)
+	if err != nil {
+		return job.Backfilled{}, err
+	}
+	due, out, err := job.Backfill(d.own, b.order, func(from, to time.Time) (map[time.Time]bool, error) { return b.known(ctx, from, to) })
+	if err != nil || b.order.DryRun || len(due) == 0 {
+		return out, err
+	}
+	seq, runAt := make([]int16, len(due)), make([]time.Time, len(due))
+	for i, at := range due {
+		seq[i] = b.seq[at] + 1
+		runAt[i] = b.now.Add(time.Duration(i) * time.Duration(b.order.Pace))
+	}
+	_, err = b.tx.Exec(ctx, insertBackfilled, b.job.Partition, b.job.ID, seq, due, runAt)
+	return out, err
+}
+
+func (b *backfill) known(ctx context.Context, from, to time.Time) (map[time.Time]bool, error) {
+	rows, err := b.tx.Query(ctx, selectKnown, b.job.Partition, b.job.ID, from, to)
+	if err != nil {
+		return nil, err
+	}
+	out := map[time.Time]bool{}
+	var at time.Time
+	var seq int16
+	var ran bool
+	_, err = pgx.ForEachRow(rows, []any{&at, &seq, &ran}, func() error {
+		b.seq[at.UTC()] = seq
+		out[at.UTC()] = ran
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,203 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// CreateJobs saves many jobs in one transaction, each as CreateJob would. Those
+// that are not valid, or whose name is taken, are left out and told.
+func (s *Store) CreateJobs(ctx context.Context, o job.BulkOrder) ([]job.Made, error) {
+	if len(o.Jobs) > job.MaxBulk {
+		return nil, fmt.Errorf("create jobs: %d at once; at most %d are taken", len(o.Jobs), job.MaxBulk)
+	}
+	made, jobs := make([]job.Made, len(o.Jobs)), make([]*newJob, len(o.Jobs))
+	names := map[string]bool{}
+	for i, n := range o.Jobs {
+		if jobs[i], made[i].Err = newJobOf(n.ID, n.Definition); made[i].Err != nil {
+			continue
+		}
+		if name := n.Definition.Name; names[name] {
+			jobs[i], made[i].Err = nil, fmt.Errorf("%w: %q is also the name of another job of this request", ErrConflict, name)
+		} else {
+			names[name] = true
+		}
+	}
+	work := func(tx pgx.Tx) error { return s.createJobs(ctx, tx, &o, jobs, made) }
+	err := s.retrying(ctx, o.Namespace, "create jobs", work)
+	for try := 1; code(err) == "23505" && try < maxTries; try++ { // a name was taken after it was looked for
+		err = s.retrying(ctx, o.Namespace, "create jobs", work)
+	}
+	return made, err
+}
+
+func (s *Store) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkOrder, jobs []*newJob, made []job.Made) error {
+	if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+		return err
+	}
+	c := creation{store: s, tx: tx, namespace: o.Namespace, actor: o.Actor}
+	taken, err := takenNames(ctx, tx, o.Namespace, jobs)
+	if err != nil {
+		return err
+	}
+	for i, n := range jobs {
+		switch {
+		case n == nil:
+		case taken[n.definition.Name]:
+			made[i] = job.Made{Err: fmt.Errorf("%w: there is a job called %q", ErrConflict, n.definition.Name)}
+		default:
+			c.jobs = append(c.jobs, n)
+		}
+	}
+	if len(c.jobs) == 0 {
+		return keep(ctx, tx, o.Namespace, o.Once, made)
+	}
+	if err := c.create(ctx); err != nil {
+		return err
+	}
+	for i, n := range jobs {
+		if n != nil && !taken[n.definition.Name] {
+			made[i] = job.Made{Job: n.job}
+		}
+	}
+	if err := keep(ctx, tx, o.Namespace, o.Once, made); err != nil {
+		return err
+	}
+	first, last := job.FormatJobID(c.jobs[0].job.ID), job.FormatJobID(c.jobs[len(c.jobs)-1].job.ID)
+	return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "job.create_bulk", first}, struct {
+		Count int    `json:"count"`
+		First string `json:"first"`
+		Last  string `json:"last"`
+	}{len(c.jobs), first, last})
+}
+
+func takenNames(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, jobs []*newJob) (map[string]bool, error) {
+	var names []string
+	for _, n := range jobs {
+		if n != nil {
+			names = append(names, n.definition.Name)
+		}
+	}
+	rows, err := tx.Query(ctx, `SELECT j.name FROM unnest($2::text[]) n, LATERAL (SELECT name FROM job WHERE namespace_id IS NOT DISTINCT FROM $1 AND name = n LIMIT 1) j`, namespace, names)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	var name string
+	_, err = pgx.ForEachRow(rows, []any{&name}, func() error { taken[name] = true; return nil })
+	return taken, err
+}
+
+// creation makes jobs in a transaction: one or many, by the same statements. The
+// locks are taken in the order of all changes: queues, cursors by partition and
+// id, new cursors. The clock is read behind the locks.
+type creation struct {
+	store     *Store
+	tx        pgx.Tx
+	namespace uuid.UUID
+	actor     string
+	jobs      []*newJob
+
+	queues map[string]int32
+	now    time.Time
+}
+
+func (c *creation) create(ctx context.Context) (err error) {
+	if c.queues, err = c.findQueues(ctx); err != nil {
+		return err
+	}
+	if err := c.joinCursors(ctx); err != nil {
+		return err
+	}
+	var rows jobRows
+	var runs runRows
+	var skipped skipRows
+	for _, n := range c.jobs {
+		if err := c.decide(n, &rows, &runs, &skipped); err != nil {
+			return err
+		}
+	}
+	var batch pgx.Batch
+	rows.insert(&batch, c)
+	runs.insert(&batch)
+	skipped.insert(&batch, c.now)
+	return c.tx.SendBatch(ctx, &batch).Close()
+}
+
+// decide says what is written for a job.
+func (c *creation) decide(n *newJob, rows *jobRows, runs *runRows, skipped *skipRows) error {
+	d, j := n.definition, &n.job
+	j.Namespace, j.Version, j.CreatedAt, j.UpdatedAt, j.Definition = c.namespace, 1, c.now, c.now, d.Definition
+	planFrom := d.planFrom(c.now)
+	due, skips := job.Created(job.CreatedInput{Schedule: d.own, Missed: d.Missed, Now: c.now})
+	ahead, err := plannedPast(d, n.cursor, planFrom, c.now)
+	if err != nil {
+		return err
+	}
+	due, left := limited(append(due, ahead...), d.runsLeft(0))
+	j.State = n.cursor.left(d.endAt, left)
+	j.NextDue = n.cursor.nextDue(j.State, due, planFrom, d)
+	queue := c.queues[d.Queue]
+	rows.add(n, queue, left, planFrom)
+	of := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), queue, d.own}
+	runs.add(&of, due, c.now)
+	skipped.add(&of, skips)
+	countSkips(c.tx, skips)
+	return nil
+}
+
+// jobRows are new rows of job and of job_version, as columns.
+type jobRows struct {
+	partition                                       []int16
+	id                                              pgtype.FlatArray[pgtype.UUID]
+	cursor                                          []int64
+	queue                                           []int32
+	state, priority, admit                          []int16
+	jitter, timeout                                 []int64
+	maxRuns                                         []int32
+	runsLeft                                        []*int32
+	planFrom                                        []time.Time
+	endAt                                           []*time.Time
+	name, kind, config, spec, policy, labels, whole []string
+	payload                                         []*string
+	keep                                            []*time.Duration
+}
+
+func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time) {
+	j, d := &n.job, n.definition
+	r.partition, r.id = append(r.partition, j.Partition), append(r.id, pgtype.UUID{Bytes: j.ID, Valid: true})
+	r.cursor, r.queue = append(r.cursor, n.cursor.id), append(r.queue, queue)
+	r.state, r.priority, r.admit = append(r.state, int16(j.State)), append(r.priority, d.Priority), append(r.admit, d.admit())
+	r.jitter, r.timeout = append(r.jitter, d.jitter.Milliseconds()), append(r.timeout, d.timeoutMS())
+	r.maxRuns, r.runsLeft = append(r.maxRuns, d.MaxRuns), append(r.runsLeft, left)
+	r.planFrom, r.endAt = append(r.planFrom, planFrom), append(r.endAt, d.endAt)
+	r.name, r.kind, r.config = append(r.name, d.Name), append(r.kind, d.Target.Kind), append(r.config, d.text.config)
+	r.spec, r.policy, r.labels, r.whole = append(r.spec, d.text.schedule), append(r.policy, d.text.policy), append(r.labels, d.text.labels), append(r.whole, d.text.whole)
+	r.payload, r.keep = append(r.payload, d.payload), append(r.keep, d.keep())
+}
+
+const insertJobRows = `
+INSERT INTO job (namespace_id, version, created_at, updated_at, finished_at,
+    partition, id, cursor_id, queue_id, state, priority, admit, jitter_ms, timeout_ms, max_runs, runs_left, plan_from, end_at,
+    name, target_kind, target_config, payload, schedule, policy, labels, keep)
+SELECT $1, 1, $2, $2, CASE WHEN r.state = 3 THEN $2::timestamptz END, r.*
+FROM (SELECT unnest($3::smallint[]), unnest($4::uuid[]), unnest($5::bigint[]), unnest($6::integer[]), unnest($7::smallint[]) AS state, unnest($8::smallint[]), unnest($9::smallint[]),
+    unnest($10::integer[]), unnest($11::integer[]), unnest($12::integer[]), unnest($13::integer[]), unnest($14::timestamptz[]), unnest($15::timestamptz[]),
+    unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::text[])::jsonb, unnest($23::interval[])) r`
+
+const insertVersions = `
+INSERT INTO job_version (namespace_id, version, actor, created_at, partition, job_id, definition)
+SELECT $1, 1, $2, $3, unnest($4::smallint[]), unnest($5::uuid[]), unnest($6::text[])`
+
+func (r *jobRows) insert(batch *pgx.Batch, c *creation) {
+	batch.Queue(insertJobRows, c.namespace, c.now, r.partition, r.id, r.cursor, r.queue, r.state, r.priority, r.admit,
+		r.jitter, r.timeout, r.maxRuns, r.runsLeft, r.planFrom, r.endAt, r.name, r.kind, r.config, r.payload, r.spec, r.policy, r.labels, r.keep)
+	batch.Queue(insertVersions, c.namespace, c.actor, c.now, r.partition, r.id, r.whole)
+}

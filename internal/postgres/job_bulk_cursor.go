@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// findQueues finds or makes the queues of all jobs.
+func (c *creation) findQueues(ctx context.Context) (map[string]int32, error) {
+	var names []string
+	for _, n := range c.jobs {
+		names = append(names, n.definition.Queue)
+	}
+	slices.Sort(names) // two that make the same ones wait for each other in one order
+	names = slices.Compact(names)
+	for try := 0; ; try++ {
+		rows, err := c.tx.Query(ctx, `SELECT name, id FROM queue WHERE namespace_id = $1 AND name = ANY ($2)`, c.namespace, names)
+		if err != nil {
+			return nil, err
+		}
+		found := make(map[string]int32, len(names))
+		var name string
+		var id int32
+		_, err = pgx.ForEachRow(rows, []any{&name, &id}, func() error { found[name] = id; return nil })
+		switch {
+		case err != nil || len(found) == len(names):
+			return found, err
+		case try > 0:
+			return nil, errMoved
+		}
+		_, err = c.tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) SELECT $1, n FROM unnest($2::text[]) n ON CONFLICT DO NOTHING`, c.namespace, names)
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// cursorAt names a cursor of the namespace.
+type cursorAt struct {
+	partition int16
+	key       [32]byte
+}
+
+const lockCursorsByKey = `
+SELECT c.partition, c.key, c.id, c.next_due_at
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bytea[]) AS key) k
+JOIN cursor c ON c.partition = k.partition AND c.namespace_id = $3 AND c.key = k.key
+ORDER BY c.partition, c.id FOR UPDATE OF c`
+
+const insertCursors = `
+INSERT INTO cursor (partition, namespace_id, key, schedule, missed, next_due_at)
+SELECT k.partition, $3, k.key, k.schedule, k.missed, k.next_due_at
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bytea[]) AS key, unnest($4::text[]) AS schedule, unnest($5::text[]) AS missed,
+    unnest($6::timestamptz[]) AS next_due_at) k
+ON CONFLICT DO NOTHING RETURNING partition, key, id, next_due_at`
+
+// joinCursors locks the cursors of all jobs, reads the clock, and makes those
+// that there are not.
+func (c *creation) joinCursors(ctx context.Context) error {
+	wanted := map[cursorAt]*definition{}
+	for _, n := range c.jobs {
+		wanted[n.cursorAt()] = n.definition
+	}
+	found := make(map[cursorAt]cursor, len(wanted))
+	collect := func(rows pgx.Rows) error { return collectCursors(rows, found) }
+	k := cursorKeys(wanted, found)
+	var batch pgx.Batch
+	batch.Queue(lockCursorsByKey, k.partition, k.key, c.namespace).Query(collect)
+	batch.Queue(readClock).QueryRow(func(row pgx.Row) error { return row.Scan(&c.now) })
+	if err := c.tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return err
+	}
+	c.now = c.now.UTC()
+	if len(found) < len(wanted) {
+		k := cursorKeys(wanted, found)
+		for _, d := range k.definition {
+			next, err := c.store.firstDue(d, c.now)
+			if err != nil {
+				return err
+			}
+			k.schedule, k.missed, k.next = append(k.schedule, d.shared), append(k.missed, d.missed), append(k.next, next)
+		}
+		rows, err := c.tx.Query(ctx, insertCursors, k.partition, k.key, c.namespace, k.schedule, k.missed, k.next)
+		if err != nil {
+			return err
+		}
+		if err := collect(rows); err != nil {
+			return err
+		}
+	}
+	if len(found) < len(wanted) {
+		return errMoved // another made one first
+	}
+	for _, n := range c.jobs {
+		n.cursor = found[n.cursorAt()]
+	}
+	return nil
+}
+
+func (n *newJob) cursorAt() cursorAt { return cursorAt{n.job.Partition, [32]byte(n.definition.key)} }
+
+// cursorColumns are cursors as the arrays that statements take.
+type cursorColumns struct {
+	partition  []int16
+	key        [][]byte
+	definition []*definition
+	schedule   []string
+	missed     []string
+	next       []*time.Time
+}
+
+// cursorKeys lists the cursors that are wanted and not found yet, in an order
+// that all have.
+func cursorKeys(wanted map[cursorAt]*definition, found map[cursorAt]cursor) (k cursorColumns) {
+	var missing []cursorAt
+	for at := range wanted {
+		if _, ok := found[at]; !ok {
+			missing = append(missing, at)
+		}
+	}
+	slices.SortFunc(missing, func(a, b cursorAt) int {
+		return cmp.Or(cmp.Compare(a.partition, b.partition), bytes.Compare(a.key[:], b.key[:]))
+	})
+	for i := range missing {
+		k.partition, k.key = append(k.partition, missing[i].partition), append(k.key, missing[i].key[:])
+		k.definition = append(k.definition, wanted[missing[i]])
+	}
+	return k
+}
+
+func collectCursors(rows pgx.Rows, into map[cursorAt]cursor) error {
+	var partition int16
+	var key []byte
+	var c cursor
+	_, err := pgx.ForEachRow(rows, []any{&partition, &key, &c.id, &c.next}, func() error {
+		into[cursorAt{partition, [32]byte(key)}] = c
+		c.next = nil // each its own
+		return nil
+	})
+	return err
+}

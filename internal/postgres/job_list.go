@@ -1,0 +1,257 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// The bounds of a page of a list.
+const (
+	maxScanned  = 20_000 // jobs looked at
+	maxLabelled = 5_000  // jobs looked at by their label, each of which is a lookup
+	maxFound    = 5_000  // jobs with a part of a name, to be sorted
+	maxCompared = 5_000  // jobs of each filter, to find the one that fewest have
+)
+
+// ListJobs returns a page of the jobs of a namespace.
+//
+// In the order of ids, it goes through the index of one filter and asks the
+// others of what it finds there. With one filter nothing is looked at in vain. With
+// more, the one that fewest jobs have leads, and a page ends after maxScanned
+// jobs, full or not.
+func (s *Store) ListJobs(ctx context.Context, o job.ListOrder) (page job.ListPage, err error) {
+	l := listing{Store: s, order: o, args: pgx.NamedArgs{
+		"namespace": o.Namespace, "after": o.After.ID, "limit": o.Limit,
+		"state": nil, "queue": nil, "target": nil, "labels": nil, "name": nil,
+	}}
+	var ids []uuid.UUID
+	possible, err := l.prepare(ctx)
+	switch {
+	case err != nil || !possible:
+	case o.Due != nil:
+		ids, page, err = l.byDue(ctx)
+	default:
+		ids, page.Next, err = l.byID(ctx)
+	}
+	if err == nil && len(ids) > 0 {
+		page.Jobs, err = l.read(ctx, ids)
+	}
+	if err != nil {
+		return job.ListPage{}, fmt.Errorf("list jobs: %w", err)
+	}
+	return page, nil
+}
+
+// listing is the making of a page.
+type listing struct {
+	*Store
+	order job.ListOrder
+	args  pgx.NamedArgs
+}
+
+// customPlans has each statement of a list planned for its parameters. One plan
+// for all of them knows neither which filters are set nor how small a page is:
+// it made lists by due time eight times slower.
+const customPlans = `set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)`
+
+// query is that of the store, with custom plans.
+func (l *listing) query(ctx context.Context, read func(pgx.Rows) error, sql string, args ...any) error {
+	var batch pgx.Batch
+	batch.Queue(`SELECT `+asNamespace+`, `+customPlans, l.order.Namespace)
+	batch.Queue(sql, args...).Query(read)
+	return l.pool.SendBatch(ctx, &batch).Close()
+}
+
+// matches says whether a job s has all that is asked for.
+const matches = ` (@state::smallint IS NULL OR s.state = @state) AND (@queue::integer IS NULL OR s.queue_id = @queue)
+    AND (@target::text IS NULL OR s.target_kind = @target) AND (@labels::jsonb IS NULL OR s.labels @> @labels) AND (@name::text IS NULL OR s.name ILIKE @name) `
+
+// prepare fills the parameters in, and says whether anything can match.
+func (l *listing) prepare(ctx context.Context) (possible bool, err error) {
+	o := &l.order
+	if o.State != 0 {
+		l.args["state"] = int16(o.State)
+	}
+	if o.Target != "" {
+		l.args["target"] = o.Target
+	}
+	if o.Name != "" {
+		l.args["name"] = "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(o.Name) + "%"
+	}
+	if len(o.Labels) > 0 {
+		all := map[string]string{}
+		for _, x := range o.Labels {
+			if v, ok := all[x.Key]; ok && v != x.Value {
+				return false, nil
+			}
+			all[x.Key] = x.Value
+		}
+		if l.args["labels"], err = toJSON(all); err != nil {
+			return false, err
+		}
+	}
+	if o.Queue == "" {
+		return true, nil
+	}
+	id, err := one[int32](ctx, l, selectQueue, o.Namespace, o.Queue)
+	if noRows(err) {
+		return false, nil
+	}
+	l.args["queue"] = id
+	return true, err
+}
+
+// one reads one value.
+func one[T any](ctx context.Context, l *listing, sql string, args ...any) (out T, err error) {
+	err = l.query(ctx, func(rows pgx.Rows) (err error) {
+		out, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+		return err
+	}, sql, args...)
+	return out, err
+}
+
+// lead finds jobs j in the order of their ids, after one, by an index.
+type lead string
+
+const (
+	leadAll    lead = `FROM job j WHERE j.namespace_id = @namespace AND j.id > @after `
+	leadState  lead = leadAll + `AND j.state = @state `
+	leadQueue  lead = leadAll + `AND j.queue_id = @queue `
+	leadTarget lead = leadAll + `AND j.target_kind = @target `
+	leadLabel  lead = labelled + `l, LATERAL (SELECT * FROM job WHERE namespace_id = @namespace AND id = l.id LIMIT 1) j `
+	labelled        = `FROM (SELECT job_id AS id FROM job_label WHERE namespace_id = @namespace AND key = @key AND value = @value AND job_id > @after ORDER BY job_id LIMIT @scanned) `
+)
+
+// scanned is so many jobs of a lead, in order.
+func (d lead) scanned() string {
+	if d == leadLabel {
+		return ` (SELECT j.* ` + string(d) + `ORDER BY l.id) s `
+	}
+	return ` (SELECT j.* ` + string(d) + `ORDER BY j.id LIMIT @scanned) s `
+}
+
+// ids is the same, by their ids alone: the index has them.
+func (d lead) ids() string {
+	if d == leadLabel {
+		return ` (SELECT j.id ` + labelled + `j ORDER BY j.id) s `
+	}
+	return ` (SELECT j.id ` + string(d) + `ORDER BY j.id LIMIT @scanned) s `
+}
+
+// leads are the filters that have one, each with its parameters.
+func (l *listing) leads() (out []lead) {
+	for name, d := range map[string]lead{"state": leadState, "queue": leadQueue, "target": leadTarget} {
+		if l.args[name] != nil {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// choose returns the lead that fewest jobs have, of those after the mark.
+func (l *listing) choose(ctx context.Context) (best lead, err error) {
+	leads := l.leads()
+	for range l.order.Labels {
+		leads = append(leads, leadLabel)
+	}
+	best, least := leadAll, int64(maxCompared+1)
+	label := 0
+	var with job.Label
+	for _, d := range leads {
+		var x job.Label
+		if d == leadLabel {
+			x = l.order.Labels[label]
+			label++
+			l.args["key"], l.args["value"] = x.Key, x.Value
+		}
+		n := int64(0)
+		if len(leads) > 1 {
+			l.args["scanned"] = maxCompared
+			if n, err = one[int64](ctx, l, `SELECT count(*) FROM`+d.ids(), l.args); err != nil {
+				return best, err
+			}
+		}
+		if n < least {
+			best, least, with = d, n, x
+		}
+	}
+	l.args["key"], l.args["value"] = with.Key, with.Value
+	return best, nil
+}
+
+// byID finds the ids of a page in the order of ids.
+func (l *listing) byID(ctx context.Context) (ids []uuid.UUID, next *job.ListMark, err error) {
+	d, err := l.choose(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.args["scanned"] = maxScanned
+	if d == leadLabel {
+		l.args["scanned"] = maxLabelled
+	}
+	err = l.query(ctx, collectIDs(&ids), `SELECT s.id FROM`+d.scanned()+`WHERE`+matches+`LIMIT @limit`, l.args)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(ids) == l.order.Limit {
+		return ids, &job.ListMark{ID: ids[len(ids)-1]}, nil
+	}
+	last, err := one[uuid.UUID](ctx, l, `SELECT s.id FROM`+d.ids()+`OFFSET @scanned - 1 LIMIT 1`, l.args)
+	if noRows(err) {
+		return ids, nil, nil // that was all
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	next = &job.ListMark{ID: last}
+	if l.order.Name == "" {
+		return ids, next, nil
+	}
+	return l.byName(ctx, ids, next)
+}
+
+func collectIDs(into *[]uuid.UUID) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var id uuid.UUID
+		_, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error {
+			*into = append(*into, id)
+			return nil
+		})
+		return err
+	}
+}
+
+// keyedJobs looks jobs s up by their keys.
+const keyedJobs = `
+    (SELECT unnest(@partitions::smallint[]) AS partition, unnest(@ids::uuid[]) AS id) k,
+    LATERAL (SELECT * FROM job WHERE partition = k.partition AND id = k.id LIMIT 1) s `
+
+func jobKeys(n int, id func(int) uuid.UUID) (partitions []int16, ids pgtype.FlatArray[pgtype.UUID]) {
+	partitions, ids = make([]int16, n), make(pgtype.FlatArray[pgtype.UUID], n)
+	for i := range n {
+		partitions[i], ids[i] = job.PartitionOf(id(i)), pgtype.UUID{Bytes: id(i), Valid: true}
+	}
+	return partitions, ids
+}
+
+// read returns the jobs of ids, in that order. One that has gone since is left out.
+func (l *listing) read(ctx context.Context, ids []uuid.UUID) ([]job.Job, error) {
+	partitions, keys := jobKeys(len(ids), func(i int) uuid.UUID { return ids[i] })
+	out := make([]job.Job, 0, len(ids))
+	err := l.query(ctx, func(rows pgx.Rows) error {
+		stored, err := pgx.CollectRows(rows, scanJob)
+		for i := range stored {
+			stored[i].NextDue = stored[i].nextDue()
+			out = append(out, stored[i].Job)
+		}
+		return err
+	}, selectJobs, partitions, keys)
+	return out, err
+}

@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// KeyOrder is a key to be made.
+type KeyOrder = job.KeyOrder
+
+const insertKey = `
+INSERT INTO api_key (id, namespace_id, name, role, prefix, hash, created_by, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, now(), CASE WHEN $8::interval > interval '0' THEN now() + $8 END)
+RETURNING created_at, expires_at`
+
+// CreateKey makes a key and returns it with its secret, which is not stored.
+func (s *Store) CreateKey(ctx context.Context, o KeyOrder) (k job.APIKey, secret string, err error) {
+	if err := o.Validate(); err != nil {
+		return k, "", fmt.Errorf("create key: %w", err)
+	}
+	err = s.inNamespace(ctx, o.Namespace, "create key", func(tx pgx.Tx) error {
+		k, secret, err = createKey(ctx, tx, o)
+		return err
+	})
+	if err != nil {
+		return k, "", err
+	}
+	return k, secret, nil
+}
+
+// FirstKey makes the first key of a namespace, an admin's, and returns its secret;
+// none if the namespace has a key already, be it a revoked one: whoever has lost
+// the last one makes another with CreateKey.
+func (s *Store) FirstKey(ctx context.Context, namespace uuid.UUID) (secret string, err error) {
+	const what = "make the first key"
+	err = s.inNamespace(ctx, namespace, what, func(tx pgx.Tx) error {
+		// Of two at once, one makes it: the lock is that of the audit log.
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(namespace)); err != nil {
+			return err
+		}
+		var has bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM api_key WHERE namespace_id = $1)`, namespace).Scan(&has); err != nil || has {
+			return err
+		}
+		_, secret, err = createKey(ctx, tx, KeyOrder{Namespace: namespace, Name: "first", Role: job.Admin, Actor: itself})
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return secret, nil
+}
+
+// createKey makes a key in a transaction of its namespace, as its last statement.
+func createKey(ctx context.Context, tx pgx.Tx, o KeyOrder) (k job.APIKey, secret string, err error) {
+	var random [32]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return k, "", err
+	}
+	secret = job.FormatKey(random)
+	hash, err := job.KeyHash(secret)
+	if err != nil {
+		return k, "", err
+	}
+	k = job.APIKey{Namespace: o.Namespace, Name: o.Name, Role: o.Role, Prefix: job.KeyShown(secret), CreatedBy: o.Actor}
+	if k.ID, err = uuid.NewV7(); err != nil {
+		return k, "", err
+	}
+	var expires *time.Time
+	err = tx.QueryRow(ctx, insertKey, k.ID, k.Namespace, k.Name, k.Role, k.Prefix, hash[:], k.CreatedBy, o.ExpiresIn).Scan(&k.CreatedAt, &expires)
+	if err != nil {
+		return k, "", err
+	}
+	k.CreatedAt, k.ExpiresAt = k.CreatedAt.UTC(), deref(expires).UTC()
+	return k, secret, audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "key.create", job.FormatKeyID(k.ID)}, struct {
+		Name string   `json:"name"`
+		Role job.Role `json:"role"`
+	}{k.Name, k.Role})
+}
+
+// Principal finds who has a secret, by its hash: before it, no namespace is
+// known. ErrNotFound: there is no such key, or it is revoked or expired.
+func (s *Store) Principal(ctx context.Context, hash [32]byte) (p job.Principal, err error) {
+	var expires *time.Time
+	err = s.pool.QueryRow(ctx, `
+SELECT k.id, k.name, k.namespace_id, n.name, k.role, k.expires_at
+FROM api_key k JOIN namespace n ON n.id = k.namespace_id
+WHERE k.hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`, hash[:]).Scan(
+		&p.Key, &p.KeyName, &p.Namespace, &p.NamespaceName, &p.Role, &expires)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return p, ErrNotFound
+	case err != nil:
+		return p, fmt.Errorf("find the key: %w", err)
+	}
+	p.ExpiresAt = deref(expires)
+	return p, nil
+}
+
+// Keys lists the keys of a namespace, the newest first.
+func (s *Store) Keys(ctx context.Context, namespace uuid.UUID) (out []job.APIKey, err error) {
+	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k job.APIKey, err error) {
+			var expires, revoked *time.Time
+			err = row.Scan(&k.ID, &k.Namespace, &k.Name, &k.Role, &k.Prefix, &k.CreatedBy, &k.CreatedAt, &expires, &revoked)
+			k.CreatedAt, k.ExpiresAt, k.RevokedAt = k.CreatedAt.UTC(), deref(expires).UTC(), deref(revoked).UTC()
+			return k, err
+		})
+		return err
+	}, `SELECT id, namespace_id, name, role, prefix, created_by, created_at, expires_at, revoked_at FROM api_key
+WHERE namespace_id = $1 ORDER BY id DESC LIMIT 1000`, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	return out, nil
+}
+
+// RevokeKey ends a key, for good.
+func (s *Store) RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) error {
+	return s.inNamespace(ctx, namespace, "revoke key", func(tx pgx.Tx) error {
+		var name string
+		err := tx.QueryRow(ctx, `UPDATE api_key SET revoked_at = coalesce(revoked_at, now()) WHERE namespace_id = $1 AND id = $2 RETURNING name`, namespace, id).Scan(&name)
+		switch {
+		case noRows(err):
+			return ErrNotFound
+		case err != nil:
+			return err
+		}
+		return audit(ctx, tx, auditOrder{namespace, actor, "key.revoke", job.FormatKeyID(id)}, named{name})
+	})
+}

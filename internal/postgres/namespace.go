@@ -1,0 +1,48 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Namespaces are the database owner's: no key reaches beyond its own.
+
+// CreateNamespace makes a namespace. ErrConflict: the name is taken.
+func (s *Store) CreateNamespace(ctx context.Context, name string) (n job.Namespace, err error) {
+	if err := job.ValidateNamespace(name); err != nil {
+		return n, fmt.Errorf("create namespace: %w", err)
+	}
+	n.Name = name
+	if n.ID, err = uuid.NewV7(); err != nil {
+		return n, fmt.Errorf("create namespace: %w", err)
+	}
+	err = s.inTx(ctx, "create namespace", func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `INSERT INTO namespace (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING created_at`, n.ID, name).Scan(&n.CreatedAt)
+		switch {
+		case noRows(err):
+			return fmt.Errorf("%w: there is a namespace %s already", ErrConflict, name)
+		case err != nil:
+			return err
+		}
+		return audit(ctx, tx, auditOrder{n.ID, itself, "namespace.create", name}, named{name})
+	})
+	return n, err
+}
+
+// Namespaces lists all, by name.
+func (s *Store) Namespaces(ctx context.Context) ([]job.Namespace, error) {
+	rows, err := s.pool.Query(ctx, `SELECT id, name, created_at FROM namespace ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("list namespaces: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[job.Namespace])
+	if err != nil {
+		return nil, fmt.Errorf("list namespaces: %w", err)
+	}
+	return out, nil
+}

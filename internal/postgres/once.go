@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// AnswersKept is how long the answer to a request with a key is known.
+const AnswersKept = 24 * time.Hour
+
+// Another request with the key that is under way is waited for. An answer that
+// is too old makes place.
+const claimAnswer = `
+INSERT INTO answer (namespace_id, key, part, request, made_at) VALUES ($1, $2, $3, $4, now())
+ON CONFLICT (namespace_id, key, part) DO UPDATE SET request = excluded.request, body = NULL, made_at = now() WHERE answer.made_at < now() - $5::interval`
+
+// once runs work, or recalls what it came to before: then the error is ErrDone.
+// It is called first in a transaction; keep is last.
+func once(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.Once) error {
+	if o == nil {
+		return nil
+	}
+	claimed, err := tx.Exec(ctx, claimAnswer, namespace, o.Key, o.Part, o.Request[:], AnswersKept)
+	if err != nil || claimed.RowsAffected() == 1 {
+		return err
+	}
+	var request []byte
+	var body string
+	err = tx.QueryRow(ctx, `SELECT request, body FROM answer WHERE namespace_id = $1 AND key = $2 AND part = $3`, namespace, o.Key, o.Part).Scan(&request, &body)
+	switch {
+	case noRows(err):
+		return errMoved // it was removed meanwhile
+	case err != nil:
+		return err
+	case subtle.ConstantTimeCompare(request, o.Request[:]) == 0:
+		return job.ErrKeyUsed
+	}
+	o.Answer = []byte(body)
+	return job.ErrDone
+}
+
+// keep stores the answer of what was done.
+func keep(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.Once, result any) error {
+	if o == nil {
+		return nil
+	}
+	body, err := o.Encode(result)
+	if err != nil {
+		return fmt.Errorf("keep the answer: %w", err)
+	}
+	_, err = tx.Exec(ctx, `UPDATE answer SET body = $4 WHERE namespace_id = $1 AND key = $2 AND part = $3`, namespace, o.Key, o.Part, string(body))
+	return err
+}
+
+// DropAnswers removes up to limit answers that are no longer kept, and returns how many.
+func (s *Store) DropAnswers(ctx context.Context, limit int) (int, error) {
+	gone, err := s.pool.Exec(ctx, `
+DELETE FROM answer WHERE ctid = ANY (ARRAY(SELECT ctid FROM answer WHERE made_at < now() - $1::interval ORDER BY made_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
+		AnswersKept, limit)
+	if err != nil {
+		return 0, fmt.Errorf("drop old answers: %w", err)
+	}
+	return int(gone.RowsAffected()), nil
+}

@@ -1,0 +1,145 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+// ownedBy returns the URL of an empty database that a role owns which may do
+// nothing else, and that of the tests' user.
+func ownedBy(t *testing.T, attributes string) (asOwner, url, owner string) {
+	t.Helper()
+	url = pgtest.EmptyURL(t)
+	owner = pgtest.Role(t, url, attributes)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	_, err = conn.Exec(t.Context(), `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` OWNER TO `+owner)
+	require.NoError(t, err)
+	return pgtest.As(t, url, owner), url, owner
+}
+
+func openAs(t *testing.T, url string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), url, 2)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestOwnerAndServerAreTwo goes the way that the guide tells: an owner that is no
+// superuser migrates, grants and makes the first keys; a server logs in as another.
+func TestOwnerAndServerAreTwo(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	asOwner, url, owner := ownedBy(t, "LOGIN")
+	conn, err := pgx.Connect(ctx, url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(ctx)) }()
+
+	_, err = postgres.Migrate(ctx, asOwner)
+	require.ErrorContains(t, err, "GRANT belfry_api, belfry_engine TO that user WITH ADMIN OPTION", "the hint helps")
+	_, err = conn.Exec(ctx, `GRANT belfry_api, belfry_engine TO `+owner+` WITH ADMIN OPTION`)
+	require.NoError(t, err)
+	_, err = postgres.Migrate(ctx, asOwner)
+	require.NoError(t, err)
+
+	role := pgtest.Role(t, url, "LOGIN")
+	server := openAs(t, pgtest.As(t, url, role))
+	require.Error(t, server.CheckRole(ctx), "not granted yet")
+	require.NoError(t, postgres.GrantServer(ctx, asOwner, role))
+	require.NoError(t, postgres.GrantServer(ctx, asOwner, role), "again")
+	require.NoError(t, server.CheckRole(ctx))
+
+	store := openAs(t, asOwner)
+	secret, err := store.FirstKey(ctx, job.DefaultNamespace)
+	require.NoError(t, err)
+	hash, err := job.KeyHash(secret)
+	require.NoError(t, err)
+	p, err := server.Principal(ctx, hash)
+	require.NoError(t, err)
+	require.Equal(t, job.Admin, p.Role)
+	again, err := store.FirstKey(ctx, job.DefaultNamespace)
+	require.NoError(t, err)
+	require.Empty(t, again, "once")
+	require.NoError(t, server.RevokeKey(ctx, job.DefaultNamespace, p.Key, "test"))
+	again, err = server.FirstKey(ctx, job.DefaultNamespace)
+	require.NoError(t, err)
+	require.Empty(t, again, "a revoked key was a key")
+
+	n, err := store.CreateNamespace(ctx, "second")
+	require.NoError(t, err)
+	_, err = store.CreateNamespace(ctx, "second")
+	require.ErrorIs(t, err, postgres.ErrConflict)
+	_, err = store.CreateNamespace(ctx, "No Name")
+	require.Len(t, job.Problems(err), 1)
+	all, err := store.Namespaces(ctx)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	_, err = server.CreateNamespace(ctx, "third")
+	require.ErrorContains(t, err, "permission denied", "a server makes no namespaces")
+	good, err := server.VerifyAudit(ctx, n.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, good)
+
+	// And it works: a job is made and its history kept.
+	require.NoError(t, server.MakeHistory(ctx, 1))
+	_, err = server.CreateJob(ctx, postgres.CreateInput{Namespace: n.ID, Definition: definition("j", everySecond), Actor: "test"})
+	require.NoError(t, err)
+	require.ErrorContains(t, store.CheckRole(ctx), "owns the tables")
+}
+
+// TestUnsafeRolesAreRefused: a server does not work as a role that no policy
+// holds back, or that can become one.
+func TestUnsafeRolesAreRefused(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	url := pgtest.URL(t)
+	for want, attributes := range map[string]string{
+		"is a superuser":                         "LOGIN SUPERUSER",
+		"is a superuser, or can become one":      "LOGIN NOINHERIT IN ROLE " + pgtest.Role(t, url, "SUPERUSER"),
+		"bypasses row-level security":            "LOGIN BYPASSRLS IN ROLE belfry_api, belfry_engine",
+		"or can become a role that does":         "LOGIN IN ROLE belfry_api, belfry_engine, " + pgtest.Role(t, url, "BYPASSRLS"),
+		"may create roles":                       "LOGIN CREATEROLE IN ROLE belfry_api, belfry_engine",
+		"lacks the rights of a server":           "LOGIN",
+		"run: belfry migrate --server-role":      "LOGIN IN ROLE belfry_engine",
+		"start the server with that role":        "LOGIN BYPASSRLS",
+		"CREATE ROLE belfry_server LOGIN PASSWO": "LOGIN SUPERUSER",
+	} {
+		require.ErrorContains(t, openAs(t, pgtest.As(t, url, pgtest.Role(t, url, attributes))).CheckRole(ctx), want)
+	}
+	require.NoError(t, openAs(t, pgtest.As(t, url, pgtest.Role(t, url, "LOGIN IN ROLE belfry_api, belfry_engine"))).CheckRole(ctx))
+}
+
+// TestOneFirstKey: of many at once, one makes it.
+func TestOneFirstKey(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	store := postgres.NewStore(pgtest.AsServer(t, pool))
+	const many = 8
+	made := make(chan string, many)
+	for range many {
+		go func() {
+			secret, err := store.FirstKey(t.Context(), job.DefaultNamespace)
+			if err != nil {
+				secret = err.Error()
+			}
+			made <- secret
+		}()
+	}
+	var secrets []string
+	for range many {
+		if secret := <-made; secret != "" {
+			secrets = append(secrets, secret)
+		}
+	}
+	require.Len(t, secrets, 1)
+	_, err := job.KeyHash(secrets[0])
+	require.NoError(t, err)
+}

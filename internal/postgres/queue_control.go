@@ -1,0 +1,131 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+const selectQueues = `SELECT name, paused, paused_at, note, created_at FROM queue WHERE namespace_id = $1 `
+
+func scanQueue(row pgx.CollectableRow) (q job.Queue, err error) {
+	var paused *time.Time
+	err = row.Scan(&q.Name, &q.Paused, &paused, &q.Note, &q.CreatedAt)
+	q.PausedAt, q.CreatedAt = deref(paused).UTC(), q.CreatedAt.UTC()
+	return q, err
+}
+
+// Queues lists those of a namespace by name, after one.
+func (s *Store) Queues(ctx context.Context, namespace uuid.UUID, after string, limit int) (out []job.Queue, err error) {
+	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+		out, err = pgx.CollectRows(rows, scanQueue)
+		return err
+	}, selectQueues+`AND name > $2 ORDER BY name LIMIT $3`, namespace, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	return out, nil
+}
+
+// Queue returns a queue of a namespace, or ErrNotFound.
+func (s *Store) Queue(ctx context.Context, namespace uuid.UUID, name string) (q job.Queue, err error) {
+	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+		q, err = pgx.CollectExactlyOneRow(rows, scanQueue)
+		return err
+	}, selectQueues+`AND name = $2`, namespace, name)
+	if noRows(err) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return q, fmt.Errorf("read queue: %w", err)
+	}
+	return q, nil
+}
+
+// PauseQueue keeps the runs of a queue from starting, once the nodes have heard
+// of it: within about a second. What is under way is not touched.
+func (s *Store) PauseQueue(ctx context.Context, o job.QueueOrder) error {
+	return s.setQueue(ctx, o, "queue.pause", true)
+}
+
+// ResumeQueue lets them start again.
+func (s *Store) ResumeQueue(ctx context.Context, o job.QueueOrder) error {
+	return s.setQueue(ctx, o, "queue.resume", false)
+}
+
+func (s *Store) setQueue(ctx context.Context, o job.QueueOrder, action string, paused bool) error {
+	return s.inNamespace(ctx, o.Namespace, action, func(tx pgx.Tx) error {
+		var was bool
+		err := tx.QueryRow(ctx, `SELECT paused FROM queue WHERE namespace_id = $1 AND name = $2 FOR UPDATE`, o.Namespace, o.Name).Scan(&was)
+		switch {
+		case noRows(err):
+			return ErrNotFound
+		case err != nil:
+			return err
+		case was == paused:
+			return nil
+		}
+		_, err = tx.Exec(ctx, `UPDATE queue SET paused = $3, paused_at = CASE WHEN $3 THEN now() END, note = $4 WHERE namespace_id = $1 AND name = $2`, o.Namespace, o.Name, paused, o.Note)
+		if err != nil {
+			return err
+		}
+		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, action, o.Name}, struct {
+			Note string `json:"note,omitempty"`
+		}{o.Note})
+	})
+}
+
+// PausedQueues lists the queues of all namespaces that start nothing.
+func (s *Store) PausedQueues(ctx context.Context) ([]int32, error) {
+	rows, err := s.pool.Query(ctx, `SELECT id FROM queue WHERE paused`)
+	if err != nil {
+		return nil, fmt.Errorf("list paused queues: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil {
+		return nil, fmt.Errorf("list paused queues: %w", err)
+	}
+	return out, nil
+}
+
+const liveNodes = `
+SELECT s.id, s.name, s.started_at, s.expires_at, s.owns, ARRAY(SELECT p.id FROM partition p WHERE p.owner = s.id ORDER BY p.id)
+FROM session s WHERE s.expires_at > now() ORDER BY s.started_at, s.id`
+
+// Cluster tells who is alive and who works on what.
+func (s *Store) Cluster(ctx context.Context) (c job.Cluster, err error) {
+	rows, err := s.pool.Query(ctx, liveNodes)
+	if err != nil {
+		return c, fmt.Errorf("read the cluster: %w", err)
+	}
+	owned := map[int16]bool{}
+	var n job.Node
+	_, err = pgx.ForEachRow(rows, []any{&n.Session, &n.Name, &n.StartedAt, &n.ExpiresAt, &n.Owns, &n.Partitions}, func() error {
+		n.StartedAt, n.ExpiresAt = n.StartedAt.UTC(), n.ExpiresAt.UTC()
+		c.Nodes = append(c.Nodes, n)
+		for _, p := range n.Partitions {
+			owned[p] = true
+		}
+		n.Partitions = nil // each its own
+		return nil
+	})
+	if err != nil {
+		return c, fmt.Errorf("read the cluster: %w", err)
+	}
+	if err := s.pool.QueryRow(ctx, readClock).Scan(&c.Now); err != nil { // also when no node is alive
+		return c, fmt.Errorf("read the cluster: %w", err)
+	}
+	c.Now = c.Now.UTC()
+	for p := range int16(job.Partitions) {
+		if !owned[p] {
+			c.Unowned = append(c.Unowned, p)
+		}
+	}
+	c.Schema, err = s.SchemaVersion(ctx)
+	return c, err
+}

@@ -1,0 +1,54 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// CancelRun ends a live run. An attempt that is under way is not waited for:
+// what it reports is fenced. It returns the number of that attempt; 0: there was
+// none.
+func (s *Store) CancelRun(ctx context.Context, o job.RunOrder) (attempt int16, err error) {
+	k := o.Key
+	err = s.retrying(ctx, o.Namespace, "cancel "+job.FormatRunID(k), func(tx pgx.Tx) error {
+		var state job.RunState
+		var now time.Time
+		err := tx.QueryRow(ctx, `SELECT state, attempt, clock_timestamp() FROM run WHERE `+byKey+` FOR UPDATE`, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&state, &attempt, &now)
+		if noRows(err) {
+			return notLive(ctx, tx, k)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedCancelled), int16(0), string(job.ReasonCancelled), ""); err != nil {
+			return err
+		}
+		countEnds(tx, job.EndedCancelled, job.ReasonCancelled, 1)
+		if state == job.Pending {
+			attempt = 0
+		}
+		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "run.cancel", job.FormatRunID(k)}, struct {
+			Job     string `json:"job"`
+			Attempt int16  `json:"attempt,omitempty"` // that was under way
+		}{job.FormatJobID(k.Job), attempt})
+	})
+	return attempt, err
+}
+
+// notLive says why a run that is not live cannot be changed.
+func notLive(ctx context.Context, tx pgx.Tx, k job.Key) error {
+	var ended job.Ended
+	err := tx.QueryRow(ctx, `SELECT ended FROM run_history WHERE job_id = $1 AND due_at = $2 AND seq = $3 ORDER BY ended_at DESC LIMIT 1`, k.Job, k.DueAt, k.Seq).Scan(&ended)
+	if noRows(err) {
+		return ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the run has ended: %s", ErrConflict, job.EndedStatus(ended))
+}

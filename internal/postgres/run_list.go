@@ -1,0 +1,380 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// The columns of an entry, of a live run r and of one in history h. Names are
+// looked up for those that are shown.
+const (
+	liveEntry = `
+r.partition, r.job_id, r.due_at, r.seq, r.version, r.run_at, r.claimed_at AS started_at, @far::timestamptz AS ended_at, r.expires_at, r.state, 0::smallint AS ended,
+r.attempt, r.origin, 0::smallint AS status, r.session_id, r.queue_id, NULL::timestamptz AS due_to, NULL::bigint AS count, NULL::text AS reason, NULL::text AS message, r.attempts`
+	endedEntry = `
+h.partition, h.job_id, h.due_at, h.seq, h.version, h.run_at, h.started_at, h.ended_at, NULL::timestamptz AS expires_at, 0::smallint AS state, h.ended,
+h.attempt, h.origin, h.status, h.session_id, h.queue_id, h.due_to, h.count, h.reason, h.message, h.attempts`
+	selectEntries = `
+SELECT x.partition, x.job_id, x.due_at, x.seq, x.version, x.run_at, x.started_at, x.ended_at, x.expires_at, x.state, x.ended,
+       x.attempt, x.origin, x.status, x.session_id, x.due_to, x.count, x.reason, x.message, x.attempts, now(),
+       (SELECT j.name FROM job j WHERE j.partition = x.partition AND j.id = x.job_id), (SELECT q.name FROM queue q WHERE q.id = x.queue_id),
+       (SELECT s.name FROM session s WHERE s.id = x.session_id),
+       x.ended = 2 AND EXISTS (SELECT FROM dead_letter d WHERE d.partition = x.partition AND d.job_id = x.job_id AND d.due_at = x.due_at AND d.seq = x.seq)
+FROM (`
+)
+
+// far is later than every end: the end of a run that is live.
+var far = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const (
+	wantLive = `(r.state <> 0 AND r.state = ANY (@live) OR r.state = 0 AND (@pending AND r.run_at > now() OR @due AND r.run_at <= now()))
+      AND (@queue = 0 OR r.queue_id = @queue) AND r.due_at >= @due_from AND r.due_at < @due_before`
+	wantEnded = `(@reason = '' OR h.reason = @reason) AND (@queue = 0 OR h.queue_id = @queue)
+      AND h.due_at >= @due_from AND h.due_at < @due_before AND h.ended_at >= @ended_from AND h.ended_at < @ended_before`
+)
+
+// runsOfJob is a window of due times of one job, live and ended together.
+const runsOfJob = selectEntries + `
+    SELECT * FROM (
+        (SELECT ` + liveEntry + ` FROM run r
+         WHERE r.partition = @partition AND r.job_id = @job AND r.due_at >= @from AND r.due_at < @to
+           AND (r.due_at, r.seq, @far::timestamptz) < (@after_due, @after_seq, @after_ended) AND ` + wantLive + `
+         ORDER BY r.due_at DESC, r.seq DESC LIMIT @limit)
+        UNION ALL
+        (SELECT ` + endedEntry + ` FROM run_history h
+         WHERE h.job_id = @job AND h.due_at >= @from AND h.due_at < @to
+           AND (h.due_at, h.seq, h.ended_at) < (@after_due, @after_seq, @after_ended) AND h.ended = ANY (@ended) AND ` + wantEnded + `
+         ORDER BY h.due_at DESC, h.seq DESC, h.ended_at DESC LIMIT @limit)) u
+    ORDER BY u.due_at DESC, u.seq DESC, u.ended_at DESC LIMIT @limit) x
+ORDER BY x.due_at DESC, x.seq DESC, x.ended_at DESC`
+
+const inWindow = `h.ended_at >= @from AND h.ended_at < @to
+      AND (h.ended_at, h.job_id, h.due_at, h.seq) < (@after_ended, @after_job, @after_due, @after_seq) AND ` + wantEnded + `
+    ORDER BY h.ended_at DESC, h.job_id DESC, h.due_at DESC, h.seq DESC LIMIT @limit`
+
+// runsEnded is a window of the ends of all runs: by their time alone, for which
+// there is a BRIN index, so it takes a bitmap.
+const runsEnded = selectEntries + `
+    SELECT ` + endedEntry + ` FROM run_history h WHERE h.ended = ANY (@ended) AND ` + inWindow + `) x
+ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
+
+// runsUnsuccessful is the same of those that did not succeed, which are few and
+// have an index of their own: by queue and how they ended. With one value of each
+// it gives them in order, so that no more are read than shown.
+const runsUnsuccessful = selectEntries + `
+    SELECT h.* FROM queue q, unnest(@ended::smallint[]) AS how, LATERAL (
+        SELECT ` + endedEntry + ` FROM run_history h WHERE h.queue_id = q.id AND h.ended = how AND h.ended <> 1 AND ` + inWindow + `) h
+    WHERE q.namespace_id = belfry_namespace() AND (@queue = 0 OR q.id = @queue)
+    ORDER BY h.ended_at DESC, h.job_id DESC, h.due_at DESC, h.seq DESC LIMIT @limit) x
+ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
+
+// runsLive is what some partitions hold, in the order of the keys.
+const runsLive = selectEntries + `
+    SELECT ` + liveEntry + ` FROM run r
+    WHERE r.partition >= @part_from AND r.partition < @part_to AND (r.partition, r.job_id, r.due_at, r.seq) > (@after_part, @after_job, @after_due, @after_seq) AND ` + wantLive + `
+    ORDER BY r.partition, r.job_id, r.due_at, r.seq LIMIT @limit) x
+ORDER BY x.partition, x.job_id, x.due_at, x.seq`
+
+// runList is one page on its way.
+type runList struct {
+	store *Store
+	query job.RunQuery
+	args  pgx.NamedArgs
+	sql   string
+	now   time.Time
+	mark  func(job.Entry) job.RunMark
+	page  job.RunPage
+}
+
+// Runs lists entries of the ledger: of one job by due time, live and ended ones;
+// of all jobs either ended ones by the time of their end or live ones in the
+// order of their keys. Newest first but for the last. The work for a page is
+// bounded, not the number of rows that there are: it goes back in time window
+// by window until the page is full or its time is up.
+func (s *Store) Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error) {
+	l := &runList{store: s, query: q, args: pgx.NamedArgs{}}
+	bottom, err := l.prepare(ctx)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return job.RunPage{}, nil // a queue that does not exist has no runs
+	case err != nil:
+	case q.Job != uuid.Nil:
+		err = l.ofJob(ctx)
+	case len(l.args["ended"].([]int16)) > 0:
+		err = l.ended(ctx, bottom)
+	default:
+		err = l.live(ctx)
+	}
+	if err != nil {
+		return job.RunPage{}, fmt.Errorf("list runs: %w", err)
+	}
+	return l.page, nil
+}
+
+const oldestHistory = `
+SELECT now(), coalesce((SELECT min(to_timestamp(right(c.relname, 8) || '+00', 'YYYYMMDDTZH')) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'run_history'::regclass), now()),
+       CASE WHEN @name = '' THEN 0 ELSE (SELECT id FROM queue WHERE namespace_id = @namespace AND name = @name) END`
+
+// prepare reads the clock, finds the queue, and writes the filters as arguments.
+func (l *runList) prepare(ctx context.Context) (bottom time.Time, err error) {
+	q := &l.query
+	var queue *int32
+	err = l.store.query(ctx, q.Namespace, func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&l.now, &bottom, &queue}, func() error { return nil })
+		return err
+	}, oldestHistory, pgx.NamedArgs{"name": q.Queue, "namespace": q.Namespace})
+	if err != nil {
+		return bottom, err
+	}
+	if queue == nil {
+		return bottom, ErrNotFound
+	}
+	live, ended := []int16{}, []int16{}
+	pending, due := false, false
+	for _, state := range l.states() {
+		switch state {
+		case job.StatusPending:
+			pending = true
+		case job.StatusDue:
+			due = true
+		case job.StatusRunning:
+			live = append(live, int16(job.Running))
+		case job.StatusWaiting:
+			live = append(live, int16(job.Waiting))
+		default:
+			for e := job.EndedSucceeded; e <= job.EndedSkipped; e++ {
+				if job.EndedStatus(e) == state {
+					ended = append(ended, int16(e))
+				}
+			}
+		}
+	}
+	l.args = pgx.NamedArgs{
+		"far": far, "live": live, "pending": pending, "due": due, "ended": ended, "reason": string(q.Reason), "queue": *queue,
+		"due_from": q.DueFrom, "due_before": orFar(q.DueBefore), "ended_from": q.EndedFrom, "ended_before": orFar(q.EndedBefore),
+		"partition": job.PartitionOf(q.Job), "job": q.Job,
+		"after_job": q.After.Key.Job, "after_due": q.After.Key.DueAt, "after_seq": q.After.Key.Seq, "after_ended": q.After.EndedAt, "after_part": q.After.Key.Partition,
+	}
+	return bottom, nil
+}
+
+var allStatuses = []job.RunStatus{
+	job.StatusPending, job.StatusDue, job.StatusRunning, job.StatusWaiting,
+	job.StatusSucceeded, job.StatusFailed, job.StatusCancelled, job.StatusSkipped,
+}
+
+// states are those that the filters leave: what has not ended has neither an end
+// nor a reason, and without a job live ones are listed when they are asked for.
+func (l *runList) states() []job.RunStatus {
+	q := &l.query
+	out := slices.Clone(q.States)
+	if len(out) == 0 {
+		out = slices.Clone(allStatuses)
+	}
+	endedOnly := q.Reason != "" || !q.EndedFrom.IsZero() || !q.EndedBefore.IsZero() || q.Job == uuid.Nil && len(q.States) == 0
+	return slices.DeleteFunc(out, func(s job.RunStatus) bool {
+		return endedOnly && s.Live() || q.Reason != "" && s == job.StatusSucceeded
+	})
+}
+
+func orFar(t time.Time) time.Time {
+	if t.IsZero() {
+		return far
+	}
+	return t
+}
+
+func (l *runList) ofJob(ctx context.Context) error {
+	q := &l.query
+	l.sql = runsOfJob
+	l.mark = func(e job.Entry) job.RunMark {
+		return job.RunMark{At: e.DueAt.Add(instant), Key: e.Key, EndedAt: orFar(e.EndedAt)}
+	}
+	w := walk{bottom: later(q.DueFrom, time.Unix(0, 0)), to: orFar(q.DueBefore), width: allTime}
+	if len(q.States) > 0 || q.Reason != "" || q.Queue != "" || !q.EndedFrom.IsZero() || !q.EndedBefore.IsZero() {
+		w.width = 24 * time.Hour // what is looked for may be rare
+	}
+	if q.After.At.IsZero() {
+		l.args["after_due"], l.args["after_seq"], l.args["after_ended"] = far, int16(0), far
+	}
+	return l.walk(ctx, w)
+}
+
+func (l *runList) ended(ctx context.Context, oldest time.Time) error {
+	q := &l.query
+	l.sql = runsEnded
+	l.mark = func(e job.Entry) job.RunMark {
+		return job.RunMark{At: e.EndedAt.Add(instant), Key: e.Key, EndedAt: e.EndedAt}
+	}
+	w := walk{bottom: later(q.EndedFrom, oldest), to: orFar(q.EndedBefore), width: 10 * time.Second}
+	if !slices.Contains(l.args["ended"].([]int16), int16(job.EndedSucceeded)) {
+		l.sql, w.width = runsUnsuccessful, 24*time.Hour
+	}
+	if q.After.At.IsZero() {
+		l.args["after_ended"] = far
+	}
+	return l.walk(ctx, w)
+}
+
+// walk reads window after window into the page.
+func (l *runList) walk(ctx context.Context, w walk) error {
+	if after := l.query.After; !after.At.IsZero() {
+		w.from(after)
+		if after.Key.Job == uuid.Nil { // all before At
+			l.args["after_due"], l.args["after_seq"], l.args["after_ended"] = far, int16(0), far
+		}
+	}
+	rest, err := w.back(ctx, l.now, func(from, to time.Time, bounded bool) (bool, error) {
+		l.args["from"], l.args["to"] = from, to
+		full, err := l.read(ctx, bounded)
+		if full {
+			l.page.Next.Width = earlier(to, l.now).Sub(from) // it was enough
+		}
+		return full, err
+	})
+	if rest != nil {
+		l.page.Next = &job.RunMark{At: rest.to, Width: rest.width}
+	}
+	return err
+}
+
+// live walks over the partitions, a few at a time.
+func (l *runList) live(ctx context.Context) error {
+	const some = 32
+	l.sql = runsLive
+	l.mark = func(e job.Entry) job.RunMark { return job.RunMark{At: e.DueAt, Key: e.Key} }
+	if l.query.After.At.IsZero() {
+		l.args["after_part"] = int16(-1)
+	}
+	began := clock.Elapsed()
+	for p := l.query.After.Key.Partition; p < job.Partitions; p += some {
+		l.args["part_from"], l.args["part_to"] = p, p+some
+		if full, err := l.read(ctx, false); err != nil || full {
+			return err
+		}
+		if p+some < job.Partitions && clock.Elapsed()-began > walkTime {
+			l.page.Next = &job.RunMark{At: l.now, Key: job.Key{Partition: p + some, DueAt: time.Unix(0, 0)}}
+			return nil
+		}
+	}
+	return nil
+}
+
+// read adds a window to the page, and says whether the page is full.
+func (l *runList) read(ctx context.Context, bounded bool) (full bool, err error) {
+	left := l.query.Limit - len(l.page.Entries)
+	l.args["limit"] = left + 1
+	entries, err := l.store.entries(ctx, look{l.query.Namespace, bounded, l.sql == runsEnded}, l.sql, l.args)
+	if err != nil {
+		return false, err
+	}
+	more := len(entries) > left
+	l.page.Entries = append(l.page.Entries, entries[:min(len(entries), left)]...)
+	if more {
+		next := l.mark(l.page.Entries[len(l.page.Entries)-1])
+		l.page.Next = &next
+	}
+	return more, nil
+}
+
+// forLists keeps PostgreSQL to the indexes: the statistics of today's history are
+// those of an hour ago.
+const forLists = `set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true)`
+
+// look is one statement of a list: for a namespace and, if bounded, given up by
+// the server after windowTime.
+type look struct {
+	namespace uuid.UUID
+	bounded   bool
+	bitmap    bool // else the order of an index is used
+}
+
+// queryList is query for lists.
+func (s *Store) queryList(ctx context.Context, l look, read func(pgx.Rows) error, sql string, args pgx.NamedArgs) error {
+	settings := `SELECT ` + asNamespace + `, ` + forLists
+	if !l.bitmap {
+		settings += `, set_config('enable_bitmapscan', 'off', true)`
+	}
+	if l.bounded {
+		settings += `, set_config('statement_timeout', '` + windowTime + `', true)`
+	}
+	var batch pgx.Batch
+	batch.Queue(settings, l.namespace)
+	batch.Queue(sql, args).Query(read)
+	return s.pool.SendBatch(ctx, &batch).Close()
+}
+
+func (s *Store) entries(ctx context.Context, l look, sql string, args pgx.NamedArgs) (out []job.Entry, err error) {
+	err = s.queryList(ctx, l, func(rows pgx.Rows) error {
+		out, err = pgx.CollectRows(rows, scanEntry)
+		return err
+	}, sql, args)
+	return out, err
+}
+
+func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
+	var started, expires, dueTo *time.Time
+	var state job.RunState
+	var ended job.Ended
+	var session *uuid.UUID
+	var count *int64
+	var reason, message, name, queue, node *string
+	var attempts []byte
+	var status int16
+	var now time.Time
+	err = row.Scan(&e.Partition, &e.Job, &e.DueAt, &e.Seq, &e.Version, &e.RunAt, &started, &e.EndedAt, &expires, &state, &ended,
+		&e.Attempt, &e.Origin, &status, &session, &dueTo, &count, &reason, &message, &attempts, &now, &name, &queue, &node, &e.DeadLetter)
+	if err != nil {
+		return e, err
+	}
+	e.DueAt, e.RunAt, e.EndedAt = e.DueAt.UTC(), e.RunAt.UTC(), e.EndedAt.UTC()
+	e.StartedAt, e.ExpiresAt, e.DueTo = deref(started).UTC(), deref(expires).UTC(), deref(dueTo).UTC()
+	e.Code, e.Reason, e.Message = int(status), job.Reason(text(reason)), text(message)
+	e.JobName, e.Queue, e.Node = text(name), text(queue), text(node)
+	if session != nil {
+		e.Session = *session
+	}
+	if count != nil {
+		e.Count = *count
+	}
+	if e.EndedAt.Equal(far) {
+		e.EndedAt, e.Status = time.Time{}, job.LiveStatus(state, e.RunAt, now)
+	} else {
+		e.Status = job.EndedStatus(ended)
+	}
+	e.Attempts, err = readAttempts(attempts)
+	return e, err
+}
+
+func readAttempts(stored []byte) ([]job.AttemptEnd, error) {
+	if len(stored) == 0 {
+		return nil, nil
+	}
+	var records []attemptRecord
+	if err := json.Unmarshal(stored, &records); err != nil {
+		return nil, fmt.Errorf("read the attempts of a run: %w", err)
+	}
+	out := make([]job.AttemptEnd, len(records))
+	for i, r := range records {
+		out[i] = job.AttemptEnd{Number: r.Attempt, EndedAt: r.EndedAt.UTC(), Outcome: r.Outcome, Code: r.Status, Message: r.Message}
+	}
+	return out, nil
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

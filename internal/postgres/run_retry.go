@@ -1,0 +1,114 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// The newest end of a run, and the payload that its dead letter keeps. History
+// keeps none.
+const endedRun = `
+SELECT h.attempt, h.origin, h.due_to IS NOT NULL, d.job_id IS NOT NULL, d.payload
+FROM run_history h LEFT JOIN dead_letter d ON d.partition = $1 AND d.job_id = $2 AND d.due_at = $3 AND d.seq = $4
+WHERE h.job_id = $2 AND h.due_at = $3 AND h.seq = $4 ORDER BY h.ended_at DESC LIMIT 1`
+
+// Its attempts are counted on: an old one that still reports must be fenced.
+const insertRetried = `
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, base, priority, origin, admit, queue_id, woken, payload)
+SELECT j.partition, $4, j.version, j.id, $3, clock_timestamp(), 0, $5, $5, j.priority, 4, j.admit, j.queue_id, true, $6
+FROM job j WHERE j.partition = $1 AND j.id = $2
+ON CONFLICT DO NOTHING`
+
+const deleteDeadLetter = `DELETE FROM dead_letter WHERE ` + byKey
+
+// RetryRun makes an ended run live again, with the same id, and so with the same
+// idempotency key: what a target has done for it, it need not do again. The job's
+// definition of today holds.
+func (s *Store) RetryRun(ctx context.Context, o job.RunOrder) error {
+	return s.retryAs(ctx, o, "run.retry", false)
+}
+
+// retryAs is RetryRun under a name, for dead letters alone or for any.
+func (s *Store) retryAs(ctx context.Context, o job.RunOrder, action string, deadOnly bool) error {
+	k := o.Key
+	return s.retrying(ctx, o.Namespace, action+" "+job.FormatRunID(k), func(tx pgx.Tx) error {
+		// The lock keeps a delete from leaving the run behind, and two retries apart.
+		var name string
+		err := tx.QueryRow(ctx, `SELECT j.name FROM job j `+whereJob+` FOR UPDATE`, k.Partition, k.Job, o.Namespace).Scan(&name)
+		gone := noRows(err)
+		if err != nil && !gone {
+			return err
+		}
+		e, err := readEnded(ctx, tx, k)
+		if err == nil {
+			err = e.mayRetry(gone, deadOnly)
+		}
+		if err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, insertRetried, k.Partition, k.Job, k.DueAt, k.Seq, e.attempt, e.payload)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return fmt.Errorf("%w: the run is live", ErrConflict)
+		}
+		if _, err := tx.Exec(ctx, deleteDeadLetter, k.Partition, k.Job, k.DueAt, k.Seq); err != nil {
+			return err
+		}
+		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, action, job.FormatRunID(k)}, struct {
+			Job  string `json:"job"`
+			Name string `json:"name"`
+		}{job.FormatJobID(k.Job), name})
+	})
+}
+
+// ended is the newest end of a run.
+type ended struct {
+	key     job.Key
+	attempt int16
+	origin  job.Origin
+	isRange bool
+	dead    bool
+	payload *string
+}
+
+func readEnded(ctx context.Context, tx pgx.Tx, k job.Key) (e ended, err error) {
+	e.key = k
+	err = tx.QueryRow(ctx, endedRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.origin, &e.isRange, &e.dead, &e.payload)
+	if noRows(err) {
+		return e, stillLive(ctx, tx, k)
+	}
+	return e, err
+}
+
+func (e *ended) mayRetry(gone, deadOnly bool) error {
+	switch {
+	case deadOnly && !e.dead:
+		return ErrNotFound
+	case gone:
+		return fmt.Errorf("%w: the job is deleted, so nobody knows where the run goes", ErrConflict)
+	case e.isRange:
+		return fmt.Errorf("%w: it stands for a range of skipped occurrences; trigger the job, or backfill the range", ErrConflict)
+	case !e.dead && e.key.Seq > 0 && e.origin != job.FromBackfill:
+		return fmt.Errorf("%w: the payload that it was triggered with is no longer kept; trigger the job again", ErrConflict)
+	default:
+		return nil
+	}
+}
+
+// stillLive says why a run that never ended cannot be tried again.
+func stillLive(ctx context.Context, tx pgx.Tx, k job.Key) error {
+	var live bool
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM run WHERE `+byKey+`)`, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&live); err != nil {
+		return err
+	}
+	if live {
+		return fmt.Errorf("%w: the run is live", ErrConflict)
+	}
+	return ErrNotFound
+}

@@ -1,0 +1,232 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// why collects what job.Explain needs to know.
+type why struct {
+	tx     pgx.Tx
+	order  job.WhyOrder
+	stored *storedJob // nil: deleted
+	facts  job.WhyFacts
+}
+
+// Why tells the stories of occurrences of a job, also of one that is deleted:
+// of that at a time, or of the last and the next one.
+func (s *Store) Why(ctx context.Context, o job.WhyOrder) (out []job.Why, err error) {
+	err = s.inNamespace(ctx, o.Namespace, "explain "+job.FormatJobID(o.Job), func(tx pgx.Tx) error {
+		out = nil
+		if _, err := tx.Exec(ctx, `SELECT `+forLists); err != nil {
+			return err
+		}
+		y := why{tx: tx, order: o}
+		if err := y.readJob(ctx); err != nil {
+			return err
+		}
+		times, err := y.times(ctx)
+		if err != nil {
+			return err
+		}
+		for _, at := range times {
+			if err := y.readAt(ctx, at); err != nil {
+				return err
+			}
+			out = append(out, job.Explain(y.facts))
+		}
+		return nil
+	})
+	return out, err
+}
+
+const whyCluster = `
+SELECT now(), coalesce((SELECT min(to_timestamp(right(c.relname, 8) || '+00', 'YYYYMMDDTZH')) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'run_history'::regclass), now()),
+       EXISTS (SELECT FROM partition p JOIN session s ON s.id = p.owner WHERE p.id = $1 AND s.expires_at > now()),
+       (SELECT min(created_at) FROM job_version WHERE partition = $1 AND job_id = $2)`
+
+// readJob reads what is the same for all times.
+func (y *why) readJob(ctx context.Context) error {
+	id, partition := y.order.Job, job.PartitionOf(y.order.Job)
+	f := &y.facts
+	f.ID = id
+	var created *time.Time
+	var batch pgx.Batch
+	batch.Queue(selectJob+whereJob, partition, id, y.order.Namespace).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, scanJob)
+		if err == nil && len(found) == 1 {
+			y.stored = &found[0]
+		}
+		return err
+	})
+	batch.Queue(whyCluster, partition, id).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&f.Now, &f.HistoryFrom, &f.Owned, &created)
+	})
+	if err := y.tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return err
+	}
+	if created == nil {
+		return ErrNotFound
+	}
+	f.Created = created.UTC()
+	if y.stored == nil {
+		return y.lastDeed(ctx, "job.delete", &f.DeletedAt, &f.DeletedBy)
+	}
+	f.Job, f.RunsLeft, f.PlanFrom = &y.stored.Job, y.stored.runsLeft, y.stored.planFrom
+	if y.stored.pausedAt != nil {
+		f.PausedAt = y.stored.pausedAt.UTC()
+		var at time.Time // that of the log is a moment later
+		return y.lastDeed(ctx, "job.pause", &at, &f.PausedBy)
+	}
+	return nil
+}
+
+func (y *why) lastDeed(ctx context.Context, action string, at *time.Time, actor *string) error {
+	err := y.tx.QueryRow(ctx, `SELECT at, actor FROM audit_log WHERE namespace_id = $1 AND object = $2 AND action = $3 ORDER BY seq DESC LIMIT 1`,
+		y.order.Namespace, job.FormatJobID(y.order.Job), action).Scan(at, actor)
+	if noRows(err) {
+		return nil
+	}
+	return err
+}
+
+// times are those that were asked about.
+func (y *why) times(ctx context.Context) ([]time.Time, error) {
+	if err := y.readVersion(ctx, y.facts.Now); err != nil {
+		return nil, err
+	}
+	compiled, err := schedule.New(y.facts.Definition.Schedule, y.order.Job.String())
+	if y.order.At != "" {
+		zone := time.UTC
+		if err == nil {
+			zone = compiled.Zone()
+		}
+		at, err := job.ParseWhen(y.order.At, zone)
+		return []time.Time{at}, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	before, after := job.Around(compiled, y.facts.Now)
+	var out []time.Time
+	for _, t := range []time.Time{before, after} {
+		if !t.IsZero() {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+const versionAt = `
+SELECT version, definition FROM job_version WHERE partition = $1 AND job_id = $2 AND (created_at <= $3 OR version = 1) ORDER BY version DESC LIMIT 1`
+
+// readVersion reads the definition that was in force at a time: before the job
+// was made, its first.
+func (y *why) readVersion(ctx context.Context, at time.Time) error {
+	var definition string
+	err := y.tx.QueryRow(ctx, versionAt, job.PartitionOf(y.order.Job), y.order.Job, at).Scan(&y.facts.Version, &definition)
+	if err != nil {
+		return err
+	}
+	y.facts.Definition = job.Definition{}
+	if err := json.Unmarshal([]byte(definition), &y.facts.Definition); err != nil {
+		return fmt.Errorf("read version %d: %w", y.facts.Version, err)
+	}
+	y.facts.Definition = y.facts.Definition.WithDefaults()
+	return nil
+}
+
+// entriesAt: what is live or ended within the second that begins at a time, and
+// the range that may cover it. Between the ends of a range its job has no other
+// entry by schedule, so it is among the last before.
+const entriesAt = selectEntries + `
+    SELECT * FROM (
+        (SELECT ` + liveEntry + ` FROM run r WHERE r.partition = @partition AND r.job_id = @job AND r.due_at >= @at AND r.due_at < @after ORDER BY r.due_at LIMIT 20)
+        UNION ALL
+        (SELECT ` + endedEntry + ` FROM run_history h WHERE h.job_id = @job AND h.due_at >= @at AND h.due_at < @after ORDER BY h.due_at LIMIT 100)
+        UNION ALL
+        (SELECT * FROM (SELECT ` + endedEntry + ` FROM run_history h WHERE h.job_id = @job AND h.due_at < @at AND h.seq = 0 ORDER BY h.due_at DESC LIMIT 5) h
+         WHERE h.due_to >= @at)) u) x
+ORDER BY x.ended_at DESC, x.due_at, x.seq`
+
+const liveOthers = `SELECT count(*) FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0`
+
+const skipAt = `
+SELECT s.from_due, s.to_due, s.count, s.reason FROM (
+    SELECT * FROM cursor_skip WHERE partition = $1 AND cursor_id = $2 AND from_due <= $3 ORDER BY from_due DESC LIMIT 10) s
+WHERE s.to_due >= $3`
+
+// readAt reads what is known about one time.
+func (y *why) readAt(ctx context.Context, at time.Time) error {
+	if err := y.readVersion(ctx, at); err != nil {
+		return err
+	}
+	f, id, partition := &y.facts, y.order.Job, job.PartitionOf(y.order.Job)
+	f.At, f.Entries, f.Others, f.Skip, f.NextDue = at, nil, 0, nil, time.Time{}
+	var batch pgx.Batch
+	batch.Queue(entriesAt, pgx.NamedArgs{"partition": partition, "job": id, "at": at, "after": at.Add(time.Second), "far": far}).Query(func(rows pgx.Rows) (err error) {
+		f.Entries, err = pgx.CollectRows(rows, scanEntry)
+		return err
+	})
+	batch.Queue(liveOthers, partition, id).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Others) })
+	if err := y.tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return err
+	}
+	if err := y.readCursor(ctx); err != nil {
+		return err
+	}
+	return y.readAround(ctx)
+}
+
+// readCursor reads how far the schedule that was in force is planned, and what
+// was skipped of it for all jobs.
+func (y *why) readCursor(ctx context.Context) error {
+	f, partition := &y.facts, job.PartitionOf(y.order.Job)
+	d, err := derive(f.Definition, y.order.Job)
+	if err != nil {
+		return nil //nolint:nilerr // Explain says that it cannot be read
+	}
+	var c cursor
+	err = y.tx.QueryRow(ctx, `SELECT id, next_due_at`+whereCursor, partition, y.order.Namespace, d.key).Scan(&c.id, &c.next)
+	if noRows(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f.NextDue = deref(c.next).UTC()
+	rows, err := y.tx.Query(ctx, skipAt, partition, c.id, f.At)
+	if err != nil {
+		return err
+	}
+	var skip job.Skip
+	_, err = pgx.ForEachRow(rows, []any{&skip.From, &skip.To, &skip.Count, &skip.Reason}, func() error {
+		found := skip
+		f.Skip = &found
+		return nil
+	})
+	return err
+}
+
+// readAround reads whether the queue of the run is paused.
+func (y *why) readAround(ctx context.Context) error {
+	f := &y.facts
+	f.QueuePaused, f.QueueNote = time.Time{}, ""
+	if len(f.Entries) == 0 {
+		return nil
+	}
+	err := y.tx.QueryRow(ctx, `SELECT coalesce(paused_at, created_at), note FROM queue WHERE namespace_id = $1 AND name = $2 AND paused`,
+		y.order.Namespace, f.Entries[0].Queue).Scan(&f.QueuePaused, &f.QueueNote)
+	if noRows(err) {
+		return nil
+	}
+	return err
+}

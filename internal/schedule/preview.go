@@ -1,0 +1,73 @@
+package schedule
+
+import (
+	"errors"
+	"time"
+)
+
+// Of the skipped occurrences between two that fire, a preview lists so many and
+// counts so many; a calendar may take away thousands.
+const (
+	maxListed  = 3
+	maxCounted = 1000
+)
+
+// Preview is one line of a preview: an occurrence, or a number of skipped ones.
+type Preview struct {
+	Occurrence
+	More    int  // skipped ones that are not listed; only this is set then
+	AtLeast bool // and there may be more than that
+}
+
+// Preview lists the next n occurrences that fire, from an instant on, and the
+// skipped ones before each. more is false if the schedule ends there.
+func (s *Schedule) Preview(from time.Time, n int) (lines []Preview, more bool, err error) {
+	from = from.Add(-time.Nanosecond)
+	for range n {
+		next, err := s.Next(from)
+		if errors.Is(err, ErrNoMore) {
+			return lines, false, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		skipped := 0
+		for _, o := range s.Between(from, next, maxCounted) {
+			if o.Skip == "" {
+				continue
+			}
+			if skipped++; skipped <= maxListed {
+				lines = append(lines, Preview{Occurrence: o})
+			}
+		}
+		if skipped > maxListed {
+			lines = append(lines, Preview{More: skipped - maxListed, AtLeast: skipped == maxCounted})
+		}
+		for _, o := range s.Between(next.Add(-time.Nanosecond), next, maxCounted) {
+			if o.Skip == "" {
+				lines = append(lines, Preview{Occurrence: o})
+			}
+		}
+		from = next
+	}
+	return lines, true, nil
+}
+
+// PreviewJSON is a line of a preview as programs read it.
+type PreviewJSON struct {
+	DueAt   *time.Time `json:"due_at,omitempty" doc:"In UTC."`
+	Local   string     `json:"local,omitempty" doc:"The same instant in the schedule's zone." example:"2026-03-08T03:00:00-04:00"`
+	Mark    Mark       `json:"mark,omitempty" enum:"shifted,first_pass,second_pass" doc:"What a change of the clock did: shifted to the end of a gap, or one of two passes of a time that happens twice."`
+	Skip    Reason     `json:"skip,omitempty" enum:"dst_gap,calendar" doc:"Why it does not run."`
+	Nominal string     `json:"nominal,omitempty" doc:"The local time that does not exist." example:"2026-03-08T02:30:00"`
+	Skipped int        `json:"more_skipped,omitempty" doc:"So many more are skipped here; only this is set then."`
+}
+
+// JSON is the form of a line for programs.
+func (p Preview) JSON() PreviewJSON {
+	if p.More > 0 {
+		return PreviewJSON{Skipped: p.More}
+	}
+	utc := p.Due.UTC()
+	return PreviewJSON{DueAt: &utc, Local: p.Due.Format(time.RFC3339), Mark: p.Mark, Skip: p.Skip, Nominal: p.Nominal}
+}

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// AuditLog is the store, as its readers see it.
+type AuditLog interface {
+	Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) ([]job.AuditEntry, error)
+	VerifyAudit(ctx context.Context, namespace uuid.UUID) (good int64, err error)
+}
+
+func (s *Server) registerAudit() {
+	huma.Register(s.api, operation("list-audit", http.MethodGet, "/audit", "List who changed what, the newest first", job.Admin), s.listAudit)
+	verify := operation("verify-audit", http.MethodGet, "/audit:verify", "Check that nothing was changed in the audit log", job.Admin)
+	verify.Description = "Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere."
+	huma.Register(s.api, verify, s.verifyAudit)
+}
+
+// AuditEntry is one change that somebody asked for.
+type AuditEntry struct {
+	Seq    int64     `json:"seq" doc:"Counts from 1 in each namespace, without gaps."`
+	At     time.Time `json:"at"`
+	Actor  string    `json:"actor" example:"key:ci"`
+	Action string    `json:"action" example:"job.create"`
+	Object string    `json:"object" doc:"The id or the name of what was changed."`
+	Detail JSON      `json:"detail"`
+	Hash   []byte    `json:"hash" doc:"Covers the entry and the hash before it."`
+}
+
+type listAuditOutput struct {
+	Body struct {
+		Items         []AuditEntry `json:"items"`
+		NextPageToken string       `json:"next_page_token,omitempty" doc:"There may be more: send it as page_token. Left out: there is no more."`
+	}
+}
+
+func (s *Server) listAudit(ctx context.Context, in *LedgerPage) (*listAuditOutput, error) {
+	var before int64
+	if err := in.after(&before); err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	found, err := s.opts.Audit.Audit(ctx, principal(ctx).Namespace, before, in.PageSize+1)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	out := &listAuditOutput{}
+	if len(found) > in.PageSize {
+		found = found[:in.PageSize]
+		out.Body.NextPageToken = tokenOf(found[len(found)-1].Seq)
+	}
+	out.Body.Items = make([]AuditEntry, len(found))
+	for i, e := range found {
+		out.Body.Items[i] = AuditEntry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Object: e.Object, Detail: JSON(e.Detail), Hash: e.Hash[:]}
+	}
+	return out, nil
+}
+
+type verifyAuditOutput struct {
+	Body struct {
+		OK      bool   `json:"ok"`
+		Entries int64  `json:"entries" doc:"How many are good, from the first on."`
+		Problem string `json:"problem,omitempty" doc:"What is wrong after them."`
+	}
+}
+
+func (s *Server) verifyAudit(ctx context.Context, _ *struct{}) (*verifyAuditOutput, error) {
+	out := &verifyAuditOutput{}
+	good, err := s.opts.Audit.VerifyAudit(ctx, principal(ctx).Namespace)
+	if broken, ok := errors.AsType[*job.AuditBroken](err); ok {
+		out.Body.Problem = broken.Error()
+		err = nil
+	}
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	out.Body.OK, out.Body.Entries = out.Body.Problem == "", good
+	return out, nil
+}

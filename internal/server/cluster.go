@@ -1,0 +1,60 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Clusters is the store, as the cluster sees it.
+type Clusters interface {
+	Cluster(ctx context.Context) (job.Cluster, error)
+}
+
+func (s *Server) registerCluster() {
+	huma.Register(s.api, operation("get-cluster", http.MethodGet, "/cluster", "Tell which nodes live and what they work on", job.Viewer), s.getCluster)
+}
+
+// Node is a live process of the cluster.
+type Node struct {
+	Name       string    `json:"name"`
+	Session    string    `json:"session" doc:"Random per process: two nodes of one name are two sessions."`
+	StartedAt  time.Time `json:"started_at"`
+	ExpiresAt  time.Time `json:"expires_at" doc:"When others take over, unless it renews its session."`
+	Draining   bool      `json:"draining" doc:"It is given no partitions any more."`
+	Partitions []int16   `json:"partitions" doc:"Those that it owns."`
+}
+
+type getClusterOutput struct {
+	Body struct {
+		Nodes         []Node    `json:"nodes"`
+		Partitions    int       `json:"partitions" doc:"How many there are."`
+		Unowned       []int16   `json:"unowned" doc:"Partitions without a live owner: their runs wait."`
+		Shards        int       `json:"shards" doc:"How many databases there are."`
+		SchemaVersion int64     `json:"schema_version"`
+		DatabaseTime  time.Time `json:"database_time" doc:"The clock that decides what is due."`
+		Version       string    `json:"version" doc:"Of the node that answers."`
+	}
+}
+
+func (s *Server) getCluster(ctx context.Context, _ *struct{}) (*getClusterOutput, error) {
+	c, err := s.opts.Cluster.Cluster(ctx)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	out := &getClusterOutput{}
+	b := &out.Body
+	b.Nodes, b.Unowned = make([]Node, len(c.Nodes)), append([]int16{}, c.Unowned...)
+	for i, n := range c.Nodes {
+		b.Nodes[i] = Node{
+			Name: n.Name, Session: n.Session.String(), StartedAt: n.StartedAt, ExpiresAt: n.ExpiresAt, Draining: !n.Owns,
+			Partitions: append([]int16{}, n.Partitions...),
+		}
+	}
+	b.Partitions, b.Shards, b.SchemaVersion, b.DatabaseTime, b.Version = job.Partitions, 1, c.Schema, c.Now, s.opts.Version
+	return out, nil
+}

@@ -1,0 +1,190 @@
+package server_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// operate works on operations as a node does, until the test ends.
+func (n *node) operate() {
+	n.t.Helper()
+	ctx, done := n.t.Context(), make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			worked, err := n.store.WorkOperation(ctx)
+			if err != nil && ctx.Err() == nil {
+				n.t.Errorf("work on an operation: %v", err)
+				return
+			}
+			if !worked {
+				select {
+				case <-ctx.Done():
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+		}
+	}()
+	n.t.Cleanup(func() { <-done })
+}
+
+// die makes dead letters of a job that fails at once.
+func (n *node) die(id string, count int) (runs []string) {
+	n.t.Helper()
+	for range count {
+		runs = append(runs, n.trigger(id))
+	}
+	for _, run := range runs {
+		n.await("/runs/"+run, "dead_letter", true)
+	}
+	return runs
+}
+
+func TestDeadLettersOneByOne(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	n.work()
+	bad := n.create("bad", yearly, "/no", `"overlap":"allow"`)
+	lost := n.create("late", yearly, "/later", `"overlap":"allow","queue":"slow","retry":{"max_attempts":1}`)
+	rejected, worn := n.die(bad, 5), n.die(lost, 4)
+
+	for path, want := range map[string]int{
+		"/dead-letters?page_size=2":                                           9,
+		"/dead-letters?page_size=2&job=bad":                                   5,
+		"/dead-letters?page_size=2&job=bad&queue=slow":                        0,
+		"/dead-letters?page_size=2&queue=slow":                                4,
+		"/dead-letters?page_size=2&reason=rejected":                           5,
+		"/dead-letters?page_size=2&reason=attempts&queue=slow":                4,
+		"/dead-letters?page_size=2&failed_from=2100-01-01T00:00:00Z":          0,
+		"/dead-letters?page_size=2&failed_before=2100-01-01T00:00:00Z":        9,
+		"/dead-letters?page_size=2&failed_before=2020-01-01T00:00:00Z":        0,
+		"/dead-letters?page_size=2&job=late&failed_from=2020-01-01T00:00:00Z": 4,
+	} {
+		items, _ := n.all(path)
+		require.Len(t, items, want, path)
+		seen := map[any]bool{}
+		for i, item := range items {
+			seen[item["run"]] = true
+			if i > 0 {
+				require.False(t, timeOf(t, item["failed_at"]).After(timeOf(t, items[i-1]["failed_at"])), "%s: the newest first", path)
+			}
+		}
+		require.Len(t, seen, want, "%s: none twice", path)
+	}
+
+	require.Equal(t, 204, n.call("POST", "/dead-letters/"+rejected[0]+":discard", "").status)
+	require.Equal(t, 404, n.call("POST", "/dead-letters/"+rejected[0]+":discard", "").status)
+	require.Equal(t, 404, n.call("POST", "/dead-letters/"+rejected[0]+":redrive", "").status)
+	got := n.get("/runs/" + rejected[0])
+	require.Equal(t, "failed", got["state"], "history keeps it")
+	require.Equal(t, false, got["dead_letter"])
+
+	n.set("/later", 200)
+	a := n.call("POST", "/dead-letters/"+worn[0]+":redrive", "")
+	require.Equal(t, 202, a.status, "%s", a.body)
+	got = n.await("/runs/"+worn[0], "state", "succeeded")
+	require.EqualValues(t, 2, got["attempt"], "counted on")
+	items, _ := n.all("/dead-letters?page_size=2")
+	require.Len(t, items, 7)
+
+	viewer := n.newKey(defaultNamespace, job.Viewer)
+	require.Equal(t, 403, n.callAs(viewer, "POST", "/dead-letters/"+worn[1]+":redrive", "").status)
+	other := n.newKey(n.otherNamespace(), job.Admin)
+	require.Empty(t, n.callAs(other, "GET", "/dead-letters", "").json(t)["items"])
+	require.Equal(t, 404, n.callAs(other, "POST", "/dead-letters/"+worn[1]+":discard", "").status)
+}
+
+func TestDeadLettersInBulk(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	n.work()
+	bad := n.create("bad", yearly, "/no", `"overlap":"allow"`)
+	gone := n.create("gone", yearly, "/no", `"overlap":"allow"`)
+	n.die(bad, 6)
+	n.die(gone, 2)
+	require.Equal(t, 204, n.call("DELETE", "/jobs/gone", "").status)
+	n.set("/no", 200)
+
+	require.Equal(t, 422, n.call("POST", "/dead-letters:redrive", `{}`).status, "without a filter one has to say all")
+	require.Equal(t, 422, n.call("POST", "/dead-letters:redrive", `{"all":true,"rate":5000}`).status)
+	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, job.Viewer), "POST", "/dead-letters:redrive", `{"all":true}`).status)
+	a := n.call("POST", "/dead-letters:redrive", `{"reason":"rejected","rate":4}`)
+	require.Equal(t, 202, a.status, "%s", a.body)
+	op := a.json(t)
+	require.EqualValues(t, 8, op["count"])
+	require.Equal(t, "running", op["state"])
+	require.Equal(t, map[string]any{"reason": "rejected"}, op["filter"])
+
+	// A batch is a second's worth; the next one is not due before that second is over.
+	worked, err := n.store.WorkOperation(t.Context())
+	require.NoError(t, err)
+	require.True(t, worked)
+	worked, err = n.store.WorkOperation(t.Context())
+	require.NoError(t, err)
+	require.False(t, worked, "paced")
+	path := "/operations/" + op["id"].(string)
+	op = n.get(path)
+	require.EqualValues(t, 4, op["done"])
+	require.InDelta(t, 0.5, op["progress"], 0.001)
+
+	n.operate()
+	op = n.await(path, "state", "finished")
+	require.EqualValues(t, 6, op["done"])
+	require.EqualValues(t, 2, op["failed"], "their job is deleted")
+	require.EqualValues(t, 1, op["progress"])
+	require.NotEmpty(t, op["ended_at"])
+	require.Eventually(t, func() bool { items, _ := n.all("/runs?state=succeeded&page_size=10"); return len(items) == 6 }, 20*time.Second, 50*time.Millisecond)
+	items, _ := n.all("/dead-letters?page_size=5")
+	require.Len(t, items, 2)
+	require.Equal(t, 409, n.call("POST", path+":abort", "").status, "it is finished")
+
+	// Aborted: what is left stays.
+	n.set("/no", 400)
+	n.die(bad, 3)
+	a = n.call("POST", "/dead-letters:discard", `{"job":"bad","rate":1}`)
+	require.Equal(t, 202, a.status, "%s", a.body)
+	path = "/operations/" + a.json(t)["id"].(string)
+	require.Equal(t, 200, n.call("POST", path+":abort", "").status)
+	op = n.get(path)
+	require.Equal(t, "aborted", op["state"])
+	items, _ = n.all("/dead-letters?page_size=5&job=bad")
+	require.GreaterOrEqual(t, len(items), 2)
+
+	a = n.call("POST", "/dead-letters:discard", `{"all":true,"rate":1000}`)
+	require.Equal(t, 202, a.status)
+	n.await("/operations/"+a.json(t)["id"].(string), "state", "finished")
+	items, _ = n.all("/dead-letters?page_size=5")
+	require.Empty(t, items)
+	items, _ = n.all("/operations?page_size=1")
+	require.Len(t, items, 3)
+	other := n.newKey(n.otherNamespace(), job.Admin)
+	require.Empty(t, n.callAs(other, "GET", "/operations", "").json(t)["items"])
+	require.Equal(t, 404, n.callAs(other, "GET", path, "").status)
+}
+
+// TestAnOperationSurvivesItsNode: a transaction that is cut off leaves nothing
+// half done, and whoever comes next goes on.
+func TestAnOperationSurvivesItsNode(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	n.work()
+	n.die(n.create("bad", yearly, "/no", `"overlap":"allow"`), 3)
+	a := n.call("POST", "/dead-letters:discard", `{"all":true,"rate":1000}`)
+	require.Equal(t, 202, a.status)
+	path := "/operations/" + a.json(t)["id"].(string)
+	// Another has the operation: it is left alone, until that one's connection is gone.
+	tx, err := n.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT id FROM operation FOR UPDATE`)
+	require.NoError(t, err)
+	worked, err := n.store.WorkOperation(t.Context())
+	require.NoError(t, err)
+	require.False(t, worked)
+	require.NoError(t, tx.Rollback(t.Context()))
+	n.operate()
+	require.EqualValues(t, 3, n.await(path, "state", "finished")["done"])
+}

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// The limits of a bulk.
+const (
+	bulkPath     = "/jobs:bulk"
+	maxBulkLines = 5000
+	maxBulkBody  = 16 << 20
+)
+
+func (s *Server) registerBulkCreate() {
+	bulk := operation("create-jobs", http.MethodPost, bulkPath, "Create many jobs", job.Editor)
+	bulk.Description = fmt.Sprintf(`The body is NDJSON: on each line a job as in create-job, at most %d lines and %d MB.
+
+Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of %d lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.`,
+		maxBulkLines, maxBulkBody>>20, job.MaxBulk)
+	bulk.MaxBodyBytes, bulk.BodyReadTimeout = maxBulkBody, readTimeout
+	huma.Register(s.api, bulk, s.createJobs)
+}
+
+// bodyLimit is how large the body of a request may be.
+func bodyLimit(r *http.Request) int64 {
+	if strings.HasSuffix(r.URL.Path, bulkPath) {
+		return maxBulkBody
+	}
+	return maxBody
+}
+
+type createJobsInput struct {
+	Idempotency
+	RawBody []byte `contentType:"application/x-ndjson"`
+}
+
+type createJobsOutput struct {
+	Body struct {
+		Created int          `json:"created" doc:"How many were made."`
+		Refused int          `json:"refused" doc:"How many were not."`
+		Items   []BulkResult `json:"items" doc:"One for each line that is not empty."`
+	}
+}
+
+// BulkResult is what a line came to.
+type BulkResult struct {
+	Line    int      `json:"line" doc:"The line, from 1."`
+	ID      string   `json:"id,omitempty" doc:"Of the job that was made."`
+	Problem *Problem `json:"problem,omitempty" doc:"Why none was made."`
+}
+
+func (s *Server) createJobs(ctx context.Context, in *createJobsInput) (*createJobsOutput, error) {
+	lines, err := splitLines(in.RawBody)
+	if err != nil {
+		return nil, err
+	}
+	out := &createJobsOutput{}
+	var failure *Problem
+	reached := false
+	for part := 0; part*job.MaxBulk < len(lines); part++ {
+		chunk := lines[part*job.MaxBulk : min((part+1)*job.MaxBulk, len(lines))]
+		results, err := s.createChunk(ctx, in, part, chunk)
+		if errors.Is(err, job.ErrKeyUsed) {
+			return nil, s.refused(ctx, err, 0)
+		}
+		if err != nil {
+			failure = s.asProblem(ctx, err)
+			results = failed(chunk, failure)
+		}
+		reached = reached || err == nil
+		out.Body.Items = append(out.Body.Items, results...)
+	}
+	if !reached {
+		return nil, failure
+	}
+	for _, r := range out.Body.Items {
+		if r.Problem == nil {
+			out.Body.Created++
+		} else {
+			out.Body.Refused++
+		}
+	}
+	return out, nil
+}
+
+// line of a bulk.
+type line struct {
+	number int
+	text   []byte
+}
+
+func splitLines(body []byte) (out []line, err error) {
+	number := 0
+	for text := range bytes.Lines(body) {
+		number++
+		if text = bytes.TrimSpace(text); len(text) > 0 {
+			out = append(out, line{number, text})
+		}
+	}
+	switch {
+	case len(out) == 0:
+		return nil, newProblem("invalid", "the body is empty; send a job on each line")
+	case len(out) > maxBulkLines:
+		return nil, newProblem("too_large", fmt.Sprintf("%d lines; send at most %d in one request", len(out), maxBulkLines))
+	}
+	return out, nil
+}
+
+// createChunk makes the jobs of some lines, in one transaction.
+func (s *Server) createChunk(ctx context.Context, in *createJobsInput, part int, chunk []line) ([]BulkResult, error) {
+	p := principal(ctx)
+	results := make([]BulkResult, len(chunk))
+	o := job.BulkOrder{Namespace: p.Namespace, Actor: p.Actor()}
+	var at []int // the result of each definition
+	for i, l := range chunk {
+		results[i].Line = l.number
+		d, err := s.lineDefinition(l.text)
+		if err != nil {
+			results[i].Problem = s.asProblem(ctx, err)
+			continue
+		}
+		o.Jobs, at = append(o.Jobs, job.NewJob{Definition: d}), append(at, i)
+	}
+	fill := func(made []job.Made) []BulkResult {
+		for i, m := range made {
+			r := &results[at[i]]
+			if r.ID, r.Problem = "", nil; m.Err != nil {
+				r.Problem = s.asProblem(ctx, m.Err)
+			} else {
+				r.ID = job.FormatJobID(m.Job.ID)
+			}
+		}
+		return results
+	}
+	once, err := in.once("create-jobs", in.RawBody, func(made any) any { return fill(made.([]job.Made)) })
+	if err != nil {
+		return nil, err
+	}
+	if o.Once = once; once != nil {
+		once.Part = int16(part)
+	}
+	if len(o.Jobs) == 0 && once == nil {
+		return results, nil
+	}
+	made, err := s.opts.Operations.CreateJobs(ctx, o)
+	if err != nil {
+		before, err := recalled[[]BulkResult](once, err)
+		if err != nil {
+			return nil, err
+		}
+		return *before, nil
+	}
+	return fill(made), nil
+}
+
+// lineDefinition reads a line as create-job reads its body.
+func (s *Server) lineDefinition(text []byte) (job.Definition, error) {
+	var in JobInput
+	if err := strictly(text, &in); err != nil {
+		return job.Definition{}, err
+	}
+	return s.checked(&in)
+}
+
+// strictly reads JSON without unknown fields. Its errors do not repeat values,
+// which may be secrets.
+func strictly(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			return newProblem("bad_request", "there is something behind the end of the object")
+		}
+		return nil
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return &job.Problem{Field: wrong.Field, Problem: "it is a " + strings.Fields(wrong.Value)[0] + ", which it may not be", Fix: "write it as in the reference"}
+	}
+	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return &job.Problem{Field: strings.Trim(printable(field), `"`), Problem: "there is no such field", Fix: "check its spelling"}
+	}
+	if wrong, ok := errors.AsType[*schedule.Error](err); ok {
+		return job.ScheduleProblem(wrong)
+	}
+	return newProblem("bad_request", "it is not the JSON of a job")
+}
+
+// asProblem is the problem of an error.
+func (s *Server) asProblem(ctx context.Context, err error) *Problem {
+	p, ok := errors.AsType[*Problem](s.problem(ctx, err))
+	if !ok {
+		return newProblem("internal", "see the node's log")
+	}
+	return p
+}
+
+// failed is the answer for lines whose transaction failed.
+func failed(chunk []line, p *Problem) []BulkResult {
+	out := make([]BulkResult, len(chunk))
+	for i, l := range chunk {
+		out[i] = BulkResult{Line: l.number, Problem: p}
+	}
+	return out
+}

@@ -1,0 +1,86 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestManyJobsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.make(`{"name":"taken","schedule":"every 1h","target":{"kind":"noop"}}`)
+	lines := []string{
+		`{"name":"one","schedule":"every 1h","target":{"kind":"noop"},"labels":{"a":"b"}}`,
+		``,
+		`{"name":"taken","schedule":"every 1h","target":{"kind":"noop"}}`,
+		`{"name":"two","schedule":{"cron":"61 * * * *"},"target":{"kind":"noop"}}`,
+		`{"name":"three","schedule":"every 1h","target":{"kind":"noop"},"nonsense":"s3cret"}`,
+		`{"name":"four","schedule":"every 1h","target":{"kind":"noop"},"priority":"s3cret"}`,
+		`{"name":"five","schedule":"every 1h","target":{"kind":"noop"}} {}`,
+		`s3cret`,
+		`{"name":"one","schedule":"every 1h","target":{"kind":"noop"}}`,
+		`{"name":"six","schedule":"every 2h","target":{"kind":"http"},"queue":"other","payload":{"x":1}}`,
+	}
+	a := b.call("POST", "/jobs:bulk", strings.Join(lines, "\n"), "Content-Type", "application/x-ndjson")
+	require.Equal(t, 200, a.status, "%s", a.body)
+	require.NotContains(t, string(a.body), "s3cret")
+	got := a.json(t)
+	require.EqualValues(t, 2, got["created"])
+	require.EqualValues(t, 7, got["refused"])
+	codes := map[int]string{}
+	for _, x := range got["items"].([]any) {
+		item := x.(map[string]any)
+		codes[int(item["line"].(float64))] = "made"
+		if p, ok := item["problem"].(map[string]any); ok {
+			codes[int(item["line"].(float64))] = p["code"].(string)
+		}
+	}
+	require.Equal(t, map[int]string{1: "made", 3: "conflict", 4: "invalid", 5: "invalid", 6: "invalid", 7: "bad_request", 8: "bad_request", 9: "conflict", 10: "made"}, codes)
+	names, _ := b.list("")
+	require.Equal(t, []string{"taken", "one", "six"}, names)
+	names, _ = b.list("label=a%3Db")
+	require.Equal(t, []string{"one"}, names)
+	six := b.call("GET", "/jobs/six", "").json(t)
+	require.Equal(t, "other", six["queue"])
+	require.Equal(t, map[string]any{"x": 1.}, six["payload"])
+	require.NotNil(t, six["next_due_at"])
+	good, err := b.store.VerifyAudit(t.Context(), defaultNamespace)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, good, "a key, a job, a bulk")
+
+	require.Equal(t, 422, b.call("POST", "/jobs:bulk", "\n\n", "Content-Type", "application/x-ndjson").status)
+	require.Equal(t, 413, b.call("POST", "/jobs:bulk", strings.Repeat("{}\n", 5001), "Content-Type", "application/x-ndjson").status)
+}
+
+// TestABulkIsSentAgain: what was made is not made again, and the answer is the same.
+func TestABulkIsSentAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var body strings.Builder
+	for i := range 2500 {
+		fmt.Fprintf(&body, `{"name":"job-%d","schedule":"every 1h","target":{"kind":"noop"}}`+"\n", i%2400)
+	}
+	send := func(body string) answer {
+		return b.call("POST", "/jobs:bulk", body, "Content-Type", "application/x-ndjson", "Idempotency-Key", "first")
+	}
+	first := send(body.String())
+	require.Equal(t, 200, first.status, "%s", first.body)
+	require.EqualValues(t, 2400, first.json(t)["created"])
+	require.EqualValues(t, 100, first.json(t)["refused"])
+	again := send(body.String())
+	require.Equal(t, string(first.body), string(again.body))
+	require.Equal(t, 422, send(body.String()+`{"name":"more","schedule":"every 1h","target":{"kind":"noop"}}`).status)
+	// As if the node had died before the last transaction.
+	_, err := b.pool.Exec(t.Context(), `DELETE FROM answer WHERE part = 2`)
+	require.NoError(t, err)
+	_, err = b.pool.Exec(t.Context(), `DELETE FROM job WHERE substring(name FROM 5)::integer >= 2000`)
+	require.NoError(t, err)
+	again = send(body.String())
+	require.EqualValues(t, 2400, again.json(t)["created"])
+	var jobs int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job`).Scan(&jobs))
+	require.Equal(t, 2400, jobs)
+}

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+func (s *Server) registerJobLists() {
+	list := operation("list-jobs", http.MethodGet, "/jobs", "List jobs", job.Viewer)
+	list.Description = `All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs.
+
+A page may be short, or even empty, and not be the last: go on as long as there is a next_page_token.`
+	huma.Register(s.api, list, s.listJobs)
+}
+
+type listJobsInput struct {
+	Label     []string  `query:"label,explode" maxItems:"32" doc:"key=value; repeat it for jobs with all of several labels." example:"team=billing"`
+	State     string    `query:"state" enum:"active,paused,finished" doc:"What state the jobs are in."`
+	Name      string    `query:"name" maxLength:"200" doc:"A part of the name, in upper or lower case. Three letters or digits in a row make it fast."`
+	Target    string    `query:"target" maxLength:"32" doc:"The kind of target." example:"http"`
+	Queue     string    `query:"queue" maxLength:"63" doc:"The name of the queue."`
+	DueAfter  time.Time `query:"due_after" doc:"Jobs that are due next at this time or later. A job whose next occurrence a calendar takes away is found by that occurrence; next_due_at tells when it runs."`
+	DueBefore time.Time `query:"due_before" doc:"Jobs that are due next before this time."`
+	PageToken string    `query:"page_token" maxLength:"100" doc:"next_page_token of the page before."`
+	PageSize  int       `query:"page_size" minimum:"1" maximum:"500" default:"50" doc:"At most so many jobs."`
+}
+
+type listJobsOutput struct {
+	Body struct {
+		Items         []Job  `json:"items"`
+		NextPageToken string `json:"next_page_token,omitempty" doc:"For the next page. None: there is none."`
+		Partial       bool   `json:"partial,omitempty" doc:"So many runs are planned at this moment that jobs due within the next minute may be missing."`
+	}
+}
+
+func (s *Server) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutput, error) {
+	o := job.ListOrder{Namespace: principal(ctx).Namespace, Name: in.Name, Target: in.Target, Queue: in.Queue, Limit: in.PageSize}
+	for state, name := range stateNames {
+		if name == in.State {
+			o.State = state
+		}
+	}
+	for _, text := range in.Label {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, s.problem(ctx, &job.Problem{Field: "label", Problem: "it is not key=value", Fix: "write for example label=team=billing"})
+		}
+		o.Labels = append(o.Labels, job.Label{Key: key, Value: value})
+	}
+	if !in.DueAfter.IsZero() || !in.DueBefore.IsZero() {
+		o.Due = &job.DueRange{From: in.DueAfter, Before: in.DueBefore}
+	}
+	if in.PageToken != "" {
+		mark, err := parseMark(in.PageToken, o.Due != nil)
+		if err != nil {
+			return nil, s.problem(ctx, err)
+		}
+		o.After = mark
+	}
+	page, err := s.opts.Jobs.ListJobs(ctx, o)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	out := &listJobsOutput{}
+	out.Body.Items, out.Body.Partial = make([]Job, len(page.Jobs)), page.Partial
+	for i, j := range page.Jobs {
+		out.Body.Items[i] = wireJob(j)
+	}
+	if page.Next != nil {
+		out.Body.NextPageToken = formatMark(*page.Next)
+	}
+	return out, nil
+}
+
+// A token is the id that a page ended with, and in a list by due time that time.
+const (
+	idBytes  = 16
+	dueBytes = 8
+)
+
+func formatMark(m job.ListMark) string {
+	b := m.ID[:]
+	if !m.Due.IsZero() {
+		b = binary.BigEndian.AppendUint64(b, uint64(m.Due.UnixMicro()))
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func parseMark(token string, byDue bool) (m job.ListMark, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	switch {
+	case err == nil && !byDue && len(b) == idBytes:
+		return job.ListMark{ID: uuid.UUID(b)}, nil
+	case err == nil && byDue && len(b) == idBytes+dueBytes:
+		due := time.UnixMicro(int64(binary.BigEndian.Uint64(b[idBytes:]))).UTC()
+		return job.ListMark{ID: uuid.UUID(b[:idBytes]), Due: due}, nil
+	}
+	return m, &job.Problem{Field: "page_token", Problem: "it is not a token of this list", Fix: "send next_page_token of the page before, with the same filters"}
+}

@@ -1,0 +1,158 @@
+package server_test
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// make creates a job and returns its id.
+func (b *bundle) make(body string) string {
+	b.t.Helper()
+	a := b.call("POST", "/jobs", body)
+	require.Equal(b.t, 201, a.status, "%s", a.body)
+	return a.json(b.t)["id"].(string)
+}
+
+// list returns the names of all pages of a list, and how many pages there were.
+func (b *bundle) list(query string) (names []string, pages int) {
+	b.t.Helper()
+	token := ""
+	for {
+		a := b.call("GET", "/jobs?"+query+token, "")
+		require.Equal(b.t, 200, a.status, "%s", a.body)
+		got := a.json(b.t)
+		pages++
+		for _, item := range got["items"].([]any) {
+			names = append(names, item.(map[string]any)["name"].(string))
+		}
+		next, more := got["next_page_token"].(string)
+		if !more {
+			return names, pages
+		}
+		require.Less(b.t, pages, 100)
+		token = "&page_token=" + url.QueryEscape(next)
+	}
+}
+
+func TestJobsAreListed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i := range 12 {
+		b.make(fmt.Sprintf(`{"name":"Report_%02d","schedule":"every 1h","target":{"kind":"%s"},"queue":"%s","labels":{"team":"t%d","env":"%s"}}`,
+			i, []string{"noop", "http"}[i%2], []string{"default", "slow", "fast"}[i%3], i%4, []string{"prod", "test"}[i%2]))
+	}
+	for _, name := range []string{"Report_03", "Report_07"} {
+		require.Equal(t, 200, b.call("POST", "/jobs/"+name+":pause", "").status)
+	}
+	foreign := uuid.New()
+	_, err := b.pool.Exec(t.Context(), `INSERT INTO namespace (id, name) VALUES ($1, 'other')`, foreign)
+	require.NoError(t, err)
+	other := b.newKey(foreign, job.Admin)
+	require.Equal(t, 201, b.callAs(other, "POST", "/jobs", `{"name":"Report_99","schedule":"every 1h","target":{"kind":"noop"},"labels":{"team":"t1"}}`).status)
+
+	named := func(numbers ...int) (out []string) {
+		for _, n := range numbers {
+			out = append(out, fmt.Sprintf("Report_%02d", n))
+		}
+		return out
+	}
+	for query, want := range map[string][]string{
+		"":                                 named(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+		"label=team%3Dt1":                  named(1, 5, 9),
+		"label=team%3Dt1&label=env%3Dtest": named(1, 5, 9),
+		"label=team%3Dt1&label=env%3Dprod": nil,
+		"label=team%3Dt1&label=team%3Dt2":  nil,
+		"label=team%3Dt7":                  nil,
+		"state=paused":                     named(3, 7),
+		"state=active":                     named(0, 1, 2, 4, 5, 6, 8, 9, 10, 11),
+		"state=finished":                   nil,
+		"target=http":                      named(1, 3, 5, 7, 9, 11),
+		"queue=slow":                       named(1, 4, 7, 10),
+		"queue=none":                       nil,
+		"name=rt_0":                        named(0, 1, 2, 3, 4, 5, 6, 7, 8, 9),
+		"name=REPORT_1":                    named(10, 11),
+		"name=%25":                         nil,
+		"queue=slow&target=http":           named(1, 7),
+		"queue=slow&state=paused&name=07":  named(7),
+	} {
+		for _, size := range []string{"", "&page_size=1", "&page_size=5"} {
+			got, pages := b.list(query + size)
+			require.Equal(t, want, got, query+size)
+			if size == "&page_size=1" {
+				require.GreaterOrEqual(t, pages, len(want))
+			}
+		}
+	}
+	a := b.call("GET", "/jobs?page_token=AAAA", "")
+	require.Equal(t, 422, a.status)
+	require.Contains(t, string(a.body), "page_token")
+	require.Equal(t, 422, b.call("GET", "/jobs?label=team", "").status)
+	require.Equal(t, 422, b.call("GET", "/jobs?page_size=501", "").status)
+	a = b.callAs(other, "GET", "/jobs?label=team%3Dt1", "")
+	require.Equal(t, 1, strings.Count(string(a.body), `"id":`), "%s", a.body)
+
+	require.Equal(t, 200, b.call("PUT", "/jobs/Report_01", `{"name":"Report_01","schedule":"every 1h","target":{"kind":"noop"},"labels":{"team":"t2"}}`).status)
+	require.Equal(t, 204, b.call("DELETE", "/jobs/Report_05", "").status)
+	got, _ := b.list("label=team%3Dt1")
+	require.Equal(t, named(9), got, "labels follow edits and deletes")
+	got, _ = b.list("label=team%3Dt2")
+	require.Equal(t, named(1, 2, 6, 10), got)
+}
+
+func TestJobsAreListedByDueTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var now time.Time
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT date_trunc('hour', now())`).Scan(&now))
+	at := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339) }
+	want := map[string]time.Duration{}
+	for i := range 30 {
+		in := 2*time.Hour + time.Duration(i*7%30)*time.Minute
+		name := fmt.Sprintf("once-%02d", i)
+		b.make(fmt.Sprintf(`{"name":%q,"schedule":%q,"target":{"kind":"noop"}}`, name, at(in)))
+		want[name] = in
+	}
+	b.make(fmt.Sprintf(`{"name":"later","schedule":{"every":"1m","start_at":%q},"target":{"kind":"noop"}}`, at(5*time.Hour)))
+	want["later"] = 5 * time.Hour
+	b.make(`{"name":"paused","schedule":"every 1h","target":{"kind":"noop"}}`)
+	require.Equal(t, 200, b.call("POST", "/jobs/paused:pause", "").status)
+	b.make(`{"name":"soon","schedule":"every 1s","target":{"kind":"noop"},"labels":{"a":"b"}}`)
+	// The planner has gone past the next hours for some of them.
+	_, err := b.store.Plan(t.Context(), job.PlanOrder{Partitions: partitions(), LookAhead: 2*time.Hour + 10*time.Minute, Cursors: 1000})
+	require.NoError(t, err)
+
+	names := []string{"soon"}
+	for name := range want {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(x, y string) int { return int(want[x] - want[y]) })
+	for _, size := range []int{2, 50} {
+		got, _ := b.list(fmt.Sprintf("due_before=%s&page_size=%d", at(24*time.Hour), size))
+		require.Equal(t, names, got)
+		got, _ = b.list(fmt.Sprintf("due_after=%s&due_before=%s&page_size=%d", at(2*time.Hour+5*time.Minute), at(2*time.Hour+25*time.Minute), size))
+		require.Equal(t, names[6:26], got)
+	}
+	got, _ := b.list("due_after=" + at(4*time.Hour))
+	require.Equal(t, []string{"later"}, got)
+	got, _ = b.list("label=a%3Db&due_before=" + at(24*time.Hour))
+	require.Equal(t, []string{"soon"}, got)
+	require.Equal(t, at(2*time.Hour), b.call("GET", "/jobs/once-00", "").json(t)["next_due_at"], "planned, and finished as far as its schedule goes")
+	require.Equal(t, at(5*time.Hour), b.call("GET", "/jobs/later", "").json(t)["next_due_at"])
+	require.Nil(t, b.call("GET", "/jobs/paused", "").json(t)["next_due_at"])
+}
+
+func partitions() (out []int16) {
+	for p := range int16(job.Partitions) {
+		out = append(out, p)
+	}
+	return out
+}

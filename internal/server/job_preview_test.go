@@ -1,0 +1,46 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPreviews(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	viewer := b.newKey(defaultNamespace, "viewer")
+	const spec = `{"cron":"30 2 * * *","timezone":"America/New_York"}`
+	const shifted = `[
+		{"due_at":"2026-03-08T07:00:00Z","local":"2026-03-08T03:00:00-04:00","mark":"shifted","nominal":"2026-03-08T02:30:00"},
+		{"due_at":"2026-03-09T06:30:00Z","local":"2026-03-09T02:30:00-04:00"}]`
+	want := `{"schedule":` + spec + `,"occurrences":` + shifted + `,"more":true}`
+	a := b.callAs(viewer, "POST", "/jobs:preview", `{"schedule":`+spec+`,"from":"2026-03-07T12:00:00Z","count":2}`)
+	require.Equal(t, 200, a.status, "%s", a.body)
+	require.JSONEq(t, want, string(a.body))
+	whole := `{"name":"x","schedule":` + spec + `,"target":{"kind":"noop"}}`
+	a = b.callAs(viewer, "POST", "/jobs:preview", `{"job":`+whole+`,"from":"2026-03-07T12:00:00Z","count":2}`)
+	require.JSONEq(t, want, string(a.body))
+	b.make(whole)
+	a = b.callAs(viewer, "GET", "/jobs/x/preview?from=2026-03-07T12:00:00Z&count=2", "")
+	require.JSONEq(t, want, string(a.body))
+	require.Len(t, b.callAs(viewer, "GET", "/jobs/x/preview", "").json(t)["occurrences"], 10)
+
+	a = b.call("POST", "/jobs:preview", `{"schedule":"2020-01-01T00:00:00Z"}`)
+	require.Equal(t, 200, a.status, "%s", a.body)
+	require.Equal(t, false, a.json(t)["more"])
+	require.Empty(t, a.json(t)["occurrences"])
+	for body, field := range map[string]string{
+		`{}`: "schedule",
+		`{"schedule":"* * * * *","job":` + whole + `}`:                                      "schedule",
+		`{"schedule":"0 0 30 2 *"}`:                                                         "schedule.cron",
+		`{"job":{"name":"x","schedule":"* * * * *","target":{"kind":"noop"},"queue":"NO"}}`: "queue",
+		`{"schedule":"* * * * *","from":"9999-01-01T00:00:00Z"}`:                            "from",
+		`{"schedule":"* * * * *","count":101}`:                                              "count",
+	} {
+		a := b.call("POST", "/jobs:preview", body)
+		require.Equal(t, 422, a.status, "%s: %s", body, a.body)
+		require.Contains(t, string(a.body), `"field":"`+field+`"`)
+	}
+	require.Equal(t, 404, b.call("GET", "/jobs/y/preview", "").status)
+}

@@ -1,0 +1,219 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/server"
+)
+
+// limited is an API with limits of its own, behind the server that a node has.
+func limited(t *testing.T, l server.Limits) *bundle {
+	t.Helper()
+	b := &bundle{t: t, pool: pgtest.New(t)}
+	b.store = postgres.NewStore(pgtest.AsServer(t, b.pool))
+	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
+	s := server.New(server.Options{
+		Keys: b.store, Jobs: b.store, Operations: b.store, Audit: b.store, Version: "test", Limits: l,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	web := httptest.NewUnstartedServer(nil)
+	web.Config = server.HTTP(s.Handler())
+	web.Start()
+	t.Cleanup(web.Close)
+	b.url, b.key = web.URL+"/api/v1", b.newKey(defaultNamespace, job.Admin)
+	return b
+}
+
+func TestAKeyIsLimited(t *testing.T) {
+	t.Parallel()
+	b := limited(t, server.Limits{KeyRate: 1, KeyBurst: 5})
+	other := b.newKey(defaultNamespace, job.Viewer)
+	statuses := map[int]int{}
+	for range 20 {
+		a := b.call("GET", "/self", "")
+		statuses[a.status]++
+		if a.status == http.StatusTooManyRequests {
+			require.Equal(t, "1", a.header.Get("Retry-After"))
+			require.Equal(t, "rate_limited", a.json(t)["code"])
+		}
+	}
+	require.GreaterOrEqual(t, statuses[http.StatusOK], 5)
+	require.Positive(t, statuses[http.StatusTooManyRequests])
+	require.Equal(t, http.StatusOK, b.callAs(other, "GET", "/self", "").status, "another key is not its fault")
+}
+
+// held blocks what writes keys, and so holds requests under way.
+func (b *bundle) held() (release func()) {
+	b.t.Helper()
+	tx, err := b.pool.Begin(b.t.Context())
+	require.NoError(b.t, err)
+	_, err = tx.Exec(b.t.Context(), `LOCK TABLE api_key IN SHARE MODE`)
+	require.NoError(b.t, err)
+	return sync.OnceFunc(func() { require.NoError(b.t, tx.Rollback(context.Background())) })
+}
+
+func (b *bundle) waiting(n int) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		var got int
+		require.NoError(b.t, b.pool.QueryRow(context.Background(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'api_key'::regclass`).Scan(&got))
+		return got == n
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+// TestMoreThanTheNodeCanDo: what is too much at once is told to come again, one
+// key cannot take all, and it is over when requests end.
+func TestMoreThanTheNodeCanDo(t *testing.T) {
+	t.Parallel()
+	b := limited(t, server.Limits{Requests: 4})
+	keys := []string{b.key, b.newKey(defaultNamespace, job.Admin), b.newKey(defaultNamespace, job.Admin)}
+	release := b.held()
+	defer release()
+	var calls sync.WaitGroup
+	created := make(chan int, 4)
+	hold := func(key string) {
+		calls.Go(func() { created <- b.callAs(key, "POST", "/keys", `{"name":"k","role":"viewer"}`).status })
+	}
+	hold(keys[0])
+	hold(keys[0])
+	b.waiting(2)
+	a := b.callAs(keys[0], "GET", "/self", "")
+	require.Equal(t, http.StatusTooManyRequests, a.status, "half of all is what a key may have")
+	hold(keys[1])
+	hold(keys[1])
+	b.waiting(4)
+	a = b.callAs(keys[2], "GET", "/self", "")
+	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.Equal(t, "1", a.header.Get("Retry-After"))
+	require.Equal(t, "unavailable", a.json(t)["code"])
+	release()
+	calls.Wait()
+	for range 4 {
+		require.Equal(t, http.StatusCreated, <-created)
+	}
+	require.Equal(t, http.StatusOK, b.callAs(keys[2], "GET", "/self", "").status)
+}
+
+// TestUnknownKeysAreLimited: who tries keys is soon not looked up any more, and
+// those whose keys are good do not suffer.
+func TestUnknownKeysAreLimited(t *testing.T) {
+	t.Parallel()
+	b := limited(t, server.Limits{})
+	require.Equal(t, http.StatusOK, b.call("GET", "/self", "").status)
+	statuses := map[int]int{}
+	for i := range 200 {
+		statuses[b.callAs(job.FormatKey([32]byte{byte(i), 1}), "GET", "/self", "").status]++
+	}
+	require.GreaterOrEqual(t, statuses[http.StatusUnauthorized], 50)
+	require.Positive(t, statuses[http.StatusTooManyRequests])
+	require.Equal(t, http.StatusOK, b.call("GET", "/self", "").status, "a key that was good before")
+	t.Logf("%v", statuses)
+}
+
+// TestARevokedKeyIsOver: on this node at once.
+func TestARevokedKeyIsOver(t *testing.T) {
+	t.Parallel()
+	b := limited(t, server.Limits{})
+	a := b.call("POST", "/keys", `{"name":"k","role":"viewer"}`)
+	secret, id := a.json(t)["secret"].(string), a.json(t)["id"].(string)
+	require.Equal(t, http.StatusOK, b.callAs(secret, "GET", "/self", "").status)
+	require.Equal(t, http.StatusNoContent, b.call("DELETE", "/keys/"+id, "").status)
+	require.Equal(t, http.StatusUnauthorized, b.callAs(secret, "GET", "/self", "").status)
+}
+
+func TestRequestIDs(t *testing.T) {
+	t.Parallel()
+	b := limited(t, server.Limits{})
+	a := b.call("GET", "/jobs/none", "", "X-Request-Id", "mine-1")
+	require.Equal(t, "mine-1", a.header.Get("X-Request-Id"))
+	require.Equal(t, "mine-1", a.json(t)["request_id"])
+	for _, bad := range []string{"", "a b", strings.Repeat("x", 65), `"><script>`} {
+		a = b.call("POST", "/jobs", `{"name":1}`, "X-Request-Id", bad)
+		require.Regexp(t, `^[a-z0-9]{26}$`, a.header.Get("X-Request-Id"))
+		require.Equal(t, a.header.Get("X-Request-Id"), a.json(t)["request_id"])
+	}
+}
+
+// TestSizesAreBounded: headers, targets and bodies.
+func TestSizesAreBounded(t *testing.T) {
+	t.Parallel()
+	b := limited(t, server.Limits{})
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, b.call("GET", "/self", "", "X-Long", strings.Repeat("x", 128<<10)).status)
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, b.call("GET", "/jobs/"+strings.Repeat("x", 128<<10), "").status)
+	require.Equal(t, http.StatusRequestEntityTooLarge, b.call("POST", "/jobs", `{"name":"`+strings.Repeat("x", 2<<20)+`"}`).status)
+}
+
+// TestSlowloris (S18): many connections that send their headers byte by byte are
+// cut off, and meanwhile others are answered.
+func TestSlowloris(t *testing.T) {
+	t.Parallel()
+	const slow, most = 300, 12 * time.Second
+	b := limited(t, server.Limits{Requests: 20})
+	address := strings.TrimSuffix(strings.TrimPrefix(b.url, "http://"), "/api/v1")
+	cut := make(chan time.Duration, slow)
+	for range slow {
+		go func() {
+			begun := clock.Elapsed()
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+			if err != nil {
+				cut <- time.Hour
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			gone := make(chan struct{})
+			go func() {
+				_, _ = io.Copy(io.Discard, conn)
+				close(gone)
+			}()
+			_, _ = fmt.Fprintf(conn, "POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nX: ")
+			tick := time.NewTicker(200 * time.Millisecond)
+			defer tick.Stop()
+			for clock.Elapsed()-begun < 2*most {
+				select {
+				case <-gone:
+					cut <- clock.Elapsed() - begun
+					return
+				case <-tick.C:
+					_, _ = conn.Write([]byte("x"))
+				}
+			}
+			cut <- time.Hour
+		}()
+	}
+	var answers []time.Duration
+	var cuts []time.Duration
+	pace := time.NewTicker(10 * time.Millisecond) // the key has a limit too
+	defer pace.Stop()
+	for len(cuts) < slow {
+		select {
+		case d := <-cut:
+			cuts = append(cuts, d)
+		case <-pace.C:
+			begun := clock.Elapsed()
+			require.Equal(t, http.StatusOK, b.call("GET", "/self", "").status)
+			answers = append(answers, clock.Elapsed()-begun)
+		}
+	}
+	slices.Sort(answers)
+	require.Less(t, slices.Max(cuts), most)
+	p99 := answers[len(answers)*99/100]
+	t.Logf("%d slow connections, the last cut off after %s; meanwhile %d answers, p99 %s", slow, slices.Max(cuts), len(answers), p99)
+	require.Less(t, p99, 2*time.Second)
+}

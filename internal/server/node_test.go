@@ -1,0 +1,193 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/engine"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/server"
+	"github.com/belfry-dev/belfry/internal/target"
+)
+
+// node is an API and an engine on a database of their own, and a target that
+// answers as the path says.
+type node struct {
+	*bundle
+	engine  *engine.Engine
+	sink    string
+	release chan struct{} // what hangs is answered when it is closed
+
+	mu   sync.Mutex
+	seen []string // idempotency keys, in order
+	path map[string]int
+}
+
+// soleMember owns everything, without renewing: its session outlives the test.
+type soleMember struct{ session uuid.UUID }
+
+func (m soleMember) Session() uuid.UUID { return m.session }
+func (m soleMember) Valid() bool        { return true }
+func (m soleMember) Owns(int16) bool    { return true }
+func (m soleMember) Owned() []int16 {
+	out := make([]int16, job.Partitions)
+	for i := range out {
+		out[i] = int16(i)
+	}
+	return out
+}
+
+// setupNode makes a node whose engine does not work yet.
+func setupNode(t *testing.T) *node {
+	t.Helper()
+	n := &node{bundle: &bundle{t: t, pool: pgtest.New(t)}, release: make(chan struct{}), path: map[string]int{"/ok": 200, "/no": 400, "/later": 503, "/hang": 200}}
+	n.store = postgres.NewStore(pgtest.AsServer(t, n.pool))
+	ctx := t.Context()
+	require.NoError(t, n.store.MakeHistory(ctx, 1))
+	sink := httptest.NewServer(http.HandlerFunc(n.answer))
+	t.Cleanup(sink.Close)
+	n.sink = sink.URL
+
+	m, bound := soleMember{uuid.New()}, &clock.Bound{}
+	now, err := n.store.Register(ctx, m.session, "node one", time.Hour)
+	require.NoError(t, err)
+	bound.Set(now)
+	owned, err := n.store.Ownerships(ctx)
+	require.NoError(t, err)
+	_, err = n.store.Take(ctx, m.session, owned)
+	require.NoError(t, err)
+	targets := map[string]engine.Target{}
+	for kind, made := range target.New(target.Options{}) {
+		targets[kind] = made
+	}
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	n.engine = engine.New(engine.Options{
+		Planner: n.store, Claimer: n.store, Completer: n.store, Member: m, Bound: bound, Log: log, Targets: targets, LookAhead: 5 * time.Second, Slots: 20, Queues: n.store,
+	})
+	web := httptest.NewServer(server.New(server.Options{
+		Keys: n.store, Jobs: n.store, Operations: n.store, Ledger: n.store, Stories: n.store, Interrupt: n.engine.Interrupt,
+		DeadLetters: n.store, Bulk: n.store, Queues: n.store, Cluster: n.store, Audit: n.store, Version: "test", Log: log,
+	}).Handler())
+	t.Cleanup(web.Close)
+	n.url, n.key = web.URL+"/api/v1", n.newKey(defaultNamespace, job.Admin)
+	return n
+}
+
+func (n *node) answer(w http.ResponseWriter, r *http.Request) {
+	n.mu.Lock()
+	n.seen = append(n.seen, r.Header.Get("Idempotency-Key"))
+	status := n.path[r.URL.Path]
+	n.mu.Unlock()
+	if r.URL.Path == "/hang" {
+		select {
+		case <-n.release:
+		case <-r.Context().Done():
+		}
+	}
+	w.WriteHeader(status)
+}
+
+func (n *node) set(path string, status int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.path[path] = status
+}
+
+func (n *node) keys() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.seen...)
+}
+
+// work starts the engine, until the test ends or the function is called.
+func (n *node) work() (stop func()) {
+	n.t.Helper()
+	ctx, cancel := context.WithCancel(n.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.engine.Run(ctx, 5*time.Second) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(n.t, <-ended)
+	})
+	n.t.Cleanup(stop)
+	return stop
+}
+
+// create makes a job whose runs go to a path of the sink, and returns its id.
+func (n *node) create(name, schedule, path string, more ...string) string {
+	n.t.Helper()
+	body := fmt.Sprintf(`{"name":%q,"schedule":%q,"target":{"kind":"http","config":{"url":%q}}`, name, schedule, n.sink+path)
+	for _, m := range more {
+		body += "," + m
+	}
+	a := n.call("POST", "/jobs", body+"}")
+	require.Equal(n.t, 201, a.status, "%s", a.body)
+	return a.json(n.t)["id"].(string)
+}
+
+// trigger makes a run now and returns its id.
+func (n *node) trigger(id string) string {
+	n.t.Helper()
+	a := n.call("POST", "/jobs/"+id+":trigger", "")
+	require.Equal(n.t, 202, a.status, "%s", a.body)
+	return a.json(n.t)["run"].(string)
+}
+
+// get reads an object.
+func (n *node) get(path string) map[string]any {
+	n.t.Helper()
+	a := n.call("GET", path, "")
+	require.Equal(n.t, 200, a.status, "%s: %s", path, a.body)
+	return a.json(n.t)
+}
+
+// await waits until a field of an object has a value.
+func (n *node) await(path, field string, want any) (got map[string]any) {
+	n.t.Helper()
+	require.Eventually(n.t, func() bool { got = n.get(path); return got[field] == want }, 20*time.Second, 20*time.Millisecond, "%s: %s is not %v but %v", path, field, want, &got)
+	return got
+}
+
+// all reads a list page by page, and says how many pages there were.
+func (n *node) all(path string) (items []map[string]any, pages int) {
+	n.t.Helper()
+	token := ""
+	for pages = 1; pages < 1000; pages++ {
+		var page struct {
+			Items []map[string]any `json:"items"`
+			Next  string           `json:"next_page_token"`
+		}
+		a := n.call("GET", path+token, "")
+		require.Equal(n.t, 200, a.status, "%s: %s", path, a.body)
+		require.NoError(n.t, json.Unmarshal(a.body, &page))
+		items = append(items, page.Items...)
+		if page.Next == "" {
+			return items, pages
+		}
+		token = "&page_token=" + page.Next
+	}
+	require.Fail(n.t, "a list without an end", path)
+	return nil, 0
+}
+
+// otherNamespace makes one.
+func (n *node) otherNamespace() uuid.UUID {
+	n.t.Helper()
+	id := uuid.Must(uuid.NewV7())
+	_, err := n.pool.Exec(n.t.Context(), `INSERT INTO namespace (id, name) VALUES ($1, $2)`, id, "n-"+id.String())
+	require.NoError(n.t, err)
+	return id
+}

@@ -1,0 +1,120 @@
+package server_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+func TestAPausedQueueStartsNothing(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	held := n.create("held", yearly, "/ok", `"queue":"slow","overlap":"allow"`)
+	strict := n.create("strict", yearly, "/ok", `"queue":"slow","overlap":"queue_all"`) // decided one by one
+	free := n.create("free", yearly, "/ok")
+	a := n.call("POST", "/queues/slow:pause", `{"note":"repairs"}`)
+	require.Equal(t, 200, a.status, "%s", a.body)
+	require.Equal(t, true, a.json(t)["paused"])
+	require.Equal(t, "repairs", a.json(t)["note"])
+
+	// Paused before the node began: nothing of it starts, the others do.
+	n.work()
+	waiting := []string{n.trigger(held), n.trigger(held), n.trigger(strict), n.trigger(strict)}
+	for range 3 { // one after the other: each is seen to start while those wait
+		n.await("/runs/"+n.trigger(free), "state", "succeeded")
+	}
+	for _, run := range waiting {
+		require.Equal(t, "due", n.get("/runs/" + run)["state"])
+	}
+	require.Equal(t, "queue_paused", n.why(held, n.get("/runs/" + waiting[0])["due_at"].(string))[0]["code"])
+	require.Equal(t, 200, n.call("POST", "/runs/"+waiting[3]+":cancel", "").status)
+
+	a = n.call("POST", "/queues/slow:resume", "")
+	require.Equal(t, 200, a.status)
+	require.Equal(t, false, a.json(t)["paused"])
+	require.Nil(t, a.json(t)["note"])
+	for _, run := range waiting[:3] {
+		n.await("/runs/"+run, "state", "succeeded")
+	}
+	require.Equal(t, "cancelled", n.get("/runs/" + waiting[3])["state"])
+
+	// Paused while the node works: within a second or so.
+	require.Equal(t, 200, n.call("POST", "/queues/slow:pause", "").status)
+	require.Eventually(t, func() bool {
+		run := n.trigger(held)
+		n.await("/runs/"+n.trigger(free), "state", "succeeded") // made later, so found later
+		return n.get("/runs/" + run)["state"] == "due"
+	}, 30*time.Second, 10*time.Millisecond, "it still starts")
+}
+
+func TestQueues(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	for _, queue := range []string{"a", "b", "c"} {
+		n.create("job-"+queue, yearly, "/ok", `"queue":"`+queue+`"`)
+	}
+	items, pages := n.all("/queues?page_size=2")
+	require.Len(t, items, 3)
+	require.Equal(t, 2, pages)
+	require.Equal(t, "a", n.get("/queues/a")["name"])
+	require.Equal(t, 404, n.call("GET", "/queues/none", "").status)
+	require.Equal(t, 404, n.call("POST", "/queues/none:pause", "").status)
+	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, job.Viewer), "POST", "/queues/a:pause", "").status)
+	other := n.newKey(n.otherNamespace(), job.Admin)
+	require.Equal(t, 404, n.callAs(other, "POST", "/queues/a:pause", "").status)
+	require.Empty(t, n.callAs(other, "GET", "/queues", "").json(t)["items"])
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	got := n.get("/cluster")
+	nodes := got["nodes"].([]any)
+	require.Len(t, nodes, 1)
+	node := nodes[0].(map[string]any)
+	require.Equal(t, "node one", node["name"])
+	require.Len(t, node["partitions"], job.Partitions)
+	require.Empty(t, got["unowned"])
+	require.EqualValues(t, 1, got["shards"])
+	var version int64
+	require.NoError(t, n.pool.QueryRow(t.Context(), `SELECT max(version_id) FROM belfry_migration`).Scan(&version))
+	require.EqualValues(t, version, got["schema_version"])
+	require.WithinDuration(t, time.Now(), timeOf(t, got["database_time"]), time.Minute) //nolint:forbidigo // the clocks of one machine
+
+	n.exec(`UPDATE session SET expires_at = now()`)
+	got = n.get("/cluster")
+	require.Empty(t, got["nodes"])
+	require.Len(t, got["unowned"], job.Partitions)
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	id := n.create("report", yearly, "/ok")
+	run := n.trigger(id)
+	require.Equal(t, 200, n.call("POST", "/runs/"+run+":cancel", "").status)
+	require.Equal(t, 202, n.call("POST", "/dead-letters:discard", `{"all":true}`).status)
+	require.Equal(t, 200, n.call("POST", "/queues/default:pause", "").status)
+	items, pages := n.all("/audit?page_size=2")
+	require.Equal(t, 3, pages)
+	var actions []any
+	for _, i := range items {
+		actions = append(actions, i["action"])
+	}
+	require.Equal(t, []any{"queue.pause", "operation.begin", "run.cancel", "job.trigger", "job.create", "key.create"}, actions)
+	require.Equal(t, run, items[2]["object"])
+	require.Equal(t, "key:test", items[2]["actor"])
+	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, job.Editor), "GET", "/audit", "").status)
+
+	got := n.get("/audit:verify")
+	require.Equal(t, true, got["ok"])
+	require.EqualValues(t, 7, got["entries"])
+	n.exec(`UPDATE audit_log SET actor = 'nobody' WHERE seq = 3`)
+	got = n.get("/audit:verify")
+	require.Equal(t, false, got["ok"])
+	require.EqualValues(t, 2, got["entries"])
+	require.Contains(t, got["problem"], "entry 3")
+}

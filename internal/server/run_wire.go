@@ -1,0 +1,145 @@
+package server
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Run is an entry of the ledger: a live run, how one ended, or a range of
+// occurrences that did not run.
+type Run struct {
+	ID        string     `json:"id" doc:"Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives."`
+	Job       string     `json:"job" doc:"The id of its job."`
+	JobName   string     `json:"job_name,omitempty" doc:"Empty: the job is deleted."`
+	Queue     string     `json:"queue"`
+	State     string     `json:"state" enum:"pending,due,running,waiting,succeeded,failed,cancelled,skipped" doc:"pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report."`
+	Origin    string     `json:"origin" enum:"schedule,trigger,backfill,missed,redrive" doc:"How it came to be. missed: by schedule, but caught up late."`
+	DueAt     time.Time  `json:"due_at" doc:"Its nominal time, which never changes."`
+	RunAt     time.Time  `json:"run_at" doc:"When it may start: jitter and the delay of a retry move it."`
+	StartedAt *time.Time `json:"started_at,omitempty" doc:"Of the last attempt."`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	Attempt   int16      `json:"attempt" doc:"The number of the last attempt; 0: there was none."`
+	Version   int32      `json:"version" doc:"Of the job's definition, when the run was made."`
+	Reason    string     `json:"reason,omitempty" doc:"Why it was skipped or ended otherwise than by success: a code that never changes." example:"overlap"`
+	Status    int        `json:"status,omitempty" doc:"Of the target's protocol." example:"503"`
+	Message   string     `json:"message,omitempty" doc:"What the last attempt came to, for people."`
+	Dead      bool       `json:"dead_letter" doc:"It failed and waits for redrive or discard."`
+	Node      string     `json:"node,omitempty" doc:"The name of the node that made the last attempt, if its session is still known."`
+	Session   string     `json:"session,omitempty" doc:"The session of the node that made the last attempt."`
+	DueTo     *time.Time `json:"due_to,omitempty" doc:"Of a range of skipped occurrences: the last. due_at is the first."`
+	Count     int64      `json:"count,omitempty" doc:"Of a range: how many. Left out where they were too many to count."`
+}
+
+var originNames = map[job.Origin]string{
+	job.FromSchedule: "schedule", job.FromTrigger: "trigger", job.FromBackfill: "backfill", job.FromMissed: "missed", job.FromRedrive: "redrive",
+}
+
+func wireRun(e job.Entry) Run {
+	r := Run{
+		ID: job.FormatRunID(e.Key), Job: job.FormatJobID(e.Job), JobName: e.JobName, Queue: e.Queue, State: string(e.Status), Origin: originNames[e.Origin],
+		DueAt: e.DueAt, RunAt: e.RunAt, StartedAt: timeOrNil(e.StartedAt), EndedAt: timeOrNil(e.EndedAt), Attempt: e.Attempt, Version: e.Version,
+		Reason: string(e.Reason), Status: e.Code, Message: e.Message, Dead: e.DeadLetter, Node: e.Node, DueTo: timeOrNil(e.DueTo), Count: e.Count,
+	}
+	if e.Session != uuid.Nil {
+		r.Session = e.Session.String()
+	}
+	return r
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// Attempt is one try of a run.
+type Attempt struct {
+	Attempt   int16      `json:"attempt" doc:"Its number."`
+	State     string     `json:"state" enum:"running,waiting,succeeded,failed,lost,cancelled" doc:"lost: its node died, or its outcome was not reported in time."`
+	StartedAt *time.Time `json:"started_at,omitempty" doc:"Known of the last one of each life."`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	Status    int        `json:"status,omitempty"`
+	Message   string     `json:"message,omitempty"`
+	Node      string     `json:"node,omitempty"`
+	Session   string     `json:"session,omitempty"`
+}
+
+// RunDetail is all that is known about a run.
+type RunDetail struct {
+	Run
+	Attempts []Attempt `json:"attempts" doc:"In order. Of a run with many retries the last 20 are kept."`
+	Earlier  []Run     `json:"earlier,omitempty" doc:"How it had ended before it was retried or redriven, the newest first."`
+}
+
+func wireStory(entries []job.Entry) RunDetail {
+	d := RunDetail{Run: wireRun(entries[0]), Attempts: []Attempt{}}
+	for i, e := range entries {
+		if i > 0 {
+			d.Earlier = append(d.Earlier, wireRun(e))
+		}
+		d.Attempts = append(d.Attempts, attemptsOf(e)...)
+	}
+	slices.SortStableFunc(d.Attempts, func(a, b Attempt) int { return int(a.Attempt) - int(b.Attempt) })
+	// A run that was retried and then ended without another attempt tells its last one twice.
+	d.Attempts = slices.CompactFunc(d.Attempts, func(a, b Attempt) bool { return a.Attempt == b.Attempt })
+	return d
+}
+
+var outcomeNames = map[job.OutcomeKind]string{
+	job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "waiting", job.Lost: "lost", job.Cancelled: "cancelled",
+}
+
+// attemptsOf lists the attempts of one life of a run: those before the last, and
+// the last, unless it is one of those and the next has not begun.
+func attemptsOf(e job.Entry) (out []Attempt) {
+	for _, a := range e.Attempts {
+		out = append(out, Attempt{Attempt: a.Number, State: outcomeNames[a.Outcome], EndedAt: timeOrNil(a.EndedAt), Status: a.Code, Message: a.Message})
+	}
+	begun := e.Attempt > 0 && !e.StartedAt.IsZero()
+	if !begun || len(out) > 0 && out[len(out)-1].Attempt == e.Attempt {
+		return out
+	}
+	r := wireRun(e)
+	last := Attempt{
+		Attempt: e.Attempt, State: r.State, StartedAt: r.StartedAt, EndedAt: r.EndedAt, Status: e.Code, Message: e.Message, Node: r.Node, Session: r.Session,
+	}
+	switch e.Reason {
+	case job.ReasonLost, job.ReasonUnknownOutcome:
+		last.State = outcomeNames[job.Lost]
+	}
+	return append(out, last)
+}
+
+// LedgerPage says which part of a list to send.
+type LedgerPage struct {
+	PageSize  int    `query:"page_size" minimum:"1" maximum:"500" default:"50" doc:"At most so many. A page may be shorter though there is more: next_page_token tells."`
+	PageToken string `query:"page_token" maxLength:"1000" doc:"next_page_token of the page before, with the same filters."`
+}
+
+// after reads a page token into a mark.
+func (p *LedgerPage) after(mark any) error {
+	if p.PageToken == "" {
+		return nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(p.PageToken)
+	if err != nil || json.Unmarshal(b, mark) != nil {
+		return &job.Problem{Field: "page_token", Problem: "it is not one that this list gave", Fix: "take next_page_token of the last answer, or leave it out to begin anew"}
+	}
+	return nil
+}
+
+// tokenOf is a mark as a page token. It is opaque: what is in it may change.
+func tokenOf(mark any) string {
+	b, err := json.Marshal(mark)
+	if err != nil {
+		return "" // cannot happen: marks are plain values
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}

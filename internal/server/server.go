@@ -1,0 +1,221 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/google/uuid"
+	"golang.org/x/time/rate"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// The limits of a request.
+const (
+	maxBody      = 1 << 20 // bytes; a job has at most 256 kB of payload and 64 kB of config
+	readTimeout  = 30 * time.Second
+	writeTimeout = 60 * time.Second
+	opTimeout    = 30 * time.Second
+)
+
+// Keys is the store, as authentication and the keys see it.
+type Keys interface {
+	Principal(ctx context.Context, hash [32]byte) (job.Principal, error)
+	CreateKey(ctx context.Context, o job.KeyOrder) (job.APIKey, string, error)
+	Keys(ctx context.Context, namespace uuid.UUID) ([]job.APIKey, error)
+	RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) error
+}
+
+// Jobs is the store, as the definitions of jobs see it.
+type Jobs interface {
+	CreateJob(ctx context.Context, o job.CreateOrder) (job.Job, error)
+	UpdateJob(ctx context.Context, o job.UpdateOrder) (job.Job, error)
+	DeleteJob(ctx context.Context, o job.Order) (job.Change, error)
+	Job(ctx context.Context, namespace, id uuid.UUID) (job.Job, error)
+	JobByName(ctx context.Context, namespace uuid.UUID, name string) (job.Job, error)
+	ListJobs(ctx context.Context, o job.ListOrder) (job.ListPage, error)
+}
+
+// Operations is the store, as the verbs on jobs see it.
+type Operations interface {
+	PauseJob(ctx context.Context, o job.Order, note string) (job.Change, error)
+	ResumeJob(ctx context.Context, o job.Order) (job.Change, error)
+	TriggerJob(ctx context.Context, o job.Order, payload json.RawMessage) (job.Key, error)
+	CreateJobs(ctx context.Context, o job.BulkOrder) ([]job.Made, error)
+	BackfillJob(ctx context.Context, o job.BackfillOrder) (job.Backfilled, error)
+}
+
+// Options of a Server.
+type Options struct {
+	Keys       Keys
+	Jobs       Jobs
+	Operations Operations
+	Ledger     Ledger
+	Stories    Stories
+
+	DeadLetters DeadLetters
+	Bulk        Bulk
+	Queues      Queues
+	Cluster     Clusters
+	Audit       AuditLog
+	// Interrupt ends an attempt early if this node is delivering it, and says
+	// whether it is; nil: it never is.
+	Interrupt func(k job.Key, attempt int16) bool
+	// Check tells what is wrong with a target: its kind, or its settings. nil:
+	// nothing is checked.
+	Check   func(kind string, config json.RawMessage) error
+	Limits  Limits
+	Observe Observer // may be nil
+	Log     *slog.Logger
+	Version string
+}
+
+// Server answers the API. Safe for concurrent use.
+type Server struct {
+	opts     Options
+	api      huma.API
+	mux      *http.ServeMux
+	routes   []string
+	keys     keyCache
+	limiter  keyLimiter
+	failures failureLimiter
+	slots    chan struct{} // one for each request under way
+	lines    *rate.Limiter // of the log
+}
+
+// New makes a Server.
+func New(o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Limits = o.Limits.orDefault()
+	s := &Server{
+		opts: o, mux: http.NewServeMux(), limiter: keyLimiter{limits: o.Limits},
+		slots: make(chan struct{}, o.Limits.Requests), lines: rate.NewLimiter(lineRate, lineBurst),
+	}
+	s.api = humago.New(verbMux{s}, s.describe())
+	s.api.UseMiddleware(s.authenticate)
+	s.registerJobs()
+	s.registerJobLists()
+	s.registerBulkCreate()
+	s.registerPatch()
+	s.registerPreviews()
+	s.registerBackfill()
+	s.registerVerbs()
+	s.registerKeys()
+	s.registerRuns()
+	s.registerWhy()
+	s.registerDeadLetters()
+	s.registerBulk()
+	s.registerQueues()
+	s.registerCluster()
+	s.registerAudit()
+	s.registerDocs()
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, newProblem("not_found", "there is no operation "+r.Method+" "+printable(r.URL.Path)+"; /api/v1/openapi.yaml lists them"))
+	})
+	return s
+}
+
+// Problems, and not huma's own errors, everywhere. huma keeps these in package
+// variables, so they are set once, for all servers of the process.
+func init() { //nolint:gochecknoinits // there is no other way, and it must be before the first request
+	huma.NewError = fromHuma
+	huma.NewErrorWithContext = func(_ huma.Context, status int, message string, errs ...error) huma.StatusError {
+		return fromHuma(status, message, errs...)
+	}
+}
+
+func (s *Server) describe() huma.Config {
+	c := huma.DefaultConfig("Belfry", s.opts.Version)
+	c.Info.Description = "Jobs that run on time, on more than one machine."
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // registerDocs has them
+	c.CreateHooks = nil                                   // no $schema in answers
+	c.RejectUnknownQueryParameters = true
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"key": {Type: "http", Scheme: "bearer", Description: "An API key, made by `belfry key create`: `Authorization: Bearer bfk_…`."},
+	}
+	c.Security = []map[string][]string{{"key": {}}}
+	c.OnAddOperation = append(c.OnAddOperation, describeOperation)
+	c.Transformers = append(c.Transformers, addRequestID)
+	return c
+}
+
+// Routes lists all that is answered, as patterns of http.ServeMux: a test walks
+// them and finds none that is open by mistake.
+func (s *Server) Routes() []string { return s.routes }
+
+// OpenAPI is the description as YAML.
+func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().YAML() }
+
+// Handler answers /api/ and /docs.
+func (s *Server) Handler() http.Handler { return s.recorded(s.bounded(s.mux)) }
+
+// HTTP makes the server of the process, with its limits.
+func HTTP(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+}
+
+// Paths such as /jobs/{job}:pause are not patterns of ServeMux, whose wildcards
+// are whole segments. Between the two, the verb becomes a segment of its own.
+
+// verbMux registers them.
+type verbMux struct{ *Server }
+
+func (m verbMux) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	m.routes = append(m.routes, pattern)
+	if colon := strings.LastIndexByte(pattern, ':'); colon > strings.LastIndexByte(pattern, '/') {
+		pattern = pattern[:colon] + "/" + pattern[colon:]
+	}
+	m.mux.HandleFunc(pattern, h)
+}
+
+func (m verbMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
+
+// verbRequest is a request as verbMux has registered it. A colon that belongs to
+// a name is written %3A, and stays one.
+func verbRequest(r *http.Request) *http.Request {
+	path := r.URL.EscapedPath()
+	slash := strings.LastIndexByte(path, '/')
+	colon := strings.LastIndexByte(path, ':')
+	if colon <= slash+1 {
+		return r
+	}
+	u := *r.URL
+	u.RawPath = path[:colon] + "/" + path[colon:]
+	if verb := strings.LastIndex(u.Path, path[colon:]); verb >= 0 {
+		u.Path = u.Path[:verb] + "/" + u.Path[verb:]
+	}
+	out := r.Clone(r.Context())
+	out.URL = &u
+	return out
+}
+
+func writeProblem(w http.ResponseWriter, p *Problem) {
+	p.RequestID = w.Header().Get(requestIDHeader)
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the client is gone if this fails
+}
+
+// printable keeps what a user sent fit to be shown.
+func printable(s string) string {
+	if len(s) > 100 {
+		s = s[:100] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '·'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,134 @@
+package server_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// why asks about one time, or about the last and the next occurrence.
+func (n *node) why(id, at string) []map[string]any {
+	n.t.Helper()
+	path := "/jobs/" + id + "/why"
+	if at != "" {
+		path += "?at=" + url.QueryEscape(at)
+	}
+	var out []map[string]any
+	for _, item := range n.get(path)["items"].([]any) {
+		out = append(out, item.(map[string]any))
+	}
+	return out
+}
+
+func (n *node) exec(sql string, args ...any) {
+	n.t.Helper()
+	_, err := n.pool.Exec(n.t.Context(), sql, args...)
+	require.NoError(n.t, err)
+}
+
+func TestWhyWithAnEngine(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	stop := n.work()
+	id := n.create("tick", "every 1s", "/no", `"overlap":"allow"`)
+	require.Eventually(t, func() bool { items, _ := n.all("/jobs/tick/runs?state=failed&page_size=500"); return len(items) >= 2 }, 20*time.Second, 50*time.Millisecond)
+	items, _ := n.all("/jobs/tick/runs?state=failed&page_size=500")
+	dead := items[0]
+	story := n.why("tick", dead["due_at"].(string))[0]
+	require.Equal(t, "failed", story["code"], story["text"])
+	require.Equal(t, "rejected", story["reason"])
+	require.Contains(t, story["text"], "It is a dead letter")
+	require.Equal(t, dead["id"], story["run"].(map[string]any)["id"])
+
+	run := n.trigger(id)
+	n.await("/runs/"+run, "state", "failed")
+	due := n.get("/runs/" + run)["due_at"].(string)
+	require.Contains(t, n.why(id, due)[0]["text"], "triggered by hand")
+
+	stories := n.why("tick", "")
+	require.Len(t, stories, 2)
+	require.Contains(t, []any{"planned", "not_due"}, stories[1]["code"])
+	stop()
+
+	// Behind: the time passes and nobody plans.
+	require.Eventually(t, func() bool { return n.why("tick", "")[0]["code"] == "unplanned" }, 20*time.Second, 100*time.Millisecond)
+	require.Contains(t, n.why("tick", "")[0]["text"], "A node owns")
+	n.exec(`DELETE FROM session`)
+	require.Contains(t, n.why("tick", "")[0]["text"], "no live node owns")
+	// Planned, and nobody there to start it.
+	_, err := n.store.Plan(t.Context(), job.PlanOrder{Partitions: soleMember{}.Owned(), LookAhead: time.Minute, Cursors: 100})
+	require.NoError(t, err)
+	story = n.why("tick", "")[0]
+	require.Equal(t, "due", story["code"], story["text"])
+	n.exec(`UPDATE queue SET paused = true, paused_at = now(), note = 'repairs'`)
+	story = n.why("tick", "")[0]
+	require.Equal(t, "queue_paused", story["code"])
+	require.Contains(t, story["text"], "(repairs)")
+
+	require.Equal(t, 200, n.call("POST", "/jobs/tick:pause", `{"note":"enough"}`).status)
+	require.Eventually(t, func() bool { return n.why("tick", "")[0]["code"] == "paused" }, 20*time.Second, 100*time.Millisecond)
+	require.Contains(t, n.why("tick", "")[0]["text"], "by key:test (enough)")
+	paused := n.why("tick", "")[0]["at"].(string)
+	require.Equal(t, 200, n.call("POST", "/jobs/tick:resume", "").status)
+	story = n.why("tick", paused)[0]
+	require.Equal(t, "skipped", story["code"])
+	require.Equal(t, "paused", story["reason"])
+
+	require.Equal(t, 204, n.call("DELETE", "/jobs/tick", "").status)
+	story = n.why(id, dead["due_at"].(string))[0]
+	require.Equal(t, "failed", story["code"], "history remains")
+	story = n.why(id, "2099-01-01T00:00:00Z")[0]
+	require.Equal(t, "deleted", story["code"])
+	require.Contains(t, story["text"], "by key:test")
+}
+
+func TestWhyNothingRan(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	a := n.call("POST", "/jobs", `{"name":"nightly","schedule":{"cron":"30 2 * * *","timezone":"Europe/Berlin","dst":{"gap":"skip"},"calendars":[{"dates":["12-25"]}],"end_at":"2099-01-01T00:00:00Z"},"target":{"kind":"noop"}}`)
+	require.Equal(t, 201, a.status, "%s", a.body)
+	n.exec(`UPDATE job_version SET created_at = '2020-01-01'`)
+
+	for at, want := range map[string][]string{
+		"2019-06-01T02:30":          {"created_later", "", "2020-01-01"},
+		"2098-03-30T02:30":          {"skipped", "dst_gap", "put forward"},
+		"2098-12-25T02:30":          {"skipped", "calendar", "calendar"},
+		"2098-06-01T02:31":          {"no_occurrence", "", "before is 2098-06-01 02:30:00 CEST"},
+		"2098-06-01T02:30":          {"not_due", "", "due in"},
+		"2099-06-01T02:30":          {"after_end", "", "end_at"},
+		"2021-06-01T02:30":          {"forgotten", "", "history is kept"},
+		"2098-06-01T02:30:00+02:00": {"not_due", "", ""},
+	} {
+		story := n.why("nightly", at)[0]
+		require.Equal(t, want[0], story["code"], "%s: %s", at, story["text"])
+		if want[1] != "" {
+			require.Equal(t, want[1], story["reason"])
+		}
+		require.Contains(t, story["text"], want[2])
+		require.True(t, strings.HasPrefix(story["local"].(string), at[:10]) || want[1] == "dst_gap", story["local"])
+	}
+	require.Equal(t, 422, n.call("GET", "/jobs/nightly/why?at=yesterday", "").status)
+	require.Equal(t, 404, n.call("GET", "/jobs/nobody/why", "").status)
+
+	// Missed while the cluster was down: the cursor of an hourly job is a day behind.
+	hourly := n.create("hourly", "0 * * * *", "/ok", `"missed":{"policy":"skip"}`)
+	n.exec(`UPDATE job_version SET created_at = '2020-01-01'`)
+	n.exec(`UPDATE job SET plan_from = '2020-01-01' WHERE name = 'hourly'`)
+	n.exec(`UPDATE cursor SET next_due_at = date_trunc('hour', now()) - interval '1 day' WHERE id = (SELECT cursor_id FROM job WHERE name = 'hourly')`)
+	_, err := n.store.Plan(t.Context(), job.PlanOrder{Partitions: soleMember{}.Owned(), LookAhead: time.Second, Cursors: 100})
+	require.NoError(t, err)
+	var missed time.Time
+	require.NoError(t, n.pool.QueryRow(t.Context(), `SELECT date_trunc('hour', now()) - interval '3 hours'`).Scan(&missed))
+	story := n.why(hourly, missed.UTC().Format(time.RFC3339))[0]
+	require.Equal(t, "skipped", story["code"], story["text"])
+	require.Equal(t, "missed", story["reason"])
+	require.Contains(t, story["text"], "missed.policy: skip")
+
+	other := n.newKey(n.otherNamespace(), job.Viewer)
+	require.Equal(t, 404, n.callAs(other, "GET", "/jobs/"+hourly+"/why", "").status)
+}

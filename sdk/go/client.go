@@ -1,0 +1,132 @@
+package belfry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// timeout of one request, unless the context ends before. The server gives up
+// after 60 s.
+const timeout = 90 * time.Second
+
+// Client calls the API. Safe for concurrent use.
+type Client struct {
+	*ClientWithResponses
+	base *url.URL
+	doer *doer
+}
+
+// Option changes how a Client works.
+type Option func(*doer)
+
+// HTTPClient sets the client that requests are sent with, for proxies and
+// certificates of your own.
+func HTTPClient(c *http.Client) Option { return func(d *doer) { d.http = c } }
+
+// UserAgent names your program in the server's log.
+func UserAgent(name string) Option { return func(d *doer) { d.agent = name } }
+
+// Tries sets how often a request that may be sent again is tried in all.
+// Default 4.
+func Tries(n int) Option { return func(d *doer) { d.tries = max(n, 1) } }
+
+// New makes a Client of a server such as https://belfry.example.com and an API
+// key, bfk_….
+func New(server, key string, opts ...Option) (*Client, error) {
+	base, err := url.Parse(strings.TrimRight(server, "/"))
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, errors.New("belfry: the server must be a URL, such as https://belfry.example.com or http://localhost:8420")
+	}
+	if key == "" || strings.ContainsAny(key, " \r\n") {
+		return nil, errors.New("belfry: no key, or not a key; belfry key create makes one")
+	}
+	d := &doer{http: &http.Client{Timeout: timeout}, key: key, agent: "belfry-go", tries: 4}
+	for _, o := range opts {
+		o(d)
+	}
+	generated, err := NewClientWithResponses(base.String(), WithHTTPClient(d))
+	if err != nil {
+		return nil, fmt.Errorf("belfry: %w", err)
+	}
+	return &Client{generated, base, d}, nil
+}
+
+// Request is one for Call.
+type Request struct {
+	Method string
+	Path   string // below /api/v1; names in it are escaped with PathEscape
+	Query  url.Values
+	Body   any // sent as JSON; a []byte is sent as it is
+	Header map[string]string
+}
+
+// Call sends a request, for operations that this version of the client has no
+// method for. The answer's body is read into out, unless that is nil; *[]byte
+// takes it as it is.
+func (c *Client) Call(ctx context.Context, q Request, out any) error {
+	r, err := c.request(ctx, q)
+	if err != nil {
+		return fmt.Errorf("belfry: %w", err)
+	}
+	answer, err := c.doer.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return fmt.Errorf("belfry: read the answer: %w", err)
+	}
+	switch out := out.(type) {
+	case nil:
+		return nil
+	case *[]byte:
+		*out = text
+		return nil
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("belfry: the answer of %s %s is not what this client expects: %w", q.Method, q.Path, err)
+	}
+	return nil
+}
+
+func (c *Client) request(ctx context.Context, q Request) (*http.Request, error) {
+	body, raw := q.Body.([]byte)
+	if q.Body != nil && !raw {
+		var err error
+		if body, err = json.Marshal(q.Body); err != nil {
+			return nil, err
+		}
+	}
+	to := c.base.String() + "/api/v1" + q.Path
+	if len(q.Query) > 0 {
+		to += "?" + q.Query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, q.Method, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if q.Body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range q.Header {
+		r.Header.Set(name, value)
+	}
+	return r, nil
+}
+
+// PathEscape makes a name fit to be a part of a path: a slash must not divide it,
+// and what follows a colon must not be taken for a verb such as :pause.
+func PathEscape(name string) string { return strings.ReplaceAll(url.PathEscape(name), ":", "%3A") }
+
+// IfMatch is the header that binds a change to a version of a job: it is refused
+// with the code precondition_failed if the job has another one meanwhile.
+func IfMatch(version int32) string { return fmt.Sprintf(`"%d"`, version) }

@@ -1,0 +1,195 @@
+package belfry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serve answers with a function, and returns a client of it.
+func serve(t *testing.T, h http.HandlerFunc, opts ...Option) *Client {
+	t.Helper()
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	c, err := New(web.URL+"/", "bfk_test", opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func equal[T comparable](t *testing.T, want, got T) {
+	t.Helper()
+	if want != got {
+		t.Fatalf("want %v, got %v", want, got)
+	}
+}
+
+func problem(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(Problem{Status: int64(status), Code: code, Title: "Title", Detail: "detail", Problems: []FieldProblem{{Field: "schedule.cron", Problem: "it is wrong", Fix: "mend it"}}})
+}
+
+func TestSafeRequestsAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	calls := map[string]int{}
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		calls[r.Method]++
+		switch {
+		case r.Header.Get("Authorization") != "Bearer bfk_test" || r.UserAgent() != "mine":
+			problem(w, http.StatusUnauthorized, "unauthenticated")
+		case calls[r.Method] == 1:
+			w.Header().Set("Retry-After", "0")
+			problem(w, http.StatusTooManyRequests, "rate_limited")
+		case calls[r.Method] == 2:
+			problem(w, http.StatusServiceUnavailable, "unavailable")
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"name":"ci","namespace":"default","role":"viewer","key":"key_1"}`))
+		}
+	}, UserAgent("mine"))
+	self, err := c.GetSelfWithResponse(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "ci", self.JSON200.Name)
+	equal(t, 3, calls[http.MethodGet])
+
+	_, err = c.TriggerJobWithResponse(t.Context(), "x", nil, TriggerJobInputBody{})
+	equal(t, "rate_limited", CodeOf(err))
+	equal(t, 1, calls[http.MethodPost])
+}
+
+func TestTriesEnd(t *testing.T) {
+	t.Parallel()
+	calls, after := 0, "0"
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		calls++
+		w.Header().Set("Retry-After", after)
+		problem(w, http.StatusServiceUnavailable, "unavailable")
+	}, Tries(3))
+	_, err := c.GetSelfWithResponse(t.Context())
+	equal(t, "unavailable", CodeOf(err))
+	equal(t, 3, calls)
+
+	// Nobody waits for what the caller or the client would not live to see.
+	after, calls = "20", 0
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err = c.GetSelfWithResponse(ctx)
+	equal(t, "unavailable", CodeOf(err))
+	after = "3600"
+	_, err = c.GetSelfWithResponse(t.Context())
+	equal(t, "unavailable", CodeOf(err))
+	equal(t, 2, calls)
+}
+
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/keys" {
+			http.Error(w, "<html>nginx</html>", http.StatusBadGateway)
+			return
+		}
+		problem(w, http.StatusUnprocessableEntity, "invalid")
+	})
+	_, err := c.ReplaceJobWithResponse(t.Context(), "x", nil, JobInput{Name: "x"})
+	var p *Problem
+	equal(t, true, errors.As(err, &p))
+	equal(t, "invalid", p.Code)
+	equal(t, "Title: detail\n  schedule.cron: it is wrong; mend it", err.Error())
+	_, err = c.ListKeysWithResponse(t.Context())
+	equal(t, "unknown", CodeOf(err))
+	equal(t, true, strings.Contains(err.Error(), "502 Bad Gateway"))
+	for _, server := range []string{"", "localhost:8420", "ftp://x", "http://"} {
+		if _, err := New(server, "bfk_x"); err == nil {
+			t.Errorf("%q passes for a server", server)
+		}
+	}
+	if _, err := New("http://x", ""); err == nil {
+		t.Error("no key passes for one")
+	}
+}
+
+// A name may hold what divides paths.
+func TestNamesInPaths(t *testing.T) {
+	t.Parallel()
+	var got string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.Method + " " + r.URL.EscapedPath()
+		problem(w, http.StatusNotFound, "not_found")
+	})
+	const name = "a/b: c:pause%"
+	_, _ = c.GetJobWithResponse(t.Context(), name)
+	equal(t, "GET /api/v1/jobs/a%2Fb%3A%20c%3Apause%25", got)
+	_, _ = c.DeleteJobWithResponse(t.Context(), name, nil)
+	equal(t, "DELETE /api/v1/jobs/a%2Fb%3A%20c%3Apause%25", got)
+	_, _ = c.ResumeJobWithResponse(t.Context(), name, nil)
+	equal(t, "POST /api/v1/jobs/a%2Fb:%20c:pause%25:resume", got)
+	_ = c.Call(t.Context(), Request{Method: http.MethodGet, Path: "/jobs/" + PathEscape(name) + "/runs"}, nil)
+	equal(t, "GET /api/v1/jobs/a%2Fb%3A%20c%3Apause%25/runs", got)
+	_ = c.Call(t.Context(), Request{Method: http.MethodGet, Path: "/audit:verify"}, nil)
+	equal(t, "GET /api/v1/audit:verify", got)
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		equal(t, "x", q.Get("state"))
+		switch q.Get("page_token") {
+		case "":
+			_, _ = w.Write([]byte(`{"items":[1,2],"next_page_token":"b+"}`))
+		case "b+":
+			_, _ = w.Write([]byte(`{"items":[],"next_page_token":"c"}`))
+		case "c":
+			_, _ = w.Write([]byte(`{"items":[3]}`))
+		}
+	})
+	var got []string
+	for item, err := range c.List(t.Context(), "/things", map[string][]string{"state": {"x"}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(item))
+	}
+	equal(t, "1 2 3", strings.Join(got, " "))
+	failing := Pages(func(token string) ([]int, string, error) {
+		if token == "" {
+			return []int{1}, "next", nil
+		}
+		return nil, "", errors.New("broken")
+	})
+	var seen []string
+	for n, err := range failing {
+		seen = append(seen, fmt.Sprint(n, err))
+	}
+	equal(t, "1 <nil>,0 broken", strings.Join(seen, ","))
+}
+
+// TestReadme wants the README's program to be the one that is compiled here.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(string(example), "func Example() {\n")
+	body, _, _ = strings.Cut(body, "\n}\n")
+	body = strings.ReplaceAll("\n"+body, "\n\t", "\n")
+	if body == "\n" || !strings.Contains(string(readme), "```go"+body+"\n```") {
+		t.Errorf("the README does not show the body of Example:\n%s", body)
+	}
+}

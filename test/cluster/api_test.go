@@ -1,0 +1,283 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// caller is somebody who talks to the API of any node.
+type caller struct {
+	c        *cluster
+	key      string
+	http     *http.Client
+	deadline time.Duration
+}
+
+func (c *cluster) caller(deadline time.Duration) *caller {
+	c.t.Helper()
+	_, secret, err := c.store.CreateKey(c.t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "user", Role: job.Editor, Actor: "test"})
+	require.NoError(c.t, err)
+	return &caller{c, secret, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}, deadline}
+}
+
+// answer is what is known of a call.
+type answer int
+
+const (
+	notAsked answer = iota
+	acknowledged
+	refused // it did not happen
+	unknown // it may have happened, and may still happen
+)
+
+func (u *caller) call(ctx context.Context, method, path, body string) (answer, []byte) {
+	ctx, cancel := context.WithTimeout(ctx, u.deadline)
+	defer cancel()
+	bases := *u.c.bases.Load()
+	r, err := http.NewRequestWithContext(ctx, method, bases[rand.IntN(len(bases))]+path, strings.NewReader(body))
+	if err != nil {
+		return refused, nil
+	}
+	r.Header.Set("Authorization", "Bearer "+u.key)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := u.http.Do(r)
+	if err != nil {
+		return unknown, nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	switch {
+	case resp.StatusCode < 300: // the head of an answer is an answer
+		return acknowledged, text
+	case err == nil && resp.StatusCode < 500:
+		return refused, text
+	}
+	return unknown, text
+}
+
+// create makes a job that is due as a schedule says.
+func (u *caller) create(ctx context.Context, name, schedule string) (answer, uuid.UUID) {
+	got, text := u.call(ctx, "POST", "/jobs", fmt.Sprintf(
+		`{"name":%q,"schedule":%s,"overlap":"allow","target":{"kind":"http","config":{"url":%q}}}`, name, schedule, u.c.sink.url))
+	var made struct{ ID string }
+	id := uuid.Nil
+	if got == acknowledged {
+		_ = json.Unmarshal(text, &made)
+		id, _ = job.ParseJobID(made.ID)
+	}
+	return got, id
+}
+
+// tried is a job, and what was asked of it.
+type tried struct {
+	name                     string
+	id                       uuid.UUID
+	created, paused, deleted answer
+}
+
+// work creates, pauses and deletes jobs of its own until ctx ends.
+func (u *caller) work(ctx context.Context, who int) (all []*tried) {
+	for i := 0; ctx.Err() == nil; i++ {
+		<-time.After(50*time.Millisecond + time.Duration(rand.Int64N(int64(200*time.Millisecond))))
+		var mine *tried
+		if len(all) > 0 {
+			mine = all[rand.IntN(len(all))]
+		}
+		switch what := rand.IntN(4); {
+		case what < 2 || mine == nil:
+			j := &tried{name: fmt.Sprintf("user-%d-%d", who, i)}
+			j.created, j.id = u.create(context.WithoutCancel(ctx), j.name, `"every 24h"`)
+			all = append(all, j)
+		case mine.id == uuid.Nil || mine.deleted != notAsked: // of what is not known nothing is asked
+		case what == 2:
+			if got, _ := u.call(context.WithoutCancel(ctx), "POST", "/jobs/"+job.FormatJobID(mine.id)+":pause", ""); mine.paused != acknowledged {
+				mine.paused = got
+			}
+		default:
+			mine.deleted, _ = u.call(context.WithoutCancel(ctx), "DELETE", "/jobs/"+job.FormatJobID(mine.id), "")
+		}
+	}
+	return all
+}
+
+// TestAPIDuringFaults (F34): users without patience change jobs while nodes and
+// the database are killed. What was acknowledged is there, and what was deleted
+// does not come back.
+func TestAPIDuringFaults(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 8, seconds: 15, jobs: 50}.long() // jobs: users
+	crashes := number("CRASHES", 2)
+	c := newCluster(t, setup{nodes: 3, own: true, api: true})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	u := c.caller(50 * time.Millisecond)
+	var users, faults sync.WaitGroup
+	worked := make([][]*tried, f.jobs)
+	for i := range worked {
+		users.Go(func() { worked[i] = u.work(ctx, i) })
+	}
+	faults.Go(func() { every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) }) })
+	faults.Go(func() {
+		every(f.duration()*9/10, crashes, func(i int) {
+			if _, err := c.crash(t.Context(), i%2 == 0, time.Second); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	faults.Wait()
+	stop()
+	users.Wait()
+	for _, n := range c.nodes { // what is under way ends with them
+		require.NoError(t, n.end(syscall.SIGTERM))
+	}
+	c.nodes = nil
+
+	r := c.checkTried(worked)
+	t.Logf("node kills=%d database kills=%d users=%d", c.kills, crashes, f.jobs)
+	t.Logf("%+v", r)
+	require.Positive(t, r.Created)
+	require.Positive(t, r.Deleted)
+	require.Positive(t, r.Paused)
+	require.Positive(t, r.Unknown, "there were faults")
+	require.Zero(t, r.Lost)
+	require.Zero(t, r.Resurrected)
+	require.Zero(t, r.Unpaused)
+	require.Zero(t, r.Phantom)
+	require.Zero(t, r.NotAudited)
+	_, err := c.store.VerifyAudit(t.Context(), job.DefaultNamespace)
+	require.NoError(t, err)
+}
+
+// triedReport counts what was acknowledged, and what is wrong with it.
+type triedReport struct {
+	Created, Paused, Deleted, Unknown                int
+	Lost, Resurrected, Unpaused, Phantom, NotAudited int
+}
+
+func (c *cluster) checkTried(worked [][]*tried) (r triedReport) {
+	c.t.Helper()
+	jobs, created := map[string]job.State{}, map[string]int{}
+	rows, err := c.pool.Query(c.t.Context(), `SELECT name, state FROM job`)
+	require.NoError(c.t, err)
+	for rows.Next() {
+		var name string
+		var state job.State
+		require.NoError(c.t, rows.Scan(&name, &state))
+		jobs[name] = state
+	}
+	require.NoError(c.t, rows.Err())
+	rows, err = c.pool.Query(c.t.Context(), `SELECT detail::jsonb ->> 'name', count(*) FROM audit_log WHERE action = 'job.create' GROUP BY 1`)
+	require.NoError(c.t, err)
+	for rows.Next() {
+		var name string
+		var n int
+		require.NoError(c.t, rows.Scan(&name, &n))
+		created[name] = n
+	}
+	require.NoError(c.t, rows.Err())
+	count := func(n *int, is bool) {
+		if is {
+			*n++
+		}
+	}
+	for _, of := range worked {
+		for _, j := range of {
+			state, there := jobs[j.name]
+			count(&r.Created, j.created == acknowledged)
+			count(&r.Paused, j.paused == acknowledged)
+			count(&r.Deleted, j.deleted == acknowledged)
+			count(&r.Unknown, j.created == unknown || j.paused == unknown || j.deleted == unknown)
+			count(&r.Lost, j.created == acknowledged && !there && (j.deleted == notAsked || j.deleted == refused))
+			count(&r.Resurrected, j.deleted == acknowledged && there)
+			count(&r.Unpaused, j.paused == acknowledged && there && state != job.Paused)
+			count(&r.Phantom, j.created == refused && there)
+			count(&r.NotAudited, j.created == acknowledged && created[j.name] != 1 || there && created[j.name] != 1)
+			delete(jobs, j.name)
+		}
+	}
+	r.Phantom += len(jobs)
+	return r
+}
+
+// TestNothingStartsAfterTheAnswer (F34): when a pause or a delete is answered, no
+// run of the job starts later than those that were claimed already: 250 ms.
+// TRIES=10000 is the long form.
+func TestNothingStartsAfterTheAnswer(t *testing.T) {
+	t.Parallel()
+	const batch = 100 // jobs, each due each second
+	tries, ahead := number("TRIES", 200), 250*time.Millisecond
+	c := newCluster(t, setup{nodes: 2, api: true, slow: func(*rand.Rand) time.Duration { return 0 }})
+	u := c.caller(10 * time.Second)
+	ctx := t.Context()
+	wait, cancel := context.WithTimeout(ctx, time.Minute+time.Duration(tries)*100*time.Millisecond)
+	defer cancel()
+	require.NoError(t, until(wait, func() bool { got, _ := u.call(ctx, "GET", "/self", ""); return got == acknowledged }))
+	var after figures
+	started := 0
+	for done := 0; done < tries; done += batch {
+		begun, ids := clock.Now(), make([]uuid.UUID, batch)
+		for i := range ids {
+			var got answer
+			got, ids[i] = u.create(ctx, fmt.Sprintf("job-%d-%d", done, i), `{"every":"1s","jitter":"1s"}`)
+			require.Equal(t, acknowledged, got)
+		}
+		require.NoError(t, until(wait, func() bool {
+			seen := map[string]bool{}
+			for _, x := range c.sink.since(begun) {
+				seen[x.job] = true
+			}
+			return len(seen) >= batch
+		}), "each has to start before it is stopped")
+		answered := map[string]time.Time{}
+		var mu sync.Mutex
+		var asked sync.WaitGroup
+		for i, id := range ids {
+			asked.Go(func() {
+				<-time.After(time.Duration(rand.Int64N(int64(time.Second))))
+				method, path := http.MethodPost, "/jobs/"+job.FormatJobID(id)+":pause"
+				if i%2 == 0 {
+					method, path = http.MethodDelete, "/jobs/"+job.FormatJobID(id)
+				}
+				got, text := u.call(ctx, method, path, "")
+				at := clock.Now()
+				if got != acknowledged {
+					t.Errorf("%s %s: %s", method, path, text)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				answered[job.FormatJobID(id)] = at
+			})
+		}
+		asked.Wait()
+		<-time.After(1500 * time.Millisecond) // each would be due again
+		last := map[string]time.Duration{}
+		for _, x := range c.sink.since(begun) {
+			if at, ok := answered[x.job]; ok {
+				started++
+				last[x.job] = max(last[x.job], x.received.Sub(at))
+			}
+		}
+		for _, d := range last {
+			after = append(after, d)
+		}
+	}
+	t.Logf("starts=%d, last start after the answer (0: before it) %s", started, after)
+	require.LessOrEqual(t, after.percentile(100), allowed(ahead+100*time.Millisecond))
+}
