@@ -38,6 +38,7 @@ type cluster struct {
 	scan   func(sql string, args []any, dest ...any)
 	mu     sync.Mutex
 	owner  map[int16]*node
+	last   map[int16]*node // that gained it
 	epoch  map[int16]int64
 	faults []string
 }
@@ -45,7 +46,7 @@ type cluster struct {
 func setup(t *testing.T) *cluster {
 	t.Helper()
 	pool := pgtest.New(t)
-	c := &cluster{t: t, store: postgres.NewStore(pool), owner: map[int16]*node{}, epoch: map[int16]int64{}}
+	c := &cluster{t: t, store: postgres.NewStore(pool), owner: map[int16]*node{}, last: map[int16]*node{}, epoch: map[int16]int64{}}
 	c.scan = func(sql string, args []any, dest ...any) {
 		t.Helper()
 		require.NoError(t, pool.QueryRow(context.WithoutCancel(t.Context()), sql, args...).Scan(dest...))
@@ -125,10 +126,11 @@ func (c *cluster) gained(n *node, gained []job.Ownership) {
 		if other := c.owner[o.Partition]; other != nil {
 			c.faults = append(c.faults, fmt.Sprintf("partition %d: gained while another works on it", o.Partition))
 		}
-		if o.Epoch <= c.epoch[o.Partition] {
+		// The same epoch again: it had let go of it, and could not tell the table.
+		if o.Epoch < c.epoch[o.Partition] || o.Epoch == c.epoch[o.Partition] && c.last[o.Partition] != n {
 			c.faults = append(c.faults, fmt.Sprintf("partition %d: epoch %d after %d", o.Partition, o.Epoch, c.epoch[o.Partition]))
 		}
-		c.owner[o.Partition], c.epoch[o.Partition] = n, o.Epoch
+		c.owner[o.Partition], c.last[o.Partition], c.epoch[o.Partition] = n, n, o.Epoch
 	}
 }
 
