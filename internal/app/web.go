@@ -111,10 +111,22 @@ func (w *web) stop(ctx context.Context) {
 func (n *node) newAPI(store *postgres.Store) *server.Server {
 	return server.New(server.Options{
 		Keys: store, Jobs: store, Operations: store, Ledger: store, Stories: store, DeadLetters: store, Bulk: store,
-		Queues: store, Cluster: store, Audit: store, Interrupt: n.engine.Interrupt, Check: checkTarget(n.targets), Version: n.config.Version,
+		Queues: store, Cluster: store, Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets), Version: n.config.Version,
 		Log: n.log, Observe: n.metrics,
 		Limits: server.Limits{KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests},
 	})
+}
+
+// classify tells the API what the store's errors mean to a client.
+func classify(err error) server.ErrorClass {
+	switch {
+	case postgres.MayPass(err), postgres.Lost(err):
+		return server.Unreachable
+	case postgres.BadText(err):
+		return server.BadText
+	default:
+		return server.Unknown
+	}
 }
 
 // checkTarget says what is wrong with where a job's runs go.

@@ -33,12 +33,15 @@ func (s *Store) TriggerJob(ctx context.Context, o job.Order, payload json.RawMes
 		// The lock keeps a delete from leaving the run behind, and triggers of one
 		// instant apart. The cursor has no part in it.
 		var name string
-		err := tx.QueryRow(ctx, `SELECT j.name FROM job j `+whereJob+` FOR UPDATE`, key.Partition, o.ID, o.Namespace).Scan(&name)
-		if noRows(err) {
+		var version int32
+		err := tx.QueryRow(ctx, `SELECT j.name, j.version FROM job j `+whereJob+` FOR UPDATE`, key.Partition, o.ID, o.Namespace).Scan(&name, &version)
+		switch {
+		case noRows(err):
 			return ErrNotFound
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case o.IfVersion != 0 && o.IfVersion != version:
+			return fmt.Errorf("%w: the job has version %d, not %d", ErrConflict, version, o.IfVersion)
 		}
 		if err := tx.QueryRow(ctx, readClock).Scan(&key.DueAt); err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -136,6 +138,18 @@ func (s *Store) Depth(ctx context.Context, partitions []int16) (d Depth, err err
 		return Depth{}, fmt.Errorf("count what waits: %w", err)
 	}
 	return d, nil
+}
+
+// Lost says that the connection broke in the middle of something.
+func Lost(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || pgconn.SafeToRetry(err)
+}
+
+// BadText says that a text has a character that the database cannot store.
+func BadText(err error) bool {
+	c := code(err)
+	return c == "22021" || c == "22P05" // character_not_in_repertoire, untranslatable_character
 }
 
 // MayPass says whether an error of connecting may pass by itself: the server

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -162,8 +161,7 @@ func (s *Server) replaceJob(ctx context.Context, in *replaceJobInput) (*replaceJ
 	old, err := s.named(ctx, in.Job)
 	_, notID := job.ParseJobID(in.Job)
 	if errors.Is(err, job.ErrNotFound) && notID != nil && version == 0 {
-		name, err := url.PathUnescape(in.Job)
-		if err != nil || in.Body.Name != name {
+		if in.Body.Name != in.Job {
 			return nil, s.problem(ctx, &job.Problem{Field: "name", Problem: "it is not the name in the path", Fix: "write the same name in both; to rename a job use its id in the path"})
 		}
 		j, err := s.create(ctx, &in.Body, nil)

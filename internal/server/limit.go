@@ -4,7 +4,11 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
@@ -60,8 +64,27 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 		defer cancel()
 		r = r.WithContext(ctx)
 		r.Body = http.MaxBytesReader(w, r.Body, bodyLimit(r))
+		if !wellFormed(r.URL) {
+			writeProblem(w, newProblem("bad_request", "the path or the query has a character that is not UTF-8, or NUL; escape it as UTF-8"))
+			return
+		}
 		next.ServeHTTP(w, verbRequest(r))
 	})
+}
+
+// wellFormed says that a database can hold every text of a URL.
+func wellFormed(u *url.URL) bool {
+	plain := func(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil || !plain(u.Path) {
+		return false
+	}
+	for key, values := range query {
+		if !plain(key) || slices.ContainsFunc(values, func(v string) bool { return !plain(v) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // Unavailable answers every request with why there is no API, and closes the

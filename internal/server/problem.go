@@ -125,5 +125,30 @@ func (s *Server) problem(ctx context.Context, err error) error {
 		return newProblem("unavailable", "it took too long; try again")
 	}
 	recordOf(ctx).err = err
-	return newProblem("internal", "see the node's log")
+	switch s.opts.Classify(err) {
+	case Unreachable:
+		return newProblem("unavailable", "the database does not answer; try again")
+	case BadText:
+		return newProblem("invalid", "a text has a character that cannot be stored: NUL, or one that is not UTF-8; remove it")
+	default:
+		return newProblem("internal", "see the node's log")
+	}
+}
+
+// ErrorClass is what the store knows of an error that has no name of its own.
+type ErrorClass int
+
+// The classes of errors.
+const (
+	Unknown     ErrorClass = iota
+	Unreachable            // the database is away, and may come back
+	BadText                // the database cannot store a text
+)
+
+// GetHeaders is for huma: a client that may try again is told when.
+func (p *Problem) GetHeaders() http.Header {
+	if p.Status != http.StatusServiceUnavailable {
+		return nil
+	}
+	return http.Header{"Retry-After": {retryAfter}}
 }

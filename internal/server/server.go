@@ -69,11 +69,13 @@ type Options struct {
 	Interrupt func(k job.Key, attempt int16) bool
 	// Check tells what is wrong with a target: its kind, or its settings. nil:
 	// nothing is checked.
-	Check   func(kind string, config json.RawMessage) error
-	Limits  Limits
-	Observe Observer // may be nil
-	Log     *slog.Logger
-	Version string
+	Check func(kind string, config json.RawMessage) error
+	// Classify tells what kind of error of the store one is; nil: nothing is known.
+	Classify func(error) ErrorClass
+	Limits   Limits
+	Observe  Observer // may be nil
+	Log      *slog.Logger
+	Version  string
 }
 
 // Server answers the API. Safe for concurrent use.
@@ -93,6 +95,9 @@ type Server struct {
 func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Classify == nil {
+		o.Classify = func(error) ErrorClass { return Unknown }
 	}
 	o.Limits = o.Limits.orDefault()
 	s := &Server{

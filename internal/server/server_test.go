@@ -38,6 +38,12 @@ func setup(t *testing.T) *bundle {
 	s := server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Operations: b.store, Ledger: b.store, Stories: b.store, DeadLetters: b.store, Bulk: b.store,
 		Queues: b.store, Cluster: b.store, Audit: b.store, Version: "test",
+		Classify: func(err error) server.ErrorClass {
+			if postgres.BadText(err) {
+				return server.BadText
+			}
+			return server.Unknown
+		},
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewServer(s.Handler())
@@ -171,6 +177,31 @@ func TestWhatIsWrongIsToldAtOnce(t *testing.T) {
 	a = b.call("GET", "/nothing", "")
 	require.Equal(t, 404, a.status)
 	require.Equal(t, "not_found", a.json(t)["code"])
+}
+
+func TestTextsThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, path := range []string{"/jobs/%00", "/jobs/%FF", "/jobs?name=%00", "/runs?reason=%FF", "/queues/%00"} {
+		a := b.call("GET", path, "")
+		require.Equal(t, 400, a.status, "%s: %s", path, a.body)
+	}
+	require.Equal(t, 201, b.call("POST", "/jobs", hourly).status)
+	a := b.call("POST", "/jobs/report:pause", `{"note":"\u0000"}`)
+	require.Equal(t, 422, a.status, "%s", a.body)
+	require.Equal(t, "invalid", a.json(t)["code"])
+}
+
+func TestNamesAndVersionsInThePath(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	body := `{"name":"disk > 90% full","schedule":"every 15m","target":{"kind":"noop"}}`
+	for _, want := range []int{201, 200} {
+		a := b.call("PUT", "/jobs/disk%20%3E%2090%25%20full", body)
+		require.Equal(t, want, a.status, "%s", a.body)
+	}
+	require.Equal(t, 412, b.call("POST", "/jobs/disk%20%3E%2090%25%20full:trigger", "", "If-Match", `"1"`).status)
+	require.Equal(t, 202, b.call("POST", "/jobs/disk%20%3E%2090%25%20full:trigger", "", "If-Match", `"2"`).status)
 }
 
 func TestNoKeyNoAnswer(t *testing.T) {
