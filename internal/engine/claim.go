@@ -97,8 +97,8 @@ func (e *Engine) sift(ctx context.Context, runs []job.Run, attempts []job.Attemp
 		switch {
 		case !open[keyOf(r.Key)] || !e.Member.Owns(r.Partition):
 			e.wheel.release([]job.Run{r})
-		case !e.offer(r):
-			e.wheel.postpone([]job.Run{r})
+		case !e.offer(r): // the admitters are behind: not at once again
+			e.wheel.postponeTo(r, e.Bound.Now().Add(e.Lead+parkPause))
 		}
 	}
 	return nil
@@ -166,12 +166,10 @@ func (e *Engine) admitOne(ctx context.Context, r job.Run) (started int) {
 		e.wheel.release([]job.Run{r})
 	default:
 		if e.Bound.Until(r.RunAt) > 0 {
-			r.RunAt = r.RunAt.Add(e.Lead + slotWidth) // so that it is taken when it is due, and not Lead before
-			e.wheel.postpone([]job.Run{r})
+			e.wheel.postponeTo(r, r.RunAt.Add(e.Lead+slotWidth)) // so that it is taken when it is due, and not Lead before
 			break
 		}
-		r.RunAt = e.Bound.Now().Add(parkPause)
-		e.wheel.park(r)
+		e.wheel.park(r, e.Bound.Now().Add(parkPause))
 	}
 	return 0
 }

@@ -192,7 +192,7 @@ func (e *Engine) loop(ctx context.Context, name string, once func(context.Contex
 	failures := 0
 	var trouble telemetry.Trouble
 	for ctx.Err() == nil {
-		pause, err := bounded(ctx, once)
+		pause, err := bounded(ctx, name, once)
 		if err != nil && ctx.Err() == nil {
 			failures++
 			pause = min(100*time.Millisecond<<min(failures, 5), 2*time.Second)
@@ -215,7 +215,10 @@ func (e *Engine) loop(ctx context.Context, name string, once func(context.Contex
 	}
 }
 
-func bounded(ctx context.Context, once func(context.Context) (time.Duration, error)) (time.Duration, error) {
+func bounded(ctx context.Context, name string, once func(context.Context) (time.Duration, error)) (time.Duration, error) {
+	if name == "claim" {
+		return once(ctx) // each of its calls has a limit, and a doubt lasts until there is an answer
+	}
 	ctx, cancel := context.WithTimeout(ctx, loopLimit)
 	defer cancel()
 	return once(ctx)

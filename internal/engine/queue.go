@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -51,6 +52,7 @@ func (w *wheel) pause(queues []int32) {
 		}
 		for _, r := range runs {
 			w.ready[clampPriority(r.Priority)].push(r)
+			delete(w.heldIn, keyOf(r.Key))
 		}
 		delete(w.held, q)
 	}
@@ -63,8 +65,22 @@ func (w *wheel) hold(r job.Run) bool {
 		return false
 	}
 	w.held[r.Queue] = append(w.held[r.Queue], r)
+	w.heldIn[keyOf(r.Key)] = r.Queue
 	if b := w.busy[r.Job]; b != nil && b.next != nil && *b.next == keyOf(r.Key) {
 		w.free(r.Job) // it gives its turn away
 	}
 	return true
+}
+
+// requeue takes a run that is held out of its queue if the job has been moved
+// to another one. The lock is held.
+func (w *wheel) requeue(k runKey, r job.Run) {
+	q, ok := w.heldIn[k]
+	if !ok || q == r.Queue {
+		return
+	}
+	w.held[q] = slices.DeleteFunc(w.held[q], func(h job.Run) bool { return keyOf(h.Key) == k })
+	delete(w.heldIn, k)
+	w.put(r)
+	w.signal()
 }

@@ -28,6 +28,7 @@ type wheel struct {
 	busy    map[uuid.UUID]*busyJob
 	paused  map[int32]bool      // queues that start nothing
 	held    map[int32][]job.Run // their runs that were ready, which are known
+	heldIn  map[runKey]int32    // and in which of them each is
 	parked  map[uuid.UUID]int64 // jobs with a run that waits for the end of another: its slot
 	// changed is signalled when there is something to take earlier than before.
 	changed chan struct{}
@@ -53,7 +54,7 @@ func keyOf(k job.Key) runKey { return runKey{k.Job, k.DueAt.UnixMicro(), k.Seq} 
 
 func newWheel() *wheel {
 	return &wheel{
-		buckets: map[int64][]job.Run{}, known: map[runKey]struct{}{}, busy: map[uuid.UUID]*busyJob{}, parked: map[uuid.UUID]int64{}, held: map[int32][]job.Run{},
+		buckets: map[int64][]job.Run{}, known: map[runKey]struct{}{}, busy: map[uuid.UUID]*busyJob{}, parked: map[uuid.UUID]int64{}, held: map[int32][]job.Run{}, heldIn: map[runKey]int32{},
 		changed: make(chan struct{}, 1),
 	}
 }
@@ -74,6 +75,7 @@ func (w *wheel) add(runs []job.Run) {
 	for _, r := range runs {
 		k := keyOf(r.Key)
 		if _, ok := w.known[k]; ok {
+			w.requeue(k, r)
 			continue
 		}
 		w.known[k] = struct{}{}
@@ -84,9 +86,10 @@ func (w *wheel) add(runs []job.Run) {
 	}
 }
 
-// put adds a run to its bucket. The lock is held.
-func (w *wheel) put(r job.Run) {
-	slot := slotOf(r.RunAt)
+// put adds a run to the bucket of its time. The lock is held.
+func (w *wheel) put(r job.Run) { w.putInto(slotOf(r.RunAt), r) }
+
+func (w *wheel) putInto(slot int64, r job.Run) {
 	bucket, ok := w.buckets[slot]
 	if !ok {
 		heap.Push(&w.slots, slot)
@@ -194,13 +197,24 @@ func (w *wheel) postpone(runs []job.Run) {
 	w.signal()
 }
 
-// park takes a run back that waits for the end of another of its job: it is
-// taken again at its RunAt, or when hasten says that one has ended.
-func (w *wheel) park(r job.Run) {
-	w.postpone([]job.Run{r})
+// postponeTo takes a run back that was taken, until a time.
+func (w *wheel) postponeTo(r job.Run, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.parked[r.Job] = slotOf(r.RunAt)
+	w.putInto(slotOf(at), r)
+	w.free(r.Job)
+	w.signal()
+}
+
+// park takes a run back that waits for the end of another of its job: it is
+// taken again at a time, or when hasten says that one has ended.
+func (w *wheel) park(r job.Run, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.parked[r.Job] = slotOf(at)
+	w.putInto(slotOf(at), r)
+	w.free(r.Job)
+	w.signal()
 }
 
 // hasten makes what is parked of jobs ready now.
@@ -216,6 +230,9 @@ func (w *wheel) hasten(done []job.Completion) {
 			continue
 		}
 		delete(w.parked, d.Key.Job)
+		if w.buckets[slot] == nil {
+			continue
+		}
 		w.buckets[slot] = slices.DeleteFunc(w.buckets[slot], func(r job.Run) bool {
 			if r.Job == d.Key.Job {
 				w.ready[clampPriority(r.Priority)].push(r)
@@ -252,6 +269,7 @@ func (w *wheel) drop(partitions []int16) {
 	forget := func(r job.Run) bool {
 		if gone[r.Partition] {
 			delete(w.known, keyOf(r.Key))
+			delete(w.heldIn, keyOf(r.Key))
 		}
 		return gone[r.Partition]
 	}

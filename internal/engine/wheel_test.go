@@ -100,8 +100,7 @@ func TestWheelParkedRunsAreHastenedByTheEndOfAnother(t *testing.T) {
 	park := func() {
 		taken := w.take(epoch.Add(time.Second), 9)
 		require.Len(t, taken, 1)
-		taken[0].RunAt = epoch.Add(time.Minute)
-		w.park(taken[0])
+		w.park(taken[0], epoch.Add(time.Minute))
 	}
 	park()
 	require.Empty(t, w.take(epoch.Add(time.Second), 9))
@@ -133,6 +132,23 @@ func TestWheelDropForgetsWhateverStateRunsAreIn(t *testing.T) {
 	require.Empty(t, w.busy, "a job without runs is not busy")
 	w.add(runs)
 	require.Len(t, w.take(epoch.Add(time.Second), 9), 1, "regained")
+}
+
+func TestWheelRunsOfAPausedQueueFollowTheirJob(t *testing.T) {
+	t.Parallel()
+	w := newWheel()
+	r := runAt(uuid.New(), 0, 0)
+	r.Queue = 1
+	w.pause([]int32{1})
+	w.add([]job.Run{r})
+	require.Empty(t, w.take(epoch, 9), "held")
+	w.add([]job.Run{r})
+	require.Empty(t, w.take(epoch, 9), "still held")
+	r.Queue = 2 // the job was moved, as a sweep finds
+	w.add([]job.Run{r})
+	require.Equal(t, []uuid.UUID{r.Job}, ids(w.take(epoch, 9)))
+	w.pause(nil)
+	require.Empty(t, w.take(epoch, 9), "once")
 }
 
 // One slot with many runs costs no more for each than one with few.

@@ -21,6 +21,9 @@ WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4 AND r.
   AND EXISTS (SELECT FROM partition WHERE id = $1 AND owner = $5) AND EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())
 FOR UPDATE OF r SKIP LOCKED`
 
+const undecided = `
+SELECT NOT EXISTS (SELECT FROM run WHERE ` + byKey + ` AND state = 0 AND run_at <= now() + $5::interval + interval '5 s')`
+
 const startRun = `
 UPDATE run SET state = 1, attempt = attempt + 1, session_id = $5, claimed_at = now() WHERE ` + byKey
 
@@ -44,7 +47,8 @@ func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead 
 		err := tx.QueryRow(ctx, admissible, key.Partition, key.Job, key.DueAt, key.Seq, session, lead).Scan(
 			&a.Version, &a.Origin, &a.RunAt, &in.Attempt, &a.Payload, &a.Namespace, &in.JobState, &timeout, &a.Kind, &a.Config, &policy, &in.Now, &in.Running, &in.Ahead)
 		if noRows(err) {
-			return nil // claimed, gone, or not ours
+			// Claimed, gone, or not ours; or a change of the job has it locked, and it is to be asked about again.
+			return tx.QueryRow(ctx, undecided, key.Partition, key.Job, key.DueAt, key.Seq, lead).Scan(&done)
 		}
 		if err != nil {
 			return err

@@ -90,7 +90,9 @@ WITH` + keyed + `, claimed AS (
 func (s *Store) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) (out []job.Attempt, err error) {
 	k := splitKeys(keys)
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT ` + keyLookups)
+	// Whole, and not shared: it waits for claims of this session that are still
+	// under way in the server, though nobody waits for their answer any more.
+	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOf(session))
 	batch.Queue(claimedRuns, k.partition, k.job, k.dueAt, k.seq, session).Query(collectAttempts(session, &out))
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("ask about %d claims: %w", len(keys), err)

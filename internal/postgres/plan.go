@@ -70,7 +70,7 @@ func (s *Store) plan(ctx context.Context, in PlanInput, wait bool) (out job.Plan
 			return nil
 		}
 		batch.count(tx)
-		return batch.write(ctx, tx, &out)
+		return batch.write(ctx, tx, out.Now.Add(in.LookAhead), &out)
 	})
 	return out, err
 }
@@ -229,7 +229,7 @@ c AS MATERIALIZED (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint
 const insertPlanned = `
 WITH` + planned + `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
-SELECT c.partition, 0, j.version, j.id, c.due_at, ` + runAtOf + `, 0, 0, j.priority, c.origin, j.admit, j.queue_id, false
+SELECT c.partition, 0, j.version, j.id, c.due_at, ` + runAtOf + `, 0, 0, j.priority, c.origin, j.admit, j.queue_id, ` + runAtOf + ` > $6
 FROM c, LATERAL (
     SELECT version, id, priority, admit, queue_id, jitter_ms FROM job
     WHERE partition = c.partition AND cursor_id = c.cursor_id AND state = 1 AND runs_left IS NULL
@@ -249,7 +249,7 @@ WITH` + planned + `, candidate AS (
         OFFSET 0) j
 ), inserted AS (
     INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
-    SELECT partition, 0, version, id, due_at, run_at, 0, 0, priority, origin, admit, queue_id, false FROM candidate WHERE n <= runs_left
+    SELECT partition, 0, version, id, due_at, run_at, 0, 0, priority, origin, admit, queue_id, run_at > $7 FROM candidate WHERE n <= runs_left
     ON CONFLICT DO NOTHING
     RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id
 ), counted AS (
@@ -282,12 +282,14 @@ SELECT unnest($1::smallint[]), unnest($2::bigint[]), unnest($3::timestamptz[]), 
 ON CONFLICT DO NOTHING`
 
 // write carries the decisions out: runs and cursors together, or neither.
-func (b *planBatch) write(ctx context.Context, tx pgx.Tx, out *job.Planned) error {
+// What may start only after the look-ahead is woken: an owner that comes later
+// loads no further than that, and its sweep has to find it.
+func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *job.Planned) error {
 	var batch pgx.Batch
 	if d := &b.due; len(d.cursor) > 0 {
 		collect := func(rows pgx.Rows) error { return collectPlanned(rows, out) }
-		batch.Queue(insertPlanned, d.partition, d.cursor, d.dueAt, d.runAt, d.origin).Query(collect)
-		batch.Queue(insertPlannedLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, out.Now).Query(collect)
+		batch.Queue(insertPlanned, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).Query(collect)
+		batch.Queue(insertPlannedLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, out.Now, until).Query(collect)
 	}
 	if m := &b.moved; len(m.cursor) > 0 {
 		batch.Queue(moveCursors, m.partition, m.cursor, m.next)

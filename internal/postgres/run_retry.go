@@ -80,6 +80,10 @@ type ended struct {
 func readEnded(ctx context.Context, tx pgx.Tx, k job.Key) (e ended, err error) {
 	e.key = k
 	err = tx.QueryRow(ctx, endedRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.origin, &e.isRange, &e.dead, &e.payload)
+	if noRows(err) { // history may have been dropped by its retention, dead letters stay
+		e.dead = true
+		err = tx.QueryRow(ctx, `SELECT attempt, payload FROM dead_letter WHERE `+byKey, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.payload)
+	}
 	if noRows(err) {
 		return e, stillLive(ctx, tx, k)
 	}

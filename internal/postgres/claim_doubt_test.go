@@ -1,0 +1,89 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// TestClaimedWaitsForClaimsUnderWay: the client's connection is gone, but the
+// server still works on the claim. To answer "not claimed" now would leave the
+// run leased to a session that lives and does not know it.
+func TestClaimedWaitsForClaimsUnderWay(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared($1)`, int64(binary.BigEndian.Uint64(b.session[8:]))) // as Claim does
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `UPDATE run SET state = 1, attempt = 1, session_id = $1, claimed_at = now()`, b.session)
+	require.NoError(t, err)
+	answers := make(chan []job.Attempt, 1)
+	go func() {
+		got, err := b.store.Claimed(context.Background(), b.session, []job.Key{b.key})
+		if err == nil {
+			answers <- got
+		}
+		close(answers)
+	}()
+	select {
+	case <-answers:
+		t.Fatal("it did not wait")
+	case <-time.After(300 * time.Millisecond):
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Len(t, <-answers, 1)
+}
+
+// TestARunThatIsLockedIsAskedAboutAgain: a change of the job has it locked for a
+// moment; that is not the same as gone.
+func TestARunThatIsLockedIsAskedAboutAgain(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM run FOR UPDATE`)
+	require.NoError(t, err)
+	attempt, done, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	require.NoError(t, err)
+	require.Nil(t, attempt)
+	require.False(t, done)
+	_, err = tx.Exec(t.Context(), `DELETE FROM run`)
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context()))
+	_, done, err = b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	require.NoError(t, err)
+	require.True(t, done, "now it is gone")
+}
+
+// TestRunsBeyondTheLookAheadAreWoken: an owner that takes over loads no further
+// than the look-ahead; what may start later has to be found by its sweep.
+func TestRunsBeyondTheLookAheadAreWoken(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	for _, jitter := range []string{"", "24h"} {
+		j, err := b.store.CreateJob(t.Context(), postgres.CreateInput{Namespace: uuid.New(), Actor: "test", Definition: job.Definition{
+			Name: "every" + jitter, Schedule: schedule.Spec{Every: "30s", Jitter: jitter}, Target: job.Target{Kind: "noop", Config: json.RawMessage(`{}`)},
+		}})
+		require.NoError(t, err)
+		_, err = b.pool.Exec(t.Context(), `DELETE FROM run WHERE job_id = $1`, j.ID)
+		require.NoError(t, err)
+		_, err = b.store.Plan(t.Context(), job.PlanOrder{Partitions: []int16{j.Partition}, LookAhead: 2 * time.Minute, Cursors: 10})
+		require.NoError(t, err)
+		var planned, wrong int
+		require.NoError(t, b.pool.QueryRow(t.Context(), `
+SELECT count(*), count(*) FILTER (WHERE woken <> (run_at > now() + interval '2 min')) FROM run WHERE job_id = $1`, j.ID).Scan(&planned, &wrong))
+		require.Positive(t, planned)
+		require.Zero(t, wrong)
+	}
+}
