@@ -35,6 +35,9 @@ test-sdk: ## test the Go client, and that a TypeScript client can be made (needs
 	cd sdk/go && GOWORK=off go test -race ./...
 	dev/typescript/test
 
+quickstart: ## do what the README's start says, in an empty directory, until a run is in history
+	dev/quickstart
+
 test-services: ## start every service and pass a message through each
 	dev/services up all && dev/services status
 
@@ -142,4 +145,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build test test-pg18 test-pgbouncer test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean
+.PHONY: help build quickstart test test-pg18 test-pgbouncer test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean
