@@ -30,7 +30,7 @@ func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 	if wait := e.Bound.Until(next) - e.Lead; wait > 0 {
 		return min(wait, time.Second), nil
 	}
-	n := e.slots.acquire(e.Batch, e.Batch/4)
+	n := e.slots.acquire(e.Batch, min(e.Batch, e.Slots)/4)
 	if n == 0 {
 		if n = e.gather(ctx); n == 0 {
 			return gatherPause, nil

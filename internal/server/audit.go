@@ -53,14 +53,9 @@ func (s *Server) listAudit(ctx context.Context, in *LedgerPage) (*listAuditOutpu
 		return nil, s.problem(ctx, err)
 	}
 	out := &listAuditOutput{}
-	if len(found) > in.PageSize {
-		found = found[:in.PageSize]
-		out.Body.NextPageToken = tokenOf(found[len(found)-1].Seq)
-	}
-	out.Body.Items = make([]AuditEntry, len(found))
-	for i, e := range found {
-		out.Body.Items[i] = AuditEntry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Object: e.Object, Detail: JSON(e.Detail), Hash: e.Hash[:]}
-	}
+	out.Body.Items, out.Body.NextPageToken = paged(found, in.PageSize, func(e job.AuditEntry) any { return e.Seq }, func(e job.AuditEntry) AuditEntry {
+		return AuditEntry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Object: e.Object, Detail: JSON(e.Detail), Hash: e.Hash[:]}
+	})
 	return out, nil
 }
 

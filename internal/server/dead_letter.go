@@ -108,24 +108,22 @@ func (s *Server) listDeadLetters(ctx context.Context, in *listDeadLettersInput) 
 }
 
 func (s *Server) redriveDeadLetter(ctx context.Context, in *RunPath) (*runOutput, error) {
-	k, err := in.key()
+	o, err := in.order(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := principal(ctx)
-	if err := s.opts.DeadLetters.RedriveDeadLetter(ctx, job.RunOrder{Namespace: p.Namespace, Key: k, Actor: p.Actor()}); err != nil {
+	if err := s.opts.DeadLetters.RedriveDeadLetter(ctx, o); err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	return s.runResult(ctx, k)
+	return s.runResult(ctx, o.Key)
 }
 
 func (s *Server) discardDeadLetter(ctx context.Context, in *RunPath) (*struct{}, error) {
-	k, err := in.key()
+	o, err := in.order(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := principal(ctx)
-	return nil, s.problem(ctx, s.opts.DeadLetters.DiscardDeadLetter(ctx, job.RunOrder{Namespace: p.Namespace, Key: k, Actor: p.Actor()}))
+	return nil, s.problem(ctx, s.opts.DeadLetters.DiscardDeadLetter(ctx, o))
 }
 
 // Bulk is the store, as operations see it.

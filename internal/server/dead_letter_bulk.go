@@ -124,14 +124,7 @@ func (s *Server) listOperations(ctx context.Context, in *LedgerPage) (*listOpera
 		return nil, s.problem(ctx, err)
 	}
 	out := &listOperationsOutput{}
-	if len(found) > in.PageSize {
-		found = found[:in.PageSize]
-		out.Body.NextPageToken = tokenOf(found[len(found)-1].ID)
-	}
-	out.Body.Items = make([]Operation, len(found))
-	for i, o := range found {
-		out.Body.Items[i] = wireOperation(o)
-	}
+	out.Body.Items, out.Body.NextPageToken = paged(found, in.PageSize, func(o job.Operation) any { return o.ID }, wireOperation)
 	return out, nil
 }
 

@@ -59,14 +59,7 @@ func (s *Server) listQueues(ctx context.Context, in *LedgerPage) (*listQueuesOut
 		return nil, s.problem(ctx, err)
 	}
 	out := &listQueuesOutput{}
-	if len(found) > in.PageSize {
-		found = found[:in.PageSize]
-		out.Body.NextPageToken = tokenOf(found[len(found)-1].Name)
-	}
-	out.Body.Items = make([]Queue, len(found))
-	for i, q := range found {
-		out.Body.Items[i] = wireQueue(q)
-	}
+	out.Body.Items, out.Body.NextPageToken = paged(found, in.PageSize, func(q job.Queue) any { return q.Name }, wireQueue)
 	return out, nil
 }
 

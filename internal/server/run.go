@@ -131,6 +131,13 @@ func (p *RunPath) key() (job.Key, error) {
 	return k, nil
 }
 
+// order is what a request asks of the run that the path names.
+func (p *RunPath) order(ctx context.Context) (job.RunOrder, error) {
+	k, err := p.key()
+	who := principal(ctx)
+	return job.RunOrder{Namespace: who.Namespace, Key: k, Actor: who.Actor()}, err
+}
+
 type runOutput struct {
 	Body RunDetail
 }
@@ -160,21 +167,20 @@ type cancelRunOutput struct {
 }
 
 func (s *Server) cancelRun(ctx context.Context, in *RunPath) (*cancelRunOutput, error) {
-	k, err := in.key()
+	o, err := in.order(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := principal(ctx)
-	attempt, err := s.opts.Ledger.CancelRun(ctx, job.RunOrder{Namespace: p.Namespace, Key: k, Actor: p.Actor()})
+	attempt, err := s.opts.Ledger.CancelRun(ctx, o)
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
 	out := &cancelRunOutput{}
 	out.Body.UnderWay = attempt
 	if attempt > 0 && s.opts.Interrupt != nil {
-		out.Body.Interrupted = s.opts.Interrupt(k, attempt)
+		out.Body.Interrupted = s.opts.Interrupt(o.Key, attempt)
 	}
-	r, err := s.runResult(ctx, k)
+	r, err := s.runResult(ctx, o.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -183,13 +189,12 @@ func (s *Server) cancelRun(ctx context.Context, in *RunPath) (*cancelRunOutput, 
 }
 
 func (s *Server) retryRun(ctx context.Context, in *RunPath) (*runOutput, error) {
-	k, err := in.key()
+	o, err := in.order(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := principal(ctx)
-	if err := s.opts.Ledger.RetryRun(ctx, job.RunOrder{Namespace: p.Namespace, Key: k, Actor: p.Actor()}); err != nil {
+	if err := s.opts.Ledger.RetryRun(ctx, o); err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	return s.runResult(ctx, k)
+	return s.runResult(ctx, o.Key)
 }

@@ -143,3 +143,17 @@ func tokenOf(mark any) string {
 	}
 	return base64.RawURLEncoding.EncodeToString(b)
 }
+
+// paged is a page of what was found, of which one more than fits was asked for,
+// and the token of the next.
+func paged[T, W any](found []T, size int, mark func(T) any, wire func(T) W) (items []W, next string) {
+	if len(found) > size {
+		found = found[:size]
+		next = tokenOf(mark(found[size-1]))
+	}
+	items = make([]W, len(found))
+	for i, f := range found {
+		items[i] = wire(f)
+	}
+	return items, next
+}
