@@ -6,16 +6,22 @@
 // internal/postgres; the engine brings them together in time.
 //
 //	            Plan            take when due         one slot each
-//	database ─────────► wheel ─────────────► claimer ──────────────► deliverers
-//	    ▲  ▲              ▲                                              │
-//	    │  │ Pending,     │ retries                                      │ outcomes
-//	    │  └─ Woken ──────┤                                              ▼
-//	    └─────────────────┴──────────── Complete ◄──────────────── completer
+//	database ─────────► wheel ─────────────► claimers ─────────────► deliverers
+//	    ▲  ▲              ▲ ▲                    │ left over             │
+//	    │  │ Pending,     │ └─ wait ─ admitters ◄┘                       │ outcomes
+//	    │  └─ Woken ──────┤ retries                                      ▼
+//	    └─────────────────┴──────────── Complete ◄──────────────── completers
 //
 // The wheel holds the runs of the partitions that this node owns, in memory, by
 // the time they may start. It may know too much or too little: a run that is
-// gone is not claimed, one that it misses is found by the next sweep. So
-// losing ownership, or having it twice, makes nothing wrong.
+// gone is not claimed, one that it misses is found by a sweep. So
+// losing ownership, or having it twice, makes nothing wrong. Runs of a paused
+// queue stay in it until the queue is resumed.
+//
+// Claim takes what needs no decision, in batches. What it leaves goes to the
+// admitters one by one, so that jobs with an overlap policy do not hold up the
+// others. A claim whose answer was lost is in doubt: who made it asks until it
+// is known, for nobody else will deliver what a living session holds.
 //
 // Due-ness: a run is claimed up to Lead before its time and starts when the
 // lower bound of the database's clock (clock.Bound) has reached it: never early.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
 )
@@ -124,12 +123,4 @@ func (s *Server) discardDeadLetter(ctx context.Context, in *RunPath) (*struct{},
 		return nil, err
 	}
 	return nil, s.problem(ctx, s.opts.DeadLetters.DiscardDeadLetter(ctx, o))
-}
-
-// Bulk is the store, as operations see it.
-type Bulk interface {
-	BeginOperation(ctx context.Context, o job.OperationOrder) (job.Operation, error)
-	Operations(ctx context.Context, namespace, before uuid.UUID, limit int) ([]job.Operation, error)
-	Operation(ctx context.Context, namespace, id uuid.UUID) (job.Operation, error)
-	AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor string) error
 }

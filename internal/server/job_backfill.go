@@ -65,7 +65,7 @@ func (s *Server) backfillJob(ctx context.Context, in *backfillJobInput) (*backfi
 			return nil, s.problem(ctx, err)
 		}
 	}
-	made, err := s.opts.Operations.BackfillJob(ctx, o)
+	made, err := s.opts.Verbs.BackfillJob(ctx, o)
 	if err != nil {
 		out, err := recalled[backfillJobOutput](o.Once, err)
 		if err != nil {

@@ -154,7 +154,7 @@ func (s *Server) createChunk(ctx context.Context, in *createJobsInput, part int,
 	if len(o.Jobs) == 0 && once == nil {
 		return results, nil
 	}
-	made, err := s.opts.Operations.CreateJobs(ctx, o)
+	made, err := s.opts.Verbs.CreateJobs(ctx, o)
 	if err != nil {
 		before, err := recalled[[]BulkResult](once, err)
 		if err != nil {

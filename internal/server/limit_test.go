@@ -30,7 +30,7 @@ func limited(t *testing.T, l server.Limits) *bundle {
 	b.store = postgres.NewStore(pgtest.AsServer(t, b.pool))
 	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
 	s := server.New(server.Options{
-		Keys: b.store, Jobs: b.store, Operations: b.store, Audit: b.store, Version: "test", Limits: l,
+		Keys: b.store, Jobs: b.store, Verbs: b.store, Audit: b.store, Version: "test", Limits: l,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewUnstartedServer(nil)

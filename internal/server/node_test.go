@@ -78,8 +78,8 @@ func setupNode(t *testing.T) *node {
 		Planner: n.store, Claimer: n.store, Completer: n.store, Member: m, Bound: bound, Log: log, Targets: targets, LookAhead: 5 * time.Second, Slots: 20, Queues: n.store,
 	})
 	web := httptest.NewServer(server.New(server.Options{
-		Keys: n.store, Jobs: n.store, Operations: n.store, Ledger: n.store, Stories: n.store, Interrupt: n.engine.Interrupt,
-		DeadLetters: n.store, Bulk: n.store, Queues: n.store, Cluster: n.store, Audit: n.store, Version: "test", Log: log,
+		Keys: n.store, Jobs: n.store, Verbs: n.store, Ledger: n.store, Stories: n.store, Interrupt: n.engine.Interrupt,
+		DeadLetters: n.store, Operations: n.store, Queues: n.store, Cluster: n.store, Audit: n.store, Version: "test", Log: log,
 	}).Handler())
 	t.Cleanup(web.Close)
 	n.url, n.key = web.URL+"/api/v1", n.newKey(defaultNamespace, job.Admin)

@@ -42,8 +42,8 @@ type Jobs interface {
 	ListJobs(ctx context.Context, o job.ListOrder) (job.ListPage, error)
 }
 
-// Operations is the store, as the verbs on jobs see it.
-type Operations interface {
+// Verbs is the store, as the verbs on jobs see it.
+type Verbs interface {
 	PauseJob(ctx context.Context, o job.Order, note string) (job.Change, error)
 	ResumeJob(ctx context.Context, o job.Order) (job.Change, error)
 	TriggerJob(ctx context.Context, o job.Order, payload json.RawMessage) (job.Key, error)
@@ -53,14 +53,14 @@ type Operations interface {
 
 // Options of a Server.
 type Options struct {
-	Keys       Keys
-	Jobs       Jobs
-	Operations Operations
-	Ledger     Ledger
-	Stories    Stories
+	Keys    Keys
+	Jobs    Jobs
+	Verbs   Verbs
+	Ledger  Ledger
+	Stories Stories
 
 	DeadLetters DeadLetters
-	Bulk        Bulk
+	Operations  Operations
 	Queues      Queues
 	Cluster     Clusters
 	Audit       AuditLog
@@ -117,7 +117,7 @@ func New(o Options) *Server {
 	s.registerRuns()
 	s.registerWhy()
 	s.registerDeadLetters()
-	s.registerBulk()
+	s.registerOperations()
 	s.registerQueues()
 	s.registerCluster()
 	s.registerAudit()

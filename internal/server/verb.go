@@ -39,7 +39,7 @@ func (s *Server) pauseJob(ctx context.Context, in *pauseJobInput) (*JobOutput, e
 	if in.Body != nil {
 		note = in.Body.Note
 	}
-	c, err := s.opts.Operations.PauseJob(ctx, o, note)
+	c, err := s.opts.Verbs.PauseJob(ctx, o, note)
 	if err != nil {
 		return nil, s.changed(ctx, err, o.IfVersion)
 	}
@@ -64,7 +64,7 @@ func (s *Server) resumeJob(ctx context.Context, in *resumeJobInput) (*resumeJobO
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	c, err := s.opts.Operations.ResumeJob(ctx, o)
+	c, err := s.opts.Verbs.ResumeJob(ctx, o)
 	if err != nil {
 		return nil, s.changed(ctx, err, o.IfVersion)
 	}
@@ -103,7 +103,7 @@ func (s *Server) triggerJob(ctx context.Context, in *triggerJobInput) (*triggerJ
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	key, err := s.opts.Operations.TriggerJob(ctx, o, null(payload))
+	key, err := s.opts.Verbs.TriggerJob(ctx, o, null(payload))
 	if err != nil {
 		out, err := recalled[triggerJobOutput](o.Once, err)
 		if err != nil {

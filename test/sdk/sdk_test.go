@@ -24,7 +24,7 @@ func setup(t *testing.T) (*belfry.Client, string) {
 	store := postgres.NewStore(pgtest.AsServer(t, pgtest.New(t)))
 	require.NoError(t, store.MakeHistory(t.Context(), 1))
 	s := server.New(server.Options{
-		Keys: store, Jobs: store, Operations: store, Ledger: store, Stories: store, DeadLetters: store, Bulk: store,
+		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
 		Queues: store, Cluster: store, Audit: store, Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewServer(s.Handler())

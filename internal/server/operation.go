@@ -11,7 +11,15 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-func (s *Server) registerBulk() {
+// Operations is the store, as operations see it.
+type Operations interface {
+	BeginOperation(ctx context.Context, o job.OperationOrder) (job.Operation, error)
+	Operations(ctx context.Context, namespace, before uuid.UUID, limit int) ([]job.Operation, error)
+	Operation(ctx context.Context, namespace, id uuid.UUID) (job.Operation, error)
+	AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor string) error
+}
+
+func (s *Server) registerOperations() {
 	for _, kind := range []job.OperationKind{job.Redrive, job.Discard} {
 		o := deadOperation(string(kind)+"-dead-letters", http.MethodPost, "/dead-letters:"+string(kind), "Begin to "+string(kind)+" the dead letters that a filter means", job.Operator)
 		o.Description = "The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. " +
@@ -100,7 +108,7 @@ func (s *Server) beginOperation(ctx context.Context, kind job.OperationKind, in 
 		b.Rate = defaultRate
 	}
 	p := principal(ctx)
-	o, err := s.opts.Bulk.BeginOperation(ctx, job.OperationOrder{Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor()})
+	o, err := s.opts.Operations.BeginOperation(ctx, job.OperationOrder{Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor()})
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
@@ -119,7 +127,7 @@ func (s *Server) listOperations(ctx context.Context, in *LedgerPage) (*listOpera
 	if err := in.after(&before); err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	found, err := s.opts.Bulk.Operations(ctx, principal(ctx).Namespace, before, in.PageSize+1)
+	found, err := s.opts.Operations.Operations(ctx, principal(ctx).Namespace, before, in.PageSize+1)
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
@@ -146,7 +154,7 @@ func (s *Server) getOperation(ctx context.Context, in *OperationPath) (*operatio
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.opts.Bulk.Operation(ctx, principal(ctx).Namespace, id)
+	o, err := s.opts.Operations.Operation(ctx, principal(ctx).Namespace, id)
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
@@ -159,7 +167,7 @@ func (s *Server) abortOperation(ctx context.Context, in *OperationPath) (*operat
 		return nil, err
 	}
 	p := principal(ctx)
-	if err := s.opts.Bulk.AbortOperation(ctx, p.Namespace, id, p.Actor()); err != nil {
+	if err := s.opts.Operations.AbortOperation(ctx, p.Namespace, id, p.Actor()); err != nil {
 		return nil, s.problem(ctx, err)
 	}
 	return s.getOperation(ctx, in)
