@@ -122,4 +122,5 @@ type RunOrder struct {
 	Namespace uuid.UUID
 	Key       Key
 	Actor     string
+	Once      *Once // of a retry or a redrive; nil: as often as it is asked for
 }
