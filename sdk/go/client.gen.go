@@ -590,6 +590,7 @@ func (e OperationKind) Valid() bool {
 // Defines values for OperationState.
 const (
 	OperationStateAborted  OperationState = "aborted"
+	OperationStateFailed   OperationState = "failed"
 	OperationStateFinished OperationState = "finished"
 	OperationStateRunning  OperationState = "running"
 )
@@ -598,6 +599,8 @@ const (
 func (e OperationState) Valid() bool {
 	switch e {
 	case OperationStateAborted:
+		return true
+	case OperationStateFailed:
 		return true
 	case OperationStateFinished:
 		return true
@@ -1821,18 +1824,23 @@ type Operation struct {
 	ID   string        `json:"id"`
 	Kind OperationKind `json:"kind"`
 
+	// Problem Why the nodes could not work on it the last time. They try again, ever more rarely, and give up after the tenth time in a row.
+	Problem string `json:"problem,omitempty,omitzero"`
+
 	// Progress The part that is done or failed.
 	Progress float64 `json:"progress"`
 
 	// Rate At most so many per second.
-	Rate  int64          `json:"rate"`
+	Rate int64 `json:"rate"`
+
+	// State failed: the nodes could not work on it: see problem. What it has done stays done.
 	State OperationState `json:"state"`
 }
 
 // OperationKind defines model for Operation.Kind.
 type OperationKind string
 
-// OperationState defines model for Operation.State.
+// OperationState failed: the nodes could not work on it: see problem. What it has done stays done.
 type OperationState string
 
 // PauseJobInputBody defines model for PauseJobInputBody.
