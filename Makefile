@@ -45,6 +45,10 @@ test-sdk: ## test the Go client, and that a TypeScript client can be made (needs
 quickstart: ## do what the README's start says, in an empty directory, until a run is in history
 	dev/quickstart
 
+why: services ## make each story of belfry why happen on a real node, and print them (UPDATE=1: write what tests compare with)
+	@eval "$$(dev/services env postgres-ram)" && out=$$(mktemp) && trap 'rm -f "$$out"' EXIT && \
+	BELFRY_WHY=$(if $(UPDATE),update) BELFRY_WHY_FILE="$$out" go test -count=1 -run '^TestWhy$$' ./cmd/belfry && cat "$$out"
+
 test-services: ## start every service and pass a message through each
 	dev/services up all && dev/services status
 
@@ -158,4 +162,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk
+.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why

@@ -2277,13 +2277,16 @@ type Story struct {
 	// Nearest Where the schedule has no occurrence: the one before and the one after.
 	Nearest []time.Time `json:"nearest,omitempty,omitzero"`
 
+	// Next What comes, or what can be done about it, for people.
+	Next string `json:"next,omitempty,omitzero"`
+
 	// Reason Of a skip, a failure or a cancellation.
 	//
 	// Examples: missed_window
 	Reason string `json:"reason,omitempty,omitzero"`
 	Run    Run    `json:"run,omitempty,omitzero"`
 
-	// Text The story, for people.
+	// Text What happened and why, for people.
 	Text string `json:"text"`
 
 	// Version Of the definition that was in force.
