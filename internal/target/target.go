@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/noop"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // Target is what the list holds. Who uses it declares the part that it needs:
@@ -27,12 +28,14 @@ type Target interface {
 type Options struct {
 	// Guard is how all of them connect. Nil: to the open internet alone.
 	Guard *guard.Guard
+	// Secrets are what users have stored. Nil: there are none.
+	Secrets secret.Source
 }
 
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
 	return map[string]Target{
-		"http": http.New(http.Options{Guard: opts.Guard}),
+		"http": http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets}),
 		"noop": noop.New(),
 	}
 }
