@@ -24,10 +24,10 @@ func (e *Engine) deliver(ctx context.Context) {
 			continue // the run is rescued, or was
 		}
 		e.Observe.Started(-e.Bound.Until(a.RunAt))
-		o := e.deliverOne(ctx, a)
+		o := e.deliverOne(ctx, &a)
 		e.Observe.Ended(o)
 		// Blocks while the completers are behind, and so keeps the slot.
-		e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o}
+		e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey}
 		e.slots.release(1)
 	}
 }
@@ -63,7 +63,7 @@ func (e *Engine) awaitTime(ctx context.Context, timer *time.Timer, at time.Time)
 	return ctx.Err() == nil
 }
 
-func (e *Engine) deliverOne(ctx context.Context, a job.Attempt) (o job.Outcome) {
+func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome) {
 	if a.Kind == "" {
 		return job.Outcome{Kind: job.Cancelled, Reason: job.ReasonDeleted}
 	}
@@ -74,8 +74,8 @@ func (e *Engine) deliverOne(ctx context.Context, a job.Attempt) (o job.Outcome) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	e.underWay.add(a, cancel)
-	defer e.underWay.remove(a)
+	e.underWay.add(*a, cancel)
+	defer e.underWay.remove(*a)
 	defer func() {
 		// One target's bug must not take the node and its neighbours along.
 		if r := recover(); r != nil {
@@ -83,5 +83,8 @@ func (e *Engine) deliverOne(ctx context.Context, a job.Attempt) (o job.Outcome) 
 			o = job.Outcome{Kind: job.Failed, Retryable: true, Message: "the target's code panicked; see the node's log"}
 		}
 	}()
-	return target.Deliver(ctx, a)
+	if err := a.MakeKey(); err != nil {
+		return job.Outcome{Kind: job.Failed, Message: err.Error()}
+	}
+	return target.Deliver(ctx, *a)
 }

@@ -23,6 +23,10 @@ type Attempt struct {
 	Kind      string // of the target; empty: the job was deleted meanwhile
 	Config    string // of the target, JSON
 	Payload   string // JSON; empty: none
+
+	KeyExpression string // the job's idempotency_key; empty: the run's id is the key
+	OwnKey        string // what that gave for the run, see MakeKey
+	About         string // JSON of expr.Job, where an expression may ask for it
 }
 
 // Completion is an attempt with its outcome.
@@ -30,6 +34,7 @@ type Completion struct {
 	Key     Key
 	Attempt int16
 	Outcome Outcome
+	OwnKey  string // see Attempt; kept with the run
 }
 
 // Planned is what one transaction of plan did.
