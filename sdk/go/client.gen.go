@@ -1045,7 +1045,7 @@ type CancelRunOutputBody struct {
 	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
-	// Interrupted That attempt was ended early, as this node ran it.
+	// Interrupted That attempt was ended at once, as this node ran it. Another node ends it within about two seconds.
 	Interrupted bool `json:"interrupted"`
 
 	// Job The id of its job.
