@@ -70,6 +70,7 @@ type Entry struct {
 	Reason    Reason
 	Message   string
 	Attempts  []AttemptEnd // those before the last
+	OwnKey    string       // the idempotency key that its target got; empty: the run's id, or it is not known yet
 
 	DeadLetter bool // the run waits for redrive or discard
 

@@ -1208,8 +1208,11 @@ type CancelRunOutputBody struct {
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Interrupted That attempt was ended at once, as this node ran it. Another node ends it within about two seconds.
 	Interrupted bool `json:"interrupted"`
@@ -1432,6 +1435,11 @@ type Job struct {
 	// Examples: job_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID string `json:"id"`
 
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
 	// Examples: 30s, 15m, 7d
@@ -1504,6 +1512,11 @@ type JobInput struct {
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
 	Delivery JobInputDelivery `json:"delivery,omitempty,omitzero"`
+
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
@@ -1888,6 +1901,12 @@ type PreviewJSONSkip string
 
 // PreviewOutputBody defines model for PreviewOutputBody.
 type PreviewOutputBody struct {
+	// IdempotencyKey What the job's idempotency_key gives for the first of them that runs, with the job's own payload.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
+	// IdempotencyKeyProblem Why it gives none.
+	IdempotencyKeyProblem string `json:"idempotency_key_problem,omitempty,omitzero"`
+
 	// More false: the schedule ends there.
 	More bool `json:"more"`
 
@@ -1968,6 +1987,11 @@ type ResumeJobOutputBody struct {
 	//
 	// Examples: job_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID string `json:"id"`
+
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
@@ -2077,8 +2101,11 @@ type Run struct {
 	DueTo   time.Time `json:"due_to,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Job The id of its job.
 	Job string `json:"job"`
@@ -2152,8 +2179,11 @@ type RunDetail struct {
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Job The id of its job.
 	Job string `json:"job"`
