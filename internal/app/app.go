@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/member"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/target"
+	"github.com/belfry-dev/belfry/internal/target/command"
 )
 
 // Config is what an operator can set, and what is known about the program.
@@ -30,6 +31,12 @@ type Config struct {
 
 	// Scratch: the database is a benchmark's own, where a node may work as its owner.
 	Scratch bool
+
+	// Executable is this program with the arguments that make it a runner of
+	// commands; nil: RunnerCommand alone.
+	Executable []string
+
+	commands *command.Target // nil: none are run here
 
 	// Bootstrap is given the first key of the first namespace, if that has none yet;
 	// nil: no key is made.
@@ -67,6 +74,12 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err := prepare(ctx, c, store); err != nil {
 		return err
 	}
+	if c.commands, err = startCommands(ctx, c, log); err != nil {
+		return err
+	}
+	if c.commands != nil {
+		defer c.commands.Close()
+	}
 	n, err := newNode(c, store, log, m)
 	if err != nil {
 		return err
@@ -99,7 +112,7 @@ type node struct {
 }
 
 func newNode(c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *node, err error) {
-	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m, targets: target.New(target.Options{})}
+	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m, targets: target.New(target.Options{Command: c.commands})}
 	targets := map[string]engine.Target{}
 	for kind, t := range n.targets {
 		targets[kind] = t

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -96,6 +97,7 @@ func (f *field) accepted() string {
 	return map[string]string{
 		"url":     "a URL like postgres://user@host:port/database",
 		"path":    "the path of a file",
+		"paths":   "absolute paths other than / with : between them",
 		"address": "host:port, for example 127.0.0.1:8420",
 		"line":    "up to 200 characters on one line",
 	}[f.form]
@@ -146,6 +148,10 @@ func (f *field) formOK(text string) bool {
 		return urlOK(text)
 	case f.form == "path":
 		return !strings.Contains(text, "://") && !strings.ContainsFunc(text, unicode.IsControl)
+	case f.form == "paths":
+		return !strings.ContainsFunc(text, unicode.IsControl) && !slices.ContainsFunc(strings.Split(text, ":"), func(p string) bool {
+			return !path.IsAbs(p) || path.Clean(p) == "/"
+		})
 	case f.form == "address":
 		_, port, err := net.SplitHostPort(text)
 		n, bad := strconv.ParseUint(port, 10, 16)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/noop"
 )
@@ -24,13 +25,18 @@ type Target interface {
 
 // Options of the targets, for each kind that has any.
 type Options struct {
-	HTTP http.Options
+	HTTP    http.Options
+	Command *command.Target // nil: the node runs none
 }
 
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
-	return map[string]Target{
+	all := map[string]Target{
 		"http": http.New(opts.HTTP),
 		"noop": noop.New(),
 	}
+	if opts.Command != nil {
+		all["command"] = opts.Command
+	}
+	return all
 }
