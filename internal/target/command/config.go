@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // The limits of a config; its size is limited by job.MaxConfig.
@@ -25,8 +29,8 @@ const (
 type config struct {
 	program    string
 	args       []string
-	env        map[string]string
-	stdin      *string
+	env        map[string]secret.Text
+	stdin      *secret.Text
 	network    bool
 	retryCodes []int
 	image      string
@@ -72,9 +76,9 @@ func parse(raw []byte) (config, error) {
 		case "env":
 			r.env(&c, value)
 		case "stdin":
-			c.stdin = new(string)
-			if json.Unmarshal(value, c.stdin) != nil || strings.ContainsRune(*c.stdin, 0) {
-				r.add(name, "it is not a text", "write a text, or leave it out: the payload")
+			c.stdin = new(secret.Text)
+			if json.Unmarshal(value, c.stdin) != nil {
+				r.add(name, "it is neither a text nor the name of a secret", `write a text, {"secret": "NAME"}, or leave it out: the payload`)
 			}
 		case "network":
 			if json.Unmarshal(value, &c.network) != nil {
@@ -122,7 +126,7 @@ var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
 func (r *reader) env(c *config, raw json.RawMessage) {
 	if json.Unmarshal(raw, &c.env) != nil || len(c.env) > maxEnv {
-		r.add("env", fmt.Sprintf("it is not an object of at most %d texts", maxEnv), `write for example {"MODE": "full"}`)
+		r.add("env", fmt.Sprintf("it is not an object of at most %d texts or names of secrets", maxEnv), `write for example {"MODE": "full", "TOKEN": {"secret": "NAME"}}`)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.env)) {
@@ -132,7 +136,7 @@ func (r *reader) env(c *config, raw json.RawMessage) {
 			r.add(field, "it is not the name of a variable", "use letters, digits and '_'")
 		case strings.HasPrefix(name, "BELFRY_"), name == "TRACEPARENT":
 			r.add(field, "Belfry sets it itself", "remove it")
-		case strings.ContainsRune(c.env[name], 0):
+		case strings.ContainsRune(c.env[name].Plain, 0):
 			r.add(field, "its value has a byte 0", "remove it")
 		}
 	}
@@ -143,4 +147,44 @@ func (r *reader) codes(c *config, raw json.RawMessage) {
 		slices.ContainsFunc(c.retryCodes, func(n int) bool { return n < 1 || n > 255 }) {
 		r.add("retry_codes", fmt.Sprintf("it is not a list of at most %d exit codes from 1 to 255", maxRetryCodes), "write for example [1, 3]")
 	}
+}
+
+// given is what a command is given of its config, with secrets read.
+type given struct {
+	env     []string
+	stdin   string
+	secrets []string // all values that may come up in what it writes
+}
+
+func (c *config) read(ctx context.Context, from secret.Source, namespace uuid.UUID) (*given, error) {
+	g := &given{}
+	read := func(t secret.Text) (string, error) {
+		if t.Secret == "" {
+			return t.Plain, nil
+		}
+		if from == nil {
+			return "", secret.ErrNone
+		}
+		s, err := from.Secret(ctx, namespace, t.Secret)
+		if err == nil && strings.ContainsRune(s.Value(), 0) {
+			err = errors.New("a secret has a byte 0, which no variable can hold")
+		}
+		g.secrets = append(g.secrets, s.Values...)
+		return s.Value(), err
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.env)) {
+		value, err := read(c.env[name])
+		if err != nil {
+			return nil, fmt.Errorf("env.%s: %w", name, err)
+		}
+		g.env = append(g.env, name+"="+value)
+	}
+	if c.stdin == nil {
+		return g, nil
+	}
+	var err error
+	if g.stdin, err = read(*c.stdin); err != nil {
+		return nil, fmt.Errorf("stdin: %w", err)
+	}
+	return g, nil
 }

@@ -19,7 +19,11 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	targettest.Run(t, targettest.Suite{
-		New:   func() targettest.Target { return start(t, options(t)) },
+		New: func(t *testing.T, g targettest.Given) targettest.Target {
+			opts := options(t)
+			opts.Log, opts.Secrets = g.Log, g.Secrets
+			return start(t, opts)
+		},
 		Start: func(t *testing.T) targettest.Server { return startServer(t) },
 	})
 }
@@ -113,7 +117,7 @@ func (s *server) Release() {
 }
 
 func (s *server) Config() json.RawMessage {
-	return json.RawMessage(fmt.Sprintf(`{"program": %q, "env": {"TEST_SOCKET": %q, "TOKEN": %q}}`, program(), s.socket, targettest.Secret))
+	return json.RawMessage(fmt.Sprintf(`{"program": %q, "env": {"TEST_SOCKET": %q, "TOKEN": {"secret": %q}}}`, program(), s.socket, targettest.SecretName))
 }
 
 func (s *server) Received() <-chan targettest.Delivery { return s.received }

@@ -2,18 +2,16 @@ package command
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // fallbackTimeout is for attempts that come without one.
@@ -25,6 +23,7 @@ type Options struct {
 	Slots      int      // commands at once
 	User       int      // who the runner is, if the node is root
 	Executable []string // this program with the arguments that make it a runner
+	Secrets    secret.Source
 	Log        *slog.Logger
 }
 
@@ -87,10 +86,14 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	case <-ctx.Done():
 		return c.waited(ctx, timeout, t.opts.Slots)
 	}
-	l := &life{attempt: a, output: newOutput(c.env)}
+	given, err := c.read(ctx, t.opts.Secrets, a.Namespace)
+	if err != nil {
+		return job.Outcome{Kind: job.Failed, Retryable: !errors.Is(err, secret.ErrNone), Message: clean("not run: "+err.Error(), maxMessage)}
+	}
+	l := &life{attempt: a, output: newOutput(given.secrets)}
 	t.begin(l)
 	defer t.end(l)
-	got := t.process.run(ctx, c.spec(&a, timeout), l.output)
+	got := t.process.run(ctx, c.spec(&a, given, timeout), l.output)
 	l.output.end()
 	out := c.outcome(ctx, timeout, got, l.output)
 	out.Output, _ = l.output.read()
@@ -128,7 +131,7 @@ func (t *Target) Outputs() (out []job.Output) {
 // dueLayout is RFC 3339 with all six digits, so that texts sort as times do.
 const dueLayout = "2006-01-02T15:04:05.000000Z07:00"
 
-func (c *config) spec(a *job.Attempt, timeout time.Duration) *runner.Spec {
+func (c *config) spec(a *job.Attempt, given *given, timeout time.Duration) *runner.Spec {
 	run := job.FormatRunID(a.Key)
 	s := &runner.Spec{
 		Program: c.program, Args: c.args, Stdin: []byte(a.Payload), Network: c.network, Timeout: timeout, Image: c.image,
@@ -136,22 +139,12 @@ func (c *config) spec(a *job.Attempt, timeout time.Duration) *runner.Spec {
 		Env: []string{
 			"BELFRY_RUN_ID=" + run, "BELFRY_IDEMPOTENCY_KEY=" + run, "BELFRY_JOB=" + job.FormatJobID(a.Key.Job),
 			"BELFRY_DUE_AT=" + a.Key.DueAt.UTC().Format(dueLayout), "BELFRY_ATTEMPT=" + strconv.Itoa(int(a.Number)),
-			"TRACEPARENT=" + traceparent(run, a.Number),
+			"TRACEPARENT=" + a.Traceparent(),
 		},
 	}
 	if c.stdin != nil {
-		s.Stdin = []byte(*c.stdin)
+		s.Stdin = []byte(given.stdin)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.env)) {
-		s.Env = append(s.Env, name+"="+c.env[name])
-	}
+	s.Env = append(s.Env, given.env...)
 	return s
-}
-
-// traceparent is a trace for each run and a span for each of its attempts, by
-// their names: every node says the same.
-func traceparent(run string, attempt int16) string {
-	trace := sha256.Sum256([]byte(run))
-	span := sha256.Sum256([]byte(run + "/" + strconv.Itoa(int(attempt))))
-	return "00-" + hex.EncodeToString(trace[:16]) + "-" + hex.EncodeToString(span[:8]) + "-01"
 }

@@ -19,7 +19,8 @@
 //	BELFRY_ATTEMPT          from 1
 //	TRACEPARENT             W3C trace context: a trace for each run, a span for each attempt
 //
-// and the config's env.
+// and the config's env. Secrets go into env or stdin, by their name: arguments are
+// seen by all who can list the machine's processes.
 //
 // # What its end means
 //
@@ -36,6 +37,6 @@
 //
 // stdout and stderr, in the order in which they came. The end of it is kept with
 // the attempt: whole lines, valid UTF-8, without anything that a terminal would
-// obey, and with the values of env blotted out. It never fails a command, however
+// obey, and with secrets blotted out. It never fails a command, however
 // much it is.
 package command

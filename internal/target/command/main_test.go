@@ -98,7 +98,7 @@ func obey(socket string) int {
 	input, _ := io.ReadAll(os.Stdin)
 	got := targettest.Delivery{
 		IdempotencyKey: os.Getenv("BELFRY_IDEMPOTENCY_KEY"), RunID: os.Getenv("BELFRY_RUN_ID"), JobID: os.Getenv("BELFRY_JOB"),
-		DueAt: os.Getenv("BELFRY_DUE_AT"), Attempt: os.Getenv("BELFRY_ATTEMPT"), Payload: string(input),
+		DueAt: os.Getenv("BELFRY_DUE_AT"), Attempt: os.Getenv("BELFRY_ATTEMPT"), Traceparent: os.Getenv("TRACEPARENT"), Payload: string(input),
 	}
 	if json.NewEncoder(conn).Encode(got) != nil {
 		return 75

@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"cmp"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -37,14 +36,14 @@ type output struct {
 	total   int64 // bytes of text since the beginning, with those cut off
 }
 
-func newOutput(env map[string]string) *output { return &output{secrets: secretsOf(env)} }
+func newOutput(secrets []string) *output { return &output{secrets: forms(secrets)} }
 
-// secretsOf an environment are its values, line by line and also as quoted
+// forms of secrets are their lines, since output comes in lines, also as quoted
 // texts, the longest first, so that no part of one is left when a shorter one is
 // found in it.
-func secretsOf(env map[string]string) []string {
+func forms(secrets []string) []string {
 	var all []string
-	for value := range maps.Values(env) {
+	for _, value := range secrets {
 		for line := range strings.Lines(value) {
 			line = strings.TrimSpace(line)
 			if len(line) < minSecret {
