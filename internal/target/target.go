@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/noop"
@@ -30,12 +31,17 @@ type Options struct {
 	Guard *guard.Guard
 	// Secrets are what users have stored. Nil: there are none.
 	Secrets secret.Source
+	Command *command.Target // nil: the node runs none
 }
 
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
-	return map[string]Target{
+	all := map[string]Target{
 		"http": http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets}),
 		"noop": noop.New(),
 	}
+	if opts.Command != nil {
+		all["command"] = opts.Command
+	}
+	return all
 }
