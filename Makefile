@@ -29,6 +29,12 @@ test-pgbouncer: ## run the migrations through PgBouncer in transaction mode
 	dev/services up pgbouncer
 	eval "$$(dev/services env postgres pgbouncer)" && go test -race -count=1 ./internal/postgres/...
 
+# What the targets of the suite need to be running, beside the receivers that they start themselves.
+TARGET_SERVICES ?=
+
+test-targets: ## run the conformance suite of all targets against real servers
+	$(if $(TARGET_SERVICES),dev/services up $(TARGET_SERVICES) && eval "$$(dev/services env $(TARGET_SERVICES))" &&) go test -race -count=1 -run 'Conformance|Forbidden|Rebinding' ./internal/target/...
+
 test-dst: ## compare every zone, transition 2000-2040 and expression with the oracle (minutes)
 	set -o pipefail; BELFRY_DST=full go test -count=1 -timeout 60m -run DST -v ./test/oracle/ | grep -vE "^ *(=== |--- PASS: .*/)"
 
@@ -38,6 +44,10 @@ test-sdk: ## test the Go client, and that a TypeScript client can be made (needs
 
 quickstart: ## do what the README's start says, in an empty directory, until a run is in history
 	dev/quickstart
+
+why: services ## make each story of belfry why happen on a real node, and print them (UPDATE=1: write what tests compare with)
+	@eval "$$(dev/services env postgres-ram)" && out=$$(mktemp) && trap 'rm -f "$$out"' EXIT && \
+	BELFRY_WHY=$(if $(UPDATE),update) BELFRY_WHY_FILE="$$out" go test -count=1 -run '^TestWhy$$' ./cmd/belfry && cat "$$out"
 
 test-services: ## start every service and pass a message through each
 	dev/services up all && dev/services status
@@ -152,4 +162,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build quickstart test test-pg18 test-pgbouncer test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan measure-lists measure-bulk bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean
+.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why

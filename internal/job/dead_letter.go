@@ -84,6 +84,7 @@ type OperationOrder struct {
 	Filter    DeadFilter
 	Rate      int
 	Actor     string
+	Once      *Once // nil: as often as it is asked for
 }
 
 // MaxOperationRate bounds how many dead letters an operation works on per second.

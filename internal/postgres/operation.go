@@ -31,6 +31,9 @@ func (s *Store) BeginOperation(ctx context.Context, o job.OperationOrder) (op jo
 		return op, fmt.Errorf("%s: %w", what, err)
 	}
 	err = s.inNamespace(ctx, o.Namespace, what, func(tx pgx.Tx) error {
+		if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+			return err
+		}
 		args := deadArgs(o.Namespace, o.Filter)
 		args["any_job"] = o.Filter.Job == uuid.Nil
 		if err := tx.QueryRow(ctx, countDead, args).Scan(&op.Count); err != nil {
@@ -43,6 +46,9 @@ VALUES ($1, $2, $3, $4, now(), $5, 'running', $6, $7, now(), now()) RETURNING cr
 			return err
 		}
 		op.CreatedAt = op.CreatedAt.UTC()
+		if err := keep(ctx, tx, o.Namespace, o.Once, op); err != nil {
+			return err
+		}
 		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}, struct {
 			Kind   job.OperationKind `json:"kind"`
 			Filter job.DeadFilter    `json:"filter"`

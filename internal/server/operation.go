@@ -78,6 +78,7 @@ func wireOperation(o job.Operation) Operation {
 }
 
 type beginOperationInput struct {
+	Idempotency
 	Body struct {
 		Job          string    `json:"job,omitempty" maxLength:"600" doc:"Those of this job: its id or its name."`
 		Queue        string    `json:"queue,omitempty" maxLength:"63" doc:"Those of this queue."`
@@ -109,9 +110,18 @@ func (s *Server) beginOperation(ctx context.Context, kind job.OperationKind, in 
 		b.Rate = defaultRate
 	}
 	p := principal(ctx)
-	o, err := s.opts.Operations.BeginOperation(ctx, job.OperationOrder{Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor()})
+	begun := func(o any) any { return &operationOutput{wireOperation(o.(job.Operation))} }
+	once, err := in.once(string(kind)+"-dead-letters", b, begun)
 	if err != nil {
 		return nil, s.problem(ctx, err)
+	}
+	o, err := s.opts.Operations.BeginOperation(ctx, job.OperationOrder{Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor(), Once: once})
+	if err != nil {
+		out, err := recalled[operationOutput](once, err)
+		if err != nil {
+			return nil, s.refused(ctx, err, nil)
+		}
+		return out, nil
 	}
 	return &operationOutput{wireOperation(o)}, nil
 }
