@@ -124,9 +124,9 @@ func (s *jobScan) job(row pgx.CollectableRow) (j storedJob, err error) {
 	if payload != nil {
 		j.Payload = json.RawMessage(*payload)
 	}
-	known := false
-	if j.Policy, known = s.policies[policy]; known {
-		policy = "" // read before
+	had, known := s.policies[policy]
+	if known {
+		j.Policy, policy = had, "" // read before
 	}
 	for _, part := range []struct {
 		name string

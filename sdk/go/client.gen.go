@@ -3087,6 +3087,8 @@ type ClientInterface interface {
 	//
 	// Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
 	//
+	// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/jobs:bulk (the `CreateJobs` operationId).
@@ -3775,6 +3777,8 @@ func (c *RawClient) TriggerJob(ctx context.Context, job string, params *TriggerJ
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
 // Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+//
+// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6875,6 +6879,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
 	//
+	// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/jobs:bulk (the `CreateJobs` operationId).
@@ -9496,6 +9502,8 @@ func (c *ClientWithResponses) TriggerJobWithResponse(ctx context.Context, job st
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
 // Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+//
+// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
