@@ -182,7 +182,7 @@ func newJobResume() *cobra.Command {
 			}
 			return r.show(raw, func() error {
 				var resumed struct {
-					Missed int64 `json:"missed"`
+					Missed int64 `json:"missed_occurrences"`
 				}
 				if err := json.Unmarshal(raw, &resumed); err != nil {
 					return err

@@ -31,6 +31,10 @@ Each line stands for itself: the answer has, in the order of the lines, the id o
 		maxBulkLines, maxBulkBody>>20, job.MaxBulk)
 	bulk.MaxBodyBytes, bulk.BodyReadTimeout = maxBulkBody, readTimeout
 	huma.Register(s.api, bulk, s.createJobs)
+	s.api.OpenAPI().Paths["/api/v1"+bulkPath].Post.RequestBody.Content["application/x-ndjson"] = &huma.MediaType{
+		Schema:  &huma.Schema{Type: huma.TypeString, MinLength: ptr(1), Description: "A job on each line."},
+		Example: `{"name":"first","schedule":"0 9 * * 1-5","target":{"kind":"noop"}}` + "\n" + `{"name":"second","schedule":"every 15m","target":{"kind":"noop"}}` + "\n",
+	}
 }
 
 // bodyLimit is how large the body of a request may be.
