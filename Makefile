@@ -28,6 +28,12 @@ test-pgbouncer: ## run the migrations through PgBouncer in transaction mode
 	dev/services up pgbouncer
 	eval "$$(dev/services env postgres pgbouncer)" && go test -race -count=1 ./internal/postgres/...
 
+# What the targets of the suite need to be running, beside the receivers that they start themselves.
+TARGET_SERVICES ?=
+
+test-targets: ## run the conformance suite of all targets against real servers
+	$(if $(TARGET_SERVICES),dev/services up $(TARGET_SERVICES) && eval "$$(dev/services env $(TARGET_SERVICES))" &&) go test -race -count=1 -run 'Conformance|Forbidden|Rebinding' ./internal/target/...
+
 test-dst: ## compare every zone, transition 2000-2040 and expression with the oracle (minutes)
 	set -o pipefail; BELFRY_DST=full go test -count=1 -timeout 60m -run DST -v ./test/oracle/ | grep -vE "^ *(=== |--- PASS: .*/)"
 
@@ -149,4 +155,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build schemathesis quickstart test test-pg18 test-pgbouncer test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean
+.PHONY: help build schemathesis quickstart test test-pg18 test-pgbouncer test-targets test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean

@@ -27,6 +27,9 @@ import (
 const (
 	devRole  = "belfry_server" // of the node, which must not own the tables
 	devDrain = 2 * time.Second
+	// devAllow is this machine and the networks of containers on it: what is being
+	// developed listens there.
+	devAllow = "127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7"
 	devReady = 30 * time.Second // for the node to answer
 )
 
@@ -241,6 +244,7 @@ func (d *dev) node(ctx context.Context, owner string) (*devNode, error) {
 	}
 	c := config.Default()
 	c.DatabaseURL, c.Listen, c.Name, c.Drain = to.String(), d.listen, "dev", devDrain
+	c.Targets.Allow = devAllow
 	n := &devNode{done: make(chan struct{})}
 	go func() {
 		defer close(n.done)

@@ -193,11 +193,14 @@ default. To create many, or to change what is there, use belfry apply.`,
 				return err
 			}
 			return r.show(raw, func() error {
-				var j jobView
-				if err := json.Unmarshal(raw, &j); err != nil {
+				j, err := view[jobView](raw)
+				if err != nil {
 					return err
 				}
 				r.say("%s %s %s", green.Render("created"), j.Name, faint.Render(j.ID))
+				if j.NextDueAt != nil {
+					r.say("next due %s", moment(j.NextDueAt, j.zone()))
+				}
 				return nil
 			})
 		}),

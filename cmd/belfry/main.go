@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	_ "time/tzdata" // zones also where the system has none
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,7 @@ import (
 
 func main() {
 	if err := newRoot().ExecuteContext(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "belfry:", err)
+		fmt.Fprintln(os.Stderr, "belfry:", cleanLines(strings.TrimPrefix(err.Error(), "belfry: ")))
 		os.Exit(exitCode(err))
 	}
 }

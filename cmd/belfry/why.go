@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"io"
 	"net/url"
 	"time"
 
@@ -36,25 +36,34 @@ TIME without an offset is read on the clock of the job's zone.`,
 				return err
 			}
 			return r.show(raw, func() error {
-				var answer struct {
+				answer, err := view[struct {
 					Items []story `json:"items"`
-				}
-				if err := json.Unmarshal(raw, &answer); err != nil {
+				}](raw)
+				if err != nil {
 					return err
 				}
-				p := printer{w: r.out}
-				for i, s := range answer.Items {
-					if i > 0 {
-						p.line("")
-					}
-					p.line("%s %s  %s", strong.Render(s.Local), faint.Render("("+s.At.UTC().Format("2006-01-02 15:04:05 UTC")+")"), stateStyle(s.Code))
-					p.line("%s", s.Text)
-					if s.Run != nil {
-						p.line("%s", faint.Render("belfry run get "+s.Run.ID))
-					}
-				}
-				return p.err
+				return tell(r.out, answer.Items)
 			})
 		}),
 	})
+}
+
+// tell prints stories, with a line to go on from.
+func tell(w io.Writer, stories []story) error {
+	p := printer{w: w}
+	for i, s := range stories {
+		if i > 0 {
+			p.line("")
+		}
+		utc := ""
+		if at := s.At.UTC().Format("2006-01-02 15:04:05 UTC"); at != s.Local {
+			utc = faint.Render(" (" + at + ")")
+		}
+		p.line("%s%s  %s", strong.Render(s.Local), utc, stateStyle(s.Code))
+		p.line("%s", s.Text)
+		if s.Run != nil {
+			p.line("%s", faint.Render("belfry run get "+s.Run.ID))
+		}
+	}
+	return p.err
 }

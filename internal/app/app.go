@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/member"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/target"
+	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
 // Config is what an operator can set, and what is known about the program.
@@ -99,7 +100,11 @@ type node struct {
 }
 
 func newNode(c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *node, err error) {
-	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m, targets: target.New(target.Options{})}
+	connect, err := guard.New(guard.Options{Allow: c.Targets.Allowed()})
+	if err != nil {
+		return nil, err
+	}
+	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m, targets: target.New(target.Options{Guard: connect})}
 	targets := map[string]engine.Target{}
 	for kind, t := range n.targets {
 		targets[kind] = t

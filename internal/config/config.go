@@ -19,7 +19,7 @@ import (
 //	default  as a user would write it; without one the setting is empty
 //	min, max bounds, both included, as a user would write them
 //	oneof    the values that are accepted
-//	form     what a text must be: url, path, address or line
+//	form     what a text must be: url, path, address, places or line
 //	secret   its value is shown without what is secret in it
 //	help     one line
 type Config struct {
@@ -37,8 +37,19 @@ type Config struct {
 	Drain           time.Duration `key:"drain" default:"30s" min:"0s" max:"1h" help:"how long a stop waits for attempts under way"`
 	LookAhead       time.Duration `key:"look_ahead" default:"1m" min:"5s" max:"1h" help:"how far ahead of their time runs are planned"`
 	SessionTTL      time.Duration `key:"session_ttl" default:"5s" min:"3s" max:"1m" help:"how long after its last sign of life a node counts as dead"`
+	Targets         Targets       `key:"targets"`
 	API             API           `key:"api"`
 	Log             Log           `key:"log"`
+}
+
+// Targets is where runs may go. The settings are those of one node, and belong on all of them alike.
+type Targets struct {
+	Allow string `key:"allow" form:"places" help:"where targets may connect to beside the open internet, for example a private network; separated by commas"`
+}
+
+// Allowed is the setting allow, entry by entry.
+func (t Targets) Allowed() []string {
+	return strings.FieldsFunc(t.Allow, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // API is how much the API takes. The limits are those of one node.

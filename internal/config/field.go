@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"slices"
@@ -97,6 +98,7 @@ func (f *field) accepted() string {
 		"url":     "a URL like postgres://user@host:port/database",
 		"path":    "the path of a file",
 		"address": "host:port, for example 127.0.0.1:8420",
+		"places":  "networks like 10.0.0.0/8 and host:port like hooks.internal:443",
 		"line":    "up to 200 characters on one line",
 	}[f.form]
 }
@@ -147,12 +149,21 @@ func (f *field) formOK(text string) bool {
 	case f.form == "path":
 		return !strings.Contains(text, "://") && !strings.ContainsFunc(text, unicode.IsControl)
 	case f.form == "address":
-		_, port, err := net.SplitHostPort(text)
-		n, bad := strconv.ParseUint(port, 10, 16)
-		return err == nil && bad == nil && n <= 65535
+		return addressOK(text)
+	case f.form == "places":
+		return !slices.ContainsFunc(Targets{Allow: text}.Allowed(), func(place string) bool {
+			_, err := netip.ParsePrefix(place)
+			return err != nil && (!addressOK(place) || place[0] == ':')
+		})
 	default:
 		return len(text) <= 200 && !strings.ContainsFunc(text, unicode.IsControl)
 	}
+}
+
+func addressOK(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	_, bad := strconv.ParseUint(port, 10, 16)
+	return err == nil && bad == nil
 }
 
 // urlOK: the form with key=value pairs, and a password among the options, are

@@ -23,6 +23,7 @@ type Attempt struct {
 	Kind      string // of the target; empty: the job was deleted meanwhile
 	Config    string // of the target, JSON
 	Payload   string // JSON; empty: none
+	Trace     string // traceparent of whoever triggered the run; empty: none
 }
 
 // Completion is an attempt with its outcome.

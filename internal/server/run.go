@@ -163,7 +163,7 @@ type cancelRunOutput struct {
 	Body struct {
 		RunDetail
 		UnderWay    int16 `json:"under_way,omitempty" doc:"The number of an attempt that was under way. Its target may still finish what it began; what it reports is ignored."`
-		Interrupted bool  `json:"interrupted" doc:"That attempt was ended early, as this node ran it."`
+		Interrupted bool  `json:"interrupted" doc:"That attempt was ended at once, as this node ran it. Another node ends it within about two seconds."`
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/noop"
 )
@@ -22,15 +23,16 @@ type Target interface {
 	Close()
 }
 
-// Options of the targets, for each kind that has any.
+// Options of the targets.
 type Options struct {
-	HTTP http.Options
+	// Guard is how all of them connect. Nil: to the open internet alone.
+	Guard *guard.Guard
 }
 
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
 	return map[string]Target{
-		"http": http.New(opts.HTTP),
+		"http": http.New(http.Options{Guard: opts.Guard}),
 		"noop": noop.New(),
 	}
 }

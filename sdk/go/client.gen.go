@@ -1212,7 +1212,7 @@ type CancelRunOutputBody struct {
 	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
 
-	// Interrupted That attempt was ended early, as this node ran it.
+	// Interrupted That attempt was ended at once, as this node ran it. Another node ends it within about two seconds.
 	Interrupted bool `json:"interrupted"`
 
 	// Job The id of its job.

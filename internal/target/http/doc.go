@@ -11,6 +11,7 @@
 //	Belfry-Job-Id
 //	Belfry-Due-At    nominal time, RFC 3339 with microseconds, UTC
 //	Belfry-Attempt   from 1
+//	traceparent      W3C trace context: one trace per run, one span per attempt
 //
 // # What the answer means
 //
