@@ -182,7 +182,7 @@ func newJobResume() *cobra.Command {
 			}
 			return r.show(raw, func() error {
 				resumed, err := view[struct {
-					Missed int64 `json:"missed"`
+					Missed int64 `json:"missed_occurrences"`
 				}](raw)
 				if err != nil {
 					return err

@@ -34,6 +34,10 @@ A node works on few bulks at once, and on fewer of one key: one that is told so 
 		maxBulkLines, maxBulkBody>>20, job.MaxBulk)
 	bulk.MaxBodyBytes, bulk.BodyReadTimeout, bulk.Middlewares = maxBulkBody, readTimeout, huma.Middlewares{s.gated}
 	huma.Register(s.api, bulk, s.createJobs)
+	s.api.OpenAPI().Paths["/api/v1"+bulkPath].Post.RequestBody.Content["application/x-ndjson"] = &huma.MediaType{
+		Schema:  &huma.Schema{Type: huma.TypeString, MinLength: ptr(1), Description: "A job on each line."},
+		Example: `{"name":"first","schedule":"0 9 * * 1-5","target":{"kind":"noop"}}` + "\n" + `{"name":"second","schedule":"every 15m","target":{"kind":"noop"}}` + "\n",
+	}
 }
 
 // bodyLimit is how large the body of a request may be.

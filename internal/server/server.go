@@ -152,6 +152,8 @@ func (s *Server) describe() huma.Config {
 		"key": {Type: "http", Scheme: "bearer", Description: "An API key, made by `belfry key create`: `Authorization: Bearer bfk_…`."},
 	}
 	c.Security = []map[string][]string{{"key": {}}}
+	c.Tags = groups
+	c.Extensions = map[string]any{"x-problems": problemKinds()}
 	c.OnAddOperation = append(c.OnAddOperation, describeOperation)
 	c.Transformers = append(c.Transformers, addRequestID)
 	return c
