@@ -124,7 +124,11 @@ func ScheduleProblem(err error) *Problem {
 	case e.Field == "schedule":
 		return &Problem{"schedule", e.Problem, e.Fix}
 	default:
-		return &Problem{"schedule." + e.Field, e.Problem, orElse(e.Fix, "write less")}
+		fix := "belfry preview tries one without a server; the guide to schedules has all forms"
+		if strings.Contains(e.Problem, "at most") {
+			fix = "write less"
+		}
+		return &Problem{"schedule." + e.Field, e.Problem, orElse(e.Fix, fix)}
 	}
 }
 
