@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/seal"
 	"github.com/belfry-dev/belfry/internal/server"
 )
 
@@ -33,9 +34,12 @@ func apiOn(t *testing.T, pool *pgxpool.Pool) *api {
 	t.Helper()
 	store := postgres.NewStore(pgtest.AsServer(t, pool))
 	require.NoError(t, store.MakeHistory(t.Context(), 1))
+	keys, err := seal.New()
+	require.NoError(t, err)
+	store.UseSealer(keys)
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
-		Queues: store, Cluster: store, Audit: store, Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Queues: store, Secrets: store, Cluster: store, Audit: store, Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)

@@ -34,6 +34,7 @@ var fieldFlags = []struct {
 	{"overlap", "overlap", "when a run is due while another is live: %s (default skip)", []string{"skip", "queue", "queue_all", "allow", "replace"}},
 	{"timeout", "timeout", "of one attempt, such as 30s (default 30s)", nil},
 	{"deadline", "deadline", "skip a run that could not start so long after its due time", nil},
+	{"idempotency-key", "idempotency_key", "CEL expression for the key that the target gets, such as 'job.name + \"/\" + string(due_at)' (default the run's id)", nil},
 	{"delivery", "delivery", "%s (default at_least_once)", []string{"at_least_once", "at_most_once"}},
 	{"priority", "priority", "0 to 9, higher first", nil},
 	{"max-runs", "max_runs", "finish the job after so many runs", nil},

@@ -41,6 +41,7 @@ func newWhyNode(t *testing.T) *whyNode {
 	require.NoError(t, err)
 	n := &whyNode{pool: pool, release: make(chan struct{}), config: config.Default()}
 	n.config.DatabaseURL, n.config.Listen, n.config.Name, n.config.Drain = url, "127.0.0.1:"+strconv.Itoa(port), "node-1", time.Second
+	n.config.Targets.Allow = "127.0.0.0/8"
 	n.config.LookAhead = 2 * time.Second // so that stopping the node leaves occurrences unplanned
 	n.api = &api{t, "http://" + n.config.Listen, key}
 	target := httptest.NewServer(http.HandlerFunc(n.answer))

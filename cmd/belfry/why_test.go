@@ -20,6 +20,7 @@ var volatile = []struct {
 	find *regexp.Regexp
 	put  string
 }{
+	{regexp.MustCompile(` \[key_\w+\]`), ""},
 	{regexp.MustCompile(`20[0-8]\d-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? (CES?T|UTC)`), "TIME $2"},
 	{regexp.MustCompile(`\d\d:\d\d:\d\d UTC`), "TIME UTC"},
 	{regexp.MustCompile(`TIME CES?T`), "TIME CET"},

@@ -15,21 +15,27 @@ func (e *Engine) deliver(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for a := range e.claimed {
-		if !e.awaitTime(ctx, timer, a.RunAt) {
-			e.slots.release(1)
-			continue // not started: the run is rescued when the session ends
-		}
-		if !e.leased(ctx, timer, a.Session) {
-			e.slots.release(1)
-			continue // the run is rescued, or was
-		}
-		e.Observe.Started(-e.Bound.Until(a.RunAt))
-		o := e.deliverOne(ctx, a)
-		e.Observe.Ended(o)
-		// Blocks while the completers are behind, and so keeps the slot.
-		e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o}
+		e.deliverClaimed(ctx, timer, a)
 		e.slots.release(1)
 	}
+}
+
+// deliverClaimed delivers an attempt when its time has come. One that was
+// interrupted until then does not start; nor does one whose session is over:
+// its run is rescued, or was.
+func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.Attempt) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	e.underWay.add(a, cancel)
+	defer e.underWay.remove(a)
+	if !e.awaitTime(ctx, timer, a.RunAt) || !e.leased(ctx, timer, a.Session) {
+		return
+	}
+	e.Observe.Started(-e.Bound.Until(a.RunAt))
+	o := e.deliverOne(ctx, &a)
+	e.Observe.Ended(o)
+	// Blocks while the completers are behind, and so keeps the slot.
+	e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey}
 }
 
 // leased says whether a session is still this node's. A node that stood still may
@@ -63,7 +69,7 @@ func (e *Engine) awaitTime(ctx context.Context, timer *time.Timer, at time.Time)
 	return ctx.Err() == nil
 }
 
-func (e *Engine) deliverOne(ctx context.Context, a job.Attempt) (o job.Outcome) {
+func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome) {
 	if a.Kind == "" {
 		return job.Outcome{Kind: job.Cancelled, Reason: job.ReasonDeleted}
 	}
@@ -74,8 +80,6 @@ func (e *Engine) deliverOne(ctx context.Context, a job.Attempt) (o job.Outcome) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	e.underWay.add(a, cancel)
-	defer e.underWay.remove(a)
 	defer func() {
 		// One target's bug must not take the node and its neighbours along.
 		if r := recover(); r != nil {
@@ -83,5 +87,8 @@ func (e *Engine) deliverOne(ctx context.Context, a job.Attempt) (o job.Outcome) 
 			o = job.Outcome{Kind: job.Failed, Retryable: true, Message: "the target's code panicked; see the node's log"}
 		}
 	}()
-	return target.Deliver(ctx, a)
+	if err := a.MakeKey(); err != nil {
+		return job.Outcome{Kind: job.Failed, Message: err.Error()}
+	}
+	return target.Deliver(ctx, *a)
 }

@@ -44,6 +44,8 @@ type Claimer interface {
 	// Claimed returns those of the runs that are leased to the session.
 	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (attempt *job.Attempt, done bool, err error)
+	// Fenced returns those of the attempts that are no longer the live one of their run.
+	Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attempt, error)
 }
 
 // Completer is the store, as complete and rescue see it.
@@ -132,7 +134,7 @@ func New(o Options) *Engine {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Engine{
-		Options: o, wheel: newWheel(), slots: slots{free: o.Slots}, underWay: underWay{cancel: map[runKey]interruptible{}},
+		Options: o, wheel: newWheel(), slots: slots{free: o.Slots}, underWay: underWay{cancel: map[runKey]*interruptible{}},
 		claimed: make(chan job.Attempt, o.Slots), undecided: make(chan job.Run, o.Batch), completed: make(chan job.Completion, o.Slots),
 	}
 }
@@ -148,7 +150,7 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 		name  string
 		once  func(context.Context) (time.Duration, error)
 		count int
-	}{{"plan", e.planOnce, 1}, {"sweep", e.sweepOnce, 1}, {"load", e.loadOnce, 1}, {"overdue", e.overdueOnce, 1}, {"rescue", e.rescueOnce, 1}, {"queues", e.queuesOnce, 1}, {"claim", e.claimOnce, e.Claimers}} {
+	}{{"plan", e.planOnce, 1}, {"sweep", e.sweepOnce, 1}, {"load", e.loadOnce, 1}, {"overdue", e.overdueOnce, 1}, {"rescue", e.rescueOnce, 1}, {"interrupt", e.interruptOnce, 1}, {"queues", e.queuesOnce, 1}, {"claim", e.claimOnce, e.Claimers}} {
 		for range l.count {
 			intake.Go(func() { e.loop(ctx, l.name, l.once) })
 		}

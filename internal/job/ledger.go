@@ -70,6 +70,7 @@ type Entry struct {
 	Reason    Reason
 	Message   string
 	Attempts  []AttemptEnd // those before the last
+	OwnKey    string       // the idempotency key that its target got; empty: the run's id, or it is not known yet
 
 	DeadLetter bool // the run waits for redrive or discard
 
@@ -131,4 +132,5 @@ type RunOrder struct {
 	Namespace uuid.UUID
 	Key       Key
 	Actor     string
+	Once      *Once // of a retry or a redrive; nil: as often as it is asked for
 }

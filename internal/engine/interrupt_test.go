@@ -1,0 +1,77 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+var namespace = uuid.MustParse("00000000-0000-7000-8000-000000000001")
+
+// live returns the key of the only run that is live.
+func (b *bundle) live(t *testing.T) (k job.Key) {
+	t.Helper()
+	b.eventually(t, "claimed", `SELECT count(*) FROM run WHERE state = 1`, 1)
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT partition, job_id, due_at, seq FROM run WHERE state = 1`).Scan(&k.Partition, &k.Job, &k.DueAt, &k.Seq))
+	return k
+}
+
+// A run that is cancelled after its claim and before its time does not start.
+func TestCancelBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.engine.Lead = 2 * time.Second
+	due := b.bound.Now().Add(3 * time.Second).Truncate(time.Second)
+	b.create(t, "claimed ahead", schedule.Spec{At: due.UTC().Format(time.RFC3339)}, nil)
+	stop := b.start(t)
+	k := b.live(t)
+	attempt, err := b.store.CancelRun(t.Context(), job.RunOrder{Namespace: namespace, Key: k, Actor: "test"})
+	require.NoError(t, err)
+	require.True(t, b.engine.Interrupt(k, attempt))
+	require.Positive(t, b.bound.Until(due), "in time")
+	stop() // waits for what was claimed
+	require.Zero(t, b.target.count())
+}
+
+// Whoever cancels need not be the node that delivers.
+func TestCancelThroughAnotherNodeInterrupts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	slow := &slowTarget{release: make(chan struct{})}
+	b.engine.Targets["slow"] = slow
+	b.start(t)
+	b.create(t, "slow", schedule.Spec{At: "2026-01-01T00:00:00Z"}, func(d *job.Definition) { d.Target.Kind = "slow" })
+	_, err := b.store.CancelRun(t.Context(), job.RunOrder{Namespace: namespace, Key: b.live(t), Actor: "test"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		slow.mu.Lock()
+		defer slow.mu.Unlock()
+		return slow.most == 1 && slow.now == 0
+	}, 10*time.Second, 20*time.Millisecond, "the attempt is ended early, not left to its timeout")
+	b.eventually(t, "ended once", `SELECT count(*) FROM run_history WHERE ended = 3`, 1)
+}
+
+// A run that replaces another one ends its attempt too.
+func TestReplacedAttemptsAreInterrupted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	slow := &slowTarget{release: make(chan struct{})}
+	b.engine.Targets["slow"] = slow
+	b.start(t)
+	b.create(t, "slow", schedule.Spec{Every: "1s"}, func(d *job.Definition) {
+		d.Target.Kind, d.MaxRuns, d.Overlap = "slow", 3, job.OverlapReplace
+	})
+	b.eventually(t, "replaced", `SELECT count(*) FROM run_history WHERE ended = 3`, 2)
+	require.Eventually(t, func() bool {
+		slow.mu.Lock()
+		defer slow.mu.Unlock()
+		return slow.now == 1
+	}, 10*time.Second, 20*time.Millisecond, "only the last one is still under way")
+	close(slow.release)
+	b.eventually(t, "the last one succeeds", `SELECT count(*) FROM run_history WHERE ended = 1`, 1)
+}

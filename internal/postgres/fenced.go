@@ -1,0 +1,52 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// liveAttempts numbers those of the attempts named that are the live one of
+// their run.
+const liveAttempts = `
+SELECT k.i FROM (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
+           unnest($5::smallint[]) AS attempt, generate_series(0, cardinality($1) - 1) AS i) k,
+LATERAL (
+    SELECT FROM run r
+    WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.state <> 0 AND r.attempt = k.attempt
+    LIMIT 1) r`
+
+// Fenced returns those of the attempts that are no longer the live one of their
+// run: what they report will be refused.
+func (s *Store) Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attempt, error) {
+	keys, numbers := make([]job.Key, len(attempts)), make([]int16, len(attempts))
+	for i, a := range attempts {
+		keys[i], numbers[i] = a.Key, a.Number
+	}
+	k := splitKeys(keys)
+	live := make([]bool, len(attempts))
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(liveAttempts, k.partition, k.job, k.dueAt, k.seq, numbers).Query(func(rows pgx.Rows) error {
+		var i int
+		_, err := pgx.ForEachRow(rows, []any{&i}, func() error {
+			live[i] = true
+			return nil
+		})
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("ask about %d attempts: %w", len(attempts), err)
+	}
+	var fenced []job.Attempt
+	for i, a := range attempts {
+		if !live[i] {
+			fenced = append(fenced, a)
+		}
+	}
+	return fenced, nil
+}
