@@ -58,6 +58,7 @@ func (d Definition) Validate() error {
 	}
 	between(&c, "priority", d.Priority, [2]int16{0, MaxPriority})
 	atLeastZero(&c, "max_runs", d.MaxRuns, "0 means no limit")
+	c.idempotencyKey(d.IdempotencyKey)
 	c.retry(d.Retry)
 	c.missed(d.Missed)
 	oneOf(&c, "overlap", d.Overlap, OverlapSkip, OverlapQueue, OverlapQueueAll, OverlapAllow, OverlapReplace)

@@ -29,6 +29,8 @@ type JobInput struct {
 	Deadline Duration `json:"deadline,omitempty" doc:"A run that could not start so long after its due time is skipped as expired. Default: none." example:"10m"`
 	Delivery string   `json:"delivery,omitempty" enum:"at_least_once,at_most_once" doc:"at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once."`
 
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"1024" doc:"A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id." example:"job.name + '/' + string(due_at)"`
+
 	PauseAfterFailures int32    `json:"pause_after_failures,omitempty" minimum:"0" doc:"The job is paused after so many failed runs in a row. 0: never."`
 	KeepFinishedFor    Duration `json:"keep_finished_for,omitempty" doc:"How long a finished one-off job is kept. Default 24h." example:"24h"`
 }
@@ -157,7 +159,7 @@ func (in *JobInput) definition() (job.Definition, error) {
 		Name: in.Name, Labels: in.Labels, Schedule: in.Schedule.Spec, Payload: null(in.Payload), Queue: in.Queue,
 		Target: job.Target{Kind: in.Target.Kind, Config: null(in.Target.Config)}, Priority: in.Priority, MaxRuns: in.MaxRuns,
 		Policy: job.Policy{
-			Overlap: job.Overlap(in.Overlap), Delivery: job.Delivery(in.Delivery), PauseAfterFailures: in.PauseAfterFailures,
+			Overlap: job.Overlap(in.Overlap), Delivery: job.Delivery(in.Delivery), IdempotencyKey: in.IdempotencyKey, PauseAfterFailures: in.PauseAfterFailures,
 			Timeout: duration("timeout", in.Timeout), Deadline: duration("deadline", in.Deadline), KeepFinishedFor: duration("keep_finished_for", in.KeepFinishedFor),
 		},
 	}
@@ -223,7 +225,7 @@ func wireJob(j job.Job) Job {
 				Paused: string(j.Missed.Paused), Created: string(j.Missed.Created),
 			},
 			Overlap: string(j.Overlap), Timeout: text(j.Timeout), Deadline: text(j.Deadline), Delivery: string(j.Delivery),
-			PauseAfterFailures: j.PauseAfterFailures, KeepFinishedFor: text(j.KeepFinishedFor),
+			IdempotencyKey: j.IdempotencyKey, PauseAfterFailures: j.PauseAfterFailures, KeepFinishedFor: text(j.KeepFinishedFor),
 		},
 	}
 }

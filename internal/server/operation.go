@@ -40,12 +40,13 @@ func (s *Server) registerOperations() {
 type Operation struct {
 	ID        string            `json:"id" example:"op_06f8m2tq5dtk1e7n9q0c3s5v7g"`
 	Kind      string            `json:"kind" enum:"redrive,discard"`
-	State     string            `json:"state" enum:"running,finished,aborted"`
+	State     string            `json:"state" enum:"running,finished,aborted,failed" doc:"failed: the nodes could not work on it: see problem. What it has done stays done."`
 	Filter    map[string]string `json:"filter" doc:"Which dead letters are meant."`
 	Rate      int               `json:"rate" doc:"At most so many per second."`
 	Count     int64             `json:"count" doc:"How many there were when it began."`
 	Done      int64             `json:"done"`
 	Failed    int64             `json:"failed" doc:"Could not be redriven: their job is deleted, or the run is live. They are still dead letters."`
+	Problem   string            `json:"problem,omitempty" doc:"Why the nodes could not work on it the last time. They try again, ever more rarely, and give up after the tenth time in a row."`
 	Progress  float64           `json:"progress" minimum:"0" maximum:"1" doc:"The part that is done or failed."`
 	Actor     string            `json:"actor"`
 	CreatedAt time.Time         `json:"created_at"`
@@ -55,7 +56,7 @@ type Operation struct {
 func wireOperation(o job.Operation) Operation {
 	out := Operation{
 		ID: job.FormatOperationID(o.ID), Kind: string(o.Kind), State: string(o.State), Filter: map[string]string{}, Rate: o.Rate,
-		Count: o.Count, Done: o.Done, Failed: o.Failed, Actor: o.Actor, CreatedAt: o.CreatedAt, EndedAt: timeOrNil(o.EndedAt), Progress: 1,
+		Count: o.Count, Done: o.Done, Failed: o.Failed, Problem: o.Problem, Actor: o.Actor, CreatedAt: o.CreatedAt, EndedAt: timeOrNil(o.EndedAt), Progress: 1,
 	}
 	if o.State != job.OperationFinished && o.Count > 0 {
 		out.Progress = min(1, float64(o.Done+o.Failed)/float64(o.Count))

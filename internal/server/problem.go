@@ -129,6 +129,9 @@ func (s *Server) problem(ctx context.Context, err error) error {
 		return newProblem("not_found", "there is no such "+cmp.Or(recordOf(ctx).object, "thing")+" in this namespace")
 	case errors.Is(err, job.ErrConflict):
 		return newProblem("conflict", strings.TrimPrefix(err.Error()[strings.Index(err.Error(), job.ErrConflict.Error())+len(job.ErrConflict.Error()):], ": "))
+	case errors.Is(err, job.ErrSlowList):
+		recordOf(ctx).err = err
+		return newProblem("unavailable", "the list took too long and was given up; add a filter, ask for a smaller page, or try again")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		recordOf(ctx).err = err
 		return newProblem("unavailable", "it took too long; try again")

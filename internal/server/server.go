@@ -64,6 +64,7 @@ type Options struct {
 	DeadLetters DeadLetters
 	Operations  Operations
 	Queues      Queues
+	Secrets     Secrets
 	Cluster     Clusters
 	Audit       AuditLog
 	// Interrupt ends an attempt early if this node is delivering it, and says
@@ -122,6 +123,7 @@ func New(o Options) *Server {
 	s.registerDeadLetters()
 	s.registerOperations()
 	s.registerQueues()
+	s.registerSecrets()
 	s.registerCluster()
 	s.registerAudit()
 	s.registerDocs()

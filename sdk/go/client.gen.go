@@ -590,6 +590,7 @@ func (e OperationKind) Valid() bool {
 // Defines values for OperationState.
 const (
 	OperationStateAborted  OperationState = "aborted"
+	OperationStateFailed   OperationState = "failed"
 	OperationStateFinished OperationState = "finished"
 	OperationStateRunning  OperationState = "running"
 )
@@ -598,6 +599,8 @@ const (
 func (e OperationState) Valid() bool {
 	switch e {
 	case OperationStateAborted:
+		return true
+	case OperationStateFailed:
 		return true
 	case OperationStateFinished:
 		return true
@@ -1209,8 +1212,11 @@ type CancelRunOutputBody struct {
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Interrupted That attempt was ended at once, as this node ran it. Another node ends it within about two seconds.
 	Interrupted bool `json:"interrupted"`
@@ -1433,6 +1439,11 @@ type Job struct {
 	// Examples: job_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID string `json:"id"`
 
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
 	// Examples: 24h
@@ -1508,6 +1519,11 @@ type JobInput struct {
 	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
 	Delivery JobInputDelivery `json:"delivery,omitempty,omitzero"`
 
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
 	// Examples: 24h
@@ -1566,6 +1582,11 @@ type JobPatch struct {
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
 	Delivery JobPatchDelivery `json:"delivery,omitempty,omitzero"`
+
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
@@ -1762,6 +1783,14 @@ type ListRunsOutputBody struct {
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 }
 
+// ListSecretsOutputBody defines model for ListSecretsOutputBody.
+type ListSecretsOutputBody struct {
+	Items []Secret `json:"items"`
+
+	// NextPageToken There may be more: send it as page_token. Left out: there is no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
+
 // Missed defines model for Missed.
 type Missed struct {
 	// CatchUpWindow Older ones are skipped. Default 30m.
@@ -1833,18 +1862,23 @@ type Operation struct {
 	ID   string        `json:"id"`
 	Kind OperationKind `json:"kind"`
 
+	// Problem Why the nodes could not work on it the last time. They try again, ever more rarely, and give up after the tenth time in a row.
+	Problem string `json:"problem,omitempty,omitzero"`
+
 	// Progress The part that is done or failed.
 	Progress float64 `json:"progress"`
 
 	// Rate At most so many per second.
-	Rate  int64          `json:"rate"`
+	Rate int64 `json:"rate"`
+
+	// State failed: the nodes could not work on it: see problem. What it has done stays done.
 	State OperationState `json:"state"`
 }
 
 // OperationKind defines model for Operation.Kind.
 type OperationKind string
 
-// OperationState defines model for Operation.State.
+// OperationState failed: the nodes could not work on it: see problem. What it has done stays done.
 type OperationState string
 
 // PauseJobInputBody defines model for PauseJobInputBody.
@@ -1892,6 +1926,12 @@ type PreviewJSONSkip string
 
 // PreviewOutputBody defines model for PreviewOutputBody.
 type PreviewOutputBody struct {
+	// IdempotencyKey What the job's idempotency_key gives for the first of them that runs, with the job's own payload.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
+	// IdempotencyKeyProblem Why it gives none.
+	IdempotencyKeyProblem string `json:"idempotency_key_problem,omitempty,omitzero"`
+
 	// More false: the schedule ends there.
 	More bool `json:"more"`
 
@@ -1947,6 +1987,17 @@ type Problem struct {
 	Type string `json:"type"`
 }
 
+// PutSecretInputBody defines model for PutSecretInputBody.
+type PutSecretInputBody struct {
+	// KeepPreviousFor How long the value before it is used too, where two can be: a request is signed with both. Default 24h; 0s: not at all.
+	//
+	// Examples: 24h
+	KeepPreviousFor string `json:"keep_previous_for,omitempty,omitzero"`
+
+	// Value The secret itself. It is never shown again.
+	Value string `json:"value"`
+}
+
 // Queue defines model for Queue.
 type Queue struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -1976,6 +2027,11 @@ type ResumeJobOutputBody struct {
 	//
 	// Examples: job_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID string `json:"id"`
+
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
@@ -2088,8 +2144,11 @@ type Run struct {
 	DueTo   time.Time `json:"due_to,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Job The id of its job.
 	Job string `json:"job"`
@@ -2163,8 +2222,11 @@ type RunDetail struct {
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Job The id of its job.
 	Job string `json:"job"`
@@ -2256,6 +2318,22 @@ type ScheduleSpec struct {
 	Timezone string `json:"timezone,omitempty,omitzero"`
 }
 
+// Secret defines model for Secret.
+type Secret struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// Name Examples: hook-signing
+	Name string `json:"name"`
+
+	// PreviousUntil Until then the value before it is used too, where two can be: signatures.
+	PreviousUntil time.Time `json:"previous_until,omitempty,omitzero"`
+	UpdatedAt     time.Time `json:"updated_at"`
+	UpdatedBy     string    `json:"updated_by"`
+
+	// Version From 1; one more with each new value.
+	Version int32 `json:"version"`
+}
+
 // Story defines model for Story.
 type Story struct {
 	// At The occurrence's due time, in UTC.
@@ -2272,13 +2350,16 @@ type Story struct {
 	// Nearest Where the schedule has no occurrence: the one before and the one after.
 	Nearest []time.Time `json:"nearest,omitempty,omitzero"`
 
+	// Next What comes, or what can be done about it, for people.
+	Next string `json:"next,omitempty,omitzero"`
+
 	// Reason Of a skip, a failure or a cancellation.
 	//
 	// Examples: missed_window
 	Reason string `json:"reason,omitempty,omitzero"`
 	Run    Run    `json:"run,omitempty,omitzero"`
 
-	// Text The story, for people.
+	// Text What happened and why, for people.
 	Text string `json:"text"`
 
 	// Version Of the definition that was in force.
@@ -2595,6 +2676,15 @@ type RetryRunParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListSecretsParams defines parameters for ListSecrets.
+type ListSecretsParams struct {
+	// PageSize At most so many. A page may be shorter though there is more: next_page_token tells.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken next_page_token of the page before, with the same filters.
+	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
 // DiscardDeadLettersJSONRequestBody defines body for DiscardDeadLetters for application/json ContentType.
 type DiscardDeadLettersJSONRequestBody = BeginOperationInputBody
 
@@ -2630,6 +2720,9 @@ type CreateKeyJSONRequestBody = CreateKeyInputBody
 
 // PauseQueueJSONRequestBody defines body for PauseQueue for application/json ContentType.
 type PauseQueueJSONRequestBody = PauseQueueInputBody
+
+// PutSecretJSONRequestBody defines body for PutSecret for application/json ContentType.
+type PutSecretJSONRequestBody = PutSecretInputBody
 
 // AsSchedule0 returns the union data inside the Schedule as a Schedule0
 func (t Schedule) AsSchedule0() (Schedule0, error) {
@@ -3119,6 +3212,36 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 	RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSecrets List the secrets by name, without their values
+	//
+	// Corresponds with GET /api/v1/secrets (the `ListSecrets` operationId).
+	ListSecrets(ctx context.Context, params *ListSecretsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSecret Delete a secret
+	//
+	// Runs of jobs that name it fail until it is there again.
+	//
+	// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
+	DeleteSecret(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutSecretWithBody Store a secret, or replace one
+	//
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+	PutSecretWithBody(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutSecret Store a secret, or replace one
+	//
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+	PutSecret(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSelf Tell who the key is
 	//
@@ -3959,6 +4082,76 @@ func (c *RawClient) CancelRun(ctx context.Context, run string, reqEditors ...Req
 // Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 func (c *RawClient) RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRetryRunRequest(c.Server, run, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSecrets List the secrets by name, without their values
+//
+// Corresponds with GET /api/v1/secrets (the `ListSecrets` operationId).
+func (c *RawClient) ListSecrets(ctx context.Context, params *ListSecretsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSecretsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSecret Delete a secret
+//
+// Runs of jobs that name it fail until it is there again.
+//
+// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
+func (c *RawClient) DeleteSecret(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSecretRequest(c.Server, secret)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutSecretWithBody Store a secret, or replace one
+//
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+func (c *RawClient) PutSecretWithBody(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutSecretRequestWithBody(c.Server, secret, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutSecret Store a secret, or replace one
+//
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+func (c *RawClient) PutSecret(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutSecretRequest(c.Server, secret, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6211,6 +6404,153 @@ func NewRetryRunRequest(server string, run string, params *RetryRunParams) (*htt
 	return req, nil
 }
 
+// NewListSecretsRequest constructs an http.Request for the ListSecrets method
+func NewListSecretsRequest(server string, params *ListSecretsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/secrets")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteSecretRequest constructs an http.Request for the DeleteSecret method
+func NewDeleteSecretRequest(server string, secret string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "secret", secret, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/secrets/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutSecretRequest calls the generic PutSecret builder with application/json body
+func NewPutSecretRequest(server string, secret string, body PutSecretJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutSecretRequestWithBody(server, secret, "application/json", bodyReader)
+}
+
+// NewPutSecretRequestWithBody constructs an http.Request for the PutSecret method, with any body, and a specified content type
+func NewPutSecretRequestWithBody(server string, secret string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "secret", secret, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/secrets/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetSelfRequest constructs an http.Request for the GetSelf method
 func NewGetSelfRequest(server string) (*http.Request, error) {
 	var err error
@@ -6684,6 +7024,40 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 	RetryRunWithResponse(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*RetryRunResponse, error)
+
+	// ListSecretsWithResponse List the secrets by name, without their values
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/secrets (the `ListSecrets` operationId).
+	ListSecretsWithResponse(ctx context.Context, params *ListSecretsParams, reqEditors ...RequestEditorFn) (*ListSecretsResponse, error)
+
+	// DeleteSecretWithResponse Delete a secret
+	//
+	// Runs of jobs that name it fail until it is there again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
+	DeleteSecretWithResponse(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*DeleteSecretResponse, error)
+
+	// PutSecretWithBodyWithResponse Store a secret, or replace one
+	//
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+	PutSecretWithBodyWithResponse(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSecretResponse, error)
+
+	// PutSecretWithResponse Store a secret, or replace one
+	//
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+	PutSecretWithResponse(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSecretResponse, error)
 
 	// GetSelfWithResponse Tell who the key is
 	//
@@ -8505,6 +8879,143 @@ func (r RetryRunResponse) ContentType() string {
 	return ""
 }
 
+type ListSecretsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListSecretsOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSecretsResponse) GetJSON200() *ListSecretsOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListSecretsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSecretsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSecretsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSecretsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSecretsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSecretResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteSecretResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSecretResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSecretResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSecretResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSecretResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutSecretResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Secret
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutSecretResponse) GetJSON200() *Secret {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PutSecretResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PutSecretResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutSecretResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutSecretResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutSecretResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetSelfResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9248,6 +9759,64 @@ func (c *ClientWithResponses) RetryRunWithResponse(ctx context.Context, run stri
 		return nil, err
 	}
 	return ParseRetryRunResponse(rsp)
+}
+
+// ListSecretsWithResponse List the secrets by name, without their values
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/secrets (the `ListSecrets` operationId).
+func (c *ClientWithResponses) ListSecretsWithResponse(ctx context.Context, params *ListSecretsParams, reqEditors ...RequestEditorFn) (*ListSecretsResponse, error) {
+	rsp, err := c.ListSecrets(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSecretsResponse(rsp)
+}
+
+// DeleteSecretWithResponse Delete a secret
+//
+// Runs of jobs that name it fail until it is there again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
+func (c *ClientWithResponses) DeleteSecretWithResponse(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*DeleteSecretResponse, error) {
+	rsp, err := c.DeleteSecret(ctx, secret, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSecretResponse(rsp)
+}
+
+// PutSecretWithBodyWithResponse Store a secret, or replace one
+//
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+func (c *ClientWithResponses) PutSecretWithBodyWithResponse(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSecretResponse, error) {
+	rsp, err := c.PutSecretWithBody(ctx, secret, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutSecretResponse(rsp)
+}
+
+// PutSecretWithResponse Store a secret, or replace one
+//
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+func (c *ClientWithResponses) PutSecretWithResponse(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSecretResponse, error) {
+	rsp, err := c.PutSecret(ctx, secret, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutSecretResponse(rsp)
 }
 
 // GetSelfWithResponse Tell who the key is
@@ -10561,6 +11130,101 @@ func ParseRetryRunResponse(rsp *http.Response) (*RetryRunResponse, error) {
 			return nil, err
 		}
 		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSecretsResponse parses an HTTP response from a ListSecretsWithResponse call
+func ParseListSecretsResponse(rsp *http.Response) (*ListSecretsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSecretsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListSecretsOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSecretResponse parses an HTTP response from a DeleteSecretWithResponse call
+func ParseDeleteSecretResponse(rsp *http.Response) (*DeleteSecretResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSecretResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutSecretResponse parses an HTTP response from a PutSecretWithResponse call
+func ParsePutSecretResponse(rsp *http.Response) (*PutSecretResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutSecretResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Secret
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
