@@ -33,11 +33,12 @@ var sources = map[string]struct {
 	query url.Values
 	text  func(named) string // the word, and behind a tab what it is
 }{
-	"JOB":   {"/jobs", url.Values{"page_size": {"100"}}, func(n named) string { return n.Name + "\t" + n.State }},
-	"QUEUE": {"/queues", nil, func(n named) string { return n.Name }},
-	"KEY":   {"/keys", nil, func(n named) string { return n.ID + "\t" + n.Name + ", " + n.Role }},
-	"RUN":   {"/runs", url.Values{"page_size": {"50"}}, func(n named) string { return n.ID + "\t" + n.State + " " + n.JobName }},
-	"dlq":   {"/dead-letters", url.Values{"page_size": {"50"}}, func(n named) string { return n.Run + "\t" + n.JobName }},
+	"JOB":    {"/jobs", url.Values{"page_size": {"100"}}, func(n named) string { return n.Name + "\t" + n.State }},
+	"QUEUE":  {"/queues", nil, func(n named) string { return n.Name }},
+	"SECRET": {"/secrets", nil, func(n named) string { return n.Name }},
+	"KEY":    {"/keys", nil, func(n named) string { return n.ID + "\t" + n.Name + ", " + n.Role }},
+	"RUN":    {"/runs", url.Values{"page_size": {"50"}}, func(n named) string { return n.ID + "\t" + n.State + " " + n.JobName }},
+	"dlq":    {"/dead-letters", url.Values{"page_size": {"50"}}, func(n named) string { return n.Run + "\t" + n.JobName }},
 }
 
 // complete teaches shells the arguments and flags of a command and of all below it.

@@ -13,7 +13,7 @@ func TestCompletion(t *testing.T) {
 	a := newAPI(t)
 	t.Setenv("BELFRY_SERVER", a.url)
 	t.Setenv("BELFRY_KEY", a.key)
-	for _, name := range []string{"report", "reconcile", "ping", "a b"} {
+	for _, name := range []string{"report", "reconcile", "more", "a b"} {
 		a.good("job", "create", name, "--every", "1h", "--url", "https://example.com/", "--queue", "imports")
 	}
 	words := func(args ...string) string {
@@ -30,7 +30,7 @@ func TestCompletion(t *testing.T) {
 	require.Equal(t, "report,reconcile", words("job", "get", "re"))
 	require.Equal(t, "report,reconcile", words("why", "re"))
 	require.Empty(t, words("job", "get", "report", "re"), "it takes one")
-	require.Equal(t, "report,reconcile", words("job", "delete", "ping", "re"), "it takes many")
+	require.Equal(t, "report,reconcile", words("job", "delete", "more", "re"), "it takes many")
 	require.Equal(t, "imports", words("queue", "pause", "imp"))
 	require.Equal(t, "imports", words("job", "list", "--queue", "imp"))
 	require.Equal(t, "report,reconcile", words("dlq", "list", "--job", "re"))
