@@ -20,9 +20,10 @@ type Attempt struct {
 	RunAt     time.Time
 	Timeout   time.Duration
 	Namespace uuid.UUID
-	Kind      string // of the target; empty: the job was deleted meanwhile
-	Config    string // of the target, JSON
-	Payload   string // JSON; empty: none
+	Kind      string  // of the target; empty: the job was deleted meanwhile
+	Config    string  // of the target, JSON
+	Payload   string  // JSON; empty: none
+	Limits    []Limit // that it has a place of
 }
 
 // Completion is an attempt with its outcome.
@@ -30,6 +31,14 @@ type Completion struct {
 	Key     Key
 	Attempt int16
 	Outcome Outcome
+	Limits  []Limit // whose places its end frees, as far as is known
+}
+
+// Admitted is what became of a run that needed a decision.
+type Admitted struct {
+	Attempt *Attempt // it has started
+	Done    bool     // it need not be asked about again
+	Refusal Refusal  // of a limit, for which it waits
 }
 
 // Planned is what one transaction of plan did.

@@ -25,6 +25,8 @@ type Run struct {
 	Priority int16
 	Origin   Origin
 	Queue    int32 // of the database
+	// ConcurrencyKey that it runs under, see [Concurrency.ID]; 0: none.
+	ConcurrencyKey int64
 }
 
 // RunState of a live run. Their numbers are stored.
