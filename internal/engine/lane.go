@@ -14,14 +14,22 @@ import (
 type laneID struct {
 	queue int32 // 0: its queue has no limit
 	key   int64 // 0: no concurrency key
+	max   int32 // of the key
 }
 
-func (l laneID) limits() (out []job.Limit) {
+// bound is a limit as a lane meets it: jobs that share a key may each have
+// another maximum, and what keeps one of them need not keep the other.
+type bound struct {
+	job.Limit
+	max int32
+}
+
+func (l laneID) bounds() (out []bound) {
 	if l.queue != 0 {
-		out = append(out, job.Limit{Kind: job.LimitQueue, ID: int64(l.queue)})
+		out = append(out, bound{job.QueueLimit(l.queue), 0})
 	}
 	if l.key != 0 {
-		out = append(out, job.Limit{Kind: job.LimitKey, ID: l.key})
+		out = append(out, bound{job.KeyLimit(l.key), l.max})
 	}
 	return out
 }
@@ -32,10 +40,9 @@ const laneTry = 50
 // gate is what is known of a limit that runs wait for. Nothing is certain: the
 // database decides.
 type gate struct {
-	full    bool
-	until   time.Time // when it is worth trying again; zero: when somebody says so
-	running int       // when it was found full
-	try     int       // so many runs are worth trying
+	full  bool
+	until time.Time // when it is worth trying again; zero: when somebody says so
+	try   int       // so many runs are worth trying
 }
 
 // lanes are the runs that are due and fall under limits, in the order in which
@@ -45,13 +52,23 @@ type lanes struct {
 	limited map[int32]bool // queues that have a limit
 	of      map[laneID]*runHeap
 	in      map[runKey]laneID
-	gates   map[job.Limit]*gate
+	gates   map[job.Limit]map[int32]*gate // by maximum, see bound
 	// changed is signalled when there may be something to take.
 	changed chan struct{}
 }
 
 func newLanes() lanes {
-	return lanes{of: map[laneID]*runHeap{}, in: map[runKey]laneID{}, gates: map[job.Limit]*gate{}, changed: make(chan struct{}, 1)}
+	return lanes{of: map[laneID]*runHeap{}, in: map[runKey]laneID{}, gates: map[job.Limit]map[int32]*gate{}, changed: make(chan struct{}, 1)}
+}
+
+// gate is what is known of a bound; nil: nothing.
+func (l *lanes) gate(b bound) *gate { return l.gates[b.Limit][b.max] }
+
+func (l *lanes) setGate(b bound, g *gate) {
+	if l.gates[b.Limit] == nil {
+		l.gates[b.Limit] = map[int32]*gate{}
+	}
+	l.gates[b.Limit][b.max] = g
 }
 
 func (l *lanes) signal() {
@@ -62,7 +79,7 @@ func (l *lanes) signal() {
 }
 
 func (l *lanes) idOf(r job.Run) laneID {
-	id := laneID{key: r.ConcurrencyKey}
+	id := laneID{key: r.ConcurrencyKey, max: r.ConcurrencyMax}
 	if l.limited[r.Queue] {
 		id.queue = r.Queue
 	}
@@ -125,7 +142,7 @@ func (w *wheel) takeLanes(now time.Time, n int) (out []job.Run, wait time.Durati
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	open, wait := w.lanes.open(now)
-	tried := map[job.Limit]int{}
+	tried := map[bound]int{}
 	for len(out) < n && len(open) > 0 {
 		head := open[0]
 		if !w.lanes.mayTry(head.id, tried) {
@@ -142,7 +159,7 @@ func (w *wheel) takeLanes(now time.Time, n int) (out []job.Run, wait time.Durati
 			heap.Fix(&open, 0)
 		}
 		if !held && w.turn(r) {
-			for _, l := range head.id.limits() {
+			for _, l := range head.id.bounds() {
 				tried[l]++
 			}
 			out = append(out, r)
@@ -156,8 +173,8 @@ func (l *lanes) open(now time.Time) (open laneHeap, wait time.Duration) {
 	wait = placePause
 	for id, h := range l.of {
 		closed := false
-		for _, limit := range id.limits() {
-			g := l.gates[limit]
+		for _, limit := range id.bounds() {
+			g := l.gate(limit)
 			if g == nil || !g.full {
 				continue
 			}
@@ -179,10 +196,10 @@ func (l *lanes) open(now time.Time) (open laneHeap, wait time.Duration) {
 }
 
 // mayTry: one more than there should be places, so that it is known when they are all taken.
-func (l *lanes) mayTry(id laneID, tried map[job.Limit]int) bool {
-	for _, limit := range id.limits() {
+func (l *lanes) mayTry(id laneID, tried map[bound]int) bool {
+	for _, limit := range id.bounds() {
 		most := laneTry
-		if g := l.gates[limit]; g != nil {
+		if g := l.gate(limit); g != nil {
 			most = g.try + 1
 		}
 		if tried[limit] >= most {
@@ -197,15 +214,18 @@ func (w *wheel) refuse(runs []job.Run, why []job.Refusal, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, r := range runs {
-		g := &gate{full: true, running: why[i].Running}
+		g := &gate{full: true}
 		if why[i].After > 0 {
 			g.until = now.Add(why[i].After)
 			g.try = laneTry
 		}
-		w.lanes.gates[why[i].Limit] = g
-		if why[i].Limit.Kind == job.LimitQueue && !w.lanes.limited[r.Queue] {
+		b := bound{why[i].Limit, 0}
+		if b.Kind == job.LimitKey {
+			b.max = r.ConcurrencyMax
+		} else if !w.lanes.limited[r.Queue] {
 			w.lanes.limited = addTo(w.lanes.limited, r.Queue) // it is new: queuesOnce will say so too
 		}
+		w.lanes.setGate(b, g)
 		w.lanes.push(w.lanes.idOf(r), r)
 		w.free(r.Job)
 	}
@@ -224,21 +244,21 @@ func addTo(set map[int32]bool, v int32) map[int32]bool {
 func (w *wheel) tried(started, undecided []job.Run, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	count := map[job.Limit]int{}
+	count := map[bound]int{}
 	for _, r := range started {
-		for _, l := range w.lanes.idOf(r).limits() {
+		for _, l := range w.lanes.idOf(r).bounds() {
 			count[l]++
 		}
 	}
 	for l, n := range count {
-		if g := w.lanes.gates[l]; g != nil && !g.full {
+		if g := w.lanes.gate(l); g != nil && !g.full {
 			g.try = max(2*n, 1)
 		}
 	}
 	for _, r := range undecided {
-		for _, l := range w.lanes.idOf(r).limits() {
-			if g := w.lanes.gates[l]; g == nil || !g.full {
-				w.lanes.gates[l] = &gate{full: true, until: now.Add(slotWidth), try: laneTry}
+		for _, l := range w.lanes.idOf(r).bounds() {
+			if g := w.lanes.gate(l); g == nil || !g.full {
+				w.lanes.setGate(l, &gate{full: true, until: now.Add(slotWidth), try: laneTry})
 			}
 		}
 	}
@@ -250,15 +270,17 @@ func (w *wheel) vacate(done []job.Completion) {
 	defer w.mu.Unlock()
 	for _, d := range done {
 		for _, l := range d.Limits {
-			w.lanes.vacate(l, 1)
+			for _, g := range w.lanes.gates[l] {
+				w.lanes.vacate(g, 1)
+			}
 		}
 	}
 }
 
-func (l *lanes) vacate(limit job.Limit, n int) {
-	g := l.gates[limit]
-	if g == nil || !g.until.IsZero() {
-		return // open anyway, or it is a matter of time
+// vacate notes that there are n places more under a limit.
+func (l *lanes) vacate(g *gate, n int) {
+	if !g.until.IsZero() {
+		return // it is a matter of time
 	}
 	if g.full {
 		g.try = 0
@@ -273,21 +295,29 @@ func (l *lanes) vacate(limit job.Limit, n int) {
 func (w *wheel) waiting(most int) (ask []job.Limit, waits []job.Lane) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	used := map[job.Limit]bool{}
+	used := map[bound]bool{}
 	queues := map[int32]*job.Lane{}
 	for id, h := range w.lanes.of {
-		for _, l := range id.limits() {
+		for _, l := range id.bounds() {
 			used[l] = true
 		}
 		if id.queue != 0 {
 			w.lanes.sum(queues, id, h)
 		}
 	}
-	for l, g := range w.lanes.gates {
-		switch {
-		case !used[l]:
+	for l, gates := range w.lanes.gates { // another order each time, as maps have it
+		full := false
+		for limit, g := range gates {
+			if !used[bound{l, limit}] {
+				delete(gates, limit)
+				continue
+			}
+			full = full || g.full && g.until.IsZero()
+		}
+		if len(gates) == 0 {
 			delete(w.lanes.gates, l)
-		case g.full && g.until.IsZero() && len(ask) < most: // another one each time: the order of a map is random
+		}
+		if full && len(ask) < most {
 			ask = append(ask, l)
 		}
 	}
@@ -306,7 +336,7 @@ func (l *lanes) sum(queues map[int32]*job.Lane, id laneID, h *runHeap) {
 		queues[id.queue] = q
 	}
 	q.Waiting += int32(h.Len())
-	if g := l.gates[job.Limit{Kind: job.LimitKey, ID: id.key}]; g != nil && g.full {
+	if g := l.gate(bound{job.KeyLimit(id.key), id.max}); g != nil && g.full {
 		return
 	}
 	first := (*h)[0]
@@ -320,23 +350,21 @@ func (w *wheel) answer(asked []job.Limit, rooms map[job.Limit]*job.Room) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range asked {
-		g := w.lanes.gates[l]
-		if g == nil || !g.full {
-			continue
-		}
-		if free := free(rooms[l], g); free > 0 {
-			w.lanes.vacate(l, free)
+		for limit, g := range w.lanes.gates[l] {
+			if n := free(rooms[l], limit); g.full && n > 0 {
+				w.lanes.vacate(g, n)
+			}
 		}
 	}
 }
 
-// free is how many places there seem to be.
-func free(r *job.Room, g *gate) int {
+// free is how many places there seem to be, under a queue's limit or the maximum of a key.
+func free(r *job.Room, keyMax int32) int {
 	switch {
 	case r == nil: // it has no limit any more
 		return laneTry
-	case r.Limits == (job.QueueLimits{}): // of a key: what its limit is each job says
-		return g.running - r.Running
+	case keyMax > 0:
+		return min(int(keyMax)-r.Running, laneTry)
 	case r.Limits.MaxRunning > 0:
 		return min(int(r.Limits.MaxRunning)-r.Running, laneTry)
 	default:

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -71,7 +72,12 @@ func (g *gated) open() int {
 
 func (b *bundle) limit(t *testing.T, queue string, l job.QueueLimits) {
 	t.Helper()
-	require.NoError(t, b.store.LimitQueue(t.Context(), job.QueueOrder{Namespace: job.DefaultNamespace, Name: queue, Limits: l, Actor: "test"}))
+	o := job.QueueOrder{Namespace: job.DefaultNamespace, Name: queue, Limits: l, Actor: "test"}
+	if err := b.store.CreateQueue(t.Context(), o); !errors.Is(err, job.ErrConflict) {
+		require.NoError(t, err)
+		return
+	}
+	require.NoError(t, b.store.LimitQueue(t.Context(), o))
 }
 
 func setupLimited(t *testing.T) (*bundle, *gated, *counted) {

@@ -27,7 +27,9 @@ func (e *Engine) queuesOnce(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	e.wheel.pause(paused)
-	e.wheel.limit(limited)
+	if e.Limits != nil {
+		e.wheel.limit(limited)
+	}
 	if !e.queuesKnown.Swap(true) {
 		e.wheel.signal()
 	}

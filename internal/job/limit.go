@@ -3,6 +3,7 @@ package job
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -48,23 +49,30 @@ type QueueLimits struct {
 // Limited says that there is one.
 func (l QueueLimits) Limited() bool { return l.MaxRunning > 0 || l.Rate.Count > 0 }
 
-// Validate says all that is wrong.
-func (l QueueLimits) Validate() []*Problem {
-	var out []*Problem
-	add := func(field, problem, fix string) { out = append(out, &Problem{field, problem, fix}) }
+// Validate returns every problem at once, see [Problems].
+func (l QueueLimits) Validate() error {
+	var c checker
 	if l.MaxRunning < 0 || l.MaxRunning > MaxRunning {
-		add("max_running", fmt.Sprintf("%d is out of range", l.MaxRunning), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRunning))
+		c.add("max_running", fmt.Sprintf("%d is out of range", l.MaxRunning), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRunning))
 	}
 	if l.Rate.Count < 0 || l.Rate.Count > MaxRate {
-		add("rate", fmt.Sprintf("%d is out of range", l.Rate.Count), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRate))
+		c.add("rate", fmt.Sprintf("%d is out of range", l.Rate.Count), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRate))
 	}
 	switch {
 	case l.Burst < 0 || l.Burst > MaxRate:
-		add("burst", fmt.Sprintf("%d is out of range", l.Burst), fmt.Sprintf("use 1 to %d, or leave it out", MaxRate))
+		c.add("burst", fmt.Sprintf("%d is out of range", l.Burst), fmt.Sprintf("use 1 to %d, or leave it out", MaxRate))
 	case l.Burst > 0 && l.Rate.Count == 0:
-		add("burst", "there is no rate that it could be of", "set rate as well, for example 100/s")
+		c.add("burst", "there is no rate that it could be of", "set rate as well, for example 100/s")
 	}
-	return out
+	return errors.Join(c...)
+}
+
+// ValidateQueue says what is wrong with the name of a queue.
+func ValidateQueue(name string) error {
+	if queueForm.MatchString(name) {
+		return nil
+	}
+	return &Problem{"name", quote(name) + " is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}
 }
 
 // burst with its default.

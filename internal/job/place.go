@@ -21,6 +21,12 @@ type Limit struct {
 	ID   int64
 }
 
+// QueueLimit names that of a queue.
+func QueueLimit(queue int32) Limit { return Limit{LimitQueue, int64(queue)} }
+
+// KeyLimit names that of a concurrency key.
+func KeyLimit(id int64) Limit { return Limit{LimitKey, id} }
+
 // Applicant is a run that is due and needs a place under each of its limits.
 type Applicant struct {
 	Queue    int32
@@ -32,9 +38,9 @@ type Applicant struct {
 
 // Limits that an applicant may fall under.
 func (a *Applicant) Limits() []Limit {
-	out := []Limit{{LimitQueue, int64(a.Queue)}}
+	out := []Limit{QueueLimit(a.Queue)}
 	if a.Key != 0 {
-		out = append(out, Limit{LimitKey, a.Key})
+		out = append(out, KeyLimit(a.Key))
 	}
 	return out
 }
@@ -57,7 +63,7 @@ type Waiter struct {
 // Refusal is why a run has to wait.
 type Refusal struct {
 	Limit   Limit // that keeps it; the zero value: none, it may start
-	Running int
+	Running int   // live runs under that limit
 	// After is how long it is useless to ask; 0: until a place is free, which
 	// nobody can tell.
 	After time.Duration

@@ -14,7 +14,7 @@ import (
 
 // admissible reads a pending run that needs a decision, with what else its job is doing.
 const admissible = `
-SELECT r.version, r.origin, r.run_at, r.attempt, r.priority, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(j.concurrency_max, 1), r.concurrency_key IS NOT NULL OR coalesce((SELECT limited FROM queue WHERE id = r.queue_id), false),
+SELECT r.version, r.origin, r.run_at, r.attempt, r.priority, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1), r.concurrency_key IS NOT NULL OR coalesce((SELECT limited FROM queue WHERE id = r.queue_id), false),
        coalesce(r.payload, j.payload, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(),
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0),
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval)

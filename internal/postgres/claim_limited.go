@@ -15,7 +15,7 @@ import (
 const applicantRuns = `
 WITH` + keyed + `
 SELECT x.* FROM k, LATERAL (
-    SELECT r.ctid::text, r.partition, r.job_id, r.due_at, r.seq, r.priority, r.run_at, r.queue_id, coalesce(r.concurrency_key, 0), coalesce((SELECT concurrency_max FROM job WHERE partition = r.partition AND id = r.job_id), 1)
+    SELECT r.ctid::text, r.partition, r.job_id, r.due_at, r.seq, r.priority, r.run_at, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1)
     FROM run r
     WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
       AND r.state = 0 AND r.run_at <= now()

@@ -25,7 +25,7 @@ WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
            unnest($5::smallint[]) AS attempt, generate_subscripts($1::smallint[], 1) AS n
 )
-SELECT k.n, r.version, r.run_at, r.state, r.attempt, coalesce(r.base, 0), r.priority, r.origin, r.queue_id, coalesce(r.concurrency_key, 0), j.policy, j.namespace_id, now()
+SELECT k.n, r.version, r.run_at, r.state, r.attempt, coalesce(r.base, 0), r.priority, r.origin, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 0), j.policy, j.namespace_id, now()
 FROM k, LATERAL (
     SELECT * FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND state <> 0
@@ -85,7 +85,7 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 		var in job.DecideInput
 		var policy *string
 		var namespace *uuid.UUID
-		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.Base, &in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &in.Run.ConcurrencyKey, &policy, &namespace, &in.Now}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.Base, &in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &in.Run.ConcurrencyKey, &in.Run.ConcurrencyMax, &policy, &namespace, &in.Now}, func() error {
 			in.Run.Key, in.Outcome, in.Policy = done[n-1].Key, done[n-1].Outcome, job.Policy{}
 			d.fenced--
 			if policy == nil { // the job is deleted: nothing of it is tried again

@@ -13,27 +13,45 @@ import (
 const limitQueue = `
 UPDATE queue SET max_running = nullif($3, 0), rate = nullif($4, 0), rate_seconds = nullif($5, 0), burst = nullif($6, 0) WHERE namespace_id = $1 AND name = $2`
 
-// LimitQueue sets the limits of a queue, which is made if there is none. Nodes heed them
-// at once. What runs already counts, and goes on though it may be more than the limit.
+// CreateQueue makes a queue with limits, or says ErrConflict.
+func (s *Store) CreateQueue(ctx context.Context, o job.QueueOrder) error {
+	return s.inNamespace(ctx, o.Namespace, "queue.create", func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, o.Namespace, o.Name)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return fmt.Errorf("%w: there is a queue called %q; set its limits with PUT", ErrConflict, o.Name)
+		}
+		return writeLimits(ctx, tx, &o, "queue.create")
+	})
+}
+
+func writeLimits(ctx context.Context, tx pgx.Tx, o *job.QueueOrder, action string) error {
+	l := o.Limits
+	if _, err := tx.Exec(ctx, limitQueue, o.Namespace, o.Name, l.MaxRunning, l.Rate.Count, l.Rate.Seconds, l.Burst); err != nil {
+		return err
+	}
+	return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, action, o.Name}, struct {
+		MaxRunning int32  `json:"max_running,omitempty"`
+		Rate       string `json:"rate,omitempty"`
+		Burst      int32  `json:"burst,omitempty"`
+	}{l.MaxRunning, l.Rate.String(), l.Burst})
+}
+
+// LimitQueue sets the limits of a queue, or says ErrNotFound. Nodes heed them at once. What runs already counts, and goes on though it may be more than the limit.
 func (s *Store) LimitQueue(ctx context.Context, o job.QueueOrder) error {
 	var id int32
 	var was bool
 	err := s.inNamespace(ctx, o.Namespace, "queue.limit", func(tx pgx.Tx) (err error) {
-		if id, err = findQueue(ctx, tx, o.Namespace, o.Name); err != nil {
+		err = tx.QueryRow(ctx, `SELECT id, limited FROM queue WHERE namespace_id = $1 AND name = $2 FOR UPDATE`, o.Namespace, o.Name).Scan(&id, &was)
+		if noRows(err) {
+			return ErrNotFound
+		}
+		if err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, `SELECT limited FROM queue WHERE namespace_id = $1 AND name = $2 FOR UPDATE`, o.Namespace, o.Name).Scan(&was); err != nil {
-			return err
-		}
-		l := o.Limits
-		if _, err := tx.Exec(ctx, limitQueue, o.Namespace, o.Name, l.MaxRunning, l.Rate.Count, l.Rate.Seconds, l.Burst); err != nil {
-			return err
-		}
-		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "queue.limit", o.Name}, struct {
-			MaxRunning int32  `json:"max_running,omitempty"`
-			Rate       string `json:"rate,omitempty"`
-			Burst      int32  `json:"burst,omitempty"`
-		}{l.MaxRunning, l.Rate.String(), l.Burst})
+		return writeLimits(ctx, tx, &o, "queue.limit")
 	})
 	if err != nil || was || !o.Limits.Limited() {
 		return err

@@ -34,6 +34,7 @@ func setupLimits(t *testing.T) *limits {
 
 func (b *limits) limit(queue string, l job.QueueLimits) {
 	b.t.Helper()
+	b.exec(`INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, b.namespace, queue)
 	require.NoError(b.t, b.store.LimitQueue(b.t.Context(), job.QueueOrder{Namespace: b.namespace, Name: queue, Limits: l, Actor: "ann"}))
 }
 

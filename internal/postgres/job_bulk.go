@@ -146,7 +146,7 @@ func (c *creation) decide(n *newJob, rows *jobRows, runs *runRows, skipped *skip
 	j.NextDue = n.cursor.nextDue(j.State, due, planFrom, d)
 	queue := c.queues[d.Queue]
 	rows.add(n, queue, left, planFrom)
-	of := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), queue, d.concurrencyKey(c.namespace), d.own}
+	of := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), queue, d.concurrencyKey(c.namespace), d.concurrencyMax(), d.own}
 	runs.add(&of, due, c.now)
 	skipped.add(&of, skips)
 	countSkips(c.tx, skips)

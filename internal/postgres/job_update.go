@@ -172,7 +172,7 @@ WHERE partition = $1 AND id = $2`
 
 // What has not started is delivered as the job is now, so it says so; and it
 // must not pass claim by the overlap policy of before.
-const updatePending = `UPDATE run SET version = $3, priority = $4, admit = $5, queue_id = $6, concurrency_key = $7 WHERE partition = $1 AND job_id = $2 AND state = 0`
+const updatePending = `UPDATE run SET version = $3, priority = $4, admit = $5, queue_id = $6, concurrency_key = $7, concurrency_max = $8 WHERE partition = $1 AND job_id = $2 AND state = 0`
 
 const insertVersion = `INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
@@ -184,8 +184,8 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 	batch.Queue(updateJobRow, j.Partition, j.ID, u.to.id, u.queue, j.Version, j.State, d.Priority, d.admit(), d.jitter.Milliseconds(), d.timeoutMS(),
 		d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name, d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep(), d.concurrencyKey(j.Namespace), d.concurrencyMax())
 	batch.Queue(insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now, j.Namespace)
-	batch.Queue(updatePending, j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.concurrencyKey(j.Namespace))
-	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.concurrencyKey(j.Namespace), d.own}
+	batch.Queue(updatePending, j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.concurrencyKey(j.Namespace), d.concurrencyMax())
+	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.own}
 	runs.insert(&batch, u.due, u.now)
 	runs.skip(&batch, u.skips, u.now)
 	countSkips(u.tx, u.skips)

@@ -216,17 +216,32 @@ func (y *why) readCursor(ctx context.Context) error {
 	return err
 }
 
-// readAround reads whether the queue of the run is paused.
+// readAround reads whether the queue of the run is paused, and what its limits leave.
 func (y *why) readAround(ctx context.Context) error {
 	f := &y.facts
-	f.QueuePaused, f.QueueNote = time.Time{}, ""
+	f.QueuePaused, f.QueueNote, f.Queue, f.KeyRunning = time.Time{}, "", job.Queue{}, 0
 	if len(f.Entries) == 0 {
 		return nil
 	}
-	err := y.tx.QueryRow(ctx, `SELECT coalesce(paused_at, created_at), note FROM queue WHERE namespace_id = $1 AND name = $2 AND paused`,
-		y.order.Namespace, f.Entries[0].Queue).Scan(&f.QueuePaused, &f.QueueNote)
-	if noRows(err) {
-		return nil
+	var batch pgx.Batch
+	batch.Queue(selectQueues+`AND name = $2`, y.order.Namespace, f.Entries[0].Queue).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, scanQueue)
+		if len(found) == 1 {
+			f.Queue = found[0]
+		}
+		return err
+	})
+	if key := f.Definition.Concurrency.ID(y.order.Namespace); key != 0 {
+		batch.Queue(`SELECT count(*) FROM hold WHERE kind = 2 AND id = $1`, key).QueryRow(func(row pgx.Row) error { return row.Scan(&f.KeyRunning) })
 	}
-	return err
+	if err := y.tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return err
+	}
+	if f.Queue.Paused {
+		f.QueuePaused, f.QueueNote = f.Queue.PausedAt, f.Queue.Note
+		if f.QueuePaused.IsZero() {
+			f.QueuePaused = f.Queue.CreatedAt
+		}
+	}
+	return nil
 }

@@ -45,18 +45,19 @@ CREATE TABLE lane (
     PRIMARY KEY (queue_id, session_id)
 ) WITH (fillfactor = 50);
 
--- The hash of namespace and key, so that there is no table of keys to keep. A run has it from its job.
+-- The hash of namespace and key, so that there is no table of keys to keep. A run has both from its job.
 ALTER TABLE job
     ADD COLUMN concurrency_key bigint,
     ADD COLUMN concurrency_max integer;
 ALTER TABLE run
     ADD COLUMN concurrency_key bigint,
+    ADD COLUMN concurrency_max integer,
     ADD COLUMN queue_hold      bigint, -- n of its hold of the queue's limit; NULL: it has none, as runs of queues without a limit
     ADD COLUMN key_hold        bigint;
 -- What plan reads, without a look at the wide row.
 DROP INDEX job_cursor;
 CREATE INDEX job_cursor ON job (partition, cursor_id, id)
-    INCLUDE (queue_id, version, priority, admit, jitter_ms, runs_left, plan_from, end_at, concurrency_key) WHERE state = 1;
+    INCLUDE (queue_id, version, priority, admit, jitter_ms, runs_left, plan_from, end_at, concurrency_key, concurrency_max) WHERE state = 1;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON hold, lane, queue_rate TO belfry_engine;
 GRANT SELECT, INSERT, DELETE ON hold TO belfry_api;
@@ -79,7 +80,7 @@ END $$;
 DROP INDEX job_cursor;
 CREATE INDEX job_cursor ON job (partition, cursor_id, id)
     INCLUDE (queue_id, version, priority, admit, jitter_ms, runs_left, plan_from, end_at) WHERE state = 1;
-ALTER TABLE run DROP COLUMN key_hold, DROP COLUMN queue_hold, DROP COLUMN concurrency_key;
+ALTER TABLE run DROP COLUMN key_hold, DROP COLUMN queue_hold, DROP COLUMN concurrency_max, DROP COLUMN concurrency_key;
 ALTER TABLE job DROP COLUMN concurrency_max, DROP COLUMN concurrency_key;
 DROP TABLE lane, hold, queue_rate;
 DROP SEQUENCE hold_n;
