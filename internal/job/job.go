@@ -67,6 +67,9 @@ type Policy struct {
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty"`
 	// Concurrency bounds the live runs of all jobs with the same key.
 	Concurrency Concurrency `json:"concurrency,omitzero"`
+	// IdempotencyKey is a CEL expression that gives the key a target gets. Empty:
+	// the run's id.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// KeepFinishedFor is how long a finished one-off job is kept. Default 24h.
 	KeepFinishedFor Duration `json:"keep_finished_for,omitempty"`
 }

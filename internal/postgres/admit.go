@@ -15,7 +15,7 @@ import (
 // admissible reads a pending run that needs a decision, with what else its job is doing.
 const admissible = `
 SELECT r.version, r.origin, r.run_at, r.attempt, r.priority, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1), r.concurrency_key IS NOT NULL OR coalesce((SELECT limited FROM queue WHERE id = r.queue_id), false),
-       coalesce(r.payload, j.payload, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(),
+       coalesce(r.payload, j.payload, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(), coalesce(r.idempotency_key, ''), ` + forExpressions + `,
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0),
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval)
 FROM run r JOIN job j ON j.partition = r.partition AND j.id = r.job_id
@@ -83,11 +83,11 @@ func (a *admission) read(ctx context.Context, lead time.Duration) error {
 	if _, err := a.tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1), `+keyLookups, lockOf(t.Session)); err != nil {
 		return err
 	}
-	var policy string
+	var policy, keyed string
 	var timeout int64
 	err := a.tx.QueryRow(ctx, admissible, k.Partition, k.Job, k.DueAt, k.Seq, t.Session, lead).Scan(
 		&t.Version, &t.Origin, &t.RunAt, &in.Attempt, &a.applicant.Priority, &a.applicant.Queue, &a.applicant.Key, &a.applicant.KeyMax, &a.limited,
-		&t.Payload, &t.Namespace, &in.JobState, &timeout, &t.Kind, &t.Config, &policy, &in.Now, &in.Running, &in.Ahead)
+		&t.Payload, &t.Namespace, &in.JobState, &timeout, &t.Kind, &t.Config, &policy, &in.Now, &t.OwnKey, &keyed, &t.About, &in.Running, &in.Ahead)
 	if err != nil {
 		return err
 	}
@@ -96,6 +96,7 @@ func (a *admission) read(ctx context.Context, lead time.Duration) error {
 		return err
 	}
 	p = p.WithDefaults()
+	t.KeyExpression = keyExpression(keyed)
 	in.DueAt, in.Overlap, in.Deadline, in.Origin = k.DueAt, p.Overlap, p.Deadline, t.Origin
 	t.Number, t.Timeout = in.Attempt+1, time.Duration(timeout)*time.Millisecond
 	a.applicant.RunAt = t.RunAt

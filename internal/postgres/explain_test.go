@@ -244,7 +244,7 @@ func (b *bulk) hotSteps() []*hot {
 			require.NoError(t, err)
 		}, ways: []string{"run by partition run_at"}},
 		{name: "Claim", step: func() { done = b.claim(batch) }, ways: []string{
-			"job by partition id", "partition", "queue", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
+			"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
 		}},
 		{name: "CompleteSucceeded", step: func() { b.complete(done[:500]) }, ways: []string{"hold by address", "hold by kind id n", "run by address", "run by partition job_id due_at seq"}},
 		{name: "CompleteDecided", step: func() { b.decide(done[500:520]) }, ways: []string{"hold by address", "hold by kind id n", "job by partition id", "run by partition job_id due_at seq"}},
@@ -258,7 +258,7 @@ func (b *bulk) hotSteps() []*hot {
 			require.Equal(t, 519, len(fenced), "all but the one that waits for a report and those under way") //nolint:testifylint // Len would print them all
 		}, ways: []string{"run by partition job_id due_at seq"}},
 		{name: "Admit", before: func() { keys = b.replacing() }, step: func() { b.admit(keys) }, ways: []string{
-			"hold by address", "hold by kind id n", "job by partition id", "partition", "queue", "run by partition job_id", "run by partition job_id due_at seq", "session",
+			"hold by address", "hold by kind id n", "job by partition id", "namespace by id", "partition", "queue", "run by partition job_id", "run by partition job_id due_at seq", "session",
 		}},
 		{name: "ClaimLimited", before: func() { keys = b.limited() }, step: func() {
 			attempts, refused, err := b.store.ClaimLimited(ctx, b.session, keys)
@@ -266,7 +266,7 @@ func (b *bulk) hotSteps() []*hot {
 			require.Len(t, attempts, 30)
 			require.Len(t, refused, 20)
 		}, ways: []string{
-			"hold by kind id n", "job by partition id", "lane by queue_id", "partition", "queue", "queue_rate by queue_id", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
+			"hold by kind id n", "job by partition id", "lane by queue_id", "namespace by id", "partition", "queue", "queue_rate by queue_id", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
 			"sort of lane", // one for each node
 		}},
 		{name: "Places", step: func() {

@@ -24,6 +24,7 @@ type Store struct {
 	observer  Observer // may be nil
 	watch     watch
 	lows      lows
+	sealer    Sealer // may be nil
 }
 
 // The errors that callers tell apart.

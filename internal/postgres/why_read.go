@@ -78,20 +78,21 @@ func (y *why) readJob(ctx context.Context) error {
 	}
 	f.Created = created.UTC()
 	if y.stored == nil {
-		return y.lastDeed(ctx, "job.delete", &f.DeletedAt, &f.DeletedBy)
+		return y.lastDeed(ctx, "job.delete", job.FormatJobID(id), &f.DeletedAt, &f.DeletedBy)
 	}
 	f.Job, f.RunsLeft, f.PlanFrom = &y.stored.Job, y.stored.runsLeft, y.stored.planFrom
 	if y.stored.pausedAt != nil {
 		f.PausedAt = y.stored.pausedAt.UTC()
 		var at time.Time // that of the log is a moment later
-		return y.lastDeed(ctx, "job.pause", &at, &f.PausedBy)
+		return y.lastDeed(ctx, "job.pause", job.FormatJobID(id), &at, &f.PausedBy)
 	}
 	return nil
 }
 
-func (y *why) lastDeed(ctx context.Context, action string, at *time.Time, actor *string) error {
+// lastDeed reads who did something to an object last, and when.
+func (y *why) lastDeed(ctx context.Context, action, object string, at *time.Time, actor *string) error {
 	err := y.tx.QueryRow(ctx, `SELECT at, actor FROM audit_log WHERE namespace_id = $1 AND object = $2 AND action = $3 ORDER BY seq DESC LIMIT 1`,
-		y.order.Namespace, job.FormatJobID(y.order.Job), action).Scan(at, actor)
+		y.order.Namespace, object, action).Scan(at, actor)
 	if noRows(err) {
 		return nil
 	}
@@ -216,15 +217,34 @@ func (y *why) readCursor(ctx context.Context) error {
 	return err
 }
 
-// readAround reads whether the queue of the run is paused, and what its limits leave.
+// readAround reads whether the queue of the run is paused, and who did that, what its
+// limits leave, and who cancelled the run.
 func (y *why) readAround(ctx context.Context) error {
 	f := &y.facts
-	f.QueuePaused, f.QueueNote, f.Queue, f.KeyRunning = time.Time{}, "", job.Queue{}, 0
+	f.QueuePaused, f.QueueNote, f.QueueBy, f.CancelledBy, f.Queue, f.KeyRunning = time.Time{}, "", "", "", job.Queue{}, 0
 	if len(f.Entries) == 0 {
 		return nil
 	}
+	e := f.Entries[0]
+	var at time.Time // the store's own is exact
+	if e.Status == job.StatusCancelled && e.Reason == job.ReasonCancelled {
+		return y.lastDeed(ctx, "run.cancel", job.FormatRunID(e.Key), &at, &f.CancelledBy)
+	}
+	if err := y.readLimits(ctx, e.Queue); err != nil || !f.Queue.Paused {
+		return err
+	}
+	f.QueuePaused, f.QueueNote = f.Queue.PausedAt, f.Queue.Note
+	if f.QueuePaused.IsZero() {
+		f.QueuePaused = f.Queue.CreatedAt
+	}
+	return y.lastDeed(ctx, "queue.pause", e.Queue, &at, &f.QueueBy)
+}
+
+// readLimits reads what the limits leave that a run falls under.
+func (y *why) readLimits(ctx context.Context, queue string) error {
+	f := &y.facts
 	var batch pgx.Batch
-	batch.Queue(selectQueues+`AND name = $2`, y.order.Namespace, f.Entries[0].Queue).Query(func(rows pgx.Rows) error {
+	batch.Queue(selectQueues+`AND name = $2`, y.order.Namespace, queue).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, scanQueue)
 		if len(found) == 1 {
 			f.Queue = found[0]
@@ -234,14 +254,5 @@ func (y *why) readAround(ctx context.Context) error {
 	if key := f.Definition.Concurrency.ID(y.order.Namespace); key != 0 {
 		batch.Queue(`SELECT count(*) FROM hold WHERE kind = 2 AND id = $1`, key).QueryRow(func(row pgx.Row) error { return row.Scan(&f.KeyRunning) })
 	}
-	if err := y.tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return err
-	}
-	if f.Queue.Paused {
-		f.QueuePaused, f.QueueNote = f.Queue.PausedAt, f.Queue.Note
-		if f.QueuePaused.IsZero() {
-			f.QueuePaused = f.Queue.CreatedAt
-		}
-	}
-	return nil
+	return y.tx.SendBatch(ctx, &batch).Close()
 }
