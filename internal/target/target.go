@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
+	"github.com/belfry-dev/belfry/internal/target/nats"
 	"github.com/belfry-dev/belfry/internal/target/noop"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // Target is what the list holds. Who uses it declares the part that it needs:
@@ -27,12 +30,19 @@ type Target interface {
 type Options struct {
 	// Guard is how all of them connect. Nil: to the open internet alone.
 	Guard *guard.Guard
+	// Secrets are those that configs name. Nil: there are none.
+	Secrets secret.Source
 }
 
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
+	if opts.Guard == nil {
+		opts.Guard = &guard.Guard{}
+	}
+	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets}
 	return map[string]Target{
 		"http": http.New(http.Options{Guard: opts.Guard}),
+		"nats": nats.New(brokers),
 		"noop": noop.New(),
 	}
 }
