@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/amqp"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
+	"github.com/belfry-dev/belfry/internal/target/kafka"
 	"github.com/belfry-dev/belfry/internal/target/nats"
 	"github.com/belfry-dev/belfry/internal/target/noop"
 	"github.com/belfry-dev/belfry/internal/target/secret"
@@ -41,8 +43,10 @@ func New(opts Options) map[string]Target {
 	}
 	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets}
 	return map[string]Target{
-		"http": http.New(http.Options{Guard: opts.Guard}),
-		"nats": nats.New(brokers),
-		"noop": noop.New(),
+		"http":  http.New(http.Options{Guard: opts.Guard}),
+		"kafka": kafka.New(brokers),
+		"nats":  nats.New(brokers),
+		"amqp":  amqp.New(brokers),
+		"noop":  noop.New(),
 	}
 }

@@ -58,7 +58,7 @@ func (c *Config) Message(ctx context.Context, o *Options, a *job.Attempt) (*Mess
 		if h.Template != nil {
 			value, err = h.Template.Text(m.Facts)
 		} else {
-			value, err = h.Secret.Read(ctx, o.Secrets, a.Namespace)
+			value, err = ReadSecret(ctx, o, a.Namespace, h.Secret)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("header %s: %w", name, err)

@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/secret"
@@ -28,8 +30,25 @@ type FinalError struct{ Err error }
 func (f *FinalError) Error() string { return f.Err.Error() }
 func (f *FinalError) Unwrap() error { return f.Err }
 
-// Mend is the outcome of a config or an expression that does not do.
+// unreadError says that a secret could not be read, which may pass.
+type unreadError struct{ error }
+
+// ReadSecret reads a setting that may be stored.
+func ReadSecret(ctx context.Context, o *Options, namespace uuid.UUID, t secret.Text) (string, error) {
+	text, err := t.Read(ctx, o.Secrets, namespace)
+	if err != nil && !errors.Is(err, secret.ErrNone) {
+		err = &unreadError{err}
+	}
+	return text, err
+}
+
+// Mend is the outcome of a config or an expression that does not do, or of a
+// secret that could not be read.
 func Mend(err error) job.Outcome {
+	var unread *unreadError
+	if errors.As(err, &unread) {
+		return job.Outcome{Kind: job.Failed, Retryable: true, Message: "not sent: a secret could not be read just now; see the node's log"}
+	}
 	return job.Outcome{Kind: job.Failed, Message: Clean("not sent: " + err.Error() + "; mend the job, then redrive the run")}
 }
 
@@ -47,6 +66,8 @@ func Unconnected(ctx context.Context, where string, err error) job.Outcome {
 	case errors.Is(err, guard.ErrRefused):
 		out.Retryable = false
 		out.Message = where + ": " + guard.ErrRefused.Error()
+	case errors.Is(err, secret.ErrNone):
+		return Mend(err)
 	case errors.As(err, &final):
 		out.Retryable = false
 		out.Message = Clean(where + ": " + err.Error())
@@ -80,10 +101,11 @@ func why(err error) string {
 		record  tls.RecordHeaderError
 		cert    *tls.CertificateVerificationError
 		timeout net.Error
+		unread  *unreadError
 	)
 	switch {
-	case errors.Is(err, secret.ErrNone):
-		return "was not connected to: " + err.Error()
+	case errors.As(err, &unread):
+		return "was not connected to: a secret could not be read just now"
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "has a name that does not resolve; check servers"
 	case errors.As(err, &record):

@@ -57,7 +57,7 @@ func (r *Reader) tls(c *Config) {
 }
 
 // config is for a connection; each gets its own. It also returns the key's text.
-func (t *TLS) config(ctx context.Context, from secret.Source, namespace uuid.UUID) (c *tls.Config, key string, err error) {
+func (t *TLS) config(ctx context.Context, o *Options, namespace uuid.UUID) (c *tls.Config, key string, err error) {
 	c = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CA != "" {
 		c.RootCAs = x509.NewCertPool()
@@ -66,7 +66,7 @@ func (t *TLS) config(ctx context.Context, from secret.Source, namespace uuid.UUI
 	if t.Certificate == "" {
 		return c, "", nil
 	}
-	if key, err = t.Key.Read(ctx, from, namespace); err != nil {
+	if key, err = ReadSecret(ctx, o, namespace, t.Key); err != nil {
 		return nil, "", err
 	}
 	pair, err := tls.X509KeyPair([]byte(t.Certificate), []byte(key))

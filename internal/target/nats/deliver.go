@@ -61,11 +61,11 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 
 // lease a connection with what the config names.
 func (t *Target) lease(ctx context.Context, c *config, a *job.Attempt) (*broker.Lease[*connection], error) {
-	token, err := c.token.Read(ctx, t.opts.Secrets, a.Namespace)
+	token, err := broker.ReadSecret(ctx, &t.opts, a.Namespace, c.token)
 	if err != nil {
 		return nil, fmt.Errorf("token: %w", err)
 	}
-	credentials, err := c.credentials.Read(ctx, t.opts.Secrets, a.Namespace)
+	credentials, err := broker.ReadSecret(ctx, &t.opts, a.Namespace, c.credentials)
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
