@@ -38,6 +38,15 @@ type Completion struct {
 	OwnKey  string // see Attempt; kept with the run
 }
 
+// Output is what an attempt under way has written so far.
+type Output struct {
+	Key       Key
+	Attempt   int16
+	Namespace uuid.UUID
+	Text      string // its end
+	Total     int64  // bytes since it began, with those before Text
+}
+
 // Planned is what one transaction of plan did.
 type Planned struct {
 	Now     time.Time // the database's instant that it was decided by

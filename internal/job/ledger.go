@@ -79,6 +79,15 @@ type Entry struct {
 	Node    string // name of the session's node; empty: it is long gone
 }
 
+// BeganAt is when the last attempt began: a run is claimed shortly before its
+// time, and starts when that has come. Zero: there was none.
+func (e *Entry) BeganAt() time.Time {
+	if e.StartedAt.IsZero() || !e.EndedAt.IsZero() && e.RunAt.After(e.EndedAt) { // ended before its time
+		return e.StartedAt
+	}
+	return later(e.StartedAt, e.RunAt)
+}
+
 // AttemptEnd is what an attempt came to.
 type AttemptEnd struct {
 	Number  int16
@@ -123,4 +132,5 @@ type RunOrder struct {
 	Namespace uuid.UUID
 	Key       Key
 	Actor     string
+	Once      *Once // of a retry or a redrive; nil: as often as it is asked for
 }

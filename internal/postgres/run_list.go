@@ -33,6 +33,12 @@ SELECT x.partition, x.job_id, x.due_at, x.seq, x.version, x.run_at, x.started_at
 FROM (`
 )
 
+// Of a list of live runs: partitions looked at first, and how many times more later.
+const (
+	liveFirst = 4
+	liveMore  = 4
+)
+
 // far is later than every end: the end of a run that is live.
 var far = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -249,23 +255,33 @@ func (l *runList) walk(ctx context.Context, w walk) error {
 	return err
 }
 
-// live walks over the partitions, a few at a time.
+// live walks over the partitions, some at a time: few at first, and as many more
+// as the time that the last ones took allows. One alone is not given up.
 func (l *runList) live(ctx context.Context) error {
-	const some = 32
 	l.sql = runsLive
 	l.mark = func(e job.Entry) job.RunMark { return job.RunMark{At: e.DueAt, Key: e.Key} }
 	if l.query.After.At.IsZero() {
 		l.args["after_part"] = int16(-1)
 	}
-	began := clock.Elapsed()
-	for p := l.query.After.Key.Partition; p < job.Partitions; p += some {
-		l.args["part_from"], l.args["part_to"] = p, p+some
-		if full, err := l.read(ctx, false); err != nil || full {
+	began, some := clock.Elapsed(), int16(liveFirst)
+	for p := l.query.After.Key.Partition; p < job.Partitions; {
+		looked := clock.Elapsed()
+		l.args["part_from"], l.args["part_to"] = p, min(p+some, job.Partitions)
+		full, err := l.read(ctx, some > 1)
+		if gaveUp(ctx, err) && some > 1 {
+			some = max(some/liveMore, 1)
+			continue
+		}
+		if err != nil || full {
 			return err
 		}
-		if p+some < job.Partitions && clock.Elapsed()-began > walkTime {
-			l.page.Next = &job.RunMark{At: l.now, Key: job.Key{Partition: p + some, DueAt: time.Unix(0, 0)}}
+		p += some
+		if p < job.Partitions && clock.Elapsed()-began > walkTime {
+			l.page.Next = &job.RunMark{At: l.now, Key: job.Key{Partition: p, DueAt: time.Unix(0, 0)}}
 			return nil
+		}
+		if clock.Elapsed()-looked < windowAim {
+			some = min(some*liveMore, job.Partitions)
 		}
 	}
 	return nil

@@ -36,6 +36,9 @@ func (s *Store) RetryRun(ctx context.Context, o job.RunOrder) error {
 func (s *Store) retryAs(ctx context.Context, o job.RunOrder, action string, deadOnly bool) error {
 	k := o.Key
 	return s.retrying(ctx, o.Namespace, action+" "+job.FormatRunID(k), func(tx pgx.Tx) error {
+		if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+			return err
+		}
 		// The lock keeps a delete from leaving the run behind, and two retries apart.
 		var name string
 		err := tx.QueryRow(ctx, `SELECT j.name FROM job j `+whereJob+` FOR UPDATE`, k.Partition, k.Job, o.Namespace).Scan(&name)
@@ -58,6 +61,9 @@ func (s *Store) retryAs(ctx context.Context, o job.RunOrder, action string, dead
 			return fmt.Errorf("%w: the run is live", ErrConflict)
 		}
 		if _, err := tx.Exec(ctx, deleteDeadLetter, k.Partition, k.Job, k.DueAt, k.Seq); err != nil {
+			return err
+		}
+		if err := keep(ctx, tx, o.Namespace, o.Once, k); err != nil {
 			return err
 		}
 		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, action, job.FormatRunID(k)}, struct {

@@ -83,31 +83,37 @@ func (j *JSON) UnmarshalJSON(data []byte) error { return (*json.RawMessage)(j).U
 // Schedule is written as an object or as one string.
 type Schedule struct{ schedule.Spec }
 
-// Schema is for huma. Its parts have names, so that a generated client has one
-// type for each and not one for each place.
-func (Schedule) Schema(r huma.Registry) *huma.Schema {
-	const named = "#/components/schemas/"
-	text := func(about, example string) *huma.Schema {
-		return &huma.Schema{Type: "string", Description: about, MaxLength: ptr(1024), Examples: []any{example}}
-	}
-	list := func(about string) *huma.Schema {
-		return &huma.Schema{Type: "array", Description: about, Items: &huma.Schema{Type: "string"}}
-	}
-	object := &huma.Schema{
+const named = "#/components/schemas/"
+
+func textOf(about, example string) *huma.Schema {
+	return &huma.Schema{Type: "string", Description: about, MaxLength: ptr(1024), Examples: []any{example}}
+}
+
+// scheduleSpec describes a schedule as an object.
+func scheduleSpec() *huma.Schema {
+	return &huma.Schema{
 		Type: "object", AdditionalProperties: false, Description: "Exactly one of at, every, cron and rrule.",
 		Properties: map[string]*huma.Schema{
-			"at":        text("Once, at this time; without an offset it is read in timezone.", "2027-01-31T09:00:00Z"),
-			"every":     text("Each time this long has passed since anchor.", "15m"),
-			"cron":      text("5 or 6 fields, names, L W # H, and macros.", "0 9 * * 1-5"),
-			"rrule":     text("RFC 5545, FREQ=DAILY or slower.", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17"),
-			"anchor":    text("Where every counts from, or the DTSTART of an rrule.", "2026-01-01T00:00:00Z"),
-			"timezone":  text("IANA name. Default UTC.", "America/New_York"),
+			"at":        textOf("Once, at this time; without an offset it is read in timezone.", "2027-01-31T09:00:00Z"),
+			"every":     textOf("Each time this long has passed since anchor.", "15m"),
+			"cron":      textOf("5 or 6 fields, names, L W # H, and macros.", "0 9 * * 1-5"),
+			"rrule":     textOf("RFC 5545, FREQ=DAILY or slower.", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17"),
+			"anchor":    textOf("Where every counts from, or the DTSTART of an rrule.", "2026-01-01T00:00:00Z"),
+			"timezone":  textOf("IANA name. Default UTC.", "America/New_York"),
 			"dst":       {Ref: named + "DST", Description: "What a change of the clock does."},
 			"start_at":  {Type: "string", Format: "date-time", Description: "Nothing before."},
 			"end_at":    {Type: "string", Format: "date-time", Description: "Nothing at or after."},
-			"jitter":    text("Each run starts up to this much later, always the same for a due time.", "30s"),
+			"jitter":    textOf("Each run starts up to this much later, always the same for a due time.", "30s"),
 			"calendars": {Type: "array", Description: "What is excluded.", Items: &huma.Schema{Ref: named + "Calendar"}},
 		},
+	}
+}
+
+// Schema is for huma. Its parts have names, so that a generated client has one
+// type for each and not one for each place.
+func (Schedule) Schema(r huma.Registry) *huma.Schema {
+	list := func(about string) *huma.Schema {
+		return &huma.Schema{Type: "array", Description: about, Items: &huma.Schema{Type: "string"}}
 	}
 	dst := &huma.Schema{
 		Type: "object", AdditionalProperties: false, Properties: map[string]*huma.Schema{
@@ -121,9 +127,9 @@ func (Schedule) Schema(r huma.Registry) *huma.Schema {
 		},
 	}
 	either := &huma.Schema{OneOf: []*huma.Schema{
-		text("A time is at, FREQ=… an rrule, every 15m is every, all else is cron.", "0 9 * * 1-5"), {Ref: named + "ScheduleSpec"},
+		textOf("A time is at, FREQ=… an rrule, every 15m is every, all else is cron.", "0 9 * * 1-5"), {Ref: named + "ScheduleSpec"},
 	}}
-	for name, schema := range map[string]*huma.Schema{"Schedule": either, "ScheduleSpec": object, "DST": dst, "Calendar": calendar} {
+	for name, schema := range map[string]*huma.Schema{"Schedule": either, "ScheduleSpec": scheduleSpec(), "DST": dst, "Calendar": calendar} {
 		schema.PrecomputeMessages()
 		r.Map()[name] = schema
 	}

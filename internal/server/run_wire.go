@@ -44,7 +44,7 @@ var originNames = map[job.Origin]string{
 func wireRun(e job.Entry) Run {
 	r := Run{
 		ID: job.FormatRunID(e.Key), Job: job.FormatJobID(e.Job), JobName: e.JobName, Queue: e.Queue, State: string(e.Status), Origin: originNames[e.Origin],
-		DueAt: e.DueAt, RunAt: e.RunAt, StartedAt: timeOrNil(e.StartedAt), EndedAt: timeOrNil(e.EndedAt), Attempt: e.Attempt, Version: e.Version,
+		DueAt: e.DueAt, RunAt: e.RunAt, StartedAt: timeOrNil(e.BeganAt()), EndedAt: timeOrNil(e.EndedAt), Attempt: e.Attempt, Version: e.Version,
 		Reason: string(e.Reason), Status: e.Code, Message: e.Message, Dead: e.DeadLetter, OwnKey: e.OwnKey, Node: e.Node, DueTo: timeOrNil(e.DueTo), Count: e.Count,
 	}
 	if e.Session != uuid.Nil {

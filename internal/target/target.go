@@ -7,6 +7,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/amqp"
 	"github.com/belfry-dev/belfry/internal/target/broker"
+	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/kafka"
@@ -32,8 +33,9 @@ type Target interface {
 type Options struct {
 	// Guard is how all of them connect. Nil: to the open internet alone.
 	Guard *guard.Guard
-	// Secrets are those that configs name. Nil: there are none.
+	// Secrets are what users have stored. Nil: there are none.
 	Secrets secret.Source
+	Command *command.Target // nil: the node runs none
 }
 
 // New makes one target of each kind.
@@ -42,11 +44,15 @@ func New(opts Options) map[string]Target {
 		opts.Guard = &guard.Guard{}
 	}
 	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets}
-	return map[string]Target{
-		"http":  http.New(http.Options{Guard: opts.Guard}),
+	all := map[string]Target{
+		"http":  http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets}),
 		"kafka": kafka.New(brokers),
 		"nats":  nats.New(brokers),
 		"amqp":  amqp.New(brokers),
 		"noop":  noop.New(),
 	}
+	if opts.Command != nil {
+		all["command"] = opts.Command
+	}
+	return all
 }
