@@ -36,6 +36,9 @@ type Options struct {
 	// Secrets are what users have stored. Nil: there are none.
 	Secrets secret.Source
 	Command *command.Target // nil: the node runs none
+	// Report gives the address and the token by which a receiver reports on an
+	// attempt that it has accepted. Nil: it cannot.
+	Report func(a job.Attempt) (url, token string)
 }
 
 // New makes one target of each kind.
@@ -43,7 +46,7 @@ func New(opts Options) map[string]Target {
 	if opts.Guard == nil {
 		opts.Guard = &guard.Guard{}
 	}
-	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets}
+	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets, Report: opts.Report}
 	all := map[string]Target{
 		"http":  http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets}),
 		"kafka": kafka.New(brokers),

@@ -26,8 +26,8 @@
 //
 // and, with wait_for report, what the consumer needs to report:
 //
-//	Belfry-Report-Url    where
-//	Belfry-Report-Token  the bearer token for it, good for this attempt alone
+//	Belfry-Run-Url    where
+//	Belfry-Run-Token  the bearer token for it, good for this attempt alone
 //
 // The body is the run's payload, as it is.
 //

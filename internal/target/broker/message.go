@@ -21,23 +21,20 @@ const (
 	DueAt          = "Belfry-Due-At"
 	Attempt        = "Belfry-Attempt"
 	Traceparent    = "traceparent"
-	ReportURL      = "Belfry-Report-Url"
-	ReportToken    = "Belfry-Report-Token"
+	RunURL         = "Belfry-Run-Url"
+	RunToken       = "Belfry-Run-Token" //nolint:gosec // a name
 )
 
 // Pair is a header.
 type Pair struct{ Name, Value string }
 
-// Reporter says where and with what a consumer reports on an attempt.
-type Reporter interface {
-	Report(a *job.Attempt) (url, token string)
-}
-
 // Options of a target.
 type Options struct {
 	Dialer  Dialer        // how it connects: a guard
 	Secrets secret.Source // nil: there are none
-	Reports Reporter      // nil: wait_for report is refused
+	// Report gives the address and the token by which a consumer reports on an
+	// attempt. Nil: it cannot.
+	Report func(a job.Attempt) (url, token string)
 }
 
 // Message is what goes with each message, whatever the broker.
@@ -65,9 +62,9 @@ func (c *Config) Message(ctx context.Context, o *Options, a *job.Attempt) (*Mess
 		}
 		m.Headers = append(m.Headers, Pair{name, value})
 	}
-	if c.Report && o.Reports != nil {
-		url, token := o.Reports.Report(a)
-		m.Headers = append(m.Headers, Pair{ReportURL, url}, Pair{ReportToken, token})
+	if c.Report && o.Report != nil {
+		url, token := o.Report(*a)
+		m.Headers = append(m.Headers, Pair{RunURL, url}, Pair{RunToken, token})
 	}
 	return m, nil
 }

@@ -104,6 +104,19 @@ func TestRefusals(t *testing.T) {
 	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage})
 	require.NoError(t, err)
 	require.Equal(t, job.Outcome{Kind: job.Accepted}, target.Deliver(t.Context(), report))
+
+	// With what the consumer needs to report.
+	reporting := nats.New(broker.Options{Dialer: local(t, "127.0.0.0/8"), Report: func(job.Attempt) (string, string) { return "https://example.com/run", "token" }})
+	t.Cleanup(reporting.Close)
+	sent, err := js.Conn().SubscribeSync(name + ".>")
+	require.NoError(t, err)
+	require.NoError(t, js.Conn().Flush())
+	report.Number++
+	require.Equal(t, job.Outcome{Kind: job.Accepted}, reporting.Deliver(t.Context(), report))
+	m, err := sent.NextMsg(patience)
+	require.NoError(t, err)
+	require.Equal(t, []string{"https://example.com/run"}, m.Header["Belfry-Run-Url"])
+	require.Equal(t, []string{"token"}, m.Header["Belfry-Run-Token"])
 }
 
 // A guard that does not allow the address ends it for good.
