@@ -89,8 +89,14 @@ func (c *config) record(ctx context.Context, o *broker.Options, a *job.Attempt) 
 // client is of no more use.
 func (c *config) produce(ctx context.Context, p *producer, record *kgo.Record) (out job.Outcome, broken bool) {
 	done := make(chan error, 1)
-	// Not under ctx: one that ends would take the records beside it along.
-	p.client.TryProduce(context.WithoutCancel(ctx), record, func(_ *kgo.Record, err error) { done <- err })
+	// With the end of ctx, so that a record which could not be sent by then is not sent later, when it was tried again long since; but
+	// not cancelled with it: a record that is taken back takes those behind it along.
+	deadline, _ := ctx.Deadline() // Deliver sees to it that there is one
+	until, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	p.client.TryProduce(until, record, func(_ *kgo.Record, err error) {
+		cancel()
+		done <- err
+	})
 	select {
 	case err := <-done:
 		return c.answered(ctx, err)
@@ -122,6 +128,9 @@ func (c *config) answered(ctx context.Context, err error) (out job.Outcome, brok
 	out = job.Outcome{Kind: job.Failed}
 	var said *kerr.Error
 	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		out.Retryable = true
+		out.Message = c.Where() + " did not take the records before this one in time; see whether it is overloaded"
 	case errors.Is(err, kgo.ErrMaxBuffered):
 		out.Retryable = true
 		out.Message = c.Where() + " is behind with confirming records; see whether it is overloaded"

@@ -18,10 +18,10 @@
 // # Batches
 //
 // Records of all deliveries with the same connection are gathered for linger and
-// sent together, for each partition of the topic. A record that is once handed to the client
-// cannot be taken back without failing those beside it, so that a delivery whose
-// time is over leaves its record behind: it may still arrive, and counts as an
-// unknown outcome. The client gives up on records after recordTimeout.
+// sent together, for each partition of the topic. A record that could not be sent
+// within the attempt's timeout is taken back, and with it those behind it for the
+// same partition, which have waited in vain as well: all are tried again, and none arrives late.
+// One that was sent and not confirmed may be there: an unknown outcome.
 //
 // A cluster of which no broker can be reached is given up within downGrace: all
 // deliveries fail, the client is closed, and the next delivery makes another. Addresses

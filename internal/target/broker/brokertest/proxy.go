@@ -24,6 +24,7 @@ type Proxy struct {
 	conns    map[net.Conn]bool
 	hold     string        // answers are held back once this was sent
 	released chan struct{} // closed: nothing is held back
+	lose     atomic.Bool   // answers do not arrive
 	Opened   atomic.Int64  // connections so far
 }
 
@@ -75,6 +76,19 @@ func (p *Proxy) Hold(after string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hold = after
+}
+
+// Lose the broker's answers from now on; what is sent still arrives.
+func (p *Proxy) Lose() { p.lose.Store(true) }
+
+// Cut all connections. New ones are taken, and lose nothing.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	p.lose.Store(false)
 }
 
 // Release what is held back, for good.
@@ -162,6 +176,9 @@ func (p *Proxy) back(to io.Writer, from io.Reader, held <-chan struct{}) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
+		if p.lose.Load() && err == nil {
+			continue
+		}
 		select {
 		case <-held:
 			<-p.released
