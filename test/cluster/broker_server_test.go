@@ -89,6 +89,11 @@ func (b *brokerServer) kill() {
 	pid, err := strconv.Atoi(strings.Fields(string(text))[0])
 	require.NoError(b.t, err)
 	require.NoError(b.t, syscall.Kill(pid, syscall.SIGKILL))
+	// It is dead a moment later; nobody may have waited for it then.
+	require.NoError(b.t, until(b.t.Context(), func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	}))
 }
 
 // wipe ends it and removes all that it had.
