@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -24,7 +25,13 @@ type api struct {
 
 func newAPI(t *testing.T) *api {
 	t.Helper()
-	store := postgres.NewStore(pgtest.AsServer(t, pgtest.New(t)))
+	return newAPIOn(t, pgtest.New(t))
+}
+
+// newAPIOn is newAPI on a database that the test can reach.
+func newAPIOn(t *testing.T, pool *pgxpool.Pool) *api {
+	t.Helper()
+	store := postgres.NewStore(pgtest.AsServer(t, pool))
 	require.NoError(t, store.MakeHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,

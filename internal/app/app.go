@@ -146,6 +146,7 @@ func (n *node) run(ctx context.Context) error {
 	go n.prune(ctx)
 	go n.sample(ctx)
 	go n.operate(ctx)
+	go n.tellOutputs(ctx)
 
 	worked := make(chan error, 1)
 	go func() { worked <- n.engine.Run(ctx, n.config.Drain) }()

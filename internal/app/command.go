@@ -6,9 +6,11 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
+	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
 // RunnerCommand is the argument that makes this program a runner of commands.
@@ -56,4 +58,30 @@ func list(text, separator string) (out []string) {
 		}
 	}
 	return out
+}
+
+// outputPause is how often what commands write is written down while they run.
+const outputPause = 2 * time.Second
+
+// tellOutputs writes down what this node's commands have written, so that any
+// node can tell it.
+func (n *node) tellOutputs(ctx context.Context) {
+	if n.config.commands == nil {
+		return
+	}
+	tick := time.NewTicker(outputPause)
+	defer tick.Stop()
+	var trouble telemetry.Trouble
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if _, err := n.store.WriteOutputs(ctx, n.config.commands.Outputs()); err != nil {
+			trouble.Failed(n.log, "the output of commands is not written down while they run", err)
+			continue
+		}
+		trouble.Worked(n.log, "the output of commands is written down again")
+	}
 }

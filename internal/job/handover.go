@@ -33,7 +33,7 @@ type Completion struct {
 	Outcome Outcome
 }
 
-// Output is what an attempt under way has written so far.
+// Output is what an attempt has written, so far or at all.
 type Output struct {
 	Key       Key
 	Attempt   int16

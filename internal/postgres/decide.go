@@ -98,6 +98,7 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 			in.Policy = in.Policy.WithDefaults()
 			decision := job.Decide(in)
 			d.write(in, decision)
+			d.output(in, namespace)
 			if decision.Kind == job.DecideFinish {
 				countEnds(tx, decision.Ended, decision.Reason, 1)
 			}

@@ -88,6 +88,7 @@ type Server struct {
 	limiter  keyLimiter
 	failures failureLimiter
 	slots    chan struct{} // one for each request under way
+	waiting  chan struct{} // and for each that waits for output
 	lines    *rate.Limiter // of the log
 }
 
@@ -102,7 +103,7 @@ func New(o Options) *Server {
 	o.Limits = o.Limits.orDefault()
 	s := &Server{
 		opts: o, mux: http.NewServeMux(), limiter: keyLimiter{limits: o.Limits},
-		slots: make(chan struct{}, o.Limits.Requests), lines: rate.NewLimiter(lineRate, lineBurst),
+		slots: make(chan struct{}, o.Limits.Requests), waiting: make(chan struct{}, maxWaiting), lines: rate.NewLimiter(lineRate, lineBurst),
 	}
 	s.api = humago.New(verbMux{s}, s.describe())
 	s.api.UseMiddleware(s.authenticate)

@@ -96,7 +96,7 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	got := t.process.run(ctx, c.spec(&a, given, timeout), l.output)
 	l.output.end()
 	out := c.outcome(ctx, timeout, got, l.output)
-	out.Output, _ = l.output.read()
+	out.Output, out.OutputTotal = l.output.read()
 	return out
 }
 

@@ -177,7 +177,7 @@ func TestEscapesAreHeld(t *testing.T) {
 			}()
 			h.check(t, target.Deliver(t.Context(), attempt(script(": "+marker+"\n"+h.script), cmp.Or(h.timeout, 20*time.Second))))
 			neighbour := <-done
-			require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "here\nneighbour\n"}, neighbour)
+			require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "here\nneighbour\n", OutputTotal: 15}, neighbour)
 			require.Empty(t, processes(t, marker))
 		})
 	}
@@ -229,7 +229,7 @@ func TestNothingOutlivesACommand(t *testing.T) {
 	target := start(t, options(t))
 	marker := "86399." + strconv.Itoa(os.Getpid())
 	got := target.Deliver(t.Context(), attempt(script(`setsid nohup sleep `+marker+` & (setsid sleep `+marker+` &) ; sleep `+marker+` >/dev/null 2>&1 & echo done`), 20*time.Second))
-	require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "done\n"}, got)
+	require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "done\n", OutputTotal: 5}, got)
 	require.Empty(t, processes(t, marker))
 }
 

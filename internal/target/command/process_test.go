@@ -120,7 +120,7 @@ func TestARunnerThatDies(t *testing.T) {
 		require.True(t, got.Retryable && got.Unknown)
 		require.Contains(t, got.Message, "killed: the runner of commands died")
 		require.Eventually(t, func() bool { return len(processes(t, marker)) == 0 }, 10*time.Second, 5*time.Millisecond)
-		require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "back\n"}, target.Deliver(t.Context(), attempt(script("echo back"), time.Minute)))
+		require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "back\n", OutputTotal: 5}, target.Deliver(t.Context(), attempt(script("echo back"), time.Minute)))
 	}
 }
 
@@ -162,8 +162,8 @@ func TestWhatEndsMean(t *testing.T) {
 		"exit 3":                         {Kind: job.Failed, Retryable: true, Status: 3, Message: "exited with code 3"},
 		"exit 75":                        {Kind: job.Failed, Retryable: true, Status: 75, Message: "exited with code 75"},
 		"kill -SEGV $$":                  {Kind: job.Failed, Retryable: true, Unknown: true, Status: 139, Message: "killed by signal 11 (SIGSEGV)"},
-		"echo one; echo two >&2; exit 2": {Kind: job.Failed, Status: 2, Message: "exited with code 2: one | two", Output: "one\ntwo\n"},
-		"cat; pwd; id -u":                {Kind: job.Succeeded, Output: "{\"a\": 1}/tmp\n65534\n"},
+		"echo one; echo two >&2; exit 2": {Kind: job.Failed, Status: 2, Message: "exited with code 2: one | two", Output: "one\ntwo\n", OutputTotal: 8},
+		"cat; pwd; id -u":                {Kind: job.Succeeded, Output: "{\"a\": 1}/tmp\n65534\n", OutputTotal: 19},
 	} {
 		a := attempt(strings.Replace(script(text), "{", `{"retry_codes": [3], `, 1), time.Minute)
 		a.Payload = `{"a": 1}`
