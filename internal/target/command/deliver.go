@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
 	"github.com/belfry-dev/belfry/internal/target/secret"
@@ -49,6 +51,7 @@ func New(opts Options) *Target {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	opts.Node = uuid.NewString()
 	return &Target{opts: opts, process: process{opts: opts}, slots: make(chan struct{}, max(opts.Slots, 1)), lives: map[*life]struct{}{}}
 }
 

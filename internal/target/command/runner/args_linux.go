@@ -9,12 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is who a command is, in its own eyes.
-const nobody = "65534"
-
-// maxFiles is how many files a process may have open.
-const maxFiles = 256
-
 // args are what bwrap is told, in the order in which it does it.
 func (b *sandbox) args(s *Spec) []string {
 	a := []string{

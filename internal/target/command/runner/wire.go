@@ -19,8 +19,9 @@ type Settings struct {
 	Network    bool     // commands may ask for it
 	Memory     int64    // bytes
 	Processes  int
-	Scratch    int64 // bytes of /tmp
-	Socket     string
+	Scratch    int64    // bytes of /tmp
+	Socket     string   // of Docker or Podman; empty: no containers
+	Node       string   // which one's they are: of no other process, ever
 	Images     []string // that may be run: names, and beginnings that end in *
 }
 
