@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/seal"
 	"github.com/belfry-dev/belfry/internal/server"
 )
 
@@ -25,17 +26,20 @@ type api struct {
 
 func newAPI(t *testing.T) *api {
 	t.Helper()
-	return newAPIOn(t, pgtest.New(t))
+	return apiOn(t, pgtest.New(t))
 }
 
-// newAPIOn is newAPI on a database that the test can reach.
-func newAPIOn(t *testing.T, pool *pgxpool.Pool) *api {
+// apiOn is an API on a database, without a node.
+func apiOn(t *testing.T, pool *pgxpool.Pool) *api {
 	t.Helper()
 	store := postgres.NewStore(pgtest.AsServer(t, pool))
 	require.NoError(t, store.MakeHistory(t.Context(), 1))
+	keys, err := seal.New()
+	require.NoError(t, err)
+	store.UseSealer(keys)
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
-		Queues: store, Cluster: store, Audit: store, Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Queues: store, Secrets: store, Cluster: store, Audit: store, Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)

@@ -83,6 +83,7 @@ type devSecrets struct {
 	Owner  string `yaml:"owner_password"`
 	Server string `yaml:"server_password"`
 	Key    string `yaml:"key"`
+	Keyset string `yaml:"keyset"`
 }
 
 func (d *dev) run(ctx context.Context) (err error) {
@@ -214,10 +215,15 @@ func (d *dev) prepare(ctx context.Context, dir, owner string) error {
 		if err := app.MakeServerRole(ctx, owner, devRole, d.secret.Server); err != nil {
 			return err
 		}
-		if d.secret.Key != "" {
-			return nil
-		}
 		var err error
+		if d.secret.Keyset == "" {
+			if d.secret.Keyset, err = newKeyset(); err != nil {
+				return err
+			}
+		}
+		if d.secret.Key != "" {
+			return d.keep(dir)
+		}
 		if d.secret.Key, err = app.CreateKey(ctx, owner, "default", "belfry dev", job.Admin); err != nil {
 			return err
 		}
@@ -244,7 +250,7 @@ func (d *dev) node(ctx context.Context, owner string) (*devNode, error) {
 	}
 	c := config.Default()
 	c.DatabaseURL, c.Listen, c.Name, c.Drain = to.String(), d.listen, "dev", devDrain
-	c.Targets.Allow = devAllow
+	c.Targets.Allow, c.Secrets.Keyset = devAllow, d.secret.Keyset
 	n := &devNode{done: make(chan struct{})}
 	go func() {
 		defer close(n.done)

@@ -64,6 +64,7 @@ type runView struct {
 	Status    int        `json:"status"`
 	Message   string     `json:"message"`
 	Node      string     `json:"node"`
+	Dead      bool       `json:"dead_letter"`
 }
 
 // outcome is why a run came to its state, in a few words.

@@ -34,7 +34,7 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 	client := cobra.Group{ID: "client", Title: "With a server (belfry login, or BELFRY_SERVER and BELFRY_KEY):"}
 	root.AddGroup(&own, &client)
 	add(root, own.ID, newDev(), newServer(), newMigrate(), newNamespace(), newConfig(), newBench(), newPreview(), newRunner())
-	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newQueue(), newDLQ(), newKey(), newApply(), newDiff(), newImport())
+	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newQueue(), newDLQ(), newKey(), newSecret(), newApply(), newDiff(), newImport())
 	group(root)
 	markUsage(root)
 	return root

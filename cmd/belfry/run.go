@@ -70,8 +70,7 @@ or waiting those that are live. Times are in UTC; belfry job runs has the job's.
 // runDetail is all that is known about a run.
 type runDetail struct {
 	runView
-	DeadLetter bool `json:"dead_letter"`
-	Attempts   []struct {
+	Attempts []struct {
 		Attempt   int        `json:"attempt"`
 		State     string     `json:"state"`
 		StartedAt *time.Time `json:"started_at"`
@@ -98,7 +97,7 @@ func showRun(ctx context.Context, r *remote, raw []byte) error {
 			zone = j.zone()
 		}
 		dead := ""
-		if v.DeadLetter {
+		if v.Dead {
 			dead = "waits for belfry dlq redrive or discard"
 		}
 		err = writeFields(r.out, []field{

@@ -15,7 +15,7 @@ import (
 func TestRunLogs(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	a := newAPIOn(t, pool)
+	a := apiOn(t, pool)
 	store := postgres.NewStore(pool)
 	ctx := t.Context()
 	a.good("job", "create", "backup", "--every", "1h", "--target", "noop")

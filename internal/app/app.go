@@ -72,10 +72,17 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	}
 	defer store.Close()
 	store.Observe(m)
+	keys, err := readKeyset(c.Secrets)
+	if err != nil {
+		return err
+	}
+	if keys != nil {
+		store.UseSealer(keys)
+	}
 	if err := prepare(ctx, c, store); err != nil {
 		return err
 	}
-	if c.commands, err = startCommands(ctx, c, log); err != nil {
+	if c.commands, err = startCommands(ctx, c, store, log); err != nil {
 		return err
 	}
 	if c.commands != nil {
@@ -91,6 +98,9 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	}
 	defer api.Close()
 	api.Observe(m)
+	if keys != nil {
+		api.UseSealer(keys)
+	}
 	h.watch(ctx, n, schema)
 	w.open(ctx, n.newAPI(api))
 	log.Info("node started", "version", c.Version, "node", c.Name, "address", w.address, "tls", c.TLSCert != "",
@@ -117,7 +127,8 @@ func newNode(c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *
 	if err != nil {
 		return nil, err
 	}
-	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m, targets: target.New(target.Options{Guard: connect, Command: c.commands})}
+	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m}
+	n.targets = target.New(target.Options{Guard: connect, Secrets: &secrets{read: store.Secret}, Command: c.commands})
 	targets := map[string]engine.Target{}
 	for kind, t := range n.targets {
 		targets[kind] = t

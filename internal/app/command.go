@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
 	"github.com/belfry-dev/belfry/internal/telemetry"
@@ -24,7 +25,7 @@ func Runner(ctx context.Context, orders io.Reader, reports io.Writer) error {
 // startCommands makes the target that runs commands, and starts their runner;
 // nil if the operator did not turn it on. A node that cannot do what it was told to do does
 // not start: its runs would fail one by one.
-func startCommands(ctx context.Context, c Config, log *slog.Logger) (*command.Target, error) {
+func startCommands(ctx context.Context, c Config, store *postgres.Store, log *slog.Logger) (*command.Target, error) {
 	o := c.Command
 	if !o.Enabled {
 		return nil, nil //nolint:nilnil // no target and no error: it is off
@@ -42,7 +43,7 @@ func startCommands(ctx context.Context, c Config, log *slog.Logger) (*command.Ta
 			Memory: int64(o.Memory) << 20, Processes: o.Processes, Scratch: int64(o.Scratch) << 20,
 			Socket: o.ContainerSocket, Images: list(o.Images, ","),
 		},
-		Slots: o.Slots, User: o.User, Executable: c.Executable, Log: log,
+		Slots: o.Slots, User: o.User, Executable: c.Executable, Log: log, Secrets: &secrets{read: store.Secret},
 	})
 	if err := t.Start(ctx); err != nil {
 		return nil, err

@@ -38,6 +38,7 @@ type Config struct {
 	LookAhead       time.Duration `key:"look_ahead" default:"1m" min:"5s" max:"1h" help:"how far ahead of their time runs are planned"`
 	SessionTTL      time.Duration `key:"session_ttl" default:"5s" min:"3s" max:"1m" help:"how long after its last sign of life a node counts as dead"`
 	Targets         Targets       `key:"targets"`
+	Secrets         Secrets       `key:"secrets"`
 	API             API           `key:"api"`
 	Command         Command       `key:"command"`
 	Log             Log           `key:"log"`
@@ -51,6 +52,12 @@ type Targets struct {
 // Allowed is the setting allow, entry by entry.
 func (t Targets) Allowed() []string {
 	return strings.FieldsFunc(t.Allow, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// Secrets is what the secrets of users are encrypted with.
+type Secrets struct {
+	Keyset     string `key:"keyset" form:"keyset" secret:"true" help:"keys that the secrets of targets are encrypted with, as belfry secret keyset makes them; the same on all nodes; empty is none"`
+	KeysetFile string `key:"keyset_file" form:"path" help:"file with the keys, such as a mounted secret, in place of secrets.keyset"`
 }
 
 // API is how much the API takes. The limits are those of one node.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
@@ -100,6 +101,7 @@ func (f *field) accepted() string {
 		"path":    "the path of a file",
 		"paths":   "absolute paths other than / with : between them",
 		"address": "host:port, for example 127.0.0.1:8420",
+		"keyset":  "what belfry secret keyset new prints",
 		"places":  "networks like 10.0.0.0/8 and host:port like hooks.internal:443",
 		"line":    "up to 200 characters on one line",
 	}[f.form]
@@ -148,6 +150,8 @@ func (f *field) formOK(text string) bool {
 		return f.fallback == "" // unset
 	case f.form == "url":
 		return urlOK(text)
+	case f.form == "keyset":
+		return json.Valid([]byte(text))
 	case f.form == "path":
 		return !strings.Contains(text, "://") && !strings.ContainsFunc(text, unicode.IsControl)
 	case f.form == "paths":
@@ -189,6 +193,8 @@ func (f *field) show(v reflect.Value) string {
 		return strconv.FormatBool(v.Bool())
 	case f.kind.Kind() != reflect.String:
 		return strconv.FormatInt(v.Int(), 10)
+	case f.form == "keyset" && v.String() != "":
+		return "(hidden)"
 	case f.secret:
 		return Redact(v.String())
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Key is a run's natural key, which is also its idempotency key.
+// Key is a run's natural key. Written as its id it is also its idempotency key,
+// unless the job says otherwise.
 type Key struct {
 	Partition int16
 	Job       uuid.UUID

@@ -9,6 +9,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/noop"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // Target is what the list holds. Who uses it declares the part that it needs:
@@ -27,14 +28,16 @@ type Target interface {
 // Options of the targets.
 type Options struct {
 	// Guard is how all of them connect. Nil: to the open internet alone.
-	Guard   *guard.Guard
+	Guard *guard.Guard
+	// Secrets are what users have stored. Nil: there are none.
+	Secrets secret.Source
 	Command *command.Target // nil: the node runs none
 }
 
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
 	all := map[string]Target{
-		"http": http.New(http.Options{Guard: opts.Guard}),
+		"http": http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets}),
 		"noop": noop.New(),
 	}
 	if opts.Command != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/target/guard"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // The limits of connections.
@@ -24,6 +25,8 @@ const (
 type Options struct {
 	// Guard is what connects. Nil: one that allows the open internet alone.
 	Guard *guard.Guard
+	// Secrets are what users have stored. Nil: there are none.
+	Secrets secret.Source
 	// TLS is used for https. Nil: the system's roots.
 	TLS *tls.Config
 }
