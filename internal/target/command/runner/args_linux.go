@@ -15,7 +15,6 @@ func (b *sandbox) args(s *Spec) []string {
 		"--unshare-all", "--unshare-user", "--disable-userns", "--uid", nobody, "--gid", nobody, "--cap-drop", "ALL",
 		"--hostname", "belfry", "--new-session", "--die-with-parent",
 		"--json-status-fd", strconv.Itoa(statusFD), "--block-fd", strconv.Itoa(blockFD), "--seccomp", strconv.Itoa(seccompFD),
-		"--clearenv",
 	}
 	if s.Network {
 		a = append(a, "--share-net")

@@ -116,6 +116,11 @@ func (b *containers) run(ctx context.Context, s *Spec, output func(part []byte, 
 	if _, err := b.docker.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}); err != nil {
 		return b.failed(ctx, "start the container", err)
 	}
+	return b.attend(ctx, made.ID, s, &attached, output)
+}
+
+// attend gives a container its input, tells its output and waits for its end.
+func (b *containers) attend(ctx context.Context, id string, s *Spec, attached *client.ContainerAttachResult, output func(part []byte, skipped int64)) Result {
 	go func() {
 		_, _ = attached.Conn.Write(s.Stdin) // who does not read it has no need of it
 		_ = attached.CloseWrite()
@@ -127,12 +132,16 @@ func (b *containers) run(ctx context.Context, s *Spec, output func(part []byte, 
 	}()
 	follow(ctx, read, output)
 	// Who closes its output and goes on is waited for.
-	waited := b.docker.ContainerWait(ctx, made.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	waited := b.docker.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case w := <-waited.Result:
-		return b.ended(ctx, made.ID, int(w.StatusCode))
+		return b.ended(ctx, id, int(w.StatusCode))
 	case err := <-waited.Error:
-		return b.failed(ctx, "wait for the container", err)
+		r := b.failed(ctx, "wait for the container", err)
+		if r.End == NotStarted {
+			r.End = Lost
+		}
+		return r
 	}
 }
 

@@ -63,6 +63,7 @@ const (
 	Stopped    End = "stopped"     // it was killed because the node said so
 	TooMuch    End = "too_much"    // it was killed for what it took: Detail says of what
 	Refused    End = "refused"     // the settings do not allow it: Detail says what
+	Lost       End = "lost"        // it began, and what became of it is not known: Detail says why
 	NotStarted End = "not_started" // the sandbox could not be made: Detail says why
 )
 
