@@ -31,10 +31,10 @@ test-pgbouncer: ## run the migrations through PgBouncer in transaction mode
 	eval "$$(dev/services env postgres pgbouncer)" && go test -race -count=1 ./internal/postgres/...
 
 # What the targets of the suite need to be running, beside the receivers that they start themselves.
-TARGET_SERVICES ?= nats rabbitmq kafka
+TARGET_SERVICES ?= nats rabbitmq kafka podman
 
 test-targets: ## run the conformance suite of all targets against real servers
-	$(if $(TARGET_SERVICES),dev/services up $(TARGET_SERVICES) && eval "$$(dev/services env $(TARGET_SERVICES))" &&) go test -race -count=1 -run 'Conformance|Forbidden|Rebinding' ./internal/target/...
+	$(if $(TARGET_SERVICES),dev/services up $(TARGET_SERVICES) && eval "$$(dev/services env $(TARGET_SERVICES))" &&) go test -race -count=1 -run 'Conformance|Forbidden|Rebinding|Held|Outlives|DeadRunner' ./internal/target/...
 
 test-brokers: services ## runs for Kafka, NATS and RabbitMQ, which are killed, lose answers and are wiped; many runs at once for Kafka
 	dev/services up $(TARGET_SERVICES)
