@@ -16,7 +16,12 @@ type channel struct {
 	ended  chan struct{} // closed when the channel is
 	reason error         // then
 
-	mu      sync.Mutex // publishing, too: tags count what is published in order
+	// publishing is held while a message is handed to the client, as tags count them
+	// in order. The goroutine that reads never waits for it: the client holds a lock of
+	// its own while it hands confirmations over, and publishing takes that lock.
+	publishing sync.Mutex
+
+	mu      sync.Mutex // of the maps; never held while the client is called
 	pending map[uint64]*published
 	byName  map[string]*published
 }
@@ -100,14 +105,16 @@ func (c *channel) forget(tag uint64, p *published) {
 
 // publish hands a message over. The tag is to be forgotten if nobody waits for it any more.
 func (c *channel) publish(ctx context.Context, exchange, key string, msg amqp091.Publishing) (*published, uint64, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.publishing.Lock()
+	defer c.publishing.Unlock()
 	p := &published{name: nameOf(msg.Headers), done: make(chan bool, 1)}
 	tag := c.ch.GetNextPublishSeqNo()
+	c.mu.Lock()
 	c.pending[tag], c.byName[p.name] = p, p
+	c.mu.Unlock()
 	const mandatory, immediate = true, false
 	if err := c.ch.PublishWithContext(ctx, exchange, key, mandatory, immediate, msg); err != nil {
-		c.forget(tag, p)
+		c.giveUp(tag, p)
 		return nil, 0, err
 	}
 	return p, tag, nil

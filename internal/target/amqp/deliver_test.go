@@ -79,18 +79,28 @@ func TestRefusals(t *testing.T) {
 	target := newTarget(t, "127.0.0.0/8")
 	var neighbour sync.WaitGroup
 	stop := make(chan struct{})
-	neighbour.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
+	for range 16 {
+		neighbour.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if out := target.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "`+q.Name+`"`)); out.Kind != job.Succeeded {
+					t.Errorf("the neighbour: %+v", out)
+					return
+				}
 			}
-			if out := target.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "`+q.Name+`"`)); out.Kind != job.Succeeded {
-				t.Errorf("the neighbour: %+v", out)
-			}
-		}
-	})
+		})
+	}
+	defer neighbour.Wait()
+	defer close(stop)
+	for range 20 {
+		out := target.Deliver(t.Context(), attempt(u.Host, `, "exchange": "none", "routing_key": "x"`))
+		require.Equal(t, job.Failed, out.Kind)
+		require.Contains(t, out.Message, "no exchange 'none'")
+	}
 	for _, c := range []struct {
 		more      string
 		kind      job.OutcomeKind
@@ -102,7 +112,6 @@ func TestRefusals(t *testing.T) {
 		{`, "routing_key": "` + full.Name + `"`, job.Failed, true, "a queue is full"},
 		{`, "routing_key": "none"`, job.Failed, false, "no queue is bound to the exchange for this routing key (NO_ROUTE)"},
 		{`, "exchange": "none", "routing_key": "x"`, job.Failed, false, "no exchange 'none'"},
-		{`, "exchange": "none", "routing_key": "x"`, job.Failed, false, "no exchange 'none'"},
 		{`, "vhost": "none", "routing_key": "x"`, job.Failed, false, "mend user, password and vhost"},
 		{`, "routing_key": "${payload.none}"`, job.Failed, false, "have no none"},
 		{`, "routing_key": "x", "headers": {"a": {"secret": "none"}}`, job.Failed, false, "there is no secret"},
@@ -113,8 +122,6 @@ func TestRefusals(t *testing.T) {
 		require.Contains(t, out.Message, c.says)
 		require.False(t, out.Unknown)
 	}
-	close(stop)
-	neighbour.Wait()
 	wrong := amqp.New(broker.Options{Dialer: &guard.Guard{}, Secrets: withPassword{password: "wrong"}})
 	t.Cleanup(wrong.Close)
 	out := wrong.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "x"`))
