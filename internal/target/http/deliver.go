@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -24,17 +25,25 @@ const (
 
 // Target calls URLs. Safe for concurrent use.
 type Target struct {
+	opts      Options
 	transport *http.Transport
+	personal  transports // with client certificates
 	configs   cache
 }
 
 // New makes the target with connections of its own.
 func New(opts Options) *Target {
-	return &Target{transport: newTransport(opts), configs: cache{most: maxCached, mostBytes: maxCachedBytes}}
+	if opts.Now == nil {
+		opts.Now = clock.Now
+	}
+	return &Target{opts: opts, transport: newTransport(opts), configs: cache{most: maxCached, mostBytes: maxCachedBytes}}
 }
 
 // Close lets go of idle connections.
-func (t *Target) Close() { t.transport.CloseIdleConnections() }
+func (t *Target) Close() {
+	t.transport.CloseIdleConnections()
+	t.personal.close()
+}
 
 // Deliver sends one request and says what its answer means: see doc.go. The
 // transport is called without an http.Client: redirects and cookies are what the
@@ -51,23 +60,32 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	resp, err := t.transport.RoundTrip(c.request(ctx, &a))
+	do, failed := t.prepare(ctx, c, &a)
+	if failed != nil {
+		return *failed
+	}
+	resp, err := do.via.RoundTrip(do.req)
 	if err != nil {
-		return c.unanswered(ctx, timeout, err)
+		return do.unanswered(ctx, timeout, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // reading it told all there is to know
 	if resp.StatusCode/100 != 2 {
-		return c.refused(resp)
+		return do.refused(resp)
 	}
-	if err := drain(resp); err != nil {
-		out := c.unanswered(ctx, timeout, err)
-		out.Status = resp.StatusCode
-		return out
-	}
+	out := job.Outcome{Kind: job.Succeeded, Status: resp.StatusCode}
 	if resp.StatusCode == http.StatusAccepted {
-		return job.Outcome{Kind: job.Accepted, Status: resp.StatusCode}
+		out.Kind = job.Accepted
 	}
-	return job.Outcome{Kind: job.Succeeded, Status: resp.StatusCode}
+	if c.keep {
+		out.Message, err = do.head(resp)
+	} else {
+		err = drain(resp)
+	}
+	if err != nil {
+		out = do.unanswered(ctx, timeout, err)
+		out.Status = resp.StatusCode
+	}
+	return out
 }
 
 // buffers are for reading answers: most are small, and all are thrown away.
@@ -94,18 +112,26 @@ func drain(resp *http.Response) error {
 	return nil
 }
 
-// head reads the beginning of a failure's answer, and drains the rest. That it
-// broke off does not matter: the status is known.
-func (c *compiled) head(resp *http.Response) string {
+// head reads the beginning of an answer, and drains the rest. An error is one of
+// the connection: the answer broke off.
+func (d *delivery) head(resp *http.Response) (string, error) {
 	if resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
-		return ""
+		return "", nil
 	}
 	buf := buffers.Get().(*[headSize]byte)
 	defer buffers.Put(buf)
-	n, err := io.ReadFull(resp.Body, buf[:])
-	text := c.show(buf[:n])
-	if err == nil {
-		_ = drain(resp)
+	n, err := 0, error(nil)
+	for n < len(buf) && err == nil {
+		var more int
+		more, err = resp.Body.Read(buf[n:])
+		n += more
 	}
-	return text
+	text := d.show(buf[:n])
+	switch {
+	case err == nil:
+		err = drain(resp)
+	case errors.Is(err, io.EOF):
+		err = nil
+	}
+	return text, err
 }

@@ -67,7 +67,7 @@ func (s *server) Received() <-chan targettest.Delivery { return s.received }
 
 func (s *server) Config() json.RawMessage {
 	return json.RawMessage(`{"url": "http://` + s.address + `/hook?key=` + targettest.Secret + `",
-		"headers": {"Authorization": "Bearer ` + targettest.Secret + `"}}`)
+		"headers": {"X-Key": "` + targettest.Secret + `"}, "auth": {"bearer": {"secret": "` + targettest.SecretName + `"}}}`)
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
