@@ -22,6 +22,7 @@ var textFlags = []struct{ flag, field, help string }{
 	{"queue", "queue", "the lane that its runs are in (default default)"},
 	{"overlap", "overlap", "when a run is due while another is live: skip, queue, queue_all, allow or replace (default skip)"},
 	{"timeout", "timeout", "of one attempt, such as 30s (default 30s)"},
+	{"report-timeout", "report_timeout", "how long a target that accepted a run may take to report on it (default 1h)"},
 	{"deadline", "deadline", "skip a run that could not start so long after its due time"},
 	{"delivery", "delivery", "at_least_once or at_most_once (default at_least_once)"},
 }

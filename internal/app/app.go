@@ -75,7 +75,10 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err := prepare(ctx, c, store); err != nil {
 		return err
 	}
-	n, err := newNode(c, store, log, m)
+	if c.API.URL == "" {
+		c.API.URL = w.url(c)
+	}
+	n, err := newNode(ctx, c, store, log, m)
 	if err != nil {
 		return err
 	}
@@ -107,15 +110,20 @@ type node struct {
 	metrics *metrics
 	bound   *clock.Bound
 	targets map[string]target.Target
+
+	reportKey []byte // of the cluster, for the tokens of runs
 }
 
-func newNode(c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *node, err error) {
+func newNode(ctx context.Context, c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *node, err error) {
 	connect, err := guard.New(guard.Options{Allow: c.Targets.Allowed()})
 	if err != nil {
 		return nil, err
 	}
 	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m}
-	n.targets = target.New(target.Options{Guard: connect, Secrets: &secrets{read: store.Secret}})
+	n.targets = target.New(target.Options{Guard: connect, Secrets: &secrets{read: store.Secret}, Report: n.report, Now: n.bound.Now})
+	if n.reportKey, err = store.ReportKey(ctx); err != nil {
+		return nil, err
+	}
 	targets := map[string]engine.Target{}
 	for kind, t := range n.targets {
 		targets[kind] = t

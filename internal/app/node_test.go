@@ -98,7 +98,7 @@ func start(t *testing.T) *bundle {
 	m := newMetrics(c)
 	store.Observe(m)
 	require.NoError(t, store.MakeHistory(t.Context(), 1))
-	b.node, err = newNode(c, store, slog.New(slog.NewTextHandler(t.Output(), nil)), m)
+	b.node, err = newNode(t.Context(), c, store, slog.New(slog.NewTextHandler(t.Output(), nil)), m)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

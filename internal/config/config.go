@@ -19,7 +19,7 @@ import (
 //	default  as a user would write it; without one the setting is empty
 //	min, max bounds, both included, as a user would write them
 //	oneof    the values that are accepted
-//	form     what a text must be: url, path, address, places or line
+//	form     what a text must be: url, web, path, address, places, keyset or line
 //	secret   its value is shown without what is secret in it
 //	help     one line
 type Config struct {
@@ -61,10 +61,11 @@ type Secrets struct {
 
 // API is how much the API takes. The limits are those of one node.
 type API struct {
-	KeyRate     int   `key:"key_rate" default:"1000" min:"1" max:"1000000" help:"requests of one key per second"`
-	KeyBurst    int   `key:"key_burst" default:"2000" min:"1" max:"1000000" help:"requests of one key at once, after a time of rest"`
-	Connections int32 `key:"connections" default:"8" min:"1" max:"1000" help:"connections to the database for the API, at most, beside those of connections: however much is asked of it, runs do not wait for them"`
-	Requests    int   `key:"requests" default:"200" min:"1" max:"100000" help:"requests under way at once; more are told to come again"`
+	URL         string `key:"url" form:"web" help:"where targets reach the API, to report on runs that they have accepted, for example https://belfry.example.com; empty is the address of listen"`
+	KeyRate     int    `key:"key_rate" default:"1000" min:"1" max:"1000000" help:"requests of one key per second"`
+	KeyBurst    int    `key:"key_burst" default:"2000" min:"1" max:"1000000" help:"requests of one key at once, after a time of rest"`
+	Connections int32  `key:"connections" default:"8" min:"1" max:"1000" help:"connections to the database for the API, at most, beside those of connections: however much is asked of it, runs do not wait for them"`
+	Requests    int    `key:"requests" default:"200" min:"1" max:"100000" help:"requests under way at once; more are told to come again"`
 }
 
 // Log is how the log is written.

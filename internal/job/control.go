@@ -41,6 +41,7 @@ type Order struct {
 	ID        uuid.UUID
 	IfVersion int32  // only if this is the job's version; 0: any
 	Actor     string // empty: Belfry itself
+	Trace     string // of a trigger: the traceparent of who asks; empty: none
 	Once      *Once  // of a trigger or a backfill; nil: as often as it is asked for
 }
 

@@ -29,6 +29,9 @@ type Decision struct {
 	Ended  Ended     // of a finish
 	Reason Reason    // of a finish other than success
 	RunAt  time.Time // of a retry
+	// ReportBy is when an attempt that was accepted is lost unless its target has
+	// reported, or given a sign of life.
+	ReportBy time.Time
 
 	DeadLetter bool
 	PauseJob   bool // at once, whatever pause_after_failures says
@@ -58,7 +61,7 @@ func Decide(in DecideInput) Decision {
 	case Succeeded:
 		return Decision{Kind: DecideFinish, Ended: EndedSucceeded, ResetFailures: in.Policy.PauseAfterFailures > 0}
 	case Accepted:
-		return Decision{Kind: DecideWait}
+		return Decision{Kind: DecideWait, ReportBy: in.Now.Add(time.Duration(in.Policy.ReportTimeout))}
 	case Cancelled:
 		return Decision{Kind: DecideFinish, Ended: EndedCancelled, Reason: orElse(in.Outcome.Reason, ReasonCancelled)}
 	case Failed:

@@ -47,7 +47,7 @@ func TestDecide(t *testing.T) {
 		"a redriven run of at most once is not tried again":  {policy: atMostOnce, attempt: 4, base: 3, outcome: lost, want: dead("unknown_outcome")},
 		"success finishes":                                           {outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
 		"success on the last attempt finishes":                       {attempt: 3, outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
-		"accepted waits for the report":                              {outcome: job.Outcome{Kind: job.Accepted}, want: job.Decision{Kind: job.DecideWait}},
+		"accepted waits for the report":                              {outcome: job.Outcome{Kind: job.Accepted}, want: job.Decision{Kind: job.DecideWait, ReportBy: at(time.Hour)}},
 		"cancelled by a user finishes and is no dead letter":         {outcome: job.Outcome{Kind: job.Cancelled}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "cancelled"}},
 		"cancelled by a newer run says so":                           {outcome: job.Outcome{Kind: job.Cancelled, Reason: job.ReasonReplaced}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "replaced"}},
 		"a refusal for good is not tried again":                      {outcome: job.Outcome{Kind: job.Failed}, want: dead("rejected")},

@@ -6,6 +6,7 @@ import "time"
 const (
 	DefaultQueue = "default"
 
+	defaultReportTimeout   = Duration(time.Hour)
 	defaultTimeout         = Duration(30 * time.Second)
 	defaultKeepFinishedFor = Duration(24 * time.Hour)
 
@@ -33,6 +34,7 @@ func (p Policy) WithDefaults() Policy {
 	p.Missed = p.Missed.WithDefaults()
 	p.Overlap = orElse(p.Overlap, OverlapSkip)
 	p.Timeout = orElse(p.Timeout, defaultTimeout)
+	p.ReportTimeout = orElse(p.ReportTimeout, defaultReportTimeout)
 	p.Delivery = orElse(p.Delivery, AtLeastOnce)
 	p.KeepFinishedFor = orElse(p.KeepFinishedFor, defaultKeepFinishedFor)
 	return p

@@ -184,7 +184,7 @@ UPDATE run SET state = 0, run_at = $5, woken = true, session_id = NULL, claimed_
 WHERE ` + byKey
 
 const waitRun = `
-UPDATE run SET state = 2, expires_at = $5::timestamptz + $6::interval WHERE ` + byKey
+UPDATE run SET state = 2, expires_at = $5 WHERE ` + byKey
 
 // attemptRecord is what is kept of an attempt that was not the last.
 type attemptRecord struct {
@@ -209,7 +209,7 @@ func (d *decided) write(in job.DecideInput, decision job.Decision) {
 		run.State, run.RunAt = job.Pending, decision.RunAt
 		d.retries = append(d.retries, run)
 	case job.DecideWait:
-		d.batch.Queue(waitRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, time.Duration(in.Policy.Timeout))
+		d.batch.Queue(waitRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.ReportBy)
 	default:
 		if decision.DeadLetter {
 			d.batch.Queue(buryRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, string(decision.Reason), o.Message)

@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/guard"
@@ -30,12 +31,17 @@ type Options struct {
 	Guard *guard.Guard
 	// Secrets are what users have stored. Nil: there are none.
 	Secrets secret.Source
+	// Report gives the address and the token by which a receiver reports on an
+	// attempt that it has accepted. Nil: it cannot.
+	Report func(a job.Attempt) (url, token string)
+	// Now is the time, for signatures. Nil: the machine's.
+	Now func() time.Time
 }
 
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
 	return map[string]Target{
-		"http": http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets}),
+		"http": http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now}),
 		"noop": noop.New(),
 	}
 }

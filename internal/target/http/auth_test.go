@@ -27,6 +27,7 @@ import (
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/secret"
@@ -131,7 +132,7 @@ func TestSignature(t *testing.T) {
 		sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, `{"test": 2432232314}`))
 
 	url, got := listen(t)
-	now := time.Now()
+	now := clock.Now()
 	secrets := vault{"mine": {known}}
 	target := newTarget(t, http.Options{Secrets: secrets, Now: func() time.Time { return now }})
 	deliver := func(config string) seen {
@@ -168,7 +169,7 @@ func TestSignature(t *testing.T) {
 
 	now = now.Add(-6 * time.Minute) // a replay: recorded then, sent again now
 	require.ErrorIs(t, verify(deliver(mine), other), webhooks.ErrMessageTooOld)
-	now = time.Now()
+	now = clock.Now()
 	require.NoError(t, verify(deliver(mine), other), "a retry is signed anew, under the same id")
 
 	secrets["mine"] = []string{"not base64, and no prefix"}
@@ -204,7 +205,7 @@ func certificate(t *testing.T, name string) (text string, parsed *x509.Certifica
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: clock.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
 	require.NoError(t, err)
 	parsed, err = x509.ParseCertificate(der)

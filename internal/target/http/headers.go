@@ -21,7 +21,7 @@ const (
 	attempt        = "Belfry-Attempt"
 	traceparent    = "Traceparent"
 	runURL         = "Belfry-Run-Url"
-	runToken       = "Belfry-Run-Token"
+	runToken       = "Belfry-Run-Token" //nolint:gosec // a name
 	webhookID      = "Webhook-Id"
 	webhookTime    = "Webhook-Timestamp"
 	webhookSign    = "Webhook-Signature"
