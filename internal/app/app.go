@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/member"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/target"
+	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
@@ -120,7 +121,7 @@ func newNode(ctx context.Context, c Config, store *postgres.Store, log *slog.Log
 		return nil, err
 	}
 	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m}
-	n.targets = target.New(target.Options{Guard: connect, Secrets: &secrets{read: store.Secret}, Report: n.report, Now: n.bound.Now})
+	n.targets = target.New(target.Options{Guard: connect, Secrets: &secrets{read: store.Secret}, Report: n.report, Now: n.bound.Now, Gate: gate.Options{Slots: c.Slots, PerPlace: c.Targets.PerHost}})
 	if n.reportKey, err = store.ReportKey(ctx); err != nil {
 		return nil, err
 	}

@@ -89,10 +89,16 @@ type bundle struct {
 
 func start(t *testing.T) *bundle {
 	t.Helper()
+	return startWith(t, func(*Config) {})
+}
+
+func startWith(t *testing.T, change func(*Config)) *bundle {
+	t.Helper()
 	b := &bundle{}
 	url, pool := pgtest.ServerURL(t)
 	b.pool = pool
 	c := testConfig(url)
+	change(&c)
 	store, err := postgres.Open(t.Context(), c.DatabaseURL, c.Connections)
 	require.NoError(t, err)
 	m := newMetrics(c)

@@ -45,7 +45,8 @@ type Config struct {
 
 // Targets is where runs may go. The settings are those of one node, and belong on all of them alike.
 type Targets struct {
-	Allow string `key:"allow" form:"places" help:"where targets may connect to beside the open internet, for example a private network; separated by commas"`
+	Allow   string `key:"allow" form:"places" help:"where targets may connect to beside the open internet, for example a private network; separated by commas"`
+	PerHost int    `key:"per_host" default:"0" min:"0" max:"100000" help:"HTTP deliveries of one namespace to one host under way at once, from this node, at most; 0 is no limit but that of slots: a host may have two thirds of them"`
 }
 
 // Allowed is the setting allow, entry by entry.

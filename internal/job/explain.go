@@ -24,6 +24,7 @@ const (
 	WhyRetrying  WhyCode = "retrying" // an attempt failed, the next one is to come
 	WhyPlanned   WhyCode = "planned"  // its time has not come
 
+	WhyHeld         WhyCode = "held"          // its target had no room for it
 	WhyQueuePaused  WhyCode = "queue_paused"  // it is due, and its queue starts nothing
 	WhyBehind       WhyCode = "behind"        // it is due, and waits for another run of its job
 	WhyDue          WhyCode = "due"           // it is due, and waits for a free slot

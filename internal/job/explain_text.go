@@ -39,6 +39,8 @@ func (t *teller) toCome(e Entry) (WhyCode, string) {
 	switch {
 	case !t.QueuePaused.IsZero():
 		return WhyQueuePaused, t.sprintf("It is planned for %s, but its queue %s is paused since %s%s; it waits until the queue is resumed.", e.RunAt, e.Queue, t.QueuePaused, because(t.QueueNote))
+	case e.Message != "":
+		return WhyHeld, t.sprintf("It was not tried: %s. It may be tried from %s on; this costs it no attempt.", e.Message, e.RunAt)
 	case e.Attempt > 0 && e.Status == StatusPending:
 		return WhyRetrying, t.sprintf("Attempt %d failed; the next one is due at %s.", e.Attempt, e.RunAt) + t.tries(e)
 	case e.Status == StatusPending:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/noop"
@@ -34,6 +35,8 @@ type Options struct {
 	// Report gives the address and the token by which a receiver reports on an
 	// attempt that it has accepted. Nil: it cannot.
 	Report func(a job.Attempt) (url, token string)
+	// Gate is passed by deliveries over the network, each to its host.
+	Gate gate.Options
 	// Now is the time, for signatures. Nil: the machine's.
 	Now func() time.Time
 }
@@ -41,7 +44,7 @@ type Options struct {
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
 	return map[string]Target{
-		"http": http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now}),
+		"http": http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: gate.New(opts.Gate)}),
 		"noop": noop.New(),
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/gate"
+	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
 const (
@@ -35,6 +37,9 @@ type Target struct {
 func New(opts Options) *Target {
 	if opts.Now == nil {
 		opts.Now = clock.Now
+	}
+	if opts.Gate == nil {
+		opts.Gate = gate.New(gate.Options{})
 	}
 	return &Target{opts: opts, transport: newTransport(opts), configs: cache{most: maxCached, mostBytes: maxCachedBytes}}
 }
@@ -64,28 +69,52 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	if failed != nil {
 		return *failed
 	}
-	resp, err := do.via.RoundTrip(do.req)
+	pass, deferred := t.opts.Gate.Enter(ctx, gate.Place{Namespace: a.Namespace, Host: c.origin})
+	if deferred != nil {
+		return *deferred
+	}
+	out, err := do.send(ctx, timeout)
+	pass.Leave(verdict(ctx, out, err))
+	return out
+}
+
+// verdict is what a delivery says about its host: an answer means that it works,
+// unless what answered is a proxy in front of one that does not.
+func verdict(ctx context.Context, out job.Outcome, err error) gate.Result {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, guard.ErrRefused):
+		return gate.Neutral
+	case err != nil, out.Status == http.StatusBadGateway, out.Status == http.StatusServiceUnavailable, out.Status == http.StatusGatewayTimeout:
+		return gate.Bad
+	default:
+		return gate.Good
+	}
+}
+
+// send makes the request. An error is one of the connection; the outcome has it too.
+func (d *delivery) send(ctx context.Context, timeout time.Duration) (job.Outcome, error) {
+	resp, err := d.via.RoundTrip(d.req)
 	if err != nil {
-		return do.unanswered(ctx, timeout, err)
+		return d.unanswered(ctx, timeout, err), err
 	}
 	defer func() { _ = resp.Body.Close() }() // reading it told all there is to know
 	if resp.StatusCode/100 != 2 {
-		return do.refused(resp)
+		return d.refused(resp), nil
 	}
 	out := job.Outcome{Kind: job.Succeeded, Status: resp.StatusCode}
 	if resp.StatusCode == http.StatusAccepted {
 		out.Kind = job.Accepted
 	}
-	if c.keep {
-		out.Message, err = do.head(resp)
+	if d.keep {
+		out.Message, err = d.head(resp)
 	} else {
 		err = drain(resp)
 	}
 	if err != nil {
-		out = do.unanswered(ctx, timeout, err)
+		out = d.unanswered(ctx, timeout, err)
 		out.Status = resp.StatusCode
 	}
-	return out
+	return out, err
 }
 
 // buffers are for reading answers: most are small, and all are thrown away.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
@@ -35,6 +36,8 @@ type Options struct {
 	// Report gives the address and the token by which a receiver reports on a run
 	// that it has accepted. Nil: it cannot.
 	Report func(a job.Attempt) (url, token string)
+	// Gate keeps a slow host from taking all slots. Nil: one without limits.
+	Gate *gate.Gate
 	// Now is the time of signatures. Nil: the machine's.
 	Now func() time.Time
 	// TLS is used for https. Nil: the system's roots.
