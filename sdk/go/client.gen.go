@@ -726,6 +726,7 @@ const (
 	StoryCodeFailed       StoryCode = "failed"
 	StoryCodeFinished     StoryCode = "finished"
 	StoryCodeForgotten    StoryCode = "forgotten"
+	StoryCodeHeld         StoryCode = "held"
 	StoryCodeNoOccurrence StoryCode = "no_occurrence"
 	StoryCodeNotDue       StoryCode = "not_due"
 	StoryCodePaused       StoryCode = "paused"
@@ -762,6 +763,8 @@ func (e StoryCode) Valid() bool {
 	case StoryCodeFinished:
 		return true
 	case StoryCodeForgotten:
+		return true
+	case StoryCodeHeld:
 		return true
 	case StoryCodeNoOccurrence:
 		return true
@@ -1051,7 +1054,7 @@ type CancelRunOutputBody struct {
 	// JobName Empty: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
-	// Message What the last attempt came to, for people.
+	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
 	// Node The name of the node that made the last attempt, if its session is still known.
@@ -1848,7 +1851,7 @@ type Run struct {
 	// JobName Empty: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
-	// Message What the last attempt came to, for people.
+	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
 	// Node The name of the node that made the last attempt, if its session is still known.
@@ -1923,7 +1926,7 @@ type RunDetail struct {
 	// JobName Empty: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
-	// Message What the last attempt came to, for people.
+	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
 	// Node The name of the node that made the last attempt, if its session is still known.
