@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -25,7 +26,13 @@ type api struct {
 
 func newAPI(t *testing.T) *api {
 	t.Helper()
-	store := postgres.NewStore(pgtest.AsServer(t, pgtest.New(t)))
+	return apiOn(t, pgtest.New(t))
+}
+
+// apiOn is an API on a database, without a node.
+func apiOn(t *testing.T, pool *pgxpool.Pool) *api {
+	t.Helper()
+	store := postgres.NewStore(pgtest.AsServer(t, pool))
 	require.NoError(t, store.MakeHistory(t.Context(), 1))
 	keys, err := seal.New()
 	require.NoError(t, err)

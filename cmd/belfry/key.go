@@ -42,7 +42,8 @@ func (k *keyView) state() string {
 }
 
 func newKeyCreate() *cobra.Command {
-	var role, expires string
+	var role *choice
+	var expires string
 	cmd := &cobra.Command{
 		Use: "create NAME --role ROLE", Short: "Create a key; it is shown this once", Args: wants(1, 1),
 		Long: `Create a key of your namespace. It is printed this once and cannot be found out
@@ -51,10 +52,10 @@ editor also create, change and delete jobs; an admin also make keys.`,
 		Example: `  belfry key create dashboard --role viewer
   belfry key create ci --role editor --expires-in 90d`,
 		RunE: with(func(ctx context.Context, r *remote, args []string) error {
-			if role == "" {
+			if role.String() == "" {
 				return usagef("which role? --role viewer, operator, editor or admin")
 			}
-			body := map[string]string{"name": args[0], "role": role}
+			body := map[string]string{"name": args[0], "role": role.String()}
 			if expires != "" {
 				body["expires_in"] = expires
 			}
@@ -63,11 +64,11 @@ editor also create, change and delete jobs; an admin also make keys.`,
 				return err
 			}
 			return r.show(raw, func() error {
-				var k struct {
+				k, err := view[struct {
 					keyView
 					Secret string `json:"secret"`
-				}
-				if err := json.Unmarshal(raw, &k); err != nil {
+				}](raw)
+				if err != nil {
 					return err
 				}
 				r.note("key %s with the role %s; keep it now, it is not shown again:", k.ID, k.Role)
@@ -76,7 +77,7 @@ editor also create, change and delete jobs; an admin also make keys.`,
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&role, "role", "", "viewer, operator, editor or admin")
+	role = choiceFlag(cmd.Flags(), "role", "%s", "viewer", "operator", "editor", "admin")
 	cmd.Flags().StringVar(&expires, "expires-in", "", "how long it works, such as 90d (default: until it is revoked)")
 	return cmd
 }
@@ -104,8 +105,11 @@ func newKeyRevoke() *cobra.Command {
 			if err := r.Call(ctx, belfry.Request{Method: http.MethodDelete, Path: "/keys/" + belfry.PathEscape(args[0])}, nil); err != nil {
 				return err
 			}
-			r.say("%s %s", red.Render("revoked"), args[0])
-			return nil
+			raw, err := json.Marshal(map[string]string{"id": args[0], "result": "revoked"})
+			if err != nil {
+				return err
+			}
+			return r.show(raw, func() error { r.say("%s %s", red.Render("revoked"), clean(args[0])); return nil })
 		}),
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
-	"charm.land/lipgloss/v2/table"
 )
 
 var (
@@ -16,41 +15,33 @@ var (
 	red   = lipgloss.NewStyle().Foreground(lipgloss.Red)
 )
 
+// outputs are the values of -o.
+var outputs = map[string]bool{"table": true, "json": true, "yaml": true}
+
 // show prints an answer: as the server sent it, or as a table for people.
 func (r *remote) show(raw []byte, people func() error) error {
-	switch r.format {
-	case "json":
-		var b bytes.Buffer
-		if err := json.Indent(&b, raw, "", "  "); err != nil {
-			return fmt.Errorf("the answer is not JSON: %w", err)
-		}
-		b.WriteByte('\n')
-		_, err := b.WriteTo(r.out)
-		return err
-	case "yaml":
+	if r.format == "table" {
+		return people()
+	}
+	return write(r.out, r.format, raw)
+}
+
+// write prints JSON for programs, as JSON or YAML.
+func write(w io.Writer, format string, raw []byte) error {
+	if format == "yaml" {
 		text, err := yamlOf(raw)
 		if err != nil {
 			return err
 		}
-		_, err = r.out.Write(text)
+		_, err = w.Write(text)
 		return err
 	}
-	return people()
-}
-
-// writeTable prints columns. lipgloss leaves the colours out where the output is
-// not a terminal, and with NO_COLOR.
-func writeTable(w io.Writer, headers []string, rows [][]string) error {
-	cell := lipgloss.NewStyle().PaddingRight(2)
-	t := table.New().Headers(headers...).Rows(rows...).Wrap(false).
-		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).
-		StyleFunc(func(row, _ int) lipgloss.Style {
-			if row == table.HeaderRow {
-				return cell.Faint(true)
-			}
-			return cell
-		})
-	_, err := lipgloss.Fprintln(w, t.Render())
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return fmt.Errorf("the answer is not JSON: %w", err)
+	}
+	b.WriteByte('\n')
+	_, err := w.Write(escapeJSON(b.Bytes()))
 	return err
 }
 
@@ -62,7 +53,7 @@ func writeFields(w io.Writer, fields []field) error {
 	p := printer{w: w}
 	for _, f := range fields {
 		if f.value != "" {
-			p.line("%s%s", faint.Render(fmt.Sprintf("%-14s", f.name)), f.value)
+			p.line("%s%s", faint.Render(fmt.Sprintf("%-13s ", f.name)), f.value)
 		}
 	}
 	return p.err

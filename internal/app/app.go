@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/member"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/target"
+	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 )
@@ -32,6 +33,12 @@ type Config struct {
 
 	// Scratch: the database is a benchmark's own, where a node may work as its owner.
 	Scratch bool
+
+	// Executable is this program with the arguments that make it a runner of
+	// commands; nil: RunnerCommand alone.
+	Executable []string
+
+	commands *command.Target // nil: none are run here
 
 	// Bootstrap is given the first key of the first namespace, if that has none yet;
 	// nil: no key is made.
@@ -75,6 +82,12 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	}
 	if err := prepare(ctx, c, store); err != nil {
 		return err
+	}
+	if c.commands, err = startCommands(ctx, c, log); err != nil {
+		return err
+	}
+	if c.commands != nil {
+		defer c.commands.Close()
 	}
 	if c.API.URL == "" {
 		c.API.URL = w.url(c)
@@ -121,7 +134,10 @@ func newNode(ctx context.Context, c Config, store *postgres.Store, log *slog.Log
 		return nil, err
 	}
 	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m}
-	n.targets = target.New(target.Options{Guard: connect, Secrets: &secrets{read: store.Secret}, Report: n.report, Now: n.bound.Now, Gate: gate.Options{Slots: c.Slots, PerPlace: c.Targets.PerHost}})
+	n.targets = target.New(target.Options{
+		Guard: connect, Secrets: &secrets{read: store.Secret}, Report: n.report, Now: n.bound.Now, Command: c.commands,
+		Gate: gate.Options{Slots: c.Slots, PerPlace: c.Targets.PerHost},
+	})
 	if n.reportKey, err = store.ReportKey(ctx); err != nil {
 		return nil, err
 	}

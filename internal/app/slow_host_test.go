@@ -80,14 +80,14 @@ func (r *receiver) lateness() (out [3]time.Duration) {
 	return out
 }
 
-// many makes one-off jobs, the i-th of them due at begin + i × apart.
-func (b *bundle) many(t *testing.T, name, url string, n int, begin time.Time, apart time.Duration) {
+// many makes one-off jobs, the i-th of them due at due(i).
+func (b *bundle) many(t *testing.T, name, url string, n int, due func(i int) time.Time) {
 	t.Helper()
 	for from := 0; from < n; from += 1000 {
 		o := job.BulkOrder{Namespace: namespace, Actor: "test"}
 		for i := from; i < min(n, from+1000); i++ {
 			o.Jobs = append(o.Jobs, job.NewJob{Definition: job.Definition{
-				Name: fmt.Sprintf("%s-%d", name, i), Schedule: schedule.Spec{At: begin.Add(time.Duration(i) * apart).UTC().Format("2006-01-02T15:04:05.000Z07:00")},
+				Name: fmt.Sprintf("%s-%d", name, i), Schedule: schedule.Spec{At: due(i).UTC().Format("2006-01-02T15:04:05.000Z07:00")},
 				Target: job.Target{Kind: "http", Config: json.RawMessage(`{"url":"` + url + `"}`)},
 				Policy: job.Policy{Timeout: job.Duration(time.Minute)},
 			}})
@@ -124,10 +124,11 @@ func TestASlowHostBesideAFastOne(t *testing.T) {
 	over := time.Duration(number("BELFRY_SLOW_OVER", seconds)) * time.Second
 	measure := func(name string, with int) [3]time.Duration {
 		begin := clock.Now().Add(3*time.Second + time.Duration(with/1000)*time.Second)
-		b.many(t, name, fast.url, fastRuns, begin, apart)
-		if with > 0 {
-			b.many(t, "slow", slow.url, with, begin, over/time.Duration(with))
-		}
+		b.many(t, name, fast.url, fastRuns, func(i int) time.Time { return begin.Add(time.Duration(i) * apart) })
+		// Each second a crowd, of one schedule.
+		b.many(t, "slow", slow.url, with, func(i int) time.Time {
+			return begin.Truncate(time.Second).Add((time.Duration(i) * over / time.Duration(with)).Truncate(time.Second))
+		})
 		require.Eventually(t, func() bool { return fast.count() >= fastRuns }, time.Duration(seconds)*time.Second+time.Minute, 50*time.Millisecond)
 		return fast.lateness()
 	}

@@ -19,7 +19,7 @@ import (
 //	default  as a user would write it; without one the setting is empty
 //	min, max bounds, both included, as a user would write them
 //	oneof    the values that are accepted
-//	form     what a text must be: url, web, path, address, places, keyset or line
+//	form     what a text must be: url, web, path, paths, address, places, keyset or line
 //	secret   its value is shown without what is secret in it
 //	help     one line
 type Config struct {
@@ -40,6 +40,7 @@ type Config struct {
 	Targets         Targets       `key:"targets"`
 	Secrets         Secrets       `key:"secrets"`
 	API             API           `key:"api"`
+	Command         Command       `key:"command"`
 	Log             Log           `key:"log"`
 }
 
@@ -67,6 +68,22 @@ type API struct {
 	KeyBurst    int    `key:"key_burst" default:"2000" min:"1" max:"1000000" help:"requests of one key at once, after a time of rest"`
 	Connections int32  `key:"connections" default:"8" min:"1" max:"1000" help:"connections to the database for the API, at most, beside those of connections: however much is asked of it, runs do not wait for them"`
 	Requests    int    `key:"requests" default:"200" min:"1" max:"100000" help:"requests under way at once; more are told to come again"`
+}
+
+// Command is what commands may do that jobs run on this node.
+type Command struct {
+	Enabled         bool   `key:"enabled" default:"false" oneof:"true,false" help:"let jobs run commands on this node, in a sandbox; the same on all nodes, as any of them may get such a run"`
+	Programs        string `key:"programs" form:"paths" help:"programs that jobs may run: files, and directories with all that is below them, with : between them"`
+	Paths           string `key:"paths" default:"/usr:/bin:/sbin:/lib:/lib64:/etc/alternatives:/etc/ld.so.cache:/etc/ssl:/etc/localtime" form:"paths" help:"files and directories that commands see, read-only, beside the programs, with : between them; nothing secret"`
+	Network         bool   `key:"network" default:"false" oneof:"true,false" help:"commands may ask for the network: all that this machine reaches, its own loopback too"`
+	Slots           int    `key:"slots" default:"16" min:"1" max:"1000" help:"commands at once; those of jobs above it wait for their turn"`
+	Memory          int    `key:"memory_mb" default:"256" min:"16" max:"1000000" help:"MB of memory of one command"`
+	Processes       int    `key:"processes" default:"64" min:"1" max:"10000" help:"processes and threads of one command"`
+	Scratch         int    `key:"scratch_mb" default:"64" min:"1" max:"100000" help:"MB that one command can write to /tmp, and as much to /dev/shm; they are memory, too"`
+	User            int    `key:"user" default:"65534" min:"1" max:"4294967294" help:"number of the user that commands run as if the node is root; else they run as the node's user"`
+	Bubblewrap      string `key:"bubblewrap" default:"bwrap" form:"path" help:"where bubblewrap is"`
+	ContainerSocket string `key:"container_socket" form:"path" help:"socket of Docker or Podman for jobs that name an image, such as /run/podman/podman.sock; empty is none"`
+	Images          string `key:"images" form:"line" help:"images that jobs may run, with commas between them; one that ends in * stands for all that begin so"`
 }
 
 // Log is how the log is written.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -99,6 +100,7 @@ func (f *field) accepted() string {
 		"url":     "a URL like postgres://user@host:port/database",
 		"web":     "a URL like https://belfry.example.com",
 		"path":    "the path of a file",
+		"paths":   "absolute paths other than / with : between them",
 		"address": "host:port, for example 127.0.0.1:8420",
 		"keyset":  "what belfry secret keyset new prints",
 		"places":  "networks like 10.0.0.0/8 and host:port like hooks.internal:443",
@@ -156,6 +158,10 @@ func (f *field) formOK(text string) bool {
 		return json.Valid([]byte(text))
 	case f.form == "path":
 		return !strings.Contains(text, "://") && !strings.ContainsFunc(text, unicode.IsControl)
+	case f.form == "paths":
+		return !strings.ContainsFunc(text, unicode.IsControl) && !slices.ContainsFunc(strings.Split(text, ":"), func(p string) bool {
+			return !path.IsAbs(p) || path.Clean(p) == "/"
+		})
 	case f.form == "address":
 		return addressOK(text)
 	case f.form == "places":

@@ -96,11 +96,14 @@ type Principal struct {
 	Namespace     uuid.UUID
 	NamespaceName string
 	Role          Role
-	ExpiresAt     time.Time // zero: never
+	// Left is how long the key works on, counted from when it was asked about;
+	// 0: until it is revoked.
+	Left time.Duration
 }
 
-// Actor is how the principal is named in versions and in the audit log.
-func (p Principal) Actor() string { return "key:" + p.KeyName }
+// Actor is how the principal is named in versions and in the audit log: by its
+// name, for people, and by its id, as names are not unique.
+func (p Principal) Actor() string { return "key:" + p.KeyName + " [" + FormatKeyID(p.Key) + "]" }
 
 // A key's secret is "bfk_", 32 random bytes and a checksum of those, in the
 // alphabet of ids. The prefix lets scanners of leaked secrets find it, and the
@@ -163,6 +166,13 @@ func (e AuditEntry) Chain(namespace uuid.UUID, before [32]byte) [32]byte {
 		put([]byte(s))
 	}
 	return [32]byte(h.Sum(nil))
+}
+
+// AuditMark is how far a chain was verified: the last entry that is good, and its
+// hash. Zero: from the first one on.
+type AuditMark struct {
+	Seq  int64    `json:"seq"`
+	Hash [32]byte `json:"hash"`
 }
 
 // AuditBroken says that an entry is not what was written there.

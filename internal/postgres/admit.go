@@ -13,7 +13,7 @@ import (
 
 // admissible reads a pending run that needs a decision, with what else its job is doing.
 const admissible = `
-SELECT r.version, r.origin, r.run_at, r.attempt, coalesce(r.payload, j.payload, ''), coalesce(r.trace, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(),
+SELECT r.version, r.origin, r.run_at, r.attempt, coalesce(r.payload, j.payload, ''), coalesce(r.trace, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(), coalesce(r.idempotency_key, ''), ` + forExpressions + `,
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0),
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval)
 FROM run r JOIN job j ON j.partition = r.partition AND j.id = r.job_id
@@ -42,10 +42,10 @@ func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead 
 		}
 		a := job.Attempt{Key: key, Session: session}
 		in := job.AdmitInput{DueAt: key.DueAt}
-		var policy string
+		var policy, keyed string
 		var timeout int64
 		err := tx.QueryRow(ctx, admissible, key.Partition, key.Job, key.DueAt, key.Seq, session, lead).Scan(
-			&a.Version, &a.Origin, &a.RunAt, &in.Attempt, &a.Payload, &a.Trace, &a.Namespace, &in.JobState, &timeout, &a.Kind, &a.Config, &policy, &in.Now, &in.Running, &in.Ahead)
+			&a.Version, &a.Origin, &a.RunAt, &in.Attempt, &a.Payload, &a.Trace, &a.Namespace, &in.JobState, &timeout, &a.Kind, &a.Config, &policy, &in.Now, &a.OwnKey, &keyed, &a.About, &in.Running, &in.Ahead)
 		if noRows(err) {
 			// Claimed, gone, or not ours; or a change of the job has it locked, and it is to be asked about again.
 			return tx.QueryRow(ctx, undecided, key.Partition, key.Job, key.DueAt, key.Seq, lead).Scan(&done)
@@ -58,6 +58,7 @@ func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead 
 			return err
 		}
 		p = p.WithDefaults()
+		a.KeyExpression = keyExpression(keyed)
 		in.Overlap, in.Deadline, in.Origin = p.Overlap, p.Deadline, a.Origin
 		a.Number, a.Timeout = in.Attempt+1, time.Duration(timeout)*time.Millisecond
 		if a.RunAt.After(in.Now) {

@@ -113,6 +113,9 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 			}
 			in.Policy = in.Policy.WithDefaults()
 			decision := job.Decide(in)
+			if own := done[n-1].OwnKey; own != "" {
+				d.batch.Queue(keepKey, in.Run.Partition, in.Run.Job, in.Run.DueAt, in.Run.Seq, own)
+			}
 			d.write(in, decision)
 			if decision.Kind == job.DecideFinish {
 				countEnds(tx, decision.Ended, decision.Reason, 1)
@@ -188,13 +191,13 @@ const byKey = `partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4`
 
 const endRun = `
 WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *)
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, message, attempts)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, $7, session_id, queue_id, nullif($8, ''), nullif($9, ''), attempts FROM ended`
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, message, attempts, idempotency_key)
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, $7, session_id, queue_id, nullif($8, ''), nullif($9, ''), attempts, idempotency_key FROM ended`
 
 const buryRun = `
-INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, payload, queue_id)
-SELECT partition, job_id, due_at, seq, $5, attempt, $6, $7, payload, queue_id FROM run WHERE ` + byKey + `
-ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.failed_at, attempt = excluded.attempt, reason = excluded.reason, message = excluded.message`
+INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, payload, queue_id, idempotency_key)
+SELECT partition, job_id, due_at, seq, $5, attempt, $6, $7, payload, queue_id, idempotency_key FROM run WHERE ` + byKey + `
+ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.failed_at, attempt = excluded.attempt, reason = excluded.reason, message = excluded.message, idempotency_key = excluded.idempotency_key`
 
 // What an attempt came to is kept with the run, the newest 20.
 const retryRun = `
@@ -202,6 +205,9 @@ UPDATE run SET state = 0, run_at = $5, woken = true, session_id = NULL, claimed_
     attempts = (SELECT jsonb_agg(a ORDER BY n) FROM (
         SELECT a, n FROM jsonb_array_elements(coalesce(attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n) ORDER BY n DESC LIMIT 20) y)
 WHERE ` + byKey
+
+// The first attempt that had a key says what it is.
+const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND idempotency_key IS NULL`
 
 const waitRun = `
 UPDATE run SET state = 2, expires_at = $5 WHERE ` + byKey

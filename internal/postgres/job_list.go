@@ -4,18 +4,20 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // The bounds of a page of a list.
 const (
-	maxScanned  = 20_000 // jobs looked at
-	maxLabelled = 5_000  // jobs looked at by their label, each of which is a lookup
+	maxScanned  = 40_000 // jobs looked at, as long as there is time
+	firstScan   = 2_000  // jobs looked at first; the next look is twice as wide if that was quick
 	maxFound    = 5_000  // jobs with a part of a name, to be sorted
 	maxCompared = 5_000  // jobs of each filter, to find the one that fewest have
 )
@@ -24,10 +26,10 @@ const (
 //
 // In the order of ids, it goes through the index of one filter and asks the
 // others of what it finds there. With one filter nothing is looked at in vain. With
-// more, the one that fewest jobs have leads, and a page ends after maxScanned
-// jobs, full or not.
+// more, the one that fewest jobs have leads, and a page ends after walkTime or
+// maxScanned jobs, full or not.
 func (s *Store) ListJobs(ctx context.Context, o job.ListOrder) (page job.ListPage, err error) {
-	l := listing{Store: s, order: o, args: pgx.NamedArgs{
+	l := listing{Store: s, order: o, began: clock.Elapsed(), args: pgx.NamedArgs{
 		"namespace": o.Namespace, "after": o.After.ID, "limit": o.Limit,
 		"state": nil, "queue": nil, "target": nil, "labels": nil, "name": nil,
 	}}
@@ -43,6 +45,9 @@ func (s *Store) ListJobs(ctx context.Context, o job.ListOrder) (page job.ListPag
 	if err == nil && len(ids) > 0 {
 		page.Jobs, err = l.read(ctx, ids)
 	}
+	if gaveUp(ctx, err) {
+		err = fmt.Errorf("%w: %w", job.ErrSlowList, err)
+	}
 	if err != nil {
 		return job.ListPage{}, fmt.Errorf("list jobs: %w", err)
 	}
@@ -54,12 +59,23 @@ type listing struct {
 	*Store
 	order job.ListOrder
 	args  pgx.NamedArgs
+	began time.Duration
 }
 
 // customPlans has each statement of a list planned for its parameters. One plan
 // for all of them knows neither which filters are set nor how small a page is:
 // it made lists by due time eight times slower.
-const customPlans = `set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)`
+//
+// And each is given up in the end: the work for a page is bounded, so this is for
+// a database that cannot do even that.
+const (
+	customPlans = `set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true), set_config('statement_timeout', '5s', true)`
+	// briefly is for a search that a list can do without.
+	briefly = `set_config('statement_timeout', '40ms', true)`
+)
+
+// gaveUp says that a statement was cancelled by its timeout.
+func gaveUp(ctx context.Context, err error) bool { return code(err) == "57014" && ctx.Err() == nil }
 
 // query is that of the store, with custom plans.
 func (l *listing) query(ctx context.Context, read func(pgx.Rows) error, sql string, args ...any) error {
@@ -155,13 +171,18 @@ func (l *listing) leads() (out []lead) {
 	return out
 }
 
-// choose returns the lead that fewest jobs have, of those after the mark.
-func (l *listing) choose(ctx context.Context) (best lead, err error) {
+// choose returns the lead that fewest jobs have, of those after the mark, and how
+// many that are, up to maxCompared + 1. Unless all are to be counted, one lead is
+// not: there is nothing to choose.
+func (l *listing) choose(ctx context.Context, count bool) (best lead, least int, err error) {
 	leads := l.leads()
 	for range l.order.Labels {
 		leads = append(leads, leadLabel)
 	}
-	best, least := leadAll, int64(maxCompared+1)
+	if count && len(leads) == 0 {
+		leads = []lead{leadAll}
+	}
+	best, least = leadAll, maxCompared+1
 	label := 0
 	var with job.Label
 	for _, d := range leads {
@@ -171,11 +192,11 @@ func (l *listing) choose(ctx context.Context) (best lead, err error) {
 			label++
 			l.args["key"], l.args["value"] = x.Key, x.Value
 		}
-		n := int64(0)
-		if len(leads) > 1 {
+		n := 0
+		if count || len(leads) > 1 {
 			l.args["scanned"] = maxCompared
-			if n, err = one[int64](ctx, l, `SELECT count(*) FROM`+d.ids(), l.args); err != nil {
-				return best, err
+			if n, err = one[int](ctx, l, `SELECT count(*) FROM`+d.ids(), l.args); err != nil {
+				return best, least, err
 			}
 		}
 		if n < least {
@@ -183,38 +204,97 @@ func (l *listing) choose(ctx context.Context) (best lead, err error) {
 		}
 	}
 	l.args["key"], l.args["value"] = with.Key, with.Value
-	return best, nil
+	return best, least, nil
 }
 
 // byID finds the ids of a page in the order of ids.
 func (l *listing) byID(ctx context.Context) (ids []uuid.UUID, next *job.ListMark, err error) {
-	d, err := l.choose(ctx)
+	d, _, err := l.choose(ctx, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	l.args["scanned"] = maxScanned
-	if d == leadLabel {
-		l.args["scanned"] = maxLabelled
+	if l.order.After.Scan || !hasTrigram(l.order.Name) {
+		ids, next, err = l.scan(ctx, d)
+		if next != nil {
+			next.Scan = l.order.After.Scan
+		}
+		return ids, next, err
 	}
-	err = l.query(ctx, collectIDs(&ids), `SELECT s.id FROM`+d.scanned()+`WHERE`+matches+`LIMIT @limit`, l.args)
+	// What many jobs have is found at once, what few have by a search.
+	ids, next, err = l.glance(ctx, d, firstScan)
+	if err != nil || next == nil || len(ids) == l.order.Limit {
+		return ids, next, err
+	}
+	l.after(len(ids), next)
+	found, all, err := l.search(ctx, maxFound)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(ids) == l.order.Limit {
+	if all {
+		ids, next = l.cut(append(ids, found...))
+		return ids, next, nil
+	}
+	more, next, err := l.scan(ctx, d)
+	if next != nil {
+		next.Scan = true
+	}
+	return append(ids, more...), next, err
+}
+
+// scan looks at jobs of a lead until the page is full, or the time is up: next is
+// where it ended, unless that was all.
+func (l *listing) scan(ctx context.Context, d lead) (ids []uuid.UUID, next *job.ListMark, err error) {
+	for most, looked := firstScan, 0; ; {
+		began := clock.Elapsed()
+		some, next, err := l.glance(ctx, d, most)
+		if err != nil {
+			return nil, nil, err
+		}
+		ids, looked = append(ids, some...), looked+most
+		now := clock.Elapsed()
+		if next == nil || len(some) == l.args["limit"] || looked >= maxScanned || now-l.began > walkTime {
+			return ids, next, nil
+		}
+		l.after(len(some), next)
+		if now-began < windowAim {
+			most *= 2
+		}
+	}
+}
+
+// after goes on behind a mark, with so many found.
+func (l *listing) after(found int, mark *job.ListMark) {
+	l.args["after"], l.args["limit"] = mark.ID, l.args["limit"].(int)-found
+}
+
+// glance looks at so many jobs of a lead.
+func (l *listing) glance(ctx context.Context, d lead, most int) (ids []uuid.UUID, next *job.ListMark, err error) {
+	l.args["scanned"] = most
+	sql := `SELECT s.id FROM` + d.scanned() + `WHERE` + matches + `LIMIT @limit`
+	if l.order.Name == "" && len(l.leads())+len(l.order.Labels) <= 1 {
+		sql = `SELECT s.id FROM` + d.ids() + `LIMIT @limit` // the lead is all that is asked for
+	}
+	err = l.query(ctx, collectIDs(&ids), sql, l.args)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(ids) == l.args["limit"] {
 		return ids, &job.ListMark{ID: ids[len(ids)-1]}, nil
 	}
 	last, err := one[uuid.UUID](ctx, l, `SELECT s.id FROM`+d.ids()+`OFFSET @scanned - 1 LIMIT 1`, l.args)
 	if noRows(err) {
 		return ids, nil, nil // that was all
 	}
-	if err != nil {
-		return nil, nil, err
+	return ids, &job.ListMark{ID: last}, err
+}
+
+// cut is a page of what was found, in the order of ids.
+func (l *listing) cut(ids []uuid.UUID) ([]uuid.UUID, *job.ListMark) {
+	if len(ids) <= l.order.Limit {
+		return ids, nil
 	}
-	next = &job.ListMark{ID: last}
-	if l.order.Name == "" {
-		return ids, next, nil
-	}
-	return l.byName(ctx, ids, next)
+	ids = ids[:l.order.Limit]
+	return ids, &job.ListMark{ID: ids[len(ids)-1]}
 }
 
 func collectIDs(into *[]uuid.UUID) func(pgx.Rows) error {
@@ -246,7 +326,7 @@ func (l *listing) read(ctx context.Context, ids []uuid.UUID) ([]job.Job, error) 
 	partitions, keys := jobKeys(len(ids), func(i int) uuid.UUID { return ids[i] })
 	out := make([]job.Job, 0, len(ids))
 	err := l.query(ctx, func(rows pgx.Rows) error {
-		stored, err := pgx.CollectRows(rows, scanJob)
+		stored, err := pgx.CollectRows(rows, (&jobScan{policies: map[string]job.Policy{}}).job)
 		for i := range stored {
 			stored[i].NextDue = stored[i].nextDue()
 			out = append(out, stored[i].Job)

@@ -48,7 +48,7 @@ type createKeyInput struct {
 	Body struct {
 		Name      string   `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"ci"`
 		Role      string   `json:"role" enum:"viewer,operator,editor,admin" doc:"What it may do. Each role may all that the ones before it may."`
-		ExpiresIn Duration `json:"expires_in,omitempty" doc:"How long it works. Default: until it is revoked."`
+		ExpiresIn Duration `json:"expires_in,omitempty" doc:"How long it works. Default: until it is revoked." example:"90d"`
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // Run is an entry of the ledger: a live run, how one ended, or a range of
 // occurrences that did not run.
 type Run struct {
-	ID        string     `json:"id" doc:"Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives."`
+	ID        string     `json:"id" doc:"Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives."`
 	Job       string     `json:"job" doc:"The id of its job."`
 	JobName   string     `json:"job_name,omitempty" doc:"Empty: the job is deleted."`
 	Queue     string     `json:"queue"`
@@ -30,6 +30,7 @@ type Run struct {
 	Status    int        `json:"status,omitempty" doc:"Of the target's protocol." example:"503"`
 	Message   string     `json:"message,omitempty" doc:"What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people."`
 	Dead      bool       `json:"dead_letter" doc:"It failed and waits for redrive or discard."`
+	OwnKey    string     `json:"idempotency_key,omitempty" doc:"What the job's idempotency_key gave for it, once that is known. Left out: the key is the id."`
 	Node      string     `json:"node,omitempty" doc:"The name of the node that made the last attempt, if its session is still known."`
 	Session   string     `json:"session,omitempty" doc:"The session of the node that made the last attempt."`
 	DueTo     *time.Time `json:"due_to,omitempty" doc:"Of a range of skipped occurrences: the last. due_at is the first."`
@@ -43,8 +44,8 @@ var originNames = map[job.Origin]string{
 func wireRun(e job.Entry) Run {
 	r := Run{
 		ID: job.FormatRunID(e.Key), Job: job.FormatJobID(e.Job), JobName: e.JobName, Queue: e.Queue, State: string(e.Status), Origin: originNames[e.Origin],
-		DueAt: e.DueAt, RunAt: e.RunAt, StartedAt: timeOrNil(e.StartedAt), EndedAt: timeOrNil(e.EndedAt), Attempt: e.Attempt, Version: e.Version,
-		Reason: string(e.Reason), Status: e.Code, Message: e.Message, Dead: e.DeadLetter, Node: e.Node, DueTo: timeOrNil(e.DueTo), Count: e.Count,
+		DueAt: e.DueAt, RunAt: e.RunAt, StartedAt: timeOrNil(e.BeganAt()), EndedAt: timeOrNil(e.EndedAt), Attempt: e.Attempt, Version: e.Version,
+		Reason: string(e.Reason), Status: e.Code, Message: e.Message, Dead: e.DeadLetter, OwnKey: e.OwnKey, Node: e.Node, DueTo: timeOrNil(e.DueTo), Count: e.Count,
 	}
 	if e.Session != uuid.Nil {
 		r.Session = e.Session.String()

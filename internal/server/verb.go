@@ -41,7 +41,7 @@ func (s *Server) pauseJob(ctx context.Context, in *pauseJobInput) (*JobOutput, e
 	}
 	c, err := s.opts.Verbs.PauseJob(ctx, o, note)
 	if err != nil {
-		return nil, s.changed(ctx, err, o.IfVersion)
+		return nil, s.changed(ctx, err, &in.Precondition)
 	}
 	return jobResult(c.Job), nil
 }
@@ -55,7 +55,7 @@ type resumeJobOutput struct {
 	ETag string `header:"ETag"`
 	Body struct {
 		Job
-		Missed int64 `json:"missed" doc:"Occurrences that were due while it was paused. missed.paused says what becomes of them."`
+		MissedOccurrences int64 `json:"missed_occurrences" doc:"Occurrences that were due while it was paused. missed.paused says what becomes of them."`
 	}
 }
 
@@ -66,11 +66,11 @@ func (s *Server) resumeJob(ctx context.Context, in *resumeJobInput) (*resumeJobO
 	}
 	c, err := s.opts.Verbs.ResumeJob(ctx, o)
 	if err != nil {
-		return nil, s.changed(ctx, err, o.IfVersion)
+		return nil, s.changed(ctx, err, &in.Precondition)
 	}
 	r := jobResult(c.Job)
 	out := &resumeJobOutput{ETag: r.ETag}
-	out.Body.Job, out.Body.Missed = r.Body, c.Missed
+	out.Body.Job, out.Body.MissedOccurrences = r.Body, c.Missed
 	return out, nil
 }
 
@@ -109,7 +109,7 @@ func (s *Server) triggerJob(ctx context.Context, in *triggerJobInput) (*triggerJ
 	if err != nil {
 		out, err := recalled[triggerJobOutput](o.Once, err)
 		if err != nil {
-			return nil, s.refused(ctx, err, o.IfVersion)
+			return nil, s.refused(ctx, err, &in.Precondition)
 		}
 		return out, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
@@ -38,13 +39,18 @@ type Options struct {
 	// Gate is passed by deliveries over the network, each to its host.
 	Gate gate.Options
 	// Now is the time, for signatures. Nil: the machine's.
-	Now func() time.Time
+	Now     func() time.Time
+	Command *command.Target // nil: the node runs none
 }
 
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
-	return map[string]Target{
+	all := map[string]Target{
 		"http": http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: gate.New(opts.Gate)}),
 		"noop": noop.New(),
 	}
+	if opts.Command != nil {
+		all["command"] = opts.Command
+	}
+	return all
 }

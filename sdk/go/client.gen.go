@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/oapi-codegen/runtime"
-	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // Defines values for AttemptState.
@@ -333,6 +332,156 @@ func (e JobInputOverlap) Valid() bool {
 	}
 }
 
+// Defines values for JobPatchDelivery.
+const (
+	JobPatchDeliveryAtLeastOnce JobPatchDelivery = "at_least_once"
+	JobPatchDeliveryAtMostOnce  JobPatchDelivery = "at_most_once"
+	JobPatchDeliveryLessThanNil JobPatchDelivery = "<nil>"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchDelivery enum.
+func (e JobPatchDelivery) Valid() bool {
+	switch e {
+	case JobPatchDeliveryAtLeastOnce:
+		return true
+	case JobPatchDeliveryAtMostOnce:
+		return true
+	case JobPatchDeliveryLessThanNil:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JobPatchMissedCreated.
+const (
+	JobPatchMissedCreatedAll         JobPatchMissedCreated = "all"
+	JobPatchMissedCreatedLessThanNil JobPatchMissedCreated = "<nil>"
+	JobPatchMissedCreatedOnce        JobPatchMissedCreated = "once"
+	JobPatchMissedCreatedSkip        JobPatchMissedCreated = "skip"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchMissedCreated enum.
+func (e JobPatchMissedCreated) Valid() bool {
+	switch e {
+	case JobPatchMissedCreatedAll:
+		return true
+	case JobPatchMissedCreatedLessThanNil:
+		return true
+	case JobPatchMissedCreatedOnce:
+		return true
+	case JobPatchMissedCreatedSkip:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JobPatchMissedPaused.
+const (
+	JobPatchMissedPausedAll         JobPatchMissedPaused = "all"
+	JobPatchMissedPausedLessThanNil JobPatchMissedPaused = "<nil>"
+	JobPatchMissedPausedOnce        JobPatchMissedPaused = "once"
+	JobPatchMissedPausedSkip        JobPatchMissedPaused = "skip"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchMissedPaused enum.
+func (e JobPatchMissedPaused) Valid() bool {
+	switch e {
+	case JobPatchMissedPausedAll:
+		return true
+	case JobPatchMissedPausedLessThanNil:
+		return true
+	case JobPatchMissedPausedOnce:
+		return true
+	case JobPatchMissedPausedSkip:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JobPatchMissedPolicy.
+const (
+	JobPatchMissedPolicyAll         JobPatchMissedPolicy = "all"
+	JobPatchMissedPolicyLessThanNil JobPatchMissedPolicy = "<nil>"
+	JobPatchMissedPolicyOnce        JobPatchMissedPolicy = "once"
+	JobPatchMissedPolicySkip        JobPatchMissedPolicy = "skip"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchMissedPolicy enum.
+func (e JobPatchMissedPolicy) Valid() bool {
+	switch e {
+	case JobPatchMissedPolicyAll:
+		return true
+	case JobPatchMissedPolicyLessThanNil:
+		return true
+	case JobPatchMissedPolicyOnce:
+		return true
+	case JobPatchMissedPolicySkip:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JobPatchOverlap.
+const (
+	JobPatchOverlapAllow       JobPatchOverlap = "allow"
+	JobPatchOverlapLessThanNil JobPatchOverlap = "<nil>"
+	JobPatchOverlapQueue       JobPatchOverlap = "queue"
+	JobPatchOverlapQueueAll    JobPatchOverlap = "queue_all"
+	JobPatchOverlapReplace     JobPatchOverlap = "replace"
+	JobPatchOverlapSkip        JobPatchOverlap = "skip"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchOverlap enum.
+func (e JobPatchOverlap) Valid() bool {
+	switch e {
+	case JobPatchOverlapAllow:
+		return true
+	case JobPatchOverlapLessThanNil:
+		return true
+	case JobPatchOverlapQueue:
+		return true
+	case JobPatchOverlapQueueAll:
+		return true
+	case JobPatchOverlapReplace:
+		return true
+	case JobPatchOverlapSkip:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JobPatchRetryBackoff.
+const (
+	JobPatchRetryBackoffExponential JobPatchRetryBackoff = "exponential"
+	JobPatchRetryBackoffFixed       JobPatchRetryBackoff = "fixed"
+	JobPatchRetryBackoffLessThanNil JobPatchRetryBackoff = "<nil>"
+	JobPatchRetryBackoffLinear      JobPatchRetryBackoff = "linear"
+	JobPatchRetryBackoffNone        JobPatchRetryBackoff = "none"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchRetryBackoff enum.
+func (e JobPatchRetryBackoff) Valid() bool {
+	switch e {
+	case JobPatchRetryBackoffExponential:
+		return true
+	case JobPatchRetryBackoffFixed:
+		return true
+	case JobPatchRetryBackoffLessThanNil:
+		return true
+	case JobPatchRetryBackoffLinear:
+		return true
+	case JobPatchRetryBackoffNone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyRole.
 const (
 	KeyRoleAdmin    KeyRole = "admin"
@@ -441,6 +590,7 @@ func (e OperationKind) Valid() bool {
 // Defines values for OperationState.
 const (
 	OperationStateAborted  OperationState = "aborted"
+	OperationStateFailed   OperationState = "failed"
 	OperationStateFinished OperationState = "finished"
 	OperationStateRunning  OperationState = "running"
 )
@@ -449,6 +599,8 @@ const (
 func (e OperationState) Valid() bool {
 	switch e {
 	case OperationStateAborted:
+		return true
+	case OperationStateFailed:
 		return true
 	case OperationStateFinished:
 		return true
@@ -566,22 +718,22 @@ func (e ResumeJobOutputBodyState) Valid() bool {
 
 // Defines values for RetryBackoff.
 const (
-	Exponential RetryBackoff = "exponential"
-	Fixed       RetryBackoff = "fixed"
-	Linear      RetryBackoff = "linear"
-	None        RetryBackoff = "none"
+	RetryBackoffExponential RetryBackoff = "exponential"
+	RetryBackoffFixed       RetryBackoff = "fixed"
+	RetryBackoffLinear      RetryBackoff = "linear"
+	RetryBackoffNone        RetryBackoff = "none"
 )
 
 // Valid indicates whether the value is a known member of the RetryBackoff enum.
 func (e RetryBackoff) Valid() bool {
 	switch e {
-	case Exponential:
+	case RetryBackoffExponential:
 		return true
-	case Fixed:
+	case RetryBackoffFixed:
 		return true
-	case Linear:
+	case RetryBackoffLinear:
 		return true
-	case None:
+	case RetryBackoffNone:
 		return true
 	default:
 		return false
@@ -816,6 +968,21 @@ func (e ListJobsParamsState) Valid() bool {
 	}
 }
 
+// Defines values for ReplaceJobParamsIfNoneMatch.
+const (
+	Asterisk ReplaceJobParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the ReplaceJobParamsIfNoneMatch enum.
+func (e ReplaceJobParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case Asterisk:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListJobRunsParamsState.
 const (
 	ListJobRunsParamsStateCancelled ListJobRunsParamsState = "cancelled"
@@ -913,7 +1080,9 @@ type AuditEntry struct {
 	// Action Examples: job.create
 	Action string `json:"action"`
 
-	// Actor Examples: key:ci
+	// Actor The key's name and id, or belfry itself.
+	//
+	// Examples: key:ci [key_06f8m2tq5dtk1e7n9q0c3s5v7g]
 	Actor  string      `json:"actor"`
 	At     time.Time   `json:"at"`
 	Detail interface{} `json:"detail"`
@@ -937,6 +1106,8 @@ type BackfillJobInputBody struct {
 	DryRun bool `json:"dry_run,omitempty,omitzero"`
 
 	// From Due times from this one on.
+	//
+	// Examples: 2026-05-01T00:00:00Z
 	From time.Time `json:"from"`
 
 	// Max At most so many runs, the oldest. Default 10,000.
@@ -944,10 +1115,12 @@ type BackfillJobInputBody struct {
 
 	// Pace The distance at which the runs start, 0s to 1h. Default 1s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 10s
 	Pace string `json:"pace,omitempty,omitzero"`
 
 	// To Due times before this one. It must have passed.
+	//
+	// Examples: 2026-05-02T00:00:00Z
 	To time.Time `json:"to"`
 }
 
@@ -1042,8 +1215,11 @@ type CancelRunOutputBody struct {
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Interrupted That attempt was ended at once, as this node ran it. Another node ends it within about two seconds.
 	Interrupted bool `json:"interrupted"`
@@ -1121,7 +1297,7 @@ type CreateJobsOutputBody struct {
 type CreateKeyInputBody struct {
 	// ExpiresIn How long it works. Default: until it is revoked.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 90d
 	ExpiresIn string `json:"expires_in,omitempty,omitzero"`
 
 	// Name What it is for.
@@ -1281,7 +1457,7 @@ type Job struct {
 
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 10m
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
@@ -1292,9 +1468,14 @@ type Job struct {
 	// Examples: job_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID string `json:"id"`
 
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
 	// Labels For filters. At most 32.
@@ -1332,10 +1513,12 @@ type Job struct {
 
 	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
 	//
-	// Examples: 30s, 15m, 7d
-	ReportTimeout string   `json:"report_timeout,omitempty,omitzero"`
-	Retry         Retry    `json:"retry,omitempty,omitzero"`
-	Schedule      Schedule `json:"schedule"`
+	// Examples: 1h
+	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
+	Retry         Retry  `json:"retry,omitempty,omitzero"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
+	Schedule Schedule `json:"schedule"`
 
 	// State finished: nothing of its schedule is left.
 	State  JobState `json:"state"`
@@ -1343,7 +1526,7 @@ type Job struct {
 
 	// Timeout Of one attempt, 1s to 24h. Default 30s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 30s
 	Timeout   string    `json:"timeout,omitempty,omitzero"`
 	UpdatedAt time.Time `json:"updated_at"`
 
@@ -1364,15 +1547,20 @@ type JobState string
 type JobInput struct {
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 10m
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
 	Delivery JobInputDelivery `json:"delivery,omitempty,omitzero"`
 
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
 	// Labels For filters. At most 32.
@@ -1404,15 +1592,17 @@ type JobInput struct {
 
 	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
 	//
-	// Examples: 30s, 15m, 7d
-	ReportTimeout string   `json:"report_timeout,omitempty,omitzero"`
-	Retry         Retry    `json:"retry,omitempty,omitzero"`
-	Schedule      Schedule `json:"schedule"`
-	Target        Target   `json:"target"`
+	// Examples: 1h
+	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
+	Retry         Retry  `json:"retry,omitempty,omitzero"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
+	Schedule Schedule `json:"schedule"`
+	Target   Target   `json:"target"`
 
 	// Timeout Of one attempt, 1s to 24h. Default 30s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 30s
 	Timeout string `json:"timeout,omitempty,omitzero"`
 }
 
@@ -1421,6 +1611,144 @@ type JobInputDelivery string
 
 // JobInputOverlap What happens when a run is due while another of the job is live. Default skip.
 type JobInputOverlap string
+
+// JobPatch defines model for JobPatch.
+type JobPatch struct {
+	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
+	//
+	// Examples: 10m
+	Deadline string `json:"deadline,omitempty,omitzero"`
+
+	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+	Delivery JobPatchDelivery `json:"delivery,omitempty,omitzero"`
+
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
+	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
+	//
+	// Examples: 24h
+	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
+
+	// Labels For filters. At most 32.
+	Labels map[string]*string `json:"labels,omitempty,omitzero"`
+
+	// MaxRuns The job is finished after so many runs by its schedule. 0: no limit.
+	MaxRuns int32 `json:"max_runs,omitempty,omitzero"`
+
+	// Missed What happens to occurrences whose time passed while they could not run.
+	Missed struct {
+		// CatchUpWindow Older ones are skipped. Default 30m.
+		//
+		// Examples: 30m
+		CatchUpWindow string `json:"catch_up_window,omitempty,omitzero"`
+
+		// Created A one-off whose time had passed when it was created. Default once.
+		Created JobPatchMissedCreated `json:"created,omitempty,omitzero"`
+
+		// Max With all: at most so many run, the newest. Default 100.
+		Max int32 `json:"max,omitempty,omitzero"`
+
+		// Pace With all: the distance at which they start. Default 1s.
+		//
+		// Examples: 1s
+		Pace string `json:"pace,omitempty,omitzero"`
+
+		// Paused While the job was paused. Default skip.
+		Paused JobPatchMissedPaused `json:"paused,omitempty,omitzero"`
+
+		// Policy While the cluster was down: skip them, run the newest, or run all. Default once.
+		Policy JobPatchMissedPolicy `json:"policy,omitempty,omitzero"`
+	} `json:"missed,omitempty,omitzero"`
+
+	// Name Unique in the namespace.
+	//
+	// Examples: nightly-report
+	Name string `json:"name,omitempty,omitzero"`
+
+	// Overlap What happens when a run is due while another of the job is live. Default skip.
+	Overlap JobPatchOverlap `json:"overlap,omitempty,omitzero"`
+
+	// PauseAfterFailures The job is paused after so many failed runs in a row. 0: never.
+	PauseAfterFailures int32 `json:"pause_after_failures,omitempty,omitzero"`
+
+	// Payload Sent with each run: any JSON, at most 256 kB.
+	Payload interface{} `json:"payload,omitempty,omitzero"`
+
+	// Priority Higher goes first when there is more to do than slots. Default 0.
+	Priority int32 `json:"priority,omitempty,omitzero"`
+
+	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
+	Queue string `json:"queue,omitempty,omitzero"`
+
+	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
+	//
+	// Examples: 1h
+	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
+
+	// Retry What happens after a failed attempt.
+	Retry struct {
+		// Backoff How the delay grows. Default exponential.
+		Backoff JobPatchRetryBackoff `json:"backoff,omitempty,omitzero"`
+
+		// Base The first delay. Default 5s.
+		//
+		// Examples: 5s
+		Base string `json:"base,omitempty,omitzero"`
+
+		// Cap The longest delay. Default 15m.
+		//
+		// Examples: 15m
+		Cap string `json:"cap,omitempty,omitzero"`
+
+		// Jitter The part of the delay that is random. Default 0.2; -1 means none.
+		Jitter float64 `json:"jitter,omitempty,omitzero"`
+
+		// MaxAttempts Attempts in all. Default 3.
+		MaxAttempts int32 `json:"max_attempts,omitempty,omitzero"`
+	} `json:"retry,omitempty,omitzero"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
+	Schedule Schedule `json:"schedule,omitempty,omitzero"`
+
+	// Target Where its runs go.
+	Target struct {
+		// Config Settings of this kind. For http: url, method, headers, body.
+		//
+		// Examples: {"url":"https://hooks.example.com/nightly"}
+		Config interface{} `json:"config,omitempty,omitzero"`
+
+		// Kind The kind of target.
+		//
+		// Examples: http
+		Kind string `json:"kind,omitempty,omitzero"`
+	} `json:"target,omitempty,omitzero"`
+
+	// Timeout Of one attempt, 1s to 24h. Default 30s.
+	//
+	// Examples: 30s
+	Timeout string `json:"timeout,omitempty,omitzero"`
+}
+
+// JobPatchDelivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+type JobPatchDelivery string
+
+// JobPatchMissedCreated A one-off whose time had passed when it was created. Default once.
+type JobPatchMissedCreated string
+
+// JobPatchMissedPaused While the job was paused. Default skip.
+type JobPatchMissedPaused string
+
+// JobPatchMissedPolicy While the cluster was down: skip them, run the newest, or run all. Default once.
+type JobPatchMissedPolicy string
+
+// JobPatchOverlap What happens when a run is due while another of the job is live. Default skip.
+type JobPatchOverlap string
+
+// JobPatchRetryBackoff How the delay grows. Default exponential.
+type JobPatchRetryBackoff string
 
 // Key defines model for Key.
 type Key struct {
@@ -1511,7 +1839,7 @@ type ListSecretsOutputBody struct {
 type Missed struct {
 	// CatchUpWindow Older ones are skipped. Default 30m.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 30m
 	CatchUpWindow string `json:"catch_up_window,omitempty,omitzero"`
 
 	// Created A one-off whose time had passed when it was created. Default once.
@@ -1522,7 +1850,7 @@ type Missed struct {
 
 	// Pace With all: the distance at which they start. Default 1s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 1s
 	Pace string `json:"pace,omitempty,omitzero"`
 
 	// Paused While the job was paused. Default skip.
@@ -1578,18 +1906,23 @@ type Operation struct {
 	ID   string        `json:"id"`
 	Kind OperationKind `json:"kind"`
 
+	// Problem Why the nodes could not work on it the last time. They try again, ever more rarely, and give up after the tenth time in a row.
+	Problem string `json:"problem,omitempty,omitzero"`
+
 	// Progress The part that is done or failed.
 	Progress float64 `json:"progress"`
 
 	// Rate At most so many per second.
-	Rate  int64          `json:"rate"`
+	Rate int64 `json:"rate"`
+
+	// State failed: the nodes could not work on it: see problem. What it has done stays done.
 	State OperationState `json:"state"`
 }
 
 // OperationKind defines model for Operation.Kind.
 type OperationKind string
 
-// OperationState defines model for Operation.State.
+// OperationState failed: the nodes could not work on it: see problem. What it has done stays done.
 type OperationState string
 
 // PauseJobInputBody defines model for PauseJobInputBody.
@@ -1637,12 +1970,20 @@ type PreviewJSONSkip string
 
 // PreviewOutputBody defines model for PreviewOutputBody.
 type PreviewOutputBody struct {
+	// IdempotencyKey What the job's idempotency_key gives for the first of them that runs, with the job's own payload.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
+	// IdempotencyKeyProblem Why it gives none.
+	IdempotencyKeyProblem string `json:"idempotency_key_problem,omitempty,omitzero"`
+
 	// More false: the schedule ends there.
 	More bool `json:"more"`
 
 	// Occurrences In order, with those that are skipped.
 	Occurrences []PreviewJSON `json:"occurrences"`
-	Schedule    Schedule      `json:"schedule"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
+	Schedule Schedule `json:"schedule"`
 }
 
 // PreviewUnsavedInputBody defines model for PreviewUnsavedInputBody.
@@ -1651,9 +1992,11 @@ type PreviewUnsavedInputBody struct {
 	Count int64 `json:"count,omitempty,omitzero"`
 
 	// From List times from this one on. Default now.
-	From     time.Time `json:"from,omitempty,omitzero"`
-	Job      JobInput  `json:"job,omitempty,omitzero"`
-	Schedule Schedule  `json:"schedule,omitempty,omitzero"`
+	From time.Time `json:"from,omitempty,omitzero"`
+	Job  JobInput  `json:"job,omitempty,omitzero"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
+	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 }
 
 // Problem defines model for Problem.
@@ -1718,7 +2061,7 @@ type ResumeJobOutputBody struct {
 
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 10m
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
@@ -1729,19 +2072,25 @@ type ResumeJobOutputBody struct {
 	// Examples: job_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID string `json:"id"`
 
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
 	// Labels For filters. At most 32.
 	Labels map[string]string `json:"labels,omitempty,omitzero"`
 
 	// MaxRuns The job is finished after so many runs by its schedule. 0: no limit.
-	MaxRuns int32 `json:"max_runs,omitempty,omitzero"`
+	MaxRuns int32  `json:"max_runs,omitempty,omitzero"`
+	Missed  Missed `json:"missed,omitempty,omitzero"`
 
-	// Missed Occurrences that were due while it was paused. missed.paused says what becomes of them.
-	Missed int64 `json:"missed"`
+	// MissedOccurrences Occurrences that were due while it was paused. missed.paused says what becomes of them.
+	MissedOccurrences int64 `json:"missed_occurrences"`
 
 	// Name Unique in the namespace.
 	//
@@ -1771,10 +2120,12 @@ type ResumeJobOutputBody struct {
 
 	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
 	//
-	// Examples: 30s, 15m, 7d
-	ReportTimeout string   `json:"report_timeout,omitempty,omitzero"`
-	Retry         Retry    `json:"retry,omitempty,omitzero"`
-	Schedule      Schedule `json:"schedule"`
+	// Examples: 1h
+	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
+	Retry         Retry  `json:"retry,omitempty,omitzero"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
+	Schedule Schedule `json:"schedule"`
 
 	// State finished: nothing of its schedule is left.
 	State  ResumeJobOutputBodyState `json:"state"`
@@ -1782,7 +2133,7 @@ type ResumeJobOutputBody struct {
 
 	// Timeout Of one attempt, 1s to 24h. Default 30s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 30s
 	Timeout   string    `json:"timeout,omitempty,omitzero"`
 	UpdatedAt time.Time `json:"updated_at"`
 
@@ -1806,12 +2157,12 @@ type Retry struct {
 
 	// Base The first delay. Default 5s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 5s
 	Base string `json:"base,omitempty,omitzero"`
 
 	// Cap The longest delay. Default 15m.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 15m
 	Cap string `json:"cap,omitempty,omitzero"`
 
 	// Jitter The part of the delay that is random. Default 0.2; -1 means none.
@@ -1842,8 +2193,11 @@ type Run struct {
 	DueTo   time.Time `json:"due_to,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Job The id of its job.
 	Job string `json:"job"`
@@ -1917,8 +2271,11 @@ type RunDetail struct {
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Job The id of its job.
 	Job string `json:"job"`
@@ -1968,61 +2325,45 @@ type RunDetailOrigin string
 // RunDetailState pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
 type RunDetailState string
 
-// Schedule defines model for Schedule.
+// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 type Schedule struct {
 	union json.RawMessage
 }
 
-// Schedule0 A time is at, FREQ=… an rrule, every 15m is every, all else is cron.
-//
-// Examples: 0 9 * * 1-5
+// Schedule0 A time is at, FREQ=… an rrule, every 15m is every, all else is cron. Such as 0 9 * * 1-5.
 type Schedule0 = string
 
 // ScheduleSpec Exactly one of at, every, cron and rrule.
 type ScheduleSpec struct {
-	// Anchor Where every counts from, or the DTSTART of an rrule.
-	//
-	// Examples: 2026-01-01T00:00:00Z
+	// Anchor Where every counts from, or the DTSTART of an rrule. Such as 2026-01-01T00:00:00Z.
 	Anchor string `json:"anchor,omitempty,omitzero"`
 
-	// At Once, at this time; without an offset it is read in timezone.
-	//
-	// Examples: 2027-01-31T09:00:00Z
+	// At Once, at this time; without an offset it is read in timezone. Such as 2027-01-31T09:00:00Z.
 	At string `json:"at,omitempty,omitzero"`
 
 	// Calendars What is excluded.
 	Calendars []Calendar `json:"calendars,omitempty,omitzero"`
 
-	// Cron 5 or 6 fields, names, L W # H, and macros.
-	//
-	// Examples: 0 9 * * 1-5
+	// Cron 5 or 6 fields, names, L W # H, and macros. Such as 0 9 * * 1-5.
 	Cron string `json:"cron,omitempty,omitzero"`
 	Dst  DST    `json:"dst,omitempty,omitzero"`
 
 	// EndAt Nothing at or after.
 	EndAt time.Time `json:"end_at,omitempty,omitzero"`
 
-	// Every Each time this long has passed since anchor.
-	//
-	// Examples: 15m
+	// Every Each time this long has passed since anchor. Such as 15m.
 	Every string `json:"every,omitempty,omitzero"`
 
-	// Jitter Each run starts up to this much later, always the same for a due time.
-	//
-	// Examples: 30s
+	// Jitter Each run starts up to this much later, always the same for a due time. Such as 30s.
 	Jitter string `json:"jitter,omitempty,omitzero"`
 
-	// Rrule RFC 5545, FREQ=DAILY or slower.
-	//
-	// Examples: FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17
+	// Rrule RFC 5545, FREQ=DAILY or slower. Such as FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17.
 	Rrule string `json:"rrule,omitempty,omitzero"`
 
 	// StartAt Nothing before.
 	StartAt time.Time `json:"start_at,omitempty,omitzero"`
 
-	// Timezone IANA name. Default UTC.
-	//
-	// Examples: America/New_York
+	// Timezone IANA name. Default UTC. Such as America/New_York.
 	Timezone string `json:"timezone,omitempty,omitzero"`
 }
 
@@ -2058,13 +2399,16 @@ type Story struct {
 	// Nearest Where the schedule has no occurrence: the one before and the one after.
 	Nearest []time.Time `json:"nearest,omitempty,omitzero"`
 
+	// Next What comes, or what can be done about it, for people.
+	Next string `json:"next,omitempty,omitzero"`
+
 	// Reason Of a skip, a failure or a cancellation.
 	//
 	// Examples: missed_window
 	Reason string `json:"reason,omitempty,omitzero"`
 	Run    Run    `json:"run,omitempty,omitzero"`
 
-	// Text The story, for people.
+	// Text What happened and why, for people.
 	Text string `json:"text"`
 
 	// Version Of the definition that was in force.
@@ -2077,6 +2421,8 @@ type StoryCode string
 // Target defines model for Target.
 type Target struct {
 	// Config Settings of this kind. For http: url, method, headers, body.
+	//
+	// Examples: {"url":"https://hooks.example.com/nightly"}
 	Config interface{} `json:"config,omitempty,omitzero"`
 
 	// Kind The kind of target.
@@ -2104,7 +2450,12 @@ type TriggerJobOutputBody struct {
 type VerifyAuditOutputBody struct {
 	// Entries How many are good, from the first on.
 	Entries int64 `json:"entries"`
-	Ok      bool  `json:"ok"`
+
+	// NextPageToken There may be more entries: send it as page_token. Left out: these were all.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+
+	// Ok Nothing was changed as far as it was checked.
+	Ok bool `json:"ok"`
 
 	// Problem What is wrong after them.
 	Problem string `json:"problem,omitempty,omitzero"`
@@ -2116,6 +2467,12 @@ type ListAuditParams struct {
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
 	// PageToken next_page_token of the page before, with the same filters.
+	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// VerifyAuditParams defines parameters for VerifyAudit.
+type VerifyAuditParams struct {
+	// PageToken next_page_token of the answer before. Default: from the first entry on.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
@@ -2141,6 +2498,24 @@ type ListDeadLettersParams struct {
 
 	// PageToken next_page_token of the page before, with the same filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// RedriveDeadLetterParams defines parameters for RedriveDeadLetter.
+type RedriveDeadLetterParams struct {
+	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DiscardDeadLettersParams defines parameters for DiscardDeadLetters.
+type DiscardDeadLettersParams struct {
+	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RedriveDeadLettersParams defines parameters for RedriveDeadLetters.
+type RedriveDeadLettersParams struct {
+	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListJobsParams defines parameters for ListJobs.
@@ -2184,24 +2559,27 @@ type CreateJobParams struct {
 
 // DeleteJobParams defines parameters for DeleteJob.
 type DeleteJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
-// PatchJobApplicationMergePatchPlusJSONBody defines parameters for PatchJob.
-type PatchJobApplicationMergePatchPlusJSONBody = openapi_types.File
-
 // PatchJobParams defines parameters for PatchJob.
 type PatchJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ReplaceJobParams defines parameters for ReplaceJob.
 type ReplaceJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
+
+	// IfNoneMatch *: create the job, and refuse with 412 if there is one of this name.
+	IfNoneMatch *ReplaceJobParamsIfNoneMatch `json:"If-None-Match,omitempty"`
 }
+
+// ReplaceJobParamsIfNoneMatch defines parameters for ReplaceJob.
+type ReplaceJobParamsIfNoneMatch string
 
 // PreviewSavedJobParams defines parameters for PreviewSavedJob.
 type PreviewSavedJobParams struct {
@@ -2214,7 +2592,7 @@ type PreviewSavedJobParams struct {
 
 // ListJobRunsParams defines parameters for ListJobRuns.
 type ListJobRunsParams struct {
-	// State Those in one of these states. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended.
+	// State Those in one of these states: repeat it, or write them with commas. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended.
 	State *[]ListJobRunsParamsState `form:"state,omitempty" json:"state,omitempty"`
 
 	// Reason Those that ended for this reason.
@@ -2253,7 +2631,7 @@ type ExplainJobParams struct {
 
 // BackfillJobParams defines parameters for BackfillJob.
 type BackfillJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 
 	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
@@ -2262,19 +2640,19 @@ type BackfillJobParams struct {
 
 // PauseJobParams defines parameters for PauseJob.
 type PauseJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ResumeJobParams defines parameters for ResumeJob.
 type ResumeJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // TriggerJobParams defines parameters for TriggerJob.
 type TriggerJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 
 	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
@@ -2313,7 +2691,7 @@ type ListRunsParams struct {
 	// Job Those of this job: its id or its name. They come by due time, live and ended ones; without a job runs come by the time of their end.
 	Job *string `form:"job,omitempty" json:"job,omitempty"`
 
-	// State Those in one of these states. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended.
+	// State Those in one of these states: repeat it, or write them with commas. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended.
 	State *[]ListRunsParamsState `form:"state,omitempty" json:"state,omitempty"`
 
 	// Reason Those that ended for this reason.
@@ -2344,6 +2722,12 @@ type ListRunsParams struct {
 // ListRunsParamsState defines parameters for ListRuns.
 type ListRunsParamsState string
 
+// RetryRunParams defines parameters for RetryRun.
+type RetryRunParams struct {
+	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
 	// PageSize At most so many. A page may be shorter though there is more: next_page_token tells.
@@ -2362,8 +2746,11 @@ type RedriveDeadLettersJSONRequestBody = BeginOperationInputBody
 // CreateJobJSONRequestBody defines body for CreateJob for application/json ContentType.
 type CreateJobJSONRequestBody = JobInput
 
+// PatchJobJSONRequestBody defines body for PatchJob for application/json ContentType.
+type PatchJobJSONRequestBody = JobPatch
+
 // PatchJobApplicationMergePatchPlusJSONRequestBody defines body for PatchJob for application/merge-patch+json ContentType.
-type PatchJobApplicationMergePatchPlusJSONRequestBody = PatchJobApplicationMergePatchPlusJSONBody
+type PatchJobApplicationMergePatchPlusJSONRequestBody = JobPatch
 
 // ReplaceJobJSONRequestBody defines body for ReplaceJob for application/json ContentType.
 type ReplaceJobJSONRequestBody = JobInput
@@ -2538,10 +2925,10 @@ type ClientInterface interface {
 
 	// VerifyAudit Check that nothing was changed in the audit log
 	//
-	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere.
+	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 	//
 	// Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
-	VerifyAudit(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	VerifyAudit(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetCluster Tell which nodes live and what they work on
 	//
@@ -2565,7 +2952,7 @@ type ClientInterface interface {
 	// The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no dead letter any more.
 	//
 	// Corresponds with POST /api/v1/dead-letters/{run}:redrive (the `RedriveDeadLetter` operationId).
-	RedriveDeadLetter(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RedriveDeadLetter(ctx context.Context, run string, params *RedriveDeadLetterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DiscardDeadLettersWithBody Begin to discard the dead letters that a filter means
 	//
@@ -2574,7 +2961,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-	DiscardDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DiscardDeadLettersWithBody(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DiscardDeadLetters Begin to discard the dead letters that a filter means
 	//
@@ -2583,7 +2970,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-	DiscardDeadLetters(ctx context.Context, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DiscardDeadLetters(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RedriveDeadLettersWithBody Begin to redrive the dead letters that a filter means
 	//
@@ -2592,7 +2979,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-	RedriveDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RedriveDeadLettersWithBody(ctx context.Context, params *RedriveDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RedriveDeadLetters Begin to redrive the dead letters that a filter means
 	//
@@ -2601,7 +2988,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-	RedriveDeadLetters(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RedriveDeadLetters(ctx context.Context, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListJobs List jobs
 	//
@@ -2646,6 +3033,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
 	PatchJobWithBody(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchJob Change parts of a job
+	//
+	// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
+	PatchJob(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchJobWithApplicationMergePatchPlusJSONBody Change parts of a job
 	//
@@ -2753,6 +3149,8 @@ type ClientInterface interface {
 	// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 	//
 	// Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+	//
+	// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2916,7 +3314,7 @@ type ClientInterface interface {
 	// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone.
 	//
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
-	RetryRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSecrets List the secrets by name, without their values
 	//
@@ -2971,11 +3369,11 @@ func (c *RawClient) ListAudit(ctx context.Context, params *ListAuditParams, reqE
 
 // VerifyAudit Check that nothing was changed in the audit log
 //
-// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere.
+// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 //
 // Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
-func (c *RawClient) VerifyAudit(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewVerifyAuditRequest(c.Server)
+func (c *RawClient) VerifyAudit(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyAuditRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3038,8 +3436,8 @@ func (c *RawClient) DiscardDeadLetter(ctx context.Context, run string, reqEditor
 // The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no dead letter any more.
 //
 // Corresponds with POST /api/v1/dead-letters/{run}:redrive (the `RedriveDeadLetter` operationId).
-func (c *RawClient) RedriveDeadLetter(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRedriveDeadLetterRequest(c.Server, run)
+func (c *RawClient) RedriveDeadLetter(ctx context.Context, run string, params *RedriveDeadLetterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveDeadLetterRequest(c.Server, run, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3057,8 +3455,8 @@ func (c *RawClient) RedriveDeadLetter(ctx context.Context, run string, reqEditor
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-func (c *RawClient) DiscardDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDiscardDeadLettersRequestWithBody(c.Server, contentType, body)
+func (c *RawClient) DiscardDeadLettersWithBody(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscardDeadLettersRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3076,8 +3474,8 @@ func (c *RawClient) DiscardDeadLettersWithBody(ctx context.Context, contentType 
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-func (c *RawClient) DiscardDeadLetters(ctx context.Context, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDiscardDeadLettersRequest(c.Server, body)
+func (c *RawClient) DiscardDeadLetters(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscardDeadLettersRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3095,8 +3493,8 @@ func (c *RawClient) DiscardDeadLetters(ctx context.Context, body DiscardDeadLett
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-func (c *RawClient) RedriveDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRedriveDeadLettersRequestWithBody(c.Server, contentType, body)
+func (c *RawClient) RedriveDeadLettersWithBody(ctx context.Context, params *RedriveDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveDeadLettersRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3114,8 +3512,8 @@ func (c *RawClient) RedriveDeadLettersWithBody(ctx context.Context, contentType 
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-func (c *RawClient) RedriveDeadLetters(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRedriveDeadLettersRequest(c.Server, body)
+func (c *RawClient) RedriveDeadLetters(ctx context.Context, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveDeadLettersRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3220,6 +3618,25 @@ func (c *RawClient) GetJob(ctx context.Context, job string, reqEditors ...Reques
 // Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
 func (c *RawClient) PatchJobWithBody(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchJobRequestWithBody(c.Server, job, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchJob Change parts of a job
+//
+// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
+func (c *RawClient) PatchJob(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchJobRequest(c.Server, job, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3466,6 +3883,8 @@ func (c *RawClient) TriggerJob(ctx context.Context, job string, params *TriggerJ
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
 // Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+//
+// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3859,8 +4278,8 @@ func (c *RawClient) HeartbeatRun(ctx context.Context, run string, reqEditors ...
 // The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone.
 //
 // Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
-func (c *RawClient) RetryRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRetryRunRequest(c.Server, run)
+func (c *RawClient) RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryRunRequest(c.Server, run, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4023,7 +4442,7 @@ func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request,
 }
 
 // NewVerifyAuditRequest constructs an http.Request for the VerifyAudit method
-func NewVerifyAuditRequest(server string) (*http.Request, error) {
+func NewVerifyAuditRequest(server string, params *VerifyAuditParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4039,6 +4458,33 @@ func NewVerifyAuditRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -4237,7 +4683,7 @@ func NewDiscardDeadLetterRequest(server string, run string) (*http.Request, erro
 }
 
 // NewRedriveDeadLetterRequest constructs an http.Request for the RedriveDeadLetter method
-func NewRedriveDeadLetterRequest(server string, run string) (*http.Request, error) {
+func NewRedriveDeadLetterRequest(server string, run string, params *RedriveDeadLetterParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -4267,22 +4713,37 @@ func NewRedriveDeadLetterRequest(server string, run string) (*http.Request, erro
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewDiscardDeadLettersRequest calls the generic DiscardDeadLetters builder with application/json body
-func NewDiscardDeadLettersRequest(server string, body DiscardDeadLettersJSONRequestBody) (*http.Request, error) {
+func NewDiscardDeadLettersRequest(server string, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewDiscardDeadLettersRequestWithBody(server, "application/json", bodyReader)
+	return NewDiscardDeadLettersRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewDiscardDeadLettersRequestWithBody constructs an http.Request for the DiscardDeadLetters method, with any body, and a specified content type
-func NewDiscardDeadLettersRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewDiscardDeadLettersRequestWithBody(server string, params *DiscardDeadLettersParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4307,22 +4768,37 @@ func NewDiscardDeadLettersRequestWithBody(server string, contentType string, bod
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewRedriveDeadLettersRequest calls the generic RedriveDeadLetters builder with application/json body
-func NewRedriveDeadLettersRequest(server string, body RedriveDeadLettersJSONRequestBody) (*http.Request, error) {
+func NewRedriveDeadLettersRequest(server string, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewRedriveDeadLettersRequestWithBody(server, "application/json", bodyReader)
+	return NewRedriveDeadLettersRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewRedriveDeadLettersRequestWithBody constructs an http.Request for the RedriveDeadLetters method, with any body, and a specified content type
-func NewRedriveDeadLettersRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewRedriveDeadLettersRequestWithBody(server string, params *RedriveDeadLettersParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4346,6 +4822,21 @@ func NewRedriveDeadLettersRequestWithBody(server string, contentType string, bod
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -4638,6 +5129,17 @@ func NewGetJobRequest(server string, job string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewPatchJobRequest calls the generic PatchJob builder with application/json body
+func NewPatchJobRequest(server string, job string, params *PatchJobParams, body PatchJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchJobRequestWithBody(server, job, params, "application/json", bodyReader)
+}
+
 // NewPatchJobRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchJob builder with application/merge-patch+json body
 func NewPatchJobRequestWithApplicationMergePatchPlusJSONBody(server string, job string, params *PatchJobParams, body PatchJobApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -4757,6 +5259,17 @@ func NewReplaceJobRequestWithBody(server string, job string, params *ReplaceJobP
 			req.Header.Set("If-Match", headerParam0)
 		}
 
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
 	}
 
 	return req, nil
@@ -4872,7 +5385,7 @@ func NewListJobRunsRequest(server string, job string, params *ListJobRunsParams)
 
 		if params.State != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -5863,7 +6376,7 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 
 		if params.State != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -6180,7 +6693,7 @@ func NewHeartbeatRunRequest(server string, run string) (*http.Request, error) {
 }
 
 // NewRetryRunRequest constructs an http.Request for the RetryRun method
-func NewRetryRunRequest(server string, run string) (*http.Request, error) {
+func NewRetryRunRequest(server string, run string, params *RetryRunParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -6208,6 +6721,21 @@ func NewRetryRunRequest(server string, run string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -6440,12 +6968,12 @@ type ClientWithResponsesInterface interface {
 
 	// VerifyAuditWithResponse Check that nothing was changed in the audit log
 	//
-	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere.
+	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
-	VerifyAuditWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*VerifyAuditResponse, error)
+	VerifyAuditWithResponse(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*VerifyAuditResponse, error)
 
 	// GetClusterWithResponse Tell which nodes live and what they work on
 	//
@@ -6477,7 +7005,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters/{run}:redrive (the `RedriveDeadLetter` operationId).
-	RedriveDeadLetterWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*RedriveDeadLetterResponse, error)
+	RedriveDeadLetterWithResponse(ctx context.Context, run string, params *RedriveDeadLetterParams, reqEditors ...RequestEditorFn) (*RedriveDeadLetterResponse, error)
 
 	// DiscardDeadLettersWithBodyWithResponse Begin to discard the dead letters that a filter means
 	//
@@ -6486,7 +7014,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-	DiscardDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error)
+	DiscardDeadLettersWithBodyWithResponse(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error)
 
 	// DiscardDeadLettersWithResponse Begin to discard the dead letters that a filter means
 	//
@@ -6495,7 +7023,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-	DiscardDeadLettersWithResponse(ctx context.Context, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error)
+	DiscardDeadLettersWithResponse(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error)
 
 	// RedriveDeadLettersWithBodyWithResponse Begin to redrive the dead letters that a filter means
 	//
@@ -6504,7 +7032,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-	RedriveDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
+	RedriveDeadLettersWithBodyWithResponse(ctx context.Context, params *RedriveDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
 
 	// RedriveDeadLettersWithResponse Begin to redrive the dead letters that a filter means
 	//
@@ -6513,7 +7041,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-	RedriveDeadLettersWithResponse(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
+	RedriveDeadLettersWithResponse(ctx context.Context, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
 
 	// ListJobsWithResponse List jobs
 	//
@@ -6564,6 +7092,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
 	PatchJobWithBodyWithResponse(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchJobResponse, error)
+
+	// PatchJobWithResponse Change parts of a job
+	//
+	// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
+	PatchJobWithResponse(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchJobResponse, error)
 
 	// PatchJobWithApplicationMergePatchPlusJSONBodyWithResponse Change parts of a job
 	//
@@ -6679,6 +7216,8 @@ type ClientWithResponsesInterface interface {
 	// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 	//
 	// Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+	//
+	// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6868,7 +7407,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
-	RetryRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*RetryRunResponse, error)
+	RetryRunWithResponse(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*RetryRunResponse, error)
 
 	// ListSecretsWithResponse List the secrets by name, without their values
 	//
@@ -9054,13 +9593,13 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 
 // VerifyAuditWithResponse Check that nothing was changed in the audit log
 //
-// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere.
+// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
-func (c *ClientWithResponses) VerifyAuditWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*VerifyAuditResponse, error) {
-	rsp, err := c.VerifyAudit(ctx, reqEditors...)
+func (c *ClientWithResponses) VerifyAuditWithResponse(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*VerifyAuditResponse, error) {
+	rsp, err := c.VerifyAudit(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9115,8 +9654,8 @@ func (c *ClientWithResponses) DiscardDeadLetterWithResponse(ctx context.Context,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/dead-letters/{run}:redrive (the `RedriveDeadLetter` operationId).
-func (c *ClientWithResponses) RedriveDeadLetterWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*RedriveDeadLetterResponse, error) {
-	rsp, err := c.RedriveDeadLetter(ctx, run, reqEditors...)
+func (c *ClientWithResponses) RedriveDeadLetterWithResponse(ctx context.Context, run string, params *RedriveDeadLetterParams, reqEditors ...RequestEditorFn) (*RedriveDeadLetterResponse, error) {
+	rsp, err := c.RedriveDeadLetter(ctx, run, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9130,8 +9669,8 @@ func (c *ClientWithResponses) RedriveDeadLetterWithResponse(ctx context.Context,
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-func (c *ClientWithResponses) DiscardDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error) {
-	rsp, err := c.DiscardDeadLettersWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) DiscardDeadLettersWithBodyWithResponse(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error) {
+	rsp, err := c.DiscardDeadLettersWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9145,8 +9684,8 @@ func (c *ClientWithResponses) DiscardDeadLettersWithBodyWithResponse(ctx context
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-func (c *ClientWithResponses) DiscardDeadLettersWithResponse(ctx context.Context, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error) {
-	rsp, err := c.DiscardDeadLetters(ctx, body, reqEditors...)
+func (c *ClientWithResponses) DiscardDeadLettersWithResponse(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error) {
+	rsp, err := c.DiscardDeadLetters(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9160,8 +9699,8 @@ func (c *ClientWithResponses) DiscardDeadLettersWithResponse(ctx context.Context
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-func (c *ClientWithResponses) RedriveDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error) {
-	rsp, err := c.RedriveDeadLettersWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) RedriveDeadLettersWithBodyWithResponse(ctx context.Context, params *RedriveDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error) {
+	rsp, err := c.RedriveDeadLettersWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9175,8 +9714,8 @@ func (c *ClientWithResponses) RedriveDeadLettersWithBodyWithResponse(ctx context
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-func (c *ClientWithResponses) RedriveDeadLettersWithResponse(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error) {
-	rsp, err := c.RedriveDeadLetters(ctx, body, reqEditors...)
+func (c *ClientWithResponses) RedriveDeadLettersWithResponse(ctx context.Context, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error) {
+	rsp, err := c.RedriveDeadLetters(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9263,6 +9802,21 @@ func (c *ClientWithResponses) GetJobWithResponse(ctx context.Context, job string
 // Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
 func (c *ClientWithResponses) PatchJobWithBodyWithResponse(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchJobResponse, error) {
 	rsp, err := c.PatchJobWithBody(ctx, job, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchJobResponse(rsp)
+}
+
+// PatchJobWithResponse Change parts of a job
+//
+// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
+func (c *ClientWithResponses) PatchJobWithResponse(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchJobResponse, error) {
+	rsp, err := c.PatchJob(ctx, job, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9461,6 +10015,8 @@ func (c *ClientWithResponses) TriggerJobWithResponse(ctx context.Context, job st
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
 // Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+//
+// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -9788,8 +10344,8 @@ func (c *ClientWithResponses) HeartbeatRunWithResponse(ctx context.Context, run 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
-func (c *ClientWithResponses) RetryRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*RetryRunResponse, error) {
-	rsp, err := c.RetryRun(ctx, run, reqEditors...)
+func (c *ClientWithResponses) RetryRunWithResponse(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*RetryRunResponse, error) {
+	rsp, err := c.RetryRun(ctx, run, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}

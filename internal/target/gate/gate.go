@@ -199,7 +199,7 @@ func (g *Gate) delay(p *place, from, step time.Duration) time.Duration {
 		return wait
 	}
 	p.next = now + maxDelay
-	return maxDelay/2 + rand.N(maxDelay/2)
+	return maxDelay/2 + rand.N(maxDelay/2) //nolint:gosec // to spread them
 }
 
 // place finds one. When there are too many, those of which nothing is to be kept
