@@ -80,16 +80,23 @@ func (r *receiver) lateness() (out [3]time.Duration) {
 	return out
 }
 
-// many makes one-off jobs, the i-th of them due at due(i).
-func (b *bundle) many(t *testing.T, name, url string, n int, due func(i int) time.Time) {
+// crowd is one-off jobs to one host.
+type crowd struct {
+	name, url string
+	n         int
+	timeout   time.Duration
+	due       func(i int) time.Time
+}
+
+func (b *bundle) many(t *testing.T, c crowd) {
 	t.Helper()
-	for from := 0; from < n; from += 1000 {
+	for from := 0; from < c.n; from += 1000 {
 		o := job.BulkOrder{Namespace: namespace, Actor: "test"}
-		for i := from; i < min(n, from+1000); i++ {
+		for i := from; i < min(c.n, from+1000); i++ {
 			o.Jobs = append(o.Jobs, job.NewJob{Definition: job.Definition{
-				Name: fmt.Sprintf("%s-%d", name, i), Schedule: schedule.Spec{At: due(i).UTC().Format("2006-01-02T15:04:05.000Z07:00")},
-				Target: job.Target{Kind: "http", Config: json.RawMessage(`{"url":"` + url + `"}`)},
-				Policy: job.Policy{Timeout: job.Duration(time.Minute)},
+				Name: fmt.Sprintf("%s-%d", c.name, i), Schedule: schedule.Spec{At: c.due(i).UTC().Format("2006-01-02T15:04:05.000Z07:00")},
+				Target: job.Target{Kind: "http", Config: json.RawMessage(`{"url":"` + c.url + `"}`)},
+				Policy: job.Policy{Timeout: job.Duration(c.timeout)},
 			}})
 		}
 		made, err := b.store.CreateJobs(t.Context(), o)
@@ -124,11 +131,11 @@ func TestASlowHostBesideAFastOne(t *testing.T) {
 	over := time.Duration(number("BELFRY_SLOW_OVER", seconds)) * time.Second
 	measure := func(name string, with int) [3]time.Duration {
 		begin := clock.Now().Add(3*time.Second + time.Duration(with/1000)*time.Second)
-		b.many(t, name, fast.url, fastRuns, func(i int) time.Time { return begin.Add(time.Duration(i) * apart) })
+		b.many(t, crowd{name, fast.url, fastRuns, time.Minute, func(i int) time.Time { return begin.Add(time.Duration(i) * apart) }})
 		// Each second a crowd, of one schedule.
-		b.many(t, "slow", slow.url, with, func(i int) time.Time {
+		b.many(t, crowd{"slow", slow.url, with, time.Minute, func(i int) time.Time {
 			return begin.Truncate(time.Second).Add((time.Duration(i) * over / time.Duration(with)).Truncate(time.Second))
-		})
+		}})
 		require.Eventually(t, func() bool { return fast.count() >= fastRuns }, time.Duration(seconds)*time.Second+time.Minute, 50*time.Millisecond)
 		return fast.lateness()
 	}
@@ -143,7 +150,7 @@ SELECT (SELECT count(*) FROM run WHERE held IS NOT NULL), (SELECT count(*) FROM 
 	require.Positive(t, slow.most.Load())
 	require.Zero(t, counts.ended, "nothing failed")
 	// Where others use the machine too, a few milliseconds say nothing.
-	require.Less(t, beside[1], max(alone[1]*3/2, alone[1]+150*time.Millisecond))
+	require.Less(t, beside[1], max(alone[1]*3/2, alone[1]+250*time.Millisecond))
 
 	if os.Getenv("BELFRY_SLOW_RUNS") == "" { // else it takes too long
 		require.Eventually(t, func() bool { return slow.count() >= slowRuns }, 2*time.Minute, 50*time.Millisecond)

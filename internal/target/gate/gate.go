@@ -19,7 +19,8 @@ const (
 	moment    = 50 * time.Millisecond // so long a delivery waits in its slot
 	minDelay  = 250 * time.Millisecond
 	reserve   = 10 // of slots, one part that nobody waits in
-	maxDelay  = time.Minute
+	maxDelay  = 2 * time.Minute
+	together  = 200 * time.Millisecond // those that are to come back within it come together: one claim for many
 	maxPlaces = 10_000
 )
 
@@ -195,11 +196,12 @@ func (g *Gate) resting(p *place, to Place, again time.Duration) *job.Outcome {
 func (g *Gate) delay(p *place, from, step time.Duration) time.Duration {
 	now := g.now()
 	p.next = max(p.next, from, now+minDelay) + step
-	if wait := p.next - now; wait <= maxDelay {
-		return wait
+	at := p.next
+	if at > now+maxDelay {
+		p.next = now + maxDelay
+		at = now + maxDelay/2 + rand.N(maxDelay/2) //nolint:gosec // to spread them
 	}
-	p.next = now + maxDelay
-	return maxDelay/2 + rand.N(maxDelay/2) //nolint:gosec // to spread them
+	return at.Truncate(together) + together - now
 }
 
 // place finds one. When there are too many, those of which nothing is to be kept

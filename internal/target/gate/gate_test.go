@@ -114,13 +114,13 @@ func TestDeferredComeBackAtThePace(t *testing.T) {
 		var last time.Duration
 		for range 40 {
 			_, out := g.Enter(t.Context(), slow)
-			require.Greater(t, out.RetryAfter, last)
+			require.GreaterOrEqual(t, out.RetryAfter, last)
 			last = out.RetryAfter
 		}
 		require.InDelta(t, 40, last.Seconds(), 15, "40 that take about 10 s, 10 at a time")
 		for range 100_000 {
 			_, out := g.Enter(t.Context(), slow)
-			require.LessOrEqual(t, out.RetryAfter, maxDelay)
+			require.LessOrEqual(t, out.RetryAfter, maxDelay+together)
 		}
 	})
 }
@@ -171,7 +171,7 @@ func TestBreaker(t *testing.T) {
 		out := do(Good)
 		require.Equal(t, job.Deferred, out.Kind, "it rests")
 		require.Contains(t, out.Message, "a rest of 5s")
-		require.InDelta(t, 5, out.RetryAfter.Seconds(), 0.2)
+		require.InDelta(t, 5, out.RetryAfter.Seconds(), 0.4)
 		require.Nil(t, func() *job.Outcome { pass, out := g.Enter(t.Context(), fast); pass.Leave(Good); return out }(), "others do not")
 
 		time.Sleep(firstRest) //nolint:forbidigo // not real
