@@ -96,6 +96,9 @@ measure-snapshot: ## measure the path under a snapshot that is held for 90 s, on
 measure-rate: ## claim and complete, with right and wrong statistics: within 1.3 of each other
 	eval "$$(dev/services env postgres)" && BELFRY_RATE=1 go test -count=1 -timeout 60m -v -run RateOfHotStatements ./internal/postgres
 
+measure-slow-host: ## lateness of runs to a fast host, alone and beside 10,000 runs to one that takes 30 s
+	eval "$$(dev/services env postgres)" && BELFRY_SLOW_RUNS=10000 BELFRY_SLOW_SECONDS=60 BELFRY_SLOW_SLOTS=1000 BELFRY_SLOW_ANSWER_MS=30000 go test -count=1 -timeout 60m -v -run ASlowHostBesideAFastOne ./internal/app | grep lateness
+
 measure-idle: ## count what a node asks that has 1,000,000 quiet jobs
 	eval "$$(dev/services env postgres)" && BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 go test -count=1 -timeout 60m -v -run Idle ./internal/app
 
@@ -175,4 +178,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-brokers test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan measure-kafka bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why schemathesis
+.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-brokers test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan measure-kafka bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why schemathesis measure-slow-host

@@ -33,6 +33,7 @@ var fieldFlags = []struct {
 	{"queue", "queue", "the lane that its runs are in (default default)", nil},
 	{"overlap", "overlap", "when a run is due while another is live: %s (default skip)", []string{"skip", "queue", "queue_all", "allow", "replace"}},
 	{"timeout", "timeout", "of one attempt, such as 30s (default 30s)", nil},
+	{"report-timeout", "report_timeout", "how long a target that accepted a run may take to report on it (default 1h)", nil},
 	{"deadline", "deadline", "skip a run that could not start so long after its due time", nil},
 	{"idempotency-key", "idempotency_key", "CEL expression for the key that the target gets, such as 'job.name + \"/\" + string(due_at)' (default the run's id)", nil},
 	{"delivery", "delivery", "%s (default at_least_once)", []string{"at_least_once", "at_most_once"}},

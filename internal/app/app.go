@@ -18,6 +18,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/target"
 	"github.com/belfry-dev/belfry/internal/target/command"
+	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
@@ -88,7 +89,10 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if c.commands != nil {
 		defer c.commands.Close()
 	}
-	n, err := newNode(c, store, log, m)
+	if c.API.URL == "" {
+		c.API.URL = w.url(c)
+	}
+	n, err := newNode(ctx, c, store, log, m)
 	if err != nil {
 		return err
 	}
@@ -120,15 +124,23 @@ type node struct {
 	metrics *metrics
 	bound   *clock.Bound
 	targets map[string]target.Target
+
+	reportKey []byte // of the cluster, for the tokens of runs
 }
 
-func newNode(c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *node, err error) {
+func newNode(ctx context.Context, c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *node, err error) {
 	connect, err := guard.New(guard.Options{Allow: c.Targets.Allowed()})
 	if err != nil {
 		return nil, err
 	}
 	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m}
-	n.targets = target.New(target.Options{Guard: connect, Secrets: &secrets{read: store.Secret}, Command: c.commands})
+	n.targets = target.New(target.Options{
+		Guard: connect, Secrets: &secrets{read: store.Secret}, Report: n.report, Now: n.bound.Now, Command: c.commands,
+		Gate: gate.Options{Slots: c.Slots, PerPlace: c.Targets.PerHost},
+	})
+	if n.reportKey, err = store.ReportKey(ctx); err != nil {
+		return nil, err
+	}
 	targets := map[string]engine.Target{}
 	for kind, t := range n.targets {
 		targets[kind] = t

@@ -61,6 +61,9 @@ func TestEachChangeIsAudited(t *testing.T) {
 			param, value := prepare(w, n)
 			n.objects[param] = value
 		}
+		if o.byToken() {
+			continue // what attempts come to is in the ledger
+		}
 		before := entries()
 		got := w.ask(n.key, o, o.at(n.objects), o.payload(t))
 		require.Less(t, got.status, 300, "%s %s: %s", o.method, o.path, got.body)

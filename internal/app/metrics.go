@@ -35,7 +35,7 @@ type metrics struct {
 
 var (
 	outcomeNames = map[job.OutcomeKind]string{
-		job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted", job.Cancelled: "cancelled",
+		job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted", job.Cancelled: "cancelled", job.Deferred: "deferred",
 	}
 	endNames = map[job.Ended]string{
 		job.EndedSucceeded: "succeeded", job.EndedFailed: "failed", job.EndedCancelled: "cancelled", job.EndedSkipped: "skipped",

@@ -89,16 +89,22 @@ type bundle struct {
 
 func start(t *testing.T) *bundle {
 	t.Helper()
+	return startWith(t, func(*Config) {})
+}
+
+func startWith(t *testing.T, change func(*Config)) *bundle {
+	t.Helper()
 	b := &bundle{}
 	url, pool := pgtest.ServerURL(t)
 	b.pool = pool
 	c := testConfig(url)
+	change(&c)
 	store, err := postgres.Open(t.Context(), c.DatabaseURL, c.Connections)
 	require.NoError(t, err)
 	m := newMetrics(c)
 	store.Observe(m)
 	require.NoError(t, store.MakeHistory(t.Context(), 1))
-	b.node, err = newNode(c, store, slog.New(slog.NewTextHandler(t.Output(), nil)), m)
+	b.node, err = newNode(t.Context(), c, store, slog.New(slog.NewTextHandler(t.Output(), nil)), m)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

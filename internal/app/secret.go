@@ -92,6 +92,11 @@ func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) 
 	}
 }
 
+// report is how a target reports on an attempt that it has accepted.
+func (n *node) report(a job.Attempt) (url, token string) {
+	return n.config.API.URL + "/api/v1/runs/" + job.FormatRunID(a.Key), job.ReportOf(a).Token(n.reportKey)
+}
+
 func (s *secrets) keep(key secretKey, k knownSecret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,6 +83,14 @@ func (w *web) serve(ctx context.Context, address string, h http.Handler, log *sl
 	return listener.Addr().String(), nil
 }
 
+// url is where the API is, as far as the node itself can know.
+func (w *web) url(c Config) string {
+	if c.TLSCert != "" {
+		return "https://" + w.address
+	}
+	return "http://" + w.address
+}
+
 func (w *web) setAPI(h http.Handler) { w.api.Store(&h) }
 
 // open lets requests through to the API until ctx ends: from then on they are
@@ -111,7 +119,7 @@ func (w *web) stop(ctx context.Context) {
 func (n *node) newAPI(store *postgres.Store) *server.Server {
 	return server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
-		Queues: store, Secrets: store, Cluster: store, Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets), Version: n.config.Version,
+		Queues: store, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store, Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets), Version: n.config.Version,
 		Log: n.log, Observe: n.metrics,
 		Limits: server.Limits{KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests},
 	})

@@ -19,7 +19,7 @@ import (
 //	default  as a user would write it; without one the setting is empty
 //	min, max bounds, both included, as a user would write them
 //	oneof    the values that are accepted
-//	form     what a text must be: url, path, paths, address, places or line
+//	form     what a text must be: url, web, path, paths, address, places, keyset or line
 //	secret   its value is shown without what is secret in it
 //	help     one line
 type Config struct {
@@ -46,7 +46,8 @@ type Config struct {
 
 // Targets is where runs may go. The settings are those of one node, and belong on all of them alike.
 type Targets struct {
-	Allow string `key:"allow" form:"places" help:"where targets may connect to beside the open internet, for example a private network; separated by commas"`
+	Allow   string `key:"allow" form:"places" help:"where targets may connect to beside the open internet, for example a private network; separated by commas"`
+	PerHost int    `key:"per_host" default:"0" min:"0" max:"100000" help:"HTTP deliveries of one namespace to one host under way at once, from this node, at most; 0 is no limit but that of slots: a host may have two thirds of them"`
 }
 
 // Allowed is the setting allow, entry by entry.
@@ -62,10 +63,11 @@ type Secrets struct {
 
 // API is how much the API takes. The limits are those of one node.
 type API struct {
-	KeyRate     int   `key:"key_rate" default:"1000" min:"1" max:"1000000" help:"requests of one key per second"`
-	KeyBurst    int   `key:"key_burst" default:"2000" min:"1" max:"1000000" help:"requests of one key at once, after a time of rest"`
-	Connections int32 `key:"connections" default:"8" min:"1" max:"1000" help:"connections to the database for the API, at most, beside those of connections: however much is asked of it, runs do not wait for them"`
-	Requests    int   `key:"requests" default:"200" min:"1" max:"100000" help:"requests under way at once; more are told to come again"`
+	URL         string `key:"url" form:"web" help:"where targets reach the API, to report on runs that they have accepted, for example https://belfry.example.com; empty is the address of listen"`
+	KeyRate     int    `key:"key_rate" default:"1000" min:"1" max:"1000000" help:"requests of one key per second"`
+	KeyBurst    int    `key:"key_burst" default:"2000" min:"1" max:"1000000" help:"requests of one key at once, after a time of rest"`
+	Connections int32  `key:"connections" default:"8" min:"1" max:"1000" help:"connections to the database for the API, at most, beside those of connections: however much is asked of it, runs do not wait for them"`
+	Requests    int    `key:"requests" default:"200" min:"1" max:"100000" help:"requests under way at once; more are told to come again"`
 }
 
 // Command is what commands may do that jobs run on this node.

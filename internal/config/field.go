@@ -98,6 +98,7 @@ func (f *field) accepted() string {
 	}
 	return map[string]string{
 		"url":     "a URL like postgres://user@host:port/database",
+		"web":     "a URL like https://belfry.example.com",
 		"path":    "the path of a file",
 		"paths":   "absolute paths other than / with : between them",
 		"address": "host:port, for example 127.0.0.1:8420",
@@ -150,6 +151,9 @@ func (f *field) formOK(text string) bool {
 		return f.fallback == "" // unset
 	case f.form == "url":
 		return urlOK(text)
+	case f.form == "web":
+		u, err := url.Parse(text)
+		return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && u.RawQuery == "" && !strings.HasSuffix(text, "/")
 	case f.form == "keyset":
 		return json.Valid([]byte(text))
 	case f.form == "path":

@@ -45,6 +45,7 @@ type Order struct {
 	IfVersion int32  // only if this is the job's version; 0: any
 	IfTag     string // only if this is the job's tag; empty: any
 	Actor     string // empty: Belfry itself
+	Trace     string // of a trigger: the traceparent of who asks; empty: none
 	Once      *Once  // of a trigger or a backfill; nil: as often as it is asked for
 }
 

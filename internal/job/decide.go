@@ -29,6 +29,9 @@ type Decision struct {
 	Ended  Ended     // of a finish
 	Reason Reason    // of a finish other than success
 	RunAt  time.Time // of a retry
+	// ReportBy is when an attempt that was accepted is lost unless its target has
+	// reported, or given a sign of life.
+	ReportBy time.Time
 
 	DeadLetter bool
 	PauseJob   bool // at once, whatever pause_after_failures says
@@ -46,6 +49,7 @@ const (
 	DecideFinish DecisionKind = 1 // it leaves the live table
 	DecideRetry  DecisionKind = 2 // pending again, at RunAt
 	DecideWait   DecisionKind = 3 // state waiting: the target will report
+	DecideDefer  DecisionKind = 4 // pending again, at RunAt, and the attempt does not count
 )
 
 // Decide says what an attempt's outcome means for its run. It is the only place
@@ -58,11 +62,13 @@ func Decide(in DecideInput) Decision {
 	case Succeeded:
 		return Decision{Kind: DecideFinish, Ended: EndedSucceeded, ResetFailures: in.Policy.PauseAfterFailures > 0}
 	case Accepted:
-		return Decision{Kind: DecideWait}
+		return Decision{Kind: DecideWait, ReportBy: in.Now.Add(time.Duration(in.Policy.ReportTimeout))}
 	case Cancelled:
 		return Decision{Kind: DecideFinish, Ended: EndedCancelled, Reason: orElse(in.Outcome.Reason, ReasonCancelled)}
 	case Failed:
 		return in.failed()
+	case Deferred:
+		return in.deferred()
 	default:
 		// Also a kind that this version does not know: what it came to is unknown.
 		return in.lost()
@@ -94,6 +100,21 @@ func (in *DecideInput) lost() Decision {
 		return in.deadLetter(ReasonLost)
 	}
 	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(lostDelay(in.tries()))}
+}
+
+// maxDeferred is the number of attempts from which on one that is deferred counts:
+// the number is a small one, and must not run out.
+const maxDeferred = 30_000
+
+func (in *DecideInput) deferred() Decision {
+	first := in.tries() <= 1 && in.Run.Origin != FromRedrive
+	switch {
+	case in.Run.Attempt >= maxDeferred:
+		return in.failed()
+	case first && in.Policy.Deadline > 0 && in.Now.After(in.Run.DueAt.Add(time.Duration(in.Policy.Deadline))):
+		return Decision{Kind: DecideFinish, Ended: EndedSkipped, Reason: ReasonExpired}
+	}
+	return Decision{Kind: DecideDefer, RunAt: in.Now.Add(min(max(in.Outcome.RetryAfter, 0), MaxRetryAfter))}
 }
 
 // tries is how many attempts count. A redrive gives a run as many new ones as a

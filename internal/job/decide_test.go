@@ -37,6 +37,7 @@ func TestDecide(t *testing.T) {
 		policy  job.Policy // by default: 3 attempts, exponential from 5s, no jitter
 		attempt int16
 		base    int16 // attempts before a redrive
+		due     time.Duration
 		outcome job.Outcome
 		want    job.Decision
 	}{
@@ -47,7 +48,13 @@ func TestDecide(t *testing.T) {
 		"a redriven run of at most once is not tried again":  {policy: atMostOnce, attempt: 4, base: 3, outcome: lost, want: dead("unknown_outcome")},
 		"success finishes":                                           {outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
 		"success on the last attempt finishes":                       {attempt: 3, outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
-		"accepted waits for the report":                              {outcome: job.Outcome{Kind: job.Accepted}, want: job.Decision{Kind: job.DecideWait}},
+		"accepted waits for the report":                              {outcome: job.Outcome{Kind: job.Accepted}, want: job.Decision{Kind: job.DecideWait, ReportBy: at(time.Hour)}},
+		"deferred is tried again when there is room":                 {outcome: job.Outcome{Kind: job.Deferred, RetryAfter: time.Minute}, want: job.Decision{Kind: job.DecideDefer, RunAt: at(time.Minute)}},
+		"deferred on the last attempt is tried again":                {attempt: 3, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideDefer, RunAt: at(0)}},
+		"deferred past its deadline it expires":                      {policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSkipped, Reason: "expired"}},
+		"deferred before its deadline it waits":                      {policy: job.Policy{Deadline: job.Duration(time.Hour)}, due: -time.Minute, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideDefer, RunAt: at(0)}},
+		"a retry that is deferred does not expire":                   {policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute, attempt: 2, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideDefer, RunAt: at(0)}},
+		"numbers do not run out":                                     {attempt: 30_000, outcome: job.Outcome{Kind: job.Deferred, Retryable: true}, want: dead("attempts")},
 		"cancelled by a user finishes and is no dead letter":         {outcome: job.Outcome{Kind: job.Cancelled}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "cancelled"}},
 		"cancelled by a newer run says so":                           {outcome: job.Outcome{Kind: job.Cancelled, Reason: job.ReasonReplaced}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "replaced"}},
 		"a refusal for good is not tried again":                      {outcome: job.Outcome{Kind: job.Failed}, want: dead("rejected")},
@@ -89,8 +96,10 @@ func TestDecide(t *testing.T) {
 			if tc.policy == (job.Policy{}) {
 				tc.policy = with(3)
 			}
+			key := someKey
+			key.DueAt = key.DueAt.Add(tc.due)
 			got := job.Decide(job.DecideInput{
-				Run: job.Run{Key: someKey, Attempt: tc.attempt, Base: tc.base, State: job.Running}, Policy: tc.policy.WithDefaults(), Outcome: tc.outcome, Now: noon,
+				Run: job.Run{Key: key, Attempt: tc.attempt, Base: tc.base, State: job.Running}, Policy: tc.policy.WithDefaults(), Outcome: tc.outcome, Now: noon,
 			})
 			require.Equal(t, tc.want, got)
 		})
@@ -225,6 +234,10 @@ func TestEveryEndButSuccessHasAReason(t *testing.T) {
 			require.False(t, d.RunAt.After(at(24*time.Hour)))
 		case job.DecideWait:
 			require.Equal(t, job.Accepted, in.Outcome.Kind)
+		case job.DecideDefer:
+			require.Equal(t, job.Deferred, in.Outcome.Kind)
+			require.False(t, d.RunAt.Before(noon))
+			require.False(t, d.RunAt.After(at(24*time.Hour)))
 		default:
 			require.Fail(t, "no decision")
 		}

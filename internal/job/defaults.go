@@ -6,6 +6,7 @@ import "time"
 const (
 	DefaultQueue = "default"
 
+	defaultReportTimeout   = Duration(time.Hour)
 	defaultTimeout         = Duration(30 * time.Second)
 	defaultKeepFinishedFor = Duration(24 * time.Hour)
 
@@ -36,6 +37,7 @@ func (p Policy) WithDefaults() Policy {
 	if p.Concurrency.Key != "" {
 		p.Concurrency.Max = orElse(p.Concurrency.Max, 1)
 	}
+	p.ReportTimeout = orElse(p.ReportTimeout, defaultReportTimeout)
 	p.Delivery = orElse(p.Delivery, AtLeastOnce)
 	p.KeepFinishedFor = orElse(p.KeepFinishedFor, defaultKeepFinishedFor)
 	return p

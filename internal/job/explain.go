@@ -25,6 +25,7 @@ const (
 	WhyRetrying  WhyCode = "retrying" // an attempt failed, the next one is to come
 	WhyPlanned   WhyCode = "planned"  // its time has not come
 
+	WhyHeld         WhyCode = "held"          // its target had no room for it
 	WhyQueuePaused  WhyCode = "queue_paused"  // it is due, and its queue starts nothing
 	WhyQueueFull    WhyCode = "queue_full"    // it is due, and waits for a place in its queue
 	WhyQueueRate    WhyCode = "queue_rate"    // it is due, and its queue has started as many as its rate allows

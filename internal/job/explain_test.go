@@ -99,9 +99,12 @@ func TestExplain(t *testing.T) {
 		}, job.WhySkipped, job.ReasonMissedWindow, []string{"catch_up_window, 30m", "one of 2"}},
 		"missed while down, max": {func(f *job.WhyFacts) { f.Skip = &job.Skip{Count: 1, Reason: job.ReasonMissedMax} }, job.WhySkipped, job.ReasonMissedMax, []string{"missed.max, 100"}},
 
-		"running":       {live(job.StatusRunning, func(e *job.Entry, f *job.WhyFacts) { e.Attempt, e.StartedAt = 1, f.At }), job.WhyRunning, "", []string{"is running: attempt 1", "on one"}},
-		"accepted":      {live(job.StatusWaiting, func(e *job.Entry, f *job.WhyFacts) { e.ExpiresAt = f.At.Add(time.Minute) }), job.WhyWaiting, "", []string{"accepted", "10:01:00"}},
-		"planned":       {live(job.StatusPending, func(e *job.Entry, f *job.WhyFacts) { f.Now = f.At.Add(-30 * time.Second) }), job.WhyPlanned, "", []string{"not due yet", "in 30s"}},
+		"running":  {live(job.StatusRunning, func(e *job.Entry, f *job.WhyFacts) { e.Attempt, e.StartedAt = 1, f.At }), job.WhyRunning, "", []string{"is running: attempt 1", "on one"}},
+		"accepted": {live(job.StatusWaiting, func(e *job.Entry, f *job.WhyFacts) { e.ExpiresAt = f.At.Add(time.Minute) }), job.WhyWaiting, "", []string{"accepted", "10:01:00"}},
+		"planned":  {live(job.StatusPending, func(e *job.Entry, f *job.WhyFacts) { f.Now = f.At.Add(-30 * time.Second) }), job.WhyPlanned, "", []string{"not due yet", "in 30s"}},
+		"held": {live(job.StatusPending, func(e *job.Entry, f *job.WhyFacts) {
+			e.Attempt, e.RunAt, e.Message = 1, f.At.Add(time.Minute), "https://x is full"
+		}), job.WhyHeld, "", []string{"https://x is full", "10:01:00", "no attempt"}},
 		"retrying":      {live(job.StatusPending, func(e *job.Entry, f *job.WhyFacts) { e.Attempt, e.RunAt = 1, f.At.Add(time.Minute) }), job.WhyRetrying, "", []string{"Attempt 1 failed", "10:01:00"}},
 		"queue paused":  {live(job.StatusDue, func(e *job.Entry, f *job.WhyFacts) { f.QueuePaused, f.QueueNote = f.At, "repairs" }), job.WhyQueuePaused, "", []string{"queue default is paused", "(repairs)"}},
 		"waits a turn":  {live(job.StatusDue, func(e *job.Entry, f *job.WhyFacts) { f.Others = 1 }), job.WhyBehind, "", []string{"waits for another run"}},

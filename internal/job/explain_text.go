@@ -45,6 +45,8 @@ func (t *teller) toCome(e Entry) (WhyCode, string) {
 			text = t.sprintf("It is due since %s and does not start", e.RunAt)
 		}
 		return WhyQueuePaused, text + t.sprintf(": its queue %s is paused since %s%s%s.", e.Queue, t.QueuePaused, by(t.QueueBy), because(t.QueueNote))
+	case e.Message != "":
+		return WhyHeld, t.sprintf("It was not tried: %s. It may be tried from %s on; this costs it no attempt.", e.Message, e.RunAt)
 	case e.Attempt > 0 && e.Status == StatusPending:
 		return WhyRetrying, t.retrying(e)
 	case e.Status == StatusPending:

@@ -59,6 +59,9 @@ type Policy struct {
 	Overlap Overlap `json:"overlap,omitempty"` // default skip
 	// Timeout of one attempt. Default 30s.
 	Timeout Duration `json:"timeout,omitempty"`
+	// ReportTimeout is how long a target that accepted an attempt may take to
+	// report on it, or to give the next sign of life. Default 1h.
+	ReportTimeout Duration `json:"report_timeout,omitempty"`
 	// Deadline: a run that could not start within it after its due time is
 	// skipped as expired. 0: none.
 	Deadline Duration `json:"deadline,omitempty"`

@@ -80,6 +80,9 @@ const (
 	Accepted  OutcomeKind = 3
 	Lost      OutcomeKind = 4 // its session died, or its deadline passed unreported
 	Cancelled OutcomeKind = 5
+	// Deferred: it was not tried, as its target had no room for it, and costs the
+	// run no attempt. RetryAfter says when it may be tried, Message why not now.
+	Deferred OutcomeKind = 6
 )
 
 // Ended is how a run left the live table. The numbers are stored in history.

@@ -33,5 +33,8 @@ func ParseTraceparent(text string) (string, bool) {
 		strings.Trim(part[1], "0") == "" || strings.Trim(part[2], "0") == "" {
 		return "", false
 	}
-	return text, strings.Trim(text, "0123456789abcdef-") == ""
+	if strings.Trim(text, "0123456789abcdef-") != "" {
+		return "", false
+	}
+	return text, true
 }

@@ -32,7 +32,8 @@ const (
 	MaxMissed        = 10_000
 	MaxPace          = Duration(time.Hour)
 	MinTimeout       = Duration(time.Second)
-	MaxTimeout       = day // an attempt holds a slot of the engine as long
+	MaxTimeout       = day     // an attempt holds a slot of the engine as long
+	MaxReportTimeout = 7 * day // less than ReportLife
 	MaxDeadline      = 366 * day
 	MaxKeepFinished  = 366 * day
 )
@@ -64,6 +65,7 @@ func (d Definition) Validate() error {
 	oneOf(&c, "overlap", d.Overlap, OverlapSkip, OverlapQueue, OverlapQueueAll, OverlapAllow, OverlapReplace)
 	oneOf(&c, "delivery", d.Delivery, AtLeastOnce, AtMostOnce)
 	between(&c, "timeout", d.Timeout, [2]Duration{MinTimeout, MaxTimeout})
+	between(&c, "report_timeout", d.ReportTimeout, [2]Duration{MinTimeout, MaxReportTimeout})
 	c.deadline(d.Deadline, d.Schedule.Jitter)
 	c.concurrency(d.Concurrency)
 	atLeastZero(&c, "pause_after_failures", d.PauseAfterFailures, "0 means never")

@@ -27,7 +27,7 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	require.Equal(t, job.Policy{
 		Retry:   job.Retry{MaxAttempts: 3, Backoff: "exponential", Base: job.Duration(5 * time.Second), Cap: job.Duration(15 * time.Minute), Jitter: 0.2},
 		Missed:  job.Missed{Policy: "once", CatchUpWindow: job.Duration(30 * time.Minute), Max: 100, Pace: job.Duration(time.Second), Paused: "skip", Created: "once"},
-		Overlap: "skip", Timeout: job.Duration(30 * time.Second), Delivery: "at_least_once", KeepFinishedFor: job.Duration(24 * time.Hour),
+		Overlap: "skip", Timeout: job.Duration(30 * time.Second), ReportTimeout: job.Duration(time.Hour), Delivery: "at_least_once", KeepFinishedFor: job.Duration(24 * time.Hour),
 	}, d.Policy)
 	require.Equal(t, d, d.WithDefaults(), "a second time changes nothing")
 	require.NoError(t, d.Validate())
@@ -103,6 +103,7 @@ func TestValidateNamesFieldProblemAndFix(t *testing.T) {
 		`delivery: unknown value "exactly_once"; use at_least_once or at_most_once`:      func(d *job.Definition) { d.Delivery = "exactly_once" },
 		"timeout: 500ms is out of range; use 1s to 1d":                                   func(d *job.Definition) { d.Timeout = job.Duration(500 * time.Millisecond) },
 		"timeout: 25h is out of range":                                                   func(d *job.Definition) { d.Timeout = 25 * h },
+		"report_timeout: 500ms is out of range; use 1s to 7d":                            func(d *job.Definition) { d.ReportTimeout = job.Duration(500 * time.Millisecond) },
 		"deadline: -1s is out of range; use 1s to 366d":                                  func(d *job.Definition) { d.Deadline = -job.Duration(time.Second) },
 		"deadline: 1m is not longer than the schedule's jitter 5m; raise":                func(d *job.Definition) { d.Deadline, d.Schedule.Jitter = h/60, "5m" },
 		"pause_after_failures: -1 is negative; use 0 or more; 0 means never":             func(d *job.Definition) { d.PauseAfterFailures = -1 },
@@ -144,7 +145,7 @@ func TestTheLimitsThemselvesAreValid(t *testing.T) {
 	d.Policy = job.Policy{
 		Retry:   job.Retry{MaxAttempts: 100, Base: job.MaxBase, Cap: job.MaxCap, Jitter: -1},
 		Missed:  job.Missed{CatchUpWindow: job.MaxCatchUpWindow, Max: job.MaxMissed, Pace: job.MaxPace},
-		Timeout: job.MaxTimeout, Deadline: job.MaxDeadline, KeepFinishedFor: job.MaxKeepFinished,
+		Timeout: job.MaxTimeout, ReportTimeout: job.MaxReportTimeout, Deadline: job.MaxDeadline, KeepFinishedFor: job.MaxKeepFinished,
 	}
 	require.NoError(t, d.Validate())
 	d.Retry.Jitter = 1

@@ -15,7 +15,7 @@ import (
 // admissible reads a pending run that needs a decision, with what else its job is doing.
 const admissible = `
 SELECT r.version, r.origin, r.run_at, r.attempt, r.priority, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1), r.concurrency_key IS NOT NULL OR coalesce((SELECT limited FROM queue WHERE id = r.queue_id), false),
-       coalesce(r.payload, j.payload, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(), coalesce(r.idempotency_key, ''), ` + forExpressions + `,
+       coalesce(r.payload, j.payload, ''), coalesce(r.trace, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(), coalesce(r.idempotency_key, ''), ` + forExpressions + `,
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0),
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval)
 FROM run r JOIN job j ON j.partition = r.partition AND j.id = r.job_id
@@ -87,7 +87,7 @@ func (a *admission) read(ctx context.Context, lead time.Duration) error {
 	var timeout int64
 	err := a.tx.QueryRow(ctx, admissible, k.Partition, k.Job, k.DueAt, k.Seq, t.Session, lead).Scan(
 		&t.Version, &t.Origin, &t.RunAt, &in.Attempt, &a.applicant.Priority, &a.applicant.Queue, &a.applicant.Key, &a.applicant.KeyMax, &a.limited,
-		&t.Payload, &t.Namespace, &in.JobState, &timeout, &t.Kind, &t.Config, &policy, &in.Now, &t.OwnKey, &keyed, &t.About, &in.Running, &in.Ahead)
+		&t.Payload, &t.Trace, &t.Namespace, &in.JobState, &timeout, &t.Kind, &t.Config, &policy, &in.Now, &t.OwnKey, &keyed, &t.About, &in.Running, &in.Ahead)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ k AS MATERIALIZED (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]
 // attemptColumns reads what a target needs from claimed runs and their jobs.
 const attemptColumns = `
 SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at,
-       coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''), coalesce(j.target_config, ''), coalesce(c.payload, j.payload, ''), coalesce(c.idempotency_key, ''), ` + forExpressions + `
+       coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''), coalesce(j.target_config, ''), coalesce(c.payload, j.payload, ''), coalesce(c.trace, ''), coalesce(c.idempotency_key, ''), ` + forExpressions + `
 FROM claimed c LEFT JOIN LATERAL (SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j ON true`
 
 // forExpressions is the policy with the job's idempotency_key, and what expressions may know of
@@ -54,7 +54,7 @@ WITH` + keyed + `, claimed AS (
                   SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0))
             LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
         WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())))
-    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload, idempotency_key
+    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload, trace, idempotency_key
 )` + attemptColumns
 
 // Claim leases runs to a session: running, attempt + 1. It commits before it
@@ -94,7 +94,7 @@ WITH` + keyed + `, claimed AS (
             WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.state = 1 AND r.session_id = $5
             LIMIT 1 FOR UPDATE OF r) x
         WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())))
-    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload, idempotency_key
+    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload, trace, idempotency_key
 )` + attemptColumns
 
 // Claimed returns those of the runs named that are leased to a session: what a
@@ -120,7 +120,7 @@ func collectAttempts(session uuid.UUID, out *[]job.Attempt) func(pgx.Rows) error
 		var policy string
 		_, err := pgx.ForEachRow(rows, []any{
 			&d.Key.Partition, raw(&d.Key.Job), &d.Key.DueAt, &d.Key.Seq, &d.Number, &d.Version, &d.Origin, &d.RunAt,
-			raw(&d.Namespace), &timeout, &d.Kind, &d.Config, &d.Payload, &d.OwnKey, &policy, &d.About,
+			raw(&d.Namespace), &timeout, &d.Kind, &d.Config, &d.Payload, &d.Trace, &d.OwnKey, &policy, &d.About,
 		}, func() error {
 			d.Timeout = time.Duration(timeout) * time.Millisecond
 			d.KeyExpression = keyExpression(policy)

@@ -60,7 +60,29 @@ type decided struct {
 	fenced  int
 	pauses  []pause
 	batch   pgx.Batch
+	held    held
 }
+
+// held is the runs of a batch that are deferred: many at once when a host is slow,
+// so that they are written by one statement.
+type held struct {
+	keys  []job.Key
+	runAt []time.Time
+	why   []string
+}
+
+// A deferred attempt does not count: base grows with attempt.
+// While it waits for its time it has no place of any limit.
+const deferRuns = `
+WITH k AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
+           unnest($5::timestamptz[]) AS run_at, unnest($6::text[]) AS why
+), ended AS (
+    SELECT r.* FROM k, LATERAL (SELECT * FROM run r WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq LIMIT 1) r
+), ` + freeHolds + `
+UPDATE run SET state = 0, run_at = k.run_at, base = coalesce(base, 0) + 1, held = k.why, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL
+FROM k
+WHERE run.partition = k.partition AND run.job_id = k.job_id AND run.due_at = k.due_at AND run.seq = k.seq`
 
 // pause is a job that failed: to be paused, if so many runs in a row have.
 type pause struct {
@@ -115,6 +137,10 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 		})
 		if err != nil {
 			return err
+		}
+		if h := d.held; len(h.keys) > 0 {
+			k := splitKeys(h.keys)
+			d.batch.Queue(deferRuns, k.partition, k.job, k.dueAt, k.seq, h.runAt, h.why)
 		}
 		return tx.SendBatch(ctx, &d.batch).Close()
 	})
@@ -184,7 +210,7 @@ ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.
 // While it waits for its time it has no place of any limit.
 const retryRun = `
 WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
-UPDATE run SET state = 0, run_at = $5, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL,
+UPDATE run SET state = 0, run_at = $5, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL, held = NULL,
     attempts = (SELECT jsonb_agg(a ORDER BY n) FROM (
         SELECT a, n FROM jsonb_array_elements(coalesce(attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n) ORDER BY n DESC LIMIT 20) y)
 WHERE ` + byKey
@@ -193,7 +219,7 @@ WHERE ` + byKey
 const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND idempotency_key IS NULL`
 
 const waitRun = `
-UPDATE run SET state = 2, expires_at = $5::timestamptz + $6::interval WHERE ` + byKey
+UPDATE run SET state = 2, expires_at = $5 WHERE ` + byKey
 
 // attemptRecord is what is kept of an attempt that was not the last.
 type attemptRecord struct {
@@ -217,8 +243,13 @@ func (d *decided) write(in job.DecideInput, decision job.Decision) {
 		run := in.Run
 		run.State, run.RunAt = job.Pending, decision.RunAt
 		d.retries = append(d.retries, run)
+	case job.DecideDefer:
+		d.held.keys, d.held.runAt, d.held.why = append(d.held.keys, k), append(d.held.runAt, decision.RunAt), append(d.held.why, o.Message)
+		run := in.Run
+		run.State, run.RunAt, run.Base = job.Pending, decision.RunAt, run.Base+1
+		d.retries = append(d.retries, run)
 	case job.DecideWait:
-		d.batch.Queue(waitRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, time.Duration(in.Policy.Timeout))
+		d.batch.Queue(waitRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.ReportBy)
 	default:
 		if decision.DeadLetter {
 			d.batch.Queue(buryRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, string(decision.Reason), o.Message)

@@ -158,6 +158,10 @@ func TestEveryTransitionKeepsHoldsExact(t *testing.T) {
 	// And an attempt whose report is late frees nothing that is not its own.
 	b.decide(job.Outcome{Kind: job.Succeeded}, attempts[0])
 	require.Equal(t, 1, b.running())
+	// One whose host has no room waits without a place.
+	b.decide(job.Outcome{Kind: job.Deferred, RetryAfter: time.Minute}, attempts[1])
+	b.exact()
+	require.Zero(t, b.running())
 }
 
 // TestReplaceTakesThePlaceOfWhatItReplaces, and ends nothing if there is no place for it.

@@ -22,10 +22,13 @@ type JobInput struct {
 	Priority int16             `json:"priority,omitempty" minimum:"0" maximum:"9" doc:"Higher goes first when there is more to do than slots. Default 0."`
 	MaxRuns  int32             `json:"max_runs,omitempty" minimum:"0" doc:"The job is finished after so many runs by its schedule. 0: no limit."`
 
-	Retry    *Retry   `json:"retry,omitempty" doc:"What happens after a failed attempt."`
-	Missed   *Missed  `json:"missed,omitempty" doc:"What happens to occurrences whose time passed while they could not run."`
-	Overlap  string   `json:"overlap,omitempty" enum:"skip,queue,queue_all,allow,replace" doc:"What happens when a run is due while another of the job is live. Default skip."`
-	Timeout  Duration `json:"timeout,omitempty" doc:"Of one attempt, 1s to 24h. Default 30s." example:"30s"`
+	Retry   *Retry   `json:"retry,omitempty" doc:"What happens after a failed attempt."`
+	Missed  *Missed  `json:"missed,omitempty" doc:"What happens to occurrences whose time passed while they could not run."`
+	Overlap string   `json:"overlap,omitempty" enum:"skip,queue,queue_all,allow,replace" doc:"What happens when a run is due while another of the job is live. Default skip."`
+	Timeout Duration `json:"timeout,omitempty" doc:"Of one attempt, 1s to 24h. Default 30s." example:"30s"`
+
+	ReportTimeout Duration `json:"report_timeout,omitempty" doc:"How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h." example:"1h"`
+
 	Deadline Duration `json:"deadline,omitempty" doc:"A run that could not start so long after its due time is skipped as expired. Default: none." example:"10m"`
 	Delivery string   `json:"delivery,omitempty" enum:"at_least_once,at_most_once" doc:"at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once."`
 
@@ -167,7 +170,7 @@ func (in *JobInput) definition() (job.Definition, error) {
 		Target: job.Target{Kind: in.Target.Kind, Config: null(in.Target.Config)}, Priority: in.Priority, MaxRuns: in.MaxRuns,
 		Policy: job.Policy{
 			Overlap: job.Overlap(in.Overlap), Delivery: job.Delivery(in.Delivery), IdempotencyKey: in.IdempotencyKey, PauseAfterFailures: in.PauseAfterFailures,
-			Timeout: duration("timeout", in.Timeout), Deadline: duration("deadline", in.Deadline), KeepFinishedFor: duration("keep_finished_for", in.KeepFinishedFor),
+			Timeout: duration("timeout", in.Timeout), ReportTimeout: duration("report_timeout", in.ReportTimeout), Deadline: duration("deadline", in.Deadline), KeepFinishedFor: duration("keep_finished_for", in.KeepFinishedFor),
 		},
 	}
 	if r := in.Retry; r != nil {
@@ -238,7 +241,7 @@ func wireJob(j job.Job) Job {
 				Policy: string(j.Missed.Policy), CatchUpWindow: text(j.Missed.CatchUpWindow), Max: j.Missed.Max, Pace: text(j.Missed.Pace),
 				Paused: string(j.Missed.Paused), Created: string(j.Missed.Created),
 			},
-			Overlap: string(j.Overlap), Timeout: text(j.Timeout), Deadline: text(j.Deadline), Delivery: string(j.Delivery),
+			Overlap: string(j.Overlap), Timeout: text(j.Timeout), ReportTimeout: text(j.ReportTimeout), Deadline: text(j.Deadline), Delivery: string(j.Delivery),
 			Concurrency: shared, IdempotencyKey: j.IdempotencyKey, PauseAfterFailures: j.PauseAfterFailures, KeepFinishedFor: text(j.KeepFinishedFor),
 		},
 	}

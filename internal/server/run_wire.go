@@ -28,7 +28,7 @@ type Run struct {
 	Version   int32      `json:"version" doc:"Of the job's definition, when the run was made."`
 	Reason    string     `json:"reason,omitempty" doc:"Why it was skipped or ended otherwise than by success: a code that never changes." example:"overlap"`
 	Status    int        `json:"status,omitempty" doc:"Of the target's protocol." example:"503"`
-	Message   string     `json:"message,omitempty" doc:"What the last attempt came to, for people."`
+	Message   string     `json:"message,omitempty" doc:"What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people."`
 	Dead      bool       `json:"dead_letter" doc:"It failed and waits for redrive or discard."`
 	OwnKey    string     `json:"idempotency_key,omitempty" doc:"What the job's idempotency_key gave for it, once that is known. Left out: the key is the id."`
 	Node      string     `json:"node,omitempty" doc:"The name of the node that made the last attempt, if its session is still known."`

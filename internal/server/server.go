@@ -65,8 +65,12 @@ type Options struct {
 	Operations  Operations
 	Queues      Queues
 	Secrets     Secrets
-	Cluster     Clusters
-	Audit       AuditLog
+	Reports     Reports
+	// ReportKey is the key of the cluster for the tokens of runs; none: no token is
+	// good.
+	ReportKey []byte
+	Cluster   Clusters
+	Audit     AuditLog
 	// Interrupt ends an attempt early if this node is delivering it, and says
 	// whether it is; nil: it never is.
 	Interrupt func(k job.Key, attempt int16) bool
@@ -126,6 +130,7 @@ func New(o Options) *Server {
 	s.registerOperations()
 	s.registerQueues()
 	s.registerSecrets()
+	s.registerReports()
 	s.registerCluster()
 	s.registerAudit()
 	s.registerDocs()
@@ -151,6 +156,7 @@ func (s *Server) describe() huma.Config {
 	c.RejectUnknownQueryParameters = true
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key": {Type: "http", Scheme: "bearer", Description: "An API key, made by `belfry key create`: `Authorization: Bearer bfk_…`."},
+		"run": {Type: "http", Scheme: "bearer", Description: "The token of one run, which a target gets with the run: `Authorization: Bearer bfr_…`. For reports on that run alone."},
 	}
 	c.Security = []map[string][]string{{"key": {}}}
 	c.Tags = groups

@@ -78,7 +78,8 @@ type triggerJobInput struct {
 	JobPath
 	Precondition
 	Idempotency
-	Body *struct {
+	Traceparent string `header:"traceparent" maxLength:"200" doc:"A W3C trace context, which the run's deliveries continue. One that cannot be read counts as none."`
+	Body        *struct {
 		Payload JSON `json:"payload,omitempty" doc:"In place of the job's, for this run alone."`
 	}
 }
@@ -103,6 +104,7 @@ func (s *Server) triggerJob(ctx context.Context, in *triggerJobInput) (*triggerJ
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
+	o.Trace, _ = job.ParseTraceparent(in.Traceparent)
 	key, err := s.opts.Verbs.TriggerJob(ctx, o, null(payload))
 	if err != nil {
 		out, err := recalled[triggerJobOutput](o.Once, err)

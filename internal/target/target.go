@@ -3,11 +3,13 @@ package target
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/amqp"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/command"
+	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/kafka"
@@ -35,10 +37,14 @@ type Options struct {
 	Guard *guard.Guard
 	// Secrets are what users have stored. Nil: there are none.
 	Secrets secret.Source
-	Command *command.Target // nil: the node runs none
 	// Report gives the address and the token by which a receiver reports on an
 	// attempt that it has accepted. Nil: it cannot.
 	Report func(a job.Attempt) (url, token string)
+	// Gate is passed by deliveries over the network, each to its host.
+	Gate gate.Options
+	// Now is the time, for signatures. Nil: the machine's.
+	Now     func() time.Time
+	Command *command.Target // nil: the node runs none
 }
 
 // New makes one target of each kind.
@@ -48,7 +54,7 @@ func New(opts Options) map[string]Target {
 	}
 	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets, Report: opts.Report}
 	all := map[string]Target{
-		"http":  http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets}),
+		"http":  http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: gate.New(opts.Gate)}),
 		"kafka": kafka.New(brokers),
 		"nats":  nats.New(brokers),
 		"amqp":  amqp.New(brokers),

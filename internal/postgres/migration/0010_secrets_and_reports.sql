@@ -33,7 +33,10 @@ CREATE POLICY engine ON cluster_key TO belfry_engine USING (true);
 -- The trace of whoever triggered a run, to be continued.
 ALTER TABLE run ADD COLUMN trace text;
 
+-- Why a pending run was deferred: its target had no room for it.
+ALTER TABLE run ADD COLUMN held text;
+
 -- +goose Down
 
-ALTER TABLE run DROP COLUMN trace;
+ALTER TABLE run DROP COLUMN trace, DROP COLUMN held;
 DROP TABLE cluster_key, secret;

@@ -20,6 +20,12 @@ type compiled struct {
 	hasBody bool
 	origin  string // how messages name the target: scheme and host
 	secrets []string
+
+	stored   []stored
+	signing  string
+	unsigned bool
+	cert     string
+	keep     bool
 }
 
 func compile(text string) (*compiled, error) {
@@ -33,6 +39,7 @@ func compile(text string) (*compiled, error) {
 		headers: make(http.Header, len(c.headers)+1),
 		body:    c.body, hasBody: c.hasBody || c.bodiless(),
 		origin: c.url.Scheme + "://" + c.url.Host, secrets: secretsOf(&c),
+		stored: c.stored, signing: c.signing, unsigned: c.unsigned, cert: c.cert, keep: c.keep,
 	}
 	for name, value := range c.headers {
 		if name == "X-Idempotency-Key" {
@@ -46,16 +53,16 @@ func compile(text string) (*compiled, error) {
 	return out, nil
 }
 
-// request is the one of an attempt. It shares what is never written; the map of
-// headers is its own and not used again, because net/http may still be writing
-// it to the connection when the answer is already there.
-func (c *compiled) request(ctx context.Context, a *job.Attempt) *http.Request {
+// request is the one of an attempt, and its body. It shares what is never
+// written; the map of headers is its own and not used again, because net/http may
+// still be writing it to the connection when the answer is already there.
+func (c *compiled) request(ctx context.Context, a *job.Attempt) (*http.Request, string) {
 	req := c.base.WithContext(ctx)
 	values := []string{
 		job.FormatRunID(a.Key), job.FormatJobID(a.Key.Job),
 		a.Key.DueAt.UTC().Format(dueLayout), strconv.Itoa(int(a.Number)), a.Traceparent(), a.IdempotencyKey(),
 	}
-	h := make(http.Header, len(c.headers)+7)
+	h := make(http.Header, len(c.headers)+12)
 	h[idempotencyKey], h[runID] = values[5:6:6], values[0:1:1]
 	h[jobID], h[dueAt], h[attempt] = values[1:2:2], values[2:3:3], values[3:4:4]
 	h[traceparent] = values[4:5:5]
@@ -76,7 +83,7 @@ func (c *compiled) request(ctx context.Context, a *job.Attempt) *http.Request {
 		h[name] = value
 	}
 	req.Header = h
-	return req
+	return req, body
 }
 
 // The bounds of the cache.

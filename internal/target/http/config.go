@@ -27,6 +27,12 @@ type config struct {
 	headers map[string]string // by canonical name
 	body    string
 	hasBody bool // the config says what the body is, be it nothing
+
+	stored   []stored // headers whose values are secrets of the namespace
+	signing  string   // the secret that requests are signed with; empty: the namespace's, if it has one
+	unsigned bool
+	cert     string // the secret with the client certificate; empty: none
+	keep     bool   // what a success answers
 }
 
 // Check says what is wrong with a config: see target.Target.
@@ -66,11 +72,24 @@ func parse(raw []byte) (config, error) {
 			r.method(&c, value)
 		case "headers":
 			r.headers(&c, value)
+		case "signing":
+			r.signing(&c, value)
+		case "client_certificate":
+			c.cert = r.stored(name, value)
+		case "keep_response":
+			if json.Unmarshal(value, &c.keep) != nil {
+				r.add(name, "it is neither true nor false", "true keeps the beginning of what the target answers, also when it succeeds")
+			}
+		case "auth": // below, when the headers are known
 		default:
-			r.add(shorten(name), "there is no such setting", "use url, method, headers and body")
+			r.add(shorten(name), "there is no such setting", "use url, method, headers, body, auth, signing, client_certificate and keep_response")
 		}
 	}
+	r.auth(&c, fields["auth"])
 	r.url(&c, fields["url"])
+	if c.cert != "" && c.url != nil && c.url.Scheme != "https" {
+		r.add("client_certificate", "it is for https alone", "begin the url with https://, or remove it")
+	}
 	r.body(&c, fields["body"])
 	return c, errors.Join(r.problems...)
 }
@@ -92,7 +111,7 @@ func (r *reader) url(c *config, raw json.RawMessage) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		r.add("url", "only http and https are spoken", "begin it with https://")
 	case u.User != nil:
-		r.add("url", "it has a user or password", "put them into a header: Authorization")
+		r.add("url", "it has a user or password", "store the password as a secret and use auth.basic")
 	case u.Hostname() == "":
 		r.add("url", "it names no host", "write for example https://example.com/hook")
 	case !validPort(u.Port()):

@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/gate"
+	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
 const (
@@ -24,17 +27,28 @@ const (
 
 // Target calls URLs. Safe for concurrent use.
 type Target struct {
+	opts      Options
 	transport *http.Transport
+	personal  transports // with client certificates
 	configs   cache
 }
 
 // New makes the target with connections of its own.
 func New(opts Options) *Target {
-	return &Target{transport: newTransport(opts), configs: cache{most: maxCached, mostBytes: maxCachedBytes}}
+	if opts.Now == nil {
+		opts.Now = clock.Now
+	}
+	if opts.Gate == nil {
+		opts.Gate = gate.New(gate.Options{})
+	}
+	return &Target{opts: opts, transport: newTransport(opts), configs: cache{most: maxCached, mostBytes: maxCachedBytes}}
 }
 
 // Close lets go of idle connections.
-func (t *Target) Close() { t.transport.CloseIdleConnections() }
+func (t *Target) Close() {
+	t.transport.CloseIdleConnections()
+	t.personal.close()
+}
 
 // Deliver sends one request and says what its answer means: see doc.go. The
 // transport is called without an http.Client: redirects and cookies are what the
@@ -51,23 +65,56 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	resp, err := t.transport.RoundTrip(c.request(ctx, &a))
+	do, failed := t.prepare(ctx, c, &a)
+	if failed != nil {
+		return *failed
+	}
+	pass, deferred := t.opts.Gate.Enter(ctx, gate.Place{Namespace: a.Namespace, Host: c.origin})
+	if deferred != nil {
+		return *deferred
+	}
+	out, err := do.send(ctx, timeout)
+	pass.Leave(verdict(ctx, out, err))
+	return out
+}
+
+// verdict is what a delivery says about its host: an answer means that it works,
+// unless what answered is a proxy in front of one that does not.
+func verdict(ctx context.Context, out job.Outcome, err error) gate.Result {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, guard.ErrRefused):
+		return gate.Neutral
+	case err != nil, out.Status == http.StatusBadGateway, out.Status == http.StatusServiceUnavailable, out.Status == http.StatusGatewayTimeout:
+		return gate.Bad
+	default:
+		return gate.Good
+	}
+}
+
+// send makes the request. An error is one of the connection; the outcome has it too.
+func (d *delivery) send(ctx context.Context, timeout time.Duration) (job.Outcome, error) {
+	resp, err := d.via.RoundTrip(d.req)
 	if err != nil {
-		return c.unanswered(ctx, timeout, err)
+		return d.unanswered(ctx, timeout, err), err
 	}
 	defer func() { _ = resp.Body.Close() }() // reading it told all there is to know
 	if resp.StatusCode/100 != 2 {
-		return c.refused(resp)
+		return d.refused(resp), nil
 	}
-	if err := drain(resp); err != nil {
-		out := c.unanswered(ctx, timeout, err)
-		out.Status = resp.StatusCode
-		return out
-	}
+	out := job.Outcome{Kind: job.Succeeded, Status: resp.StatusCode}
 	if resp.StatusCode == http.StatusAccepted {
-		return job.Outcome{Kind: job.Accepted, Status: resp.StatusCode}
+		out.Kind = job.Accepted
 	}
-	return job.Outcome{Kind: job.Succeeded, Status: resp.StatusCode}
+	if d.keep {
+		out.Message, err = d.head(resp)
+	} else {
+		err = drain(resp)
+	}
+	if err != nil {
+		out = d.unanswered(ctx, timeout, err)
+		out.Status = resp.StatusCode
+	}
+	return out, err
 }
 
 // buffers are for reading answers: most are small, and all are thrown away.
@@ -94,18 +141,26 @@ func drain(resp *http.Response) error {
 	return nil
 }
 
-// head reads the beginning of a failure's answer, and drains the rest. That it
-// broke off does not matter: the status is known.
-func (c *compiled) head(resp *http.Response) string {
+// head reads the beginning of an answer, and drains the rest. An error is one of
+// the connection: the answer broke off.
+func (d *delivery) head(resp *http.Response) (string, error) {
 	if resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
-		return ""
+		return "", nil
 	}
 	buf := buffers.Get().(*[headSize]byte)
 	defer buffers.Put(buf)
-	n, err := io.ReadFull(resp.Body, buf[:])
-	text := c.show(buf[:n])
-	if err == nil {
-		_ = drain(resp)
+	n, err := 0, error(nil)
+	for n < len(buf) && err == nil {
+		var more int
+		more, err = resp.Body.Read(buf[n:])
+		n += more
 	}
-	return text
+	text := d.show(buf[:n])
+	switch {
+	case err == nil:
+		err = drain(resp)
+	case errors.Is(err, io.EOF):
+		err = nil
+	}
+	return text, err
 }

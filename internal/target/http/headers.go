@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // The names of what Belfry sends. The first is not spelled as usual so that
@@ -18,6 +20,11 @@ const (
 	dueAt          = "Belfry-Due-At"
 	attempt        = "Belfry-Attempt"
 	traceparent    = "Traceparent"
+	runURL         = "Belfry-Run-Url"
+	runToken       = "Belfry-Run-Token" //nolint:gosec // a name
+	webhookID      = "Webhook-Id"
+	webhookTime    = "Webhook-Timestamp"
+	webhookSign    = "Webhook-Signature"
 )
 
 // dueLayout is RFC 3339 with all six digits, so that texts sort as times do.
@@ -41,15 +48,14 @@ var reserved = map[string]string{
 	"Proxy-Authenticate": ofConnection, "Proxy-Authorization": ofConnection, "Http2-Settings": ofConnection,
 	"Host": "it comes from the url", "Content-Length": "it comes from the body",
 	"Idempotency-Key": ofBelfry,
-	// Kept free for signatures and traces, so that jobs saved today do not collide with them.
-	"Webhook-Id": ofBelfry, "Webhook-Timestamp": ofBelfry, "Webhook-Signature": ofBelfry,
+	"Webhook-Id":      ofBelfry, "Webhook-Timestamp": ofBelfry, "Webhook-Signature": ofBelfry,
 	"Traceparent": ofBelfry, "Tracestate": ofBelfry,
 }
 
 func (r *reader) headers(c *config, raw json.RawMessage) {
-	var headers map[string]string
+	var headers map[string]secret.Text
 	if json.Unmarshal(raw, &headers) != nil {
-		r.add("headers", "it is not an object of texts", `write for example {"Authorization": "Bearer …"}`)
+		r.add("headers", "it is not an object of texts and secrets", `write for example {"X-Tenant": "a", "X-Api-Key": {"secret": "NAME"}}`)
 		return
 	}
 	if len(headers) > maxHeaders {
@@ -57,13 +63,14 @@ func (r *reader) headers(c *config, raw json.RawMessage) {
 		return
 	}
 	c.headers = make(map[string]string, len(headers))
+	seen := make(map[string]bool, len(headers))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		field := "headers." + shorten(name)
 		if !validName(name) {
 			r.add(field, "it is not the name of a header", "use letters, digits and '-'")
 			continue
 		}
-		if !validValue(headers[name]) {
+		if !validValue(headers[name].Plain) {
 			r.add(field, "its value has a line break or another control character", "remove it")
 			continue
 		}
@@ -76,11 +83,16 @@ func (r *reader) headers(c *config, raw json.RawMessage) {
 			r.add(field, why, "remove it")
 			continue
 		}
-		if _, twice := c.headers[canonical]; twice {
+		if seen[canonical] {
 			r.add(field, "it is there twice", "names of headers have no case: keep one")
 			continue
 		}
-		c.headers[canonical] = headers[name]
+		seen[canonical] = true
+		if value := headers[name]; value.Secret != "" {
+			c.stored = append(c.stored, stored{header: canonical, secret: value.Secret})
+		} else {
+			c.headers[canonical] = value.Plain
+		}
 	}
 }
 

@@ -178,8 +178,8 @@ func TestSecretsInAnswers(t *testing.T) {
 	target, url := setup(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		w.WriteHeader(nethttp.StatusInternalServerError)
 		said := r.Header.Get("X-Token")
-		_, _ = fmt.Fprintf(w, "you said %s and %q and %s", said, said, said)
+		_, _ = fmt.Fprintf(w, "you asked %s and said %s and %q and %s", r.URL, said, said, said)
 	})
-	got := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"url": %q, "headers": {"X-Token": %q}}`, url, secret)))
-	require.Equal(t, `500 Internal Server Error: you said [hidden] and "[hidden]`, got.Message)
+	got := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"url": %q, "headers": {"X-Token": %q}}`, url+"/?key=query-secret", secret)))
+	require.Equal(t, `500 Internal Server Error: you asked /?[hidden] and said [hidden] and "[hidden]`, got.Message)
 }

@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	targettest.Run(t, targettest.Suite{
 		New: func(_ *testing.T, g targettest.Given) targettest.Target {
-			return http.New(http.Options{Guard: g.Guard})
+			return http.New(http.Options{Guard: g.Guard, Secrets: g.Secrets})
 		},
 		Start: startServer,
 	})

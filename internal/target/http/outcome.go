@@ -11,7 +11,7 @@ import (
 )
 
 // refused is what an answer other than 2xx means.
-func (c *compiled) refused(resp *http.Response) job.Outcome {
+func (c *delivery) refused(resp *http.Response) job.Outcome {
 	status := resp.StatusCode
 	out := job.Outcome{Kind: job.Failed, Status: status, Gone: status == http.StatusGone}
 	switch {
@@ -27,7 +27,8 @@ func (c *compiled) refused(resp *http.Response) job.Outcome {
 	case out.Gone:
 		text += ": the target says that it is gone for ever; mend or delete the job, then resume it"
 	}
-	if head := c.head(resp); head != "" {
+	// That it broke off does not matter: the status is known.
+	if head, _ := c.head(resp); head != "" {
 		text += ": " + head
 	}
 	out.Message = text
@@ -35,7 +36,7 @@ func (c *compiled) refused(resp *http.Response) job.Outcome {
 }
 
 // leads says where a redirect leads: scheme and host, as the rest may be secret.
-func (c *compiled) leads(resp *http.Response) string {
+func (c *delivery) leads(resp *http.Response) string {
 	to, err := c.base.URL.Parse(resp.Header.Get("Location"))
 	if err != nil || resp.Header.Get("Location") == "" || to.Host == "" {
 		return ""

@@ -66,8 +66,7 @@ func (s *server) Release()                             { close(s.released) }
 func (s *server) Received() <-chan targettest.Delivery { return s.received }
 
 func (s *server) Config() json.RawMessage {
-	return json.RawMessage(`{"url": "http://` + s.address + `/hook?key=` + targettest.Secret + `",
-		"headers": {"Authorization": "Bearer ` + targettest.Secret + `"}}`)
+	return json.RawMessage(`{"url": "http://` + s.address + `/hook", "auth": {"bearer": {"secret": "` + targettest.SecretName + `"}}}`)
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

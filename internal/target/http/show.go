@@ -26,15 +26,7 @@ var harmless = []string{"Accept", "Accept-Language", "Cache-Control", "Content-L
 // Longest first, so that no part of one is left when a shorter one is found in it.
 func secretsOf(c *config) []string {
 	var all []string
-	add := func(s string) {
-		if len(s) < minSecret {
-			return
-		}
-		all = append(all, s)
-		if quoted := strconv.Quote(s); len(quoted) != len(s)+2 {
-			all = append(all, quoted[1:len(quoted)-1])
-		}
-	}
+	add := func(s string) { all = append(all, s) }
 	for name, value := range c.headers {
 		if slices.Contains(harmless, name) {
 			continue
@@ -50,6 +42,21 @@ func secretsOf(c *config) []string {
 		}
 	}
 	add(c.url.RawQuery)
+	return hidden(all)
+}
+
+// hidden is texts, those that are long enough, also as quoted texts, the longest
+// first.
+func hidden(texts []string) (all []string) {
+	for _, s := range texts {
+		if len(s) < minSecret {
+			continue
+		}
+		all = append(all, s)
+		if quoted := strconv.Quote(s); len(quoted) != len(s)+2 {
+			all = append(all, quoted[1:len(quoted)-1])
+		}
+	}
 	slices.SortFunc(all, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
 	})
@@ -58,13 +65,17 @@ func secretsOf(c *config) []string {
 
 // show makes what a receiver said fit for a message: secrets blotted out before
 // anything is cut off, then cleaned.
-func (c *compiled) show(said []byte) string {
+func (c *delivery) show(said []byte) string {
 	text := string(said)
-	for _, secret := range c.secrets {
+	secrets := c.secrets
+	if len(c.hide) > 0 {
+		secrets = hidden(append(slices.Clone(secrets), c.hide...))
+	}
+	for _, secret := range secrets {
 		text = strings.ReplaceAll(text, secret, blot)
 	}
 	// What was read may end within a secret.
-	for _, secret := range c.secrets {
+	for _, secret := range secrets {
 		for n := min(len(secret)-1, len(text)); n >= minSecret; n-- {
 			if strings.HasSuffix(text, secret[:n]) {
 				text = text[:len(text)-n] + blot

@@ -14,7 +14,7 @@ import (
 )
 
 // unanswered is what it means that there was no answer, or only a part of one.
-func (c *compiled) unanswered(ctx context.Context, timeout time.Duration, err error) job.Outcome {
+func (c *delivery) unanswered(ctx context.Context, timeout time.Duration, err error) job.Outcome {
 	out := job.Outcome{Kind: job.Failed, Retryable: true, Unknown: !neverSent(err)}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -46,7 +46,7 @@ func neverSent(err error) bool {
 
 // why an error of the transport happened, and what to do. Texts are ours where
 // the error is known; others are shown blotted, as they may quote the receiver.
-func (c *compiled) why(err error) string {
+func (c *delivery) why(err error) string {
 	var (
 		dns     *net.DNSError
 		op      *net.OpError

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+)
+
+// dump is all rows of all tables, as text.
+func (w *walk) dump() (out string) {
+	w.t.Helper()
+	ctx := context.Background()
+	rows, err := w.pool.Query(ctx, `SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p')`)
+	require.NoError(w.t, err)
+	var tables []string
+	for rows.Next() {
+		var name string
+		require.NoError(w.t, rows.Scan(&name))
+		tables = append(tables, name)
+	}
+	require.NoError(w.t, rows.Err())
+	require.Contains(w.t, tables, "secret")
+	for _, table := range tables {
+		var text string
+		require.NoError(w.t, w.pool.QueryRow(ctx, `SELECT coalesce(string_agg(x::text, E'\n'), '') FROM `+table+` x`).Scan(&text))
+		out += table + "\n" + text + "\n"
+	}
+	return out
+}
+
+// TestStoredSecretsAppearNowhere (S15): what is stored for targets reaches them, and
+// is in no dump of the database, log line, metric, answer of the API or audit entry,
+// in no form, though the targets repeat all that they are sent.
+func TestStoredSecretsAppearNowhere(t *testing.T) {
+	t.Parallel()
+	server, pool := pgtest.ServerURL(t)
+	s, c := serveAPI(t, func(c *Config) { c.DatabaseURL = server })
+	w := &walk{t: t, base: c.base, pool: pool, log: s.log}
+	n := &tenant{id: job.DefaultNamespace, key: c.key}
+	values := map[string]string{"token": "canary21bearer", "old": "canary22replaced", "key": "canary23header", "password": "canary24password", "webhook-signing": "canary25signing"}
+	for name, value := range values {
+		got := w.call(c.key, "PUT", "/api/v1/secrets/"+name, `{"value":"before-`+value+`"}`)
+		require.Equal(t, http.StatusOK, got.status, string(got.body))
+		w.must(c.key, "PUT", "/api/v1/secrets/"+name, `{"value":"`+value+`"}`, "name")
+	}
+	answers := w.call(c.key, "GET", "/api/v1/secrets", "").text
+	require.Contains(t, answers, "webhook-signing")
+	ended := 0
+	for _, status := range []int{200, 202, 400, 500} {
+		for i, auth := range []string{`"auth":{"bearer":{"secret":"token"}}`, `"auth":{"basic":{"user":"me","password":{"secret":"password"}}}`, `"headers":{"x-key":{"secret":"key"}}`} {
+			id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(
+				`{"name":"echo-%d-%d","schedule":"every 24h","retry":{"max_attempts":1},"target":{"kind":"http","config":{"url":%q,"keep_response":true,%s}}}`, status, i, echo(t, status), auth), "id")
+			run := w.started(n, id)
+			if status == http.StatusAccepted {
+				continue
+			}
+			ended++
+			w.eventually(`SELECT count(*) = $1 FROM run_history`, ended)
+			answers += w.call(c.key, "GET", "/api/v1/runs/"+run, "").text + w.call(c.key, "GET", "/api/v1/jobs/"+id, "").text
+		}
+	}
+	require.Contains(t, answers, "[hidden]", "the targets did repeat what they were sent")
+	for _, body := range []string{`{"value":{"x":"canary26"}}`, `{"value":"canary27","keep_previous_for":"canary28"}`, `{"valu":"canary29"}`, `{"value":"canary30`, `"canary31"`} {
+		got := w.call(c.key, "PUT", "/api/v1/secrets/token", body)
+		require.GreaterOrEqual(t, got.status, 400)
+		answers += got.text
+	}
+	answers += w.call(c.key, "GET", "/api/v1/audit", "").text
+	_, metrics := get(t, c.base+"/metrics")
+	dump := w.dump()
+	require.NoError(t, s.end(t))
+
+	forms := []string{"canary"}
+	for _, value := range values {
+		forms = append(forms, hex.EncodeToString([]byte(value)), base64.StdEncoding.EncodeToString([]byte(value)), base64.StdEncoding.EncodeToString([]byte("me:"+value)))
+	}
+	for name, text := range map[string]string{"the log": s.log.String(), "metrics": metrics, "answers": answers, "the database": dump} {
+		require.NotEmpty(t, text)
+		for _, form := range forms {
+			if at := strings.Index(text, form); at >= 0 {
+				t.Errorf("%q is in %s: …%s…", form, name, text[max(0, at-200):min(len(text), at+100)])
+			}
+		}
+	}
+}

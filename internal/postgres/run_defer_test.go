@@ -1,0 +1,63 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// TestDeferredCostsNoAttempt: however often its target has no room for it, a run
+// has all attempts of its policy; each has a number of its own, so that a stale one
+// changes nothing.
+func TestDeferredCostsNoAttempt(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	ctx := t.Context()
+	deferred := job.Outcome{Kind: job.Deferred, Message: "https://x has no room", RetryAfter: time.Minute}
+	end := func(attempt int16, o job.Outcome) (job.Run, int) {
+		t.Helper()
+		retries, fenced, err := b.store.CompleteDecided(ctx, []job.Completion{{Key: b.key, Attempt: attempt, Outcome: o}})
+		require.NoError(t, err)
+		if len(retries) == 0 {
+			return job.Run{}, fenced
+		}
+		_, err = b.pool.Exec(ctx, `UPDATE run SET run_at = now()`)
+		require.NoError(t, err)
+		return retries[0], fenced
+	}
+	for n := range int16(7) {
+		require.Len(t, b.claim(t, b.session, 0), 1)
+		run, _ := end(n+1, deferred)
+		require.Equal(t, []int16{n + 1, n + 1}, []int16{run.Attempt, run.Base})
+		var left time.Duration
+		require.NoError(t, b.pool.QueryRow(ctx, `SELECT $1 - now()`, run.RunAt).Scan(&left))
+		require.InDelta(t, time.Minute, left, float64(10*time.Second))
+	}
+	_, fenced := end(7, deferred)
+	require.Equal(t, 1, fenced, "written twice it counts once")
+
+	var namespace uuid.UUID
+	require.NoError(t, b.pool.QueryRow(ctx, `SELECT namespace_id FROM job`).Scan(&namespace))
+	entries, err := b.store.Run(ctx, namespace, b.key)
+	require.NoError(t, err)
+	require.Equal(t, "https://x has no room", entries[0].Message)
+	require.Empty(t, entries[0].Attempts)
+
+	failed := job.Outcome{Kind: job.Failed, Retryable: true, Message: "no"}
+	for n := range int16(3) { // of max_attempts
+		require.Len(t, b.claim(t, b.session, 0), 1)
+		end(8+n, failed)
+		if n == 0 {
+			entries, err := b.store.Run(ctx, namespace, b.key)
+			require.NoError(t, err)
+			require.Empty(t, entries[0].Message, "that it was deferred once does not matter any more")
+		}
+	}
+	var reason string
+	require.NoError(t, b.pool.QueryRow(ctx, `SELECT reason FROM run_history`).Scan(&reason))
+	require.Equal(t, "attempts", reason)
+}

@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// ReportRun writes what a target says about an attempt that it has accepted, as if
+// the attempt had come to it: job.Decide says what it means. The target may be
+// faster than the node that is told of its 202, so a running attempt will do.
+func (s *Store) ReportRun(ctx context.Context, r job.Report, o job.Outcome) error {
+	if err := s.checkReport(ctx, r); err != nil {
+		return fmt.Errorf("report on a run: %w", err)
+	}
+	_, fenced, err := s.CompleteDecided(ctx, []job.Completion{{Key: r.Key, Attempt: r.Attempt, Outcome: o}})
+	if err != nil {
+		return err
+	}
+	if fenced > 0 {
+		return fmt.Errorf("report on a run: %w", job.ErrStale)
+	}
+	return nil
+}
+
+func (s *Store) checkReport(ctx context.Context, r job.Report) error {
+	var expired bool
+	if err := s.pool.QueryRow(ctx, `SELECT now() > $1`, r.Until).Scan(&expired); err != nil {
+		return err
+	}
+	if expired {
+		return job.ErrReportExpired
+	}
+	return nil
+}
+
+const reportedRun = `
+SELECT r.state, now(), j.policy
+FROM run r LEFT JOIN job j ON j.partition = r.partition AND j.id = r.job_id
+WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4 AND r.attempt = $5 AND r.state <> 0
+FOR UPDATE OF r`
+
+// HeartbeatRun is a sign of life of a target that works on an attempt it has
+// accepted. It returns until when the next one, or the report, has to come.
+func (s *Store) HeartbeatRun(ctx context.Context, r job.Report) (by time.Time, err error) {
+	err = s.inTx(ctx, "heartbeat of a run", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT `+keyLookups); err != nil {
+			return err
+		}
+		var state job.RunState
+		var now time.Time
+		var text *string
+		err := tx.QueryRow(ctx, reportedRun, r.Key.Partition, r.Key.Job, r.Key.DueAt, r.Key.Seq, r.Attempt).Scan(&state, &now, &text)
+		switch {
+		case noRows(err):
+			return job.ErrStale
+		case err != nil:
+			return err
+		case now.After(r.Until):
+			return job.ErrReportExpired
+		}
+		var policy job.Policy
+		if text != nil && json.Unmarshal([]byte(*text), &policy) != nil {
+			policy = job.Policy{} // as in CompleteDecided
+		}
+		by = now.Add(time.Duration(policy.WithDefaults().ReportTimeout)).UTC()
+		if by.After(r.Until) {
+			by = r.Until
+		}
+		if state != job.Waiting { // its 202 is still on its way, and begins the time anew
+			return nil
+		}
+		_, err = tx.Exec(ctx, `UPDATE run SET expires_at = $5 WHERE `+byKey, r.Key.Partition, r.Key.Job, r.Key.DueAt, r.Key.Seq, by)
+		return err
+	})
+	return by, err
+}
