@@ -22,6 +22,7 @@ func TestConformance(t *testing.T) {
 		New: func(t *testing.T, g targettest.Given) targettest.Target {
 			opts := options(t)
 			opts.Log, opts.Secrets = g.Log, g.Secrets
+			opts.Memory = 1 << 42 // the command is this program, which with the race detector maps without end
 			return start(t, opts)
 		},
 		Start: func(t *testing.T) targettest.Server { return startServer(t) },
