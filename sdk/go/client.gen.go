@@ -914,6 +914,7 @@ const (
 	StoryCodeFailed       StoryCode = "failed"
 	StoryCodeFinished     StoryCode = "finished"
 	StoryCodeForgotten    StoryCode = "forgotten"
+	StoryCodeHeld         StoryCode = "held"
 	StoryCodeKeyFull      StoryCode = "key_full"
 	StoryCodeNoOccurrence StoryCode = "no_occurrence"
 	StoryCodeNotDue       StoryCode = "not_due"
@@ -953,6 +954,8 @@ func (e StoryCode) Valid() bool {
 	case StoryCodeFinished:
 		return true
 	case StoryCodeForgotten:
+		return true
+	case StoryCodeHeld:
 		return true
 	case StoryCodeKeyFull:
 		return true
@@ -1275,7 +1278,7 @@ type CancelRunOutputBody struct {
 	// JobName Empty: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
-	// Message What the last attempt came to, for people.
+	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
 	// Node The name of the node that made the last attempt, if its session is still known.
@@ -1319,6 +1322,12 @@ type CancelRunOutputBodyOrigin string
 
 // CancelRunOutputBodyState pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
 type CancelRunOutputBodyState string
+
+// CompleteRunInputBody defines model for CompleteRunInputBody.
+type CompleteRunInputBody struct {
+	// Message What came of it, for people.
+	Message string `json:"message,omitempty,omitzero"`
+}
 
 // Concurrency defines model for Concurrency.
 type Concurrency struct {
@@ -1450,6 +1459,20 @@ type ExplainJobOutputBody struct {
 	Job string `json:"job"`
 }
 
+// FailRunInputBody defines model for FailRunInputBody.
+type FailRunInputBody struct {
+	// Final It is of no use to try again. Default: it is tried again as the job's retry policy says.
+	Final bool `json:"final,omitempty,omitzero"`
+
+	// Message What went wrong, for people.
+	Message string `json:"message,omitempty,omitzero"`
+
+	// RetryAfter Not before so long.
+	//
+	// Examples: 5m
+	RetryAfter string `json:"retry_after,omitempty,omitzero"`
+}
+
 // FieldProblem defines model for FieldProblem.
 type FieldProblem struct {
 	// Field Where it is, as a path into the request.
@@ -1499,6 +1522,12 @@ type GetSelfOutputBody struct {
 
 // GetSelfOutputBodyRole defines model for GetSelfOutputBody.Role.
 type GetSelfOutputBodyRole string
+
+// HeartbeatRunOutputBody defines model for HeartbeatRunOutputBody.
+type HeartbeatRunOutputBody struct {
+	// ReportBy Report, or send the next heartbeat, before this time; else the attempt counts as lost.
+	ReportBy time.Time `json:"report_by"`
+}
 
 // Job defines model for Job.
 type Job struct {
@@ -1560,7 +1589,12 @@ type Job struct {
 
 	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
 	Queue string `json:"queue,omitempty,omitzero"`
-	Retry Retry  `json:"retry,omitempty,omitzero"`
+
+	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
+	//
+	// Examples: 1h
+	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
+	Retry         Retry  `json:"retry,omitempty,omitzero"`
 
 	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 	Schedule Schedule `json:"schedule"`
@@ -1636,7 +1670,12 @@ type JobInput struct {
 
 	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
 	Queue string `json:"queue,omitempty,omitzero"`
-	Retry Retry  `json:"retry,omitempty,omitzero"`
+
+	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
+	//
+	// Examples: 1h
+	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
+	Retry         Retry  `json:"retry,omitempty,omitzero"`
 
 	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 	Schedule Schedule `json:"schedule"`
@@ -1735,6 +1774,11 @@ type JobPatch struct {
 
 	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
 	Queue string `json:"queue,omitempty,omitzero"`
+
+	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
+	//
+	// Examples: 1h
+	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
 
 	// Retry What happens after a failed attempt.
 	Retry struct {
@@ -2196,7 +2240,12 @@ type ResumeJobOutputBody struct {
 
 	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
 	Queue string `json:"queue,omitempty,omitzero"`
-	Retry Retry  `json:"retry,omitempty,omitzero"`
+
+	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
+	//
+	// Examples: 1h
+	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
+	Retry         Retry  `json:"retry,omitempty,omitzero"`
 
 	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 	Schedule Schedule `json:"schedule"`
@@ -2279,7 +2328,7 @@ type Run struct {
 	// JobName Empty: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
-	// Message What the last attempt came to, for people.
+	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
 	// Node The name of the node that made the last attempt, if its session is still known.
@@ -2357,7 +2406,7 @@ type RunDetail struct {
 	// JobName Empty: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
-	// Message What the last attempt came to, for people.
+	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
 	// Node The name of the node that made the last attempt, if its session is still known.
@@ -2755,6 +2804,9 @@ type TriggerJobParams struct {
 
 	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// Traceparent A W3C trace context, which the run's deliveries continue. One that cannot be read counts as none.
+	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // CreateJobsParams defines parameters for CreateJobs.
@@ -2885,6 +2937,12 @@ type LimitQueueJSONRequestBody = QueueLimits
 
 // PauseQueueJSONRequestBody defines body for PauseQueue for application/json ContentType.
 type PauseQueueJSONRequestBody = PauseQueueInputBody
+
+// CompleteRunJSONRequestBody defines body for CompleteRun for application/json ContentType.
+type CompleteRunJSONRequestBody = CompleteRunInputBody
+
+// FailRunJSONRequestBody defines body for FailRun for application/json ContentType.
+type FailRunJSONRequestBody = FailRunInputBody
 
 // PutSecretJSONRequestBody defines body for PutSecret for application/json ContentType.
 type PutSecretJSONRequestBody = PutSecretInputBody
@@ -3415,6 +3473,49 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{run}:cancel (the `CancelRun` operationId).
 	CancelRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteRunWithBody Report that an accepted run succeeded
+	//
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/runs/{run}:complete (the `CompleteRun` operationId).
+	CompleteRunWithBody(ctx context.Context, run string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteRun Report that an accepted run succeeded
+	//
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/runs/{run}:complete (the `CompleteRun` operationId).
+	CompleteRun(ctx context.Context, run string, body CompleteRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FailRunWithBody Report that an accepted run failed
+	//
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/runs/{run}:fail (the `FailRun` operationId).
+	FailRunWithBody(ctx context.Context, run string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FailRun Report that an accepted run failed
+	//
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/runs/{run}:fail (the `FailRun` operationId).
+	FailRun(ctx context.Context, run string, body FailRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// HeartbeatRun Give a sign of life of an accepted run
+	//
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	//
+	// Corresponds with POST /api/v1/runs/{run}:heartbeat (the `HeartbeatRun` operationId).
+	HeartbeatRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RetryRun Run an ended run again
 	//
@@ -4370,6 +4471,99 @@ func (c *RawClient) GetRunOutput(ctx context.Context, run string, params *GetRun
 // Corresponds with POST /api/v1/runs/{run}:cancel (the `CancelRun` operationId).
 func (c *RawClient) CancelRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCancelRunRequest(c.Server, run)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteRunWithBody Report that an accepted run succeeded
+//
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/runs/{run}:complete (the `CompleteRun` operationId).
+func (c *RawClient) CompleteRunWithBody(ctx context.Context, run string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteRunRequestWithBody(c.Server, run, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteRun Report that an accepted run succeeded
+//
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/runs/{run}:complete (the `CompleteRun` operationId).
+func (c *RawClient) CompleteRun(ctx context.Context, run string, body CompleteRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteRunRequest(c.Server, run, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FailRunWithBody Report that an accepted run failed
+//
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/runs/{run}:fail (the `FailRun` operationId).
+func (c *RawClient) FailRunWithBody(ctx context.Context, run string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFailRunRequestWithBody(c.Server, run, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FailRun Report that an accepted run failed
+//
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/runs/{run}:fail (the `FailRun` operationId).
+func (c *RawClient) FailRun(ctx context.Context, run string, body FailRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFailRunRequest(c.Server, run, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// HeartbeatRun Give a sign of life of an accepted run
+//
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+//
+// Corresponds with POST /api/v1/runs/{run}:heartbeat (the `HeartbeatRun` operationId).
+func (c *RawClient) HeartbeatRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewHeartbeatRunRequest(c.Server, run)
 	if err != nil {
 		return nil, err
 	}
@@ -5925,6 +6119,17 @@ func NewTriggerJobRequestWithBody(server string, job string, params *TriggerJobP
 			req.Header.Set("Idempotency-Key", headerParam1)
 		}
 
+		if params.Traceparent != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "traceparent", *params.Traceparent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("traceparent", headerParam2)
+		}
+
 	}
 
 	return req, nil
@@ -6832,6 +7037,134 @@ func NewCancelRunRequest(server string, run string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewCompleteRunRequest calls the generic CompleteRun builder with application/json body
+func NewCompleteRunRequest(server string, run string, body CompleteRunJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCompleteRunRequestWithBody(server, run, "application/json", bodyReader)
+}
+
+// NewCompleteRunRequestWithBody constructs an http.Request for the CompleteRun method, with any body, and a specified content type
+func NewCompleteRunRequestWithBody(server string, run string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run", run, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s:complete", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewFailRunRequest calls the generic FailRun builder with application/json body
+func NewFailRunRequest(server string, run string, body FailRunJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewFailRunRequestWithBody(server, run, "application/json", bodyReader)
+}
+
+// NewFailRunRequestWithBody constructs an http.Request for the FailRun method, with any body, and a specified content type
+func NewFailRunRequestWithBody(server string, run string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run", run, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s:fail", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewHeartbeatRunRequest constructs an http.Request for the HeartbeatRun method
+func NewHeartbeatRunRequest(server string, run string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run", run, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s:heartbeat", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRetryRunRequest constructs an http.Request for the RetryRun method
 func NewRetryRunRequest(server string, run string, params *RetryRunParams) (*http.Request, error) {
 	var err error
@@ -7539,6 +7872,51 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{run}:cancel (the `CancelRun` operationId).
 	CancelRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*CancelRunResponse, error)
+
+	// CompleteRunWithBodyWithResponse Report that an accepted run succeeded
+	//
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{run}:complete (the `CompleteRun` operationId).
+	CompleteRunWithBodyWithResponse(ctx context.Context, run string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompleteRunResponse, error)
+
+	// CompleteRunWithResponse Report that an accepted run succeeded
+	//
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{run}:complete (the `CompleteRun` operationId).
+	CompleteRunWithResponse(ctx context.Context, run string, body CompleteRunJSONRequestBody, reqEditors ...RequestEditorFn) (*CompleteRunResponse, error)
+
+	// FailRunWithBodyWithResponse Report that an accepted run failed
+	//
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{run}:fail (the `FailRun` operationId).
+	FailRunWithBodyWithResponse(ctx context.Context, run string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FailRunResponse, error)
+
+	// FailRunWithResponse Report that an accepted run failed
+	//
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{run}:fail (the `FailRun` operationId).
+	FailRunWithResponse(ctx context.Context, run string, body FailRunJSONRequestBody, reqEditors ...RequestEditorFn) (*FailRunResponse, error)
+
+	// HeartbeatRunWithResponse Give a sign of life of an accepted run
+	//
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{run}:heartbeat (the `HeartbeatRun` operationId).
+	HeartbeatRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*HeartbeatRunResponse, error)
 
 	// RetryRunWithResponse Run an ended run again
 	//
@@ -9499,6 +9877,136 @@ func (r CancelRunResponse) ContentType() string {
 	return ""
 }
 
+type CompleteRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CompleteRunResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CompleteRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CompleteRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CompleteRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CompleteRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type FailRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r FailRunResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r FailRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r FailRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r FailRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r FailRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type HeartbeatRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *HeartbeatRunOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r HeartbeatRunResponse) GetJSON200() *HeartbeatRunOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r HeartbeatRunResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r HeartbeatRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r HeartbeatRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r HeartbeatRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r HeartbeatRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RetryRunResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -10489,6 +10997,81 @@ func (c *ClientWithResponses) CancelRunWithResponse(ctx context.Context, run str
 		return nil, err
 	}
 	return ParseCancelRunResponse(rsp)
+}
+
+// CompleteRunWithBodyWithResponse Report that an accepted run succeeded
+//
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{run}:complete (the `CompleteRun` operationId).
+func (c *ClientWithResponses) CompleteRunWithBodyWithResponse(ctx context.Context, run string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompleteRunResponse, error) {
+	rsp, err := c.CompleteRunWithBody(ctx, run, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompleteRunResponse(rsp)
+}
+
+// CompleteRunWithResponse Report that an accepted run succeeded
+//
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{run}:complete (the `CompleteRun` operationId).
+func (c *ClientWithResponses) CompleteRunWithResponse(ctx context.Context, run string, body CompleteRunJSONRequestBody, reqEditors ...RequestEditorFn) (*CompleteRunResponse, error) {
+	rsp, err := c.CompleteRun(ctx, run, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompleteRunResponse(rsp)
+}
+
+// FailRunWithBodyWithResponse Report that an accepted run failed
+//
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{run}:fail (the `FailRun` operationId).
+func (c *ClientWithResponses) FailRunWithBodyWithResponse(ctx context.Context, run string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FailRunResponse, error) {
+	rsp, err := c.FailRunWithBody(ctx, run, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFailRunResponse(rsp)
+}
+
+// FailRunWithResponse Report that an accepted run failed
+//
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{run}:fail (the `FailRun` operationId).
+func (c *ClientWithResponses) FailRunWithResponse(ctx context.Context, run string, body FailRunJSONRequestBody, reqEditors ...RequestEditorFn) (*FailRunResponse, error) {
+	rsp, err := c.FailRun(ctx, run, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFailRunResponse(rsp)
+}
+
+// HeartbeatRunWithResponse Give a sign of life of an accepted run
+//
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{run}:heartbeat (the `HeartbeatRun` operationId).
+func (c *ClientWithResponses) HeartbeatRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*HeartbeatRunResponse, error) {
+	rsp, err := c.HeartbeatRun(ctx, run, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseHeartbeatRunResponse(rsp)
 }
 
 // RetryRunWithResponse Run an ended run again
@@ -11937,6 +12520,97 @@ func ParseCancelRunResponse(rsp *http.Response) (*CancelRunResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest CancelRunOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCompleteRunResponse parses an HTTP response from a CompleteRunWithResponse call
+func ParseCompleteRunResponse(rsp *http.Response) (*CompleteRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CompleteRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseFailRunResponse parses an HTTP response from a FailRunWithResponse call
+func ParseFailRunResponse(rsp *http.Response) (*FailRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &FailRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseHeartbeatRunResponse parses an HTTP response from a HeartbeatRunWithResponse call
+func ParseHeartbeatRunResponse(rsp *http.Response) (*HeartbeatRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &HeartbeatRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest HeartbeatRunOutputBody
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
