@@ -29,6 +29,7 @@ type Decision struct {
 	Ended  Ended     // of a finish
 	Reason Reason    // of a finish other than success
 	RunAt  time.Time // of a retry
+	Free   bool      // of a retry: the attempt does not count
 
 	DeadLetter bool
 	PauseJob   bool // at once, whatever pause_after_failures says
@@ -63,6 +64,8 @@ func Decide(in DecideInput) Decision {
 		return Decision{Kind: DecideFinish, Ended: EndedCancelled, Reason: orElse(in.Outcome.Reason, ReasonCancelled)}
 	case Failed:
 		return in.failed()
+	case Snoozed:
+		return in.snoozed()
 	default:
 		// Also a kind that this version does not know: what it came to is unknown.
 		return in.lost()
@@ -84,6 +87,16 @@ func (in *DecideInput) failed() Decision {
 	}
 	wait := max(in.Policy.Retry.Delay(in.Run.Key, in.tries()), min(in.Outcome.RetryAfter, MaxRetryAfter))
 	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(wait)}
+}
+
+// snoozed: the worker cannot do it now, through no fault of anybody. The number of
+// attempts, which fences, is bounded all the same: who snoozes for ever fails.
+func (in *DecideInput) snoozed() Decision {
+	if in.Run.Attempt >= snoozeLimit {
+		return in.deadLetter(ReasonAttempts)
+	}
+	wait := min(max(in.Outcome.RetryAfter, 0), time.Duration(MaxSnooze))
+	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(wait), Free: true}
 }
 
 func (in *DecideInput) lost() Decision {

@@ -29,6 +29,7 @@ type Attempt struct {
 type Completion struct {
 	Key     Key
 	Attempt int16
+	Session uuid.UUID // that has to have the attempt; zero: whichever has it
 	Outcome Outcome
 }
 

@@ -58,6 +58,7 @@ type Outcome struct {
 	Gone       bool          // the target says it is gone for ever: pause the job
 	Status     int           // of the target's protocol, e.g. 503; 0: none
 	Message    string        // for people; bounded
+	Result     string        // of a success, for those who read the run; bounded
 	// Reason of a cancellation: empty for one by a user, else ReasonReplaced or
 	// ReasonDeleted.
 	Reason Reason
@@ -73,6 +74,7 @@ const (
 	Accepted  OutcomeKind = 3
 	Lost      OutcomeKind = 4 // its session died, or its deadline passed unreported
 	Cancelled OutcomeKind = 5
+	Snoozed   OutcomeKind = 6 // not now: again after RetryAfter, and no attempt is used up
 )
 
 // Ended is how a run left the live table. The numbers are stored in history.

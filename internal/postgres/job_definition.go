@@ -132,6 +132,14 @@ func (d *definition) admit() int16 {
 	}
 }
 
+// handler is what workers know the job by; nil: nodes deliver its runs.
+func (d *definition) handler() *string {
+	if name := d.Target.Handler(); name != "" {
+		return &name
+	}
+	return nil
+}
+
 func (d *definition) timeoutMS() int64 { return time.Duration(d.Timeout).Milliseconds() }
 
 // keep is how long the job stays after it has finished; nil: for ever.

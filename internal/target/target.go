@@ -7,6 +7,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/noop"
+	"github.com/belfry-dev/belfry/internal/target/worker"
 )
 
 // Target is what the list holds. Who uses it declares the part that it needs:
@@ -30,7 +31,8 @@ type Options struct {
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
 	return map[string]Target{
-		"http": http.New(opts.HTTP),
-		"noop": noop.New(),
+		"http":   http.New(opts.HTTP),
+		"noop":   noop.New(),
+		"worker": worker.New(),
 	}
 }
