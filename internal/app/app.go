@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/member"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/pull"
 	"github.com/belfry-dev/belfry/internal/target"
 )
 
@@ -93,6 +94,7 @@ type node struct {
 	log     *slog.Logger
 	member  *member.Member
 	engine  *engine.Engine
+	pull    *pull.Puller
 	metrics *metrics
 	bound   *clock.Bound
 	targets map[string]target.Target
@@ -115,6 +117,7 @@ func newNode(c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *
 		Planner: store, Claimer: store, Completer: store, Queues: store, Member: n.member, Targets: targets,
 		Bound: n.bound, Log: log, Slots: c.Slots, LookAhead: c.LookAhead, Observe: m,
 	})
+	n.pull = pull.New(pull.Options{Store: store, Sessions: store, Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m})
 	m.watch(n)
 	return n, nil
 }
@@ -133,6 +136,7 @@ func (n *node) run(ctx context.Context) error {
 	go func() { worked <- n.engine.Run(ctx, n.config.Drain) }()
 	<-ctx.Done()
 	n.log.Info("node stopping", "drain", n.config.Drain)
+	n.pull.Stop()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.config.Drain+5*time.Second)
 	defer cancel()
 	err := n.member.Drain(last)

@@ -2,13 +2,19 @@ package job
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
+
+// ErrTooManyWorkers says that more workers wait than a node takes.
+var ErrTooManyWorkers = errors.New("too many workers wait on this node")
 
 // What the store, the API and the loops say to each other about workers: users'
 // processes that pull runs.
@@ -171,6 +177,7 @@ type SessionOrder struct {
 	Queue     string
 	Name      string
 	TTL       time.Duration
+	Make      bool // the queue, if there is none of the name
 	// Adopt is a session of the same worker that this one takes the place of: the
 	// runs named become its own, and what else that one had is lost. Nil: none.
 	Adopt uuid.UUID
@@ -303,4 +310,18 @@ type PullOrder struct {
 	Handlers []string
 	Max      int
 	Wait     time.Duration // so long for the first one
+}
+
+// Storable makes a text from outside fit for the database, and at most so many
+// bytes long: what it says is for people, and no reason to refuse a report.
+func Storable(s string, most int) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
+	if len(s) <= most {
+		return s
+	}
+	s = s[:most]
+	for len(s) > 0 && !utf8.ValidString(s[max(0, len(s)-utf8.UTFMax):]) {
+		s = s[:len(s)-1]
+	}
+	return s
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// OpenSession makes a session for a worker, and its queue if there is none of
-// the name. What is adopted has to be of the same namespace and queue; gone are
+// OpenSession makes a session for a worker, and its queue if the order says so. What is adopted has to be of the same namespace and queue; gone are
 // those of the runs named that are no longer the old session's.
 func (s *Store) OpenSession(ctx context.Context, o job.SessionOrder) (w job.WorkerSession, gone []job.Gone, err error) {
 	if err := o.Validate(); err != nil {
@@ -20,7 +19,7 @@ func (s *Store) OpenSession(ctx context.Context, o job.SessionOrder) (w job.Work
 	}
 	w = job.WorkerSession{ID: uuid.New(), Namespace: o.Namespace, QueueName: o.Queue, Name: o.Name}
 	err = s.inNamespace(ctx, o.Namespace, "open a session", func(tx pgx.Tx) error {
-		if w.Queue, err = findQueue(ctx, tx, o.Namespace, o.Queue); err != nil {
+		if w.Queue, err = queueOf(ctx, tx, o); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, `
@@ -32,6 +31,18 @@ RETURNING expires_at`, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).Scan(&w.Expire
 	}
 	gone, err = s.adopt(ctx, w, o)
 	return w, gone, err
+}
+
+// queueOf finds the queue of a session. Only who has a key for it makes one.
+func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionOrder) (id int32, err error) {
+	if o.Make {
+		return findQueue(ctx, tx, o.Namespace, o.Queue)
+	}
+	err = tx.QueryRow(ctx, selectQueue, o.Namespace, o.Queue).Scan(&id)
+	if noRows(err) {
+		return 0, ErrNotFound
+	}
+	return id, err
 }
 
 // adoptRuns gives runs of one session to another, by key.

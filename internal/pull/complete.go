@@ -36,7 +36,7 @@ type reported struct {
 // Complete writes what a worker reports. For each report it says why it was not
 // taken; empty: it was. Reports that were sent before are told apart: they may be
 // sent again after an error.
-func (p *Puller) Complete(ctx context.Context, at SessionPath, done []job.Completion) ([]job.GoneReason, error) {
+func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Completion) ([]job.GoneReason, error) {
 	w, err := p.session(ctx, at)
 	if err != nil {
 		return nil, err

@@ -60,9 +60,6 @@ const (
 	claimers   = 4 // transactions at once
 )
 
-// ErrTooMany says that more workers wait than this node takes.
-var ErrTooMany = errors.New("too many workers wait on this node")
-
 // Puller hands runs to workers and takes their reports. Safe for concurrent use.
 type Puller struct {
 	Options
@@ -92,12 +89,9 @@ func New(o Options) *Puller {
 	}
 }
 
-// SessionPath names a session: it has to be of this queue and namespace.
-type SessionPath = job.SessionPath
-
 // session finds a session. What is known of one never changes, so it is asked
 // for once; that it has expired shows in what it is used for.
-func (p *Puller) session(ctx context.Context, at SessionPath) (job.WorkerSession, error) {
+func (p *Puller) session(ctx context.Context, at job.SessionPath) (job.WorkerSession, error) {
 	p.mu.Lock()
 	w, ok := p.known[at.ID]
 	p.mu.Unlock()
@@ -142,7 +136,7 @@ func (p *Puller) Open(ctx context.Context, o job.SessionOrder) (job.OpenedSessio
 }
 
 // Heartbeat renews a session and tells which of its attempts are no longer its own.
-func (p *Puller) Heartbeat(ctx context.Context, at SessionPath, leases []job.Lease) ([]job.Gone, error) {
+func (p *Puller) Heartbeat(ctx context.Context, at job.SessionPath, leases []job.Lease) ([]job.Gone, error) {
 	w, err := p.session(ctx, at)
 	if err != nil {
 		return nil, err
@@ -155,7 +149,7 @@ func (p *Puller) Heartbeat(ctx context.Context, at SessionPath, leases []job.Lea
 }
 
 // End ends a session.
-func (p *Puller) End(ctx context.Context, at SessionPath) error {
+func (p *Puller) End(ctx context.Context, at job.SessionPath) error {
 	w, err := p.session(ctx, at)
 	if err != nil {
 		return err
@@ -180,7 +174,7 @@ type answer struct {
 // Claim waits until there is a run for a worker, or for so long. Up to o.Max
 // are returned; none: there was none. After an error it is not known whether
 // some were leased to the session.
-func (p *Puller) Claim(ctx context.Context, at SessionPath, o job.PullOrder) ([]job.Claimed, error) {
+func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullOrder) ([]job.Claimed, error) {
 	w, err := p.session(ctx, at)
 	if err != nil {
 		return nil, err
@@ -230,7 +224,7 @@ func (p *Puller) enter(id int32, poll *waiter) (*queue, error) {
 		return nil, nil
 	}
 	if p.waiting >= maxWaiting {
-		return nil, ErrTooMany
+		return nil, job.ErrTooManyWorkers
 	}
 	q := p.queues[id]
 	if q == nil {

@@ -62,6 +62,7 @@ type Options struct {
 	DeadLetters DeadLetters
 	Operations  Operations
 	Queues      Queues
+	Workers     Workers
 	Cluster     Clusters
 	Audit       AuditLog
 	// Interrupt ends an attempt early if this node is delivering it, and says
@@ -119,6 +120,7 @@ func New(o Options) *Server {
 	s.registerDeadLetters()
 	s.registerOperations()
 	s.registerQueues()
+	s.registerWorkers()
 	s.registerCluster()
 	s.registerAudit()
 	s.registerDocs()
