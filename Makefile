@@ -10,6 +10,7 @@ JOBS ?= 50
 CRASHES ?= 5
 TRIES ?= 10000
 HANDOVERS ?= 300
+JOBS_LISTED ?= 1000000
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z][a-zA-Z0-9_\/-]*:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +29,12 @@ test-pgbouncer: ## run the migrations through PgBouncer in transaction mode
 	dev/services up pgbouncer
 	eval "$$(dev/services env postgres pgbouncer)" && go test -race -count=1 ./internal/postgres/...
 
+# What the targets of the suite need to be running, beside the receivers that they start themselves.
+TARGET_SERVICES ?=
+
+test-targets: ## run the conformance suite of all targets against real servers
+	$(if $(TARGET_SERVICES),dev/services up $(TARGET_SERVICES) && eval "$$(dev/services env $(TARGET_SERVICES))" &&) go test -race -count=1 -run 'Conformance|Forbidden|Rebinding' ./internal/target/...
+
 test-dst: ## compare every zone, transition 2000-2040 and expression with the oracle (minutes)
 	set -o pipefail; BELFRY_DST=full go test -count=1 -timeout 60m -run DST -v ./test/oracle/ | grep -vE "^ *(=== |--- PASS: .*/)"
 
@@ -37,6 +44,10 @@ test-sdk: ## test the Go client, and that a TypeScript client can be made (needs
 
 quickstart: ## do what the README's start says, in an empty directory, until a run is in history
 	dev/quickstart
+
+why: services ## make each story of belfry why happen on a real node, and print them (UPDATE=1: write what tests compare with)
+	@eval "$$(dev/services env postgres-ram)" && out=$$(mktemp) && trap 'rm -f "$$out"' EXIT && \
+	BELFRY_WHY=$(if $(UPDATE),update) BELFRY_WHY_FILE="$$out" go test -count=1 -run '^TestWhy$$' ./cmd/belfry && cat "$$out"
 
 test-services: ## start every service and pass a message through each
 	dev/services up all && dev/services status
@@ -78,6 +89,12 @@ measure-rate: ## claim and complete, with right and wrong statistics: within 1.3
 
 measure-idle: ## count what a node asks that has 1,000,000 quiet jobs
 	eval "$$(dev/services env postgres)" && BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 go test -count=1 -timeout 60m -v -run Idle ./internal/app
+
+measure-lists: ## each filter of the lists with JOBS_LISTED=1000000 jobs and 5 times as many ended runs: p95 within 100 ms
+	dev/services up postgres && eval "$$(dev/services env postgres)" && set -o pipefail && BELFRY_LISTS=$(JOBS_LISTED) go test -count=1 -timeout 60m -v -run ListsStayFast ./internal/server | sed -E 's/^ +list_measure_test\.go:[0-9]+: //'
+
+measure-bulk: ## bulk create over the API, with shared schedules and one each: 5,000 jobs/s
+	dev/services up postgres && eval "$$(dev/services env postgres)" && BELFRY_BULK=50000 go test -count=1 -timeout 60m -v -run BulkCreateIsFast ./internal/server
 
 measure-plan: ## measure plan with 10,000 and 1,000,000 jobs on 60 schedules and on one each
 	eval "$$(dev/services env postgres)" && BELFRY_PLAN_JOBS=1000000 go test -count=1 -timeout 60m -v -run PlanCost ./internal/postgres
@@ -145,4 +162,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build quickstart test test-pg18 test-pgbouncer test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean
+.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/seal"
 	"github.com/belfry-dev/belfry/internal/server"
 )
 
@@ -24,11 +26,20 @@ type api struct {
 
 func newAPI(t *testing.T) *api {
 	t.Helper()
-	store := postgres.NewStore(pgtest.AsServer(t, pgtest.New(t)))
+	return apiOn(t, pgtest.New(t))
+}
+
+// apiOn is an API on a database, without a node.
+func apiOn(t *testing.T, pool *pgxpool.Pool) *api {
+	t.Helper()
+	store := postgres.NewStore(pgtest.AsServer(t, pool))
 	require.NoError(t, store.MakeHistory(t.Context(), 1))
+	keys, err := seal.New()
+	require.NoError(t, err)
+	store.UseSealer(keys)
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
-		Queues: store, Cluster: store, Audit: store, Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Queues: store, Secrets: store, Cluster: store, Audit: store, Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)

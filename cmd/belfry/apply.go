@@ -4,109 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
-
-// maxFile bounds a file of jobs.
-const maxFile = 256 << 20
-
-// fileJob is a job as a file has it.
-type fileJob struct {
-	name string
-	at   string // file and line
-	raw  []byte // JSON
-}
-
-// readJobs reads a file of jobs: YAML documents, each a job or a list of jobs.
-func readJobs(stdin io.Reader, file string) ([]fileJob, error) {
-	from := stdin
-	if file != "-" {
-		f, err := os.Open(file) //nolint:gosec // the file that the user names
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = f.Close() }()
-		from = f
-	}
-	where := file
-	if file == "-" {
-		where = "standard input"
-	}
-	docs, err := documents(io.LimitReader(from, maxFile))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
-	}
-	var out []fileJob
-	for _, doc := range docs {
-		n := doc.Content[0]
-		jobs := n.Content
-		switch {
-		case n.Kind == yaml.MappingNode:
-			jobs = []*yaml.Node{n}
-		case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null":
-			continue // an empty document
-		case n.Kind != yaml.SequenceNode:
-			return nil, fmt.Errorf("%s line %d: it is not a job, nor a list of jobs", where, n.Line)
-		}
-		for _, j := range jobs {
-			at := fmt.Sprintf("%s line %d", where, j.Line)
-			if j.Kind != yaml.MappingNode {
-				return nil, fmt.Errorf("%s: it is not a job", at)
-			}
-			dropServerFields(j)
-			raw, err := jsonOf(j)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", where, err)
-			}
-			var named struct {
-				Name string `json:"name"`
-			}
-			if err := json.Unmarshal(raw, &named); err != nil {
-				return nil, fmt.Errorf("%s: the name is not a text: %w", at, err)
-			}
-			out = append(out, fileJob{named.Name, at, raw})
-		}
-	}
-	return out, nil
-}
-
-// readAll reads files of jobs whose names are all there, and are all different.
-func readAll(cmd *cobra.Command, files []string) (out []fileJob, err error) {
-	if len(files) == 0 {
-		return nil, usagef("which file? %s -f FILE; - is the standard input", cmd.CommandPath())
-	}
-	seen := map[string]string{}
-	for _, file := range files {
-		jobs, err := readJobs(cmd.InOrStdin(), file)
-		if err != nil {
-			return nil, err
-		}
-		for _, j := range jobs {
-			if j.name == "" {
-				return nil, fmt.Errorf("%s: the job has no name", j.at)
-			}
-			if other := seen[j.name]; other != "" {
-				return nil, fmt.Errorf("%s: the job %s is also in %s; names are unique", j.at, j.name, other)
-			}
-			seen[j.name] = j.at
-			out = append(out, j)
-		}
-	}
-	return out, nil
-}
 
 // The words of apply and diff.
 const (
@@ -206,7 +114,10 @@ created, those that differ are replaced, and the others are left alone. What a j
 of the file leaves out has its default. Jobs that are in no file are not touched.
 
 A file has one job, a list of jobs, or many documents with --- between them; the
-fields are those of the API, and belfry job get -o yaml shows them.`,
+fields are those of the API, and belfry job get -o yaml shows them.
+
+A job that is refused does not keep the others from being applied. A server that is
+away, or does not take the key, ends it at once; run it again, and it goes on.`,
 		Example: `  belfry apply -f jobs.yaml
   belfry diff -f jobs.yaml && belfry apply -f jobs.yaml
   belfry job get report -o yaml | belfry apply -f -`,
@@ -220,57 +131,6 @@ fields are those of the API, and belfry job get -o yaml shows them.`,
 	})
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "file with jobs, or - for the standard input; may be repeated")
 	return cmd
-}
-
-// applied is a line of what apply prints.
-type applied struct {
-	Name   string `json:"name"`
-	Result string `json:"result"`
-	Error  string `json:"error,omitempty"`
-}
-
-// applyAll goes on after a job that is refused, so that all that is wrong is told.
-func (r *remote) applyAll(ctx context.Context, jobs []fileJob) error {
-	bar := newProgress(r.cmd.ErrOrStderr(), r.cmd.Name(), int64(len(jobs)))
-	results := []applied{}
-	for i, j := range jobs {
-		verdict, err := r.apply(ctx, j)
-		a := applied{Name: j.name, Result: verdict}
-		if err != nil {
-			if ctx.Err() != nil {
-				bar.end()
-				return err
-			}
-			a.Result, a.Error = refused, j.at+": "+r.explain(err).Error()
-		}
-		results = append(results, a)
-		bar.set(int64(i+1), int64(len(jobs)))
-	}
-	bar.end()
-	return r.showApplied(results)
-}
-
-func (r *remote) showApplied(results []applied) error {
-	count := map[string]int{}
-	for _, a := range results {
-		count[a.Result]++
-		r.say("%s %s", verdictStyle(a.Result), a.Name)
-		if a.Error != "" {
-			r.note("%s: %s", a.Name, a.Error)
-		}
-	}
-	raw, err := json.Marshal(results)
-	if err != nil {
-		return err
-	}
-	err = r.show(raw, func() error {
-		r.say("%s", faint.Render(fmt.Sprintf("%d created, %d changed, %d unchanged, %d refused", count[created], count[changed], count[unchanged], count[refused])))
-		return nil
-	})
-	if count[refused] > 0 {
-		err = errors.Join(err, fmt.Errorf("%d of %d jobs were refused", count[refused], len(results)))
-	}
-	return err
 }
 
 func verdictStyle(verdict string) string {

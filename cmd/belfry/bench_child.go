@@ -23,7 +23,8 @@ func newBenchNode() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v.Listen = "127.0.0.1:0" // there may be more of them, and servers
+			v.Listen = "127.0.0.1:0"         // there may be more of them, and servers
+			v.Targets.Allow = "127.0.0.1/32" // the sink
 			return bench.Node(cmd.Context(), app.Config{Config: v.Config, Version: version(), Scratch: owned}, profile, childPipes(cmd))
 		},
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,6 +22,7 @@ import (
 type login struct {
 	Server string `yaml:"server"`
 	Key    string `yaml:"key"`
+	from   string // where the key was found
 }
 
 // remote is a server, and how its answers are printed.
@@ -31,7 +31,7 @@ type remote struct {
 	cmd    *cobra.Command
 	out    io.Writer
 	format string // table, json or yaml
-	server string
+	login
 }
 
 // remoteFlags are those of each command that talks to a server.
@@ -52,7 +52,7 @@ func with(do func(ctx context.Context, r *remote, args []string) error) func(*co
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 		defer stop()
-		err = r.explain(do(ctx, r, args))
+		err = r.explain(do(ctx, r, args), args)
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return errors.New("interrupted; what was asked last may have happened all the same")
 		}
@@ -74,13 +74,16 @@ func connect(cmd *cobra.Command, getenv func(string) string) (*remote, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return &remote{Client: c, cmd: cmd, out: cmd.OutOrStdout(), format: format, server: to.Server}, nil
+	return &remote{Client: c, cmd: cmd, out: cmd.OutOrStdout(), format: format, login: to}, nil
 }
 
 // findLogin takes each of server and key from the flag, else the environment, else
 // the file.
 func findLogin(server, key string, getenv func(string) string) (login, error) {
-	to := login{first(server, getenv("BELFRY_SERVER")), first(key, getenv("BELFRY_KEY"))}
+	to := login{Server: first(server, getenv("BELFRY_SERVER")), Key: first(key, getenv("BELFRY_KEY")), from: "BELFRY_KEY"}
+	if key != "" {
+		to.from = "--key"
+	}
 	if to.Server != "" && to.Key != "" {
 		return to, nil
 	}
@@ -98,7 +101,10 @@ func findLogin(server, key string, getenv func(string) string) (login, error) {
 	}
 	// A key goes only to the server that it was saved for.
 	if to.Server == "" || to.Server == saved.Server {
-		to = login{first(to.Server, saved.Server), first(to.Key, saved.Key)}
+		to.Server = first(to.Server, saved.Server)
+		if to.Key == "" {
+			to.Key, to.from = saved.Key, name
+		}
 	}
 	switch {
 	case to.Server == "":
@@ -131,21 +137,6 @@ func loginFile(getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "belfry", "config.yaml"), nil
 }
 
-// explain makes errors of the network say what to do.
-func (r *remote) explain(err error) error {
-	var failed *url.Error
-	var opErr *net.OpError
-	switch {
-	case err == nil || !errors.As(err, &failed):
-		return err
-	case errors.As(err, &opErr) && opErr.Op == "dial":
-		return fmt.Errorf("cannot reach %s (%w); is the server running, and is the URL right?", r.server, opErr.Err)
-	case failed.Timeout():
-		return fmt.Errorf("%s did not answer in time; what was asked may have happened all the same", r.server)
-	}
-	return fmt.Errorf("%s: %w", r.server, failed.Err)
-}
-
 // jobPath and its like are where things are.
 func jobPath(name string) string { return "/jobs/" + belfry.PathEscape(name) }
 func runPath(id string) string   { return "/runs/" + belfry.PathEscape(id) }
@@ -172,5 +163,5 @@ func (r *remote) say(format string, args ...any) {
 
 // note prints a line beside the output.
 func (r *remote) note(format string, args ...any) {
-	_, _ = fmt.Fprintln(r.cmd.ErrOrStderr(), strings.TrimRight(fmt.Sprintf(format, args...), "\n"))
+	_, _ = fmt.Fprintln(r.cmd.ErrOrStderr(), cleanLines(strings.TrimRight(fmt.Sprintf(format, args...), "\n")))
 }

@@ -13,11 +13,11 @@ func newConfig() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Show, check and explain the configuration"}
 	cmd.AddCommand(newConfigShow(), newConfigCheck(),
 		&cobra.Command{
-			Use: "example", Short: "Print a configuration file with all defaults, explained", Args: cobra.NoArgs,
+			Use: "example", Short: "Print a configuration file with all defaults, explained", Args: wants(0, 0),
 			RunE: func(cmd *cobra.Command, _ []string) error { return config.Example(cmd.OutOrStdout()) },
 		},
 		&cobra.Command{
-			Use: "reference", Short: "Print the page of the documentation", Hidden: true, Args: cobra.NoArgs,
+			Use: "reference", Short: "Print the page of the documentation", Hidden: true, Args: wants(0, 0),
 			RunE: func(cmd *cobra.Command, _ []string) error { return config.Reference(cmd.OutOrStdout()) },
 		})
 	return cmd
@@ -26,7 +26,7 @@ func newConfig() *cobra.Command {
 func newConfigShow() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "show", Short: "Print the settings in force and where each came from", Args: cobra.NoArgs,
+		Use: "show", Short: "Print the settings in force and where each came from", Args: wants(0, 0),
 		Long: `Print the settings that belfry server would use with the same flags, environment
 and file, and where each came from. Passwords are not printed.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,7 +45,7 @@ and file, and where each came from. Passwords are not printed.`,
 
 func newConfigCheck() *cobra.Command {
 	return &cobra.Command{
-		Use: "check FILE", Short: "Say what is wrong with a configuration file", Args: cobra.ExactArgs(1),
+		Use: "check FILE", Short: "Say what is wrong with a configuration file", Args: wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := config.LoadFile(args[0])
 			if err != nil {

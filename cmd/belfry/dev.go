@@ -27,6 +27,9 @@ import (
 const (
 	devRole  = "belfry_server" // of the node, which must not own the tables
 	devDrain = 2 * time.Second
+	// devAllow is this machine and the networks of containers on it: what is being
+	// developed listens there.
+	devAllow = "127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7"
 	devReady = 30 * time.Second // for the node to answer
 )
 
@@ -80,6 +83,7 @@ type devSecrets struct {
 	Owner  string `yaml:"owner_password"`
 	Server string `yaml:"server_password"`
 	Key    string `yaml:"key"`
+	Keyset string `yaml:"keyset"`
 }
 
 func (d *dev) run(ctx context.Context) (err error) {
@@ -211,10 +215,15 @@ func (d *dev) prepare(ctx context.Context, dir, owner string) error {
 		if err := app.MakeServerRole(ctx, owner, devRole, d.secret.Server); err != nil {
 			return err
 		}
-		if d.secret.Key != "" {
-			return nil
-		}
 		var err error
+		if d.secret.Keyset == "" {
+			if d.secret.Keyset, err = newKeyset(); err != nil {
+				return err
+			}
+		}
+		if d.secret.Key != "" {
+			return d.keep(dir)
+		}
 		if d.secret.Key, err = app.CreateKey(ctx, owner, "default", "belfry dev", job.Admin); err != nil {
 			return err
 		}
@@ -241,6 +250,7 @@ func (d *dev) node(ctx context.Context, owner string) (*devNode, error) {
 	}
 	c := config.Default()
 	c.DatabaseURL, c.Listen, c.Name, c.Drain = to.String(), d.listen, "dev", devDrain
+	c.Targets.Allow, c.Secrets.Keyset = devAllow, d.secret.Keyset
 	n := &devNode{done: make(chan struct{})}
 	go func() {
 		defer close(n.done)

@@ -49,14 +49,14 @@ func echo(ctx context.Context, address string, p *printer) (at string, stop func
 
 // echoLine is a request on one line.
 func echoLine(r *http.Request, body []byte) string {
-	line := fmt.Sprintf("%s %s %s", faint.Render(clock.Now().Format("15:04:05.000")), green.Render(r.Method), r.URL.Path)
+	line := fmt.Sprintf("%s %s %s", faint.Render(clock.Now().Format("15:04:05.000")), green.Render(clean(r.Method)), clean(r.URL.Path))
 	for _, f := range []field{{"due", "Belfry-Due-At"}, {"attempt", "Belfry-Attempt"}, {"run", "Belfry-Run-Id"}} {
 		if v := r.Header.Get(f.value); v != "" {
-			line += " " + faint.Render(f.name+" "+v)
+			line += " " + faint.Render(f.name+" "+clean(v))
 		}
 	}
 	if len(body) > 0 {
-		line += "\n             " + strings.Join(strings.Fields(string(body)), " ")
+		line += "\n             " + clean(strings.Join(strings.Fields(string(body)), " "))
 	}
 	return line
 }

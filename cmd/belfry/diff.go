@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 )
@@ -52,40 +54,71 @@ type difference struct {
 
 var errDiffers = errors.New("the server's jobs are not as the files say")
 
+// diffError is what went wrong with a comparison. Its exit code is not that of a
+// difference.
+type diffError struct{ error }
+
+func (e diffError) Unwrap() error { return e.error }
+
 func newDiff() *cobra.Command {
 	var files []string
 	var code bool
 	cmd := remoteFlags(&cobra.Command{
 		Use: "diff -f FILE", Short: "Say what belfry apply would do", Args: wants(0, 0),
 		Long: `Compare the jobs of a YAML file with the server's, by name, and print what belfry
-apply would change. Nothing is changed.`,
+apply would change. Nothing is changed.
+
+The exit code is 0, and with --exit-code 1 if there is a difference. It is 2 if the
+comparison could not be made: a file cannot be read, the server is away.`,
 		Example: `  belfry diff -f jobs.yaml
-  belfry diff -f jobs.yaml --exit-code   # fails if there is a difference, for CI`,
-		RunE: with(func(ctx context.Context, r *remote, _ []string) error {
-			jobs, err := readAll(r.cmd, files)
-			if err != nil {
-				return err
-			}
-			return r.diffAll(ctx, jobs, code)
-		}),
+  belfry diff -f jobs.yaml --exit-code   # for CI: 1 if there is a difference, 2 if it could not be found out`,
 	})
+	compare := with(func(ctx context.Context, r *remote, _ []string) error {
+		jobs, err := readAll(r.cmd, files)
+		if err != nil {
+			return err
+		}
+		return r.diffAll(ctx, jobs, code)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := compare(cmd, args)
+		if err == nil || errors.Is(err, errDiffers) {
+			return err
+		}
+		return diffError{err}
+	}
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "file with jobs, or - for the standard input; may be repeated")
-	cmd.Flags().BoolVar(&code, "exit-code", false, "fail if there is a difference")
+	cmd.Flags().BoolVar(&code, "exit-code", false, "exit with 1 if there is a difference")
 	return cmd
 }
 
 func (r *remote) diffAll(ctx context.Context, jobs []fileJob, code bool) error {
-	results, differs := []difference{}, false
-	for _, j := range jobs {
-		c, err := r.compare(ctx, j)
-		if err != nil {
-			return errors.Join(errors.New(j.at+": "+j.name), err)
+	found := make([]comparison, len(jobs))
+	bar := newProgress(r.cmd.ErrOrStderr(), "diff", int64(len(jobs)))
+	defer bar.end()
+	which := make([]int, len(jobs))
+	for i := range which {
+		which[i] = i
+	}
+	var done atomic.Int64
+	err := eachOf(ctx, which, func(ctx context.Context, i int) (err error) {
+		if found[i], err = r.compare(ctx, jobs[i]); err != nil && !hopeless(err) && ctx.Err() == nil {
+			err = fmt.Errorf("%s: %s: %w", jobs[i].at, jobs[i].name, err)
 		}
-		results = append(results, difference{j.name, c.verdict, c.changes})
+		bar.set(done.Add(1), int64(len(jobs)))
+		return err
+	})
+	bar.end()
+	if err != nil {
+		return err
+	}
+	results, differs := []difference{}, false
+	for _, c := range found {
+		results = append(results, difference{c.name, c.verdict, c.changes})
 		differs = differs || c.verdict != unchanged
-		r.say("%s %s", verdictStyle(c.verdict), j.name)
+		r.say("%s %s", verdictStyle(c.verdict), clean(c.name))
 		for _, change := range c.changes {
-			r.say("    %s: %s → %s", change.Field, red.Render(brief(change.Old)), green.Render(brief(change.New)))
+			r.say("    %s: %s → %s", clean(change.Field), red.Render(brief(change.Old)), green.Render(brief(change.New)))
 		}
 	}
 	raw, err := json.Marshal(results)
@@ -112,7 +145,7 @@ func brief(v any) string {
 	}
 	const most = 120
 	if r := []rune(string(text)); len(r) > most {
-		return string(r[:most-1]) + "…"
+		text = []byte(string(r[:most-1]) + "…")
 	}
-	return string(text)
+	return clean(string(text))
 }

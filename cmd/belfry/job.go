@@ -67,7 +67,7 @@ func (t targetView) String() string {
 	if json.Unmarshal(t.Config, &c) != nil || c.URL == "" {
 		return t.Kind
 	}
-	return strings.TrimSpace(t.Kind + " " + strings.TrimSpace(c.Method+" "+c.URL))
+	return clean(strings.TrimSpace(t.Kind + " " + strings.TrimSpace(c.Method+" "+c.URL)))
 }
 
 // zone of a job; UTC if this machine does not know it.
@@ -104,8 +104,8 @@ func (j *jobView) labels() string {
 // showJob prints a page about one.
 func showJob(r *remote, raw []byte) error {
 	return r.show(raw, func() error {
-		var j jobView
-		if err := json.Unmarshal(raw, &j); err != nil {
+		j, err := view[jobView](raw)
+		if err != nil {
 			return err
 		}
 		zone := j.zone()
@@ -164,7 +164,7 @@ occurrences until it is resumed, missed.paused of the job says.`,
 			if err != nil {
 				return err
 			}
-			return r.show(raw, func() error { r.say("%s %s", yellow.Render("paused"), args[0]); return nil })
+			return r.show(raw, func() error { r.say("%s %s", yellow.Render("paused"), clean(args[0])); return nil })
 		}),
 	}
 	cmd.Flags().StringVar(&note, "note", "", "why, for those who wonder later")
@@ -181,13 +181,13 @@ func newJobResume() *cobra.Command {
 				return err
 			}
 			return r.show(raw, func() error {
-				var resumed struct {
+				resumed, err := view[struct {
 					Missed int64 `json:"missed"`
-				}
-				if err := json.Unmarshal(raw, &resumed); err != nil {
+				}](raw)
+				if err != nil {
 					return err
 				}
-				r.say("%s %s, %d occurrences missed while it was paused", green.Render("resumed"), args[0], resumed.Missed)
+				r.say("%s %s, %d occurrences missed while it was paused", green.Render("resumed"), clean(args[0]), resumed.Missed)
 				return nil
 			})
 		}),
@@ -215,10 +215,10 @@ func newJobTrigger() *cobra.Command {
 				return err
 			}
 			return r.show(raw, func() error {
-				var t struct {
+				t, err := view[struct {
 					Run string `json:"run"`
-				}
-				if err := json.Unmarshal(raw, &t); err != nil {
+				}](raw)
+				if err != nil {
 					return err
 				}
 				r.say("%s %s", green.Render("triggered"), t.Run)
@@ -233,15 +233,15 @@ func newJobTrigger() *cobra.Command {
 
 func newJobDelete() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete JOB...", Short: "Delete jobs; their history stays", Args: cobra.MinimumNArgs(1),
+		Use: "delete JOB...", Short: "Delete jobs; their history stays", Args: wants(1, many),
 		Example: `  belfry job delete report
   belfry job delete report old-report`,
 		RunE: with(func(ctx context.Context, r *remote, args []string) error {
 			for _, name := range args {
 				if err := r.Call(ctx, belfry.Request{Method: http.MethodDelete, Path: jobPath(name)}, nil); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
+					return r.explain(err, []string{name})
 				}
-				r.say("%s %s", red.Render("deleted"), name)
+				r.say("%s %s", red.Render("deleted"), clean(name))
 			}
 			return nil
 		}),

@@ -32,8 +32,8 @@ meanwhile is not overwritten.`,
 			if err != nil {
 				return err
 			}
-			var j jobView
-			if err := json.Unmarshal(raw, &j); err != nil {
+			j, err := view[jobView](raw)
+			if err != nil {
 				return err
 			}
 			form, err := inputForm(raw)
@@ -66,8 +66,8 @@ func (r *remote) replace(ctx context.Context, j jobView, body []byte) error {
 		return err
 	}
 	return r.show(raw, func() error {
-		var now jobView
-		if err := json.Unmarshal(raw, &now); err != nil {
+		now, err := view[jobView](raw)
+		if err != nil {
 			return err
 		}
 		r.say("%s %s %s", yellow.Render("changed"), now.Name, faint.Render(fmt.Sprintf("version %d", now.Version)))

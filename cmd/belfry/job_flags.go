@@ -23,6 +23,7 @@ var textFlags = []struct{ flag, field, help string }{
 	{"overlap", "overlap", "when a run is due while another is live: skip, queue, queue_all, allow or replace (default skip)"},
 	{"timeout", "timeout", "of one attempt, such as 30s (default 30s)"},
 	{"deadline", "deadline", "skip a run that could not start so long after its due time"},
+	{"idempotency-key", "idempotency_key", "CEL expression for the key that the target gets, such as 'job.name + \"/\" + string(due_at)' (default the run's id)"},
 	{"delivery", "delivery", "at_least_once or at_most_once (default at_least_once)"},
 }
 
@@ -193,11 +194,14 @@ default. To create many, or to change what is there, use belfry apply.`,
 				return err
 			}
 			return r.show(raw, func() error {
-				var j jobView
-				if err := json.Unmarshal(raw, &j); err != nil {
+				j, err := view[jobView](raw)
+				if err != nil {
 					return err
 				}
 				r.say("%s %s %s", green.Render("created"), j.Name, faint.Render(j.ID))
+				if j.NextDueAt != nil {
+					r.say("next due %s", moment(j.NextDueAt, j.zone()))
+				}
 				return nil
 			})
 		}),

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"net/url"
 	"strconv"
 	"time"
@@ -65,6 +64,7 @@ type runView struct {
 	Status    int        `json:"status"`
 	Message   string     `json:"message"`
 	Node      string     `json:"node"`
+	Dead      bool       `json:"dead_letter"`
 }
 
 // outcome is why a run came to its state, in a few words.
@@ -107,8 +107,8 @@ func newJobRuns() *cobra.Command {
 		zone := time.UTC
 		if r.format == "table" { // for the zone alone
 			if raw, err := r.get(ctx, jobPath(args[0]), nil); err == nil {
-				var j jobView
-				if err := json.Unmarshal(raw, &j); err != nil {
+				j, err := view[jobView](raw)
+				if err != nil {
 					return err
 				}
 				zone = j.zone()

@@ -17,7 +17,7 @@ func TestTheLifeOfAJob(t *testing.T) {
 	a := newAPI(t)
 	out := a.good("job", "create", "report", "--cron", "0 2 * * *", "--tz", "Europe/Berlin", "--url", "https://example.com/x", "--method", "PUT",
 		"--header", "X-A: b", "--label", "team=web", "--payload", `{"big":12345678901234567890}`, "--max-attempts", "7", "--missed", "all", "--priority", "3")
-	require.Regexp(t, `^created report job_\w{26}\n$`, out)
+	require.Regexp(t, `^created report job_\w{26}\nnext due \w+ \S+ 02:00:00 CES?T \(0[01]:00:00 UTC\)\n$`, out)
 
 	out = a.good("job", "get", "report")
 	t.Log("\n" + out)
@@ -155,7 +155,7 @@ func TestLogin(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, c.about)
-		require.Equal(t, login{c.wantServer, c.wantKey}, got, c.about)
+		require.Equal(t, login{Server: c.wantServer, Key: c.wantKey, from: got.from}, got, c.about)
 	}
 	cmd.SetIn(strings.NewReader("bfk_wrong\n"))
 	env["BELFRY_SERVER"], env["BELFRY_KEY"] = "", ""

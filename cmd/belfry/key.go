@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -63,11 +62,11 @@ editor also create, change and delete jobs; an admin also make keys.`,
 				return err
 			}
 			return r.show(raw, func() error {
-				var k struct {
+				k, err := view[struct {
 					keyView
 					Secret string `json:"secret"`
-				}
-				if err := json.Unmarshal(raw, &k); err != nil {
+				}](raw)
+				if err != nil {
 					return err
 				}
 				r.note("key %s with the role %s; keep it now, it is not shown again:", k.ID, k.Role)
@@ -104,7 +103,7 @@ func newKeyRevoke() *cobra.Command {
 			if err := r.Call(ctx, belfry.Request{Method: http.MethodDelete, Path: "/keys/" + belfry.PathEscape(args[0])}, nil); err != nil {
 				return err
 			}
-			r.say("%s %s", red.Render("revoked"), args[0])
+			r.say("%s %s", red.Render("revoked"), clean(args[0]))
 			return nil
 		}),
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/url"
@@ -48,12 +47,11 @@ func list[T any](ctx context.Context, r *remote, from listing, row func(T) []str
 	}
 	err = r.show(all, func() error {
 		if len(raws) == 0 {
-			r.note("none")
+			r.note("%s", first(from.none, "none"))
 			return nil
 		}
-		var items []T
-		d := json.NewDecoder(bytes.NewReader(all))
-		if err := d.Decode(&items); err != nil {
+		items, err := view[[]T](all)
+		if err != nil {
 			return err
 		}
 		rows := make([][]string, len(items))
@@ -75,4 +73,5 @@ type listing struct {
 	limit   int  // 0: all
 	whole   bool // the server sends it in one page, and takes no page_size
 	headers []string
+	none    string // what is said of an empty list
 }

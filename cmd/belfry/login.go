@@ -38,6 +38,7 @@ func saveLogin(cmd *cobra.Command, getenv func(string) string) error {
 	to := login{
 		Server: first(f.Lookup("server").Value.String(), getenv("BELFRY_SERVER")),
 		Key:    first(f.Lookup("key").Value.String(), getenv("BELFRY_KEY")),
+		from:   "you",
 	}
 	if to.Server == "" {
 		return usagef("which server? belfry login --server https://belfry.example.com")
@@ -52,10 +53,10 @@ func saveLogin(cmd *cobra.Command, getenv func(string) string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	r := &remote{Client: c, cmd: cmd, out: cmd.OutOrStdout(), format: "table", server: to.Server}
+	r := &remote{Client: c, cmd: cmd, out: cmd.OutOrStdout(), format: "table", login: to}
 	var who self
 	if err := c.Call(cmd.Context(), belfry.Request{Method: http.MethodGet, Path: "/self"}, &who); err != nil {
-		return r.explain(err)
+		return r.explain(err, nil)
 	}
 	name, err := loginFile(getenv)
 	if err != nil {

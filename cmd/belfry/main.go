@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	_ "time/tzdata" // zones also where the system has none
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,7 @@ import (
 
 func main() {
 	if err := newRoot().ExecuteContext(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "belfry:", err)
+		fmt.Fprintln(os.Stderr, "belfry:", cleanLines(strings.TrimPrefix(err.Error(), "belfry: ")))
 		os.Exit(exitCode(err))
 	}
 }
@@ -32,8 +33,8 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 	own := cobra.Group{ID: "own", Title: "On this machine:"}
 	client := cobra.Group{ID: "client", Title: "With a server (belfry login, or BELFRY_SERVER and BELFRY_KEY):"}
 	root.AddGroup(&own, &client)
-	add(root, own.ID, newDev(), newServer(), newMigrate(), newNamespace(), newConfig(), newBench(), newPreview())
-	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newQueue(), newDLQ(), newKey(), newApply(), newDiff(), newImport())
+	add(root, own.ID, newDev(), newServer(), newMigrate(), newNamespace(), newConfig(), newBench(), newPreview(), newRunner())
+	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newQueue(), newDLQ(), newKey(), newSecret(), newApply(), newDiff(), newImport())
 	group(root)
 	markUsage(root)
 	return root

@@ -30,7 +30,7 @@ no key reaches beyond its own namespace.`,
 
 func newNamespaceCreate() *cobra.Command {
 	return &cobra.Command{
-		Use: "create NAME", Short: "Create a namespace and print its first key", Args: cobra.ExactArgs(1),
+		Use: "create NAME", Short: "Create a namespace and print its first key", Args: wants(1, 1),
 		Example: `  belfry namespace create billing`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := loadConfig(cmd)
@@ -72,7 +72,7 @@ func newNamespaceList() *cobra.Command {
 func newNamespaceKey() *cobra.Command {
 	var name, role string
 	cmd := &cobra.Command{
-		Use: "key NAMESPACE", Short: "Make a key of a namespace, for those who have lost the last one", Args: cobra.ExactArgs(1),
+		Use: "key NAMESPACE", Short: "Make a key of a namespace, for those who have lost the last one", Args: wants(1, 1),
 		Example: `  belfry namespace key default --role admin`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := loadConfig(cmd)

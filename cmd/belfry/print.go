@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
-	"charm.land/lipgloss/v2/table"
 )
 
 var (
@@ -25,7 +24,7 @@ func (r *remote) show(raw []byte, people func() error) error {
 			return fmt.Errorf("the answer is not JSON: %w", err)
 		}
 		b.WriteByte('\n')
-		_, err := b.WriteTo(r.out)
+		_, err := r.out.Write(escapeJSON(b.Bytes()))
 		return err
 	case "yaml":
 		text, err := yamlOf(raw)
@@ -36,22 +35,6 @@ func (r *remote) show(raw []byte, people func() error) error {
 		return err
 	}
 	return people()
-}
-
-// writeTable prints columns. lipgloss leaves the colours out where the output is
-// not a terminal, and with NO_COLOR.
-func writeTable(w io.Writer, headers []string, rows [][]string) error {
-	cell := lipgloss.NewStyle().PaddingRight(2)
-	t := table.New().Headers(headers...).Rows(rows...).Wrap(false).
-		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).
-		StyleFunc(func(row, _ int) lipgloss.Style {
-			if row == table.HeaderRow {
-				return cell.Faint(true)
-			}
-			return cell
-		})
-	_, err := lipgloss.Fprintln(w, t.Render())
-	return err
 }
 
 // field is a line of a page about one thing.

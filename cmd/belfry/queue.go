@@ -55,7 +55,7 @@ func newQueuePause() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.show(raw, func() error { r.say("%s %s", yellow.Render("paused"), args[0]); return nil })
+			return r.show(raw, func() error { r.say("%s %s", yellow.Render("paused"), clean(args[0])); return nil })
 		}),
 	}
 	cmd.Flags().StringVar(&note, "note", "", "why, for those who wonder later")
@@ -71,7 +71,7 @@ func newQueueResume() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.show(raw, func() error { r.say("%s %s", green.Render("resumed"), args[0]); return nil })
+			return r.show(raw, func() error { r.say("%s %s", green.Render("resumed"), clean(args[0])); return nil })
 		}),
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -70,8 +69,7 @@ or waiting those that are live. Times are in UTC; belfry job runs has the job's.
 // runDetail is all that is known about a run.
 type runDetail struct {
 	runView
-	DeadLetter bool `json:"dead_letter"`
-	Attempts   []struct {
+	Attempts []struct {
 		Attempt   int        `json:"attempt"`
 		State     string     `json:"state"`
 		StartedAt *time.Time `json:"started_at"`
@@ -85,23 +83,23 @@ type runDetail struct {
 // showRun prints a page about one, with its times in the zone of its job.
 func showRun(ctx context.Context, r *remote, raw []byte) error {
 	return r.show(raw, func() error {
-		var v runDetail
-		if err := json.Unmarshal(raw, &v); err != nil {
+		v, err := view[runDetail](raw)
+		if err != nil {
 			return err
 		}
 		zone := time.UTC
 		if text, err := r.get(ctx, jobPath(v.Job), nil); err == nil {
-			var j jobView
-			if err := json.Unmarshal(text, &j); err != nil {
+			j, err := view[jobView](text)
+			if err != nil {
 				return err
 			}
 			zone = j.zone()
 		}
 		dead := ""
-		if v.DeadLetter {
+		if v.Dead {
 			dead = "waits for belfry dlq redrive or discard"
 		}
-		err := writeFields(r.out, []field{
+		err = writeFields(r.out, []field{
 			{"run", strong.Render(v.ID)},
 			{"job", first(v.JobName, v.Job+" (deleted)")},
 			{"state", stateStyle(v.State)},
@@ -171,6 +169,6 @@ func runVerb(verb, done string) func(*cobra.Command, []string) error {
 		if err != nil {
 			return err
 		}
-		return r.show(raw, func() error { r.say("%s %s", done, args[0]); return nil })
+		return r.show(raw, func() error { r.say("%s %s", done, clean(args[0])); return nil })
 	})
 }

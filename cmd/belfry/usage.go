@@ -16,7 +16,11 @@ func (e usageError) Unwrap() error { return e.error }
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // exitCode tells scripts what happened: 1 for a failure, 2 for a mistake in usage.
+// That of diff is as diff(1) has it: 1 for a difference, 2 for all that went wrong.
 func exitCode(err error) int {
+	if _, ok := errors.AsType[diffError](err); ok {
+		return 2
+	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		return 2
 	}
@@ -61,6 +65,9 @@ func markUsage(cmd *cobra.Command) {
 	}
 }
 
+// many is for commands that take any number.
+const many = 1_000_000
+
 // wants checks the number of arguments, and says which ones are wanted.
 func wants(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -68,6 +75,9 @@ func wants(least, most int) cobra.PositionalArgs {
 			return nil
 		}
 		_, wanted, _ := strings.Cut(cmd.Use, " ")
+		if wanted == "" {
+			return fmt.Errorf("%s takes no arguments, got %d", cmd.CommandPath(), len(args))
+		}
 		return fmt.Errorf("%s wants %s, got %d arguments; put names with spaces in quotes", cmd.CommandPath(), wanted, len(args))
 	}
 }

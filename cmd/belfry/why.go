@@ -2,19 +2,28 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
+	"io"
 	"net/url"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/clock"
 )
 
 type story struct {
-	At    time.Time `json:"at"`
-	Local string    `json:"local"`
-	Code  string    `json:"code"`
-	Text  string    `json:"text"`
-	Run   *runView  `json:"run"`
+	At     time.Time `json:"at"`
+	Local  string    `json:"local"`
+	Code   string    `json:"code"`
+	Reason string    `json:"reason"`
+	Text   string    `json:"text"`
+	Next   string    `json:"next"`
+	Run    *runView  `json:"run"`
+
+	Nearest []time.Time `json:"nearest"`
 }
 
 func newWhy() *cobra.Command {
@@ -36,25 +45,93 @@ TIME without an offset is read on the clock of the job's zone.`,
 				return err
 			}
 			return r.show(raw, func() error {
-				var answer struct {
+				answer, err := view[struct {
 					Items []story `json:"items"`
-				}
-				if err := json.Unmarshal(raw, &answer); err != nil {
+				}](raw)
+				if err != nil {
 					return err
 				}
-				p := printer{w: r.out}
-				for i, s := range answer.Items {
-					if i > 0 {
-						p.line("")
-					}
-					p.line("%s %s  %s", strong.Render(s.Local), faint.Render("("+s.At.UTC().Format("2006-01-02 15:04:05 UTC")+")"), stateStyle(s.Code))
-					p.line("%s", s.Text)
-					if s.Run != nil {
-						p.line("%s", faint.Render("belfry run get "+s.Run.ID))
-					}
-				}
-				return p.err
+				return tell(r.out, clean(args[0]), answer.Items)
 			})
 		}),
 	})
+}
+
+// tell prints stories, each with the commands that follow from it.
+func tell(w io.Writer, job string, stories []story) error {
+	p := printer{w: w}
+	for i, s := range stories {
+		if i > 0 {
+			p.line("")
+		}
+		utc := ""
+		if at := s.At.UTC().Format("2006-01-02 15:04:05 UTC"); at != s.Local {
+			utc = faint.Render(" (" + at + ")")
+		}
+		code := stateStyle(s.Code)
+		if s.Reason != "" && s.Reason != s.Code {
+			code += ": " + s.Reason
+		}
+		p.line("%s%s  %s", strong.Render(s.Local), utc, code)
+		p.line("%s", s.Text)
+		if s.Next != "" {
+			p.line("%s", s.Next)
+		}
+		for _, c := range s.commands(shellQuote(job)) {
+			p.line("%s", faint.Render("  belfry "+c))
+		}
+	}
+	return p.err
+}
+
+// commands are what somebody who reads a story may want to type next.
+func (s *story) commands(job string) (out []string) {
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	run, queue := "", ""
+	if s.Run != nil {
+		run, queue = s.Run.ID, s.Run.Queue
+	}
+	switch s.Code {
+	case "failed":
+		add("run get %s", run)
+		if s.Run != nil && s.Run.Dead {
+			add("dlq redrive %s", run)
+			add("dlq discard %s", run)
+		}
+		if s.Reason == "gone" {
+			add("job resume %s", job)
+		}
+	case "cancelled":
+		add("run retry %s", run)
+	case "skipped":
+		if at := s.At.UTC(); s.Next != "" && at.Before(clock.Now()) {
+			add("job backfill %s --from %s --to %s", job, at.Format(time.RFC3339Nano), at.Add(time.Second).Format(time.RFC3339Nano))
+		}
+	case "behind":
+		add("job runs %s --state running", job)
+	case "queue_paused":
+		add("queue resume %s", queue)
+	case "paused":
+		add("job resume %s", job)
+	case "running", "waiting", "retrying", "succeeded":
+		add("run get %s", run)
+	case "no_occurrence":
+		for _, at := range s.Nearest {
+			add("why %s %s", job, at.UTC().Format(time.RFC3339Nano))
+		}
+	case "before_start", "after_end", "finished":
+		add("job get %s", job)
+	}
+	return out
+}
+
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@-]+$`)
+
+// shellQuote makes a text one word for a shell.
+func shellQuote(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

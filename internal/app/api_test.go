@@ -121,6 +121,9 @@ func TestStopLetsRequestsEnd(t *testing.T) {
 		return waiting == 1
 	}, 20*time.Second, 10*time.Millisecond)
 
+	// Its session cannot end either, so the node is still there to be asked.
+	_, err = lock.Exec(t.Context(), `LOCK TABLE session IN SHARE MODE`)
+	require.NoError(t, err)
 	s.stop()
 	s.log.await(t, "node stopping")
 	var header http.Header

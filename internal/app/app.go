@@ -18,6 +18,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
 	"github.com/belfry-dev/belfry/internal/target"
+	"github.com/belfry-dev/belfry/internal/target/command"
+	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
 // Config is what an operator can set, and what is known about the program.
@@ -31,6 +33,12 @@ type Config struct {
 
 	// Scratch: the database is a benchmark's own, where a node may work as its owner.
 	Scratch bool
+
+	// Executable is this program with the arguments that make it a runner of
+	// commands; nil: RunnerCommand alone.
+	Executable []string
+
+	commands *command.Target // nil: none are run here
 
 	// Bootstrap is given the first key of the first namespace, if that has none yet;
 	// nil: no key is made.
@@ -65,8 +73,21 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	}
 	defer store.Close()
 	store.Observe(m)
+	keys, err := readKeyset(c.Secrets)
+	if err != nil {
+		return err
+	}
+	if keys != nil {
+		store.UseSealer(keys)
+	}
 	if err := prepare(ctx, c, store); err != nil {
 		return err
+	}
+	if c.commands, err = startCommands(ctx, c, log); err != nil {
+		return err
+	}
+	if c.commands != nil {
+		defer c.commands.Close()
 	}
 	n, err := newNode(c, store, log, m)
 	if err != nil {
@@ -78,6 +99,9 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	}
 	defer api.Close()
 	api.Observe(m)
+	if keys != nil {
+		api.UseSealer(keys)
+	}
 	h.watch(ctx, n, schema)
 	w.open(ctx, n.newAPI(api))
 	log.Info("node started", "version", c.Version, "node", c.Name, "address", w.address, "tls", c.TLSCert != "",
@@ -101,7 +125,12 @@ type node struct {
 }
 
 func newNode(c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *node, err error) {
-	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m, targets: target.New(target.Options{})}
+	connect, err := guard.New(guard.Options{Allow: c.Targets.Allowed()})
+	if err != nil {
+		return nil, err
+	}
+	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m}
+	n.targets = target.New(target.Options{Guard: connect, Secrets: &secrets{read: store.Secret}, Command: c.commands})
 	targets := map[string]engine.Target{}
 	for kind, t := range n.targets {
 		targets[kind] = t

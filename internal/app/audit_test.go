@@ -53,9 +53,9 @@ func TestEachChangeIsAudited(t *testing.T) {
 	t.Cleanup(func() { close(w.sink.release) })
 	n := w.tenant(job.DefaultNamespace)
 	entries := func() int64 {
-		good, err := w.store.VerifyAudit(t.Context(), n.id)
+		good, _, err := w.store.VerifyAudit(t.Context(), n.id, job.AuditMark{}, 1000)
 		require.NoError(t, err)
-		return good
+		return good.Seq
 	}
 	changes := 0
 	for _, o := range operations(t, w.base) {
@@ -100,14 +100,14 @@ func TestChangedAuditIsFound(t *testing.T) {
 			_, _, err := store.CreateKey(ctx, job.KeyOrder{Namespace: job.DefaultNamespace, Name: "k", Role: job.Viewer, Actor: "test"})
 			require.NoError(t, err)
 		}
-		good, err := store.VerifyAudit(ctx, job.DefaultNamespace)
+		good, _, err := store.VerifyAudit(ctx, job.DefaultNamespace, job.AuditMark{}, 1000)
 		require.NoError(t, err)
-		require.EqualValues(t, 4, good)
+		require.EqualValues(t, 4, good.Seq)
 		_, err = server.Exec(ctx, sql)
 		require.ErrorContains(t, err, "permission denied", sql)
 		_, err = pool.Exec(ctx, sql)
 		require.NoError(t, err, sql)
-		_, err = store.VerifyAudit(ctx, job.DefaultNamespace)
+		_, _, err = store.VerifyAudit(ctx, job.DefaultNamespace, job.AuditMark{}, 1_000_000)
 		require.ErrorContains(t, err, "is not what was written there", sql)
 	}
 }

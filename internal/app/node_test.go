@@ -66,8 +66,12 @@ func (l *lines) await(t *testing.T, message string) (attrs map[string]any) {
 func testConfig(url string) Config {
 	c := Config{Config: config.Default(), Version: "test"}
 	c.DatabaseURL, c.Listen, c.Name, c.Connections, c.Slots, c.Drain = url, "127.0.0.1:0", "one", 10, 50, 5*time.Second
+	c.Targets.Allow, c.Secrets.Keyset = "127.0.0.0/8", testKeyset
 	return c
 }
+
+// testKeyset is one for secrets, as belfry secret keyset new makes them.
+const testKeyset = `{"primaryKeyId":2277636101, "key":[{"keyData":{"typeUrl":"type.googleapis.com/google.crypto.tink.AesGcmKey", "value":"GiBTmMI6vSbwwDpEE+VvBvyN+6CSP7fCIYx/77TyQ9/iWQ==", "keyMaterialType":"SYMMETRIC"}, "status":"ENABLED", "keyId":2277636101, "outputPrefixType":"TINK"}]}`
 
 // serverURL is of a migrated database, for the role that nodes have.
 func serverURL(t *testing.T) string {

@@ -40,6 +40,10 @@ func (n *node) pruneOnce(ctx context.Context) {
 	for _, table := range dropped {
 		n.log.Info("dropped a day of history", "table", table)
 	}
+	if done, left, err := n.store.ResealSecrets(ctx); err != nil || done+left > 0 {
+		failed("seal secrets anew", err)
+		n.log.Info("sealed secrets with the key in use", "done", done, "left", left)
+	}
 	for _, batch := range []struct {
 		what string
 		once func() (int, error)

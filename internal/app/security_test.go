@@ -193,8 +193,9 @@ func (w *walk) tenant(namespace uuid.UUID) *tenant {
 	_, n.key = w.key(namespace, job.Admin, 0)
 	n.objects = map[string]string{
 		"job": w.job(n, "/ok"), "key": w.must(n.key, "POST", "/api/v1/keys", `{"name":"`+n.named+`","role":"viewer"}`, "id"),
-		"queue": "q-" + n.named, "version": "1",
+		"queue": "q-" + n.named, "version": "1", "secret": "s-" + n.named,
 	}
+	w.must(n.key, "PUT", "/api/v1/secrets/"+n.objects["secret"], `{"value":"`+n.inner+`"}`, "name")
 	n.objects["run"] = w.ended(n, n.objects["job"])
 	n.objects["dead_letter"] = w.ended(n, w.job(n, "/no"))
 	n.objects["operation"] = w.operation(n)
@@ -298,12 +299,16 @@ func TestNoByteCrossesANamespace(t *testing.T) {
 		}
 		got := clean(o, o.at(theirs.objects), o.payload(t))
 		calls++
-		if len(o.params) > 0 {
+		switch {
+		case o.id == "put-secret": // mine now, and another one
+			require.Equal(t, http.StatusOK, got.status, "%s: %s", o.id, got.body)
+			require.Contains(t, got.text, `"version":1`)
+		case len(o.params) > 0:
 			if string(got.body) != `{"items":[]}`+"\n" { // the runs of a job that may have been deleted
 				require.Equal(t, http.StatusNotFound, got.status, "%s: %s", o.id, got.body)
 			}
 			swapped++
-		} else if !o.change() {
+		case !o.change():
 			require.NotContains(t, got.text, theirs.named, o.id)
 		}
 		for _, q := range o.query {

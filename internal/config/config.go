@@ -19,7 +19,7 @@ import (
 //	default  as a user would write it; without one the setting is empty
 //	min, max bounds, both included, as a user would write them
 //	oneof    the values that are accepted
-//	form     what a text must be: url, path, address or line
+//	form     what a text must be: url, path, paths, address, places or line
 //	secret   its value is shown without what is secret in it
 //	help     one line
 type Config struct {
@@ -38,8 +38,27 @@ type Config struct {
 	LookAhead       time.Duration `key:"look_ahead" default:"1m" min:"5s" max:"1h" help:"how far ahead of their time runs are planned"`
 	SessionTTL      time.Duration `key:"session_ttl" default:"5s" min:"3s" max:"1m" help:"how long after its last sign of life a node counts as dead"`
 	WorkerTTL       time.Duration `key:"worker_ttl" default:"15s" min:"3s" max:"10m" help:"how long after its last heartbeat a worker counts as dead; it is told to send three in that time"`
+	Targets         Targets       `key:"targets"`
+	Secrets         Secrets       `key:"secrets"`
 	API             API           `key:"api"`
+	Command         Command       `key:"command"`
 	Log             Log           `key:"log"`
+}
+
+// Targets is where runs may go. The settings are those of one node, and belong on all of them alike.
+type Targets struct {
+	Allow string `key:"allow" form:"places" help:"where targets may connect to beside the open internet, for example a private network; separated by commas"`
+}
+
+// Allowed is the setting allow, entry by entry.
+func (t Targets) Allowed() []string {
+	return strings.FieldsFunc(t.Allow, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// Secrets is what the secrets of users are encrypted with.
+type Secrets struct {
+	Keyset     string `key:"keyset" form:"keyset" secret:"true" help:"keys that the secrets of targets are encrypted with, as belfry secret keyset makes them; the same on all nodes; empty is none"`
+	KeysetFile string `key:"keyset_file" form:"path" help:"file with the keys, such as a mounted secret, in place of secrets.keyset"`
 }
 
 // API is how much the API takes. The limits are those of one node.
@@ -48,6 +67,22 @@ type API struct {
 	KeyBurst    int   `key:"key_burst" default:"2000" min:"1" max:"1000000" help:"requests of one key at once, after a time of rest"`
 	Connections int32 `key:"connections" default:"8" min:"1" max:"1000" help:"connections to the database for the API, at most, beside those of connections: however much is asked of it, runs do not wait for them"`
 	Requests    int   `key:"requests" default:"200" min:"1" max:"100000" help:"requests under way at once; more are told to come again"`
+}
+
+// Command is what commands may do that jobs run on this node.
+type Command struct {
+	Enabled         bool   `key:"enabled" default:"false" oneof:"true,false" help:"let jobs run commands on this node, in a sandbox; the same on all nodes, as any of them may get such a run"`
+	Programs        string `key:"programs" form:"paths" help:"programs that jobs may run: files, and directories with all that is below them, with : between them"`
+	Paths           string `key:"paths" default:"/usr:/bin:/sbin:/lib:/lib64:/etc/alternatives:/etc/ld.so.cache:/etc/ssl:/etc/localtime" form:"paths" help:"files and directories that commands see, read-only, beside the programs, with : between them; nothing secret"`
+	Network         bool   `key:"network" default:"false" oneof:"true,false" help:"commands may ask for the network: all that this machine reaches, its own loopback too"`
+	Slots           int    `key:"slots" default:"16" min:"1" max:"1000" help:"commands at once; those of jobs above it wait for their turn"`
+	Memory          int    `key:"memory_mb" default:"256" min:"16" max:"1000000" help:"MB of memory of one command"`
+	Processes       int    `key:"processes" default:"64" min:"1" max:"10000" help:"processes and threads of one command"`
+	Scratch         int    `key:"scratch_mb" default:"64" min:"1" max:"100000" help:"MB that one command can write to /tmp, and as much to /dev/shm; they are memory, too"`
+	User            int    `key:"user" default:"65534" min:"1" max:"4294967294" help:"number of the user that commands run as if the node is root; else they run as the node's user"`
+	Bubblewrap      string `key:"bubblewrap" default:"bwrap" form:"path" help:"where bubblewrap is"`
+	ContainerSocket string `key:"container_socket" form:"path" help:"socket of Docker or Podman for jobs that name an image, such as /run/podman/podman.sock; empty is none"`
+	Images          string `key:"images" form:"line" help:"images that jobs may run, with commas between them; one that ends in * stands for all that begin so"`
 }
 
 // Log is how the log is written.

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -96,7 +99,10 @@ func (f *field) accepted() string {
 	return map[string]string{
 		"url":     "a URL like postgres://user@host:port/database",
 		"path":    "the path of a file",
+		"paths":   "absolute paths other than / with : between them",
 		"address": "host:port, for example 127.0.0.1:8420",
+		"keyset":  "what belfry secret keyset new prints",
+		"places":  "networks like 10.0.0.0/8 and host:port like hooks.internal:443",
 		"line":    "up to 200 characters on one line",
 	}[f.form]
 }
@@ -144,15 +150,30 @@ func (f *field) formOK(text string) bool {
 		return f.fallback == "" // unset
 	case f.form == "url":
 		return urlOK(text)
+	case f.form == "keyset":
+		return json.Valid([]byte(text))
 	case f.form == "path":
 		return !strings.Contains(text, "://") && !strings.ContainsFunc(text, unicode.IsControl)
+	case f.form == "paths":
+		return !strings.ContainsFunc(text, unicode.IsControl) && !slices.ContainsFunc(strings.Split(text, ":"), func(p string) bool {
+			return !path.IsAbs(p) || path.Clean(p) == "/"
+		})
 	case f.form == "address":
-		_, port, err := net.SplitHostPort(text)
-		n, bad := strconv.ParseUint(port, 10, 16)
-		return err == nil && bad == nil && n <= 65535
+		return addressOK(text)
+	case f.form == "places":
+		return !slices.ContainsFunc(Targets{Allow: text}.Allowed(), func(place string) bool {
+			_, err := netip.ParsePrefix(place)
+			return err != nil && (!addressOK(place) || place[0] == ':')
+		})
 	default:
 		return len(text) <= 200 && !strings.ContainsFunc(text, unicode.IsControl)
 	}
+}
+
+func addressOK(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	_, bad := strconv.ParseUint(port, 10, 16)
+	return err == nil && bad == nil
 }
 
 // urlOK: the form with key=value pairs, and a password among the options, are
@@ -172,6 +193,8 @@ func (f *field) show(v reflect.Value) string {
 		return strconv.FormatBool(v.Bool())
 	case f.kind.Kind() != reflect.String:
 		return strconv.FormatInt(v.Int(), 10)
+	case f.form == "keyset" && v.String() != "":
+		return "(hidden)"
 	case f.secret:
 		return Redact(v.String())
 	}

@@ -111,7 +111,7 @@ func merge(doc *document, layers []layer) (*Values, error) {
 	if len(bad) > 0 {
 		return nil, bad.err()
 	}
-	if err := v.readURLFile(layers); err != nil {
+	if err := v.readFiles(layers); err != nil {
 		return nil, err
 	}
 	return v, v.check()
@@ -119,6 +119,9 @@ func merge(doc *document, layers []layer) (*Values, error) {
 
 // refuse says what is wrong with a value, without it if it is secret.
 func (f *field) refuse(text string, from Source) string {
+	if f.form == "keyset" {
+		return fmt.Sprintf("%s: it cannot be read; want %s (%s)", f.key, f.accepted(), from)
+	}
 	if f.secret {
 		return fmt.Sprintf("%s: it cannot be read; want %s, with the password, if any, before the @ and special characters in it as %%XX (%s)", f.key, f.accepted(), from)
 	}
@@ -141,37 +144,49 @@ func (v *Values) Source(key string) Source {
 
 const urlKey, urlFileKey = "database_url", "database_url_file"
 
-// readURLFile reads the database URL from its file, unless a stronger source
-// names the URL itself.
-func (v *Values) readURLFile(layers []layer) error {
-	if v.DatabaseURLFile == "" {
-		return nil
-	}
-	for i := len(layers) - 1; i >= 0; i-- {
-		byURL, byFile := layers[i].Exists(urlKey), layers[i].Exists(urlFileKey)
-		if byURL && byFile {
-			return problems{fmt.Sprintf("%s and %s are both set (%s, %s); set one", urlKey, urlFileKey, layers[i].source(urlKey), layers[i].source(urlFileKey))}.err()
+// readFiles reads the settings that may be given by a file of their own, each
+// unless a stronger source names the value itself.
+func (v *Values) readFiles(layers []layer) error {
+	settings := reflect.ValueOf(&v.Config).Elem()
+	for _, key := range []string{urlKey, "secrets.keyset"} {
+		value, _ := lookup(key)
+		file, _ := lookup(key + "_file")
+		name := settings.FieldByIndex(file.index).String()
+		named, err := namesFile(layers, key, file.key)
+		if err != nil {
+			return err
 		}
-		if byURL {
-			return nil
+		if name == "" || !named {
+			continue
 		}
-		if byFile {
-			break
+		from := v.Source(file.key)
+		data, err := readBounded(name)
+		if err != nil {
+			return problems{fmt.Sprintf("%s: %s (%s)", file.key, err, from)}.err()
 		}
+		v.sources[key] = Source{Kind: "file", Name: name + ", named by " + from.String()}
+		text := strings.TrimSpace(string(data))
+		if _, ok := value.parse(text); !ok || text == "" {
+			return problems{value.refuse(text, v.sources[key])}.err()
+		}
+		settings.FieldByIndex(value.index).SetString(text)
 	}
-	from := v.Source(urlFileKey)
-	data, err := readBounded(v.DatabaseURLFile)
-	if err != nil {
-		return problems{fmt.Sprintf("%s: %s (%s)", urlFileKey, err, from)}.err()
-	}
-	f, _ := lookup(urlKey)
-	v.sources[urlKey] = Source{Kind: "file", Name: v.DatabaseURLFile + ", named by " + from.String()}
-	text := strings.TrimSpace(string(data))
-	if _, ok := f.parse(text); !ok || text == "" {
-		return problems{f.refuse(text, v.sources[urlKey])}.err()
-	}
-	v.DatabaseURL = text
 	return nil
+}
+
+// namesFile says whether the strongest source that has a value or its file has
+// the file.
+func namesFile(layers []layer, key, file string) (bool, error) {
+	for i := len(layers) - 1; i >= 0; i-- {
+		byValue, byFile := layers[i].Exists(key), layers[i].Exists(file)
+		if byValue && byFile {
+			return false, problems{fmt.Sprintf("%s and %s are both set (%s, %s); set one", key, file, layers[i].source(key), layers[i].source(file))}.err()
+		}
+		if byValue || byFile {
+			return byFile, nil
+		}
+	}
+	return false, nil
 }
 
 // check looks at settings together: what cannot work is refused, what is

@@ -7,14 +7,24 @@ import (
 
 // suggestion names the setting that was probably meant.
 func suggestion(key string) string {
-	keys := map[string]string{}
-	for _, f := range fields {
-		keys[f.key] = f.key
+	keys := make([]string, len(fields))
+	for i, f := range fields {
+		keys[i] = f.key
 	}
-	if near := nearest(key, keys, max(2, len(key)/3)); near != "" {
+	if near := Nearest(key, keys); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return "; belfry config example lists them all"
+}
+
+// Nearest is the one of some names that was probably meant by another; empty if
+// none is near.
+func Nearest(name string, names []string) string {
+	known := map[string]string{}
+	for _, n := range names {
+		known[n] = n
+	}
+	return nearest(name, known, max(2, len(name)/3))
 }
 
 // nearest is the name that is the fewest edits away, at most so many; empty if

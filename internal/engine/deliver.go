@@ -32,10 +32,10 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 		return
 	}
 	e.Observe.Started(-e.Bound.Until(a.RunAt))
-	o := e.deliverOne(ctx, a)
+	o := e.deliverOne(ctx, &a)
 	e.Observe.Ended(o)
 	// Blocks while the completers are behind, and so keeps the slot.
-	e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o}
+	e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey}
 }
 
 // leased says whether a session is still this node's. A node that stood still may
@@ -69,7 +69,7 @@ func (e *Engine) awaitTime(ctx context.Context, timer *time.Timer, at time.Time)
 	return ctx.Err() == nil
 }
 
-func (e *Engine) deliverOne(ctx context.Context, a job.Attempt) (o job.Outcome) {
+func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome) {
 	if a.Kind == "" {
 		return job.Outcome{Kind: job.Cancelled, Reason: job.ReasonDeleted}
 	}
@@ -87,5 +87,8 @@ func (e *Engine) deliverOne(ctx context.Context, a job.Attempt) (o job.Outcome) 
 			o = job.Outcome{Kind: job.Failed, Retryable: true, Message: "the target's code panicked; see the node's log"}
 		}
 	}()
-	return target.Deliver(ctx, a)
+	if err := a.MakeKey(); err != nil {
+		return job.Outcome{Kind: job.Failed, Message: err.Error()}
+	}
+	return target.Deliver(ctx, *a)
 }

@@ -66,7 +66,7 @@ type APIKey struct {
 	Name      string
 	Role      Role
 	Queues    []string // of a worker
-	Prefix    string // the beginning of the secret, to tell keys apart
+	Prefix    string   // the beginning of the secret, to tell keys apart
 	CreatedBy string
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero: never
@@ -123,8 +123,10 @@ type Principal struct {
 	Namespace     uuid.UUID
 	NamespaceName string
 	Role          Role
-	Queues        []string  // of a worker
-	ExpiresAt     time.Time // zero: never
+	Queues        []string // of a worker
+	// Left is how long the key works on, counted from when it was asked about;
+	// 0: until it is revoked.
+	Left time.Duration
 }
 
 // Serves says whether the principal may have the runs of a queue.
@@ -132,8 +134,9 @@ func (p Principal) Serves(queue string) bool {
 	return p.Role.May(Editor) || p.Role == Worker && slices.Contains(p.Queues, queue)
 }
 
-// Actor is how the principal is named in versions and in the audit log.
-func (p Principal) Actor() string { return "key:" + p.KeyName }
+// Actor is how the principal is named in versions and in the audit log: by its
+// name, for people, and by its id, as names are not unique.
+func (p Principal) Actor() string { return "key:" + p.KeyName + " [" + FormatKeyID(p.Key) + "]" }
 
 // A key's secret is "bfk_", 32 random bytes and a checksum of those, in the
 // alphabet of ids. The prefix lets scanners of leaked secrets find it, and the
@@ -196,6 +199,13 @@ func (e AuditEntry) Chain(namespace uuid.UUID, before [32]byte) [32]byte {
 		put([]byte(s))
 	}
 	return [32]byte(h.Sum(nil))
+}
+
+// AuditMark is how far a chain was verified: the last entry that is good, and its
+// hash. Zero: from the first one on.
+type AuditMark struct {
+	Seq  int64    `json:"seq"`
+	Hash [32]byte `json:"hash"`
 }
 
 // AuditBroken says that an entry is not what was written there.

@@ -2,6 +2,8 @@ package job
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,7 +32,8 @@ type CreateOrder struct {
 type UpdateOrder struct {
 	Namespace  uuid.UUID
 	ID         uuid.UUID
-	IfVersion  int32 // only if this is the job's version; 0: any
+	IfVersion  int32  // only if this is the job's version; 0: any
+	IfTag      string // only if this is the job's tag; empty: any
 	Definition Definition
 	Actor      string
 }
@@ -40,8 +43,20 @@ type Order struct {
 	Namespace uuid.UUID
 	ID        uuid.UUID
 	IfVersion int32  // only if this is the job's version; 0: any
+	IfTag     string // only if this is the job's tag; empty: any
 	Actor     string // empty: Belfry itself
 	Once      *Once  // of a trigger or a backfill; nil: as often as it is asked for
+}
+
+// Fits says whether the job is still the one that the order was made for.
+func (o Order) Fits(j Job) bool {
+	return (o.IfVersion == 0 || o.IfVersion == j.Version) && (o.IfTag == "" || o.IfTag == j.Tag())
+}
+
+// Tag names what a job is at one time: its definition and whether it is paused. A
+// job that was paused and resumed has another one than before, though the same version.
+func (j Job) Tag() string {
+	return fmt.Sprintf("%d-%s%d", j.Version, strconv.FormatInt(j.UpdatedAt.UnixMicro(), 36), j.State)
 }
 
 // Change is what a change of a job came to.

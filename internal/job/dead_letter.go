@@ -58,6 +58,7 @@ const (
 	OperationRunning  OperationState = "running"
 	OperationFinished OperationState = "finished"
 	OperationAborted  OperationState = "aborted"
+	OperationFailed   OperationState = "failed" // it could not be worked on: see [AfterFailure]
 )
 
 // Operation is work on many dead letters, which nodes do a few at a time.
@@ -69,7 +70,8 @@ type Operation struct {
 	State     OperationState
 	Count     int64 // when it began
 	Done      int64
-	Failed    int64 // their job is deleted, or the run is live
+	Failed    int64  // their job is deleted, or the run is live
+	Problem   string // why it could not be worked on the last time; empty: it could
 	Actor     string
 	CreatedAt time.Time
 	EndedAt   time.Time // zero: it is running
@@ -82,6 +84,7 @@ type OperationOrder struct {
 	Filter    DeadFilter
 	Rate      int
 	Actor     string
+	Once      *Once // nil: as often as it is asked for
 }
 
 // MaxOperationRate bounds how many dead letters an operation works on per second.
@@ -95,4 +98,21 @@ func (o OperationOrder) Validate() error {
 		c.add("rate", "it is not between 1 and 1000", "leave it out for 50 per second")
 	}
 	return errors.Join(c...)
+}
+
+// How long an operation that could not be worked on steps aside: twice as long
+// each time, so that it is given up after six minutes.
+const (
+	maxOperationFailures = 10
+	firstOperationPause  = time.Second
+	maxOperationPause    = time.Minute
+)
+
+// AfterFailure decides what becomes of an operation that could not be worked on so
+// many times in a row: it waits, or is given up.
+func AfterFailure(failures int) (wait time.Duration, giveUp bool) {
+	if failures >= maxOperationFailures {
+		return 0, true
+	}
+	return min(firstOperationPause<<max(failures-1, 0), maxOperationPause), false
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -68,6 +69,8 @@ type WhyFacts struct {
 	HistoryFrom time.Time // what ended before is no longer kept
 	QueuePaused time.Time // since when; zero: it is not
 	QueueNote   string
+	QueueBy     string // who paused it; empty: nobody knows
+	CancelledBy string // who cancelled the run; empty: nobody did, or nobody knows
 }
 
 // Why is the story of one occurrence.
@@ -75,7 +78,8 @@ type Why struct {
 	At      time.Time
 	Code    WhyCode
 	Reason  Reason // of a skip, a failure or a cancellation
-	Text    string // for people
+	Text    string // what happened and why, for people
+	Next    string // what comes, or what to do; empty: nothing
 	Zone    *time.Location
 	Version int32       // of the definition that was in force; 0: none was
 	Nearest []time.Time // of what is no occurrence: the one before and the one after
@@ -85,7 +89,13 @@ type Why struct {
 // Explain tells the story of an occurrence: first what the ledger says; if that
 // is nothing, why it says nothing.
 func Explain(f WhyFacts) Why {
-	t := teller{WhyFacts: f, zone: time.UTC}
+	w, t := explain(f)
+	w.Next = t.next(w)
+	return w
+}
+
+func explain(f WhyFacts) (Why, *teller) {
+	t := &teller{WhyFacts: f, zone: time.UTC}
 	w := Why{At: f.At.UTC(), Version: f.Version, Zone: time.UTC}
 	if s, err := schedule.New(f.Definition.Schedule, f.ID.String()); err == nil {
 		t.schedule, t.zone, w.Zone = s, s.Zone(), s.Zone()
@@ -96,9 +106,10 @@ func Explain(f WhyFacts) Why {
 			w.At = f.At.UTC()
 		}
 		w.Code, w.Text = t.told(*e)
-		return w
+		w.Text += t.shifted(w.At) + t.deletedSince()
+		return w, t
 	}
-	return t.untold(w)
+	return t.untold(w), t
 }
 
 // teller finds the words.
@@ -151,7 +162,7 @@ func (t *teller) untold(w Why) Why {
 		return say(WhyCreatedLater, t.sprintf("The job did not exist then: it was created at %s.", t.Created))
 	}
 	if !t.DeletedAt.IsZero() && t.At.After(t.DeletedAt) {
-		return say(WhyDeleted, t.sprintf("The job did not exist any more: it was deleted at %s%s. Its history and its versions remain.", t.DeletedAt, by(t.DeletedBy)))
+		return say(WhyDeleted, t.sprintf("The job did not exist any more: it was deleted at %s%s. Its history remains.", t.DeletedAt, by(t.DeletedBy)))
 	}
 	if t.schedule == nil {
 		return say(WhyUnknown, "This version of Belfry cannot read the schedule that the job had then.")
@@ -164,15 +175,16 @@ func (t *teller) untold(w Why) Why {
 	switch {
 	case o.Skip == schedule.ReasonGap:
 		w.Reason = ReasonGap
-		return say(WhySkipped, t.sprintf("It did not run: the clock in %s was put forward past %s that day, and dst.gap is skip.", t.zone, o.Nominal))
+		return say(WhySkipped, t.didNot("the clock in "+t.zone.String()+" is put forward past "+strings.Replace(o.Nominal, "T", " ", 1)+" that day, and dst.gap is skip"))
 	case o.Skip == schedule.ReasonCalendar:
 		w.Reason = ReasonCalendar
-		return say(WhySkipped, "It did not run: a calendar of the job excludes this time.")
+		return say(WhySkipped, t.didNot("a calendar of the job excludes this time"))
 	case t.Skip != nil:
 		w.Reason = t.Skip.Reason
 		return say(WhySkipped, t.skipped(t.Skip.Reason)+t.among(t.Skip.Count, t.Skip.From, t.Skip.To))
 	}
 	w.Code, w.Text = t.unplanned()
+	w.Text += t.shifted(w.At)
 	return w
 }
 
@@ -185,14 +197,14 @@ func (t *teller) unplanned() (WhyCode, string) {
 	case t.Job.State == Paused && !t.At.Before(t.PlanFrom):
 		return WhyPaused, t.paused(future)
 	case t.RunsLeft != nil && *t.RunsLeft <= 0:
-		return WhyFinished, t.sprintf("It does not run: the job has made the %d runs that max_runs allows.", t.Job.MaxRuns)
+		return WhyFinished, t.sprintf("It does not run: the job has had all its runs by schedule (max_runs: %d).", t.Job.MaxRuns)
 	case future:
-		return WhyNotDue, t.sprintf("It is not due yet: it is due in %s, and is planned shortly before.", t.At.Sub(t.Now))
+		return WhyNotDue, t.sprintf("It is not due yet: it is due in %s.", t.At.Sub(t.Now))
 	case !t.NextDue.IsZero() && !t.At.Before(t.NextDue):
 		if t.Owned {
-			return WhyUnplanned, "It is late: no node has planned it yet. A node owns the job's partition and will come to it; the policy missed decides what becomes of it."
+			return WhyUnplanned, t.sprintf("It is late by %s: no node has planned it yet. A node owns the job's partition and will come to it; %s.", t.Now.Sub(t.At), t.willMiss())
 		}
-		return WhyUnplanned, "It is late: no live node owns the job's partition. When one does, the policy missed decides what becomes of it."
+		return WhyUnplanned, t.sprintf("It is late by %s: no live node owns the job's partition. When one does, %s.", t.Now.Sub(t.At), t.willMiss())
 	}
 	return t.lostTrack()
 }
@@ -211,9 +223,9 @@ func (t *teller) none(w Why) Why {
 	free.StartAt, free.EndAt = time.Time{}, time.Time{}
 	if s, err := schedule.New(free, t.ID.String()); err == nil {
 		if _, ok := occurrenceAt(s, t.At); ok {
-			w.Code, w.Text = WhyBeforeStart, t.sprintf("It did not run: the job starts at %s (start_at).", spec.StartAt)
+			w.Code, w.Text = WhyBeforeStart, t.didNot("the job starts at "+t.when(spec.StartAt)+" (start_at)")
 			if !spec.EndAt.IsZero() && !t.At.Before(spec.EndAt) {
-				w.Code, w.Text = WhyAfterEnd, t.sprintf("It did not run: the job ended at %s (end_at).", spec.EndAt)
+				w.Code, w.Text = WhyAfterEnd, t.didNot("the job ends at "+t.when(spec.EndAt)+" (end_at)")
 			}
 			return w
 		}

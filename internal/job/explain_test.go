@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -60,7 +61,7 @@ func TestExplain(t *testing.T) {
 		reason job.Reason
 		text   []string
 	}{
-		"succeeded": {entry(func(*job.Entry) {}), job.WhySucceeded, "", []string{"succeeded", "2026-11-10 10:00:00 CET (09:00:00 UTC)", "on time", "attempt 1 on one"}},
+		"succeeded": {entry(func(*job.Entry) {}), job.WhySucceeded, "", []string{"succeeded", "until 2026-11-10 10:00:02 CET (09:00:02 UTC)", "on time", "took 2s", "attempt 1 on one"}},
 		"succeeded late, after retries": {entry(func(e *job.Entry) {
 			e.Attempt, e.StartedAt = 3, e.RunAt.Add(90*time.Second)
 			e.Attempts = []job.AttemptEnd{{Number: 1, Outcome: job.Failed}, {Number: 2, Outcome: job.Lost, Message: "session died"}}
@@ -70,7 +71,7 @@ func TestExplain(t *testing.T) {
 		"redriven":                    {entry(func(e *job.Entry) { e.Origin = job.FromRedrive }), job.WhySucceeded, "", []string{"redriven"}},
 		"dead": {entry(func(e *job.Entry) {
 			e.Status, e.Reason, e.Message, e.DeadLetter = job.StatusFailed, job.ReasonAttempts, "answered 503.", true
-		}), job.WhyFailed, job.ReasonAttempts, []string{"no attempts were left", "said: answered 503.", "is a dead letter"}},
+		}), job.WhyFailed, job.ReasonAttempts, []string{"no attempts were left", "said: answered 503.", "is a dead letter", "redrive the dead letter"}},
 		"rejected, discarded": {ended(job.StatusFailed, job.ReasonRejected), job.WhyFailed, job.ReasonRejected, []string{"said no", "was redriven or discarded"}},
 		"lost":                {ended(job.StatusFailed, job.ReasonLost), job.WhyFailed, job.ReasonLost, []string{"lost again and again"}},
 		"unknown outcome":     {ended(job.StatusFailed, job.ReasonUnknownOutcome), job.WhyFailed, job.ReasonUnknownOutcome, []string{"at_most_once"}},
@@ -80,7 +81,7 @@ func TestExplain(t *testing.T) {
 		"cancelled by delete": {ended(job.StatusCancelled, job.ReasonDeleted), job.WhyCancelled, job.ReasonDeleted, []string{"deleted"}},
 
 		"overlap":          {skip(job.ReasonOverlap), job.WhySkipped, job.ReasonOverlap, []string{"still live", "overlap: skip"}},
-		"queue limit":      {skip(job.ReasonQueueLimit), job.WhySkipped, job.ReasonQueueLimit, []string{"too many runs"}},
+		"queue limit":      {skip(job.ReasonQueueLimit), job.WhySkipped, job.ReasonQueueLimit, []string{"1000 runs of the job were waiting"}},
 		"expired":          {skip(job.ReasonExpired), job.WhySkipped, job.ReasonExpired, []string{"deadline, 5m"}},
 		"skipped replaced": {skip(job.ReasonReplaced), job.WhySkipped, job.ReasonReplaced, []string{"newer run"}},
 		"was paused":       {skip(job.ReasonPaused), job.WhySkipped, job.ReasonPaused, []string{"the job was paused", "missed.paused: skip"}},
@@ -98,6 +99,11 @@ func TestExplain(t *testing.T) {
 		}, job.WhySkipped, job.ReasonMissedWindow, []string{"catch_up_window, 30m", "one of 2"}},
 		"missed while down, max": {func(f *job.WhyFacts) { f.Skip = &job.Skip{Count: 1, Reason: job.ReasonMissedMax} }, job.WhySkipped, job.ReasonMissedMax, []string{"missed.max, 100"}},
 
+		"progress": {live(job.StatusRunning, func(e *job.Entry, f *job.WhyFacts) {
+			p := int16(40)
+			e.Attempt, e.StartedAt, e.Percent, e.Progress = 1, f.At, &p, "page 4 of 10"
+		}), job.WhyRunning, "", []string{"40 % done", "page 4 of 10"}},
+		"for a worker":  {live(job.StatusDue, func(e *job.Entry, _ *job.WhyFacts) { e.Handler = "greet" }), job.WhyDue, "", []string{"waits for a worker", "knows the handler greet"}},
 		"running":       {live(job.StatusRunning, func(e *job.Entry, f *job.WhyFacts) { e.Attempt, e.StartedAt = 1, f.At }), job.WhyRunning, "", []string{"is running: attempt 1", "on one"}},
 		"accepted":      {live(job.StatusWaiting, func(e *job.Entry, f *job.WhyFacts) { e.ExpiresAt = f.At.Add(time.Minute) }), job.WhyWaiting, "", []string{"accepted", "10:01:00"}},
 		"planned":       {live(job.StatusPending, func(e *job.Entry, f *job.WhyFacts) { f.Now = f.At.Add(-30 * time.Second) }), job.WhyPlanned, "", []string{"not due yet", "in 30s"}},
@@ -107,14 +113,14 @@ func TestExplain(t *testing.T) {
 		"waits a slot":  {live(job.StatusDue, func(*job.Entry, *job.WhyFacts) {}), job.WhyDue, "", []string{"free slot"}},
 		"due, no nodes": {live(job.StatusDue, func(e *job.Entry, f *job.WhyFacts) { f.Owned = false }), job.WhyDue, "", []string{"no live node"}},
 
-		"not due yet": {func(f *job.WhyFacts) { f.Now = f.At.Add(-time.Hour) }, job.WhyNotDue, "", []string{"due in 1h0m0s"}},
+		"not due yet": {func(f *job.WhyFacts) { f.Now = f.At.Add(-time.Hour) }, job.WhyNotDue, "", []string{"due in 1h"}},
 		"paused, past": {func(f *job.WhyFacts) {
 			f.Job.State, f.PausedAt, f.PausedBy, f.Job.Note = job.Paused, at.Add(-time.Hour), "key:ops", "broken"
-		}, job.WhyPaused, "", []string{"paused since", "by key:ops (broken)", "missed.paused: skip"}},
+		}, job.WhyPaused, "", []string{"paused since", "It did not run", "by key:ops (broken)", "missed.paused: skip"}},
 		"paused, to come": {func(f *job.WhyFacts) {
 			f.Job.State, f.PausedAt, f.Now = job.Paused, at.Add(-2*time.Hour), f.At.Add(-time.Hour)
-		}, job.WhyPaused, "", []string{"if the job is resumed before"}},
-		"max_runs reached":         {func(f *job.WhyFacts) { f.RunsLeft, f.Job.MaxRuns = &left, 3 }, job.WhyFinished, "", []string{"3 runs that max_runs allows"}},
+		}, job.WhyPaused, "", []string{"It will not run as things are", "Resume the job before then"}},
+		"max_runs reached":         {func(f *job.WhyFacts) { f.RunsLeft, f.Job.MaxRuns = &left, 3 }, job.WhyFinished, "", []string{"max_runs: 3"}},
 		"behind, with a node":      {func(f *job.WhyFacts) { f.NextDue = f.At }, job.WhyUnplanned, "", []string{"A node owns"}},
 		"behind, without":          {func(f *job.WhyFacts) { f.NextDue, f.Owned = f.At, false }, job.WhyUnplanned, "", []string{"no live node owns"}},
 		"forgotten":                {func(f *job.WhyFacts) { f.HistoryFrom = f.At.Add(time.Hour) }, job.WhyForgotten, "", []string{"history is kept from"}},
@@ -151,10 +157,13 @@ func TestExplain(t *testing.T) {
 			require.Equal(t, test.code, got.Code, got.Text)
 			require.Equal(t, test.reason, got.Reason, got.Text)
 			for _, text := range test.text {
-				require.Contains(t, got.Text, text)
+				require.Contains(t, got.Text+" "+got.Next, text)
 			}
-			require.NotContains(t, got.Text, "%!")
-			require.NotContains(t, got.Text, "0001-01-01")
+			require.NotContains(t, got.Text+got.Next, "%!")
+			require.NotContains(t, got.Text+got.Next, "0001-01-01")
+			if slices.Contains([]job.WhyCode{job.WhySkipped, job.WhyRetrying, job.WhyPaused, job.WhyDue, job.WhyUnplanned}, test.code) && test.reason != job.ReasonDeleted {
+				require.NotEmpty(t, got.Next, "what to do")
+			}
 		})
 	}
 }
@@ -175,9 +184,10 @@ func TestExplainGap(t *testing.T) {
 			require.Equal(t, instantOf(t, "2026-03-29T01:00:00Z"), got.At, "%s: the end of the gap", text)
 			if gap == schedule.GapSkip {
 				require.Equal(t, job.ReasonGap, got.Reason)
-				require.Contains(t, got.Text, "put forward past 2026-03-29T02:30:00")
+				require.Contains(t, got.Text, "put forward past 2026-03-29 02:30:00")
 			} else {
 				require.Equal(t, job.WhyUnknown, got.Code, "it should have run")
+				require.Contains(t, got.Text, "02:30:00, does not exist that day")
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 // told puts an entry of the ledger into words.
@@ -14,20 +16,20 @@ func (t *teller) told(e Entry) (WhyCode, string) {
 	}[e.Origin]
 	switch e.Status {
 	case StatusSucceeded:
-		return WhySucceeded, t.sprintf("It ran and succeeded: due %s, started %s, ended %s, attempt %d%s.", e.DueAt, lateness(e), e.EndedAt, e.Attempt, on(e)) + made + t.tries(e)
+		return WhySucceeded, t.sprintf("It ran and succeeded: attempt %d%s started %s and took %s, until %s.", e.Attempt, on(e), lateness(e), took(e), e.EndedAt) + made + t.tries(e)
 	case StatusFailed:
-		return WhyFailed, t.sprintf("It failed at %s: %s.", e.EndedAt, failures[e.Reason]) + said(e) + made + t.tries(e) + buried(e)
+		return WhyFailed, t.sprintf("It failed at %s with attempt %d%s: %s.", e.EndedAt, e.Attempt, on(e), failures[e.Reason]) + said(e) + t.tries(e) + made + buried(e)
 	case StatusCancelled:
-		return WhyCancelled, t.sprintf("It was cancelled at %s: %s.", e.EndedAt, cancellations[e.Reason]) + made
+		return WhyCancelled, t.sprintf("It was cancelled at %s%s.", e.EndedAt, t.cancelled(e)) + made
 	case StatusSkipped:
 		if !e.DueTo.IsZero() {
 			return WhySkipped, t.skipped(e.Reason) + t.among(e.Count, e.DueAt, e.DueTo)
 		}
 		return WhySkipped, t.skipped(e.Reason)
 	case StatusRunning:
-		return WhyRunning, t.sprintf("It is running: attempt %d, since %s%s.", e.Attempt, e.StartedAt, on(e)) + made + t.tries(e)
+		return WhyRunning, t.sprintf("It is running: attempt %d%s, for %s now, since %s.", e.Attempt, on(e), max(t.Now.Sub(e.BeganAt()), 0), e.BeganAt()) + progress(e) + made + t.tries(e)
 	case StatusWaiting:
-		return WhyWaiting, t.sprintf("Its target has accepted it and is to report by %s.", e.ExpiresAt) + made
+		return WhyWaiting, t.sprintf("Its target has accepted it, with attempt %d, and is to report by %s.", e.Attempt, e.ExpiresAt) + made
 	default:
 		code, text := t.toCome(e)
 		return code, text + made
@@ -38,13 +40,19 @@ func (t *teller) told(e Entry) (WhyCode, string) {
 func (t *teller) toCome(e Entry) (WhyCode, string) {
 	switch {
 	case !t.QueuePaused.IsZero():
-		return WhyQueuePaused, t.sprintf("It is planned for %s, but its queue %s is paused since %s%s; it waits until the queue is resumed.", e.RunAt, e.Queue, t.QueuePaused, because(t.QueueNote))
+		text := t.sprintf("It is not due yet: it is planned for %s. But it will not start as things are", e.RunAt)
+		if e.Status == StatusDue {
+			text = t.sprintf("It is due since %s and does not start", e.RunAt)
+		}
+		return WhyQueuePaused, text + t.sprintf(": its queue %s is paused since %s%s%s.", e.Queue, t.QueuePaused, by(t.QueueBy), because(t.QueueNote))
 	case e.Attempt > 0 && e.Status == StatusPending:
-		return WhyRetrying, t.sprintf("Attempt %d failed; the next one is due at %s.", e.Attempt, e.RunAt) + t.tries(e)
+		return WhyRetrying, t.retrying(e)
 	case e.Status == StatusPending:
-		return WhyPlanned, t.sprintf("It is not due yet: it is planned and starts at %s, in %s.", e.RunAt, e.RunAt.Sub(t.Now))
+		return WhyPlanned, t.sprintf("It is not due yet: it is planned and starts in %s, at %s.", e.RunAt.Sub(t.Now), e.RunAt)
 	case t.Others > 0:
 		return WhyBehind, t.sprintf("It is due since %s and waits for another run of the job to end (overlap: %s).", e.RunAt, t.Definition.Overlap)
+	case e.Handler != "":
+		return WhyDue, t.sprintf("It is due since %s and waits for a worker: one of queue %s that knows the handler %s and has room.", e.RunAt, e.Queue, e.Handler)
 	case !t.Owned:
 		return WhyDue, t.sprintf("It is due since %s, but no live node owns the job's partition; it starts when one does.", e.RunAt)
 	default:
@@ -52,8 +60,28 @@ func (t *teller) toCome(e Entry) (WhyCode, string) {
 	}
 }
 
+// progress is how far a worker says that it has come.
+func progress(e Entry) (text string) {
+	if e.Percent != nil {
+		text = fmt.Sprintf(" Its worker says: %d %% done.", *e.Percent)
+	}
+	if e.Progress != "" {
+		text += fmt.Sprintf(" It tells of its progress: %s.", strings.TrimSuffix(e.Progress, "."))
+	}
+	return text
+}
+
+// retrying tells of a run whose next attempt is to come.
+func (t *teller) retrying(e Entry) string {
+	text := fmt.Sprintf("Attempt %d failed.", e.Attempt)
+	if tries := strings.TrimSpace(t.tries(e)); tries != "" {
+		text = tries
+	}
+	return text + t.sprintf(" The next one starts in %s, at %s.", e.RunAt.Sub(t.Now), e.RunAt)
+}
+
 var failures = map[Reason]string{
-	ReasonAttempts:       "no attempts were left",
+	ReasonAttempts:       "no attempts were left (retry.max_attempts)",
 	ReasonRejected:       "the target said no, for good, so it was not tried again",
 	ReasonLost:           "its attempts were lost again and again: nodes died, or outcomes were not reported in time",
 	ReasonUnknownOutcome: "nobody knows whether it happened, and delivery is at_most_once, so it was not tried again",
@@ -61,9 +89,17 @@ var failures = map[Reason]string{
 }
 
 var cancellations = map[Reason]string{
-	ReasonCancelled: "somebody asked for it",
+	ReasonCancelled: "somebody asked for that",
 	ReasonReplaced:  "a newer run took its place (overlap: replace)",
 	ReasonDeleted:   "the job was deleted",
+}
+
+// cancelled tells who or what cancelled a run.
+func (t *teller) cancelled(e Entry) string {
+	if t.CancelledBy != "" {
+		return by(t.CancelledBy)
+	}
+	return ": " + cancellations[e.Reason]
 }
 
 // skipped tells why an occurrence did not run.
@@ -81,19 +117,25 @@ func (t *teller) skipped(why Reason) string {
 	case ReasonMissedMax:
 		return down + fmt.Sprintf("more were missed than missed.max, %d; the newest of them ran.", m.Max)
 	case ReasonPaused:
-		return fmt.Sprintf("It did not run: the job was paused, and what a pause keeps back is handled by missed.paused: %s.", orElse(m.Paused, MissedSkip))
+		if policy := orElse(m.Paused, MissedSkip); policy != MissedSkip {
+			return fmt.Sprintf("It did not run: the job was paused, and when it was resumed it was not among those that were caught up (missed.paused: %s).", policy)
+		}
+		return "It did not run: the job was paused, and what a pause keeps back is skipped (missed.paused: skip)."
 	case ReasonOverlap:
 		return "It did not run: another run of the job was still live when it was due (overlap: skip)."
 	case ReasonQueueLimit:
-		return fmt.Sprintf("It did not run: too many runs of the job were waiting already (overlap: %s).", p.Overlap)
+		if p.Overlap == OverlapQueue {
+			return "It did not run: another run of the job was live when it was due, and one was waiting for that already (overlap: queue)."
+		}
+		return fmt.Sprintf("It did not run: %d runs of the job were waiting already (overlap: %s).", MaxQueued, p.Overlap)
 	case ReasonExpired:
 		return fmt.Sprintf("It did not run: it could not start within the job's deadline, %s after it was due.", p.Deadline)
 	case ReasonReplaced:
 		return "It did not run: a newer run took its place (overlap: replace)."
 	case ReasonGap:
-		return "It did not run: the clock was put forward past it that day, and dst.gap is skip."
+		return t.didNot("the clock is put forward past it that day, and dst.gap is skip")
 	case ReasonCalendar:
-		return "It did not run: a calendar of the job excludes this time."
+		return t.didNot("a calendar of the job excludes this time")
 	case ReasonDeleted:
 		return "It did not run: the job was deleted before it could start."
 	default:
@@ -102,12 +144,54 @@ func (t *teller) skipped(why Reason) string {
 }
 
 func (t *teller) paused(future bool) string {
-	text := t.sprintf("The job is paused since %s%s%s. ", t.PausedAt, by(t.PausedBy), because(t.Job.Note))
-	policy := orElse(t.Job.Missed.Paused, MissedSkip)
+	text := t.sprintf("the job is paused since %s%s%s.", t.PausedAt, by(t.PausedBy), because(t.Job.Note))
 	if future {
-		return text + "It runs if the job is resumed before it is due."
+		return "It will not run as things are: " + text
 	}
-	return text + fmt.Sprintf("When it is resumed, missed.paused: %s decides what becomes of it.", policy)
+	return "It did not run: " + text
+}
+
+// didNot tells of an occurrence that a rule takes away, in the past or in the future.
+func (t *teller) didNot(why string) string {
+	if t.At.After(t.Now) {
+		return "It will not run: " + why + "."
+	}
+	return "It did not run: " + why + "."
+}
+
+// shifted tells that a change of the clock moved an occurrence.
+func (t *teller) shifted(at time.Time) string {
+	if t.schedule == nil {
+		return ""
+	}
+	o, ok := occurrenceAt(t.schedule, at)
+	if !ok || o.Mark != schedule.MarkShifted {
+		return ""
+	}
+	return fmt.Sprintf(" Its time, %s, does not exist that day, as the clock is put forward: it is due when the gap ends (dst.gap: shift).", strings.Replace(o.Nominal, "T", " ", 1))
+}
+
+// deletedSince tells that the job of an entry is gone.
+func (t *teller) deletedSince() string {
+	if t.Job != nil || t.DeletedAt.IsZero() {
+		return ""
+	}
+	return t.sprintf(" The job was deleted at %s%s.", t.DeletedAt, by(t.DeletedBy))
+}
+
+// willMiss says what the missed policy makes of an occurrence that is late.
+func (t *teller) willMiss() string {
+	if t.Now.Sub(t.At) < MissedGrace {
+		return "it runs, late"
+	}
+	switch t.Definition.Missed.Policy {
+	case MissedSkip:
+		return "it is skipped (missed.policy: skip)"
+	case MissedAll:
+		return "it is caught up (missed.policy: all)"
+	default:
+		return "the newest of those that were missed is caught up (missed.policy: once)"
+	}
 }
 
 // among says that an occurrence is one of a range.
@@ -129,6 +213,9 @@ func (t *teller) tries(e Entry) string {
 		return ""
 	}
 	last := e.Attempts[n-1]
+	if e.Status == StatusFailed && last.Message == e.Message && last.Number != e.Attempt {
+		return fmt.Sprintf(" Attempt %d said the same.", last.Number)
+	}
 	word := map[OutcomeKind]string{Lost: "was lost"}[last.Outcome]
 	if word == "" {
 		word = "failed"
@@ -142,9 +229,9 @@ func (t *teller) tries(e Entry) string {
 
 func buried(e Entry) string {
 	if e.DeadLetter {
-		return " It is a dead letter: redrive it or discard it."
+		return " It is a dead letter."
 	}
-	return " Its dead letter was redriven or discarded."
+	return " Its dead letter was redriven or discarded since."
 }
 
 func said(e Entry) string {
@@ -175,13 +262,24 @@ func because(note string) string {
 	return " (" + note + ")"
 }
 
+// took is how long the last attempt was under way.
+func took(e Entry) string {
+	if e.StartedAt.IsZero() {
+		return "no time"
+	}
+	return max(e.EndedAt.Sub(e.BeganAt()), 0).Round(time.Millisecond).String()
+}
+
 // lateness is how late a run started.
 func lateness(e Entry) string {
-	late := e.StartedAt.Sub(e.RunAt)
+	late := e.BeganAt().Sub(e.RunAt)
+	if e.Origin == FromMissed {
+		late = e.BeganAt().Sub(e.DueAt)
+	}
 	if late < time.Second {
 		return "on time"
 	}
-	return late.Round(time.Millisecond).String() + " late"
+	return late.Round(100*time.Millisecond).String() + " late"
 }
 
 // sprintf writes times in the job's zone and in UTC, and durations short.
@@ -191,10 +289,22 @@ func (t *teller) sprintf(format string, args ...any) string {
 		case time.Time:
 			args[i] = t.when(v)
 		case time.Duration:
-			args[i] = v.Round(time.Second).String()
+			args[i] = span(v)
 		}
 	}
 	return fmt.Sprintf(format, args...)
+}
+
+// span is a duration as people say it: what is far needs no seconds.
+func span(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	case d >= time.Hour:
+		return Duration(d.Round(time.Minute)).String()
+	default:
+		return Duration(d.Round(time.Second)).String()
+	}
 }
 
 func (t *teller) when(at time.Time) string {

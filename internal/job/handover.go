@@ -23,6 +23,11 @@ type Attempt struct {
 	Kind      string // of the target; empty: the job was deleted meanwhile
 	Config    string // of the target, JSON
 	Payload   string // JSON; empty: none
+	Trace     string // traceparent of whoever triggered the run; empty: none
+
+	KeyExpression string // the job's idempotency_key; empty: the run's id is the key
+	OwnKey        string // what that gave for the run, see MakeKey
+	About         string // JSON of expr.Job, where an expression may ask for it
 }
 
 // Completion is an attempt with its outcome.
@@ -31,6 +36,16 @@ type Completion struct {
 	Attempt int16
 	Session uuid.UUID // that has to have the attempt; zero: whichever has it
 	Outcome Outcome
+	OwnKey  string // see Attempt; kept with the run
+}
+
+// Output is what an attempt under way has written so far.
+type Output struct {
+	Key       Key
+	Attempt   int16
+	Namespace uuid.UUID
+	Text      string // its end
+	Total     int64  // bytes since it began, with those before Text
 }
 
 // Planned is what one transaction of plan did.

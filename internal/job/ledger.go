@@ -70,12 +70,27 @@ type Entry struct {
 	Reason    Reason
 	Message   string
 	Attempts  []AttemptEnd // those before the last
+	OwnKey    string       // the idempotency key that its target got; empty: the run's id, or it is not known yet
+
+	Handler  string // of a live run that workers pull
+	Percent  *int16 // how far its worker says that it has come
+	Progress string
+	Result   string // that its worker reported; JSON
 
 	DeadLetter bool // the run waits for redrive or discard
 
 	JobName string // empty: the job is deleted
 	Queue   string
 	Node    string // name of the session's node; empty: it is long gone
+}
+
+// BeganAt is when the last attempt began: a run is claimed shortly before its
+// time, and starts when that has come. Zero: there was none.
+func (e *Entry) BeganAt() time.Time {
+	if e.StartedAt.IsZero() || !e.EndedAt.IsZero() && e.RunAt.After(e.EndedAt) { // ended before its time
+		return e.StartedAt
+	}
+	return later(e.StartedAt, e.RunAt)
 }
 
 // AttemptEnd is what an attempt came to.
@@ -122,4 +137,5 @@ type RunOrder struct {
 	Namespace uuid.UUID
 	Key       Key
 	Actor     string
+	Once      *Once // of a retry or a redrive; nil: as often as it is asked for
 }

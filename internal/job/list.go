@@ -1,6 +1,9 @@
 package job
 
 import (
+	"cmp"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,9 +34,26 @@ type DueRange struct{ From, Before time.Time }
 
 // ListMark is a place in a list.
 type ListMark struct {
-	Due time.Time // of a list by due time
-	ID  uuid.UUID
+	ID uuid.UUID
+	// Scan, in a list with a part of a name: too many jobs have it for a search, so
+	// it goes on through all jobs.
+	Scan bool
+
+	// Of a list by due time, whose order is due time, partition, cursor, id. The
+	// cursor is that of jobs found by it, and 0 for those found by a planned run or
+	// their start.
+	Due       time.Time
+	Partition int16
+	Cursor    int64
 }
+
+// Compare tells the order of two places in a list by due time.
+func (m ListMark) Compare(other ListMark) int {
+	return cmp.Or(m.Due.Compare(other.Due), cmp.Compare(m.Partition, other.Partition), cmp.Compare(m.Cursor, other.Cursor), slices.Compare(m.ID[:], other.ID[:]))
+}
+
+// ErrSlowList says that a list was given up.
+var ErrSlowList = errors.New("the list took too long")
 
 // ListPage is a part of a list. It may be short, or empty, and not be the last:
 // the work for a page is bounded.

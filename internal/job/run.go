@@ -6,7 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Key is a run's natural key, which is also its idempotency key.
+// Key is a run's natural key. Written as its id it is also its idempotency key,
+// unless the job says otherwise.
 type Key struct {
 	Partition int16
 	Job       uuid.UUID
@@ -59,6 +60,7 @@ type Outcome struct {
 	Status     int           // of the target's protocol, e.g. 503; 0: none
 	Message    string        // for people; bounded
 	Result     string        // of a success, for those who read the run; bounded
+	Output     string        // the end of what a command wrote; bounded, fit for a terminal
 	// Reason of a cancellation: empty for one by a user, else ReasonReplaced or
 	// ReasonDeleted.
 	Reason Reason

@@ -58,6 +58,7 @@ func (d Definition) Validate() error {
 	}
 	between(&c, "priority", d.Priority, [2]int16{0, MaxPriority})
 	atLeastZero(&c, "max_runs", d.MaxRuns, "0 means no limit")
+	c.idempotencyKey(d.IdempotencyKey)
 	c.retry(d.Retry)
 	c.missed(d.Missed)
 	oneOf(&c, "overlap", d.Overlap, OverlapSkip, OverlapQueue, OverlapQueueAll, OverlapAllow, OverlapReplace)
@@ -115,6 +116,13 @@ func (c *checker) schedule(spec schedule.Spec) {
 	}
 }
 
+// scheduleFixes are for parts of a schedule whose error tells only what is wrong.
+var scheduleFixes = map[string]string{
+	"at": "write for example 2027-01-31T09:00:00Z", "every": "write for example 15m, 1h30m or 7d",
+	"cron":  "write minute, hour, day of month, month and day of week, for example 0 9 * * 1-5",
+	"rrule": "write for example FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17",
+}
+
 // ScheduleProblem is what is wrong with a schedule, by the fields of a definition.
 func ScheduleProblem(err error) *Problem {
 	var e *schedule.Error
@@ -124,7 +132,7 @@ func ScheduleProblem(err error) *Problem {
 	case e.Field == "schedule":
 		return &Problem{"schedule", e.Problem, e.Fix}
 	default:
-		return &Problem{"schedule." + e.Field, e.Problem, orElse(e.Fix, "write less")}
+		return &Problem{"schedule." + e.Field, e.Problem, orElse(e.Fix, orElse(scheduleFixes[e.Field], "write it as in the reference"))}
 	}
 }
 

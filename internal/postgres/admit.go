@@ -13,7 +13,7 @@ import (
 
 // admissible reads a pending run that needs a decision, with what else its job is doing.
 const admissible = `
-SELECT r.version, r.origin, r.run_at, r.attempt, coalesce(r.payload, j.payload, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(),
+SELECT r.version, r.origin, r.run_at, r.attempt, coalesce(r.payload, j.payload, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(), coalesce(r.idempotency_key, ''), ` + forExpressions + `,
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0),
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval),
        j.name, coalesce(r.handler, '')
@@ -74,10 +74,10 @@ func admit(ctx context.Context, tx pgx.Tx, o admitOrder) (attempt *job.Claimed, 
 	key := o.key
 	a := job.Claimed{Attempt: job.Attempt{Key: key, Session: o.session}}
 	in := job.AdmitInput{DueAt: key.DueAt}
-	var policy string
+	var policy, keyed string
 	var timeout int64
 	err = tx.QueryRow(ctx, o.query, key.Partition, key.Job, key.DueAt, key.Seq, o.session, o.lead).Scan(
-		&a.Version, &a.Origin, &a.RunAt, &in.Attempt, &a.Payload, &a.Namespace, &in.JobState, &timeout, &a.Kind, &a.Config, &policy, &in.Now, &in.Running, &in.Ahead, &a.JobName, &a.Handler)
+		&a.Version, &a.Origin, &a.RunAt, &in.Attempt, &a.Payload, &a.Namespace, &in.JobState, &timeout, &a.Kind, &a.Config, &policy, &in.Now, &a.OwnKey, &keyed, &a.About, &in.Running, &in.Ahead, &a.JobName, &a.Handler)
 	if noRows(err) {
 		// Claimed, gone, or not ours; or a change of the job has it locked, and it is to be asked about again.
 		err = tx.QueryRow(ctx, undecided, key.Partition, key.Job, key.DueAt, key.Seq, o.lead).Scan(&done)
@@ -91,6 +91,7 @@ func admit(ctx context.Context, tx pgx.Tx, o admitOrder) (attempt *job.Claimed, 
 		return nil, false, err
 	}
 	p = p.WithDefaults()
+	a.KeyExpression = keyExpression(keyed)
 	in.Overlap, in.Deadline, in.Origin = p.Overlap, p.Deadline, a.Origin
 	a.Number, a.Timeout, a.ClaimedAt = in.Attempt+1, time.Duration(timeout)*time.Millisecond, in.Now
 	if a.RunAt.After(in.Now) {

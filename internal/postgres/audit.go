@@ -95,10 +95,13 @@ func scanAudit(row pgx.CollectableRow) (e job.AuditEntry, err error) {
 	return e, err
 }
 
-// VerifyAudit checks the whole chain of a namespace. It returns how many entries
-// are good, and an error that names the first that is not.
-func (s *Store) VerifyAudit(ctx context.Context, namespace uuid.UUID) (good int64, err error) {
-	var before [32]byte
+// VerifyAudit checks up to limit entries of a namespace's chain, those after a
+// mark. It returns how far they are good, and an error that names the first that
+// is not. The mark holds the hash it was given, so that what was verified before
+// and is changed meanwhile shows too.
+func (s *Store) VerifyAudit(ctx context.Context, namespace uuid.UUID, from job.AuditMark, limit int) (good job.AuditMark, more bool, err error) {
+	good = from
+	read := 0
 	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
 		defer rows.Close()
 		for rows.Next() {
@@ -106,15 +109,16 @@ func (s *Store) VerifyAudit(ctx context.Context, namespace uuid.UUID) (good int6
 			if err != nil {
 				return err
 			}
-			if e.Seq != good+1 || e.Hash != e.Chain(namespace, before) {
-				return &job.AuditBroken{Seq: good + 1, At: e.At}
+			if e.Seq != good.Seq+1 || e.Hash != e.Chain(namespace, good.Hash) {
+				return &job.AuditBroken{Seq: good.Seq + 1, At: e.At}
 			}
-			before, good = e.Hash, e.Seq
+			good = job.AuditMark{Seq: e.Seq, Hash: e.Hash}
+			read++
 		}
 		return rows.Err()
-	}, `SELECT seq, at, actor, action, object, detail, hash FROM audit_log WHERE namespace_id = $1 ORDER BY seq`, namespace)
+	}, `SELECT seq, at, actor, action, object, detail, hash FROM audit_log WHERE namespace_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, namespace, from.Seq, limit)
 	if err != nil {
-		return good, fmt.Errorf("verify the audit log: %w", err)
+		return good, false, fmt.Errorf("verify the audit log: %w", err)
 	}
-	return good, nil
+	return good, read == limit, nil
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -20,8 +21,16 @@ k AS MATERIALIZED (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]
 // attemptColumns reads what a target needs from claimed runs and their jobs.
 const attemptColumns = `
 SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at,
-       coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''), coalesce(j.target_config, ''), coalesce(c.payload, j.payload, '')
+       coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''), coalesce(j.target_config, ''), coalesce(c.payload, j.payload, ''), coalesce(c.idempotency_key, ''), ` + forExpressions + `
 FROM claimed c LEFT JOIN LATERAL (SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j ON true`
+
+// forExpressions is the policy with the job's idempotency_key, and what expressions may know of
+// it, for the few jobs that have any: of the others one short text is searched. Read here it is
+// not: one that is broken would keep a whole batch from being claimed.
+const forExpressions = `
+       CASE WHEN j.policy LIKE '%"idempotency_key"%' THEN j.policy ELSE '' END,
+       CASE WHEN j.policy LIKE '%"idempotency_key"%' OR j.target_kind IN ('kafka', 'nats', 'amqp') AND j.target_config LIKE '%${%' THEN jsonb_build_object('name', j.name, 'labels', j.labels,
+           'queue', (SELECT q.name FROM queue q WHERE q.id = j.queue_id), 'namespace', (SELECT n.name FROM namespace n WHERE n.id = j.namespace_id))::text ELSE '' END`
 
 // claimRuns takes, of the runs named, those that are pending, due within the
 // lead, in a partition that the session owns, and need no decision.
@@ -43,7 +52,7 @@ WITH` + keyed + `, claimed AS (
                   SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0))
             LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
         WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())))
-    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload
+    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload, idempotency_key
 )` + attemptColumns
 
 // Claim leases runs to a session: running, attempt + 1. It commits before it
@@ -82,7 +91,7 @@ WITH` + keyed + `, claimed AS (
             WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.state = 1 AND r.session_id = $5
             LIMIT 1 FOR UPDATE OF r) x
         WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())))
-    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload
+    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload, idempotency_key
 )` + attemptColumns
 
 // Claimed returns those of the runs named that are leased to a session: what a
@@ -105,16 +114,33 @@ func collectAttempts(session uuid.UUID, out *[]job.Attempt) func(pgx.Rows) error
 		*out = nil
 		d := job.Attempt{Session: session}
 		var timeout int64
+		var policy string
 		_, err := pgx.ForEachRow(rows, []any{
 			&d.Key.Partition, raw(&d.Key.Job), &d.Key.DueAt, &d.Key.Seq, &d.Number, &d.Version, &d.Origin, &d.RunAt,
-			raw(&d.Namespace), &timeout, &d.Kind, &d.Config, &d.Payload,
+			raw(&d.Namespace), &timeout, &d.Kind, &d.Config, &d.Payload, &d.OwnKey, &policy, &d.About,
 		}, func() error {
 			d.Timeout = time.Duration(timeout) * time.Millisecond
+			d.KeyExpression = keyExpression(policy)
 			*out = append(*out, d)
 			return nil
 		})
 		return err
 	}
+}
+
+// keyExpression is the idempotency_key of a policy. One that cannot be read is no
+// expression either: the run fails, and says so.
+func keyExpression(policy string) string {
+	if policy == "" {
+		return ""
+	}
+	var p struct {
+		IdempotencyKey string `json:"idempotency_key"`
+	}
+	if json.Unmarshal([]byte(policy), &p) != nil {
+		return policy
+	}
+	return p.IdempotencyKey
 }
 
 // undecidedRuns are those of the runs named that still wait to be started.

@@ -101,6 +101,9 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 			}
 			in.Policy = in.Policy.WithDefaults()
 			decision := job.Decide(in)
+			if own := done[n-1].OwnKey; own != "" {
+				d.batch.Queue(keepKey, in.Run.Partition, in.Run.Job, in.Run.DueAt, in.Run.Seq, own)
+			}
 			d.write(in, decision, handler)
 			if decision.Kind == job.DecideFinish {
 				countEnds(tx, decision.Ended, decision.Reason, 1)
@@ -181,18 +184,18 @@ const byKey = `partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4`
 
 const endRun = `
 WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *)
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, message, attempts)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, $7, session_id, queue_id, nullif($8, ''), nullif($9, ''), attempts FROM ended`
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, message, attempts, idempotency_key)
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, $7, session_id, queue_id, nullif($8, ''), nullif($9, ''), attempts, idempotency_key FROM ended`
 
 const endWithResult = `
 WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *)
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, attempts, result)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, 0, session_id, queue_id, attempts, $7 FROM ended`
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, attempts, idempotency_key, result)
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, 0, session_id, queue_id, attempts, idempotency_key, $7 FROM ended`
 
 const buryRun = `
-INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, payload, queue_id)
-SELECT partition, job_id, due_at, seq, $5, attempt, $6, $7, payload, queue_id FROM run WHERE ` + byKey + `
-ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.failed_at, attempt = excluded.attempt, reason = excluded.reason, message = excluded.message`
+INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, payload, queue_id, idempotency_key)
+SELECT partition, job_id, due_at, seq, $5, attempt, $6, $7, payload, queue_id, idempotency_key FROM run WHERE ` + byKey + `
+ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.failed_at, attempt = excluded.attempt, reason = excluded.reason, message = excluded.message, idempotency_key = excluded.idempotency_key`
 
 // What an attempt came to is kept with the run, the newest 20. The job may have
 // got another target since: who pulls the run is said anew.
@@ -202,6 +205,9 @@ UPDATE run SET state = 0, run_at = $5, woken = $7::text IS NULL, session_id = NU
     attempts = (SELECT jsonb_agg(a ORDER BY n) FROM (
         SELECT a, n FROM jsonb_array_elements(coalesce(attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n) ORDER BY n DESC LIMIT 20) y)
 WHERE ` + byKey
+
+// The first attempt that had a key says what it is.
+const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND idempotency_key IS NULL`
 
 const waitRun = `
 UPDATE run SET state = 2, expires_at = $5::timestamptz + $6::interval WHERE ` + byKey

@@ -244,7 +244,7 @@ func (b *bulk) hotSteps() []*hot {
 			require.NoError(t, err)
 		}, ways: []string{"run by partition run_at"}},
 		{name: "Claim", step: func() { done = b.claim(batch) }, ways: []string{
-			"job by partition id", "partition", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
+			"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
 		}},
 		{name: "CompleteSucceeded", step: func() { b.complete(done[:500]) }, ways: []string{"run by address", "run by partition job_id due_at seq"}},
 		{name: "CompleteDecided", step: func() { b.decide(done[500:520]) }, ways: []string{"job by partition id", "run by partition job_id due_at seq"}},
@@ -258,7 +258,7 @@ func (b *bulk) hotSteps() []*hot {
 			require.Equal(t, 519, len(fenced), "all but the one that waits for a report and those under way") //nolint:testifylint // Len would print them all
 		}, ways: []string{"run by partition job_id due_at seq"}},
 		{name: "Admit", before: func() { keys = b.replacing() }, step: func() { b.admit(keys) }, ways: []string{
-			"job by partition id", "partition", "run by partition job_id", "run by partition job_id due_at seq", "session",
+			"job by partition id", "namespace by id", "partition", "queue", "run by partition job_id", "run by partition job_id due_at seq", "session",
 		}},
 		{name: "Rescue", before: func() {
 			b.exec(`UPDATE run SET session_id = gen_random_uuid() WHERE job_id = $1 AND state = 1`, done[600].Key.Job)

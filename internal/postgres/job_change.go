@@ -76,8 +76,8 @@ func lockJob(ctx context.Context, tx pgx.Tx, o job.Order, also ...int64) (*chang
 	if c.cursor, ok = cursors[c.job.cursor]; !ok {
 		return nil, nil, errMoved
 	}
-	if o.IfVersion != 0 && o.IfVersion != c.job.Version {
-		return nil, nil, fmt.Errorf("%w: the job has version %d, not %d", ErrConflict, c.job.Version, o.IfVersion)
+	if !o.Fits(c.job.Job) {
+		return nil, nil, fmt.Errorf("%w: the job has version %d and was changed since it was read", ErrConflict, c.job.Version)
 	}
 	return c, cursors, c.readClock(ctx)
 }

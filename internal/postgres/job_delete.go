@@ -14,8 +14,8 @@ const deleteRuns = `
 WITH gone AS (
     DELETE FROM run WHERE partition = $1 AND job_id = $2 AND state = 0 RETURNING *
 ), ended AS (
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, attempts)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $3, CASE WHEN attempt > 0 THEN 3 ELSE 4 END, attempt, origin, 0, session_id, queue_id, 'deleted', attempts
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, attempts, idempotency_key)
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $3, CASE WHEN attempt > 0 THEN 3 ELSE 4 END, attempt, origin, 0, session_id, queue_id, 'deleted', attempts, idempotency_key
 FROM gone WHERE due_at <= $3 OR seq > 0 OR attempt > 0
 RETURNING ended)
 SELECT count(*) FILTER (WHERE ended = 3), count(*) FILTER (WHERE ended = 4) FROM ended`

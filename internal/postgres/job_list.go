@@ -18,6 +18,8 @@ const (
 	maxLabelled = 5_000  // jobs looked at by their label, each of which is a lookup
 	maxFound    = 5_000  // jobs with a part of a name, to be sorted
 	maxCompared = 5_000  // jobs of each filter, to find the one that fewest have
+	maxGlanced  = 2_000  // jobs looked at before a part of a name is searched for: what many have is found among them
+	maxRescan   = 10_000 // jobs looked at after a search that was of no use
 )
 
 // ListJobs returns a page of the jobs of a namespace.
@@ -43,6 +45,9 @@ func (s *Store) ListJobs(ctx context.Context, o job.ListOrder) (page job.ListPag
 	if err == nil && len(ids) > 0 {
 		page.Jobs, err = l.read(ctx, ids)
 	}
+	if gaveUp(ctx, err) {
+		err = fmt.Errorf("%w: %w", job.ErrSlowList, err)
+	}
 	if err != nil {
 		return job.ListPage{}, fmt.Errorf("list jobs: %w", err)
 	}
@@ -59,7 +64,17 @@ type listing struct {
 // customPlans has each statement of a list planned for its parameters. One plan
 // for all of them knows neither which filters are set nor how small a page is:
 // it made lists by due time eight times slower.
-const customPlans = `set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)`
+//
+// And each is given up in the end: the work for a page is bounded, so this is for
+// a database that cannot do even that.
+const (
+	customPlans = `set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true), set_config('statement_timeout', '5s', true)`
+	// briefly is for a statement that a list can do without.
+	briefly = `set_config('statement_timeout', '40ms', true)`
+)
+
+// gaveUp says that a statement was cancelled by its timeout.
+func gaveUp(ctx context.Context, err error) bool { return code(err) == "57014" && ctx.Err() == nil }
 
 // query is that of the store, with custom plans.
 func (l *listing) query(ctx context.Context, read func(pgx.Rows) error, sql string, args ...any) error {
@@ -155,13 +170,18 @@ func (l *listing) leads() (out []lead) {
 	return out
 }
 
-// choose returns the lead that fewest jobs have, of those after the mark.
-func (l *listing) choose(ctx context.Context) (best lead, err error) {
+// choose returns the lead that fewest jobs have, of those after the mark, and how
+// many that are, up to maxCompared + 1. Unless all are to be counted, one lead is
+// not: there is nothing to choose.
+func (l *listing) choose(ctx context.Context, count bool) (best lead, least int64, err error) {
 	leads := l.leads()
 	for range l.order.Labels {
 		leads = append(leads, leadLabel)
 	}
-	best, least := leadAll, int64(maxCompared+1)
+	if count && len(leads) == 0 {
+		leads = []lead{leadAll}
+	}
+	best, least = leadAll, maxCompared+1
 	label := 0
 	var with job.Label
 	for _, d := range leads {
@@ -172,10 +192,10 @@ func (l *listing) choose(ctx context.Context) (best lead, err error) {
 			l.args["key"], l.args["value"] = x.Key, x.Value
 		}
 		n := int64(0)
-		if len(leads) > 1 {
+		if count || len(leads) > 1 {
 			l.args["scanned"] = maxCompared
 			if n, err = one[int64](ctx, l, `SELECT count(*) FROM`+d.ids(), l.args); err != nil {
-				return best, err
+				return best, least, err
 			}
 		}
 		if n < least {
@@ -183,38 +203,72 @@ func (l *listing) choose(ctx context.Context) (best lead, err error) {
 		}
 	}
 	l.args["key"], l.args["value"] = with.Key, with.Value
-	return best, nil
+	return best, least, nil
 }
 
 // byID finds the ids of a page in the order of ids.
 func (l *listing) byID(ctx context.Context) (ids []uuid.UUID, next *job.ListMark, err error) {
-	d, err := l.choose(ctx)
+	d, _, err := l.choose(ctx, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	l.args["scanned"] = maxScanned
+	most := maxScanned
 	if d == leadLabel {
-		l.args["scanned"] = maxLabelled
+		most = maxLabelled
 	}
+	if l.order.After.Scan || !hasTrigram(l.order.Name) {
+		ids, next, err = l.scan(ctx, d, most)
+		if next != nil {
+			next.Scan = l.order.After.Scan
+		}
+		return ids, next, err
+	}
+	// What many jobs have is found at once, what few have by a search.
+	ids, next, err = l.scan(ctx, d, maxGlanced)
+	if err != nil || next == nil || len(ids) == l.order.Limit {
+		return ids, next, err
+	}
+	l.args["after"] = next.ID
+	found, all, err := l.search(ctx, maxFound)
+	if err != nil {
+		return nil, nil, err
+	}
+	if all {
+		ids, next = l.cut(append(ids, found...))
+		return ids, next, nil
+	}
+	l.args["limit"] = l.order.Limit - len(ids)
+	more, next, err := l.scan(ctx, d, min(most, maxRescan))
+	if next != nil {
+		next.Scan = true
+	}
+	return append(ids, more...), next, err
+}
+
+// scan looks at so many jobs of a lead: next is where it ended, unless that was all.
+func (l *listing) scan(ctx context.Context, d lead, most int) (ids []uuid.UUID, next *job.ListMark, err error) {
+	l.args["scanned"] = most
 	err = l.query(ctx, collectIDs(&ids), `SELECT s.id FROM`+d.scanned()+`WHERE`+matches+`LIMIT @limit`, l.args)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(ids) == l.order.Limit {
+	if len(ids) == l.args["limit"] {
 		return ids, &job.ListMark{ID: ids[len(ids)-1]}, nil
 	}
 	last, err := one[uuid.UUID](ctx, l, `SELECT s.id FROM`+d.ids()+`OFFSET @scanned - 1 LIMIT 1`, l.args)
 	if noRows(err) {
 		return ids, nil, nil // that was all
 	}
-	if err != nil {
-		return nil, nil, err
+	return ids, &job.ListMark{ID: last}, err
+}
+
+// cut is a page of what was found, in the order of ids.
+func (l *listing) cut(ids []uuid.UUID) ([]uuid.UUID, *job.ListMark) {
+	if len(ids) <= l.order.Limit {
+		return ids, nil
 	}
-	next = &job.ListMark{ID: last}
-	if l.order.Name == "" {
-		return ids, next, nil
-	}
-	return l.byName(ctx, ids, next)
+	ids = ids[:l.order.Limit]
+	return ids, &job.ListMark{ID: ids[len(ids)-1]}
 }
 
 func collectIDs(into *[]uuid.UUID) func(pgx.Rows) error {

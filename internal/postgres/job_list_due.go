@@ -12,53 +12,78 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// A list by due time merges three streams of (due time, id). A job is in one of
-// them: by its first planned run; else by its cursor, which tells the first
-// occurrence that is not planned, also one that a calendar will take away; or,
-// if it starts later than that, by its start.
-
+// A list by due time merges three streams. A job is in one of them: by its first
+// planned run; else by its cursor, which tells the first occurrence that is not
+// planned, also one that a calendar will take away; or, if it starts later than
+// that, by its start. All have the order of [job.ListMark.Compare]. If a filter
+// leaves few jobs, those are looked at one by one instead.
 const (
-	// maxPlanned bounds the planned runs that are looked at: the live table has no
-	// index by time, which each run would have to pay for.
-	maxPlanned = 30_000
-	// maxDue bounds a page of a list by due time.
-	maxDue = 100
-	// dueOfEach is how many are read of each partition.
-	dueOfEach = 8
+	maxPlanned = 30_000 // live runs looked at: an index by time is one that each run would have to pay for
+	maxDue     = 100    // jobs of a page
+	maxMerged  = 256    // of each stream
+	maxSifted  = 1_000  // of each stream, if there are filters
+	maxEach    = 2_000  // jobs that are looked at one by one
 )
 
-// Of each partition so many; what lies behind the last of any partition that has
-// more is not complete. Sorted by the cursor's index, then within one instant.
+// Cursors without jobs count as well: they are work. The rows are in the order of
+// the cursors and then of the ids, as a lateral join with a limit can only be a
+// nested loop.
 const dueByCursor = `
-SELECT p, x.due_at, x.id FROM generate_series(0, 255) p, LATERAL (
-    SELECT c.next_due_at AS due_at, j.id
-    FROM cursor c, LATERAL (
-        SELECT j.id FROM job j
-        WHERE j.partition = c.partition AND j.cursor_id = c.id AND j.state = 1
-          AND j.plan_from <= greatest(c.next_due_at, now()) AND (j.end_at IS NULL OR c.next_due_at < j.end_at)
-          AND (c.next_due_at > @due OR j.id > @after) AND ` + firstPending + ` IS NULL
-        ORDER BY j.id LIMIT @each) j
-    WHERE c.partition = p AND c.namespace_id = @namespace AND c.next_due_at >= @due AND c.next_due_at < @before
-    ORDER BY c.next_due_at, j.id LIMIT @each) x`
+SELECT 0, c.plan_at, c.partition, c.id, coalesce(j.id, '` + lastID + `'),
+    j.plan_from <= greatest(c.plan_at, now()) AND (j.end_at IS NULL OR c.plan_at < j.end_at) AND ` + firstPending + ` IS NULL
+FROM (
+    SELECT c.plan_at, c.partition, c.id FROM cursor c
+    WHERE c.namespace_id = @namespace AND c.broken_at IS NULL AND c.plan_at < @before AND (c.plan_at, c.partition, c.id) >= (@due, @part, @cursor)
+    ORDER BY c.plan_at, c.partition, c.id LIMIT @most) c
+LEFT JOIN LATERAL (
+    SELECT j.partition, j.id, j.plan_from, j.end_at FROM job j
+    WHERE j.partition = c.partition AND j.cursor_id = c.id AND j.state = 1
+      AND j.id > CASE WHEN c.plan_at = @due AND c.partition = @part AND c.id = @cursor THEN @after ELSE '` + firstID + `'::uuid END
+    ORDER BY j.id LIMIT @most) j ON true
+LIMIT @most`
 
 const dueByStart = `
-SELECT -1, j.plan_from, j.id
-FROM job j
-WHERE j.namespace_id = @namespace AND j.state = 1 AND j.plan_from > now() AND (j.plan_from, j.id) > (@due, @after) AND j.plan_from < @before
-  AND (j.end_at IS NULL OR j.plan_from < j.end_at)
-  AND j.plan_from > (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id) AND ` + firstPending + ` IS NULL
-ORDER BY j.plan_from, j.id LIMIT @most`
+SELECT 1, j.plan_from, j.partition, 0::bigint, j.id,
+    (j.end_at IS NULL OR j.plan_from < j.end_at)
+    AND j.plan_from > (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.broken_at IS NULL) AND ` + firstPending + ` IS NULL
+FROM (
+    SELECT j.plan_from, j.partition, j.id, j.end_at, j.cursor_id FROM job j
+    WHERE j.namespace_id = @namespace AND j.state = 1 AND j.plan_from > now() AND j.plan_from < @before AND (j.plan_from, j.partition, j.id) > (@due, @part, @uncursed)
+    ORDER BY j.plan_from, j.partition, j.id LIMIT @most) j`
 
-// The number of runs comes first: with maxPlanned of them there may be more.
+// As the engine: row-level security would pass over the runs of others before it
+// counts any. It returns ids of the namespace's jobs alone. The number of runs
+// comes first: with maxPlanned of them there may be more.
 const dueByRun = `
-WITH planned AS MATERIALIZED (
-    SELECT r.job_id, r.due_at FROM run r WHERE r.seq = 0 AND r.state = 0 AND r.attempt = 0 LIMIT @planned
+WITH looked AS MATERIALIZED (
+    SELECT r.partition, r.job_id, r.due_at, r.queue_id, r.seq = 0 AND r.state = 0 AND r.attempt = 0 AS planned FROM run r LIMIT @planned
 ), first AS (
-    SELECT job_id AS id, min(due_at) AS due_at FROM planned GROUP BY job_id
+    SELECT l.partition, l.job_id AS id, min(l.due_at) AS due_at FROM looked l
+    WHERE l.planned AND l.queue_id = ANY (ARRAY(SELECT q.id FROM queue q WHERE q.namespace_id = @namespace)) GROUP BY 1, 2
 )
-(SELECT count(*)::integer AS p, NULL::timestamptz AS due_at, NULL::uuid AS id FROM planned)
+(SELECT count(*)::integer, NULL::timestamptz AS due_at, 0::smallint AS partition, 0::bigint, '` + firstID + `'::uuid AS id, false FROM looked)
 UNION ALL
-(SELECT -2, due_at, id FROM first WHERE (due_at, id) > (@due, @after) AND due_at < @before ORDER BY due_at, id LIMIT @most)`
+(SELECT 2, f.due_at, f.partition, 0, f.id, true FROM first f
+ WHERE f.due_at < @before AND (f.due_at, f.partition, f.id) > (@due, @part, @uncursed) ORDER BY f.due_at, f.partition, f.id LIMIT @most)`
+
+// dueOfEach says of jobs s where they are in the list: the three streams for one
+// job at a time.
+const (
+	dueOfEach = `
+SELECT 3, x.due_at, x.partition, x.cursor, x.id, x.due_at IS NOT NULL
+FROM (
+    SELECT j.partition, j.id,
+        CASE WHEN j.pending IS NULL AND j.plan_from <= greatest(j.next, now()) THEN j.cursor_id ELSE 0 END AS cursor,
+        CASE WHEN j.pending IS NOT NULL THEN j.pending
+             WHEN j.state = 1 AND (j.end_at IS NULL OR later < j.end_at) THEN later END AS due_at
+    FROM (SELECT j.*, ` + firstPending + ` AS pending, (SELECT c.plan_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.broken_at IS NULL) AS next
+        FROM (SELECT s.* FROM `
+	ofEach = ` WHERE` + matches + `) j OFFSET 0) j, LATERAL (SELECT CASE WHEN j.plan_from > greatest(j.next, now()) AND j.next IS NOT NULL THEN j.plan_from ELSE j.next END AS later) l
+) x WHERE x.due_at >= @from AND x.due_at < @before`
+
+	firstID = `00000000-0000-0000-0000-000000000000`
+	lastID  = `ffffffff-ffff-ffff-ffff-ffffffffffff`
+)
 
 // dueList is a page of a list by due time while it is made.
 type dueList struct {
@@ -69,31 +94,19 @@ type dueList struct {
 	partial  bool
 }
 
-func compareMarks(a, b job.ListMark) int {
-	if c := a.Due.Compare(b.Due); c != 0 {
-		return c
-	}
-	return slices.Compare(a.ID[:], b.ID[:])
-}
-
 // byDue finds the ids of a page in the order of due times. Filters are asked of
 // what was found, so that a page may be short.
 func (l *listing) byDue(ctx context.Context) (ids []uuid.UUID, page job.ListPage, err error) {
-	limit, most := min(l.order.Limit, maxDue), maxDue+1
-	filtered := len(l.leads()) > 0 || len(l.order.Labels) > 0 || l.order.Name != ""
-	if filtered {
-		most = 1000
+	l.fillDue()
+	d, err := l.lookAtEach(ctx)
+	if err == nil && d == nil {
+		d, err = l.merge(ctx)
 	}
-	d, err := l.merge(ctx, most)
 	if err != nil {
 		return nil, page, err
 	}
-	if filtered {
-		if err := l.filter(ctx, d); err != nil {
-			return nil, page, err
-		}
-	}
 	page.Partial, page.Next = d.partial, d.frontier
+	limit := min(l.order.Limit, maxDue)
 	for i, m := range d.found {
 		if i == limit {
 			page.Next = &d.found[i-1]
@@ -104,43 +117,95 @@ func (l *listing) byDue(ctx context.Context) (ids []uuid.UUID, page job.ListPage
 	return ids, page, nil
 }
 
-// merge reads the streams, and puts what is certain in order.
-func (l *listing) merge(ctx context.Context, most int) (*dueList, error) {
+func (l *listing) fillDue() {
 	o := &l.order
-	l.args["due"], l.args["before"] = infinite(o.Due.From, pgtype.NegativeInfinity), infinite(o.Due.Before, pgtype.Infinity)
-	if o.After.ID != uuid.Nil {
-		l.args["due"] = o.After.Due
+	from := infinite(o.Due.From, pgtype.NegativeInfinity)
+	l.args["from"], l.args["due"], l.args["before"] = from, from, infinite(o.Due.Before, pgtype.Infinity)
+	l.args["part"], l.args["cursor"], l.args["after"], l.args["uncursed"] = o.After.Partition, o.After.Cursor, o.After.ID, o.After.ID
+	if o.After.ID == uuid.Nil {
+		l.args["part"] = int16(-1)
+		return
 	}
-	l.args["each"], l.args["most"], l.args["planned"] = dueOfEach, most, maxPlanned
-	d := &dueList{counts: map[int32]int{}, last: map[int32]job.ListMark{}}
+	l.args["due"] = o.After.Due
+	if o.After.Cursor != 0 { // those without come before it
+		l.args["uncursed"] = uuid.Max
+	}
+}
+
+// lookAtEach finds the page among the few jobs that a filter leaves, or returns
+// nil if they are not few.
+func (l *listing) lookAtEach(ctx context.Context) (*dueList, error) {
+	after := l.args["after"]
+	l.args["after"] = uuid.Nil // of the ids of jobs; what comes after a place in the list is cut out below
+	defer func() { l.args["after"] = after }()
+	from, err := l.fewest(ctx)
+	if err != nil || from == "" {
+		return nil, err
+	}
+	d := newDueList()
+	if err := l.query(ctx, d.collect, dueOfEach+from+ofEach, l.args); err != nil {
+		return nil, err
+	}
+	d.put(l.order.After)
+	return d, nil
+}
+
+// fewest is where the jobs s come from that are looked at one by one: empty, if
+// all ways give too many.
+func (l *listing) fewest(ctx context.Context) (from string, err error) {
+	d, n, err := l.choose(ctx, true)
+	if err != nil {
+		return "", err
+	}
+	if n <= maxEach {
+		l.args["scanned"] = maxEach
+		return d.scanned(), nil
+	}
+	if !hasTrigram(l.order.Name) {
+		return "", nil
+	}
+	ids, all, err := l.search(ctx, maxEach)
+	if err != nil || !all {
+		return "", err
+	}
+	l.args["partitions"], l.args["ids"] = jobKeys(len(ids), func(i int) uuid.UUID { return ids[i] })
+	return keyedJobs, nil
+}
+
+// merge reads the streams, puts what is certain in order, and leaves what matches.
+func (l *listing) merge(ctx context.Context) (*dueList, error) {
+	filtered := len(l.leads()) > 0 || len(l.order.Labels) > 0 || l.order.Name != ""
+	most := maxMerged
+	if filtered {
+		most = maxSifted
+	}
+	l.args["most"], l.args["planned"] = most, maxPlanned
+	d := newDueList()
 	var batch pgx.Batch
-	batch.Queue(`SELECT `+asNamespace+`, `+customPlans, o.Namespace)
-	batch.Queue(dueByRun, l.args).Query(d.collect)
-	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(`SELECT `+asNamespace+`, `+customPlans+`, `+keyLookups, l.order.Namespace)
 	batch.Queue(dueByCursor, l.args).Query(d.collect)
 	batch.Queue(dueByStart, l.args).Query(d.collect)
 	if err := l.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, err
 	}
+	batch = pgx.Batch{}
+	batch.Queue(`SELECT ` + customPlans + `, ` + briefly)
+	batch.Queue(dueByRun, l.args).Query(d.collect)
+	if err := l.pool.SendBatch(ctx, &batch).Close(); gaveUp(ctx, err) {
+		d.partial = true
+	} else if err != nil {
+		return nil, err
+	}
 	for stream, n := range d.counts {
-		full := stream >= 0 && n == dueOfEach || stream < 0 && n == most
-		if last := d.last[stream]; full && (d.frontier == nil || compareMarks(last, *d.frontier) < 0) {
+		if last := d.last[stream]; n == most && (d.frontier == nil || last.Compare(*d.frontier) < 0) {
 			d.frontier = &last
 		}
 	}
-	slices.SortFunc(d.found, compareMarks)
-	if d.frontier != nil {
-		end, _ := slices.BinarySearchFunc(d.found, *d.frontier, compareMarks)
-		d.found = d.found[:min(end+1, len(d.found))]
+	d.put(l.order.After)
+	if !filtered {
+		return d, nil
 	}
-	// A job that was planned between two statements is in two streams.
-	seen := map[uuid.UUID]bool{}
-	d.found = slices.DeleteFunc(d.found, func(m job.ListMark) bool {
-		again := seen[m.ID]
-		seen[m.ID] = true
-		return again
-	})
-	return d, nil
+	return d, l.filter(ctx, d)
 }
 
 func infinite(t time.Time, otherwise pgtype.InfinityModifier) pgtype.Timestamptz {
@@ -150,28 +215,58 @@ func infinite(t time.Time, otherwise pgtype.InfinityModifier) pgtype.Timestamptz
 	return pgtype.Timestamptz{Time: t, Valid: true}
 }
 
+func newDueList() *dueList { return &dueList{counts: map[int32]int{}, last: map[int32]job.ListMark{}} }
+
 func (d *dueList) collect(rows pgx.Rows) error {
 	var stream int32
 	var due *time.Time
-	var id *uuid.UUID
-	_, err := pgx.ForEachRow(rows, []any{&stream, &due, &id}, func() error {
+	var m job.ListMark
+	var match *bool
+	_, err := pgx.ForEachRow(rows, []any{&stream, &due, &m.Partition, &m.Cursor, raw(&m.ID), &match}, func() error {
 		if due == nil { // the number of runs
 			d.partial = stream == maxPlanned
 			return nil
 		}
-		m := job.ListMark{Due: due.UTC(), ID: *id}
-		d.found = append(d.found, m)
+		m.Due = due.UTC()
 		d.counts[stream]++
 		d.last[stream] = m
+		if match != nil && *match {
+			d.found = append(d.found, m)
+		}
 		return nil
 	})
 	return err
 }
 
+// put brings what was found between a mark and the frontier in order.
+func (d *dueList) put(after job.ListMark) {
+	slices.SortFunc(d.found, job.ListMark.Compare)
+	if after.ID != uuid.Nil {
+		begin, same := slices.BinarySearchFunc(d.found, after, job.ListMark.Compare)
+		if same {
+			begin++
+		}
+		d.found = d.found[begin:]
+	}
+	if d.frontier != nil {
+		end, same := slices.BinarySearchFunc(d.found, *d.frontier, job.ListMark.Compare)
+		if same {
+			end++
+		}
+		d.found = d.found[:end]
+	}
+	// A job that was planned between two statements is in two streams.
+	seen := map[uuid.UUID]bool{}
+	d.found = slices.DeleteFunc(d.found, func(m job.ListMark) bool {
+		again := seen[m.ID]
+		seen[m.ID] = true
+		return again
+	})
+}
+
 // filter leaves those that match.
 func (l *listing) filter(ctx context.Context, d *dueList) error {
-	partitions, keys := jobKeys(len(d.found), func(i int) uuid.UUID { return d.found[i].ID })
-	l.args["partitions"], l.args["ids"] = partitions, keys
+	l.args["partitions"], l.args["ids"] = jobKeys(len(d.found), func(i int) uuid.UUID { return d.found[i].ID })
 	var ids []uuid.UUID
 	err := l.query(ctx, collectIDs(&ids), `SELECT s.id FROM`+keyedJobs+`WHERE`+matches, l.args)
 	match := make(map[uuid.UUID]bool, len(ids))

@@ -44,7 +44,7 @@ func (s *Store) update(ctx context.Context, tx pgx.Tx, in UpdateInput, d *defini
 	if err != nil {
 		return job.Job{}, err
 	}
-	c, cursors, err := lockJob(ctx, tx, job.Order{Namespace: in.Namespace, ID: in.ID, IfVersion: in.IfVersion, Actor: in.Actor}, to)
+	c, cursors, err := lockJob(ctx, tx, job.Order{Namespace: in.Namespace, ID: in.ID, IfVersion: in.IfVersion, IfTag: in.IfTag, Actor: in.Actor}, to)
 	if err != nil {
 		return job.Job{}, err
 	}

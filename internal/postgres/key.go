@@ -90,20 +90,43 @@ func createKey(ctx context.Context, tx pgx.Tx, o KeyOrder) (k job.APIKey, secret
 // Principal finds who has a secret, by its hash: before it, no namespace is
 // known. ErrNotFound: there is no such key, or it is revoked or expired.
 func (s *Store) Principal(ctx context.Context, hash [32]byte) (p job.Principal, err error) {
-	var expires *time.Time
+	var left *float64
 	err = s.pool.QueryRow(ctx, `
-SELECT k.id, k.name, k.namespace_id, n.name, k.role, k.queues, k.expires_at
+SELECT k.id, k.name, k.namespace_id, n.name, k.role, k.queues, extract(epoch FROM k.expires_at - now())::float8
 FROM api_key k JOIN namespace n ON n.id = k.namespace_id
 WHERE k.hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`, hash[:]).Scan(
-		&p.Key, &p.KeyName, &p.Namespace, &p.NamespaceName, &p.Role, &p.Queues, &expires)
+		&p.Key, &p.KeyName, &p.Namespace, &p.NamespaceName, &p.Role, &p.Queues, &left)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return p, ErrNotFound
 	case err != nil:
 		return p, fmt.Errorf("find the key: %w", err)
 	}
-	p.ExpiresAt = deref(expires)
+	if left != nil {
+		p.Left = max(1, time.Duration(*left*float64(time.Second)))
+	}
 	return p, nil
+}
+
+// maxHashes bounds what KeyHashes returns: the newest.
+const maxHashes = 100_000
+
+// KeyHashes returns the first bytes of the hashes of all keys that may be good.
+func (s *Store) KeyHashes(ctx context.Context) ([][8]byte, error) {
+	rows, err := s.pool.Query(ctx, `SELECT substring(hash FOR 8) FROM api_key WHERE revoked_at IS NULL ORDER BY id DESC LIMIT $1`, maxHashes)
+	if err != nil {
+		return nil, fmt.Errorf("list the hashes of keys: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h [8]byte, err error) {
+		var b []byte
+		err = row.Scan(&b)
+		copy(h[:], b)
+		return h, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the hashes of keys: %w", err)
+	}
+	return out, nil
 }
 
 // Keys lists the keys of a namespace, the newest first.

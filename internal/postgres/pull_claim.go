@@ -57,10 +57,10 @@ WITH w AS MATERIALIZED (
 ), claimed AS (
     UPDATE run r SET state = 1, attempt = r.attempt + 1, session_id = locked.session_id, claimed_at = now()
     FROM locked WHERE r.ctid = locked.address
-    RETURNING r.partition, r.job_id, r.due_at, r.seq, r.attempt, r.version, r.origin, r.run_at, r.payload, r.session_id, r.handler, r.claimed_at
+    RETURNING r.partition, r.job_id, r.due_at, r.seq, r.attempt, r.version, r.origin, r.run_at, r.payload, r.session_id, r.handler, r.claimed_at, r.idempotency_key
 )
 SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at, c.session_id, c.handler, c.claimed_at,
-       j.namespace_id, j.timeout_ms, j.name, coalesce(c.payload, j.payload, '')
+       j.namespace_id, j.timeout_ms, j.name, coalesce(c.payload, j.payload, ''), coalesce(c.idempotency_key, ''), ` + forExpressions + `
 FROM claimed c, LATERAL (SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j`
 
 // lockOfQueue is the number of the advisory lock of those who claim runs of a
@@ -219,11 +219,12 @@ func claimDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, dealt []job.Dea
 	}
 	c := job.Claimed{Attempt: job.Attempt{Kind: job.WorkerKind}}
 	var timeout int64
+	var policy string
 	_, err = pgx.ForEachRow(rows, []any{
 		&c.Key.Partition, raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Number, &c.Version, &c.Origin, &c.RunAt, raw(&c.Session), &c.Handler, &c.ClaimedAt,
-		raw(&c.Namespace), &timeout, &c.JobName, &c.Payload,
+		raw(&c.Namespace), &timeout, &c.JobName, &c.Payload, &c.OwnKey, &policy, &c.About,
 	}, func() error {
-		c.Timeout = time.Duration(timeout) * time.Millisecond
+		c.Timeout, c.KeyExpression = time.Duration(timeout)*time.Millisecond, keyExpression(policy)
 		out.Claimed = append(out.Claimed, c)
 		return nil
 	})
@@ -231,7 +232,23 @@ func claimDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, dealt []job.Dea
 		return err
 	}
 	out.Undecided = append(out.Undecided, left(dealt, out.Claimed)...)
-	return nil
+	return keepKeys(ctx, tx, out.Claimed)
+}
+
+// keepKeys keeps the idempotency keys that the first attempt makes. One that
+// cannot be made is for who hands the run out to find.
+func keepKeys(ctx context.Context, tx pgx.Tx, claimed []job.Claimed) error {
+	var batch pgx.Batch
+	for i := range claimed {
+		c := &claimed[i]
+		if c.KeyExpression != "" && c.OwnKey == "" && c.MakeKey() == nil {
+			batch.Queue(keepKey, c.Key.Partition, c.Key.Job, c.Key.DueAt, c.Key.Seq, c.OwnKey)
+		}
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, &batch).Close()
 }
 
 // left are those that need a decision after all: another run of the job is live.
@@ -274,7 +291,12 @@ func (s *Store) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, ke
 			return nil
 		}
 		claimed, done, err = admit(ctx, tx, admitOrder{query: admissiblePulled, session: session, key: key})
-		return err
+		if err != nil || claimed == nil {
+			return err
+		}
+		one := []job.Claimed{*claimed}
+		claimed = &one[0]
+		return keepKeys(ctx, tx, one)
 	})
 	if err != nil {
 		return nil, false, err

@@ -28,8 +28,8 @@ WITH k AS MATERIALIZED (
             LIMIT 1 FOR UPDATE) x))
     RETURNING *
 )
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, attempts)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, now(), 1, attempt, origin, 0, session_id, queue_id, attempts FROM ended
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, attempts, idempotency_key)
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, now(), 1, attempt, origin, 0, session_id, queue_id, attempts, idempotency_key FROM ended
 RETURNING job_id, due_at, seq, attempt, session_id`
 
 // report is what tells one report from another.

@@ -24,7 +24,7 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 }
 
 // tables is all that holds rows of namespaces.
-var tables = []string{"namespace", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter", "api_key", "audit_log", "job_label", "answer", "operation"}
+var tables = []string{"namespace", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter", "api_key", "audit_log", "job_label", "answer", "operation", "secret"}
 
 // TestNoRowCrossesANamespace: statements without any condition see and change
 // the rows of the transaction's namespace alone.
@@ -57,6 +57,7 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 		SELECT partition, 0, 1, id, now(), now(), now(), 1, 1, 0, 0, queue_id FROM job`)
 	b.exec(`INSERT INTO operation (id, namespace_id, kind, filter, until, rate, state, count, actor, created_at, next_at)
 		SELECT gen_random_uuid(), id, 'discard', '{}', now(), 1, 'running', 1, 'test', now(), now() FROM namespace`)
+	b.exec(`INSERT INTO secret SELECT id, 'a', 1, '', NULL, NULL, now(), now(), '' FROM namespace`)
 	b.exec(`INSERT INTO answer (namespace_id, key, part, request, made_at) SELECT id, 'k', 0, '', now() FROM namespace`)
 	count := func(tx pgx.Tx, table string) (n int) {
 		require.NoError(t, tx.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&n))

@@ -20,17 +20,23 @@ import (
 const (
 	liveEntry = `
 r.partition, r.job_id, r.due_at, r.seq, r.version, r.run_at, r.claimed_at AS started_at, @far::timestamptz AS ended_at, r.expires_at, r.state, 0::smallint AS ended,
-r.attempt, r.origin, 0::smallint AS status, r.session_id, r.queue_id, NULL::timestamptz AS due_to, NULL::bigint AS count, NULL::text AS reason, NULL::text AS message, r.attempts`
+r.attempt, r.origin, 0::smallint AS status, r.session_id, r.queue_id, NULL::timestamptz AS due_to, NULL::bigint AS count, NULL::text AS reason, NULL::text AS message, r.attempts, r.idempotency_key, r.handler, r.percent, r.progress, NULL::text AS result`
 	endedEntry = `
 h.partition, h.job_id, h.due_at, h.seq, h.version, h.run_at, h.started_at, h.ended_at, NULL::timestamptz AS expires_at, 0::smallint AS state, h.ended,
-h.attempt, h.origin, h.status, h.session_id, h.queue_id, h.due_to, h.count, h.reason, h.message, h.attempts`
+h.attempt, h.origin, h.status, h.session_id, h.queue_id, h.due_to, h.count, h.reason, h.message, h.attempts, h.idempotency_key, NULL::text AS handler, NULL::smallint AS percent, NULL::text AS progress, h.result`
 	selectEntries = `
 SELECT x.partition, x.job_id, x.due_at, x.seq, x.version, x.run_at, x.started_at, x.ended_at, x.expires_at, x.state, x.ended,
-       x.attempt, x.origin, x.status, x.session_id, x.due_to, x.count, x.reason, x.message, x.attempts, now(),
+       x.attempt, x.origin, x.status, x.session_id, x.due_to, x.count, x.reason, x.message, x.attempts, x.idempotency_key, x.handler, x.percent, x.progress, x.result, now(),
        (SELECT j.name FROM job j WHERE j.partition = x.partition AND j.id = x.job_id), (SELECT q.name FROM queue q WHERE q.id = x.queue_id),
        (SELECT s.name FROM session s WHERE s.id = x.session_id),
        x.ended = 2 AND EXISTS (SELECT FROM dead_letter d WHERE d.partition = x.partition AND d.job_id = x.job_id AND d.due_at = x.due_at AND d.seq = x.seq)
 FROM (`
+)
+
+// Of a list of live runs: partitions looked at first, and how many times more later.
+const (
+	liveFirst = 4
+	liveMore  = 4
 )
 
 // far is later than every end: the end of a run that is live.
@@ -249,23 +255,33 @@ func (l *runList) walk(ctx context.Context, w walk) error {
 	return err
 }
 
-// live walks over the partitions, a few at a time.
+// live walks over the partitions, some at a time: few at first, and as many more
+// as the time that the last ones took allows. One alone is not given up.
 func (l *runList) live(ctx context.Context) error {
-	const some = 32
 	l.sql = runsLive
 	l.mark = func(e job.Entry) job.RunMark { return job.RunMark{At: e.DueAt, Key: e.Key} }
 	if l.query.After.At.IsZero() {
 		l.args["after_part"] = int16(-1)
 	}
-	began := clock.Elapsed()
-	for p := l.query.After.Key.Partition; p < job.Partitions; p += some {
-		l.args["part_from"], l.args["part_to"] = p, p+some
-		if full, err := l.read(ctx, false); err != nil || full {
+	began, some := clock.Elapsed(), int16(liveFirst)
+	for p := l.query.After.Key.Partition; p < job.Partitions; {
+		looked := clock.Elapsed()
+		l.args["part_from"], l.args["part_to"] = p, min(p+some, job.Partitions)
+		full, err := l.read(ctx, some > 1)
+		if gaveUp(ctx, err) && some > 1 {
+			some = max(some/liveMore, 1)
+			continue
+		}
+		if err != nil || full {
 			return err
 		}
-		if p+some < job.Partitions && clock.Elapsed()-began > walkTime {
-			l.page.Next = &job.RunMark{At: l.now, Key: job.Key{Partition: p + some, DueAt: time.Unix(0, 0)}}
+		p += some
+		if p < job.Partitions && clock.Elapsed()-began > walkTime {
+			l.page.Next = &job.RunMark{At: l.now, Key: job.Key{Partition: p, DueAt: time.Unix(0, 0)}}
 			return nil
+		}
+		if clock.Elapsed()-looked < windowAim {
+			some = min(some*liveMore, job.Partitions)
 		}
 	}
 	return nil
@@ -329,12 +345,12 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	var ended job.Ended
 	var session *uuid.UUID
 	var count *int64
-	var reason, message, name, queue, node *string
+	var reason, message, name, queue, node, ownKey, handler, progress, result *string
 	var attempts []byte
 	var status int16
 	var now time.Time
 	err = row.Scan(&e.Partition, &e.Job, &e.DueAt, &e.Seq, &e.Version, &e.RunAt, &started, &e.EndedAt, &expires, &state, &ended,
-		&e.Attempt, &e.Origin, &status, &session, &dueTo, &count, &reason, &message, &attempts, &now, &name, &queue, &node, &e.DeadLetter)
+		&e.Attempt, &e.Origin, &status, &session, &dueTo, &count, &reason, &message, &attempts, &ownKey, &handler, &e.Percent, &progress, &result, &now, &name, &queue, &node, &e.DeadLetter)
 	if err != nil {
 		return e, err
 	}
@@ -342,6 +358,7 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	e.StartedAt, e.ExpiresAt, e.DueTo = deref(started).UTC(), deref(expires).UTC(), deref(dueTo).UTC()
 	e.Code, e.Reason, e.Message = int(status), job.Reason(text(reason)), text(message)
 	e.JobName, e.Queue, e.Node = text(name), text(queue), text(node)
+	e.OwnKey, e.Handler, e.Progress, e.Result = text(ownKey), text(handler), text(progress), text(result)
 	if session != nil {
 		e.Session = *session
 	}

@@ -12,14 +12,14 @@ import (
 // The newest end of a run, and the payload that its dead letter keeps. History
 // keeps none.
 const endedRun = `
-SELECT h.attempt, h.origin, h.due_to IS NOT NULL, d.job_id IS NOT NULL, d.payload
+SELECT h.attempt, h.origin, h.due_to IS NOT NULL, d.job_id IS NOT NULL, d.payload, coalesce(d.idempotency_key, h.idempotency_key)
 FROM run_history h LEFT JOIN dead_letter d ON d.partition = $1 AND d.job_id = $2 AND d.due_at = $3 AND d.seq = $4
 WHERE h.job_id = $2 AND h.due_at = $3 AND h.seq = $4 ORDER BY h.ended_at DESC LIMIT 1`
 
 // Its attempts are counted on: an old one that still reports must be fenced.
 const insertRetried = `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, base, priority, origin, admit, queue_id, handler, woken, payload)
-SELECT j.partition, $4, j.version, j.id, $3, clock_timestamp(), 0, $5, $5, j.priority, 4, j.admit, j.queue_id, j.handler, j.handler IS NULL, $6
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, base, priority, origin, admit, queue_id, handler, woken, payload, idempotency_key)
+SELECT j.partition, $4, j.version, j.id, $3, clock_timestamp(), 0, $5, $5, j.priority, 4, j.admit, j.queue_id, j.handler, j.handler IS NULL, $6, $7
 FROM job j WHERE j.partition = $1 AND j.id = $2
 ON CONFLICT DO NOTHING`
 
@@ -36,6 +36,9 @@ func (s *Store) RetryRun(ctx context.Context, o job.RunOrder) error {
 func (s *Store) retryAs(ctx context.Context, o job.RunOrder, action string, deadOnly bool) error {
 	k := o.Key
 	return s.retrying(ctx, o.Namespace, action+" "+job.FormatRunID(k), func(tx pgx.Tx) error {
+		if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+			return err
+		}
 		// The lock keeps a delete from leaving the run behind, and two retries apart.
 		var name string
 		err := tx.QueryRow(ctx, `SELECT j.name FROM job j `+whereJob+` FOR UPDATE`, k.Partition, k.Job, o.Namespace).Scan(&name)
@@ -50,7 +53,7 @@ func (s *Store) retryAs(ctx context.Context, o job.RunOrder, action string, dead
 		if err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, insertRetried, k.Partition, k.Job, k.DueAt, k.Seq, e.attempt, e.payload)
+		tag, err := tx.Exec(ctx, insertRetried, k.Partition, k.Job, k.DueAt, k.Seq, e.attempt, e.payload, e.ownKey)
 		if err != nil {
 			return err
 		}
@@ -58,6 +61,9 @@ func (s *Store) retryAs(ctx context.Context, o job.RunOrder, action string, dead
 			return fmt.Errorf("%w: the run is live", ErrConflict)
 		}
 		if _, err := tx.Exec(ctx, deleteDeadLetter, k.Partition, k.Job, k.DueAt, k.Seq); err != nil {
+			return err
+		}
+		if err := keep(ctx, tx, o.Namespace, o.Once, k); err != nil {
 			return err
 		}
 		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, action, job.FormatRunID(k)}, struct {
@@ -75,14 +81,15 @@ type ended struct {
 	isRange bool
 	dead    bool
 	payload *string
+	ownKey  *string // its idempotency key, if it is not its id
 }
 
 func readEnded(ctx context.Context, tx pgx.Tx, k job.Key) (e ended, err error) {
 	e.key = k
-	err = tx.QueryRow(ctx, endedRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.origin, &e.isRange, &e.dead, &e.payload)
+	err = tx.QueryRow(ctx, endedRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.origin, &e.isRange, &e.dead, &e.payload, &e.ownKey)
 	if noRows(err) { // history may have been dropped by its retention, dead letters stay
 		e.dead = true
-		err = tx.QueryRow(ctx, `SELECT attempt, payload FROM dead_letter WHERE `+byKey, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.payload)
+		err = tx.QueryRow(ctx, `SELECT attempt, payload, idempotency_key FROM dead_letter WHERE `+byKey, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.payload, &e.ownKey)
 	}
 	if noRows(err) {
 		return e, stillLive(ctx, tx, k)

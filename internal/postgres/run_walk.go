@@ -14,10 +14,10 @@ const (
 	// windowAim is how long one look should take: the next window is so much wider,
 	// or half as wide if it took longer than windowSlow.
 	windowAim   = 15 * time.Millisecond
-	windowSlow  = 60 * time.Millisecond
+	windowSlow  = 30 * time.Millisecond
 	windowMore  = 32     // at most so much wider
 	windowCount = 10_000 // so many there are at most, however slow the machine is, unless too much happened in one
-	windowTime  = "150ms"
+	windowTime  = "50ms"
 	windowShort = 64          // the part of a window that took longer than windowTime which is looked at instead
 	windowLeast = time.Second // all that can happen in it is little enough to be read
 	allTime     = 230 * 366 * 24 * time.Hour
@@ -39,7 +39,7 @@ func (w walk) back(ctx context.Context, now time.Time, read func(from, to time.T
 		from := later(w.bottom, earlier(w.to, now).Add(-w.width))
 		looked := clock.Elapsed()
 		full, err := read(from, w.to, w.width > windowLeast)
-		if code(err) == "57014" && w.width > windowLeast && ctx.Err() == nil {
+		if gaveUp(ctx, err) && w.width > windowLeast {
 			w.width = max(w.width/windowShort, windowLeast)
 			continue
 		}

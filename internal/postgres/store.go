@@ -23,6 +23,7 @@ type Store struct {
 	schedules schedules
 	observer  Observer // may be nil
 	watch     watch
+	sealer    Sealer // may be nil
 }
 
 // The errors that callers tell apart.

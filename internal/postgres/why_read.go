@@ -78,20 +78,21 @@ func (y *why) readJob(ctx context.Context) error {
 	}
 	f.Created = created.UTC()
 	if y.stored == nil {
-		return y.lastDeed(ctx, "job.delete", &f.DeletedAt, &f.DeletedBy)
+		return y.lastDeed(ctx, "job.delete", job.FormatJobID(id), &f.DeletedAt, &f.DeletedBy)
 	}
 	f.Job, f.RunsLeft, f.PlanFrom = &y.stored.Job, y.stored.runsLeft, y.stored.planFrom
 	if y.stored.pausedAt != nil {
 		f.PausedAt = y.stored.pausedAt.UTC()
 		var at time.Time // that of the log is a moment later
-		return y.lastDeed(ctx, "job.pause", &at, &f.PausedBy)
+		return y.lastDeed(ctx, "job.pause", job.FormatJobID(id), &at, &f.PausedBy)
 	}
 	return nil
 }
 
-func (y *why) lastDeed(ctx context.Context, action string, at *time.Time, actor *string) error {
+// lastDeed reads who did something to an object last, and when.
+func (y *why) lastDeed(ctx context.Context, action, object string, at *time.Time, actor *string) error {
 	err := y.tx.QueryRow(ctx, `SELECT at, actor FROM audit_log WHERE namespace_id = $1 AND object = $2 AND action = $3 ORDER BY seq DESC LIMIT 1`,
-		y.order.Namespace, job.FormatJobID(y.order.Job), action).Scan(at, actor)
+		y.order.Namespace, object, action).Scan(at, actor)
 	if noRows(err) {
 		return nil
 	}
@@ -216,17 +217,26 @@ func (y *why) readCursor(ctx context.Context) error {
 	return err
 }
 
-// readAround reads whether the queue of the run is paused.
+// readAround reads whether the queue of the run is paused, and who did that, or
+// cancelled the run.
 func (y *why) readAround(ctx context.Context) error {
 	f := &y.facts
-	f.QueuePaused, f.QueueNote = time.Time{}, ""
+	f.QueuePaused, f.QueueNote, f.QueueBy, f.CancelledBy = time.Time{}, "", "", ""
 	if len(f.Entries) == 0 {
 		return nil
 	}
+	e := f.Entries[0]
+	var at time.Time // the store's own is exact
+	if e.Status == job.StatusCancelled && e.Reason == job.ReasonCancelled {
+		return y.lastDeed(ctx, "run.cancel", job.FormatRunID(e.Key), &at, &f.CancelledBy)
+	}
 	err := y.tx.QueryRow(ctx, `SELECT coalesce(paused_at, created_at), note FROM queue WHERE namespace_id = $1 AND name = $2 AND paused`,
-		y.order.Namespace, f.Entries[0].Queue).Scan(&f.QueuePaused, &f.QueueNote)
+		y.order.Namespace, e.Queue).Scan(&f.QueuePaused, &f.QueueNote)
 	if noRows(err) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return y.lastDeed(ctx, "queue.pause", e.Queue, &at, &f.QueueBy)
 }

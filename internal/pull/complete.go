@@ -2,6 +2,7 @@ package pull
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +62,27 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 		p.told(w.Queue, r)
 	}
 	return r.why, r.err
+}
+
+// withKeys leaves those out whose idempotency key cannot be made: they fail for
+// good, for under another key a run could take effect twice.
+func (p *Puller) withKeys(ctx context.Context, given [][]job.Claimed) {
+	var broken []job.Completion
+	for i := range given {
+		given[i] = slices.DeleteFunc(given[i], func(c job.Claimed) bool {
+			err := c.MakeKey()
+			if err != nil {
+				broken = append(broken, job.Completion{Key: c.Key, Attempt: c.Number, Session: c.Session, Outcome: job.Outcome{Kind: job.Failed, Message: err.Error()}})
+			}
+			return err != nil
+		})
+	}
+	if len(broken) == 0 {
+		return
+	}
+	if _, err := p.Store.CompletePulled(ctx, broken); err != nil {
+		p.Log.Warn("runs without an idempotency key cannot be ended; they are lost with their sessions", "runs", len(broken), "error", err)
+	}
 }
 
 // write writes batches while there is something to write.

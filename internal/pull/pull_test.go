@@ -75,7 +75,7 @@ func (b *bundle) trigger(id uuid.UUID) job.Key {
 
 func (b *bundle) open() job.SessionPath {
 	b.t.Helper()
-	s, err := b.pull.Open(b.t.Context(), job.SessionOrder{Namespace: job.DefaultNamespace, Queue: "work", Name: "w"})
+	s, err := b.pull.Open(b.t.Context(), job.SessionOrder{Namespace: job.DefaultNamespace, Queue: "work", Name: "w", Make: true})
 	require.NoError(b.t, err)
 	return job.SessionPath{Namespace: job.DefaultNamespace, Queue: "work", ID: s.ID}
 }

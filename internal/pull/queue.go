@@ -195,6 +195,7 @@ func (q *queue) round() bool {
 		q.learn(order.Lanes, out)
 		q.admit(ctx, append(again, out.Undecided...), order.Seekers, given)
 	}
+	p.withKeys(ctx, given)
 	more := q.settle(out, len(out.Claimed) > 0)
 	q.answer(polls, given, setOf(out.Expired), nil)
 	return more

@@ -15,13 +15,13 @@ import (
 // AuditLog is the store, as its readers see it.
 type AuditLog interface {
 	Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) ([]job.AuditEntry, error)
-	VerifyAudit(ctx context.Context, namespace uuid.UUID) (good int64, err error)
+	VerifyAudit(ctx context.Context, namespace uuid.UUID, from job.AuditMark, limit int) (good job.AuditMark, more bool, err error)
 }
 
 func (s *Server) registerAudit() {
 	huma.Register(s.api, operation("list-audit", http.MethodGet, "/audit", "List who changed what, the newest first", job.Admin), s.listAudit)
 	verify := operation("verify-audit", http.MethodGet, "/audit:verify", "Check that nothing was changed in the audit log", job.Admin)
-	verify.Description = "Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere."
+	verify.Description = "Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one."
 	huma.Register(s.api, verify, s.verifyAudit)
 }
 
@@ -29,7 +29,7 @@ func (s *Server) registerAudit() {
 type AuditEntry struct {
 	Seq    int64     `json:"seq" doc:"Counts from 1 in each namespace, without gaps."`
 	At     time.Time `json:"at"`
-	Actor  string    `json:"actor" example:"key:ci"`
+	Actor  string    `json:"actor" doc:"The key's name and id, or belfry itself." example:"key:ci [key_06f8m2tq5dtk1e7n9q0c3s5v7g]"`
 	Action string    `json:"action" example:"job.create"`
 	Object string    `json:"object" doc:"The id or the name of what was changed."`
 	Detail JSON      `json:"detail"`
@@ -59,17 +59,30 @@ func (s *Server) listAudit(ctx context.Context, in *LedgerPage) (*listAuditOutpu
 	return out, nil
 }
 
+// maxVerified is how many entries one request checks.
+const maxVerified = 10_000
+
+type verifyAuditInput struct {
+	PageToken string `query:"page_token" maxLength:"1000" doc:"next_page_token of the answer before. Default: from the first entry on."`
+}
+
 type verifyAuditOutput struct {
 	Body struct {
-		OK      bool   `json:"ok"`
+		OK      bool   `json:"ok" doc:"Nothing was changed as far as it was checked."`
 		Entries int64  `json:"entries" doc:"How many are good, from the first on."`
 		Problem string `json:"problem,omitempty" doc:"What is wrong after them."`
+
+		NextPageToken string `json:"next_page_token,omitempty" doc:"There may be more entries: send it as page_token. Left out: these were all."`
 	}
 }
 
-func (s *Server) verifyAudit(ctx context.Context, _ *struct{}) (*verifyAuditOutput, error) {
+func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verifyAuditOutput, error) {
 	out := &verifyAuditOutput{}
-	good, err := s.opts.Audit.VerifyAudit(ctx, principal(ctx).Namespace)
+	var from job.AuditMark
+	if err := (&LedgerPage{PageToken: in.PageToken}).after(&from); err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	good, more, err := s.opts.Audit.VerifyAudit(ctx, principal(ctx).Namespace, from, maxVerified)
 	if broken, ok := errors.AsType[*job.AuditBroken](err); ok {
 		out.Body.Problem = broken.Error()
 		err = nil
@@ -77,6 +90,9 @@ func (s *Server) verifyAudit(ctx context.Context, _ *struct{}) (*verifyAuditOutp
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	out.Body.OK, out.Body.Entries = out.Body.Problem == "", good
+	out.Body.OK, out.Body.Entries = out.Body.Problem == "", good.Seq
+	if more && out.Body.OK {
+		out.Body.NextPageToken = tokenOf(good)
+	}
 	return out, nil
 }

@@ -18,7 +18,8 @@ import (
 
 const (
 	// keyTrust is how long a key that was found good is not asked about again: so
-	// long a revoked key still works.
+	// long one that was revoked on another node still works. One that expires works
+	// until then and no longer.
 	keyTrust = 5 * time.Second
 	maxKeys  = 10_000 // in the cache
 )
@@ -38,6 +39,11 @@ func principal(ctx context.Context) job.Principal {
 func (s *Server) authenticate(ctx huma.Context, next func(huma.Context)) {
 	r := recordOf(ctx.Context())
 	r.operation = ctx.Operation().OperationID
+	for _, p := range ctx.Operation().Parameters {
+		if p.In == "path" {
+			r.object = p.Name
+		}
+	}
 	p, err := s.find(ctx.Context(), ctx.Header("Authorization"), ctx.RemoteAddr())
 	if err != nil {
 		s.refuse(ctx, err)
@@ -102,10 +108,12 @@ func (s *Server) find(ctx context.Context, header, address string) (p job.Princi
 	if fresh {
 		return p, nil
 	}
-	// Guessing is hopeless; this keeps those who try from asking the database.
-	if !known && !s.failures.mayTry(address) {
+	// Guessing is hopeless; this keeps those who try from asking the database. Behind a proxy all clients have one
+	// address: a good key among the bad ones is served all the same.
+	if !known && !s.failures.mayTry(address) && !s.ring.has(ctx, s.opts.Keys, hash) {
 		return p, newProblem("rate_limited", "too many unknown keys came from this address; wait a second")
 	}
+	asked := clock.Elapsed()
 	p, err = s.opts.Keys.Principal(ctx, hash)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
@@ -116,7 +124,7 @@ func (s *Server) find(ctx context.Context, header, address string) (p job.Princi
 		recordOf(ctx).err = err
 		return p, newProblem("unavailable", "the database does not answer; try again")
 	}
-	s.keys.put(hash, p)
+	s.keys.put(hash, p, asked)
 	return p, nil
 }
 
@@ -154,11 +162,48 @@ func (c *keyCache) forget(id uuid.UUID) {
 	maps.DeleteFunc(c.byHash, func(_ [32]byte, k cachedKey) bool { return k.principal.Key == id })
 }
 
-func (c *keyCache) put(hash [32]byte, p job.Principal) {
+// put remembers a key that was asked about at a time of clock.Elapsed: its life is
+// counted from before the question, so that it never seems longer than it is.
+func (c *keyCache) put(hash [32]byte, p job.Principal, asked time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byHash == nil || len(c.byHash) >= maxKeys {
 		c.byHash = map[[32]byte]cachedKey{}
 	}
-	c.byHash[hash] = cachedKey{p, clock.Elapsed() + keyTrust}
+	trust := keyTrust
+	if p.Left > 0 {
+		trust = min(trust, p.Left)
+	}
+	c.byHash[hash] = cachedKey{p, asked + trust}
+}
+
+// ringTrust is how long a keyRing is not read anew.
+const ringTrust = time.Second
+
+// keyRing is which keys there are, by the beginning of their hashes. It is read
+// only while an address sends too many unknown keys.
+type keyRing struct {
+	mu    sync.Mutex
+	known map[[8]byte]bool
+	until time.Duration // by clock.Elapsed
+}
+
+// has says whether a key may be good. One that was made within the last ringTrust
+// may be missing: its request is told to come again after a second.
+func (r *keyRing) has(ctx context.Context, keys Keys, hash [32]byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if clock.Elapsed() >= r.until {
+		all, err := keys.KeyHashes(ctx)
+		if err != nil {
+			recordOf(ctx).err = err
+			return false
+		}
+		r.known = make(map[[8]byte]bool, len(all))
+		for _, h := range all {
+			r.known[h] = true
+		}
+		r.until = clock.Elapsed() + ringTrust
+	}
+	return r.known[[8]byte(hash[:8])]
 }

@@ -106,15 +106,8 @@ func (s *Server) listDeadLetters(ctx context.Context, in *listDeadLettersInput) 
 	return out, nil
 }
 
-func (s *Server) redriveDeadLetter(ctx context.Context, in *RunPath) (*runOutput, error) {
-	o, err := in.order(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.opts.DeadLetters.RedriveDeadLetter(ctx, o); err != nil {
-		return nil, s.problem(ctx, err)
-	}
-	return s.runResult(ctx, o.Key)
+func (s *Server) redriveDeadLetter(ctx context.Context, in *retryRunInput) (*runOutput, error) {
+	return s.again(ctx, "redrive-dead-letter", in, s.opts.DeadLetters.RedriveDeadLetter)
 }
 
 func (s *Server) discardDeadLetter(ctx context.Context, in *RunPath) (*struct{}, error) {

@@ -9,6 +9,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
+const idempotencyHeader = "Idempotency-Key"
+
 // Idempotency makes a request that may be sent again.
 type Idempotency struct {
 	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" pattern:"^[ -~]*$" doc:"Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused."`
@@ -40,11 +42,11 @@ func recalled[T any](once *job.Once, err error) (*T, error) {
 }
 
 // refused is the problem of a change that may have a key and a version.
-func (s *Server) refused(ctx context.Context, err error, version int32) error {
+func (s *Server) refused(ctx context.Context, err error, m *Precondition) error {
 	if errors.Is(err, job.ErrKeyUsed) {
 		p := newProblem("invalid", "the Idempotency-Key was used for another request in the last 24 hours")
 		p.Problems = []FieldProblem{{Field: "Idempotency-Key", Problem: "it was used for another request", Fix: "use a new key for each request that is meant"}}
 		return p
 	}
-	return s.changed(ctx, err, version)
+	return s.changed(ctx, err, m)
 }

@@ -3,9 +3,7 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,17 +27,17 @@ type JobPath struct {
 
 // Precondition binds a change to a version.
 type Precondition struct {
-	IfMatch string `header:"If-Match" maxLength:"40" doc:"The job's ETag: the change is refused if the job has another version meanwhile."`
+	IfMatch string `header:"If-Match" maxLength:"60" pattern:"^(\\*|\"?[0-9]{1,9}(-[0-9a-z]{1,20})?\"?)$" patternDescription:"an ETag of a job, such as \"3-hq2k5mz1x1\", a version, such as \"3\", or *" doc:"The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as \"3\", binds it to the definition; * to there being such a job."`
 }
 
 // JobOutput is an answer with a job.
 type JobOutput struct {
-	ETag string `header:"ETag" doc:"The job's version."`
+	ETag string `header:"ETag" doc:"Another one after each change, pause and resume: for If-Match."`
 	Body Job
 }
 
 func jobResult(j job.Job) *JobOutput {
-	return &JobOutput{ETag: fmt.Sprintf(`"%d"`, j.Version), Body: wireJob(j)}
+	return &JobOutput{ETag: `"` + j.Tag() + `"`, Body: wireJob(j)}
 }
 
 func (s *Server) registerJobs() {
@@ -65,7 +63,7 @@ type createJobInput struct {
 
 type createJobOutput struct {
 	Location string `header:"Location" doc:"Where the job is."`
-	ETag     string `header:"ETag" doc:"The job's version."`
+	ETag     string `header:"ETag" doc:"Another one after each change, pause and resume: for If-Match."`
 	Body     Job
 }
 
@@ -83,7 +81,7 @@ func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobO
 	if err != nil {
 		out, err := recalled[createJobOutput](once, err)
 		if err != nil {
-			return nil, s.refused(ctx, err, 0)
+			return nil, s.refused(ctx, err, nil)
 		}
 		return out, nil
 	}
@@ -136,75 +134,6 @@ func (s *Server) idOf(ctx context.Context, path string) (uuid.UUID, error) {
 	return j.ID, err
 }
 
-type replaceJobInput struct {
-	JobPath
-	Precondition
-	Body JobInput
-}
-
-type replaceJobOutput struct {
-	Status int
-	ETag   string `header:"ETag" doc:"The job's version."`
-	Body   Job
-}
-
-func replaced(status int, j job.Job) *replaceJobOutput {
-	r := jobResult(j)
-	return &replaceJobOutput{status, r.ETag, r.Body}
-}
-
-func (s *Server) replaceJob(ctx context.Context, in *replaceJobInput) (*replaceJobOutput, error) {
-	version, err := in.version()
-	if err != nil {
-		return nil, err
-	}
-	old, err := s.named(ctx, in.Job)
-	_, notID := job.ParseJobID(in.Job)
-	if errors.Is(err, job.ErrNotFound) && notID != nil && version == 0 {
-		if in.Body.Name != in.Job {
-			return nil, s.problem(ctx, &job.Problem{Field: "name", Problem: "it is not the name in the path", Fix: "write the same name in both; to rename a job use its id in the path"})
-		}
-		j, err := s.create(ctx, &in.Body, nil)
-		if err != nil {
-			return nil, s.problem(ctx, err)
-		}
-		return replaced(http.StatusCreated, j), nil
-	}
-	if err != nil {
-		return nil, s.problem(ctx, err)
-	}
-	d, err := s.checked(&in.Body)
-	if err != nil {
-		return nil, s.problem(ctx, err)
-	}
-	p := principal(ctx)
-	j, err := s.opts.Jobs.UpdateJob(ctx, job.UpdateOrder{Namespace: p.Namespace, ID: old.ID, IfVersion: version, Definition: d, Actor: p.Actor()})
-	if err != nil {
-		return nil, s.changed(ctx, err, version)
-	}
-	return replaced(http.StatusOK, j), nil
-}
-
-// changed is the problem of a change that was bound to a version.
-func (s *Server) changed(ctx context.Context, err error, version int32) error {
-	if version != 0 && errors.Is(err, job.ErrConflict) {
-		return newProblem("precondition_failed", "the job has changed since you read it; read it again and repeat your change")
-	}
-	return s.problem(ctx, err)
-}
-
-// version of an If-Match header; 0: there is none.
-func (m *Precondition) version() (int32, error) {
-	if m.IfMatch == "" || m.IfMatch == "*" {
-		return 0, nil
-	}
-	v, err := strconv.ParseInt(strings.Trim(m.IfMatch, `"`), 10, 32)
-	if err != nil || v < 1 {
-		return 0, newProblem("precondition_failed", `If-Match is not an ETag of this job; it looks like "3"`)
-	}
-	return int32(v), nil
-}
-
 type deleteJobInput struct {
 	JobPath
 	Precondition
@@ -216,18 +145,16 @@ func (s *Server) deleteJob(ctx context.Context, in *deleteJobInput) (*struct{}, 
 		_, err = s.opts.Jobs.DeleteJob(ctx, o)
 	}
 	if err != nil {
-		return nil, s.changed(ctx, err, o.IfVersion)
+		return nil, s.changed(ctx, err, &in.Precondition)
 	}
 	return nil, nil
 }
 
 // order is what a request asks of a job.
-func (s *Server) order(ctx context.Context, path string, m *Precondition) (o job.Order, err error) {
-	p := principal(ctx)
-	o = job.Order{Namespace: p.Namespace, Actor: p.Actor()}
-	if o.IfVersion, err = m.version(); err != nil {
-		return o, err
+func (s *Server) order(ctx context.Context, path string, m *Precondition) (job.Order, error) {
+	id, err := s.idOf(ctx, path)
+	if err != nil {
+		return job.Order{}, err
 	}
-	o.ID, err = s.idOf(ctx, path)
-	return o, err
+	return s.bound(ctx, id, m)
 }

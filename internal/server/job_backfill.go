@@ -69,7 +69,7 @@ func (s *Server) backfillJob(ctx context.Context, in *backfillJobInput) (*backfi
 	if err != nil {
 		out, err := recalled[backfillJobOutput](o.Once, err)
 		if err != nil {
-			return nil, s.refused(ctx, err, o.IfVersion)
+			return nil, s.refused(ctx, err, &in.Precondition)
 		}
 		return out, nil
 	}

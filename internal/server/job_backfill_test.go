@@ -79,16 +79,16 @@ func TestAJobIsBackfilled(t *testing.T) {
 		fmt.Sprintf(`{"from":%q,"to":%q,"pace":"2h"}`, at(-2), at(-1)):   "pace",
 		fmt.Sprintf(`{"from":%q,"to":%q,"pace":"soon"}`, at(-2), at(-1)): "pace",
 		fmt.Sprintf(`{"from":%q,"to":%q,"max":10001}`, at(-2), at(-1)):   "max",
-		fmt.Sprintf(`{"from":%q}`, at(-2)):                               "body",
+		fmt.Sprintf(`{"from":%q}`, at(-2)):                               "to",
 	} {
 		a := b.call("POST", "/jobs/hourly:backfill", body)
 		require.Equal(t, 422, a.status, "%s: %s", body, a.body)
 		require.Contains(t, string(a.body), `"field":"`+field+`"`)
 	}
 	require.Equal(t, 404, b.call("POST", "/jobs/none:backfill", fmt.Sprintf(`{"from":%q,"to":%q}`, at(-2), at(-1))).status)
-	good, err := b.store.VerifyAudit(t.Context(), defaultNamespace)
+	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, job.AuditMark{}, 1000)
 	require.NoError(t, err)
-	require.EqualValues(t, 7, good, "a key, create, pause and four backfills")
+	require.EqualValues(t, 7, good.Seq, "a key, create, pause and four backfills")
 }
 
 // TestABackfillIsBounded: a job of every second, a week back.

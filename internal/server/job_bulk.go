@@ -73,7 +73,7 @@ func (s *Server) createJobs(ctx context.Context, in *createJobsInput) (*createJo
 		chunk := lines[part*job.MaxBulk : min((part+1)*job.MaxBulk, len(lines))]
 		results, err := s.createChunk(ctx, in, part, chunk)
 		if errors.Is(err, job.ErrKeyUsed) {
-			return nil, s.refused(ctx, err, 0)
+			return nil, s.refused(ctx, err, nil)
 		}
 		if err != nil {
 			failure = s.asProblem(ctx, err)
@@ -190,7 +190,7 @@ func strictly(text []byte, into any) error {
 		return &job.Problem{Field: wrong.Field, Problem: "it is a " + strings.Fields(wrong.Value)[0] + ", which it may not be", Fix: "write it as in the reference"}
 	}
 	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return &job.Problem{Field: strings.Trim(printable(field), `"`), Problem: "there is no such field", Fix: "check its spelling"}
+		return unknownField(strings.Trim(field, `"`))
 	}
 	if wrong, ok := errors.AsType[*schedule.Error](err); ok {
 		return job.ScheduleProblem(wrong)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 func TestManyJobsAtOnce(t *testing.T) {
@@ -47,9 +49,9 @@ func TestManyJobsAtOnce(t *testing.T) {
 	require.Equal(t, "other", six["queue"])
 	require.Equal(t, map[string]any{"x": 1.}, six["payload"])
 	require.NotNil(t, six["next_due_at"])
-	good, err := b.store.VerifyAudit(t.Context(), defaultNamespace)
+	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, job.AuditMark{}, 1000)
 	require.NoError(t, err)
-	require.EqualValues(t, 3, good, "a key, a job, a bulk")
+	require.EqualValues(t, 3, good.Seq, "a key, a job, a bulk")
 
 	require.Equal(t, 422, b.call("POST", "/jobs:bulk", "\n\n", "Content-Type", "application/x-ndjson").status)
 	require.Equal(t, 413, b.call("POST", "/jobs:bulk", strings.Repeat("{}\n", 5001), "Content-Type", "application/x-ndjson").status)

@@ -76,21 +76,27 @@ func (s *Server) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutp
 		out.Body.Items[i] = wireJob(j)
 	}
 	if page.Next != nil {
-		out.Body.NextPageToken = formatMark(*page.Next)
+		out.Body.NextPageToken = formatMark(*page.Next, o.Due != nil)
 	}
 	return out, nil
 }
 
-// A token is the id that a page ended with, and in a list by due time that time.
+// A token is the id that a page ended with, with a byte behind it if names are no
+// longer searched for; in a list by due time it is a place in that order.
 const (
 	idBytes  = 16
-	dueBytes = 8
+	dueBytes = idBytes + 8 + 2 + 8
 )
 
-func formatMark(m job.ListMark) string {
+func formatMark(m job.ListMark, byDue bool) string {
 	b := m.ID[:]
-	if !m.Due.IsZero() {
+	switch {
+	case byDue:
 		b = binary.BigEndian.AppendUint64(b, uint64(m.Due.UnixMicro()))
+		b = binary.BigEndian.AppendUint16(b, uint16(m.Partition))
+		b = binary.BigEndian.AppendUint64(b, uint64(m.Cursor))
+	case m.Scan:
+		b = append(b, 1)
 	}
 	return base64.RawURLEncoding.EncodeToString(b)
 }
@@ -98,11 +104,14 @@ func formatMark(m job.ListMark) string {
 func parseMark(token string, byDue bool) (m job.ListMark, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	switch {
-	case err == nil && !byDue && len(b) == idBytes:
-		return job.ListMark{ID: uuid.UUID(b)}, nil
-	case err == nil && byDue && len(b) == idBytes+dueBytes:
-		due := time.UnixMicro(int64(binary.BigEndian.Uint64(b[idBytes:]))).UTC()
-		return job.ListMark{ID: uuid.UUID(b[:idBytes]), Due: due}, nil
+	case err == nil && !byDue && (len(b) == idBytes || len(b) == idBytes+1):
+		return job.ListMark{ID: uuid.UUID(b[:idBytes]), Scan: len(b) > idBytes}, nil
+	case err == nil && byDue && len(b) == dueBytes:
+		m.ID, b = uuid.UUID(b[:idBytes]), b[idBytes:]
+		m.Due = time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC()
+		m.Partition = int16(binary.BigEndian.Uint16(b[8:]))
+		m.Cursor = int64(binary.BigEndian.Uint64(b[10:]))
+		return m, nil
 	}
 	return m, &job.Problem{Field: "page_token", Problem: "it is not a token of this list", Fix: "send next_page_token of the page before, with the same filters"}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -15,6 +16,39 @@ func (s *Server) registerPatch() {
 	patch := operation("patch-job", http.MethodPatch, "/jobs/{job}", "Change parts of a job", job.Editor)
 	patch.Description = "A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole."
 	huma.Register(s.api, patch, s.patchJob)
+	all := s.api.OpenAPI().Components.Schemas
+	all.Map()["JobPatch"] = patchOf(all.Map()["JobInput"], all)
+	content := s.api.OpenAPI().Paths["/api/v1/jobs/{job}"].Patch.RequestBody.Content
+	content["application/merge-patch+json"].Schema = &huma.Schema{Ref: named + "JobPatch"}
+	content["application/json"] = content["application/merge-patch+json"]
+}
+
+// patchOf describes what changes a thing of a schema: each field may be left out,
+// and null gives those a default that have one, in the objects within it too.
+func patchOf(s *huma.Schema, all huma.Registry) *huma.Schema {
+	out := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: s.AdditionalProperties, Properties: map[string]*huma.Schema{}}
+	if values, ok := s.AdditionalProperties.(*huma.Schema); ok {
+		values := *values
+		values.Nullable = true
+		out.AdditionalProperties = &values
+	}
+	for name, field := range s.Properties {
+		patch := *field
+		if inner := all.SchemaFromRef(field.Ref); inner != nil && inner.Type == huma.TypeObject {
+			patch = *patchOf(inner, all)
+		} else if field.Type == huma.TypeObject {
+			patch = *patchOf(field, all)
+		}
+		patch.Description = field.Description
+		if patch.Type != "" && !slices.Contains(s.Required, name) {
+			patch.Nullable = true
+			if len(patch.Enum) > 0 {
+				patch.Enum = append(slices.Clone(patch.Enum), nil)
+			}
+		}
+		out.Properties[name] = &patch
+	}
+	return out
 }
 
 type patchJobInput struct {
@@ -28,31 +62,33 @@ type patchJobInput struct {
 const maxPatches = 10
 
 func (s *Server) patchJob(ctx context.Context, in *patchJobInput) (*JobOutput, error) {
-	want, err := in.version()
-	if err != nil {
-		return nil, err
-	}
 	p := principal(ctx)
 	for try := 1; ; try++ {
 		old, err := s.named(ctx, in.Job)
 		if err != nil {
 			return nil, s.problem(ctx, err)
 		}
-		if want != 0 && want != old.Version {
-			return nil, s.changed(ctx, job.ErrConflict, want)
+		o, err := s.bound(ctx, old.ID, &in.Precondition)
+		if err != nil {
+			return nil, err
+		}
+		if !o.Fits(old) {
+			return nil, s.changed(ctx, job.ErrConflict, &in.Precondition)
 		}
 		d, err := s.patched(old, in.RawBody)
 		if err != nil {
 			return nil, s.problem(ctx, err)
 		}
-		j, err := s.opts.Jobs.UpdateJob(ctx, job.UpdateOrder{Namespace: p.Namespace, ID: old.ID, IfVersion: old.Version, Definition: d, Actor: p.Actor()})
+		j, err := s.opts.Jobs.UpdateJob(ctx, job.UpdateOrder{Namespace: p.Namespace, ID: old.ID, IfVersion: old.Version, IfTag: o.IfTag, Definition: d, Actor: p.Actor()})
 		switch {
 		case err == nil:
 			return jobResult(j), nil
 		case !errors.Is(err, job.ErrConflict) || !s.moved(ctx, old):
 			return nil, s.problem(ctx, err)
-		case want != 0 || try == maxPatches:
-			return nil, s.changed(ctx, err, old.Version)
+		case in.binds():
+			return nil, s.changed(ctx, err, &in.Precondition)
+		case try == maxPatches:
+			return nil, newProblem("conflict", "the job is changed by others all the time; try again")
 		}
 	}
 }
@@ -61,7 +97,7 @@ func (s *Server) patchJob(ctx context.Context, in *patchJobInput) (*JobOutput, e
 // a conflict one that a patch can be made anew for.
 func (s *Server) moved(ctx context.Context, old job.Job) bool {
 	now, err := s.opts.Jobs.Job(ctx, old.Namespace, old.ID)
-	return err == nil && now.Version != old.Version
+	return err == nil && now.Tag() != old.Tag()
 }
 
 // patched is the definition of a job with a patch.

@@ -42,6 +42,8 @@ type previewOutput struct {
 		Schedule    Schedule               `json:"schedule" doc:"As it was written."`
 		Occurrences []schedule.PreviewJSON `json:"occurrences" doc:"In order, with those that are skipped."`
 		More        bool                   `json:"more" doc:"false: the schedule ends there."`
+		Key         string                 `json:"idempotency_key,omitempty" doc:"What the job's idempotency_key gives for the first of them that runs, with the job's own payload."`
+		KeyProblem  string                 `json:"idempotency_key_problem,omitempty" doc:"Why it gives none."`
 	}
 }
 
@@ -52,17 +54,17 @@ func (s *Server) previewUnsaved(ctx context.Context, in *previewUnsavedInput) (*
 	if (b.Schedule == nil) == (b.Job == nil) {
 		return nil, s.problem(ctx, &job.Problem{Field: "schedule", Problem: "not exactly one of schedule and job is given", Fix: "send the one that is meant"})
 	}
-	spec := b.Schedule
-	if b.Job != nil {
-		if _, err := s.checked(b.Job); err != nil {
-			return nil, s.problem(ctx, err)
-		}
-		spec = &b.Job.Schedule
-	}
 	if b.Count == 0 {
 		b.Count = defaultPreview
 	}
-	return s.preview(ctx, spec.Spec, "", b.From, b.Count)
+	if b.Job == nil {
+		return s.preview(ctx, b.Schedule.Spec, "", b.From, b.Count)
+	}
+	d, err := s.checked(b.Job)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	return s.previewJob(ctx, job.Job{Definition: d}, "", b.From, b.Count)
 }
 
 func (s *Server) previewSaved(ctx context.Context, in *previewSavedInput) (*previewOutput, error) {
@@ -70,7 +72,25 @@ func (s *Server) previewSaved(ctx context.Context, in *previewSavedInput) (*prev
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	return s.preview(ctx, j.Schedule, j.ID.String(), in.From, in.Count)
+	return s.previewJob(ctx, j, j.ID.String(), in.From, in.Count)
+}
+
+// previewJob is preview with an example of the idempotency key.
+func (s *Server) previewJob(ctx context.Context, j job.Job, spread string, from time.Time, n int) (*previewOutput, error) {
+	out, err := s.preview(ctx, j.Schedule, spread, from, n)
+	if err != nil || j.IdempotencyKey == "" {
+		return out, err
+	}
+	for _, o := range out.Body.Occurrences {
+		if o.DueAt == nil || o.Skip != "" {
+			continue
+		}
+		if out.Body.Key, err = j.ExampleKey(*o.DueAt, principal(ctx).NamespaceName); err != nil {
+			out.Body.KeyProblem = err.Error()
+		}
+		break
+	}
+	return out, nil
 }
 
 // The years that a preview may begin in.

@@ -43,4 +43,15 @@ func TestPreviews(t *testing.T) {
 		require.Contains(t, string(a.body), `"field":"`+field+`"`)
 	}
 	require.Equal(t, 404, b.call("GET", "/jobs/y/preview", "").status)
+
+	keyed := func(expression, payload string) map[string]any {
+		a := b.call("POST", "/jobs:preview", `{"job":{"name":"x","schedule":`+spec+`,"target":{"kind":"noop"},"payload":`+payload+`,"idempotency_key":"`+expression+`"},"from":"2026-03-07T12:00:00Z"}`)
+		require.Equal(t, 200, a.status, "%s", a.body)
+		return a.json(t)
+	}
+	require.Equal(t, "default/x/2026-03-08T07:00:00Z", keyed(`job.namespace + '/' + job.name + '/' + string(due_at)`, `null`)["idempotency_key"])
+	require.Contains(t, keyed(`payload.x`, `{"y":1}`)["idempotency_key_problem"], "have no x")
+	a = b.call("POST", "/jobs:preview", `{"job":{"name":"x","schedule":`+spec+`,"target":{"kind":"noop"},"idempotency_key":"job.nmae"}}`)
+	require.Equal(t, 422, a.status)
+	require.Contains(t, string(a.body), `did you mean 'job.name'`)
 }

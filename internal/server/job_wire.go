@@ -29,6 +29,8 @@ type JobInput struct {
 	Deadline Duration `json:"deadline,omitempty" doc:"A run that could not start so long after its due time is skipped as expired. Default: none."`
 	Delivery string   `json:"delivery,omitempty" enum:"at_least_once,at_most_once" doc:"at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once."`
 
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"1024" doc:"A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id." example:"job.name + '/' + string(due_at)"`
+
 	PauseAfterFailures int32    `json:"pause_after_failures,omitempty" minimum:"0" doc:"The job is paused after so many failed runs in a row. 0: never."`
 	KeepFinishedFor    Duration `json:"keep_finished_for,omitempty" doc:"How long a finished one-off job is kept. Default 24h."`
 }
@@ -81,31 +83,37 @@ func (j *JSON) UnmarshalJSON(data []byte) error { return (*json.RawMessage)(j).U
 // Schedule is written as an object or as one string.
 type Schedule struct{ schedule.Spec }
 
-// Schema is for huma. Its parts have names, so that a generated client has one
-// type for each and not one for each place.
-func (Schedule) Schema(r huma.Registry) *huma.Schema {
-	const named = "#/components/schemas/"
-	text := func(about, example string) *huma.Schema {
-		return &huma.Schema{Type: "string", Description: about, MaxLength: ptr(1024), Examples: []any{example}}
-	}
-	list := func(about string) *huma.Schema {
-		return &huma.Schema{Type: "array", Description: about, Items: &huma.Schema{Type: "string"}}
-	}
-	object := &huma.Schema{
+const named = "#/components/schemas/"
+
+func textOf(about, example string) *huma.Schema {
+	return &huma.Schema{Type: "string", Description: about, MaxLength: ptr(1024), Examples: []any{example}}
+}
+
+// scheduleSpec describes a schedule as an object.
+func scheduleSpec() *huma.Schema {
+	return &huma.Schema{
 		Type: "object", AdditionalProperties: false, Description: "Exactly one of at, every, cron and rrule.",
 		Properties: map[string]*huma.Schema{
-			"at":        text("Once, at this time; without an offset it is read in timezone.", "2027-01-31T09:00:00Z"),
-			"every":     text("Each time this long has passed since anchor.", "15m"),
-			"cron":      text("5 or 6 fields, names, L W # H, and macros.", "0 9 * * 1-5"),
-			"rrule":     text("RFC 5545, FREQ=DAILY or slower.", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17"),
-			"anchor":    text("Where every counts from, or the DTSTART of an rrule.", "2026-01-01T00:00:00Z"),
-			"timezone":  text("IANA name. Default UTC.", "America/New_York"),
+			"at":        textOf("Once, at this time; without an offset it is read in timezone.", "2027-01-31T09:00:00Z"),
+			"every":     textOf("Each time this long has passed since anchor.", "15m"),
+			"cron":      textOf("5 or 6 fields, names, L W # H, and macros.", "0 9 * * 1-5"),
+			"rrule":     textOf("RFC 5545, FREQ=DAILY or slower.", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17"),
+			"anchor":    textOf("Where every counts from, or the DTSTART of an rrule.", "2026-01-01T00:00:00Z"),
+			"timezone":  textOf("IANA name. Default UTC.", "America/New_York"),
 			"dst":       {Ref: named + "DST", Description: "What a change of the clock does."},
 			"start_at":  {Type: "string", Format: "date-time", Description: "Nothing before."},
 			"end_at":    {Type: "string", Format: "date-time", Description: "Nothing at or after."},
-			"jitter":    text("Each run starts up to this much later, always the same for a due time.", "30s"),
+			"jitter":    textOf("Each run starts up to this much later, always the same for a due time.", "30s"),
 			"calendars": {Type: "array", Description: "What is excluded.", Items: &huma.Schema{Ref: named + "Calendar"}},
 		},
+	}
+}
+
+// Schema is for huma. Its parts have names, so that a generated client has one
+// type for each and not one for each place.
+func (Schedule) Schema(r huma.Registry) *huma.Schema {
+	list := func(about string) *huma.Schema {
+		return &huma.Schema{Type: "array", Description: about, Items: &huma.Schema{Type: "string"}}
 	}
 	dst := &huma.Schema{
 		Type: "object", AdditionalProperties: false, Properties: map[string]*huma.Schema{
@@ -119,9 +127,9 @@ func (Schedule) Schema(r huma.Registry) *huma.Schema {
 		},
 	}
 	either := &huma.Schema{OneOf: []*huma.Schema{
-		text("A time is at, FREQ=… an rrule, every 15m is every, all else is cron.", "0 9 * * 1-5"), {Ref: named + "ScheduleSpec"},
+		textOf("A time is at, FREQ=… an rrule, every 15m is every, all else is cron.", "0 9 * * 1-5"), {Ref: named + "ScheduleSpec"},
 	}}
-	for name, schema := range map[string]*huma.Schema{"Schedule": either, "ScheduleSpec": object, "DST": dst, "Calendar": calendar} {
+	for name, schema := range map[string]*huma.Schema{"Schedule": either, "ScheduleSpec": scheduleSpec(), "DST": dst, "Calendar": calendar} {
 		schema.PrecomputeMessages()
 		r.Map()[name] = schema
 	}
@@ -145,7 +153,7 @@ func (in *JobInput) definition() (job.Definition, error) {
 		Name: in.Name, Labels: in.Labels, Schedule: in.Schedule.Spec, Payload: null(in.Payload), Queue: in.Queue,
 		Target: job.Target{Kind: in.Target.Kind, Config: null(in.Target.Config)}, Priority: in.Priority, MaxRuns: in.MaxRuns,
 		Policy: job.Policy{
-			Overlap: job.Overlap(in.Overlap), Delivery: job.Delivery(in.Delivery), PauseAfterFailures: in.PauseAfterFailures,
+			Overlap: job.Overlap(in.Overlap), Delivery: job.Delivery(in.Delivery), IdempotencyKey: in.IdempotencyKey, PauseAfterFailures: in.PauseAfterFailures,
 			Timeout: duration("timeout", in.Timeout), Deadline: duration("deadline", in.Deadline), KeepFinishedFor: duration("keep_finished_for", in.KeepFinishedFor),
 		},
 	}
@@ -211,7 +219,7 @@ func wireJob(j job.Job) Job {
 				Paused: string(j.Missed.Paused), Created: string(j.Missed.Created),
 			},
 			Overlap: string(j.Overlap), Timeout: text(j.Timeout), Deadline: text(j.Deadline), Delivery: string(j.Delivery),
-			PauseAfterFailures: j.PauseAfterFailures, KeepFinishedFor: text(j.KeepFinishedFor),
+			IdempotencyKey: j.IdempotencyKey, PauseAfterFailures: j.PauseAfterFailures, KeepFinishedFor: text(j.KeepFinishedFor),
 		},
 	}
 }

@@ -67,27 +67,32 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 		defer cancel()
 		r = r.WithContext(ctx)
 		r.Body = http.MaxBytesReader(w, r.Body, bodyLimit(r))
-		if !wellFormed(r.URL) {
-			writeProblem(w, newProblem("bad_request", "the path or the query has a character that is not UTF-8, or NUL; escape it as UTF-8"))
+		if p := malformed(r.URL); p != nil {
+			writeProblem(w, p)
 			return
 		}
-		next.ServeHTTP(w, verbRequest(r))
+		if meant := verbRequest(r); meant != nil {
+			next.ServeHTTP(w, meant)
+			return
+		}
+		notFound(w, r)
 	})
 }
 
-// wellFormed says that a database can hold every text of a URL.
-func wellFormed(u *url.URL) bool {
-	plain := func(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+// malformed tells why a database cannot hold a text of a URL; nil: it can.
+func malformed(u *url.URL) *Problem {
+	texts := []string{u.Path}
 	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil || !plain(u.Path) {
-		return false
-	}
 	for key, values := range query {
-		if !plain(key) || slices.ContainsFunc(values, func(v string) bool { return !plain(v) }) {
-			return false
-		}
+		texts = append(append(texts, key), values...)
 	}
-	return true
+	switch {
+	case err != nil || slices.ContainsFunc(texts, func(s string) bool { return !utf8.ValidString(s) }):
+		return newProblem("bad_request", "the path or the query has a character that is not UTF-8, or a % that two hexadecimal digits do not follow; escape it as UTF-8")
+	case slices.ContainsFunc(texts, func(s string) bool { return strings.ContainsRune(s, 0) }):
+		return newProblem("invalid", "the path or the query has the character NUL, which no name has; remove it")
+	}
+	return nil
 }
 
 // Unavailable answers every request with why there is no API, and closes the

@@ -21,6 +21,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/server"
 	"github.com/belfry-dev/belfry/internal/target"
+	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
 // node is an API and an engine on a database of their own, and a target that
@@ -70,7 +71,9 @@ func setupNode(t *testing.T) *node {
 	_, err = n.store.Take(ctx, m.session, owned)
 	require.NoError(t, err)
 	targets := map[string]engine.Target{}
-	for kind, made := range target.New(target.Options{}) {
+	connect, err := guard.New(guard.Options{Allow: []string{"127.0.0.0/8"}})
+	require.NoError(t, err)
+	for kind, made := range target.New(target.Options{Guard: connect}) {
 		targets[kind] = made
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))

@@ -40,12 +40,13 @@ func (s *Server) registerOperations() {
 type Operation struct {
 	ID        string            `json:"id" example:"op_06f8m2tq5dtk1e7n9q0c3s5v7g"`
 	Kind      string            `json:"kind" enum:"redrive,discard"`
-	State     string            `json:"state" enum:"running,finished,aborted"`
+	State     string            `json:"state" enum:"running,finished,aborted,failed" doc:"failed: the nodes could not work on it: see problem. What it has done stays done."`
 	Filter    map[string]string `json:"filter" doc:"Which dead letters are meant."`
 	Rate      int               `json:"rate" doc:"At most so many per second."`
 	Count     int64             `json:"count" doc:"How many there were when it began."`
 	Done      int64             `json:"done"`
 	Failed    int64             `json:"failed" doc:"Could not be redriven: their job is deleted, or the run is live. They are still dead letters."`
+	Problem   string            `json:"problem,omitempty" doc:"Why the nodes could not work on it the last time. They try again, ever more rarely, and give up after the tenth time in a row."`
 	Progress  float64           `json:"progress" minimum:"0" maximum:"1" doc:"The part that is done or failed."`
 	Actor     string            `json:"actor"`
 	CreatedAt time.Time         `json:"created_at"`
@@ -55,7 +56,7 @@ type Operation struct {
 func wireOperation(o job.Operation) Operation {
 	out := Operation{
 		ID: job.FormatOperationID(o.ID), Kind: string(o.Kind), State: string(o.State), Filter: map[string]string{}, Rate: o.Rate,
-		Count: o.Count, Done: o.Done, Failed: o.Failed, Actor: o.Actor, CreatedAt: o.CreatedAt, EndedAt: timeOrNil(o.EndedAt), Progress: 1,
+		Count: o.Count, Done: o.Done, Failed: o.Failed, Problem: o.Problem, Actor: o.Actor, CreatedAt: o.CreatedAt, EndedAt: timeOrNil(o.EndedAt), Progress: 1,
 	}
 	if o.State != job.OperationFinished && o.Count > 0 {
 		out.Progress = min(1, float64(o.Done+o.Failed)/float64(o.Count))
@@ -77,6 +78,7 @@ func wireOperation(o job.Operation) Operation {
 }
 
 type beginOperationInput struct {
+	Idempotency
 	Body struct {
 		Job          string    `json:"job,omitempty" maxLength:"600" doc:"Those of this job: its id or its name."`
 		Queue        string    `json:"queue,omitempty" maxLength:"63" doc:"Those of this queue."`
@@ -108,9 +110,18 @@ func (s *Server) beginOperation(ctx context.Context, kind job.OperationKind, in 
 		b.Rate = defaultRate
 	}
 	p := principal(ctx)
-	o, err := s.opts.Operations.BeginOperation(ctx, job.OperationOrder{Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor()})
+	begun := func(o any) any { return &operationOutput{wireOperation(o.(job.Operation))} }
+	once, err := in.once(string(kind)+"-dead-letters", b, begun)
 	if err != nil {
 		return nil, s.problem(ctx, err)
+	}
+	o, err := s.opts.Operations.BeginOperation(ctx, job.OperationOrder{Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor(), Once: once})
+	if err != nil {
+		out, err := recalled[operationOutput](once, err)
+		if err != nil {
+			return nil, s.refused(ctx, err, nil)
+		}
+		return out, nil
 	}
 	return &operationOutput{wireOperation(o)}, nil
 }

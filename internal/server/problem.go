@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -60,6 +61,9 @@ var kinds = map[string]struct {
 	"unavailable":         {http.StatusServiceUnavailable, "Belfry cannot do this now"},
 }
 
+// listed is the detail of a problem that has several.
+const listed = "mend what is listed in problems"
+
 func newProblem(code, detail string) *Problem {
 	k := kinds[code]
 	return &Problem{Type: "urn:belfry:problem:" + code, Title: k.title, Status: k.status, Code: code, Detail: detail}
@@ -80,10 +84,16 @@ func codeOf(status int) string {
 
 // fromHuma makes problems of what huma found. Its errors carry the values that
 // were sent, which may be secrets: those are left out.
-func fromHuma(status int, message string, errs ...error) huma.StatusError {
-	code := codeOf(status)
-	p := newProblem(code, message)
-	p.Status = max(status, p.Status)
+func fromHuma(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
+	p := wholeBody(status, message)
+	var root *huma.Schema
+	var all huma.Registry
+	if ctx != nil {
+		all, _ = ctx.Context().Value(schemasKey{}).(huma.Registry)
+		if b := ctx.Operation().RequestBody; b != nil && b.Content["application/json"] != nil {
+			root = b.Content["application/json"].Schema
+		}
+	}
 	for _, err := range errs {
 		var found *Problem
 		if errors.As(err, &found) {
@@ -91,11 +101,10 @@ func fromHuma(status int, message string, errs ...error) huma.StatusError {
 		}
 		var d huma.ErrorDetailer
 		if errors.As(err, &d) {
-			detail := d.ErrorDetail()
-			p.Problems = append(p.Problems, FieldProblem{Field: strings.TrimPrefix(detail.Location, "body."), Problem: detail.Message})
+			p.Problems = append(p.Problems, wrong(d.ErrorDetail(), root, all)...)
 		}
 	}
-	if code == "internal" {
+	if p.Code == "internal" {
 		p.Detail, p.Problems = "see the node's log", nil // its text stays inside
 	}
 	return p
@@ -112,19 +121,22 @@ func (s *Server) problem(ctx context.Context, err error) error {
 	case errors.As(err, &p):
 		return p
 	case len(found) > 0:
-		p = newProblem("invalid", "mend what is listed in problems")
+		p = newProblem("invalid", listed)
 		for _, f := range found {
 			p.Problems = append(p.Problems, FieldProblem{f.Field, f.Problem, f.Fix})
 		}
 		return p
 	case errors.Is(err, job.ErrNotFound):
-		return newProblem("not_found", "there is no such thing in this namespace")
+		return newProblem("not_found", "there is no such "+cmp.Or(recordOf(ctx).object, "thing")+" in this namespace")
 	case errors.Is(err, job.ErrSessionExpired):
 		return newProblem("session_expired", "no heartbeat came in time, and the runs that the session had were given to others; open a new one")
 	case errors.Is(err, job.ErrTooManyWorkers):
 		return newProblem("rate_limited", "more workers wait on this node than it takes; try again, or another node")
 	case errors.Is(err, job.ErrConflict):
 		return newProblem("conflict", strings.TrimPrefix(err.Error()[strings.Index(err.Error(), job.ErrConflict.Error())+len(job.ErrConflict.Error()):], ": "))
+	case errors.Is(err, job.ErrSlowList):
+		recordOf(ctx).err = err
+		return newProblem("unavailable", "the list took too long and was given up; add a filter, ask for a smaller page, or try again")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		recordOf(ctx).err = err
 		return newProblem("unavailable", "it took too long; try again")

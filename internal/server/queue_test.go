@@ -106,7 +106,7 @@ func TestAudit(t *testing.T) {
 	}
 	require.Equal(t, []any{"queue.pause", "operation.begin", "run.cancel", "job.trigger", "job.create", "key.create"}, actions)
 	require.Equal(t, run, items[2]["object"])
-	require.Equal(t, "key:test", items[2]["actor"])
+	require.Regexp(t, `^key:test \[key_[0-9a-z]{26}\]$`, items[2]["actor"])
 	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, job.Editor), "GET", "/audit", "").status)
 
 	got := n.get("/audit:verify")

@@ -32,6 +32,7 @@ type Observer interface {
 type record struct {
 	id        string
 	operation string
+	object    string    // what its path names: a job, a run, …
 	key       uuid.UUID // zero: not known
 	namespace string
 	err       error // what stays inside

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -37,7 +38,7 @@ func (s *Server) registerRuns() {
 
 // RunFilter says which runs to list.
 type RunFilter struct {
-	State       []string  `query:"state" enum:"pending,due,running,waiting,succeeded,failed,cancelled,skipped" doc:"Those in one of these states. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended."`
+	State       []string  `query:"state,explode" maxItems:"8" enum:"pending,due,running,waiting,succeeded,failed,cancelled,skipped" doc:"Those in one of these states: repeat it, or write them with commas. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended."`
 	Reason      string    `query:"reason" maxLength:"40" doc:"Those that ended for this reason." example:"overlap"`
 	Queue       string    `query:"queue" maxLength:"63" doc:"Those of this queue."`
 	DueFrom     time.Time `query:"due_from" doc:"Those due at this time or later."`
@@ -188,13 +189,27 @@ func (s *Server) cancelRun(ctx context.Context, in *RunPath) (*cancelRunOutput, 
 	return out, nil
 }
 
-func (s *Server) retryRun(ctx context.Context, in *RunPath) (*runOutput, error) {
+type retryRunInput struct {
+	RunPath
+	Idempotency
+}
+
+func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*runOutput, error) {
+	return s.again(ctx, "retry-run", in, s.opts.Ledger.RetryRun)
+}
+
+// again makes a run live again, once for an Idempotency-Key. A repetition is
+// answered with the run as it is by then.
+func (s *Server) again(ctx context.Context, operation string, in *retryRunInput, change func(context.Context, job.RunOrder) error) (*runOutput, error) {
 	o, err := in.order(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.opts.Ledger.RetryRun(ctx, o); err != nil {
+	if o.Once, err = in.once(operation, in.Run, func(any) any { return struct{}{} }); err != nil {
 		return nil, s.problem(ctx, err)
+	}
+	if err := change(ctx, o); err != nil && !errors.Is(err, job.ErrDone) {
+		return nil, s.refused(ctx, err, nil)
 	}
 	return s.runResult(ctx, o.Key)
 }

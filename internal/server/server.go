@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ const (
 // Keys is the store, as authentication and the keys see it.
 type Keys interface {
 	Principal(ctx context.Context, hash [32]byte) (job.Principal, error)
+	KeyHashes(ctx context.Context) ([][8]byte, error)
 	CreateKey(ctx context.Context, o job.KeyOrder) (job.APIKey, string, error)
 	Keys(ctx context.Context, namespace uuid.UUID) ([]job.APIKey, error)
 	RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) error
@@ -63,6 +65,7 @@ type Options struct {
 	Operations  Operations
 	Queues      Queues
 	Workers     Workers
+	Secrets     Secrets
 	Cluster     Clusters
 	Audit       AuditLog
 	// Interrupt ends an attempt early if this node is delivering it, and says
@@ -86,6 +89,7 @@ type Server struct {
 	mux      *http.ServeMux
 	routes   []string
 	keys     keyCache
+	ring     keyRing
 	limiter  keyLimiter
 	failures failureLimiter
 	slots    chan struct{} // one for each request under way
@@ -106,7 +110,7 @@ func New(o Options) *Server {
 		slots: make(chan struct{}, o.Limits.Requests), lines: rate.NewLimiter(lineRate, lineBurst),
 	}
 	s.api = humago.New(verbMux{s}, s.describe())
-	s.api.UseMiddleware(s.authenticate)
+	s.api.UseMiddleware(s.authenticate, s.checkRequest)
 	s.registerJobs()
 	s.registerJobLists()
 	s.registerBulkCreate()
@@ -121,22 +125,22 @@ func New(o Options) *Server {
 	s.registerOperations()
 	s.registerQueues()
 	s.registerWorkers()
+	s.registerSecrets()
 	s.registerCluster()
 	s.registerAudit()
 	s.registerDocs()
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, newProblem("not_found", "there is no operation "+r.Method+" "+printable(r.URL.Path)+"; /api/v1/openapi.yaml lists them"))
-	})
+	s.mux.HandleFunc("/", s.noOperation)
 	return s
 }
 
 // Problems, and not huma's own errors, everywhere. huma keeps these in package
 // variables, so they are set once, for all servers of the process.
 func init() { //nolint:gochecknoinits // there is no other way, and it must be before the first request
-	huma.NewError = fromHuma
-	huma.NewErrorWithContext = func(_ huma.Context, status int, message string, errs ...error) huma.StatusError {
-		return fromHuma(status, message, errs...)
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		return fromHuma(nil, status, message, errs...)
 	}
+	huma.NewErrorWithContext = fromHuma
+	huma.DefaultArrayNullable = false // a list may be empty, and is never null
 }
 
 func (s *Server) describe() huma.Config {
@@ -173,7 +177,8 @@ func HTTP(h http.Handler) *http.Server {
 }
 
 // Paths such as /jobs/{job}:pause are not patterns of ServeMux, whose wildcards
-// are whole segments. Between the two, the verb becomes a segment of its own.
+// are whole segments. Between the two, the verb becomes the first segment, with its
+// colon: no other path begins so, and none takes it for a name.
 
 // verbMux registers them.
 type verbMux struct{ *Server }
@@ -181,27 +186,35 @@ type verbMux struct{ *Server }
 func (m verbMux) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
 	m.routes = append(m.routes, pattern)
 	if colon := strings.LastIndexByte(pattern, ':'); colon > strings.LastIndexByte(pattern, '/') {
-		pattern = pattern[:colon] + "/" + pattern[colon:]
+		method, path, _ := strings.Cut(pattern[:colon], " ")
+		pattern = method + " /" + pattern[colon:] + path
 	}
 	m.mux.HandleFunc(pattern, h)
 }
 
 func (m verbMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
 
-// verbRequest is a request as verbMux has registered it. A colon that belongs to
-// a name is written %3A, and stays one.
+// verbRequest is a request as verbMux has registered it; nil if no operation can
+// be meant. A colon that belongs to a name is written %3A, and stays one.
 func verbRequest(r *http.Request) *http.Request {
 	path := r.URL.EscapedPath()
-	slash := strings.LastIndexByte(path, '/')
 	colon := strings.LastIndexByte(path, ':')
-	if colon <= slash+1 {
+	switch {
+	case strings.Contains(path, "/:"):
+		return nil
+	case colon < strings.LastIndexByte(path, '/'):
 		return r
 	}
-	u := *r.URL
-	u.RawPath = path[:colon] + "/" + path[colon:]
-	if verb := strings.LastIndex(u.Path, path[colon:]); verb >= 0 {
-		u.Path = u.Path[:verb] + "/" + u.Path[verb:]
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return nil
 	}
+	verb, err := url.PathUnescape(path[colon:])
+	if err != nil {
+		return nil
+	}
+	u := *r.URL
+	u.RawPath, u.Path = "/"+path[colon:]+path[:colon], "/"+verb+strings.TrimSuffix(plain, verb)
 	out := r.Clone(r.Context())
 	out.URL = &u
 	return out

@@ -41,7 +41,7 @@ func (s *Server) pauseJob(ctx context.Context, in *pauseJobInput) (*JobOutput, e
 	}
 	c, err := s.opts.Verbs.PauseJob(ctx, o, note)
 	if err != nil {
-		return nil, s.changed(ctx, err, o.IfVersion)
+		return nil, s.changed(ctx, err, &in.Precondition)
 	}
 	return jobResult(c.Job), nil
 }
@@ -66,7 +66,7 @@ func (s *Server) resumeJob(ctx context.Context, in *resumeJobInput) (*resumeJobO
 	}
 	c, err := s.opts.Verbs.ResumeJob(ctx, o)
 	if err != nil {
-		return nil, s.changed(ctx, err, o.IfVersion)
+		return nil, s.changed(ctx, err, &in.Precondition)
 	}
 	r := jobResult(c.Job)
 	out := &resumeJobOutput{ETag: r.ETag}
@@ -107,7 +107,7 @@ func (s *Server) triggerJob(ctx context.Context, in *triggerJobInput) (*triggerJ
 	if err != nil {
 		out, err := recalled[triggerJobOutput](o.Once, err)
 		if err != nil {
-			return nil, s.refused(ctx, err, o.IfVersion)
+			return nil, s.refused(ctx, err, &in.Precondition)
 		}
 		return out, nil
 	}

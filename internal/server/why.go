@@ -27,7 +27,8 @@ type Story struct {
 	Local   string      `json:"local" doc:"The same on the clock of the job's zone." example:"2026-03-29 02:30:00 CET"`
 	Code    string      `json:"code" enum:"succeeded,failed,cancelled,skipped,running,waiting,retrying,planned,queue_paused,behind,due,not_due,paused,created_later,deleted,finished,before_start,after_end,no_occurrence,unplanned,forgotten,unknown" doc:"What became of it, for programs. It never changes."`
 	Reason  string      `json:"reason,omitempty" doc:"Of a skip, a failure or a cancellation." example:"missed_window"`
-	Text    string      `json:"text" doc:"The story, for people."`
+	Text    string      `json:"text" doc:"What happened and why, for people."`
+	Next    string      `json:"next,omitempty" doc:"What comes, or what can be done about it, for people."`
 	Version int32       `json:"version,omitempty" doc:"Of the definition that was in force."`
 	Nearest []time.Time `json:"nearest,omitempty" doc:"Where the schedule has no occurrence: the one before and the one after."`
 	Run     *Run        `json:"run,omitempty" doc:"What the ledger says."`
@@ -66,7 +67,7 @@ func (s *Server) explainJob(ctx context.Context, in *explainJobInput) (*explainJ
 func wireWhy(w job.Why) Story {
 	out := Story{
 		At: w.At, Local: w.At.In(w.Zone).Format("2006-01-02 15:04:05 MST"), Code: string(w.Code), Reason: string(w.Reason),
-		Text: w.Text, Version: w.Version, Nearest: w.Nearest,
+		Text: w.Text, Next: w.Next, Version: w.Version, Nearest: w.Nearest,
 	}
 	if w.Entry != nil {
 		r := wireRun(*w.Entry)

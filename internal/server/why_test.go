@@ -72,7 +72,7 @@ func TestWhyWithAnEngine(t *testing.T) {
 
 	require.Equal(t, 200, n.call("POST", "/jobs/tick:pause", `{"note":"enough"}`).status)
 	require.Eventually(t, func() bool { return n.why("tick", "")[0]["code"] == "paused" }, 20*time.Second, 100*time.Millisecond)
-	require.Contains(t, n.why("tick", "")[0]["text"], "by key:test (enough)")
+	require.Regexp(t, `by key:test \[key_[0-9a-z]{26}\] \(enough\)`, n.why("tick", "")[0]["text"])
 	paused := n.why("tick", "")[0]["at"].(string)
 	require.Equal(t, 200, n.call("POST", "/jobs/tick:resume", "").status)
 	story = n.why("tick", paused)[0]

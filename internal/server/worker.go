@@ -145,6 +145,7 @@ type claimRunsInput struct {
 // ClaimedRun is an attempt that a worker is to make.
 type ClaimedRun struct {
 	Lease
+	Key           string    `json:"idempotency_key" doc:"The same for all attempts, retries and redrives of the run."`
 	Job           string    `json:"job" doc:"The id of its job."`
 	JobName       string    `json:"job_name"`
 	Handler       string    `json:"handler"`
@@ -182,7 +183,7 @@ func (s *Server) claimRuns(ctx context.Context, in *claimRunsInput) (*claimRunsO
 	out.Body.Runs = make([]ClaimedRun, len(runs))
 	for i, r := range runs {
 		out.Body.Runs[i] = ClaimedRun{
-			Lease: Lease{job.FormatRunID(r.Key), r.Number}, Job: job.FormatJobID(r.Key.Job), JobName: r.JobName, Handler: r.Handler, Origin: originNames[r.Origin],
+			Lease: Lease{job.FormatRunID(r.Key), r.Number}, Key: r.IdempotencyKey(), Job: job.FormatJobID(r.Key.Job), JobName: r.JobName, Handler: r.Handler, Origin: originNames[r.Origin],
 			DueAt: r.Key.DueAt.UTC(), RunAt: r.RunAt.UTC(), ClaimedAt: r.ClaimedAt.UTC(), TimeoutMillis: r.Timeout.Milliseconds(), Version: r.Version, Payload: JSON(r.Payload),
 		}
 	}

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/command"
+	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/noop"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 	"github.com/belfry-dev/belfry/internal/target/worker"
 )
 
@@ -23,16 +26,24 @@ type Target interface {
 	Close()
 }
 
-// Options of the targets, for each kind that has any.
+// Options of the targets.
 type Options struct {
-	HTTP http.Options
+	// Guard is how all of them connect. Nil: to the open internet alone.
+	Guard *guard.Guard
+	// Secrets are what users have stored. Nil: there are none.
+	Secrets secret.Source
+	Command *command.Target // nil: the node runs none
 }
 
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
-	return map[string]Target{
-		"http":   http.New(opts.HTTP),
+	all := map[string]Target{
+		"http":   http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets}),
 		"noop":   noop.New(),
 		"worker": worker.New(),
 	}
+	if opts.Command != nil {
+		all["command"] = opts.Command
+	}
+	return all
 }

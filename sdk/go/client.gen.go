@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/oapi-codegen/runtime"
-	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // Defines values for AttemptState.
@@ -24,6 +23,7 @@ const (
 	AttemptStateFailed    AttemptState = "failed"
 	AttemptStateLost      AttemptState = "lost"
 	AttemptStateRunning   AttemptState = "running"
+	AttemptStateSnoozed   AttemptState = "snoozed"
 	AttemptStateSucceeded AttemptState = "succeeded"
 	AttemptStateWaiting   AttemptState = "waiting"
 )
@@ -38,6 +38,8 @@ func (e AttemptState) Valid() bool {
 	case AttemptStateLost:
 		return true
 	case AttemptStateRunning:
+		return true
+	case AttemptStateSnoozed:
 		return true
 	case AttemptStateSucceeded:
 		return true
@@ -393,6 +395,156 @@ func (e JobInputOverlap) Valid() bool {
 	}
 }
 
+// Defines values for JobPatchDelivery.
+const (
+	JobPatchDeliveryAtLeastOnce JobPatchDelivery = "at_least_once"
+	JobPatchDeliveryAtMostOnce  JobPatchDelivery = "at_most_once"
+	JobPatchDeliveryLessThanNil JobPatchDelivery = "<nil>"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchDelivery enum.
+func (e JobPatchDelivery) Valid() bool {
+	switch e {
+	case JobPatchDeliveryAtLeastOnce:
+		return true
+	case JobPatchDeliveryAtMostOnce:
+		return true
+	case JobPatchDeliveryLessThanNil:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JobPatchMissedCreated.
+const (
+	JobPatchMissedCreatedAll         JobPatchMissedCreated = "all"
+	JobPatchMissedCreatedLessThanNil JobPatchMissedCreated = "<nil>"
+	JobPatchMissedCreatedOnce        JobPatchMissedCreated = "once"
+	JobPatchMissedCreatedSkip        JobPatchMissedCreated = "skip"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchMissedCreated enum.
+func (e JobPatchMissedCreated) Valid() bool {
+	switch e {
+	case JobPatchMissedCreatedAll:
+		return true
+	case JobPatchMissedCreatedLessThanNil:
+		return true
+	case JobPatchMissedCreatedOnce:
+		return true
+	case JobPatchMissedCreatedSkip:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JobPatchMissedPaused.
+const (
+	JobPatchMissedPausedAll         JobPatchMissedPaused = "all"
+	JobPatchMissedPausedLessThanNil JobPatchMissedPaused = "<nil>"
+	JobPatchMissedPausedOnce        JobPatchMissedPaused = "once"
+	JobPatchMissedPausedSkip        JobPatchMissedPaused = "skip"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchMissedPaused enum.
+func (e JobPatchMissedPaused) Valid() bool {
+	switch e {
+	case JobPatchMissedPausedAll:
+		return true
+	case JobPatchMissedPausedLessThanNil:
+		return true
+	case JobPatchMissedPausedOnce:
+		return true
+	case JobPatchMissedPausedSkip:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JobPatchMissedPolicy.
+const (
+	JobPatchMissedPolicyAll         JobPatchMissedPolicy = "all"
+	JobPatchMissedPolicyLessThanNil JobPatchMissedPolicy = "<nil>"
+	JobPatchMissedPolicyOnce        JobPatchMissedPolicy = "once"
+	JobPatchMissedPolicySkip        JobPatchMissedPolicy = "skip"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchMissedPolicy enum.
+func (e JobPatchMissedPolicy) Valid() bool {
+	switch e {
+	case JobPatchMissedPolicyAll:
+		return true
+	case JobPatchMissedPolicyLessThanNil:
+		return true
+	case JobPatchMissedPolicyOnce:
+		return true
+	case JobPatchMissedPolicySkip:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JobPatchOverlap.
+const (
+	JobPatchOverlapAllow       JobPatchOverlap = "allow"
+	JobPatchOverlapLessThanNil JobPatchOverlap = "<nil>"
+	JobPatchOverlapQueue       JobPatchOverlap = "queue"
+	JobPatchOverlapQueueAll    JobPatchOverlap = "queue_all"
+	JobPatchOverlapReplace     JobPatchOverlap = "replace"
+	JobPatchOverlapSkip        JobPatchOverlap = "skip"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchOverlap enum.
+func (e JobPatchOverlap) Valid() bool {
+	switch e {
+	case JobPatchOverlapAllow:
+		return true
+	case JobPatchOverlapLessThanNil:
+		return true
+	case JobPatchOverlapQueue:
+		return true
+	case JobPatchOverlapQueueAll:
+		return true
+	case JobPatchOverlapReplace:
+		return true
+	case JobPatchOverlapSkip:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JobPatchRetryBackoff.
+const (
+	JobPatchRetryBackoffExponential JobPatchRetryBackoff = "exponential"
+	JobPatchRetryBackoffFixed       JobPatchRetryBackoff = "fixed"
+	JobPatchRetryBackoffLessThanNil JobPatchRetryBackoff = "<nil>"
+	JobPatchRetryBackoffLinear      JobPatchRetryBackoff = "linear"
+	JobPatchRetryBackoffNone        JobPatchRetryBackoff = "none"
+)
+
+// Valid indicates whether the value is a known member of the JobPatchRetryBackoff enum.
+func (e JobPatchRetryBackoff) Valid() bool {
+	switch e {
+	case JobPatchRetryBackoffExponential:
+		return true
+	case JobPatchRetryBackoffFixed:
+		return true
+	case JobPatchRetryBackoffLessThanNil:
+		return true
+	case JobPatchRetryBackoffLinear:
+		return true
+	case JobPatchRetryBackoffNone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyRole.
 const (
 	KeyRoleAdmin    KeyRole = "admin"
@@ -504,6 +656,7 @@ func (e OperationKind) Valid() bool {
 // Defines values for OperationState.
 const (
 	OperationStateAborted  OperationState = "aborted"
+	OperationStateFailed   OperationState = "failed"
 	OperationStateFinished OperationState = "finished"
 	OperationStateRunning  OperationState = "running"
 )
@@ -512,6 +665,8 @@ const (
 func (e OperationState) Valid() bool {
 	switch e {
 	case OperationStateAborted:
+		return true
+	case OperationStateFailed:
 		return true
 	case OperationStateFinished:
 		return true
@@ -692,22 +847,22 @@ func (e ResumeJobOutputBodyState) Valid() bool {
 
 // Defines values for RetryBackoff.
 const (
-	Exponential RetryBackoff = "exponential"
-	Fixed       RetryBackoff = "fixed"
-	Linear      RetryBackoff = "linear"
-	None        RetryBackoff = "none"
+	RetryBackoffExponential RetryBackoff = "exponential"
+	RetryBackoffFixed       RetryBackoff = "fixed"
+	RetryBackoffLinear      RetryBackoff = "linear"
+	RetryBackoffNone        RetryBackoff = "none"
 )
 
 // Valid indicates whether the value is a known member of the RetryBackoff enum.
 func (e RetryBackoff) Valid() bool {
 	switch e {
-	case Exponential:
+	case RetryBackoffExponential:
 		return true
-	case Fixed:
+	case RetryBackoffFixed:
 		return true
-	case Linear:
+	case RetryBackoffLinear:
 		return true
-	case None:
+	case RetryBackoffNone:
 		return true
 	default:
 		return false
@@ -939,6 +1094,21 @@ func (e ListJobsParamsState) Valid() bool {
 	}
 }
 
+// Defines values for ReplaceJobParamsIfNoneMatch.
+const (
+	Asterisk ReplaceJobParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the ReplaceJobParamsIfNoneMatch enum.
+func (e ReplaceJobParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case Asterisk:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListJobRunsParamsState.
 const (
 	ListJobRunsParamsStateCancelled ListJobRunsParamsState = "cancelled"
@@ -1023,12 +1193,12 @@ type Attempt struct {
 	// StartedAt Known of the last one of each life.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 
-	// State lost: its node died, or its outcome was not reported in time.
+	// State lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker put it off.
 	State  AttemptState `json:"state"`
 	Status int64        `json:"status,omitempty,omitzero"`
 }
 
-// AttemptState lost: its node died, or its outcome was not reported in time.
+// AttemptState lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker put it off.
 type AttemptState string
 
 // AuditEntry defines model for AuditEntry.
@@ -1036,7 +1206,9 @@ type AuditEntry struct {
 	// Action Examples: job.create
 	Action string `json:"action"`
 
-	// Actor Examples: key:ci
+	// Actor The key's name and id, or belfry itself.
+	//
+	// Examples: key:ci [key_06f8m2tq5dtk1e7n9q0c3s5v7g]
 	Actor  string      `json:"actor"`
 	At     time.Time   `json:"at"`
 	Detail interface{} `json:"detail"`
@@ -1177,8 +1349,14 @@ type CancelRunOutputBody struct {
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// Handler Of a live run that workers pull: what they know it by.
+	Handler string `json:"handler,omitempty,omitzero"`
+
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Interrupted That attempt was ended at once, as this node ran it. Another node ends it within about two seconds.
 	Interrupted bool `json:"interrupted"`
@@ -1192,17 +1370,26 @@ type CancelRunOutputBody struct {
 	// Message What the last attempt came to, for people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node The name of the node that made the last attempt, if its session is still known.
+	// Node The name of the node or worker that made the last attempt, if its session is still known.
 	Node string `json:"node,omitempty,omitzero"`
 
 	// Origin How it came to be. missed: by schedule, but caught up late.
 	Origin CancelRunOutputBodyOrigin `json:"origin"`
-	Queue  string                    `json:"queue"`
+
+	// Percent How far the worker says that it has come.
+	Percent int32 `json:"percent,omitempty,omitzero"`
+
+	// Progress The same in words.
+	Progress string `json:"progress,omitempty,omitzero"`
+	Queue    string `json:"queue"`
 
 	// Reason Why it was skipped or ended otherwise than by success: a code that never changes.
 	//
 	// Examples: overlap
 	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Result What its worker reported with success.
+	Result interface{} `json:"result,omitempty,omitzero"`
 
 	// RunAt When it may start: jitter and the delay of a retry move it.
 	RunAt time.Time `json:"run_at"`
@@ -1262,6 +1449,9 @@ type ClaimedRun struct {
 	// DueAt Its nominal time.
 	DueAt   time.Time `json:"due_at"`
 	Handler string    `json:"handler"`
+
+	// IdempotencyKey The same for all attempts, retries and redrives of the run.
+	IdempotencyKey string `json:"idempotency_key"`
 
 	// Job The id of its job.
 	Job     string           `json:"job"`
@@ -1502,6 +1692,11 @@ type Job struct {
 	// Examples: job_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID string `json:"id"`
 
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
 	// Examples: 30s, 15m, 7d
@@ -1575,6 +1770,11 @@ type JobInput struct {
 	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
 	Delivery JobInputDelivery `json:"delivery,omitempty,omitzero"`
 
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
 	// Examples: 30s, 15m, 7d
@@ -1621,6 +1821,135 @@ type JobInputDelivery string
 
 // JobInputOverlap What happens when a run is due while another of the job is live. Default skip.
 type JobInputOverlap string
+
+// JobPatch defines model for JobPatch.
+type JobPatch struct {
+	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
+	//
+	// Examples: 30s, 15m, 7d
+	Deadline string `json:"deadline,omitempty,omitzero"`
+
+	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+	Delivery JobPatchDelivery `json:"delivery,omitempty,omitzero"`
+
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
+	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
+	//
+	// Examples: 30s, 15m, 7d
+	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
+
+	// Labels For filters. At most 32.
+	Labels map[string]*string `json:"labels,omitempty,omitzero"`
+
+	// MaxRuns The job is finished after so many runs by its schedule. 0: no limit.
+	MaxRuns int32 `json:"max_runs,omitempty,omitzero"`
+
+	// Missed What happens to occurrences whose time passed while they could not run.
+	Missed struct {
+		// CatchUpWindow Older ones are skipped. Default 30m.
+		//
+		// Examples: 30s, 15m, 7d
+		CatchUpWindow string `json:"catch_up_window,omitempty,omitzero"`
+
+		// Created A one-off whose time had passed when it was created. Default once.
+		Created JobPatchMissedCreated `json:"created,omitempty,omitzero"`
+
+		// Max With all: at most so many run, the newest. Default 100.
+		Max int32 `json:"max,omitempty,omitzero"`
+
+		// Pace With all: the distance at which they start. Default 1s.
+		//
+		// Examples: 30s, 15m, 7d
+		Pace string `json:"pace,omitempty,omitzero"`
+
+		// Paused While the job was paused. Default skip.
+		Paused JobPatchMissedPaused `json:"paused,omitempty,omitzero"`
+
+		// Policy While the cluster was down: skip them, run the newest, or run all. Default once.
+		Policy JobPatchMissedPolicy `json:"policy,omitempty,omitzero"`
+	} `json:"missed,omitempty,omitzero"`
+
+	// Name Unique in the namespace.
+	//
+	// Examples: nightly-report
+	Name string `json:"name,omitempty,omitzero"`
+
+	// Overlap What happens when a run is due while another of the job is live. Default skip.
+	Overlap JobPatchOverlap `json:"overlap,omitempty,omitzero"`
+
+	// PauseAfterFailures The job is paused after so many failed runs in a row. 0: never.
+	PauseAfterFailures int32 `json:"pause_after_failures,omitempty,omitzero"`
+
+	// Payload Sent with each run: any JSON, at most 256 kB.
+	Payload interface{} `json:"payload,omitempty,omitzero"`
+
+	// Priority Higher goes first when there is more to do than slots. Default 0.
+	Priority int32 `json:"priority,omitempty,omitzero"`
+
+	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
+	Queue string `json:"queue,omitempty,omitzero"`
+
+	// Retry What happens after a failed attempt.
+	Retry struct {
+		// Backoff How the delay grows. Default exponential.
+		Backoff JobPatchRetryBackoff `json:"backoff,omitempty,omitzero"`
+
+		// Base The first delay. Default 5s.
+		//
+		// Examples: 30s, 15m, 7d
+		Base string `json:"base,omitempty,omitzero"`
+
+		// Cap The longest delay. Default 15m.
+		//
+		// Examples: 30s, 15m, 7d
+		Cap string `json:"cap,omitempty,omitzero"`
+
+		// Jitter The part of the delay that is random. Default 0.2; -1 means none.
+		Jitter float64 `json:"jitter,omitempty,omitzero"`
+
+		// MaxAttempts Attempts in all. Default 3.
+		MaxAttempts int32 `json:"max_attempts,omitempty,omitzero"`
+	} `json:"retry,omitempty,omitzero"`
+	Schedule Schedule `json:"schedule,omitempty,omitzero"`
+
+	// Target Where its runs go.
+	Target struct {
+		// Config Settings of this kind. For http: url, method, headers, body.
+		Config interface{} `json:"config,omitempty,omitzero"`
+
+		// Kind The kind of target.
+		//
+		// Examples: http
+		Kind string `json:"kind,omitempty,omitzero"`
+	} `json:"target,omitempty,omitzero"`
+
+	// Timeout Of one attempt, 1s to 24h. Default 30s.
+	//
+	// Examples: 30s, 15m, 7d
+	Timeout string `json:"timeout,omitempty,omitzero"`
+}
+
+// JobPatchDelivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+type JobPatchDelivery string
+
+// JobPatchMissedCreated A one-off whose time had passed when it was created. Default once.
+type JobPatchMissedCreated string
+
+// JobPatchMissedPaused While the job was paused. Default skip.
+type JobPatchMissedPaused string
+
+// JobPatchMissedPolicy While the cluster was down: skip them, run the newest, or run all. Default once.
+type JobPatchMissedPolicy string
+
+// JobPatchOverlap What happens when a run is due while another of the job is live. Default skip.
+type JobPatchOverlap string
+
+// JobPatchRetryBackoff How the delay grows. Default exponential.
+type JobPatchRetryBackoff string
 
 // Key defines model for Key.
 type Key struct {
@@ -1706,6 +2035,14 @@ type ListQueuesOutputBody struct {
 type ListRunsOutputBody struct {
 	// Items A run that was retried or redriven is here once for each time it ended.
 	Items []Run `json:"items"`
+
+	// NextPageToken There may be more: send it as page_token. Left out: there is no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
+
+// ListSecretsOutputBody defines model for ListSecretsOutputBody.
+type ListSecretsOutputBody struct {
+	Items []Secret `json:"items"`
 
 	// NextPageToken There may be more: send it as page_token. Left out: there is no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
@@ -1814,18 +2151,23 @@ type Operation struct {
 	ID   string        `json:"id"`
 	Kind OperationKind `json:"kind"`
 
+	// Problem Why the nodes could not work on it the last time. They try again, ever more rarely, and give up after the tenth time in a row.
+	Problem string `json:"problem,omitempty,omitzero"`
+
 	// Progress The part that is done or failed.
 	Progress float64 `json:"progress"`
 
 	// Rate At most so many per second.
-	Rate  int64          `json:"rate"`
+	Rate int64 `json:"rate"`
+
+	// State failed: the nodes could not work on it: see problem. What it has done stays done.
 	State OperationState `json:"state"`
 }
 
 // OperationKind defines model for Operation.Kind.
 type OperationKind string
 
-// OperationState defines model for Operation.State.
+// OperationState failed: the nodes could not work on it: see problem. What it has done stays done.
 type OperationState string
 
 // PauseJobInputBody defines model for PauseJobInputBody.
@@ -1873,6 +2215,12 @@ type PreviewJSONSkip string
 
 // PreviewOutputBody defines model for PreviewOutputBody.
 type PreviewOutputBody struct {
+	// IdempotencyKey What the job's idempotency_key gives for the first of them that runs, with the job's own payload.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
+
+	// IdempotencyKeyProblem Why it gives none.
+	IdempotencyKeyProblem string `json:"idempotency_key_problem,omitempty,omitzero"`
+
 	// More false: the schedule ends there.
 	More bool `json:"more"`
 
@@ -1922,6 +2270,17 @@ type Problem struct {
 	//
 	// Examples: urn:belfry:problem:invalid
 	Type string `json:"type"`
+}
+
+// PutSecretInputBody defines model for PutSecretInputBody.
+type PutSecretInputBody struct {
+	// KeepPreviousFor How long the value before it is used too, where two can be: a request is signed with both. Default 24h; 0s: not at all.
+	//
+	// Examples: 24h
+	KeepPreviousFor string `json:"keep_previous_for,omitempty,omitzero"`
+
+	// Value The secret itself. It is never shown again.
+	Value string `json:"value"`
 }
 
 // Queue defines model for Queue.
@@ -2004,6 +2363,11 @@ type ResumeJobOutputBody struct {
 	//
 	// Examples: job_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID string `json:"id"`
+
+	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	//
+	// Examples: job.name + '/' + string(due_at)
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
@@ -2113,8 +2477,14 @@ type Run struct {
 	DueTo   time.Time `json:"due_to,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// Handler Of a live run that workers pull: what they know it by.
+	Handler string `json:"handler,omitempty,omitzero"`
+
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Job The id of its job.
 	Job string `json:"job"`
@@ -2125,17 +2495,26 @@ type Run struct {
 	// Message What the last attempt came to, for people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node The name of the node that made the last attempt, if its session is still known.
+	// Node The name of the node or worker that made the last attempt, if its session is still known.
 	Node string `json:"node,omitempty,omitzero"`
 
 	// Origin How it came to be. missed: by schedule, but caught up late.
 	Origin RunOrigin `json:"origin"`
-	Queue  string    `json:"queue"`
+
+	// Percent How far the worker says that it has come.
+	Percent int32 `json:"percent,omitempty,omitzero"`
+
+	// Progress The same in words.
+	Progress string `json:"progress,omitempty,omitzero"`
+	Queue    string `json:"queue"`
 
 	// Reason Why it was skipped or ended otherwise than by success: a code that never changes.
 	//
 	// Examples: overlap
 	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Result What its worker reported with success.
+	Result interface{} `json:"result,omitempty,omitzero"`
 
 	// RunAt When it may start: jitter and the delay of a retry move it.
 	RunAt time.Time `json:"run_at"`
@@ -2188,8 +2567,14 @@ type RunDetail struct {
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets: the same for all attempts, retries and redrives.
+	// Handler Of a live run that workers pull: what they know it by.
+	Handler string `json:"handler,omitempty,omitzero"`
+
+	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
+
+	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Job The id of its job.
 	Job string `json:"job"`
@@ -2200,17 +2585,26 @@ type RunDetail struct {
 	// Message What the last attempt came to, for people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node The name of the node that made the last attempt, if its session is still known.
+	// Node The name of the node or worker that made the last attempt, if its session is still known.
 	Node string `json:"node,omitempty,omitzero"`
 
 	// Origin How it came to be. missed: by schedule, but caught up late.
 	Origin RunDetailOrigin `json:"origin"`
-	Queue  string          `json:"queue"`
+
+	// Percent How far the worker says that it has come.
+	Percent int32 `json:"percent,omitempty,omitzero"`
+
+	// Progress The same in words.
+	Progress string `json:"progress,omitempty,omitzero"`
+	Queue    string `json:"queue"`
 
 	// Reason Why it was skipped or ended otherwise than by success: a code that never changes.
 	//
 	// Examples: overlap
 	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Result What its worker reported with success.
+	Result interface{} `json:"result,omitempty,omitzero"`
 
 	// RunAt When it may start: jitter and the delay of a retry move it.
 	RunAt time.Time `json:"run_at"`
@@ -2297,6 +2691,22 @@ type ScheduleSpec struct {
 	Timezone string `json:"timezone,omitempty,omitzero"`
 }
 
+// Secret defines model for Secret.
+type Secret struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// Name Examples: hook-signing
+	Name string `json:"name"`
+
+	// PreviousUntil Until then the value before it is used too, where two can be: signatures.
+	PreviousUntil time.Time `json:"previous_until,omitempty,omitzero"`
+	UpdatedAt     time.Time `json:"updated_at"`
+	UpdatedBy     string    `json:"updated_by"`
+
+	// Version From 1; one more with each new value.
+	Version int32 `json:"version"`
+}
+
 // Story defines model for Story.
 type Story struct {
 	// At The occurrence's due time, in UTC.
@@ -2313,13 +2723,16 @@ type Story struct {
 	// Nearest Where the schedule has no occurrence: the one before and the one after.
 	Nearest []time.Time `json:"nearest,omitempty,omitzero"`
 
+	// Next What comes, or what can be done about it, for people.
+	Next string `json:"next,omitempty,omitzero"`
+
 	// Reason Of a skip, a failure or a cancellation.
 	//
 	// Examples: missed_window
 	Reason string `json:"reason,omitempty,omitzero"`
 	Run    Run    `json:"run,omitempty,omitzero"`
 
-	// Text The story, for people.
+	// Text What happened and why, for people.
 	Text string `json:"text"`
 
 	// Version Of the definition that was in force.
@@ -2359,7 +2772,12 @@ type TriggerJobOutputBody struct {
 type VerifyAuditOutputBody struct {
 	// Entries How many are good, from the first on.
 	Entries int64 `json:"entries"`
-	Ok      bool  `json:"ok"`
+
+	// NextPageToken There may be more entries: send it as page_token. Left out: these were all.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+
+	// Ok Nothing was changed as far as it was checked.
+	Ok bool `json:"ok"`
 
 	// Problem What is wrong after them.
 	Problem string `json:"problem,omitempty,omitzero"`
@@ -2371,6 +2789,12 @@ type ListAuditParams struct {
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
 	// PageToken next_page_token of the page before, with the same filters.
+	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// VerifyAuditParams defines parameters for VerifyAudit.
+type VerifyAuditParams struct {
+	// PageToken next_page_token of the answer before. Default: from the first entry on.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
@@ -2396,6 +2820,24 @@ type ListDeadLettersParams struct {
 
 	// PageToken next_page_token of the page before, with the same filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// RedriveDeadLetterParams defines parameters for RedriveDeadLetter.
+type RedriveDeadLetterParams struct {
+	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DiscardDeadLettersParams defines parameters for DiscardDeadLetters.
+type DiscardDeadLettersParams struct {
+	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RedriveDeadLettersParams defines parameters for RedriveDeadLetters.
+type RedriveDeadLettersParams struct {
+	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListJobsParams defines parameters for ListJobs.
@@ -2439,24 +2881,27 @@ type CreateJobParams struct {
 
 // DeleteJobParams defines parameters for DeleteJob.
 type DeleteJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
-// PatchJobApplicationMergePatchPlusJSONBody defines parameters for PatchJob.
-type PatchJobApplicationMergePatchPlusJSONBody = openapi_types.File
-
 // PatchJobParams defines parameters for PatchJob.
 type PatchJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ReplaceJobParams defines parameters for ReplaceJob.
 type ReplaceJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
+
+	// IfNoneMatch *: create the job, and refuse with 412 if there is one of this name.
+	IfNoneMatch *ReplaceJobParamsIfNoneMatch `json:"If-None-Match,omitempty"`
 }
+
+// ReplaceJobParamsIfNoneMatch defines parameters for ReplaceJob.
+type ReplaceJobParamsIfNoneMatch string
 
 // PreviewSavedJobParams defines parameters for PreviewSavedJob.
 type PreviewSavedJobParams struct {
@@ -2469,7 +2914,7 @@ type PreviewSavedJobParams struct {
 
 // ListJobRunsParams defines parameters for ListJobRuns.
 type ListJobRunsParams struct {
-	// State Those in one of these states. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended.
+	// State Those in one of these states: repeat it, or write them with commas. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended.
 	State *[]ListJobRunsParamsState `form:"state,omitempty" json:"state,omitempty"`
 
 	// Reason Those that ended for this reason.
@@ -2508,7 +2953,7 @@ type ExplainJobParams struct {
 
 // BackfillJobParams defines parameters for BackfillJob.
 type BackfillJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 
 	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
@@ -2517,19 +2962,19 @@ type BackfillJobParams struct {
 
 // PauseJobParams defines parameters for PauseJob.
 type PauseJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ResumeJobParams defines parameters for ResumeJob.
 type ResumeJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // TriggerJobParams defines parameters for TriggerJob.
 type TriggerJobParams struct {
-	// IfMatch The job's ETag: the change is refused if the job has another version meanwhile.
+	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
 	IfMatch *string `json:"If-Match,omitempty"`
 
 	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
@@ -2565,7 +3010,7 @@ type ListRunsParams struct {
 	// Job Those of this job: its id or its name. They come by due time, live and ended ones; without a job runs come by the time of their end.
 	Job *string `form:"job,omitempty" json:"job,omitempty"`
 
-	// State Those in one of these states. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended.
+	// State Those in one of these states: repeat it, or write them with commas. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended.
 	State *[]ListRunsParamsState `form:"state,omitempty" json:"state,omitempty"`
 
 	// Reason Those that ended for this reason.
@@ -2596,6 +3041,21 @@ type ListRunsParams struct {
 // ListRunsParamsState defines parameters for ListRuns.
 type ListRunsParamsState string
 
+// RetryRunParams defines parameters for RetryRun.
+type RetryRunParams struct {
+	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListSecretsParams defines parameters for ListSecrets.
+type ListSecretsParams struct {
+	// PageSize At most so many. A page may be shorter though there is more: next_page_token tells.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken next_page_token of the page before, with the same filters.
+	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
 // DiscardDeadLettersJSONRequestBody defines body for DiscardDeadLetters for application/json ContentType.
 type DiscardDeadLettersJSONRequestBody = BeginOperationInputBody
 
@@ -2605,8 +3065,11 @@ type RedriveDeadLettersJSONRequestBody = BeginOperationInputBody
 // CreateJobJSONRequestBody defines body for CreateJob for application/json ContentType.
 type CreateJobJSONRequestBody = JobInput
 
+// PatchJobJSONRequestBody defines body for PatchJob for application/json ContentType.
+type PatchJobJSONRequestBody = JobPatch
+
 // PatchJobApplicationMergePatchPlusJSONRequestBody defines body for PatchJob for application/merge-patch+json ContentType.
-type PatchJobApplicationMergePatchPlusJSONRequestBody = PatchJobApplicationMergePatchPlusJSONBody
+type PatchJobApplicationMergePatchPlusJSONRequestBody = JobPatch
 
 // ReplaceJobJSONRequestBody defines body for ReplaceJob for application/json ContentType.
 type ReplaceJobJSONRequestBody = JobInput
@@ -2640,6 +3103,9 @@ type BeatSessionJSONRequestBody = BeatSessionInputBody
 
 // PauseQueueJSONRequestBody defines body for PauseQueue for application/json ContentType.
 type PauseQueueJSONRequestBody = PauseQueueInputBody
+
+// PutSecretJSONRequestBody defines body for PutSecret for application/json ContentType.
+type PutSecretJSONRequestBody = PutSecretInputBody
 
 // AsSchedule0 returns the union data inside the Schedule as a Schedule0
 func (t Schedule) AsSchedule0() (Schedule0, error) {
@@ -2784,10 +3250,10 @@ type ClientInterface interface {
 
 	// VerifyAudit Check that nothing was changed in the audit log
 	//
-	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere.
+	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 	//
 	// Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
-	VerifyAudit(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	VerifyAudit(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetCluster Tell which nodes live and what they work on
 	//
@@ -2811,7 +3277,7 @@ type ClientInterface interface {
 	// The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no dead letter any more.
 	//
 	// Corresponds with POST /api/v1/dead-letters/{run}:redrive (the `RedriveDeadLetter` operationId).
-	RedriveDeadLetter(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RedriveDeadLetter(ctx context.Context, run string, params *RedriveDeadLetterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DiscardDeadLettersWithBody Begin to discard the dead letters that a filter means
 	//
@@ -2820,7 +3286,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-	DiscardDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DiscardDeadLettersWithBody(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DiscardDeadLetters Begin to discard the dead letters that a filter means
 	//
@@ -2829,7 +3295,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-	DiscardDeadLetters(ctx context.Context, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DiscardDeadLetters(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RedriveDeadLettersWithBody Begin to redrive the dead letters that a filter means
 	//
@@ -2838,7 +3304,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-	RedriveDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RedriveDeadLettersWithBody(ctx context.Context, params *RedriveDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RedriveDeadLetters Begin to redrive the dead letters that a filter means
 	//
@@ -2847,7 +3313,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-	RedriveDeadLetters(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RedriveDeadLetters(ctx context.Context, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListJobs List jobs
 	//
@@ -2892,6 +3358,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
 	PatchJobWithBody(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchJob Change parts of a job
+	//
+	// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
+	PatchJob(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchJobWithApplicationMergePatchPlusJSONBody Change parts of a job
 	//
@@ -3198,7 +3673,37 @@ type ClientInterface interface {
 	// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone.
 	//
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
-	RetryRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSecrets List the secrets by name, without their values
+	//
+	// Corresponds with GET /api/v1/secrets (the `ListSecrets` operationId).
+	ListSecrets(ctx context.Context, params *ListSecretsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSecret Delete a secret
+	//
+	// Runs of jobs that name it fail until it is there again.
+	//
+	// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
+	DeleteSecret(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutSecretWithBody Store a secret, or replace one
+	//
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+	PutSecretWithBody(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutSecret Store a secret, or replace one
+	//
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+	PutSecret(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSelf Tell who the key is
 	//
@@ -3223,11 +3728,11 @@ func (c *RawClient) ListAudit(ctx context.Context, params *ListAuditParams, reqE
 
 // VerifyAudit Check that nothing was changed in the audit log
 //
-// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere.
+// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 //
 // Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
-func (c *RawClient) VerifyAudit(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewVerifyAuditRequest(c.Server)
+func (c *RawClient) VerifyAudit(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyAuditRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3290,8 +3795,8 @@ func (c *RawClient) DiscardDeadLetter(ctx context.Context, run string, reqEditor
 // The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no dead letter any more.
 //
 // Corresponds with POST /api/v1/dead-letters/{run}:redrive (the `RedriveDeadLetter` operationId).
-func (c *RawClient) RedriveDeadLetter(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRedriveDeadLetterRequest(c.Server, run)
+func (c *RawClient) RedriveDeadLetter(ctx context.Context, run string, params *RedriveDeadLetterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveDeadLetterRequest(c.Server, run, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3309,8 +3814,8 @@ func (c *RawClient) RedriveDeadLetter(ctx context.Context, run string, reqEditor
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-func (c *RawClient) DiscardDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDiscardDeadLettersRequestWithBody(c.Server, contentType, body)
+func (c *RawClient) DiscardDeadLettersWithBody(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscardDeadLettersRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3328,8 +3833,8 @@ func (c *RawClient) DiscardDeadLettersWithBody(ctx context.Context, contentType 
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-func (c *RawClient) DiscardDeadLetters(ctx context.Context, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDiscardDeadLettersRequest(c.Server, body)
+func (c *RawClient) DiscardDeadLetters(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscardDeadLettersRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3347,8 +3852,8 @@ func (c *RawClient) DiscardDeadLetters(ctx context.Context, body DiscardDeadLett
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-func (c *RawClient) RedriveDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRedriveDeadLettersRequestWithBody(c.Server, contentType, body)
+func (c *RawClient) RedriveDeadLettersWithBody(ctx context.Context, params *RedriveDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveDeadLettersRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3366,8 +3871,8 @@ func (c *RawClient) RedriveDeadLettersWithBody(ctx context.Context, contentType 
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-func (c *RawClient) RedriveDeadLetters(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRedriveDeadLettersRequest(c.Server, body)
+func (c *RawClient) RedriveDeadLetters(ctx context.Context, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveDeadLettersRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3472,6 +3977,25 @@ func (c *RawClient) GetJob(ctx context.Context, job string, reqEditors ...Reques
 // Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
 func (c *RawClient) PatchJobWithBody(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchJobRequestWithBody(c.Server, job, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchJob Change parts of a job
+//
+// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
+func (c *RawClient) PatchJob(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchJobRequest(c.Server, job, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4187,8 +4711,78 @@ func (c *RawClient) CancelRun(ctx context.Context, run string, reqEditors ...Req
 // The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone.
 //
 // Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
-func (c *RawClient) RetryRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRetryRunRequest(c.Server, run)
+func (c *RawClient) RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryRunRequest(c.Server, run, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSecrets List the secrets by name, without their values
+//
+// Corresponds with GET /api/v1/secrets (the `ListSecrets` operationId).
+func (c *RawClient) ListSecrets(ctx context.Context, params *ListSecretsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSecretsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSecret Delete a secret
+//
+// Runs of jobs that name it fail until it is there again.
+//
+// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
+func (c *RawClient) DeleteSecret(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSecretRequest(c.Server, secret)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutSecretWithBody Store a secret, or replace one
+//
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+func (c *RawClient) PutSecretWithBody(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutSecretRequestWithBody(c.Server, secret, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutSecret Store a secret, or replace one
+//
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+func (c *RawClient) PutSecret(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutSecretRequest(c.Server, secret, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4281,7 +4875,7 @@ func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request,
 }
 
 // NewVerifyAuditRequest constructs an http.Request for the VerifyAudit method
-func NewVerifyAuditRequest(server string) (*http.Request, error) {
+func NewVerifyAuditRequest(server string, params *VerifyAuditParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4297,6 +4891,33 @@ func NewVerifyAuditRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -4495,7 +5116,7 @@ func NewDiscardDeadLetterRequest(server string, run string) (*http.Request, erro
 }
 
 // NewRedriveDeadLetterRequest constructs an http.Request for the RedriveDeadLetter method
-func NewRedriveDeadLetterRequest(server string, run string) (*http.Request, error) {
+func NewRedriveDeadLetterRequest(server string, run string, params *RedriveDeadLetterParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -4525,22 +5146,37 @@ func NewRedriveDeadLetterRequest(server string, run string) (*http.Request, erro
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewDiscardDeadLettersRequest calls the generic DiscardDeadLetters builder with application/json body
-func NewDiscardDeadLettersRequest(server string, body DiscardDeadLettersJSONRequestBody) (*http.Request, error) {
+func NewDiscardDeadLettersRequest(server string, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewDiscardDeadLettersRequestWithBody(server, "application/json", bodyReader)
+	return NewDiscardDeadLettersRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewDiscardDeadLettersRequestWithBody constructs an http.Request for the DiscardDeadLetters method, with any body, and a specified content type
-func NewDiscardDeadLettersRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewDiscardDeadLettersRequestWithBody(server string, params *DiscardDeadLettersParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4565,22 +5201,37 @@ func NewDiscardDeadLettersRequestWithBody(server string, contentType string, bod
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewRedriveDeadLettersRequest calls the generic RedriveDeadLetters builder with application/json body
-func NewRedriveDeadLettersRequest(server string, body RedriveDeadLettersJSONRequestBody) (*http.Request, error) {
+func NewRedriveDeadLettersRequest(server string, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewRedriveDeadLettersRequestWithBody(server, "application/json", bodyReader)
+	return NewRedriveDeadLettersRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewRedriveDeadLettersRequestWithBody constructs an http.Request for the RedriveDeadLetters method, with any body, and a specified content type
-func NewRedriveDeadLettersRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewRedriveDeadLettersRequestWithBody(server string, params *RedriveDeadLettersParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4604,6 +5255,21 @@ func NewRedriveDeadLettersRequestWithBody(server string, contentType string, bod
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -4896,6 +5562,17 @@ func NewGetJobRequest(server string, job string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewPatchJobRequest calls the generic PatchJob builder with application/json body
+func NewPatchJobRequest(server string, job string, params *PatchJobParams, body PatchJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchJobRequestWithBody(server, job, params, "application/json", bodyReader)
+}
+
 // NewPatchJobRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchJob builder with application/merge-patch+json body
 func NewPatchJobRequestWithApplicationMergePatchPlusJSONBody(server string, job string, params *PatchJobParams, body PatchJobApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5015,6 +5692,17 @@ func NewReplaceJobRequestWithBody(server string, job string, params *ReplaceJobP
 			req.Header.Set("If-Match", headerParam0)
 		}
 
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
 	}
 
 	return req, nil
@@ -5130,7 +5818,7 @@ func NewListJobRunsRequest(server string, job string, params *ListJobRunsParams)
 
 		if params.State != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -6360,7 +7048,7 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 
 		if params.State != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -6549,7 +7237,7 @@ func NewCancelRunRequest(server string, run string) (*http.Request, error) {
 }
 
 // NewRetryRunRequest constructs an http.Request for the RetryRun method
-func NewRetryRunRequest(server string, run string) (*http.Request, error) {
+func NewRetryRunRequest(server string, run string, params *RetryRunParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -6578,6 +7266,168 @@ func NewRetryRunRequest(server string, run string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListSecretsRequest constructs an http.Request for the ListSecrets method
+func NewListSecretsRequest(server string, params *ListSecretsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/secrets")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteSecretRequest constructs an http.Request for the DeleteSecret method
+func NewDeleteSecretRequest(server string, secret string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "secret", secret, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/secrets/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutSecretRequest calls the generic PutSecret builder with application/json body
+func NewPutSecretRequest(server string, secret string, body PutSecretJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutSecretRequestWithBody(server, secret, "application/json", bodyReader)
+}
+
+// NewPutSecretRequestWithBody constructs an http.Request for the PutSecret method, with any body, and a specified content type
+func NewPutSecretRequestWithBody(server string, secret string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "secret", secret, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/secrets/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -6662,12 +7512,12 @@ type ClientWithResponsesInterface interface {
 
 	// VerifyAuditWithResponse Check that nothing was changed in the audit log
 	//
-	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere.
+	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
-	VerifyAuditWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*VerifyAuditResponse, error)
+	VerifyAuditWithResponse(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*VerifyAuditResponse, error)
 
 	// GetClusterWithResponse Tell which nodes live and what they work on
 	//
@@ -6699,7 +7549,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters/{run}:redrive (the `RedriveDeadLetter` operationId).
-	RedriveDeadLetterWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*RedriveDeadLetterResponse, error)
+	RedriveDeadLetterWithResponse(ctx context.Context, run string, params *RedriveDeadLetterParams, reqEditors ...RequestEditorFn) (*RedriveDeadLetterResponse, error)
 
 	// DiscardDeadLettersWithBodyWithResponse Begin to discard the dead letters that a filter means
 	//
@@ -6708,7 +7558,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-	DiscardDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error)
+	DiscardDeadLettersWithBodyWithResponse(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error)
 
 	// DiscardDeadLettersWithResponse Begin to discard the dead letters that a filter means
 	//
@@ -6717,7 +7567,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-	DiscardDeadLettersWithResponse(ctx context.Context, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error)
+	DiscardDeadLettersWithResponse(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error)
 
 	// RedriveDeadLettersWithBodyWithResponse Begin to redrive the dead letters that a filter means
 	//
@@ -6726,7 +7576,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-	RedriveDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
+	RedriveDeadLettersWithBodyWithResponse(ctx context.Context, params *RedriveDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
 
 	// RedriveDeadLettersWithResponse Begin to redrive the dead letters that a filter means
 	//
@@ -6735,7 +7585,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-	RedriveDeadLettersWithResponse(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
+	RedriveDeadLettersWithResponse(ctx context.Context, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
 
 	// ListJobsWithResponse List jobs
 	//
@@ -6786,6 +7636,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
 	PatchJobWithBodyWithResponse(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchJobResponse, error)
+
+	// PatchJobWithResponse Change parts of a job
+	//
+	// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
+	PatchJobWithResponse(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchJobResponse, error)
 
 	// PatchJobWithApplicationMergePatchPlusJSONBodyWithResponse Change parts of a job
 	//
@@ -7126,7 +7985,41 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
-	RetryRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*RetryRunResponse, error)
+	RetryRunWithResponse(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*RetryRunResponse, error)
+
+	// ListSecretsWithResponse List the secrets by name, without their values
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/secrets (the `ListSecrets` operationId).
+	ListSecretsWithResponse(ctx context.Context, params *ListSecretsParams, reqEditors ...RequestEditorFn) (*ListSecretsResponse, error)
+
+	// DeleteSecretWithResponse Delete a secret
+	//
+	// Runs of jobs that name it fail until it is there again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
+	DeleteSecretWithResponse(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*DeleteSecretResponse, error)
+
+	// PutSecretWithBodyWithResponse Store a secret, or replace one
+	//
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+	PutSecretWithBodyWithResponse(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSecretResponse, error)
+
+	// PutSecretWithResponse Store a secret, or replace one
+	//
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+	PutSecretWithResponse(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSecretResponse, error)
 
 	// GetSelfWithResponse Tell who the key is
 	//
@@ -9181,6 +10074,143 @@ func (r RetryRunResponse) ContentType() string {
 	return ""
 }
 
+type ListSecretsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListSecretsOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSecretsResponse) GetJSON200() *ListSecretsOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListSecretsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSecretsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSecretsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSecretsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSecretsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSecretResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteSecretResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSecretResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSecretResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSecretResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSecretResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutSecretResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Secret
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutSecretResponse) GetJSON200() *Secret {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PutSecretResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PutSecretResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutSecretResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutSecretResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutSecretResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetSelfResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9244,13 +10274,13 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 
 // VerifyAuditWithResponse Check that nothing was changed in the audit log
 //
-// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere.
+// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
-func (c *ClientWithResponses) VerifyAuditWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*VerifyAuditResponse, error) {
-	rsp, err := c.VerifyAudit(ctx, reqEditors...)
+func (c *ClientWithResponses) VerifyAuditWithResponse(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*VerifyAuditResponse, error) {
+	rsp, err := c.VerifyAudit(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9305,8 +10335,8 @@ func (c *ClientWithResponses) DiscardDeadLetterWithResponse(ctx context.Context,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/dead-letters/{run}:redrive (the `RedriveDeadLetter` operationId).
-func (c *ClientWithResponses) RedriveDeadLetterWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*RedriveDeadLetterResponse, error) {
-	rsp, err := c.RedriveDeadLetter(ctx, run, reqEditors...)
+func (c *ClientWithResponses) RedriveDeadLetterWithResponse(ctx context.Context, run string, params *RedriveDeadLetterParams, reqEditors ...RequestEditorFn) (*RedriveDeadLetterResponse, error) {
+	rsp, err := c.RedriveDeadLetter(ctx, run, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9320,8 +10350,8 @@ func (c *ClientWithResponses) RedriveDeadLetterWithResponse(ctx context.Context,
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-func (c *ClientWithResponses) DiscardDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error) {
-	rsp, err := c.DiscardDeadLettersWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) DiscardDeadLettersWithBodyWithResponse(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error) {
+	rsp, err := c.DiscardDeadLettersWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9335,8 +10365,8 @@ func (c *ClientWithResponses) DiscardDeadLettersWithBodyWithResponse(ctx context
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
-func (c *ClientWithResponses) DiscardDeadLettersWithResponse(ctx context.Context, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error) {
-	rsp, err := c.DiscardDeadLetters(ctx, body, reqEditors...)
+func (c *ClientWithResponses) DiscardDeadLettersWithResponse(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error) {
+	rsp, err := c.DiscardDeadLetters(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9350,8 +10380,8 @@ func (c *ClientWithResponses) DiscardDeadLettersWithResponse(ctx context.Context
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-func (c *ClientWithResponses) RedriveDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error) {
-	rsp, err := c.RedriveDeadLettersWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) RedriveDeadLettersWithBodyWithResponse(ctx context.Context, params *RedriveDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error) {
+	rsp, err := c.RedriveDeadLettersWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9365,8 +10395,8 @@ func (c *ClientWithResponses) RedriveDeadLettersWithBodyWithResponse(ctx context
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
-func (c *ClientWithResponses) RedriveDeadLettersWithResponse(ctx context.Context, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error) {
-	rsp, err := c.RedriveDeadLetters(ctx, body, reqEditors...)
+func (c *ClientWithResponses) RedriveDeadLettersWithResponse(ctx context.Context, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error) {
+	rsp, err := c.RedriveDeadLetters(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -9453,6 +10483,21 @@ func (c *ClientWithResponses) GetJobWithResponse(ctx context.Context, job string
 // Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
 func (c *ClientWithResponses) PatchJobWithBodyWithResponse(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchJobResponse, error) {
 	rsp, err := c.PatchJobWithBody(ctx, job, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchJobResponse(rsp)
+}
+
+// PatchJobWithResponse Change parts of a job
+//
+// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
+func (c *ClientWithResponses) PatchJobWithResponse(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchJobResponse, error) {
+	rsp, err := c.PatchJob(ctx, job, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10038,12 +11083,70 @@ func (c *ClientWithResponses) CancelRunWithResponse(ctx context.Context, run str
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
-func (c *ClientWithResponses) RetryRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*RetryRunResponse, error) {
-	rsp, err := c.RetryRun(ctx, run, reqEditors...)
+func (c *ClientWithResponses) RetryRunWithResponse(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*RetryRunResponse, error) {
+	rsp, err := c.RetryRun(ctx, run, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
 	return ParseRetryRunResponse(rsp)
+}
+
+// ListSecretsWithResponse List the secrets by name, without their values
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/secrets (the `ListSecrets` operationId).
+func (c *ClientWithResponses) ListSecretsWithResponse(ctx context.Context, params *ListSecretsParams, reqEditors ...RequestEditorFn) (*ListSecretsResponse, error) {
+	rsp, err := c.ListSecrets(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSecretsResponse(rsp)
+}
+
+// DeleteSecretWithResponse Delete a secret
+//
+// Runs of jobs that name it fail until it is there again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
+func (c *ClientWithResponses) DeleteSecretWithResponse(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*DeleteSecretResponse, error) {
+	rsp, err := c.DeleteSecret(ctx, secret, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSecretResponse(rsp)
+}
+
+// PutSecretWithBodyWithResponse Store a secret, or replace one
+//
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+func (c *ClientWithResponses) PutSecretWithBodyWithResponse(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSecretResponse, error) {
+	rsp, err := c.PutSecretWithBody(ctx, secret, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutSecretResponse(rsp)
+}
+
+// PutSecretWithResponse Store a secret, or replace one
+//
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
+func (c *ClientWithResponses) PutSecretWithResponse(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSecretResponse, error) {
+	rsp, err := c.PutSecret(ctx, secret, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutSecretResponse(rsp)
 }
 
 // GetSelfWithResponse Tell who the key is
@@ -11518,6 +12621,101 @@ func ParseRetryRunResponse(rsp *http.Response) (*RetryRunResponse, error) {
 			return nil, err
 		}
 		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSecretsResponse parses an HTTP response from a ListSecretsWithResponse call
+func ParseListSecretsResponse(rsp *http.Response) (*ListSecretsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSecretsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListSecretsOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSecretResponse parses an HTTP response from a DeleteSecretWithResponse call
+func ParseDeleteSecretResponse(rsp *http.Response) (*DeleteSecretResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSecretResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutSecretResponse parses an HTTP response from a PutSecretWithResponse call
+func ParsePutSecretResponse(rsp *http.Response) (*PutSecretResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutSecretResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Secret
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

@@ -41,6 +41,7 @@ func Tries(n int) Option { return func(d *doer) { d.tries = max(n, 1) } }
 // New makes a Client of a server such as https://belfry.example.com and an API
 // key, bfk_….
 func New(server, key string, opts ...Option) (*Client, error) {
+	server = strings.TrimSuffix(strings.TrimRight(server, "/"), "/api/v1")
 	base, err := url.Parse(strings.TrimRight(server, "/"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, errors.New("belfry: the server must be a URL, such as https://belfry.example.com or http://localhost:8420")
@@ -93,7 +94,7 @@ func (c *Client) Call(ctx context.Context, q Request, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("belfry: the answer of %s %s is not what this client expects: %w", q.Method, q.Path, err)
+		return fmt.Errorf("belfry: the answer of %s %s is not what this client expects; is %s a Belfry server? %w", q.Method, q.Path, c.base.Redacted(), err)
 	}
 	return nil
 }

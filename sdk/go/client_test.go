@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -63,9 +64,25 @@ func TestSafeRequestsAreTriedAgain(t *testing.T) {
 	equal(t, "ci", self.JSON200.Name)
 	equal(t, 3, calls[http.MethodGet])
 
+	// What was refused unseen is sent again; what may have been done is not.
 	_, err = c.TriggerJobWithResponse(t.Context(), "x", nil, TriggerJobInputBody{})
-	equal(t, "rate_limited", CodeOf(err))
-	equal(t, 1, calls[http.MethodPost])
+	equal(t, "unavailable", CodeOf(err))
+	equal(t, 2, calls[http.MethodPost])
+}
+
+// With a key by which the server knows it, a change is sent again, whole.
+func TestIdempotentRequestsAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	var bodies []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if bodies = append(bodies, string(body)); len(bodies) == 1 {
+			problem(w, http.StatusServiceUnavailable, "unavailable")
+		}
+	})
+	err := c.Call(t.Context(), Request{Method: http.MethodPost, Path: "/jobs:bulk", Body: []byte("a\nb\n"), Header: map[string]string{"Idempotency-Key": "k"}}, nil)
+	equal(t, nil, err)
+	equal(t, "a\nb\n,a\nb\n", strings.Join(bodies, ","))
 }
 
 func TestTriesEnd(t *testing.T) {
@@ -105,7 +122,7 @@ func TestProblems(t *testing.T) {
 	var p *Problem
 	equal(t, true, errors.As(err, &p))
 	equal(t, "invalid", p.Code)
-	equal(t, "Title: detail\n  schedule.cron: it is wrong; mend it", err.Error())
+	equal(t, "Title\n  schedule.cron: it is wrong; mend it", err.Error())
 	_, err = c.ListKeysWithResponse(t.Context())
 	equal(t, "unknown", CodeOf(err))
 	equal(t, true, strings.Contains(err.Error(), "502 Bad Gateway"))

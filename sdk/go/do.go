@@ -43,17 +43,25 @@ func (d *doer) Do(r *http.Request) (*http.Response, error) {
 		}
 		p := readProblem(answer)
 		wait, again := waitFor(answer, try)
-		if !again || try >= d.tries || !safe(r) {
-			return nil, p
-		}
-		if !pause(ctx, wait) {
+		if !again || try >= d.tries || !safe(r, answer.StatusCode) || !pause(ctx, wait) {
 			return nil, p // it says more than that the context ended
+		}
+		if r.GetBody != nil {
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, p
+			}
 		}
 	}
 }
 
-// safe says whether a request may be sent twice: one that changes nothing.
-func safe(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+// safe says whether a request may be sent again: it changes nothing, it was
+// refused before it was looked at, or it has a key by which the server knows it.
+func safe(r *http.Request, status int) bool {
+	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
+		return false // it is read, and gone
+	}
+	return r.Method == http.MethodGet || r.Method == http.MethodHead || status == http.StatusTooManyRequests || r.Header.Get("Idempotency-Key") != ""
+}
 
 // waitFor says whether an answer may be another one later, and how much later.
 func waitFor(answer *http.Response, try int) (wait time.Duration, again bool) {

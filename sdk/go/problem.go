@@ -5,13 +5,16 @@ import (
 	"strings"
 )
 
-// Error is the detail, and each thing that is wrong with the request, on a line of
+// Error is the detail, or each thing that is wrong with the request, on a line of
 // its own.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.Title)
-	if p.Detail != "" {
+	if p.Detail != "" && len(p.Problems) == 0 { // else it only points at them
 		b.WriteString(": " + p.Detail)
+	}
+	if p.Status >= 500 && p.RequestID != "" {
+		b.WriteString(" (request " + p.RequestID + ")")
 	}
 	for _, f := range p.Problems {
 		b.WriteString("\n  " + f.Field + ": " + f.Problem)

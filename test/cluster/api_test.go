@@ -161,7 +161,7 @@ func TestAPIDuringFaults(t *testing.T) {
 	require.Zero(t, r.Unpaused)
 	require.Zero(t, r.Phantom)
 	require.Zero(t, r.NotAudited)
-	_, err := c.store.VerifyAudit(t.Context(), job.DefaultNamespace)
+	_, _, err := c.store.VerifyAudit(t.Context(), job.DefaultNamespace, job.AuditMark{}, 1_000_000)
 	require.NoError(t, err)
 }
 

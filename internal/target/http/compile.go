@@ -53,11 +53,12 @@ func (c *compiled) request(ctx context.Context, a *job.Attempt) *http.Request {
 	req := c.base.WithContext(ctx)
 	values := []string{
 		job.FormatRunID(a.Key), job.FormatJobID(a.Key.Job),
-		a.Key.DueAt.UTC().Format(dueLayout), strconv.Itoa(int(a.Number)),
+		a.Key.DueAt.UTC().Format(dueLayout), strconv.Itoa(int(a.Number)), a.Traceparent(), a.IdempotencyKey(),
 	}
-	h := make(http.Header, len(c.headers)+6)
-	h[idempotencyKey], h[runID] = values[0:1:1], values[0:1:1]
+	h := make(http.Header, len(c.headers)+7)
+	h[idempotencyKey], h[runID] = values[5:6:6], values[0:1:1]
 	h[jobID], h[dueAt], h[attempt] = values[1:2:2], values[2:3:3], values[3:4:4]
+	h[traceparent] = values[4:5:5]
 	body := a.Payload
 	if c.hasBody {
 		body = c.body

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
 )
 
@@ -28,9 +29,19 @@ func setup(t *testing.T, handler nethttp.HandlerFunc) (*http.Target, string) {
 
 func newTarget(t *testing.T, opts http.Options) *http.Target {
 	t.Helper()
+	if opts.Guard == nil {
+		opts.Guard = allow(t, "127.0.0.0/8")
+	}
 	target := http.New(opts)
 	t.Cleanup(target.Close)
 	return target
+}
+
+func allow(t *testing.T, places ...string) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(guard.Options{Allow: places})
+	require.NoError(t, err)
+	return g
 }
 
 func attempt(config string) job.Attempt {

@@ -6,11 +6,13 @@
 // otherwise) with the config's body, or else the run's payload as JSON. GET and
 // HEAD have no body. With it go
 //
-//	Idempotency-Key  the run's id: the same on every attempt and redrive
-//	Belfry-Run-Id    the same, under a name that will not change
+//	Idempotency-Key  the run's id, or what the job's idempotency_key gives: the
+//	                 same on every attempt and redrive
+//	Belfry-Run-Id    the run's id
 //	Belfry-Job-Id
 //	Belfry-Due-At    nominal time, RFC 3339 with microseconds, UTC
 //	Belfry-Attempt   from 1
+//	traceparent      W3C trace context: one trace per run, one span per attempt
 //
 // # What the answer means
 //

@@ -17,6 +17,7 @@ const (
 	jobID          = "Belfry-Job-Id"
 	dueAt          = "Belfry-Due-At"
 	attempt        = "Belfry-Attempt"
+	traceparent    = "Traceparent"
 )
 
 // dueLayout is RFC 3339 with all six digits, so that texts sort as times do.

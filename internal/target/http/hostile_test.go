@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,8 +11,6 @@ import (
 	nethttp "net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -171,24 +168,6 @@ func TestBadTLS(t *testing.T) {
 	got = old.Deliver(t.Context(), to(srv.URL))
 	require.True(t, got.Retryable)
 	require.Contains(t, got.Message, "broke off TLS (tls: protocol version not supported)")
-}
-
-// DialControl sees each address before it is connected to.
-func TestDialControl(t *testing.T) {
-	t.Parallel()
-	var called atomic.Int32
-	_, url := setup(t, func(nethttp.ResponseWriter, *nethttp.Request) { called.Add(1) })
-	var asked atomic.Value
-	target := newTarget(t, http.Options{DialControl: func(network, address string, _ syscall.RawConn) error {
-		asked.Store(network + " " + address)
-		return errors.New("not this one")
-	}})
-	got := target.Deliver(t.Context(), to(url))
-	require.Equal(t, "tcp4 "+strings.TrimPrefix(url, "http://"), asked.Load())
-	require.Equal(t, job.Failed, got.Kind)
-	require.False(t, got.Retryable)
-	require.Contains(t, got.Message, "may not connect to")
-	require.Zero(t, called.Load())
 }
 
 // Secrets are blotted out also when they are quoted, or cut by the end of what

@@ -45,7 +45,9 @@ func leftBehind() string {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	targettest.Run(t, targettest.Suite{
-		New:   func() targettest.Target { return http.New(http.Options{}) },
+		New: func(_ *testing.T, g targettest.Given) targettest.Target {
+			return http.New(http.Options{Guard: g.Guard})
+		},
 		Start: startServer,
 	})
 }

@@ -74,7 +74,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	s.received <- targettest.Delivery{
 		IdempotencyKey: r.Header.Get("Idempotency-Key"), RunID: r.Header.Get("Belfry-Run-Id"), JobID: r.Header.Get("Belfry-Job-Id"),
-		DueAt: r.Header.Get("Belfry-Due-At"), Attempt: r.Header.Get("Belfry-Attempt"), Payload: string(body),
+		DueAt: r.Header.Get("Belfry-Due-At"), Attempt: r.Header.Get("Belfry-Attempt"), Traceparent: r.Header.Get("Traceparent"), Payload: string(body),
 	}
 	s.mu.Lock()
 	behaviour := s.behaviour

@@ -2,16 +2,16 @@ package http
 
 import (
 	"crypto/tls"
-	"net"
 	"net/http"
-	"syscall"
 	"time"
+
+	"github.com/belfry-dev/belfry/internal/target/guard"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // The limits of connections.
 const (
-	dialTimeout = 10 * time.Second
-	tlsTimeout  = 10 * time.Second
+	tlsTimeout = 10 * time.Second
 	// idleTimeout is below the 5 s after which Apache, Node and uvicorn close: a
 	// request that meets a closing connection is lost (see doc.go).
 	idleTimeout       = 4 * time.Second
@@ -23,35 +23,23 @@ const (
 
 // Options of the target.
 type Options struct {
-	// DialControl is asked with each address before it is connected to, after
-	// names were resolved: the place where addresses are refused. An error is a
-	// failure for good. Nil: all addresses are taken.
-	DialControl func(network, address string, c syscall.RawConn) error
+	// Guard is what connects. Nil: one that allows the open internet alone.
+	Guard *guard.Guard
+	// Secrets are what users have stored. Nil: there are none.
+	Secrets secret.Source
 	// TLS is used for https. Nil: the system's roots.
 	TLS *tls.Config
 }
 
-// refusedError is DialControl's.
-type refusedError struct{ err error }
-
-func (e *refusedError) Error() string { return "address refused: " + e.err.Error() }
-func (e *refusedError) Unwrap() error { return e.err }
-
 func newTransport(opts Options) *http.Transport {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
-	if ask := opts.DialControl; ask != nil {
-		dialer.Control = func(network, address string, c syscall.RawConn) error {
-			if err := ask(network, address, c); err != nil {
-				return &refusedError{err}
-			}
-			return nil
-		}
+	if opts.Guard == nil {
+		opts.Guard = &guard.Guard{}
 	}
 	return &http.Transport{
 		// No proxy, also not from the environment: it would connect to addresses
-		// that DialControl never sees.
+		// that the guard never sees.
 		Proxy:               nil,
-		DialContext:         dialer.DialContext,
+		DialContext:         opts.Guard.DialContext,
 		TLSClientConfig:     opts.TLS.Clone(),
 		TLSHandshakeTimeout: tlsTimeout,
 		ForceAttemptHTTP2:   true,

@@ -10,22 +10,22 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
 // unanswered is what it means that there was no answer, or only a part of one.
 func (c *compiled) unanswered(ctx context.Context, timeout time.Duration, err error) job.Outcome {
 	out := job.Outcome{Kind: job.Failed, Retryable: true, Unknown: !neverSent(err)}
-	var refused *refusedError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		out.Message = c.origin + " did not answer within " + timeout.String() +
 			", and may have received the request; make it answer sooner, let it answer 202 and report later, or raise the job's timeout"
 	case ctx.Err() != nil:
 		out.Message = "not waited for: the node is stopping; another one tries again"
-	case errors.As(err, &refused):
+	case errors.Is(err, guard.ErrRefused):
 		// Not retryable: the rule that refuses it does not change by waiting.
 		out.Retryable = false
-		out.Message = c.origin + " has an address that this Belfry may not connect to; use another url, or have its operator allow the address"
+		out.Message = c.origin + ": " + guard.ErrRefused.Error()
 	default:
 		out.Message = c.origin + " " + c.why(err)
 	}
@@ -36,13 +36,12 @@ func (c *compiled) unanswered(ctx context.Context, timeout time.Duration, err er
 // then is it sure that nothing happened.
 func neverSent(err error) bool {
 	var (
-		dns     *net.DNSError
-		op      *net.OpError
-		record  tls.RecordHeaderError
-		cert    *tls.CertificateVerificationError
-		refused *refusedError
+		dns    *net.DNSError
+		op     *net.OpError
+		record tls.RecordHeaderError
+		cert   *tls.CertificateVerificationError
 	)
-	return errors.As(err, &refused) || errors.As(err, &dns) || errors.As(err, &record) || errors.As(err, &cert) || errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &dns) || errors.As(err, &record) || errors.As(err, &cert) || errors.As(err, &op) && op.Op == "dial"
 }
 
 // why an error of the transport happened, and what to do. Texts are ours where

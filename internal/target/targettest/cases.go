@@ -25,7 +25,7 @@ var cases = []struct {
 	{"huge answer", true, huge},
 	{"down and back", true, downAndBack},
 	{"same key on every attempt", true, sameKey},
-	{"secrets", true, secrets},
+	{"secrets", true, secretsHidden},
 }
 
 func success(b *bundle) {
@@ -140,7 +140,7 @@ func sameKey(b *bundle) {
 		b.want(b.deliver(b.Context(), a), job.Succeeded, false)
 		want := Delivery{
 			IdempotencyKey: job.FormatRunID(a.Key), RunID: job.FormatRunID(a.Key), JobID: job.FormatJobID(a.Key.Job),
-			DueAt: "2026-03-29T01:30:00.000120Z", Attempt: number, Payload: a.Payload,
+			DueAt: "2026-03-29T01:30:00.000120Z", Attempt: number, Traceparent: a.Traceparent(), Payload: a.Payload,
 		}
 		if got := await(b, "the delivery", b.server.Received()); got != want {
 			b.Errorf("received %+v; want %+v", got, want)
@@ -148,8 +148,8 @@ func sameKey(b *bundle) {
 	}
 }
 
-// secrets: deliver checks each outcome; here the server does its worst.
-func secrets(b *bundle) {
+// secretsHidden: deliver checks each outcome; here the server does its worst.
+func secretsHidden(b *bundle) {
 	b.server.Behave(Echo)
 	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Failed, true)
 	b.server.Behave(Down)

@@ -1,9 +1,12 @@
 package targettest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -12,11 +15,27 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/guard"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // Secret must be part of what Server.Config returns, where the target keeps
-// credentials. It must come up in no outcome.
-const Secret = "canary-4f1d9c0be7" //nolint:gosec // no credential: it is there to be looked for
+// credentials: as it is, or as {"secret": SecretName}. It must come up in no
+// outcome and in no log.
+const (
+	Secret     = "canary-4f1d9c0be7" //nolint:gosec // no credential: it is there to be looked for
+	SecretName = "canary"
+)
+
+// secrets are those of Given.
+type secrets struct{}
+
+func (secrets) Secret(_ context.Context, _ uuid.UUID, name string) (job.Secret, error) {
+	if name != SecretName {
+		return job.Secret{}, secret.ErrNone
+	}
+	return job.Secret{Values: []string{Secret}}, nil
+}
 
 const (
 	// patience is how long a step may take that nothing hinders. It decides
@@ -70,12 +89,21 @@ type Delivery struct {
 	JobID          string
 	DueAt          string
 	Attempt        string
+	Traceparent    string
 	Payload        string
+}
+
+// Given is what a target is made with.
+type Given struct {
+	Guard *guard.Guard // lets it connect to this machine
+	// Secrets has Secret under the name SecretName in every namespace.
+	Secrets secret.Source
+	Log     *slog.Logger // for targets that log, or whose clients do; Secret must not be in it
 }
 
 // Suite is one target with its way to a server.
 type Suite struct {
-	New func() Target
+	New func(t *testing.T, g Given) Target
 	// Start a server that is stopped when the test ends. Nil: there is none.
 	Start func(t *testing.T) Server
 }
@@ -89,8 +117,7 @@ func Run(t *testing.T, s Suite) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := &bundle{T: t, target: s.New(), config: json.RawMessage(`{}`)}
-			t.Cleanup(b.target.Close)
+			b := newBundle(t, s)
 			if s.Start != nil {
 				b.server = s.Start(t)
 				b.config = b.server.Config()
@@ -106,6 +133,42 @@ type bundle struct {
 	target Target
 	server Server
 	config json.RawMessage
+}
+
+func newBundle(t *testing.T, s Suite) *bundle {
+	t.Helper()
+	connect, err := guard.New(guard.Options{Allow: []string{"127.0.0.0/8", "::1/128"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := &log{}
+	b := &bundle{T: t, config: json.RawMessage(`{}`)}
+	b.target = s.New(t, Given{Guard: connect, Secrets: secrets{}, Log: slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	t.Cleanup(func() {
+		b.target.Close()
+		if text := said.String(); strings.Contains(text, Secret) {
+			t.Errorf("the log tells the secret:\n%s", text)
+		}
+	})
+	return b
+}
+
+// log is what a target logs, from many goroutines.
+type log struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
 }
 
 func (b *bundle) attempt(number int16, timeout time.Duration) job.Attempt {

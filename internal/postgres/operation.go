@@ -31,6 +31,9 @@ func (s *Store) BeginOperation(ctx context.Context, o job.OperationOrder) (op jo
 		return op, fmt.Errorf("%s: %w", what, err)
 	}
 	err = s.inNamespace(ctx, o.Namespace, what, func(tx pgx.Tx) error {
+		if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+			return err
+		}
 		args := deadArgs(o.Namespace, o.Filter)
 		args["any_job"] = o.Filter.Job == uuid.Nil
 		if err := tx.QueryRow(ctx, countDead, args).Scan(&op.Count); err != nil {
@@ -43,6 +46,9 @@ VALUES ($1, $2, $3, $4, now(), $5, 'running', $6, $7, now(), now()) RETURNING cr
 			return err
 		}
 		op.CreatedAt = op.CreatedAt.UTC()
+		if err := keep(ctx, tx, o.Namespace, o.Once, op); err != nil {
+			return err
+		}
 		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}, struct {
 			Kind   job.OperationKind `json:"kind"`
 			Filter job.DeadFilter    `json:"filter"`
@@ -53,12 +59,12 @@ VALUES ($1, $2, $3, $4, now(), $5, 'running', $6, $7, now(), now()) RETURNING cr
 	return op, err
 }
 
-const selectOperation = `SELECT id, kind, filter, rate, state, count, done, failed, actor, created_at, ended_at FROM operation `
+const selectOperation = `SELECT id, kind, filter, rate, state, count, done, failed, coalesce(problem, ''), actor, created_at, ended_at FROM operation `
 
 func scanOperation(row pgx.CollectableRow) (o job.Operation, err error) {
 	var filter string
 	var ended *time.Time
-	if err = row.Scan(&o.ID, &o.Kind, &filter, &o.Rate, &o.State, &o.Count, &o.Done, &o.Failed, &o.Actor, &o.CreatedAt, &ended); err != nil {
+	if err = row.Scan(&o.ID, &o.Kind, &filter, &o.Rate, &o.State, &o.Count, &o.Done, &o.Failed, &o.Problem, &o.Actor, &o.CreatedAt, &ended); err != nil {
 		return o, err
 	}
 	o.CreatedAt, o.EndedAt = o.CreatedAt.UTC(), deref(ended).UTC()
@@ -110,101 +116,4 @@ func (s *Store) AbortOperation(ctx context.Context, namespace, id uuid.UUID, act
 		}
 		return audit(ctx, tx, auditOrder{namespace, actor, "operation.abort", job.FormatOperationID(id)}, struct{}{})
 	})
-}
-
-// stored is an operation that is being worked on.
-type stored struct {
-	job.Operation
-	namespace uuid.UUID
-	until     time.Time
-	now       time.Time
-	mark      deadMark
-}
-
-// deadMark is the last dead letter that an operation has looked at.
-type deadMark struct {
-	FailedAt time.Time `json:"failed_at"`
-	Job      uuid.UUID `json:"job"`
-	DueAt    time.Time `json:"due_at"`
-	Seq      int16     `json:"seq"`
-}
-
-// The lock is the lease: it ends with the transaction, or with the node.
-const dueOperation = `
-SELECT id, namespace_id, kind, filter, rate, until, mark, now() FROM operation WHERE state = 'running' AND next_at <= now() ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED`
-
-// WorkOperation does the next batch of an operation that is due, a second's
-// worth, and says whether there was one. Any number of nodes may call it.
-func (s *Store) WorkOperation(ctx context.Context) (worked bool, err error) {
-	err = s.inTx(ctx, "work on an operation", func(tx pgx.Tx) error {
-		var o stored
-		var filter, mark string
-		err := tx.QueryRow(ctx, dueOperation).Scan(&o.ID, &o.namespace, &o.Kind, &filter, &o.Rate, &o.until, &mark, &o.now)
-		if noRows(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		worked = true
-		if err := json.Unmarshal([]byte(filter), &o.Filter); err != nil {
-			return err
-		}
-		if mark != "" {
-			if err := json.Unmarshal([]byte(mark), &o.mark); err != nil {
-				return err
-			}
-		}
-		// From here on it is the namespace's transaction.
-		if _, err := tx.Exec(ctx, `SELECT `+asNamespace+`, `+forLists, o.namespace); err != nil {
-			return err
-		}
-		return o.work(ctx, tx)
-	})
-	return worked && err == nil, err
-}
-
-func (o *stored) work(ctx context.Context, tx pgx.Tx) error {
-	keys, err := o.batch(ctx, tx)
-	if err != nil {
-		return err
-	}
-	if len(keys) == 0 {
-		_, err := tx.Exec(ctx, `UPDATE operation SET state = 'finished', ended_at = now() WHERE id = $1`, o.ID)
-		return err
-	}
-	done, err := changeDead(ctx, tx, o, keys)
-	if err != nil {
-		return err
-	}
-	mark, err := toJSON(o.mark)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE operation SET done = done + $2, failed = failed + $3, mark = $4, next_at = now() + interval '1 second' * $5::integer / rate WHERE id = $1`,
-		o.ID, done, int64(len(keys))-done, mark, len(keys))
-	return err
-}
-
-// batch finds the next dead letters and moves the mark past them.
-func (o *stored) batch(ctx context.Context, tx pgx.Tx) (keys []job.Key, err error) {
-	args := deadArgs(o.namespace, o.Filter)
-	args["after_failed"], args["after_job"], args["after_due"], args["after_seq"] = o.mark.FailedAt, o.mark.Job, o.mark.DueAt, o.mark.Seq
-	args["until"], args["limit"] = o.until, o.Rate
-	sql := deadBatch
-	if o.Filter.Job != uuid.Nil {
-		sql = deadBatchOfJob
-	}
-	rows, err := tx.Query(ctx, sql, args)
-	if err != nil {
-		return nil, err
-	}
-	var k job.Key
-	var failed time.Time
-	_, err = pgx.ForEachRow(rows, []any{&k.Partition, &k.Job, &k.DueAt, &k.Seq, &failed}, func() error {
-		keys = append(keys, k)
-		o.mark = deadMark{failed, k.Job, k.DueAt, k.Seq}
-		return nil
-	})
-	return keys, err
 }

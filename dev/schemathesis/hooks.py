@@ -1,0 +1,1 @@
+"""What a walk of the API must know that the description cannot say."""

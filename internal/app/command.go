@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/belfry-dev/belfry/internal/target/command"
+	"github.com/belfry-dev/belfry/internal/target/command/runner"
+)
+
+// RunnerCommand is the argument that makes this program a runner of commands.
+const RunnerCommand = "runner"
+
+// Runner runs commands for a node until its orders end.
+func Runner(ctx context.Context, orders io.Reader, reports io.Writer) error {
+	return runner.Serve(ctx, orders, reports)
+}
+
+// startCommands makes the target that runs commands, and starts their runner;
+// nil if the operator did not turn it on. A node that cannot do what it was told to do does
+// not start: its runs would fail one by one.
+func startCommands(ctx context.Context, c Config, log *slog.Logger) (*command.Target, error) {
+	o := c.Command
+	if !o.Enabled {
+		return nil, nil //nolint:nilnil // no target and no error: it is off
+	}
+	if o.Programs == "" && o.Images == "" {
+		return nil, errors.New("commands are on, but nothing may be run; set command.programs, such as /usr/local/lib/belfry, or command.images, or turn command.enabled off")
+	}
+	if c.Executable == nil {
+		// Not by its path: that may by now be another version.
+		c.Executable = []string{"/proc/self/exe", RunnerCommand}
+	}
+	t := command.New(command.Options{
+		Settings: runner.Settings{
+			Bubblewrap: o.Bubblewrap, Programs: list(o.Programs, ":"), Paths: list(o.Paths, ":"), Network: o.Network,
+			Memory: int64(o.Memory) << 20, Processes: o.Processes, Scratch: int64(o.Scratch) << 20,
+			Socket: o.ContainerSocket, Images: list(o.Images, ","),
+		},
+		Slots: o.Slots, User: o.User, Executable: c.Executable, Log: log,
+	})
+	if err := t.Start(ctx); err != nil {
+		return nil, err
+	}
+	log.Info("commands are on", "programs", o.Programs, "images", o.Images, "slots", o.Slots)
+	return t, nil
+}
+
+func list(text, separator string) (out []string) {
+	for _, s := range strings.Split(text, separator) {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}

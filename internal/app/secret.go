@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/config"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/seal"
+	"github.com/belfry-dev/belfry/internal/target/secret"
+)
+
+// readKeyset reads what secrets are sealed with; nil: there is none.
+func readKeyset(c config.Secrets) (*seal.Keyset, error) {
+	if c.Keyset == "" {
+		return nil, nil
+	}
+	k, err := seal.Read(c.Keyset)
+	if err != nil {
+		return nil, fmt.Errorf("secrets.keyset or secrets.keyset_file: %w", err)
+	}
+	return k, nil
+}
+
+// How long a secret is not asked about again, and how long it is used while the
+// database does not answer.
+const (
+	secretTrust  = 5 * time.Second
+	secretStale  = time.Minute
+	secretWait   = 5 * time.Second // for the database
+	maxSecrets   = 10_000
+	secretErrors = time.Second // so long an error is not asked about again
+)
+
+// secrets keeps what targets ask for at each delivery for a moment.
+type secrets struct {
+	read  func(ctx context.Context, namespace uuid.UUID, name string) (job.Secret, error)
+	calls singleflight.Group // of a thousand deliveries at once, one asks
+
+	mu    sync.Mutex
+	known map[secretKey]knownSecret
+}
+
+type secretKey struct {
+	namespace uuid.UUID
+	name      string
+}
+
+type knownSecret struct {
+	secret job.Secret
+	err    error
+	at     time.Duration // by clock.Elapsed
+}
+
+// Secret is secret.Source.
+func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) (job.Secret, error) {
+	key := secretKey{namespace, name}
+	s.mu.Lock()
+	known, ok := s.known[key]
+	s.mu.Unlock()
+	age := clock.Elapsed() - known.at
+	if ok && (known.err == nil && age < secretTrust || age < secretErrors) {
+		return known.secret, known.err
+	}
+	// Not with this delivery's context: others wait for the same answer.
+	answer := s.calls.DoChan(namespace.String()+name, func() (any, error) {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), secretWait)
+		defer cancel()
+		found, err := s.read(limited, namespace, name)
+		if errors.Is(err, job.ErrNotFound) {
+			err = secret.ErrNone
+		}
+		if err != nil && !errors.Is(err, secret.ErrNone) && ok && known.err == nil && age < secretStale {
+			return known.secret, nil // the database is away: what was good a moment ago will do
+		}
+		s.keep(key, knownSecret{found, err, clock.Elapsed()})
+		return found, err
+	})
+	select {
+	case <-ctx.Done():
+		return job.Secret{}, ctx.Err()
+	case r := <-answer:
+		found, _ := r.Val.(job.Secret)
+		return found, r.Err
+	}
+}
+
+func (s *secrets) keep(key secretKey, k knownSecret) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil || len(s.known) >= maxSecrets {
+		s.known = map[secretKey]knownSecret{}
+	}
+	s.known[key] = k
+}

@@ -1,0 +1,101 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// A job's idempotency_key gives one key for all attempts and redrives of a run,
+// whatever becomes of the job meanwhile, and the ledger tells it.
+func TestIdempotencyKeyOfAJob(t *testing.T) {
+	t.Parallel()
+	for _, overlap := range []job.Overlap{job.OverlapSkip, job.OverlapQueue} { // by claim, and by admit
+		t.Run(string(overlap), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.target.answer = func(a job.Attempt) job.Outcome {
+				if a.Number < 4 {
+					return job.Outcome{Kind: job.Failed, Retryable: true, Message: "no"}
+				}
+				return job.Outcome{Kind: job.Succeeded}
+			}
+			j := b.create(t, "order", schedule.Spec{At: "2026-03-29T01:30:00Z"}, func(d *job.Definition) {
+				d.Overlap = overlap
+				d.Retry = job.Retry{MaxAttempts: 2, Backoff: job.BackoffNone}
+				d.Labels = map[string]string{"team": "billing"}
+				d.Payload = json.RawMessage(`{"customer": 12345678}`)
+				d.IdempotencyKey = `job.name + "/" + job.labels.team + "/" + job.queue + "/" + string(payload.customer) + "/" + string(due_at.getHours())`
+			})
+			stop := b.start(t)
+			b.eventually(t, "the dead letter", `SELECT count(*) FROM dead_letter`, int64(1))
+			const want = "order/billing/default/12345678/1"
+			b.eventually(t, "the key of the dead letter", `SELECT count(*) FROM dead_letter WHERE idempotency_key = '`+want+`'`, 1)
+			d := j.Definition
+			d.Name, d.Payload, d.IdempotencyKey = "other", nil, `"other"`
+			_, err := b.store.UpdateJob(t.Context(), job.UpdateOrder{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
+			require.NoError(t, err)
+			key := job.Key{Partition: j.Partition, Job: j.ID, DueAt: b.seen()[0].Key.DueAt}
+			b.redrive(t, key, overlap == job.OverlapQueue)
+			b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1`, int64(1))
+			stop()
+			for _, a := range b.seen() {
+				require.Equal(t, want, a.IdempotencyKey(), "attempt %d", a.Number)
+			}
+			require.Len(t, b.seen(), 4)
+			story, err := b.store.Run(t.Context(), j.Namespace, key)
+			require.NoError(t, err)
+			for _, e := range story {
+				require.Equal(t, want, e.OwnKey)
+			}
+		})
+	}
+}
+
+// What an expression cannot give is a failure that says so, before anything is
+// delivered. A payload of a trigger counts in place of the job's.
+func TestIdempotencyKeyThatFails(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	j := b.create(t, "order", schedule.Spec{At: "2026-03-29T01:30:00Z"}, func(d *job.Definition) {
+		d.IdempotencyKey = `payload.customer`
+	})
+	stop := b.start(t)
+	b.eventually(t, "the failure", `SELECT count(*) FROM run_history WHERE reason = 'rejected'`, 1)
+	b.eventually(t, "its message", `SELECT count(*) FROM run_history WHERE message LIKE 'not delivered, as the job''s idempotency_key failed: %; mend the job, then redrive the run'`, 1)
+	require.Zero(t, b.target.count())
+	_, err := b.store.TriggerJob(t.Context(), job.Order{Namespace: j.Namespace, ID: j.ID, Actor: "test"}, json.RawMessage(`{"customer": "c-7"}`))
+	require.NoError(t, err)
+	b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1 AND idempotency_key = 'c-7'`, 1)
+	stop()
+	require.Equal(t, "c-7", b.seen()[0].IdempotencyKey())
+}
+
+// redrive a run by itself, or all dead letters.
+func (b *bundle) redrive(t *testing.T, key job.Key, all bool) {
+	t.Helper()
+	namespace := job.DefaultNamespace
+	if !all {
+		require.NoError(t, b.store.RedriveDeadLetter(t.Context(), job.RunOrder{Namespace: namespace, Key: key, Actor: "test"}))
+		return
+	}
+	_, err := b.store.BeginOperation(t.Context(), job.OperationOrder{Namespace: namespace, Kind: job.Redrive, Rate: 100, Actor: "test"})
+	require.NoError(t, err)
+	for {
+		worked, err := b.store.WorkOperation(t.Context())
+		require.NoError(t, err)
+		if !worked {
+			return
+		}
+	}
+}
+
+func (b *bundle) seen() []job.Attempt {
+	b.target.mu.Lock()
+	defer b.target.mu.Unlock()
+	return append([]job.Attempt(nil), b.target.seen...)
+}

@@ -1,0 +1,119 @@
+package expr
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxParts of a template that are expressions.
+const maxParts = 8
+
+// Template is a text with expressions in ${…}, as orders.${payload.region}. One
+// without any is a plain text. $${ stands for ${ itself.
+type Template struct {
+	parts []part
+}
+
+// part is an expression or, without one, a text.
+type part struct {
+	text       string
+	expression *Expression
+}
+
+// ParseTemplate checks a template. Its error is an *Error.
+func ParseTemplate(text string) (*Template, error) {
+	if len(text) > MaxText {
+		return nil, &Error{fmt.Sprintf("%d bytes; at most %d are taken", len(text), MaxText), "shorten it"}
+	}
+	t := &Template{}
+	var plain strings.Builder
+	for rest := text; rest != ""; {
+		i := strings.Index(rest, "${")
+		if i < 0 {
+			plain.WriteString(rest)
+			break
+		}
+		if i > 0 && rest[i-1] == '$' {
+			plain.WriteString(rest[:i-1] + "${")
+			rest = rest[i+2:]
+			continue
+		}
+		end := closing(rest[i+2:])
+		if end < 0 {
+			return nil, &Error{"a ${ has no }", "close it, or write $${ for the characters themselves"}
+		}
+		e, err := Compile(rest[i+2:i+2+end], OfAttempt)
+		if err != nil {
+			return nil, err
+		}
+		plain.WriteString(rest[:i])
+		t.parts = append(t.parts, part{text: plain.String()}, part{expression: e})
+		plain.Reset()
+		rest = rest[i+2+end+1:]
+		if len(t.parts) > 2*maxParts {
+			return nil, &Error{fmt.Sprintf("more than %d expressions", maxParts), "put parts together with +"}
+		}
+	}
+	if plain.Len() > 0 {
+		t.parts = append(t.parts, part{text: plain.String()})
+	}
+	return t, nil
+}
+
+// closing is where the } is that ends an expression: not one in a text of it, and
+// not that of an object.
+func closing(s string) int {
+	depth := 0
+	var quote byte
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '{':
+			depth++
+		case c == '}' && depth > 0:
+			depth--
+		case c == '}':
+			return i
+		}
+	}
+	return -1
+}
+
+// Plain says whether it is the same for all runs.
+func (t *Template) Plain() bool {
+	for _, p := range t.parts {
+		if p.expression != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Text puts it together. Errors are for the job's author.
+func (t *Template) Text(f *Facts) (string, error) {
+	if len(t.parts) == 1 && t.parts[0].expression == nil {
+		return t.parts[0].text, nil
+	}
+	var b strings.Builder
+	for _, p := range t.parts {
+		text := p.text
+		if p.expression != nil {
+			var err error
+			if text, err = p.expression.Text(f); err != nil {
+				return "", err
+			}
+		}
+		if b.Len()+len(text) > MaxResult {
+			return "", fmt.Errorf("it gave more than %d bytes", MaxResult)
+		}
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,44 @@
+package job_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	a := job.Attempt{
+		Key:   job.Key{Job: uuid.MustParse("01920000-0000-7000-8000-0123456789ab"), DueAt: time.Date(2026, 3, 29, 1, 30, 0, 0, time.UTC)},
+		About: `{"name": "n", "namespace": "ns", "queue": "q", "labels": {"a": "b"}}`, Payload: `{"x": 1}`,
+	}
+	require.NoError(t, a.MakeKey())
+	require.Equal(t, job.FormatRunID(a.Key), a.IdempotencyKey(), "without an expression it is the run's id")
+	a.KeyExpression = `[job.name, job.namespace, job.queue, job.labels.a][payload.x] + job.id + run_id`
+	require.NoError(t, a.MakeKey())
+	want := "ns" + job.FormatJobID(a.Key.Job) + job.FormatRunID(a.Key)
+	require.Equal(t, want, a.IdempotencyKey())
+	a.KeyExpression = `"changed"`
+	require.NoError(t, a.MakeKey())
+	require.Equal(t, want, a.IdempotencyKey(), "what an earlier attempt had is kept")
+
+	for expression, says := range map[string]string{
+		`""`:                                 "empty text",
+		`"a b"`:                              "a space or a character that is not ASCII",
+		`"ä"`:                                "a space or a character that is not ASCII",
+		`"` + strings.Repeat("x", 256) + `"`: "256 bytes; at most 255",
+		`payload.none`:                       "have no none",
+		`{"broken policy`:                    "Syntax error",
+		`string(payload.x / 0)`:              "division by zero",
+	} {
+		a.OwnKey, a.KeyExpression = "", expression
+		require.ErrorContains(t, a.MakeKey(), says, expression)
+		require.ErrorContains(t, a.MakeKey(), "mend the job, then redrive the run", expression)
+		require.Empty(t, a.OwnKey)
+	}
+}

@@ -1,0 +1,227 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Sealer encrypts what is stored, and decrypts it. What it seals opens with the
+// same bound alone.
+type Sealer interface {
+	Seal(plain, bound []byte) ([]byte, error)
+	Open(sealed, bound []byte) ([]byte, error)
+	Prefix() []byte // how all begins that it seals now
+}
+
+// UseSealer gives the store what secrets are sealed with. It is called before the
+// store is used; without it, secrets can be listed and deleted.
+func (s *Store) UseSealer(k Sealer) { s.sealer = k }
+
+const readSecret = `SELECT version, value, previous, previous_until > now() AND previous IS NOT NULL, now() FROM secret WHERE namespace_id = $1 AND name = $2`
+
+// writeSecret keeps what is there as the value before, if anybody is to use it.
+const writeSecret = `
+INSERT INTO secret (namespace_id, name, version, value, created_at, updated_by, updated_at)
+VALUES ($1, $2, $3, $4, now(), $5, now())
+ON CONFLICT (namespace_id, name) DO UPDATE SET version = $3, value = $4, updated_at = now(), updated_by = $5,
+    previous = CASE WHEN $6::interval > interval '0' THEN secret.value END,
+    previous_until = CASE WHEN $6::interval > interval '0' THEN now() + $6 END
+RETURNING ` + secretInfo
+
+const secretInfo = `name, version, created_at, updated_at, updated_by, CASE WHEN previous_until > now() THEN previous_until END` //nolint:gosec // columns
+
+func scanSecret(row pgx.CollectableRow) (i job.SecretInfo, err error) {
+	var until *time.Time
+	err = row.Scan(&i.Name, &i.Version, &i.CreatedAt, &i.UpdatedAt, &i.UpdatedBy, &until)
+	i.CreatedAt, i.UpdatedAt, i.PreviousUntil = i.CreatedAt.UTC(), i.UpdatedAt.UTC(), deref(until).UTC()
+	return i, err
+}
+
+// PutSecret stores a secret, in place of the one of that name if there is one.
+func (s *Store) PutSecret(ctx context.Context, o job.SecretOrder) (info job.SecretInfo, err error) {
+	const what = "store a secret"
+	if err := o.Validate(); err != nil {
+		return info, fmt.Errorf("%s: %w", what, err)
+	}
+	if s.sealer == nil {
+		return info, job.ErrNoKeyset
+	}
+	err = s.inNamespace(ctx, o.Namespace, what, func(tx pgx.Tx) error {
+		// One after the other: the value is sealed for its version.
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(o.Namespace)); err != nil {
+			return err
+		}
+		var count, version int32
+		err := tx.QueryRow(ctx, `SELECT count(*), coalesce(max(version) FILTER (WHERE name = $2), 0) FROM secret WHERE namespace_id = $1`, o.Namespace, o.Name).Scan(&count, &version)
+		if err != nil {
+			return err
+		}
+		if version == 0 && count >= job.MaxSecrets {
+			return fmt.Errorf("%w: the namespace has %d secrets, which is the most; delete one", ErrConflict, count)
+		}
+		version++
+		sealed, err := s.sealer.Seal([]byte(o.Value.Value()), job.SecretBound(o.Namespace, o.Name, version))
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, writeSecret, o.Namespace, o.Name, version, sealed, o.Actor, o.KeepPrevious)
+		if err != nil {
+			return err
+		}
+		if info, err = pgx.CollectExactlyOneRow(rows, scanSecret); err != nil {
+			return err
+		}
+		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "secret.set", o.Name}, struct {
+			Version int32 `json:"version"`
+		}{version})
+	})
+	return info, err
+}
+
+// Secrets lists those of a namespace by name, after one, without their values.
+func (s *Store) Secrets(ctx context.Context, namespace uuid.UUID, after string, limit int) (out []job.SecretInfo, err error) {
+	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+		out, err = pgx.CollectRows(rows, scanSecret)
+		return err
+	}, `SELECT `+secretInfo+` FROM secret WHERE namespace_id = $1 AND name > $2 ORDER BY name LIMIT $3`, namespace, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list secrets: %w", err)
+	}
+	return out, nil
+}
+
+// DeleteSecret removes a secret, for good.
+func (s *Store) DeleteSecret(ctx context.Context, namespace uuid.UUID, name, actor string) error {
+	return s.inNamespace(ctx, namespace, "delete a secret", func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `DELETE FROM secret WHERE namespace_id = $1 AND name = $2`, namespace, name)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return ErrNotFound
+		}
+		return audit(ctx, tx, auditOrder{namespace, actor, "secret.delete", name}, struct{}{})
+	})
+}
+
+// Secret opens a secret for a target: the newest value and, while it is to be
+// used too, the one before.
+func (s *Store) Secret(ctx context.Context, namespace uuid.UUID, name string) (out job.Secret, err error) {
+	var version int32
+	var sealed, before []byte
+	var both *bool
+	var now time.Time
+	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (_ struct{}, err error) {
+			return struct{}{}, row.Scan(&version, &sealed, &before, &both, &now)
+		})
+		return err
+	}, readSecret, namespace, name)
+	switch {
+	case noRows(err):
+		return out, ErrNotFound
+	case err != nil:
+		return out, fmt.Errorf("read a secret: %w", err)
+	case s.sealer == nil:
+		return out, job.ErrNoKeyset
+	}
+	plain, err := s.sealer.Open(sealed, job.SecretBound(namespace, name, version))
+	if err != nil {
+		return out, fmt.Errorf("open the secret %s: %w", name, err)
+	}
+	out.Values = []string{string(plain)}
+	if both != nil && *both {
+		// One that does not open any more is not worth a failed delivery.
+		if plain, err := s.sealer.Open(before, job.SecretBound(namespace, name, version-1)); err == nil {
+			out.Values = append(out.Values, string(plain))
+		}
+	}
+	return out, nil
+}
+
+const oldSeals = `
+SELECT namespace_id, name, version, value, previous FROM secret
+WHERE (substring(value FOR $2) <> $1 OR substring(previous FOR $2) <> $1) AND (namespace_id, name) > ($3, $4)
+ORDER BY namespace_id, name LIMIT $5 FOR UPDATE`
+
+// sealedRow is a secret as it is stored.
+type sealedRow struct {
+	Namespace       uuid.UUID
+	Name            string
+	Version         int32
+	Value, Previous []byte
+}
+
+const resealBatch = 100
+
+// ResealSecrets seals anew what another key than the one in use has sealed. It
+// says how many it did, and how many are left because they do not open: the
+// keyset must not lose a key before that is none.
+func (s *Store) ResealSecrets(ctx context.Context) (done, left int, err error) {
+	if s.sealer == nil {
+		return 0, 0, nil
+	}
+	for after := (sealedRow{}); ; {
+		rows, failed, err := s.resealSome(ctx, after)
+		if err != nil {
+			return done, left, err
+		}
+		done, left = done+len(rows)-failed, left+failed
+		if len(rows) < resealBatch {
+			return done, left, nil
+		}
+		after = rows[len(rows)-1]
+	}
+}
+
+func (s *Store) resealSome(ctx context.Context, after sealedRow) (old []sealedRow, failed int, err error) {
+	prefix := s.sealer.Prefix()
+	err = s.inTx(ctx, "seal secrets anew", func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, oldSeals, prefix, len(prefix), after.Namespace, after.Name, resealBatch)
+		if err != nil {
+			return err
+		}
+		if old, err = pgx.CollectRows(rows, pgx.RowToStructByPos[sealedRow]); err != nil {
+			return err
+		}
+		failed = 0
+		for _, r := range old {
+			value, err1 := s.reseal(r.Value, job.SecretBound(r.Namespace, r.Name, r.Version))
+			previous, err2 := s.reseal(r.Previous, job.SecretBound(r.Namespace, r.Name, r.Version-1))
+			if err1 != nil || err2 != nil {
+				failed++
+				continue
+			}
+			if _, err := tx.Exec(ctx, `UPDATE secret SET value = $3, previous = $4 WHERE namespace_id = $1 AND name = $2`, r.Namespace, r.Name, value, previous); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return old, failed, err
+}
+
+func (s *Store) reseal(sealed, bound []byte) ([]byte, error) {
+	if sealed == nil {
+		return nil, nil
+	}
+	plain, err := s.sealer.Open(sealed, bound)
+	if err != nil {
+		return nil, err
+	}
+	return s.sealer.Seal(plain, bound)
+}
+
+// ReportKey is the key of the cluster under which tokens for reports are signed.
+func (s *Store) ReportKey(ctx context.Context) (key []byte, err error) {
+	if err = s.pool.QueryRow(ctx, `SELECT secret FROM cluster_key WHERE name = 'report'`).Scan(&key); err != nil {
+		return nil, fmt.Errorf("read the key of the cluster: %w", err)
+	}
+	return key, nil
+}

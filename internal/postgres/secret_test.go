@@ -1,0 +1,152 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/seal"
+)
+
+type secretBundle struct {
+	*jobs
+	store *postgres.Store
+	keys  *seal.Keyset
+}
+
+func setupSecrets(t *testing.T) *secretBundle {
+	t.Helper()
+	b := &secretBundle{jobs: setupJobs(t)}
+	b.store = postgres.NewStore(pgtest.AsServer(t, b.pool))
+	var err error
+	b.keys, err = seal.New()
+	require.NoError(t, err)
+	b.store.UseSealer(b.keys)
+	return b
+}
+
+func (b *secretBundle) put(name, value string, keep time.Duration) job.SecretInfo {
+	b.t.Helper()
+	info, err := b.store.PutSecret(b.t.Context(), job.SecretOrder{
+		Namespace: b.namespace, Name: name, Value: job.Secret{Values: []string{value}}, KeepPrevious: keep, Actor: "key:test",
+	})
+	require.NoError(b.t, err)
+	return info
+}
+
+func (b *secretBundle) values(name string) []string {
+	b.t.Helper()
+	s, err := b.store.Secret(b.t.Context(), b.namespace, name)
+	require.NoError(b.t, err)
+	return s.Values
+}
+
+func TestSecretsHaveVersions(t *testing.T) {
+	t.Parallel()
+	b := setupSecrets(t)
+	ctx := t.Context()
+	first := b.put("a", "canary-one", time.Hour)
+	require.Equal(t, int32(1), first.Version)
+	require.Zero(t, first.PreviousUntil)
+	require.Equal(t, []string{"canary-one"}, b.values("a"))
+	second := b.put("a", "canary-two", time.Hour)
+	require.Equal(t, int32(2), second.Version)
+	require.Equal(t, second.UpdatedAt.Add(time.Hour), second.PreviousUntil)
+	require.Equal(t, []string{"canary-two", "canary-one"}, b.values("a"))
+	b.exec(`UPDATE secret SET previous_until = now() - interval '1 second'`)
+	require.Equal(t, []string{"canary-two"}, b.values("a"), "its time is over")
+	b.put("a", "canary-three", 0)
+	require.Equal(t, []string{"canary-three"}, b.values("a"))
+	var all string
+	require.NoError(t, b.pool.QueryRow(ctx, `SELECT string_agg(s::text || encode(value, 'escape') || coalesce(encode(previous, 'escape'), ''), '') || (SELECT string_agg(a::text, '') FROM audit_log a) FROM secret s`).Scan(&all))
+	require.NotContains(t, all, "canary")
+
+	list, err := b.store.Secrets(ctx, b.namespace, "", 10)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, "key:test", list[0].UpdatedBy)
+	require.NoError(t, b.store.DeleteSecret(ctx, b.namespace, "a", "key:test"))
+	require.ErrorIs(t, b.store.DeleteSecret(ctx, b.namespace, "a", "key:test"), job.ErrNotFound)
+	_, err = b.store.Secret(ctx, b.namespace, "a")
+	require.ErrorIs(t, err, job.ErrNotFound)
+}
+
+// TestMovedSecretsDoNotOpen: neither under another name, nor in another
+// namespace, nor as an older version put back.
+func TestMovedSecretsDoNotOpen(t *testing.T) {
+	t.Parallel()
+	b := setupSecrets(t)
+	ctx := t.Context()
+	b.put("a", "one", 0)
+	b.exec(`CREATE TABLE kept AS SELECT * FROM secret`)
+	b.put("a", "two", 0)
+	other := uuid.New()
+	b.exec(`INSERT INTO secret SELECT namespace_id, 'b', version, value, NULL, NULL, created_at, updated_at, updated_by FROM secret`)
+	b.exec(`INSERT INTO secret SELECT $1, 'a', version, value, NULL, NULL, created_at, updated_at, updated_by FROM secret WHERE name = 'a'`, other)
+	_, err := b.store.Secret(ctx, b.namespace, "b")
+	require.ErrorContains(t, err, "another place")
+	_, err = b.store.Secret(ctx, other, "a")
+	require.ErrorContains(t, err, "another place")
+	require.Equal(t, []string{"two"}, b.values("a"))
+	b.exec(`UPDATE secret SET value = kept.value FROM kept WHERE secret.name = 'a'`)
+	_, err = b.store.Secret(ctx, b.namespace, "a")
+	require.ErrorContains(t, err, "another place")
+}
+
+func TestResealSecrets(t *testing.T) {
+	t.Parallel()
+	b := setupSecrets(t)
+	ctx := t.Context()
+	for i := range 250 { // more than one batch
+		b.put(fmt.Sprintf("s%d", i), "before", time.Hour)
+	}
+	b.put("s0", "now", time.Hour)
+	b.exec(`UPDATE secret SET value = '\x0102030405060708090a' WHERE name = 's1'`) // nobody's
+	done, left, err := b.store.ResealSecrets(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1}, []int{done, left})
+	added, err := b.keys.Add()
+	require.NoError(t, err)
+	used, err := added.Use()
+	require.NoError(t, err)
+	b.store.UseSealer(used)
+	done, left, err = b.store.ResealSecrets(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []int{249, 1}, []int{done, left})
+	dropped, _, err := used.Drop()
+	require.NoError(t, err)
+	b.store.UseSealer(dropped)
+	require.Equal(t, []string{"now", "before"}, b.values("s0"))
+	_, err = b.store.Secret(ctx, b.namespace, "s1")
+	require.Error(t, err)
+	b.store.UseSealer(nil)
+	_, err = b.store.Secret(ctx, b.namespace, "s0")
+	require.ErrorIs(t, err, job.ErrNoKeyset)
+}
+
+func TestSecretLimits(t *testing.T) {
+	t.Parallel()
+	b := setupSecrets(t)
+	for name, o := range map[string]job.SecretOrder{
+		"name":              {Name: "A b", Value: job.Secret{Values: []string{"canary"}}},
+		"value":             {Name: "a"},
+		"keep_previous_for": {Name: "a", Value: job.Secret{Values: []string{"canary"}}, KeepPrevious: -1},
+	} {
+		_, err := b.store.PutSecret(t.Context(), o)
+		problems := job.Problems(err)
+		require.Len(t, problems, 1)
+		require.Equal(t, name, problems[0].Field)
+		require.NotContains(t, err.Error(), "canary")
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v", o, o, o), "canary")
+	}
+	b.exec(`INSERT INTO secret SELECT $1, 'n' || g, 1, '', NULL, NULL, now(), now(), '' FROM generate_series(1, 1000) g`, b.namespace)
+	_, err := b.store.PutSecret(t.Context(), job.SecretOrder{Namespace: b.namespace, Name: "x", Value: job.Secret{Values: []string{"1"}}})
+	require.ErrorIs(t, err, job.ErrConflict)
+	b.put("n1", "1", 0) // in place of one
+}

@@ -1,0 +1,224 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server"
+)
+
+// TestAKeyExpiresOnTime: though it is remembered for longer than it lives.
+func TestAKeyExpiresOnTime(t *testing.T) {
+	t.Parallel()
+	b := limited(t, server.Limits{})
+	const life = 700 * time.Millisecond
+	begun := clock.Elapsed()
+	k, secret, err := b.store.CreateKey(t.Context(), job.KeyOrder{Namespace: defaultNamespace, Name: "short", Role: job.Viewer, ExpiresIn: life, Actor: "test"})
+	require.NoError(t, err)
+	good := 0
+	var last int
+	require.Eventually(t, func() bool {
+		if last = b.callAs(secret, "GET", "/self", "").status; last == http.StatusOK {
+			good++
+		}
+		return last != http.StatusOK
+	}, 3*time.Second, 5*time.Millisecond)
+	took := clock.Elapsed() - begun
+	require.Equal(t, http.StatusUnauthorized, last)
+	require.Positive(t, good)
+	var expired bool
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT now() >= $1`, k.ExpiresAt).Scan(&expired))
+	require.True(t, expired, "not before its time")
+	require.Less(t, took, life+time.Second, "and not keyTrust after it")
+}
+
+// TestAGoodKeyIsServedDuringAFlood: behind a proxy all clients have one address.
+// Who floods it with bad keys holds up no good one, be it one that this node has
+// never seen, or one that is made meanwhile.
+func TestAGoodKeyIsServedDuringAFlood(t *testing.T) {
+	t.Parallel()
+	b := limited(t, server.Limits{})
+	fresh := make([]string, 20)
+	for i := range fresh {
+		fresh[i] = b.newKey(defaultNamespace, job.Viewer)
+	}
+	stop := make(chan struct{})
+	refused := make(chan int, 8)
+	var flood sync.WaitGroup
+	for worker := range 8 {
+		flood.Go(func() {
+			slowed := 0
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					refused <- slowed
+					return
+				default:
+				}
+				var guess [32]byte
+				copy(guess[:], fmt.Sprintf("%d-%d", worker, i))
+				if b.callAs(job.FormatKey(guess), "GET", "/self", "").status == http.StatusTooManyRequests {
+					slowed++
+				}
+			}
+		})
+	}
+	status := func(key string) int { return b.callAs(key, "GET", "/self", "").status }
+	require.Eventually(t, func() bool { return status(job.FormatKey([32]byte{99})) == http.StatusTooManyRequests }, 20*time.Second, time.Millisecond, "the flood is held back")
+	for _, key := range fresh {
+		require.Equal(t, http.StatusOK, status(key), "a key that this node has never seen")
+	}
+	made := b.newKey(defaultNamespace, job.Viewer)
+	begun := clock.Elapsed()
+	require.Eventually(t, func() bool { return status(made) == http.StatusOK }, 5*time.Second, 20*time.Millisecond)
+	t.Logf("a key made during the flood works after %s", clock.Elapsed()-begun)
+	close(stop)
+	flood.Wait()
+	for range 8 {
+		require.Positive(t, <-refused)
+	}
+}
+
+// TestAnAuditActorIsOneKey: two keys of one name are told apart.
+func TestAnAuditActorIsOneKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	one, other := b.newKey(defaultNamespace, job.Admin), b.newKey(defaultNamespace, job.Admin)
+	for i, key := range []string{one, other} {
+		a := b.callAs(key, "POST", "/jobs", strings.Replace(hourly, "report", fmt.Sprintf("job-%d", i), 1))
+		require.Equal(t, 201, a.status, "%s", a.body)
+		entries, err := b.store.Audit(t.Context(), defaultNamespace, 0, 1)
+		require.NoError(t, err)
+		self := b.callAs(key, "GET", "/self", "").json(t)
+		require.Equal(t, fmt.Sprintf("key:%s [%s]", self["name"], self["key"]), entries[0].Actor)
+	}
+}
+
+// TestAuditIsVerifiedInParts: one request checks a bounded number of entries, and
+// the next goes on with the hash that it ended with.
+func TestAuditIsVerifiedInParts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for range 7 {
+		b.newKey(defaultNamespace, job.Viewer)
+	}
+	ctx := t.Context()
+	first, more, err := b.store.VerifyAudit(ctx, defaultNamespace, job.AuditMark{}, 5)
+	require.NoError(t, err)
+	require.True(t, more)
+	require.EqualValues(t, 5, first.Seq)
+	second, more, err := b.store.VerifyAudit(ctx, defaultNamespace, first, 5)
+	require.NoError(t, err)
+	require.False(t, more)
+	require.EqualValues(t, 8, second.Seq)
+
+	_, err = b.pool.Exec(ctx, `
+INSERT INTO audit_log SELECT namespace_id, seq + n * 8, at, actor, action, object, detail, hash FROM audit_log, generate_series(1, 1250) n`)
+	require.NoError(t, err)
+	a := b.call("GET", "/audit:verify", "").json(t)
+	require.Equal(t, false, a["ok"], "what was copied is not what was written: %v", a)
+	b.rechain()
+	a = b.call("GET", "/audit:verify", "").json(t)
+	require.Equal(t, true, a["ok"], "%v", a)
+	require.EqualValues(t, 10_000, a["entries"])
+	a = b.call("GET", "/audit:verify?page_token="+a["next_page_token"].(string), "").json(t)
+	require.Equal(t, true, a["ok"], "%v", a)
+	require.EqualValues(t, 10_008, a["entries"])
+	require.NotContains(t, a, "next_page_token")
+	require.Equal(t, 422, b.call("GET", "/audit:verify?page_token=x", "").status)
+}
+
+// rechain writes every hash of the log anew, as its writer would have.
+func (b *bundle) rechain() {
+	b.t.Helper()
+	entries, err := b.store.Audit(b.t.Context(), defaultNamespace, 0, 100_000)
+	require.NoError(b.t, err)
+	var before [32]byte
+	hashes := make([][]byte, len(entries))
+	seqs := make([]int64, len(entries))
+	for i := range entries {
+		e := entries[len(entries)-1-i]
+		e.Hash = e.Chain(defaultNamespace, before)
+		before, seqs[i] = e.Hash, e.Seq
+		hashes[i] = append([]byte{}, e.Hash[:]...)
+	}
+	_, err = b.pool.Exec(b.t.Context(), `UPDATE audit_log a SET hash = n.hash FROM (SELECT unnest($1::bigint[]) AS seq, unnest($2::bytea[]) AS hash) n WHERE a.seq = n.seq`, seqs, hashes)
+	require.NoError(b.t, err)
+}
+
+// TestIdempotencyKeysAreNeverIgnored: each operation that changes something takes
+// one, or refuses it.
+func TestIdempotencyKeysAreNeverIgnored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.call("GET", "/openapi.json", "")
+	var api struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct{ Name string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(a.body, &api))
+	taken, refused := 0, 0
+	for path, item := range api.Paths {
+		for method, o := range item {
+			takes := false
+			for _, p := range o.Parameters {
+				takes = takes || p.Name == "Idempotency-Key"
+			}
+			if method == "get" {
+				require.False(t, takes, path)
+				continue
+			}
+			a := b.call(strings.ToUpper(method), strings.NewReplacer("/api/v1", "", "{", "", "}", "").Replace(path), "", "Idempotency-Key", "k")
+			if takes {
+				taken++
+				require.NotContains(t, string(a.body), "this operation does not take one", path)
+				continue
+			}
+			refused++
+			require.Equal(t, 422, a.status, "%s %s: %s", method, path, a.body)
+			require.Contains(t, string(a.body), `"field":"Idempotency-Key","problem":"this operation does not take one"`)
+		}
+	}
+	require.GreaterOrEqual(t, taken, 8)
+	require.GreaterOrEqual(t, refused, 8)
+	require.Equal(t, 422, b.call("POST", "/keys", `{"name":"k","role":"viewer"}`, "Idempotency-Key", "k").status, "its answer has a secret, which is not stored")
+}
+
+// TestARetryIsCarriedOutOnce: with an Idempotency-Key, though the run has ended
+// again meanwhile.
+func TestARetryIsCarriedOutOnce(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	n.work()
+	n.operate()
+	id := n.create("bad", yearly, "/no", `"overlap":"allow"`)
+	runs := n.die(id, 3)
+	const key = "Idempotency-Key"
+	for verb, run := range map[string]string{"/runs/" + runs[0] + ":retry": runs[0], "/dead-letters/" + runs[1] + ":redrive": runs[1]} {
+		a := n.call("POST", verb, "", key, "once "+run)
+		require.Equal(t, 202, a.status, "%s", a.body)
+		n.await("/runs/"+run, "attempt", 2.)
+		n.await("/runs/"+run, "dead_letter", true)
+		a = n.call("POST", verb, "", key, "once "+run)
+		require.Equal(t, 202, a.status, "%s", a.body)
+		require.EqualValues(t, 2, a.json(t)["attempt"], "nothing is done again: %s", a.body)
+		require.Equal(t, "failed", a.json(t)["state"])
+		require.Equal(t, 422, n.call("POST", "/runs/"+runs[2]+":retry", "", key, "once "+run).status, "another request")
+	}
+	begun := n.call("POST", "/dead-letters:redrive", `{"job":"bad"}`, key, "all")
+	require.Equal(t, 202, begun.status, "%s", begun.body)
+	again := n.call("POST", "/dead-letters:redrive", `{"job":"bad"}`, key, "all")
+	require.Equal(t, string(begun.body), string(again.body))
+	items, _ := n.all("/operations?page_size=5")
+	require.Len(t, items, 1)
+}

@@ -1,0 +1,90 @@
+package server_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAnOperationThatFailsKeepsNoOtherBack: it steps aside, its progress stays right, and in the end it is given up.
+func TestAnOperationThatFailsKeepsNoOtherBack(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	stop := n.work()
+	for _, name := range []string{"bad", "other", "worse"} {
+		n.die(n.create(name, yearly, "/no", `"overlap":"allow"`), 3)
+	}
+	stop()
+	begin := func(name string) string {
+		a := n.call("POST", "/dead-letters:discard", fmt.Sprintf(`{"job":%q,"rate":2}`, name))
+		require.Equal(t, 202, a.status, "%s", a.body)
+		return "/operations/" + a.json(t)["id"].(string)
+	}
+	bad, other := begin("bad"), begin("other")
+	n.refuse("bad")
+	_, err := n.store.WorkOperation(t.Context())
+	require.ErrorContains(t, err, "no such luck")
+	n.works("the one behind it")
+	op := n.get(bad)
+	require.Equal(t, "running", op["state"])
+	require.Contains(t, op["problem"], "P0001")
+	require.NotContains(t, op["problem"], "no such luck", "what the error says stays inside")
+	require.EqualValues(t, 0, op["done"])
+	require.EqualValues(t, 2, n.get(other)["done"])
+
+	n.exec(`DROP TRIGGER refuse ON dead_letter`)
+	n.operate()
+	op = n.await(bad, "state", "finished")
+	require.EqualValues(t, 3, op["done"], "each once")
+	require.EqualValues(t, 0, op["failed"])
+	require.Empty(t, op["problem"])
+	n.await(other, "state", "finished")
+}
+
+// TestAnOperationThatKeepsFailingIsGivenUp, with a reason that users see.
+func TestAnOperationThatKeepsFailingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	stop := n.work()
+	n.die(n.create("bad", yearly, "/no", `"overlap":"allow"`), 3)
+	stop()
+	a := n.call("POST", "/dead-letters:discard", `{"all":true,"rate":2}`)
+	require.Equal(t, 202, a.status, "%s", a.body)
+	path := "/operations/" + a.json(t)["id"].(string)
+	n.works("two of three")
+	n.refuse("bad")
+	for range 10 {
+		require.Equal(t, "running", n.get(path)["state"])
+		n.exec(`UPDATE operation SET next_at = now()`)
+		_, err := n.store.WorkOperation(t.Context())
+		require.Error(t, err)
+	}
+	op := n.get(path)
+	require.Equal(t, "failed", op["state"])
+	require.Contains(t, op["problem"], "10 times in a row")
+	require.NotEmpty(t, op["ended_at"])
+	require.EqualValues(t, 2, op["done"])
+	require.InDelta(t, 2.0/3, op["progress"], 0.001)
+	n.exec(`UPDATE operation SET next_at = now()`)
+	worked, err := n.store.WorkOperation(t.Context())
+	require.NoError(t, err)
+	require.False(t, worked)
+	require.Equal(t, 409, n.call("POST", path+":abort", "").status)
+}
+
+// refuse has the dead letters of a job stay.
+func (n *node) refuse(name string) {
+	n.t.Helper()
+	var id string
+	require.NoError(n.t, n.pool.QueryRow(n.t.Context(), `SELECT id::text FROM job WHERE name = $1`, name).Scan(&id))
+	n.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no such luck'; END $$`)
+	n.exec(fmt.Sprintf(`CREATE TRIGGER refuse BEFORE DELETE ON dead_letter FOR EACH ROW WHEN (OLD.job_id = '%s') EXECUTE FUNCTION refuse()`, id))
+}
+
+func (n *node) works(what string) {
+	n.t.Helper()
+	worked, err := n.store.WorkOperation(n.t.Context())
+	require.NoError(n.t, err, what)
+	require.True(n.t, worked, what)
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package command
+
+import "syscall"
+
+func apart(int) *syscall.SysProcAttr { return nil }
+
+func hideProcess() error { return nil }

@@ -1,0 +1,254 @@
+//go:build linux
+
+package command_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/command"
+)
+
+// hostile is a script that wants out, or wants more than it may have.
+type hostile struct {
+	script  string
+	timeout time.Duration // 0: 20 s
+	says    []string      // all of these come up in its output or in the message
+	never   string        // and this does not
+	ends    string        // the beginning of the message; empty: it succeeds
+}
+
+// What scripts say when they got through: no error message has it.
+const through = "GOT-THROUGH"
+
+// try is a script of attempts, each of which must fail.
+func try(attempts ...string) string {
+	var s strings.Builder
+	for i, a := range attempts {
+		fmt.Fprintf(&s, "if ( %s ) 2>&1; then echo %s %d; else echo held %d; fi\n", a, through, i, i)
+	}
+	return s.String()
+}
+
+func held(n int) (out []string) {
+	for i := range n {
+		out = append(out, "held "+strconv.Itoa(i)+"\n")
+	}
+	return out
+}
+
+// kernel calls that no command may make, with their arguments. A text is given
+// as a variable of perl, which has to be one that can be written.
+var kernel = []struct {
+	number int
+	args   string
+}{
+	{unix.SYS_PTRACE, ", 0, 0, 0, 0"},
+	{unix.SYS_PROCESS_VM_READV, ", 1, 0, 0, 0, 0, 0"},
+	{unix.SYS_MEMFD_CREATE, ", $x, 0"},
+	{unix.SYS_SHMGET, ", 0, 4096, 0777"},
+	{unix.SYS_MSGGET, ", 0, 0777"},
+	{unix.SYS_KEYCTL, ", 0, 0"},
+	{unix.SYS_ADD_KEY, ", $x, $x, $x, 1, -3"},
+	{unix.SYS_IO_URING_SETUP, ", 1, 0"},
+	{unix.SYS_BPF, ", 0, 0, 0"},
+	{unix.SYS_PERF_EVENT_OPEN, ", 0, 0, 0, 0, 0"},
+	{unix.SYS_USERFAULTFD, ", 1"},
+	{unix.SYS_UNSHARE, ", 0x20000"},
+	{unix.SYS_SETNS, ", 0, 0"},
+	{unix.SYS_MOUNT, ", $x, $x, $x, 0, 0"},
+	{unix.SYS_OPEN_TREE, ", -100, $x, 0"},
+	{unix.SYS_OPEN_BY_HANDLE_AT, ", -100, $x, 0"},
+	{unix.SYS_SOCKET, ", 40, 1, 0"},     // vsock: the hypervisor's network
+	{unix.SYS_SOCKET, ", 17, 3, 0"},     // packet
+	{unix.SYS_SOCKET, ", 38, 5, 0"},     // the kernel's cryptography
+	{unix.SYS_IOCTL, ", 0, 0x5412, $x"}, // TIOCSTI
+	{unix.SYS_IOCTL, ", 0, 0x541c, $x"}, // TIOCLINUX
+}
+
+func calls() string {
+	s := `perl -e 'my $x = "x";`
+	for _, c := range kernel {
+		s += fmt.Sprintf(`print syscall(%d%s) == -1 ? "call %d: $!\n" : "%s\n";`, c.number, c.args, c.number, through)
+	}
+	return s + "'"
+}
+
+func notPermitted() []string {
+	s := ""
+	for _, c := range kernel {
+		s += fmt.Sprintf("call %d: Operation not permitted\n", c.number)
+	}
+	return []string{s}
+}
+
+func hostiles(node int, secret, tcp string) map[string]hostile {
+	pid := strconv.Itoa(node)
+	return map[string]hostile{
+		"fork bomb":                  {script: `f() { f | f & }; f; sleep 60`, timeout: 2 * time.Second, ends: "killed: it was not done within 2s"},
+		"fork bomb, by new sessions": {script: `f() { setsid bash -c "$(declare -f f); f" & setsid bash -c "$(declare -f f); f" & }; f; sleep 60`, timeout: 2 * time.Second, ends: "killed: it was not done within 2s"},
+		"memory, one process":        {script: `perl -e 'my $x = "x" x 400000000; print length $x'; echo ended $?`, says: []string{"Out of memory", "ended 1"}, never: "400000000"},
+		"memory, many":               {script: `for i in 1 2 3 4 5 6 7 8; do (head -c 40000000 /dev/zero | tail -c 40000000 | (sleep 60; cat >/dev/null)) & done; wait`, ends: "killed for what it took: more than 128 MB of memory"},
+		"memory, shared":             {script: `perl -e 'my $n = syscall(9, 0, 400 << 20, 3, 0x21, -1, 0); print $n == -1 ? "refused\n" : "mapped\n"; open my $f, "<", "/dev/zero"; syscall(0, fileno($f), $n, 400 << 20); print "` + through + `\n"'`, ends: "killed for what it took: more than 128 MB of memory", never: through},
+		"disk":                       {script: `for i in 1 2 3 4; do head -c 3000000 /dev/zero >/tmp/$i || echo full; done; for i in 1 2 3 4; do head -c 3000000 /dev/zero >/dev/shm/$i || echo full; done; df -B1000000 --output=used,target /tmp /dev/shm`, says: []string{"No space left on device\nfull\n", "   5 /tmp\n", "   5 /dev/shm\n"}},
+		"disk, one file":             {script: `head -c 30000000 /dev/zero >/tmp/x; echo ended $?; ls -s --block-size=1000000 /tmp`, says: []string{"ended 153"}},
+		"disk, empty files":          {script: `cd /tmp; mkdir a b; for ((i = 0; ; i++)); do : >a/$i; done`, ends: "killed for what it took: more than 50000 files in /tmp"},
+		"endless output":             {script: `exec yes`, timeout: time.Second, ends: "killed: it was not done within 1s"},
+		"endless line":               {script: `exec cat /dev/zero`, timeout: time.Second, ends: "killed: it was not done within 1s"},
+		"time":                       {script: `trap "" TERM INT HUP; while :; do :; done`, timeout: time.Second, ends: "killed: it was not done within 1s"},
+		"files of the machine":       {script: try("cat /etc/shadow", "cat /etc/passwd", "ls /root /home /var", "cat "+secret, "ls /sys", "ls /run"), says: held(6), never: "canary"},
+		"the node's environment": {
+			script: try("cat /proc/"+pid+"/environ", "ls /proc/"+pid+"/fd", "cat /proc/"+pid+"/mem") + `cat /proc/*/environ | tr '\0' '\n'; ls -d /proc/[0-9]* | wc -l`,
+			says:   held(3), never: "DATABASE",
+		},
+		"its own environment": {script: `tr '\0' '\n' </proc/1/environ; env; ls -l /proc/self/fd | wc -l`, says: []string{"BELFRY_RUN_ID=run_", "TRACEPARENT=00-"}, never: "DATABASE"},
+		"open files":          {script: `exec perl -e 'opendir my $d, "/proc/self/fd"; for (sort readdir $d) { my $to = readlink "/proc/self/fd/$_"; print "$_ $to\n" if $_ ne "." && $_ ne ".." && $to !~ m,^/proc/, }'`, says: []string{"0 pipe:", "\n1 pipe:", "\n2 pipe:"}, never: "\n3 "},
+		"the machine's network": {
+			script: try("exec 3<>/dev/tcp/"+strings.Replace(tcp, ":", "/", 1), "exec 3<>/dev/tcp/169.254.169.254/80", "exec 3<>/dev/tcp/10.0.0.1/80", "exec 3<>/dev/tcp/1.1.1.1/53", "exec 3<>/dev/tcp/::1/5432"),
+			says:   held(5),
+		},
+		"other processes": {
+			script: try("kill -9 "+pid, "kill -STOP "+pid, "kill -0 "+pid, "renice 19 "+pid, "prlimit --nofile=0 --pid "+pid),
+			says:   held(5),
+		},
+		"all processes": {script: `kill -9 -1; exit 3`, ends: "exited with code 3"},
+		"its pid 1":     {script: `kill -9 1; kill -TERM 1; kill -INT 1; echo still`, says: []string{"still"}},
+		"mounts": {
+			script: try("mount -t tmpfs none /tmp", "mount -o remount,rw /", "mount --bind /usr /tmp", "umount /tmp", "umount -l /usr", "unshare -Ur true", "unshare -n true", "chroot / /bin/true", "nsenter -t 1 -m true", "pivot_root /tmp /tmp"),
+			says:   held(10),
+		},
+		"writing outside": {
+			script: try("echo x >/x", "echo x >/usr/x", "echo x >"+filepath.Join(directory, "x"), "echo x >/dev/x", "echo x >/proc/sys/kernel/core_pattern", "echo x >/proc/sysrq-trigger", "echo x >"+program(), "mkdir /mnt/x", "ln -s /etc /usr/y", "mknod /tmp/d b 8 0", "mknod /tmp/n c 1 1"),
+			says:   held(11),
+		},
+		"more rights": {
+			script: `cp /bin/bash /tmp/root; chmod 6755 /tmp/root; /tmp/root -p -c 'id -u'; grep -E '^(NoNewPrivs|Cap(Prm|Eff|Bnd|Amb)|Seccomp):' /proc/self/status | tr -d '\t'; ` + try("su -c true", "setpriv --reuid 0 true", "chown 0 /tmp/root"),
+			says:   append(held(3), "65534\n", "NoNewPrivs:1", "CapPrm:0000000000000000", "CapEff:0000000000000000", "CapBnd:0000000000000000", "CapAmb:0000000000000000", "Seccomp:2"),
+		},
+		"calls":               {script: calls(), says: notPermitted()},
+		"sockets it may have": {script: `perl -MSocket -e 'for (AF_UNIX, AF_INET, AF_INET6) { socket(my $s, $_, SOCK_STREAM, 0) or die "$_: $!"; } print "all\n"'`, says: []string{"all\n"}},
+		"a terminal":          {script: try("exec 3<>/dev/tty", "exec 3<>/dev/console", "exec 3<>/dev/vda", "exec 3<>/dev/mem", "exec 3<>/dev/kmsg"), says: held(5)},
+		"a long answer":       {script: `printf '\033]0;title\007\033[31mred\033[0m \xff\xfe \342\200\256rtl\000 \a\b done\rover\n'`, says: []string{"over\n"}, never: "red"},
+	}
+}
+
+// TestEscapesAreHeld is the table of hostile scripts: each is held, a neighbour
+// on the same runner does not notice, and nothing is left.
+func TestEscapesAreHeld(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Error("a command reached the network")
+			_ = conn.Close()
+		}
+	}()
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("canary"), 0o644))
+	opts := options(t)
+	opts.Memory, opts.Processes, opts.Scratch, opts.Slots = 128<<20, 32, 4<<20, 3
+	target := start(t, opts)
+	marker := "marker-" + uuid.NewString()
+	before := mounts(t)
+	for name, h := range hostiles(os.Getpid(), secret, listener.Addr().String()) {
+		t.Run(name, func(t *testing.T) {
+			done := make(chan job.Outcome, 1)
+			go func() {
+				done <- target.Deliver(t.Context(), attempt(script("echo here; echo neighbour"), 20*time.Second))
+			}()
+			h.check(t, target.Deliver(t.Context(), attempt(script(": "+marker+"\n"+h.script), cmp.Or(h.timeout, 20*time.Second))))
+			neighbour := <-done
+			require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "here\nneighbour\n"}, neighbour)
+			require.Empty(t, processes(t, marker))
+		})
+	}
+	require.Equal(t, before, mounts(t))
+}
+
+func (h *hostile) check(t *testing.T, got job.Outcome) {
+	t.Helper()
+	require.LessOrEqual(t, len(got.Output), command.MaxOutput)
+	if h.ends == "" {
+		require.Equal(t, job.Succeeded, got.Kind, got)
+	} else {
+		require.Equal(t, job.Failed, got.Kind, got)
+		require.True(t, strings.HasPrefix(got.Message, h.ends), got.Message)
+	}
+	require.NotContains(t, got.Output, through)
+	for _, s := range h.says {
+		require.Contains(t, got.Output, s)
+	}
+	if h.never != "" {
+		require.NotContains(t, got.Output, h.never)
+	}
+}
+
+func mounts(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mounts")
+	require.NoError(t, err)
+	return string(text)
+}
+
+// processes are those that have a text in their arguments.
+func processes(t *testing.T, text string) (out []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, file := range all {
+		if args, err := os.ReadFile(file); err == nil && strings.Contains(string(args), text) {
+			out = append(out, string(args))
+		}
+	}
+	return out
+}
+
+// TestNothingOutlivesACommand: neither a daemon nor a holder of its output keeps
+// a command from ending, or is there afterwards.
+func TestNothingOutlivesACommand(t *testing.T) {
+	t.Parallel()
+	target := start(t, options(t))
+	marker := "86399." + strconv.Itoa(os.Getpid())
+	got := target.Deliver(t.Context(), attempt(script(`setsid nohup sleep `+marker+` & (setsid sleep `+marker+` &) ; sleep `+marker+` >/dev/null 2>&1 & echo done`), 20*time.Second))
+	require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "done\n"}, got)
+	require.Empty(t, processes(t, marker))
+}
+
+// TestLinksDoNotWidenTheList: a link among the programs to one that is not, and a
+// config's path that leads elsewhere.
+func TestLinksDoNotWidenTheList(t *testing.T) {
+	t.Parallel()
+	target := start(t, options(t))
+	link := filepath.Join(directory, "link")
+	require.NoError(t, os.Symlink("/usr/bin/env", link))
+	for _, path := range []string{link, "/usr/bin/env", "/bin/shx", "/usr/bin", directory} {
+		got := target.Deliver(t.Context(), attempt(`{"program": "`+path+`"}`, 20*time.Second))
+		require.Equal(t, job.Failed, got.Kind, path)
+		require.False(t, got.Retryable, path)
+		require.Contains(t, got.Message, "not run: ", path)
+	}
+	for _, path := range []string{directory + "/../../usr/bin/env", "env", "./x", "/bin//sh"} {
+		require.Error(t, target.Check(json.RawMessage(`{"program": "`+path+`"}`)), path)
+	}
+	got := target.Deliver(t.Context(), attempt(`{"program": "/bin/sh", "network": true}`, 20*time.Second))
+	require.Equal(t, "not run: the node allows no network; its operator can, with command.network", got.Message)
+}

@@ -1,0 +1,73 @@
+package command
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	for wrote, want := range map[string]string{
+		"a\nb":                               "a\nb\n",
+		"a\r\nb\r\n":                         "a\nb\n",
+		"10 %\r20 %\r30 %\n":                 "30 %\n",
+		"\x1b[1;31mred\x1b[0m\x1b]0;t\x07!":  "red!\n",
+		"\x00\x07\xff\u202e\u009b31m":        "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD31m\n",
+		"tab\tä€😀":                           "tab\tä€😀\n",
+		"key=top-secret-1 key2=\"multi li\"": "key=[hidden] key2=\"multi li\"\n",
+		"":                                   "",
+	} {
+		o := newOutput([]string{"top-secret-1", "li"})
+		for _, b := range []byte(wrote) { // however it comes
+			o.add([]byte{b}, 0)
+		}
+		o.end()
+		got, total := o.read()
+		require.Equal(t, want, got, wrote)
+		require.Equal(t, int64(len(want)), total)
+	}
+}
+
+func TestOutputThatWasCut(t *testing.T) {
+	t.Parallel()
+	o := newOutput([]string{"top-secret-1"})
+	o.add([]byte("first\nsec"), 0)
+	o.add([]byte("ret-1 of a line\nsecond\n"), 100)
+	o.end()
+	got, _ := o.read()
+	require.Equal(t, "first\nsec\n[… 100 bytes left out …]\nsecond\n", got)
+}
+
+// TestNoSecretInAnyPieces: whatever is written around it, in whatever pieces it
+// comes, a secret is not shown, nor what a terminal obeys; and it stays bounded.
+func TestNoSecretInAnyPieces(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t-v4lue"
+	rapid.Check(t, func(t *rapid.T) {
+		o := newOutput([]string{secret})
+		var all strings.Builder
+		for range rapid.IntRange(1, 30).Draw(t, "parts") {
+			part := rapid.OneOf(
+				rapid.Just(secret), rapid.Just("\n"), rapid.Just("\x1b[2J"), rapid.StringN(0, 20, 40),
+				rapid.Map(rapid.IntRange(0, 9000), func(n int) string { return strings.Repeat("y", n) }),
+			).Draw(t, "part")
+			all.WriteString(part)
+		}
+		for rest := all.String(); rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "n")
+			o.add([]byte(rest[:n]), 0)
+			rest = rest[n:]
+		}
+		o.end()
+		got, _ := o.read()
+		require.NotContains(t, strings.ReplaceAll(got, "\n", ""), secret)
+		require.LessOrEqual(t, len(got), MaxOutput)
+		require.True(t, utf8.ValidString(got))
+		require.False(t, strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }))
+	})
+}

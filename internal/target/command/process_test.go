@@ -1,0 +1,172 @@
+//go:build linux
+
+package command_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/command"
+)
+
+// runnerOf finds the runner that a command runs under, by a text in the
+// command's arguments.
+func runnerOf(t *testing.T, text string) int {
+	t.Helper()
+	pid := 0
+	require.Eventually(t, func() bool {
+		all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, file := range all {
+			args, _ := os.ReadFile(file)
+			if !strings.HasPrefix(string(args), "/usr/bin/bwrap\x00") || !strings.Contains(string(args), text) {
+				continue
+			}
+			// The outer bwrap is the runner's child.
+			if parent := parentOf(filepath.Dir(file)); isRunner(parent) {
+				pid = parent
+				return true
+			}
+		}
+		return false
+	}, 20*time.Second, 5*time.Millisecond)
+	return pid
+}
+
+func parentOf(process string) int {
+	text, _ := os.ReadFile(filepath.Join(process, "status"))
+	for line := range strings.Lines(string(text)) {
+		if rest, found := strings.CutPrefix(line, "PPid:"); found {
+			pid, _ := strconv.Atoi(strings.TrimSpace(rest))
+			return pid
+		}
+	}
+	return 0
+}
+
+func isRunner(pid int) bool {
+	args, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	return strings.HasSuffix(string(args), "\x00runner\x00")
+}
+
+// begin delivers beside the test a command that waits, and finds its runner.
+func begin(t *testing.T, target *command.Target, timeout time.Duration) (<-chan job.Outcome, string, int) {
+	t.Helper()
+	marker := "waits-" + timeout.String() + "-" + strings.ReplaceAll(t.Name(), "/", "-")
+	done := make(chan job.Outcome, 1)
+	go func() {
+		done <- target.Deliver(t.Context(), attempt(script("echo begun; sleep 600 # "+marker), timeout))
+	}()
+	return done, marker, runnerOf(t, marker)
+}
+
+// TestTheRunnerKnowsNothing: neither the environment nor an open file of the
+// node reaches it.
+func TestTheRunnerKnowsNothing(t *testing.T) {
+	t.Parallel()
+	require.NotEmpty(t, os.Getenv("PATH"))
+	held, err := os.Open("/etc/hostname") // of the node, and not for its child
+	require.NoError(t, err)
+	defer func() { _ = held.Close() }()
+	target := start(t, options(t))
+	done, marker, pid := begin(t, target, time.Minute)
+	dir := "/proc/" + strconv.Itoa(pid)
+	environment, err := os.ReadFile(dir + "/environ")
+	require.NoError(t, err)
+	require.Equal(t, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\x00", string(environment))
+	files, err := os.ReadDir(dir + "/fd")
+	require.NoError(t, err)
+	var kinds []string
+	for _, f := range files {
+		to, _ := os.Readlink(filepath.Join(dir, "fd", f.Name()))
+		kind, _, _ := strings.Cut(to, ":")
+		if !strings.HasPrefix(kind, "/sys/fs/cgroup/") { // Go's own: how many processors it has
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	require.Subset(t, []string{"anon_inode", "pipe", "/dev/null"}, slices.Compact(kinds))
+	if os.Getuid() == 0 {
+		status, err := os.ReadFile(dir + "/status")
+		require.NoError(t, err)
+		require.Contains(t, string(status), "Uid:\t65534\t65534\t65534\t65534\n")
+		require.Contains(t, string(status), "Groups:\t \n")
+		require.Contains(t, string(status), "CapEff:\t0000000000000000\n")
+	}
+	target.Close()
+	got := <-done
+	require.True(t, got.Retryable)
+	require.Empty(t, processes(t, marker))
+}
+
+// TestARunnerThatDies fails what it ran, so that it is tried again, and takes
+// it along; the next one is there soon.
+func TestARunnerThatDies(t *testing.T) {
+	t.Parallel()
+	target := start(t, options(t))
+	for range 3 {
+		done, marker, pid := begin(t, target, time.Minute)
+		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+		got := <-done
+		require.Equal(t, job.Failed, got.Kind)
+		require.True(t, got.Retryable && got.Unknown)
+		require.Contains(t, got.Message, "killed: the runner of commands died")
+		require.Eventually(t, func() bool { return len(processes(t, marker)) == 0 }, 10*time.Second, 5*time.Millisecond)
+		require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "back\n"}, target.Deliver(t.Context(), attempt(script("echo back"), time.Minute)))
+	}
+}
+
+// TestWhyItCannotStart: the message says what to do.
+func TestWhyItCannotStart(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	opts.Bubblewrap = "/no/such/bwrap"
+	err := command.New(opts).Start(t.Context())
+	require.ErrorContains(t, err, "commands cannot be run here: bubblewrap is not there (/no/such/bwrap); install the package bubblewrap")
+	opts = options(t)
+	opts.Paths = []string{"/etc/alternatives"} // nothing that a program needs
+	err = command.New(opts).Start(t.Context())
+	require.ErrorContains(t, err, "commands cannot be run here: bwrap did not get as far as the command: bwrap: execvp")
+}
+
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	opts.Slots = 1
+	target := start(t, opts)
+	done, _, _ := begin(t, target, time.Minute)
+	got := target.Deliver(t.Context(), attempt(script("echo turn"), 100*time.Millisecond))
+	require.Equal(t, job.Outcome{
+		Kind: job.Failed, Retryable: true,
+		Message: "not run: 1 others were running on this node for all of its 100ms; limit the queue, add nodes, or raise command.slots",
+	}, got)
+	target.Close()
+	<-done
+}
+
+// TestWhatEndsMean is the table of exit codes.
+func TestWhatEndsMean(t *testing.T) {
+	t.Parallel()
+	target := start(t, options(t))
+	for text, want := range map[string]job.Outcome{
+		"exit 0":                         {Kind: job.Succeeded},
+		"exit 1":                         {Kind: job.Failed, Status: 1, Message: "exited with code 1"},
+		"exit 3":                         {Kind: job.Failed, Retryable: true, Status: 3, Message: "exited with code 3"},
+		"exit 75":                        {Kind: job.Failed, Retryable: true, Status: 75, Message: "exited with code 75"},
+		"kill -SEGV $$":                  {Kind: job.Failed, Retryable: true, Unknown: true, Status: 139, Message: "killed by signal 11 (SIGSEGV)"},
+		"echo one; echo two >&2; exit 2": {Kind: job.Failed, Status: 2, Message: "exited with code 2: one | two", Output: "one\ntwo\n"},
+		"cat; pwd; id -u":                {Kind: job.Succeeded, Output: "{\"a\": 1}/tmp\n65534\n"},
+	} {
+		a := attempt(strings.Replace(script(text), "{", `{"retry_codes": [3], `, 1), time.Minute)
+		a.Payload = `{"a": 1}`
+		require.Equal(t, want, target.Deliver(t.Context(), a), text)
+	}
+}

@@ -1,0 +1,63 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// allow says why a command may not run. It is asked here, and not by the node
+// alone: what decides about programs is the process that starts them.
+func (s *Settings) allow(spec *Spec) error {
+	if spec.Network && !s.Network {
+		return errors.New("the node allows no network; its operator can, with command.network")
+	}
+	if spec.Image != "" {
+		return s.allowImage(spec.Image)
+	}
+	path, err := s.program(spec.Program)
+	if err != nil {
+		return err
+	}
+	// The file that was looked at is the one that runs: the way there may have links.
+	spec.Program = path
+	return nil
+}
+
+// program finds the file that a program is, with all links followed, and says
+// whether it is one that may be run.
+func (s *Settings) program(name string) (string, error) {
+	if !filepath.IsAbs(name) {
+		return "", errors.New("the program is not an absolute path")
+	}
+	path, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return "", fmt.Errorf("there is no program %s on this node", name)
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		return "", fmt.Errorf("%s is not a program: not a file that can be executed", name)
+	}
+	for _, allowed := range s.Programs {
+		// A link in the list stands for what it leads to.
+		target, err := filepath.EvalSymlinks(allowed)
+		if err == nil && (path == target || strings.HasPrefix(path, strings.TrimSuffix(target, "/")+"/")) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not among the programs that this node runs; its operator can add it to command.programs", name)
+}
+
+func (s *Settings) allowImage(image string) error {
+	if s.Socket == "" {
+		return errors.New("this node runs no containers; its operator can let it, with command.container_socket")
+	}
+	for _, allowed := range s.Images {
+		if start, open := strings.CutSuffix(allowed, "*"); image == allowed || open && strings.HasPrefix(image, start) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not among the images that this node runs; its operator can add it to command.images", image)
+}

@@ -1,0 +1,64 @@
+package runner
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// nobody is who a command is, in its own eyes.
+const nobody = "65534"
+
+// maxFiles is how many files a process may have open.
+const maxFiles = 256
+
+// args are what bwrap is told, in the order in which it does it.
+func (b *sandbox) args(s *Spec) []string {
+	a := []string{
+		"--unshare-all", "--unshare-user", "--disable-userns", "--uid", nobody, "--gid", nobody, "--cap-drop", "ALL",
+		"--hostname", "belfry", "--new-session", "--die-with-parent",
+		"--json-status-fd", strconv.Itoa(statusFD), "--block-fd", strconv.Itoa(blockFD), "--seccomp", strconv.Itoa(seccompFD),
+		"--clearenv",
+	}
+	if s.Network {
+		a = append(a, "--share-net")
+	}
+	scratch := strconv.FormatInt(b.settings.Scratch, 10)
+	a = append(a,
+		"--proc", "/proc", "--dev", "/dev",
+		"--perms", "1777", "--size", scratch, "--tmpfs", "/tmp",
+		"--perms", "1777", "--size", scratch, "--tmpfs", "/dev/shm",
+	)
+	for _, path := range slices.Concat(b.settings.Paths, b.settings.Programs, []string{s.Program}) {
+		a = append(a, "--ro-bind-try", path, path)
+	}
+	if s.Network {
+		for _, path := range []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"} {
+			a = append(a, "--ro-bind-try", path, path)
+		}
+	}
+	a = append(a, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp")
+	for _, variable := range slices.Concat([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"}, s.Env) {
+		name, value, _ := strings.Cut(variable, "=")
+		a = append(a, "--setenv", name, value)
+	}
+	return a
+}
+
+// limits of each process.
+func (b *sandbox) limits(timeout time.Duration) map[int]uint64 {
+	return map[int]uint64{
+		unix.RLIMIT_DATA:   uint64(b.settings.Memory),
+		unix.RLIMIT_FSIZE:  uint64(b.settings.Scratch),
+		unix.RLIMIT_NOFILE: maxFiles,
+		unix.RLIMIT_CORE:   0,
+		// pid 1 of the sandbox, which bwrap brings along, counts too.
+		unix.RLIMIT_NPROC:   uint64(b.settings.Processes) + 1,
+		unix.RLIMIT_MEMLOCK: 64 << 10,
+		// As much as one core gives in the time that it has.
+		unix.RLIMIT_CPU: uint64(timeout/time.Second) + 1,
+	}
+}
