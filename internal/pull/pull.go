@@ -180,7 +180,7 @@ func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullOrder)
 		return nil, err
 	}
 	poll := &waiter{seeker: job.Seeker{Session: w.ID, Handlers: o.Handlers, Max: o.Max}, got: make(chan answer, 1)}
-	q, err := p.enter(w.Queue, poll)
+	q, err := p.enter(w.Queue, poll) //nolint:contextcheck // claims are for all who wait, and outlive each of them
 	if err != nil || q == nil {
 		return nil, err
 	}
