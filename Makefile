@@ -71,6 +71,11 @@ takeover: KILLS = 50
 takeover: services ## kill the owner of partitions, KILLS=50 times, and measure until their runs start again (8 minutes)
 	$(call long-form,Takeover)
 
+worker-crashes: KILLS = 5000
+worker-crashes: SECONDS = 900
+worker-crashes: services ## workers die at each step, KILLS=5000 times, within SECONDS=900
+	$(call long-form,WorkerCrashes)
+
 last-start: services ## pause or delete jobs, TRIES=10000 times, and measure until their last run starts (8 minutes)
 	$(call long-form,NothingStartsAfterTheAnswer)
 
@@ -162,4 +167,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why
+.PHONY: worker-crashes measure-workers help build quickstart test test-pg18 test-pgbouncer test-targets test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why
