@@ -42,6 +42,8 @@ func jobFlags(f *pflag.FlagSet) {
 	f.StringArray("label", nil, "key=value; may be repeated")
 	f.Int("priority", 0, "0 to 9, higher first")
 	f.Int("max-runs", 0, "finish the job after so many runs")
+	f.String("concurrency-key", "", "runs of all jobs with this key wait for each other")
+	f.Int("concurrency-max", 0, "so many of them are live at once, at most (default 1)")
 	f.Int("max-attempts", 0, "attempts of a run in all (default 3)")
 	f.String("missed", "", "after an outage: skip, once or all (default once)")
 	for _, t := range textFlags {
@@ -104,6 +106,12 @@ func setFlags(f *pflag.FlagSet, job object) error {
 			}
 			in[strings.ReplaceAll(flag, "-", "_")], _ = f.GetInt(flag)
 		}
+	}
+	if f.Changed("concurrency-key") {
+		within(job, "concurrency")["key"], _ = f.GetString("concurrency-key")
+	}
+	if f.Changed("concurrency-max") {
+		within(job, "concurrency")["max"], _ = f.GetInt("concurrency-max")
 	}
 	if f.Changed("missed") {
 		within(job, "missed")["policy"], _ = f.GetString("missed")

@@ -143,7 +143,7 @@ func newNode(c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *
 		return nil, err
 	}
 	n.engine = engine.New(engine.Options{
-		Planner: store, Claimer: store, Completer: store, Queues: store, Member: n.member, Targets: targets,
+		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, Member: n.member, Targets: targets,
 		Bound: n.bound, Log: log, Slots: c.Slots, LookAhead: c.LookAhead, Observe: m,
 	})
 	n.pull = pull.New(pull.Options{Store: store, Sessions: store, Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m})

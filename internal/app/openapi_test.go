@@ -26,7 +26,9 @@ type operation struct {
 
 // change says whether the operation changes something that is audited: what a viewer may do changes nothing, and what
 // workers do is in the ledger.
-func (o operation) change() bool { return o.role != "viewer" && o.role != "worker" && o.method != http.MethodGet }
+func (o operation) change() bool {
+	return o.role != "viewer" && o.role != "worker" && o.method != http.MethodGet
+}
 
 // at is the path with its parameters filled in.
 func (o operation) at(objects map[string]string) string {
@@ -87,6 +89,7 @@ var bodies = map[string]string{
 	"create-jobs":          `{"name":"UNIQUE","schedule":"every 24h","target":{"kind":"noop"}}` + "\n",
 	"preview-job":          `{"schedule":"every 24h"}`,
 	"patch-job":            `{"priority":1}`,
+	"create-queue":         `{"name":"made-on-the-walk","max_running":5}`,
 	"backfill-job":         `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`,
 	"discard-dead-letters": `{"all":true}`,
 	"redrive-dead-letters": `{"all":true}`,

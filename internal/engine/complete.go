@@ -36,6 +36,7 @@ func (e *Engine) complete(ctx context.Context) {
 		}
 		e.write(ctx, batch)
 		e.wheel.hasten(batch)
+		e.wheel.vacate(batch)
 	}
 }
 

@@ -26,6 +26,9 @@ type Run struct {
 	Priority int16
 	Origin   Origin
 	Queue    int32 // of the database
+	// ConcurrencyKey that it runs under, see [Concurrency.ID]; 0: none.
+	ConcurrencyKey int64
+	ConcurrencyMax int32 // of the job; 0: none
 }
 
 // RunState of a live run. Their numbers are stored.

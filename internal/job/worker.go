@@ -55,10 +55,10 @@ func (t Target) Handler() string {
 	return c.Handler
 }
 
-// Lane is the runs of a queue that have one handler and one priority, by the
+// PullLane is the runs of a queue that have one handler and one priority, by the
 // time they may start. All that is due before the mark has been taken, as far as
 // the node knows that has it.
-type Lane struct {
+type PullLane struct {
 	Queue    int32
 	Handler  string
 	Priority int16
@@ -119,7 +119,7 @@ func Deal(due []Due, seekers []Seeker) (dealt []Dealt) {
 // DueOrder asks for runs of one queue.
 type DueOrder struct {
 	Queue   int32
-	Lanes   []Lane
+	Lanes   []PullLane
 	Seekers []Seeker
 	Limit   int            // at most so many candidates of each lane
 	Ahead   time.Duration  // a run that is due so soon is told of
@@ -137,11 +137,19 @@ type LookOrder struct {
 type DueClaim struct {
 	Now       time.Time
 	Paused    bool // the queue starts nothing
+	Limited   bool // the queue has limits
+	Refused   []RefusedDue
 	Claimed   []Claimed
 	Undecided []Dealt     // need a decision: see Admit
 	Marks     []time.Time // of the lanes, in their order
 	Expired   []uuid.UUID // sessions that are over
 	Next      time.Time   // when the next run is due, if that is soon; zero: it is not
+}
+
+// RefusedDue is a run that found no place under a limit.
+type RefusedDue struct {
+	Due
+	Refusal Refusal
 }
 
 // Claimed is an attempt for a worker.

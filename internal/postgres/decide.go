@@ -26,7 +26,7 @@ WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
            unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id, generate_subscripts($1::smallint[], 1) AS n
 )
-SELECT k.n, r.version, r.run_at, r.state, r.attempt, coalesce(r.base, 0), r.priority, r.origin, r.queue_id, j.policy, j.namespace_id, j.handler, now()
+SELECT k.n, r.version, r.run_at, r.state, r.attempt, coalesce(r.base, 0), r.priority, r.origin, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 0), j.policy, j.namespace_id, j.handler, now()
 FROM k, LATERAL (
     SELECT * FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND state <> 0 AND (k.session_id IS NULL OR session_id = k.session_id)
@@ -88,7 +88,7 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 		var in job.DecideInput
 		var policy *string
 		var namespace *uuid.UUID
-		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.Base, &in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &policy, &namespace, &handler, &in.Now}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.Base, &in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &in.Run.ConcurrencyKey, &in.Run.ConcurrencyMax, &policy, &namespace, &handler, &in.Now}, func() error {
 			in.Run.Key, in.Outcome, in.Policy = done[n-1].Key, done[n-1].Outcome, job.Policy{}
 			d.fenced--
 			d.found = append(d.found, done[n-1])
@@ -183,12 +183,12 @@ func splitCompletions(done []job.Completion) (keyColumns, []int16) {
 const byKey = `partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4`
 
 const endRun = `
-WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *)
+WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *), ` + freeHolds + `
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, message, attempts, idempotency_key)
 SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, $7, session_id, queue_id, nullif($8, ''), nullif($9, ''), attempts, idempotency_key FROM ended`
 
 const endWithResult = `
-WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *)
+WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *), ` + freeHolds + `
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, attempts, idempotency_key, result)
 SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, 0, session_id, queue_id, attempts, idempotency_key, $7 FROM ended`
 
@@ -199,8 +199,10 @@ ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.
 
 // What an attempt came to is kept with the run, the newest 20. The job may have
 // got another target since: who pulls the run is said anew.
+// While it waits for its time it has no place of any limit.
 const retryRun = `
-UPDATE run SET state = 0, run_at = $5, woken = $7::text IS NULL, session_id = NULL, claimed_at = NULL, expires_at = NULL, handler = $7::text, percent = NULL, progress = NULL,
+WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
+UPDATE run SET state = 0, run_at = $5, woken = $7::text IS NULL, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL, handler = $7::text, percent = NULL, progress = NULL,
     base = CASE WHEN $8 THEN coalesce(base, 0) + 1 ELSE base END,
     attempts = (SELECT jsonb_agg(a ORDER BY n) FROM (
         SELECT a, n FROM jsonb_array_elements(coalesce(attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n) ORDER BY n DESC LIMIT 20) y)

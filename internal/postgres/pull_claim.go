@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,25 +39,29 @@ SELECT l.n, x.* FROM l, LATERAL (
     WHERE ` + inLane + ` AND r.run_at <= now() + $6::interval AND r.state = 0
     ORDER BY r.run_at LIMIT $5) x`
 
-// claimDue takes, of the runs named, those that are still to be had, each for
-// its session. See claimRuns for its form.
-const claimDue = `
+// lockDue locks, of the runs named, those that are still to be had. See claimRuns
+// for its form.
+const lockDue = `
 WITH w AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
-           unnest($5::uuid[]) AS session_id, unnest($6::text[]) AS handler
-), locked AS MATERIALIZED (
-    SELECT x.address, w.session_id
-    FROM w, LATERAL (
-        SELECT r.ctid AS address FROM run r
-        WHERE r.partition = w.partition AND r.job_id = w.job_id AND r.due_at = w.due_at AND r.seq = w.seq
-          AND r.state = 0 AND r.run_at <= now() AND r.handler = w.handler AND r.queue_id = $7
-          AND (r.admit = 0 OR r.admit = 1 AND NOT EXISTS (
-              SELECT FROM run o WHERE o.partition = w.partition AND o.job_id = w.job_id AND o.state <> 0))
-        LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
-    WHERE EXISTS (SELECT FROM session s WHERE s.id = w.session_id AND s.expires_at > now() + interval '1 s' AND s.queue_id = $7)
+           unnest($5::text[]) AS handler, generate_subscripts($1::smallint[], 1) - 1 AS n
+)
+SELECT w.n, x.* FROM w, LATERAL (
+    SELECT r.ctid::text, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1) FROM run r
+    WHERE r.partition = w.partition AND r.job_id = w.job_id AND r.due_at = w.due_at AND r.seq = w.seq
+      AND r.state = 0 AND r.run_at <= now() AND r.handler = w.handler AND r.queue_id = $6
+      AND (r.admit = 0 OR r.admit = 1 AND NOT EXISTS (
+          SELECT FROM run o WHERE o.partition = w.partition AND o.job_id = w.job_id AND o.state <> 0))
+    LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x`
+
+// startDue starts runs that are locked, so that their addresses hold, each for its
+// session.
+const startDue = `
+WITH p AS MATERIALIZED (
+    SELECT unnest($1::text[])::tid AS address, unnest($2::uuid[]) AS session_id, unnest($3::bigint[]) AS queue_hold, unnest($4::bigint[]) AS key_hold
 ), claimed AS (
-    UPDATE run r SET state = 1, attempt = r.attempt + 1, session_id = locked.session_id, claimed_at = now()
-    FROM locked WHERE r.ctid = locked.address
+    UPDATE run r SET state = 1, attempt = r.attempt + 1, session_id = p.session_id, claimed_at = now(), queue_hold = p.queue_hold, key_hold = p.key_hold
+    FROM p WHERE r.ctid = p.address
     RETURNING r.partition, r.job_id, r.due_at, r.seq, r.attempt, r.version, r.origin, r.run_at, r.payload, r.session_id, r.handler, r.claimed_at, r.idempotency_key
 )
 SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at, c.session_id, c.handler, c.claimed_at,
@@ -84,14 +89,15 @@ func (s *Store) ClaimDue(ctx context.Context, o job.DueOrder) (out job.DueClaim,
 		}
 		var plain []job.Dealt
 		for _, d := range job.Deal(due, o.Seekers) {
-			if d.Admit == 2 {
+			switch {
+			case d.Admit == 2:
 				out.Undecided = append(out.Undecided, d)
-				continue
+			case len(plain) < maxPlaces:
+				plain = append(plain, d)
 			}
-			plain = append(plain, d)
 		}
 		if len(plain) > 0 {
-			if err := claimDealt(ctx, tx, &o, plain, &out); err != nil {
+			if err := s.claimDealt(ctx, tx, &o, plain, &out); err != nil {
 				return err
 			}
 		}
@@ -109,6 +115,9 @@ func markLeft(due []job.Due, out *job.DueClaim) {
 	}
 	for _, d := range out.Undecided {
 		gone[idOf(d.Key)] = true
+	}
+	for _, r := range out.Refused { // by a key: kept apart, so that it keeps nobody behind it
+		gone[idOf(r.Key)] = r.Refusal.Limit.Kind == job.LimitKey
 	}
 	for _, d := range due {
 		if gone[idOf(d.Key)] {
@@ -131,8 +140,8 @@ func readDue(ctx context.Context, tx pgx.Tx, o *job.DueOrder, out *job.DueClaim)
 	var batch pgx.Batch // one round trip; each statement sees what is committed when it begins
 	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOfQueue(o.Queue))
 	batch.Queue(beginClaim, locks)
-	batch.Queue(`SELECT now(), coalesce((SELECT paused FROM queue WHERE id = $1), true)`, o.Queue).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&out.Now, &out.Paused)
+	batch.Queue(`SELECT now(), coalesce(bool_or(paused), true), coalesce(bool_or(limited), false) FROM queue WHERE id = $1`, o.Queue).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&out.Now, &out.Paused, &out.Limited)
 	})
 	batch.Queue(liveSeekers, sessionIDs(o.Seekers), o.Queue).Query(func(rows pgx.Rows) error {
 		return dropExpired(rows, o, out)
@@ -205,15 +214,83 @@ func collectDue(rows pgx.Rows, o *job.DueOrder, out *job.DueClaim) (due []job.Du
 	return due, err
 }
 
-func claimDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, dealt []job.Dealt, out *job.DueClaim) error {
+// starting are runs that are about to be started.
+type starting struct {
+	dealt     []job.Dealt
+	addresses []string
+	orders    []placeOrder
+}
+
+func (s *Store) claimDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, dealt []job.Dealt, out *job.DueClaim) error {
+	all, err := lockDealt(ctx, tx, o.Queue, dealt)
+	if err != nil {
+		return err
+	}
+	if len(all.dealt) > 0 {
+		places, err := s.placesFor(ctx, tx, all, out)
+		if err != nil {
+			return err
+		}
+		if err := startDealt(ctx, tx, o, all, places, out); err != nil {
+			return err
+		}
+	}
+	out.Undecided = append(out.Undecided, left(dealt, out)...)
+	return keepKeys(ctx, tx, out.Claimed)
+}
+
+func lockDealt(ctx context.Context, tx pgx.Tx, queue int32, dealt []job.Dealt) (all starting, err error) {
 	keys, handlers := make([]job.Key, len(dealt)), make([]string, len(dealt))
-	sessions := make(pgtype.FlatArray[pgtype.UUID], len(dealt))
 	for i, d := range dealt {
 		keys[i], handlers[i] = d.Key, d.Handler
-		sessions[i] = pgtype.UUID{Bytes: o.Seekers[d.Seeker].Session, Valid: true}
 	}
 	k := splitKeys(keys)
-	rows, err := tx.Query(ctx, claimDue, k.partition, k.job, k.dueAt, k.seq, sessions, handlers, o.Queue)
+	rows, err := tx.Query(ctx, lockDue, k.partition, k.job, k.dueAt, k.seq, handlers, queue)
+	if err != nil {
+		return all, err
+	}
+	var n int
+	var address string
+	var p placeOrder
+	_, err = pgx.ForEachRow(rows, []any{&n, &address, &p.Queue, &p.Key, &p.KeyMax}, func() error {
+		d := dealt[n]
+		p.Priority, p.RunAt, p.key = d.Priority, d.RunAt, d.Key
+		all.dealt, all.addresses, all.orders = append(all.dealt, d), append(all.addresses, address), append(all.orders, p)
+		return nil
+	})
+	return all, err
+}
+
+// placesFor takes a place for each run under the limits that it falls under. Where
+// nothing is limited it asks nobody.
+func (s *Store) placesFor(ctx context.Context, tx pgx.Tx, all starting, out *job.DueClaim) ([]place, error) {
+	limited := out.Limited
+	for _, o := range all.orders {
+		limited = limited || o.Key != 0
+	}
+	if !limited {
+		return make([]place, len(all.orders)), nil
+	}
+	// What waits on nodes is of no session here: each of them may be ahead.
+	return s.takePlaces(ctx, tx, uuid.Nil, all.orders)
+}
+
+func startDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, all starting, places []place, out *job.DueClaim) error {
+	var addresses []string
+	var sessions pgtype.FlatArray[pgtype.UUID]
+	var queueHold, keyHold []*int64
+	for i, d := range all.dealt {
+		if !places[i].granted() {
+			out.Refused = append(out.Refused, job.RefusedDue{Due: d.Due, Refusal: places[i].Refusal})
+			continue
+		}
+		addresses, queueHold, keyHold = append(addresses, all.addresses[i]), append(queueHold, places[i].queueHold), append(keyHold, places[i].keyHold)
+		sessions = append(sessions, pgtype.UUID{Bytes: o.Seekers[d.Seeker].Session, Valid: true})
+	}
+	if len(addresses) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, startDue, addresses, sessions, queueHold, keyHold)
 	if err != nil {
 		return err
 	}
@@ -228,11 +305,7 @@ func claimDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, dealt []job.Dea
 		out.Claimed = append(out.Claimed, c)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	out.Undecided = append(out.Undecided, left(dealt, out.Claimed)...)
-	return keepKeys(ctx, tx, out.Claimed)
+	return err
 }
 
 // keepKeys keeps the idempotency keys that the first attempt makes. One that
@@ -253,17 +326,20 @@ func keepKeys(ctx context.Context, tx pgx.Tx, claimed []job.Claimed) error {
 
 // left are those that need a decision after all: another run of the job is live.
 // Those that are gone are found out about then.
-func left(dealt []job.Dealt, claimed []job.Claimed) (out []job.Dealt) {
-	has := make(map[runID]bool, len(claimed))
-	for _, c := range claimed {
+func left(dealt []job.Dealt, out *job.DueClaim) (undecided []job.Dealt) {
+	has := make(map[runID]bool, len(dealt))
+	for _, c := range out.Claimed {
 		has[idOf(c.Key)] = true
+	}
+	for _, r := range out.Refused {
+		has[idOf(r.Key)] = true
 	}
 	for _, d := range dealt {
 		if d.Admit != 0 && !has[idOf(d.Key)] {
-			out = append(out, d)
+			undecided = append(undecided, d)
 		}
 	}
-	return out
+	return undecided
 }
 
 // runID is a key that can be compared.
@@ -290,24 +366,41 @@ func (s *Store) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, ke
 		if paused {
 			return nil
 		}
-		claimed, done, err = admit(ctx, tx, admitOrder{query: admissiblePulled, session: session, key: key})
-		if err != nil || claimed == nil {
+		a := admission{tx: tx, query: admissiblePulled, attempt: job.Claimed{Attempt: job.Attempt{Key: key, Session: session}}}
+		if err := a.read(ctx, 0); err != nil {
+			done = noRows(err)
+			return ignoreNoRows(err)
+		}
+		if err := s.admit(ctx, &a); err != nil {
 			return err
 		}
-		one := []job.Claimed{*claimed}
+		if done = a.out.Done; a.out.Attempt == nil {
+			return nil
+		}
+		one := []job.Claimed{a.attempt}
 		claimed = &one[0]
 		return keepKeys(ctx, tx, one)
 	})
+	if errors.Is(err, errNoPlace) {
+		return nil, false, nil
+	}
 	if err != nil {
 		return nil, false, err
 	}
 	return claimed, done, nil
 }
 
+func ignoreNoRows(err error) error {
+	if noRows(err) {
+		return nil
+	}
+	return err
+}
+
 // LookDue finds when each lane has its first run, if one is due by ahead from
 // now. Limit is how many of a lane are looked at to find one that is not
 // skipped. It takes no lock.
-func (s *Store) LookDue(ctx context.Context, look []job.Lane, o job.LookOrder) (now time.Time, first []time.Time, err error) {
+func (s *Store) LookDue(ctx context.Context, look []job.PullLane, o job.LookOrder) (now time.Time, first []time.Time, err error) {
 	first = make([]time.Time, len(look))
 	l := splitLanes(look)
 	var batch pgx.Batch // one round trip, one transaction
@@ -338,7 +431,7 @@ type laneColumns struct {
 	mark     []time.Time
 }
 
-func splitLanes(in []job.Lane) (l laneColumns) {
+func splitLanes(in []job.PullLane) (l laneColumns) {
 	for _, lane := range in {
 		l.queue, l.handler = append(l.queue, lane.Queue), append(l.handler, lane.Handler)
 		l.priority, l.mark = append(l.priority, lane.Priority), append(l.mark, lane.Mark)

@@ -29,7 +29,7 @@ RETURNING expires_at`, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).Scan(&w.Expire
 	if err != nil || o.Adopt == uuid.Nil {
 		return w, nil, err
 	}
-	gone, err = s.adopt(ctx, w, o)
+	gone, err = s.adoptRuns(ctx, w, o)
 	return w, gone, err
 }
 
@@ -45,8 +45,8 @@ func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionOrder) (id int32, err 
 	return id, err
 }
 
-// adoptRuns gives runs of one session to another, by key.
-const adoptRuns = `
+// moveRuns gives runs of one session to another, by key.
+const moveRuns = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt)
 UPDATE run SET session_id = $7
@@ -57,7 +57,7 @@ WHERE ctid = ANY (ARRAY(
         LIMIT 1 FOR UPDATE) x))
 RETURNING partition, job_id, due_at, seq, attempt`
 
-func (s *Store) adopt(ctx context.Context, w job.WorkerSession, o job.SessionOrder) (gone []job.Gone, err error) {
+func (s *Store) adoptRuns(ctx context.Context, w job.WorkerSession, o job.SessionOrder) (gone []job.Gone, err error) {
 	has := map[runID]int16{}
 	err = s.inTx(ctx, "adopt runs", func(tx pgx.Tx) error {
 		clear(has)
@@ -66,7 +66,7 @@ func (s *Store) adopt(ctx context.Context, w job.WorkerSession, o job.SessionOrd
 		batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOf(o.Adopt))
 		// From here on nothing is leased to it any more: see endSession.
 		batch.Queue(endSession, o.Adopt, w.Queue)
-		batch.Queue(adoptRuns, k.partition, k.job, k.dueAt, k.seq, attempt, o.Adopt, w.ID).Query(collectLeases(has))
+		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, o.Adopt, w.ID).Query(collectLeases(has))
 		return tx.SendBatch(ctx, &batch).Close()
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 }
 
 // tables is all that holds rows of namespaces.
-var tables = []string{"namespace", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter", "api_key", "audit_log", "job_label", "answer", "operation", "secret"}
+var tables = []string{"namespace", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter", "api_key", "audit_log", "job_label", "answer", "operation", "secret", "hold", "lane", "queue_rate"}
 
 // TestNoRowCrossesANamespace: statements without any condition see and change
 // the rows of the transaction's namespace alone.
@@ -59,6 +59,9 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 		SELECT gen_random_uuid(), id, 'discard', '{}', now(), 1, 'running', 1, 'test', now(), now() FROM namespace`)
 	b.exec(`INSERT INTO secret SELECT id, 'a', 1, '', NULL, NULL, now(), now(), '' FROM namespace`)
 	b.exec(`INSERT INTO answer (namespace_id, key, part, request, made_at) SELECT id, 'k', 0, '', now() FROM namespace`)
+	b.exec(`INSERT INTO hold SELECT 1, queue_id, 1, queue_id, partition, job_id, due_at, seq FROM run WHERE seq = 99 ON CONFLICT DO NOTHING`)
+	b.exec(`INSERT INTO lane SELECT id, gen_random_uuid(), 1, 0, now(), now() FROM queue`)
+	b.exec(`INSERT INTO queue_rate SELECT id, 1, now() FROM queue`)
 	count := func(tx pgx.Tx, table string) (n int) {
 		require.NoError(t, tx.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&n))
 		return n

@@ -102,7 +102,7 @@ func (p *Puller) lookOnce() (some bool, err error) {
 		queues = append(queues, q)
 	}
 	p.mu.Unlock()
-	var lanes []job.Lane
+	var lanes []job.PullLane
 	var places []place
 	skip, limit := map[runKey]bool{}, 1
 	flush := func() error {
@@ -135,7 +135,7 @@ func (p *Puller) lookOnce() (some bool, err error) {
 
 // looks lists the lanes that are to be looked at, what is to be left out, and how
 // many that are.
-func (q *queue) looks(now time.Time) (lanes []job.Lane, skip map[runKey]bool, n int) {
+func (q *queue) looks(now time.Time) (lanes []job.PullLane, skip map[runKey]bool, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.line) == 0 {
@@ -149,7 +149,7 @@ func (q *queue) looks(now time.Time) (lanes []job.Lane, skip map[runKey]bool, n 
 		}
 	}
 	for _, k := range lanesOf(handlers) {
-		lanes = append(lanes, job.Lane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].from(now, elapsed)})
+		lanes = append(lanes, job.PullLane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].from(now, elapsed)})
 	}
 	skip = make(map[runKey]bool, len(q.parked))
 	for k, p := range q.parked {
@@ -165,7 +165,7 @@ func (q *queue) looks(now time.Time) (lanes []job.Lane, skip map[runKey]bool, n 
 }
 
 // lookAt sends the statement, and wakes the queues that have something due.
-func (p *Puller) lookAt(lanes []job.Lane, places []place, o job.LookOrder) error {
+func (p *Puller) lookAt(lanes []job.PullLane, places []place, o job.LookOrder) error {
 	ctx, cancel := context.WithTimeout(context.Background(), claimLimit)
 	defer cancel()
 	now, first, err := p.Store.LookDue(ctx, lanes, o)

@@ -15,7 +15,7 @@ import (
 
 // Store is the database, as workers' claims and reports see it.
 type Store interface {
-	LookDue(ctx context.Context, lanes []job.Lane, o job.LookOrder) (now time.Time, first []time.Time, err error)
+	LookDue(ctx context.Context, lanes []job.PullLane, o job.LookOrder) (now time.Time, first []time.Time, err error)
 	ClaimDue(ctx context.Context, o job.DueOrder) (job.DueClaim, error)
 	AdmitDue(ctx context.Context, queue int32, session uuid.UUID, key job.Key) (claimed *job.Claimed, done bool, err error)
 	CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error)

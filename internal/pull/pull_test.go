@@ -443,3 +443,83 @@ func TestWhoWentAwayGetsNothing(t *testing.T) {
 	b.trigger(b.job("a", "x", nil))
 	require.Len(t, b.claim(b.open(), 1, patience, "x"), 1)
 }
+
+// busy claims and reports with some workers on two nodes until all runs have ended, and tells how many were live at once.
+func (b *bundle) busy(runs int, hold time.Duration) (most int) {
+	b.t.Helper()
+	other := b.puller(30 * time.Second)
+	var mu sync.Mutex
+	live, done := 0, 0
+	var wait sync.WaitGroup
+	for i := range 6 {
+		p := b.pull
+		if i%2 == 1 {
+			p = other
+		}
+		s := b.open()
+		wait.Go(func() {
+			for over := false; !over; {
+				got, err := p.Claim(b.t.Context(), s, job.PullOrder{Handlers: []string{"x"}, Max: 5, Wait: 300 * time.Millisecond})
+				if !assertNil(b.t, err) {
+					return
+				}
+				mu.Lock()
+				live += len(got)
+				most = max(most, live)
+				mu.Unlock()
+				if len(got) > 0 {
+					<-time.After(hold)
+				}
+				mu.Lock()
+				live -= len(got)
+				done += len(got)
+				over = done >= runs
+				mu.Unlock()
+				var reports []job.Completion
+				for _, r := range got {
+					reports = append(reports, job.Completion{Key: r.Key, Attempt: r.Number, Outcome: job.Outcome{Kind: job.Succeeded}})
+				}
+				if len(reports) > 0 {
+					_, err = p.Complete(b.t.Context(), s, reports)
+					assertNil(b.t, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	require.Equal(b.t, runs, b.number(`SELECT count(*) FROM run_history WHERE ended = 1`))
+	return most
+}
+
+func TestLimitOfAQueueHoldsForWorkers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.job("a", "x", nil)
+	o := job.QueueOrder{Namespace: job.DefaultNamespace, Name: "work", Limits: job.QueueLimits{MaxRunning: 3}, Actor: "test"}
+	require.NoError(t, b.store.LimitQueue(t.Context(), o))
+	for range 40 {
+		b.trigger(id)
+	}
+	most := b.busy(40, 5*time.Millisecond)
+	require.LessOrEqual(t, most, 3)
+	require.GreaterOrEqual(t, most, 2)
+	require.Zero(t, b.number(`SELECT count(*) FROM hold`))
+}
+
+func TestConcurrencyKeyHoldsForWorkers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	keyed := func(d *job.Definition) { d.Concurrency = job.Concurrency{Key: "k", Max: 2} }
+	one, two := b.job("a", "x", keyed), b.job("b", "x", keyed)
+	free := b.job("free", "x", nil)
+	for range 6 {
+		b.trigger(one)
+		b.trigger(two)
+	}
+	b.trigger(free)
+	s := b.open()
+	first := b.claim(s, 50, patience, "x")
+	require.Len(t, first, 3, "two of the key, and the one behind them all that has none")
+	require.Equal(t, []job.GoneReason{"", "", ""}, b.succeed(s, first...))
+	require.LessOrEqual(t, b.busy(13, time.Millisecond), 2)
+}

@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -35,6 +36,7 @@ type queue struct {
 	lanes   map[laneKey]*lane
 	parked  map[runKey]*parked
 	hot     bool // there may be something to claim
+	full    bool // the queue's limit has kept runs back
 	serving bool
 	signal  chan struct{}
 }
@@ -52,6 +54,11 @@ func keyOf(k job.Key) runKey { return runKey{k.Job, k.DueAt.UnixMicro(), k.Seq} 
 type parked struct {
 	due job.Due
 	at  time.Duration // when to ask again, by clock.Elapsed
+}
+
+// compare is the order in which they are to start.
+func (p *parked) compare(o *parked) int {
+	return cmp.Or(cmp.Compare(o.due.Priority, p.due.Priority), p.due.RunAt.Compare(o.due.RunAt))
 }
 
 func newQueue(p *Puller, id int32) *queue {
@@ -193,6 +200,11 @@ func (q *queue) round() bool {
 	}
 	if !out.Paused {
 		q.learn(order.Lanes, out)
+		for _, r := range out.Refused {
+			if r.Refusal.Limit.Kind == job.LimitKey {
+				q.park(r.Due, parkPause)
+			}
+		}
 		q.admit(ctx, append(again, out.Undecided...), order.Seekers, given)
 	}
 	p.withKeys(ctx, given)
@@ -219,7 +231,7 @@ func (q *queue) take() (polls []*waiter, order job.DueOrder, again []job.Dealt) 
 		}
 	}
 	for _, k := range lanesOf(handlers) {
-		order.Lanes = append(order.Lanes, job.Lane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].mark})
+		order.Lanes = append(order.Lanes, job.PullLane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].mark})
 	}
 	return polls, order, q.unpark(order.Seekers)
 }
@@ -240,12 +252,16 @@ func (q *queue) skip() func(job.Key) bool {
 // who knows its handler. The lock is held.
 func (q *queue) unpark(seekers []job.Seeker) (out []job.Dealt) {
 	now := clock.Elapsed()
+	var ask []*parked
 	for _, p := range q.parked {
-		if p.at > now || len(out) == maxAdmits {
-			continue
+		if p.at <= now {
+			ask = append(ask, p)
 		}
+	}
+	slices.SortFunc(ask, (*parked).compare)
+	for _, p := range ask {
 		for i, s := range seekers {
-			if slices.Contains(s.Handlers, p.due.Handler) {
+			if len(out) < maxAdmits && slices.Contains(s.Handlers, p.due.Handler) {
 				out = append(out, job.Dealt{Due: p.due, Seeker: i})
 				break
 			}
@@ -255,7 +271,7 @@ func (q *queue) unpark(seekers []job.Seeker) (out []job.Dealt) {
 }
 
 // learn moves the marks.
-func (q *queue) learn(lanes []job.Lane, out job.DueClaim) {
+func (q *queue) learn(lanes []job.PullLane, out job.DueClaim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, l := range lanes {
@@ -304,15 +320,21 @@ func (q *queue) release(k job.Key) {
 	delete(q.parked, keyOf(k))
 }
 
-// hasten asks at once about what waits for runs that have ended.
+// hasten asks at once about what waits for runs that have ended: of each job the
+// first. And there may be a place under the queue's limits.
 func (q *queue) hasten(jobs map[uuid.UUID]bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	first := map[uuid.UUID]*parked{}
 	for k, p := range q.parked {
-		if jobs[k.job] {
-			p.at, q.hot = 0, true
+		if f := first[k.job]; jobs[k.job] && (f == nil || p.compare(f) < 0) {
+			first[k.job] = p
 		}
 	}
+	for _, p := range first {
+		p.at, q.hot = 0, true
+	}
+	q.hot = q.hot || q.full
 	if q.hot {
 		q.poke()
 	}
@@ -322,7 +344,11 @@ func (q *queue) hasten(jobs map[uuid.UUID]bool) {
 func (q *queue) settle(out job.DueClaim, some bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.hot = !out.Paused && some // what is due and could not be had is for a look to find
+	q.full = false
+	for _, r := range out.Refused {
+		q.full = q.full || r.Refusal.Limit.Kind == job.LimitQueue
+	}
+	q.hot = !out.Paused && some && !q.full // what is due and could not be had is for a look to find
 	if !out.Next.IsZero() {
 		q.soon(out.Next)
 	}

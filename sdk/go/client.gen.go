@@ -1007,11 +1007,14 @@ const (
 	StoryCodeFailed       StoryCode = "failed"
 	StoryCodeFinished     StoryCode = "finished"
 	StoryCodeForgotten    StoryCode = "forgotten"
+	StoryCodeKeyFull      StoryCode = "key_full"
 	StoryCodeNoOccurrence StoryCode = "no_occurrence"
 	StoryCodeNotDue       StoryCode = "not_due"
 	StoryCodePaused       StoryCode = "paused"
 	StoryCodePlanned      StoryCode = "planned"
+	StoryCodeQueueFull    StoryCode = "queue_full"
 	StoryCodeQueuePaused  StoryCode = "queue_paused"
+	StoryCodeQueueRate    StoryCode = "queue_rate"
 	StoryCodeRetrying     StoryCode = "retrying"
 	StoryCodeRunning      StoryCode = "running"
 	StoryCodeSkipped      StoryCode = "skipped"
@@ -1044,6 +1047,8 @@ func (e StoryCode) Valid() bool {
 		return true
 	case StoryCodeForgotten:
 		return true
+	case StoryCodeKeyFull:
+		return true
 	case StoryCodeNoOccurrence:
 		return true
 	case StoryCodeNotDue:
@@ -1052,7 +1057,11 @@ func (e StoryCode) Valid() bool {
 		return true
 	case StoryCodePlanned:
 		return true
+	case StoryCodeQueueFull:
+		return true
 	case StoryCodeQueuePaused:
+		return true
+	case StoryCodeQueueRate:
 		return true
 	case StoryCodeRetrying:
 		return true
@@ -1486,6 +1495,17 @@ type CompleteRunsOutputBody struct {
 	Answers []ReportAnswer `json:"answers"`
 }
 
+// Concurrency defines model for Concurrency.
+type Concurrency struct {
+	// Key What the runs share, such as a customer or an account.
+	//
+	// Examples: customer-42
+	Key string `json:"key"`
+
+	// Max A run of this job starts when fewer runs with the key are live, whatever job they belong to. Default 1.
+	Max int32 `json:"max,omitempty,omitzero"`
+}
+
 // CreateJobsOutputBody defines model for CreateJobsOutputBody.
 type CreateJobsOutputBody struct {
 	// Created How many were made.
@@ -1544,6 +1564,25 @@ type CreateKeyOutputBody struct {
 
 // CreateKeyOutputBodyRole defines model for CreateKeyOutputBody.Role.
 type CreateKeyOutputBodyRole string
+
+// CreateQueueInputBody defines model for CreateQueueInputBody.
+type CreateQueueInputBody struct {
+	// Burst With a rate: so many may start at once after a pause. Default: a tenth of what the rate allows in a second, at least 1.
+	Burst int32 `json:"burst,omitempty,omitzero"`
+
+	// MaxRunning So many of its runs are live at once, at most. Left out: no limit.
+	MaxRunning int32 `json:"max_running,omitempty,omitzero"`
+
+	// Name 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit.
+	//
+	// Examples: imports
+	Name string `json:"name"`
+
+	// Rate So many runs start per second (s), minute (m) or hour (h), retries among them. Left out: no limit.
+	//
+	// Examples: 100/s
+	Rate string `json:"rate,omitempty,omitzero"`
+}
 
 // DST defines model for DST.
 type DST struct {
@@ -1677,7 +1716,8 @@ type Item struct {
 
 // Job defines model for Job.
 type Job struct {
-	CreatedAt time.Time `json:"created_at"`
+	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
+	CreatedAt   time.Time   `json:"created_at"`
 
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
@@ -1762,6 +1802,8 @@ type JobState string
 
 // JobInput defines model for JobInput.
 type JobInput struct {
+	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
+
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
 	// Examples: 30s, 15m, 7d
@@ -1824,6 +1866,17 @@ type JobInputOverlap string
 
 // JobPatch defines model for JobPatch.
 type JobPatch struct {
+	// Concurrency Bounds the live runs of all jobs of the namespace that have the same key.
+	Concurrency struct {
+		// Key What the runs share, such as a customer or an account.
+		//
+		// Examples: customer-42
+		Key string `json:"key,omitempty,omitzero"`
+
+		// Max A run of this job starts when fewer runs with the key are live, whatever job they belong to. Default 1.
+		Max int32 `json:"max,omitempty,omitzero"`
+	} `json:"concurrency,omitempty,omitzero"`
+
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
 	// Examples: 30s, 15m, 7d
@@ -2285,8 +2338,13 @@ type PutSecretInputBody struct {
 
 // Queue defines model for Queue.
 type Queue struct {
+	// Burst With a rate: so many may start at once after a pause. Default: a tenth of what the rate allows in a second, at least 1.
+	Burst     int32     `json:"burst,omitempty,omitzero"`
 	CreatedAt time.Time `json:"created_at"`
-	Name      string    `json:"name"`
+
+	// MaxRunning So many of its runs are live at once, at most. Left out: no limit.
+	MaxRunning int32  `json:"max_running,omitempty,omitzero"`
+	Name       string `json:"name"`
 
 	// Note Why it is paused.
 	Note string `json:"note,omitempty,omitzero"`
@@ -2294,6 +2352,31 @@ type Queue struct {
 	// Paused None of its runs starts.
 	Paused   bool      `json:"paused"`
 	PausedAt time.Time `json:"paused_at,omitempty,omitzero"`
+
+	// Rate So many runs start per second (s), minute (m) or hour (h), retries among them. Left out: no limit.
+	//
+	// Examples: 100/s
+	Rate string `json:"rate,omitempty,omitzero"`
+
+	// Running Of a queue with limits: its runs that are live, so running or waiting for their target's report.
+	Running int64 `json:"running,omitempty,omitzero"`
+
+	// Waiting Of a queue with limits: its runs that are due and wait for their turn, as nodes said within the last two seconds.
+	Waiting int64 `json:"waiting,omitempty,omitzero"`
+}
+
+// QueueLimits defines model for QueueLimits.
+type QueueLimits struct {
+	// Burst With a rate: so many may start at once after a pause. Default: a tenth of what the rate allows in a second, at least 1.
+	Burst int32 `json:"burst,omitempty,omitzero"`
+
+	// MaxRunning So many of its runs are live at once, at most. Left out: no limit.
+	MaxRunning int32 `json:"max_running,omitempty,omitzero"`
+
+	// Rate So many runs start per second (s), minute (m) or hour (h), retries among them. Left out: no limit.
+	//
+	// Examples: 100/s
+	Rate string `json:"rate,omitempty,omitzero"`
 }
 
 // Report defines model for Report.
@@ -2349,7 +2432,8 @@ type ReportAnswerWhy string
 
 // ResumeJobOutputBody defines model for ResumeJobOutputBody.
 type ResumeJobOutputBody struct {
-	CreatedAt time.Time `json:"created_at"`
+	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
+	CreatedAt   time.Time   `json:"created_at"`
 
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
@@ -3089,6 +3173,12 @@ type PreviewJobJSONRequestBody = PreviewUnsavedInputBody
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = CreateKeyInputBody
 
+// CreateQueueJSONRequestBody defines body for CreateQueue for application/json ContentType.
+type CreateQueueJSONRequestBody = CreateQueueInputBody
+
+// LimitQueueJSONRequestBody defines body for LimitQueue for application/json ContentType.
+type LimitQueueJSONRequestBody = QueueLimits
+
 // OpenSessionJSONRequestBody defines body for OpenSession for application/json ContentType.
 type OpenSessionJSONRequestBody = OpenSessionInputBody
 
@@ -3544,10 +3634,46 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/queues (the `ListQueues` operationId).
 	ListQueues(ctx context.Context, params *ListQueuesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateQueueWithBody Create a queue
+	//
+	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+	CreateQueueWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateQueue Create a queue
+	//
+	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+	CreateQueue(ctx context.Context, body CreateQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetQueue Get a queue
 	//
 	// Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 	GetQueue(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LimitQueueWithBody Set the limits of a queue
+	//
+	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+	LimitQueueWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LimitQueue Set the limits of a queue
+	//
+	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+	LimitQueue(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// OpenSessionWithBody Open a worker's session
 	//
@@ -4422,11 +4548,87 @@ func (c *RawClient) ListQueues(ctx context.Context, params *ListQueuesParams, re
 	return c.Client.Do(req)
 }
 
+// CreateQueueWithBody Create a queue
+//
+// A job makes its queue by itself; this is for limits that hold from the first run on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+func (c *RawClient) CreateQueueWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateQueueRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateQueue Create a queue
+//
+// A job makes its queue by itself; this is for limits that hold from the first run on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+func (c *RawClient) CreateQueue(ctx context.Context, body CreateQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateQueueRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetQueue Get a queue
 //
 // Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 func (c *RawClient) GetQueue(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetQueueRequest(c.Server, queue)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LimitQueueWithBody Set the limits of a queue
+//
+// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+func (c *RawClient) LimitQueueWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLimitQueueRequestWithBody(c.Server, queue, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LimitQueue Set the limits of a queue
+//
+// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+func (c *RawClient) LimitQueue(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLimitQueueRequest(c.Server, queue, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6641,6 +6843,46 @@ func NewListQueuesRequest(server string, params *ListQueuesParams) (*http.Reques
 	return req, nil
 }
 
+// NewCreateQueueRequest calls the generic CreateQueue builder with application/json body
+func NewCreateQueueRequest(server string, body CreateQueueJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateQueueRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateQueueRequestWithBody constructs an http.Request for the CreateQueue method, with any body, and a specified content type
+func NewCreateQueueRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/queues")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetQueueRequest constructs an http.Request for the GetQueue method
 func NewGetQueueRequest(server string, queue string) (*http.Request, error) {
 	var err error
@@ -6671,6 +6913,53 @@ func NewGetQueueRequest(server string, queue string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewLimitQueueRequest calls the generic LimitQueue builder with application/json body
+func NewLimitQueueRequest(server string, queue string, body LimitQueueJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLimitQueueRequestWithBody(server, queue, "application/json", bodyReader)
+}
+
+// NewLimitQueueRequestWithBody constructs an http.Request for the LimitQueue method, with any body, and a specified content type
+func NewLimitQueueRequestWithBody(server string, queue string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "queue", queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/queues/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -7842,12 +8131,48 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/queues (the `ListQueues` operationId).
 	ListQueuesWithResponse(ctx context.Context, params *ListQueuesParams, reqEditors ...RequestEditorFn) (*ListQueuesResponse, error)
 
+	// CreateQueueWithBodyWithResponse Create a queue
+	//
+	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+	CreateQueueWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateQueueResponse, error)
+
+	// CreateQueueWithResponse Create a queue
+	//
+	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+	CreateQueueWithResponse(ctx context.Context, body CreateQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateQueueResponse, error)
+
 	// GetQueueWithResponse Get a queue
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 	GetQueueWithResponse(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*GetQueueResponse, error)
+
+	// LimitQueueWithBodyWithResponse Set the limits of a queue
+	//
+	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+	LimitQueueWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error)
+
+	// LimitQueueWithResponse Set the limits of a queue
+	//
+	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+	LimitQueueWithResponse(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error)
 
 	// OpenSessionWithBodyWithResponse Open a worker's session
 	//
@@ -9505,6 +9830,54 @@ func (r ListQueuesResponse) ContentType() string {
 	return ""
 }
 
+type CreateQueueResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Queue
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateQueueResponse) GetJSON201() *Queue {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateQueueResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateQueueResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateQueueResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateQueueResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateQueueResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetQueueResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9547,6 +9920,54 @@ func (r GetQueueResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetQueueResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type LimitQueueResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Queue
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r LimitQueueResponse) GetJSON200() *Queue {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LimitQueueResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LimitQueueResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LimitQueueResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LimitQueueResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LimitQueueResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10844,6 +11265,36 @@ func (c *ClientWithResponses) ListQueuesWithResponse(ctx context.Context, params
 	return ParseListQueuesResponse(rsp)
 }
 
+// CreateQueueWithBodyWithResponse Create a queue
+//
+// A job makes its queue by itself; this is for limits that hold from the first run on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+func (c *ClientWithResponses) CreateQueueWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateQueueResponse, error) {
+	rsp, err := c.CreateQueueWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateQueueResponse(rsp)
+}
+
+// CreateQueueWithResponse Create a queue
+//
+// A job makes its queue by itself; this is for limits that hold from the first run on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+func (c *ClientWithResponses) CreateQueueWithResponse(ctx context.Context, body CreateQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateQueueResponse, error) {
+	rsp, err := c.CreateQueue(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateQueueResponse(rsp)
+}
+
 // GetQueueWithResponse Get a queue
 //
 // Returns a wrapper object for the known response body format(s).
@@ -10855,6 +11306,36 @@ func (c *ClientWithResponses) GetQueueWithResponse(ctx context.Context, queue st
 		return nil, err
 	}
 	return ParseGetQueueResponse(rsp)
+}
+
+// LimitQueueWithBodyWithResponse Set the limits of a queue
+//
+// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+func (c *ClientWithResponses) LimitQueueWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error) {
+	rsp, err := c.LimitQueueWithBody(ctx, queue, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLimitQueueResponse(rsp)
+}
+
+// LimitQueueWithResponse Set the limits of a queue
+//
+// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+func (c *ClientWithResponses) LimitQueueWithResponse(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error) {
+	rsp, err := c.LimitQueue(ctx, queue, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLimitQueueResponse(rsp)
 }
 
 // OpenSessionWithBodyWithResponse Open a worker's session
@@ -12242,6 +12723,39 @@ func ParseListQueuesResponse(rsp *http.Response) (*ListQueuesResponse, error) {
 	return response, nil
 }
 
+// ParseCreateQueueResponse parses an HTTP response from a CreateQueueWithResponse call
+func ParseCreateQueueResponse(rsp *http.Response) (*CreateQueueResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateQueueResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Queue
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetQueueResponse parses an HTTP response from a GetQueueWithResponse call
 func ParseGetQueueResponse(rsp *http.Response) (*GetQueueResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -12251,6 +12765,39 @@ func ParseGetQueueResponse(rsp *http.Response) (*GetQueueResponse, error) {
 	}
 
 	response := &GetQueueResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Queue
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseLimitQueueResponse parses an HTTP response from a LimitQueueWithResponse call
+func ParseLimitQueueResponse(rsp *http.Response) (*LimitQueueResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LimitQueueResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}

@@ -15,7 +15,7 @@ ALTER TABLE run_history ADD COLUMN result text;
 -- With the handler: plan reads it without a look at the wide row.
 DROP INDEX job_cursor;
 CREATE INDEX job_cursor ON job (partition, cursor_id, id)
-    INCLUDE (queue_id, version, priority, admit, jitter_ms, runs_left, plan_from, end_at, handler) WHERE state = 1;
+    INCLUDE (queue_id, version, priority, admit, jitter_ms, runs_left, plan_from, end_at, concurrency_key, concurrency_max, handler) WHERE state = 1;
 
 -- A worker's session is of one queue. Those of nodes have none, and are nobody's.
 ALTER TABLE session
@@ -45,7 +45,7 @@ CREATE POLICY api ON session TO belfry_api USING (true);
 ALTER TABLE session DROP COLUMN queue_id, DROP COLUMN namespace_id;
 DROP INDEX job_cursor;
 CREATE INDEX job_cursor ON job (partition, cursor_id, id)
-    INCLUDE (queue_id, version, priority, admit, jitter_ms, runs_left, plan_from, end_at) WHERE state = 1;
+    INCLUDE (queue_id, version, priority, admit, jitter_ms, runs_left, plan_from, end_at, concurrency_key, concurrency_max) WHERE state = 1;
 ALTER TABLE run_history DROP COLUMN result;
 DROP INDEX run_lane;
 ALTER TABLE run DROP COLUMN progress, DROP COLUMN percent, DROP COLUMN handler;
