@@ -487,7 +487,6 @@ func (b *bundle) busy(runs int, hold time.Duration) (most int) {
 		})
 	}
 	wait.Wait()
-	require.Equal(b.t, runs, b.number(`SELECT count(*) FROM run_history WHERE ended = 1`))
 	return most
 }
 
@@ -503,6 +502,7 @@ func TestLimitOfAQueueHoldsForWorkers(t *testing.T) {
 	most := b.busy(40, 5*time.Millisecond)
 	require.LessOrEqual(t, most, 3)
 	require.GreaterOrEqual(t, most, 2)
+	require.Equal(t, 40, b.number(`SELECT count(*) FROM run_history WHERE ended = 1`))
 	require.Zero(t, b.number(`SELECT count(*) FROM hold`))
 }
 
@@ -521,5 +521,6 @@ func TestConcurrencyKeyHoldsForWorkers(t *testing.T) {
 	first := b.claim(s, 50, patience, "x")
 	require.Len(t, first, 3, "two of the key, and the one behind them all that has none")
 	require.Equal(t, []job.GoneReason{"", "", ""}, b.succeed(s, first...))
-	require.LessOrEqual(t, b.busy(13, time.Millisecond), 2)
+	require.LessOrEqual(t, b.busy(10, time.Millisecond), 2)
+	require.Equal(t, 13, b.number(`SELECT count(*) FROM run_history WHERE ended = 1`))
 }
