@@ -92,6 +92,9 @@ measure-snapshot: ## measure the path under a snapshot that is held for 90 s, on
 measure-rate: ## claim and complete, with right and wrong statistics: within 1.3 of each other
 	eval "$$(dev/services env postgres)" && BELFRY_RATE=1 go test -count=1 -timeout 60m -v -run RateOfHotStatements ./internal/postgres
 
+measure-workers: ## 1,000 slots of workers in 10 processes: runs per second of a backlog of RUNS=200000, then lateness at RATE=1000 runs per second
+	dev/services up postgres && eval "$$(dev/services env postgres)" && BELFRY_WORKERS=1 go test -count=1 -timeout 30m -v -run '^TestMeasureWorkers$$' ./test/cluster | sed -E '/^(=== |--- PASS|PASS$$|ok )/d; s/^ +[a-z_]+_test\.go:[0-9]+: //'
+
 measure-idle: ## count what a node asks that has 1,000,000 quiet jobs
 	eval "$$(dev/services env postgres)" && BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 go test -count=1 -timeout 60m -v -run Idle ./internal/app
 

@@ -27,7 +27,7 @@ WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4 AND r.
 // that workers pull by who has the lock of their queue.
 const (
 	admissibleHere   = admissible + ` AND r.handler IS NULL AND EXISTS (SELECT FROM partition WHERE id = $1 AND owner = $5) FOR UPDATE OF r SKIP LOCKED`
-	admissiblePulled = admissible + ` AND r.handler IS NOT NULL AND r.queue_id = (SELECT queue_id FROM session WHERE id = $5) FOR UPDATE OF r SKIP LOCKED`
+	admissiblePulled = admissible + ` AND coalesce(r.handler, '') <> '' AND r.queue_id IS NOT DISTINCT FROM (SELECT queue_id FROM session WHERE id = $5) FOR UPDATE OF r SKIP LOCKED`
 )
 
 // undecided says whether a run that could not be read is done with, as far as this node goes.

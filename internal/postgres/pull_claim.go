@@ -40,7 +40,8 @@ SELECT l.n, x.* FROM l, LATERAL (
     ORDER BY r.run_at LIMIT $5) x`
 
 // lockDue locks, of the runs named, those that are still to be had. See claimRuns
-// for its form.
+// for its form. The index run_lane cannot answer IS NOT DISTINCT FROM, nor shall it:
+// for each key it would read the whole lane.
 const lockDue = `
 WITH w AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
@@ -49,7 +50,7 @@ WITH w AS MATERIALIZED (
 SELECT w.n, x.* FROM w, LATERAL (
     SELECT r.ctid::text, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1) FROM run r
     WHERE r.partition = w.partition AND r.job_id = w.job_id AND r.due_at = w.due_at AND r.seq = w.seq
-      AND r.state = 0 AND r.run_at <= now() AND r.handler = w.handler AND r.queue_id = $6
+      AND r.state = 0 AND r.run_at <= now() AND r.handler IS NOT DISTINCT FROM w.handler AND r.queue_id IS NOT DISTINCT FROM $6
       AND (r.admit = 0 OR r.admit = 1 AND NOT EXISTS (
           SELECT FROM run o WHERE o.partition = w.partition AND o.job_id = w.job_id AND o.state <> 0))
     LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x`

@@ -16,7 +16,7 @@ import (
 const (
 	gatherPause = time.Millisecond // a claim waits so long for company
 	maxSeekers  = 200              // in one claim
-	laneLimit   = 500              // candidates of one lane in one claim
+	laneLimit   = 1000             // candidates of one lane in one claim
 	// parkPause is after how long a run that has to wait for another of its job is
 	// asked about again. The end of that one, if it comes through here, asks earlier.
 	parkPause = time.Second

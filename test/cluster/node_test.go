@@ -49,7 +49,7 @@ func startNode(name, listen, url, log string) (*node, error) {
 	defer func() { _ = file.Close() }()
 	n := &node{
 		name: name, listen: listen, done: make(chan error, 1),
-		cmd: exec.Command(binary, "server", "--listen", listen, "--name", name, "--slots", "200", "--connections", "6", "--drain", drain.String(), "--targets-allow", "127.0.0.0/8", "--worker-ttl", "3s"),
+		cmd: exec.Command(binary, "server", "--listen", listen, "--name", name, "--slots", "200", "--connections", "6", "--api-key-rate", "100000", "--api-key-burst", "100000", "--drain", drain.String(), "--targets-allow", "127.0.0.0/8", "--worker-ttl", "3s"),
 	}
 	n.cmd.Env = append(os.Environ(), "BELFRY_DATABASE_URL="+url)
 	n.cmd.Stdout, n.cmd.Stderr = file, file

@@ -43,6 +43,9 @@ func run() error {
 	}
 	w := worker.New(client, "work", worker.Slots(slots), worker.Name("crasher"), worker.Drain(5*time.Second))
 	w.Handle("work", work)
+	if os.Getenv("NOOP") != "" {
+		w.Handle("work", func(context.Context, *worker.Run) error { return nil })
+	}
 	return w.Run(ctx)
 }
 
