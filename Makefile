@@ -42,6 +42,10 @@ test-sdk: ## test the Go client, and that a TypeScript client can be made (needs
 	cd sdk/go && GOWORK=off go test -race ./...
 	dev/typescript/test
 
+schemathesis: SECONDS = 300
+schemathesis: services ## walk the API by its description and fail on what is not as described: SECONDS=300 (needs python3)
+	eval "$$(dev/services env postgres-ram)" && SCHEMATHESIS_SECONDS=$(SECONDS) dev/schemathesis/test
+
 quickstart: ## do what the README's start says, in an empty directory, until a run is in history
 	dev/quickstart
 
@@ -170,4 +174,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: worker-crashes measure-workers help build quickstart test test-pg18 test-pgbouncer test-targets test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why
+.PHONY: worker-crashes measure-workers help build quickstart test test-pg18 test-pgbouncer test-targets test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why schemathesis

@@ -57,6 +57,9 @@ func (r *remote) applyAll(ctx context.Context, jobs []fileJob) error {
 		return err
 	}
 	shown := r.showApplied(done)
+	if ctx.Err() != nil {
+		return told{fmt.Sprintf("interrupted after %d of %d jobs; those that were under way may be done all the same. Run it again, and it goes on", a.done, len(jobs)), ctx.Err()}
+	}
 	if err != nil {
 		return fmt.Errorf("stopped after %d of %d jobs, and the others were not sent; run it again, and it goes on: %w", a.done, len(jobs), r.explain(err, nil))
 	}

@@ -88,8 +88,8 @@ func TestApplyStopsWhereItIsHopeless(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 			return true
 		}},
-		// Go itself sends a request with an idempotency key again when a connection that it had kept is closed.
-		"a server that goes away": {jobs: 3000, key: a.key, want: "stopped after 1000 of 3000 jobs", most: 3, printed: "1000 created", refuse: func(n int64, w http.ResponseWriter) bool {
+		// Go itself sends a request with an idempotency key again for each connection that it had kept and that is closed.
+		"a server that goes away": {jobs: 3000, key: a.key, want: "stopped after 1000 of 3000 jobs", most: 5, printed: "1000 created", refuse: func(n int64, w http.ResponseWriter) bool {
 			if n == 1 {
 				return false
 			}

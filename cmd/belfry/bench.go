@@ -37,8 +37,7 @@ into it, starts nodes as processes of their own, with your settings, and drops t
 end, also after Ctrl-C. It touches nothing else; but it is a load on the server.
 It ends with code 1 if a run was lost.`,
 	}
-	cmd.AddCommand(newHotSecond(), newSteady(), newEngine(), newBenchNode(), newBenchSink())
-	return cmd
+	return group(cmd, newHotSecond(), newSteady(), newEngine(), newBenchNode(), newBenchSink())
 }
 
 func newHotSecond() *cobra.Command {

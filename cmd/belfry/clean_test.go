@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -71,7 +72,14 @@ func TestLayout(t *testing.T) {
 		require.Contains(t, lines[1], "active")
 	}
 	require.Contains(t, layout(headers, rows, 60)[1], "…")
-	narrow := layout(headers, rows, 30)
+	two := layout(headers, rows, 40)
+	require.Len(t, two, 5, "ids on lines of their own")
+	require.Contains(t, two[2], "run_0123456789")
+	narrow := layout(headers, rows, 20)
 	require.Len(t, narrow, 9, "a block of lines for each row")
 	require.Contains(t, narrow[2], "a reason that is quite long, as reasons are")
+
+	fewer := layout([]string{"ID", "STATE", "BY"}, [][]string{{"key_0123456789", "active", "somebody"}}, 25)
+	require.Equal(t, []string{"ID              STATE", "key_0123456789  active"}, []string{regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(fewer[0], ""), fewer[1]})
+	require.Contains(t, fewer[2], "left out: BY")
 }

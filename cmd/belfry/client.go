@@ -53,7 +53,7 @@ func with(do func(ctx context.Context, r *remote, args []string) error) func(*co
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 		defer stop()
 		err = r.explain(do(ctx, r, args), args)
-		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.As(err, &told{}) {
 			return errors.New("interrupted; what was asked last may have happened all the same")
 		}
 		return err
@@ -63,7 +63,7 @@ func with(do func(ctx context.Context, r *remote, args []string) error) func(*co
 func connect(cmd *cobra.Command, getenv func(string) string) (*remote, error) {
 	f := cmd.Flags()
 	format, _ := f.GetString("output")
-	if format != "table" && format != "json" && format != "yaml" {
+	if !outputs[format] {
 		return nil, usagef("-o %s: use table, json or yaml", format)
 	}
 	to, err := findLogin(f.Lookup("server").Value.String(), f.Lookup("key").Value.String(), getenv)

@@ -10,11 +10,17 @@ import (
 )
 
 func newConfig() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show, check and explain the configuration"}
-	cmd.AddCommand(newConfigShow(), newConfigCheck(),
+	cmd := &cobra.Command{
+		Use: "config", Short: "Show, check and explain the configuration",
+		Example: `  belfry config example >belfry.yaml
+  belfry config check belfry.yaml
+  belfry config show --config belfry.yaml`,
+	}
+	group(cmd, newConfigShow(), newConfigCheck(),
 		&cobra.Command{
 			Use: "example", Short: "Print a configuration file with all defaults, explained", Args: wants(0, 0),
-			RunE: func(cmd *cobra.Command, _ []string) error { return config.Example(cmd.OutOrStdout()) },
+			Example: `  belfry config example >belfry.yaml`,
+			RunE:    func(cmd *cobra.Command, _ []string) error { return config.Example(cmd.OutOrStdout()) },
 		},
 		&cobra.Command{
 			Use: "reference", Short: "Print the page of the documentation", Hidden: true, Args: wants(0, 0),
@@ -29,6 +35,8 @@ func newConfigShow() *cobra.Command {
 		Use: "show", Short: "Print the settings in force and where each came from", Args: wants(0, 0),
 		Long: `Print the settings that belfry server would use with the same flags, environment
 and file, and where each came from. Passwords are not printed.`,
+		Example: `  belfry config show
+  belfry config show --config belfry.yaml -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := config.Load(cmd.Flags(), os.Environ())
 			if err != nil {
@@ -46,6 +54,7 @@ and file, and where each came from. Passwords are not printed.`,
 func newConfigCheck() *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE", Short: "Say what is wrong with a configuration file", Args: wants(1, 1),
+		Example: `  belfry config check belfry.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := config.LoadFile(args[0])
 			if err != nil {

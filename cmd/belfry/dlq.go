@@ -21,7 +21,9 @@ again or discards them; their history stays.`,
   belfry dlq redrive --job report --rate 10`,
 	}, newDLQList(),
 		newDLQVerb("redrive", "Run dead letters again", `Run dead letters again, under their old ids: their targets get the same idempotency
-keys as before. Name runs, or a filter; --all names all.`),
+keys as before. Name runs, or a filter; --all names all.
+A filter's are worked on at the server, at --rate per second: Ctrl-C ends the
+waiting, and belfry dlq abort the work.`),
 		newDLQVerb("discard", "Discard dead letters", `Discard dead letters: they do not run again. Name runs, or a filter; --all names
 all.`), newDLQAbort()))
 }
@@ -40,8 +42,8 @@ func (v *letterFilter) add(cmd *cobra.Command) {
 	f.StringVar(&v.Job, "job", "", "id or name of a job")
 	f.StringVar(&v.Queue, "queue", "", "name of a queue")
 	f.StringVar(&v.Reason, "reason", "", "why they failed, such as attempts")
-	f.StringVar(&v.FailedFrom, "failed-from", "", "failed at this time or later, RFC 3339")
-	f.StringVar(&v.FailedBefore, "failed-before", "", "failed before this time, RFC 3339")
+	timeFlag(f, &v.FailedFrom, "failed-from", "failed at this time or later")
+	timeFlag(f, &v.FailedBefore, "failed-before", "failed before this time")
 }
 
 func (v *letterFilter) query() url.Values {
@@ -70,7 +72,7 @@ func newDLQList() *cobra.Command {
 	f.add(cmd)
 	cmd.RunE = with(func(ctx context.Context, r *remote, _ []string) error {
 		return list(ctx, r, listing{
-			path: "/dead-letters", limit: *limit, query: f.query(), headers: []string{"FAILED UTC", "JOB", "DUE UTC", "WHY", "RUN"},
+			path: "/dead-letters", limit: *limit, none: "no dead letters", query: f.query(), headers: []string{"FAILED UTC", "JOB", "DUE UTC", "WHY", "RUN"},
 		}, func(v letterView) []string {
 			why := runView{Reason: v.Reason, Message: v.Message}
 			return []string{short(v.FailedAt, nil), first(v.JobName, v.Job), short(v.DueAt, nil), why.outcome(), v.Run}
@@ -123,13 +125,23 @@ func (r *remote) settleEach(ctx context.Context, verb string, runs []string) err
 	defer bar.end()
 	for i, id := range runs {
 		if _, err := r.post(ctx, "/dead-letters/"+belfry.PathEscape(id)+":"+verb, nil); err != nil {
+			bar.end()
+			if belfry.CodeOf(err) == "not_found" {
+				return told{fmt.Sprintf("%s is no dead letter; belfry dlq list shows them (%d of %d are done)", id, i, len(runs)), err}
+			}
 			return fmt.Errorf("%s (%d of %d are done): %w", id, i, len(runs), err)
 		}
 		bar.set(int64(i+1), int64(len(runs)))
 	}
 	bar.end()
-	r.say("%s: %d", verb, len(runs))
-	return nil
+	raw, err := json.Marshal(map[string]any{"kind": verb, "done": len(runs)})
+	if err != nil {
+		return err
+	}
+	return r.show(raw, func() error {
+		r.say("%s: %d of %d done", verb, len(runs), len(runs))
+		return nil
+	})
 }
 
 // operationView is work that the server does in its own time.
@@ -147,34 +159,41 @@ const pollPause = 500 * time.Millisecond
 
 // await watches an operation until it ends.
 func (r *remote) await(ctx context.Context, raw []byte, detach bool) error {
-	var o operationView
-	if err := json.Unmarshal(raw, &o); err != nil {
+	o, err := view[operationView](raw)
+	if err != nil {
 		return err
 	}
 	bar := newProgress(r.cmd.ErrOrStderr(), o.Kind, o.Count)
 	defer bar.end()
-	tick := time.NewTicker(pollPause)
-	defer tick.Stop()
 	for o.State == "running" && !detach {
-		bar.set(o.Done, o.Count)
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("it goes on at the server; belfry dlq abort %s ends it", o.ID)
-		case <-tick.C:
+		bar.set(o.Done+o.Failed, o.Count)
+		pause(ctx, pollPause)
+		if ctx.Err() == nil {
+			raw, err = r.get(ctx, "/operations/"+belfry.PathEscape(o.ID), nil)
 		}
-		var err error
-		if raw, err = r.get(ctx, "/operations/"+belfry.PathEscape(o.ID), nil); err != nil {
+		if ctx.Err() != nil {
+			bar.end()
+			return fmt.Errorf("no longer waited for, after %d of %d; the %s goes on at the server. To end it: belfry dlq abort %s", o.Done+o.Failed, o.Count, o.Kind, o.ID)
+		}
+		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal(raw, &o); err != nil {
+		if o, err = view[operationView](raw); err != nil {
 			return err
 		}
 	}
 	bar.end()
 	return r.show(raw, func() error {
-		r.say("%s: %s, %d of %d done, %d failed", o.Kind, stateStyle(o.State), o.Done, o.Count, o.Failed)
-		if o.State == "running" {
-			r.say("%s", faint.Render("to end it: belfry dlq abort "+o.ID))
+		switch {
+		case o.Count == 0:
+			r.say("no dead letters: there is nothing to %s", o.Kind)
+		case o.State == "running":
+			r.say("%s of %d dead letters has begun at the server, %s", o.Kind, o.Count, faint.Render("to end it: belfry dlq abort "+o.ID))
+		default:
+			r.say("%s: %s, %d of %d done, %d failed", o.Kind, stateStyle(o.State), o.Done, o.Count, o.Failed)
+		}
+		if o.Failed > 0 {
+			r.say("%s", faint.Render("failed: their job is deleted, or the run is live; they are still dead letters"))
 		}
 		return nil
 	})
@@ -189,7 +208,7 @@ func newDLQAbort() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.show(raw, func() error { r.say("%s %s", yellow.Render("aborted"), args[0]); return nil })
+			return r.show(raw, func() error { r.say("%s %s", yellow.Render("aborted"), clean(args[0])); return nil })
 		}),
 	}
 }

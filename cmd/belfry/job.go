@@ -41,16 +41,25 @@ type jobView struct {
 	Priority  int               `json:"priority"`
 	Overlap   string            `json:"overlap"`
 	Timeout   string            `json:"timeout"`
+	Deadline  string            `json:"deadline"`
+	Delivery  string            `json:"delivery"`
+	MaxRuns   int               `json:"max_runs"`
 	NextDueAt *time.Time        `json:"next_due_at"`
 	CreatedAt *time.Time        `json:"created_at"`
 	UpdatedAt *time.Time        `json:"updated_at"`
 	Retry     struct {
 		MaxAttempts int    `json:"max_attempts"`
 		Backoff     string `json:"backoff"`
+		Base        string `json:"base"`
+		Cap         string `json:"cap"`
 	} `json:"retry"`
 	Missed struct {
-		Policy string `json:"policy"`
+		Policy        string `json:"policy"`
+		CatchUpWindow string `json:"catch_up_window"`
+		Max           int    `json:"max"`
+		Paused        string `json:"paused"`
 	} `json:"missed"`
+	PauseAfterFailures int `json:"pause_after_failures"`
 }
 
 type targetView struct {
@@ -92,6 +101,51 @@ func (j *jobView) when() string {
 	return s.RRule
 }
 
+// bounds are what limits a schedule.
+func (j *jobView) bounds(zone *time.Location) (out string) {
+	s := j.Schedule
+	for _, b := range []field{{"from", short(&s.StartAt, zone)}, {"until", short(&s.EndAt, zone)}, {"jitter", s.Jitter}, {"gap", string(s.DST.Gap)}, {"fold", string(s.DST.Fold)}} {
+		if b.value != "" && b.value != "-" {
+			out += ", " + b.name + " " + b.value
+		}
+	}
+	if n := len(s.Calendars); n > 0 {
+		out += ", not on what its calendars exclude"
+	}
+	return out
+}
+
+func (j *jobView) retry() string {
+	r := j.Retry
+	switch {
+	case r.MaxAttempts == 1:
+		return "none: 1 attempt"
+	case r.Backoff == "none":
+		return fmt.Sprintf("%d attempts, at once", r.MaxAttempts)
+	}
+	return fmt.Sprintf("%d attempts, %s from %s to %s", r.MaxAttempts, r.Backoff, r.Base, r.Cap)
+}
+
+func (j *jobView) missed() string {
+	m := j.Missed
+	text := m.Policy
+	if m.Policy == "all" {
+		text += fmt.Sprintf(", at most %d", m.Max)
+	}
+	if m.Policy != "skip" {
+		text += ", within " + m.CatchUpWindow
+	}
+	return text + "; of a pause: " + m.Paused
+}
+
+// number is one that is set.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
 func (j *jobView) labels() string {
 	var out []string
 	for k, v := range j.Labels {
@@ -114,22 +168,27 @@ func showJob(r *remote, raw []byte) error {
 			state += ": " + j.Note
 		}
 		payload := string(j.Payload)
-		if len(payload) > 200 {
-			payload = payload[:200] + "…"
+		if r := []rune(payload); len(r) > 200 {
+			payload = string(r[:200]) + "…"
 		}
 		return writeFields(r.out, []field{
 			{"name", strong.Render(j.Name)},
 			{"id", j.ID},
 			{"state", state},
-			{"schedule", j.when() + " in " + zone.String()},
+			{"schedule", j.when() + " in " + zone.String() + j.bounds(zone)},
 			{"next due", moment(j.NextDueAt, zone)},
 			{"target", j.Target.String()},
 			{"payload", payload},
 			{"labels", j.labels()},
 			{"queue", j.Queue + ", priority " + strconv.Itoa(j.Priority)},
-			{"retry", fmt.Sprintf("%d attempts, %s", j.Retry.MaxAttempts, j.Retry.Backoff)},
-			{"overlap", j.Overlap + ", missed " + j.Missed.Policy},
+			{"retry", j.retry()},
 			{"timeout", j.Timeout},
+			{"deadline", j.Deadline},
+			{"overlap", j.Overlap},
+			{"missed", j.missed()},
+			{"delivery", j.Delivery},
+			{"max runs", number(j.MaxRuns)},
+			{"pauses after", number(j.PauseAfterFailures)},
 			{"version", strconv.Itoa(int(j.Version))},
 			{"created", moment(j.CreatedAt, zone)},
 			{"updated", moment(j.UpdatedAt, zone)},
@@ -182,7 +241,7 @@ func newJobResume() *cobra.Command {
 			}
 			return r.show(raw, func() error {
 				resumed, err := view[struct {
-					Missed int64 `json:"missed"`
+					Missed int64 `json:"missed_occurrences"`
 				}](raw)
 				if err != nil {
 					return err
@@ -237,65 +296,19 @@ func newJobDelete() *cobra.Command {
 		Example: `  belfry job delete report
   belfry job delete report old-report`,
 		RunE: with(func(ctx context.Context, r *remote, args []string) error {
+			results := []applied{}
 			for _, name := range args {
 				if err := r.Call(ctx, belfry.Request{Method: http.MethodDelete, Path: jobPath(name)}, nil); err != nil {
 					return r.explain(err, []string{name})
 				}
 				r.say("%s %s", red.Render("deleted"), clean(name))
+				results = append(results, applied{Name: name, Result: "deleted"})
 			}
-			return nil
-		}),
-	}
-}
-
-func newJobBackfill() *cobra.Command {
-	body := struct {
-		From   string `json:"from"`
-		To     string `json:"to"`
-		Pace   string `json:"pace,omitempty"`
-		Max    int    `json:"max,omitempty"`
-		Again  bool   `json:"again,omitempty"`
-		DryRun bool   `json:"dry_run,omitempty"`
-	}{}
-	cmd := &cobra.Command{
-		Use: "backfill JOB --from TIME --to TIME", Short: "Run the occurrences of a time that has passed", Args: wants(1, 1),
-		Long: `Run the occurrences that the job's schedule has in a time that has passed. Those
-that ran already are left out unless --again is set. With --dry-run nothing runs,
-and their number is printed.`,
-		Example: `  belfry job backfill report --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z --dry-run
-  belfry job backfill report --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z --pace 10s`,
-		RunE: with(func(ctx context.Context, r *remote, args []string) error {
-			if body.From == "" || body.To == "" {
-				return usagef("say which time: --from TIME --to TIME, such as 2026-01-31T00:00:00Z")
-			}
-			raw, err := r.post(ctx, jobPath(args[0])+":backfill", body)
+			raw, err := json.Marshal(results)
 			if err != nil {
 				return err
 			}
-			return r.show(raw, func() error { return showAnswer(r, raw) })
+			return r.show(raw, func() error { return nil })
 		}),
 	}
-	f := cmd.Flags()
-	f.StringVar(&body.From, "from", "", "the first due time, RFC 3339")
-	f.StringVar(&body.To, "to", "", "before this due time, RFC 3339")
-	f.StringVar(&body.Pace, "pace", "", "the distance at which the runs start, such as 10s")
-	f.IntVar(&body.Max, "max", 0, "at most so many")
-	f.BoolVar(&body.Again, "again", false, "also those that ran already")
-	f.BoolVar(&body.DryRun, "dry-run", false, "only say how many")
-	return cmd
-}
-
-// showAnswer prints what came back, field by field, in the order of the answer.
-func showAnswer(r *remote, raw []byte) error {
-	n, err := nodeOf(raw)
-	if err != nil {
-		return err
-	}
-	var fields []field
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if v := n.Content[i+1]; v.Value != "" {
-			fields = append(fields, field{strings.ReplaceAll(n.Content[i].Value, "_", " "), v.Value})
-		}
-	}
-	return writeFields(r.out, fields)
 }

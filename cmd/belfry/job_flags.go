@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,22 +18,48 @@ import (
 // scheduleFlags are those of which a job has one; their names are the API's.
 var scheduleFlags = []string{"cron", "every", "at", "rrule"}
 
-// textFlags are flags whose text is a field of the job.
-var textFlags = []struct{ flag, field, help string }{
-	{"queue", "queue", "the lane that its runs are in (default default)"},
-	{"overlap", "overlap", "when a run is due while another is live: skip, queue, queue_all, allow or replace (default skip)"},
-	{"timeout", "timeout", "of one attempt, such as 30s (default 30s)"},
-	{"deadline", "deadline", "skip a run that could not start so long after its due time"},
-	{"idempotency-key", "idempotency_key", "CEL expression for the key that the target gets, such as 'job.name + \"/\" + string(due_at)' (default the run's id)"},
-	{"delivery", "delivery", "at_least_once or at_most_once (default at_least_once)"},
+// fieldFlags are flags whose value is a field of the job, by its path. words are
+// those that it takes; none: any text, or a number if it is of an integer field.
+var fieldFlags = []struct {
+	flag, path, help string
+	words            []string
+}{
+	{"tz", "schedule.timezone", "IANA time zone of the schedule (default UTC)", nil},
+	{"start-at", "schedule.start_at", "nothing before this time, RFC 3339", nil},
+	{"end-at", "schedule.end_at", "nothing at or after this time, RFC 3339", nil},
+	{"jitter", "schedule.jitter", "each run starts up to this much later, such as 30s", nil},
+	{"gap", "schedule.dst.gap", "times that a change of the clock leaves out: %s (default shift)", []string{"shift", "skip"}},
+	{"fold", "schedule.dst.fold", "times that happen twice: %s (default first)", []string{"first", "second", "both"}},
+	{"queue", "queue", "the lane that its runs are in (default default)", nil},
+	{"overlap", "overlap", "when a run is due while another is live: %s (default skip)", []string{"skip", "queue", "queue_all", "allow", "replace"}},
+	{"timeout", "timeout", "of one attempt, such as 30s (default 30s)", nil},
+	{"deadline", "deadline", "skip a run that could not start so long after its due time", nil},
+	{"idempotency-key", "idempotency_key", "CEL expression for the key that the target gets, such as 'job.name + \"/\" + string(due_at)' (default the run's id)", nil},
+	{"delivery", "delivery", "%s (default at_least_once)", []string{"at_least_once", "at_most_once"}},
+	{"priority", "priority", "0 to 9, higher first", nil},
+	{"concurrency-key", "concurrency.key", "runs of all jobs with this key wait for each other", nil},
+	{"concurrency-max", "concurrency.max", "so many of them are live at once, at most (default 1)", nil},
+	{"max-runs", "max_runs", "finish the job after so many runs", nil},
+	{"max-attempts", "retry.max_attempts", "attempts of a run in all (default 3)", nil},
+	{"backoff", "retry.backoff", "how the delay between attempts grows: %s (default exponential)", []string{"none", "fixed", "linear", "exponential"}},
+	{"retry-base", "retry.base", "the first delay between attempts (default 5s)", nil},
+	{"retry-cap", "retry.cap", "the longest delay between attempts (default 15m)", nil},
+	{"missed", "missed.policy", "after an outage: %s (default once)", []string{"skip", "once", "all"}},
+	{"catch-up-window", "missed.catch_up_window", "missed occurrences that are older are skipped (default 30m)", nil},
+	{"max-missed", "missed.max", "with --missed all, so many run at most (default 100)", nil},
+	{"missed-paused", "missed.paused", "occurrences of a pause, when it ends: %s (default skip)", []string{"skip", "once", "all"}},
+	{"pause-after-failures", "pause_after_failures", "pause the job after so many failed runs in a row", nil},
+	{"keep-finished-for", "keep_finished_for", "how long a finished one-off is kept (default 24h)", nil},
 }
+
+// numberFields are those of fieldFlags that are numbers.
+var numberFields = []string{"priority", "concurrency-max", "max-runs", "max-attempts", "max-missed", "pause-after-failures"}
 
 func jobFlags(f *pflag.FlagSet) {
 	f.String("cron", "", "5 or 6 fields, such as '0 2 * * *'")
 	f.String("every", "", "an interval, such as 15m")
 	f.String("at", "", "once, at this time, such as 2027-01-31T09:00:00Z")
 	f.String("rrule", "", "a rule of RFC 5545, such as 'FREQ=MONTHLY;BYDAY=-1FR'")
-	f.String("tz", "", "IANA time zone of the schedule (default UTC)")
 	f.String("url", "", "where runs go by HTTP")
 	f.String("method", "", "of HTTP (default POST)")
 	f.StringArray("header", nil, "of HTTP, 'Name: value'; may be repeated")
@@ -40,15 +67,38 @@ func jobFlags(f *pflag.FlagSet) {
 	f.String("target-config", "", "settings of the target as JSON, or @FILE")
 	f.String("payload", "", "JSON that is sent with each run, or @FILE")
 	f.StringArray("label", nil, "key=value; may be repeated")
-	f.Int("priority", 0, "0 to 9, higher first")
-	f.Int("max-runs", 0, "finish the job after so many runs")
-	f.String("concurrency-key", "", "runs of all jobs with this key wait for each other")
-	f.Int("concurrency-max", 0, "so many of them are live at once, at most (default 1)")
-	f.Int("max-attempts", 0, "attempts of a run in all (default 3)")
-	f.String("missed", "", "after an outage: skip, once or all (default once)")
-	for _, t := range textFlags {
-		f.String(t.flag, "", t.help)
+	for _, x := range fieldFlags {
+		switch {
+		case len(x.words) > 0:
+			choiceFlag(f, x.flag, x.help, x.words...)
+		case slices.Contains(numberFields, x.flag):
+			f.Int(x.flag, 0, x.help)
+		default:
+			f.String(x.flag, "", x.help)
+		}
 	}
+	f.SortFlags = false
+}
+
+// setFields writes the flags that are fields into a job.
+func setFields(f *pflag.FlagSet, job object) error {
+	for _, x := range fieldFlags {
+		if !f.Changed(x.flag) {
+			continue
+		}
+		in, path := job, strings.Split(x.path, ".")
+		for _, name := range path[:len(path)-1] {
+			if text, ok := in[name].(string); ok {
+				return usagef("--%s needs a schedule that is written as an object: {cron: %q}", x.flag, text)
+			}
+			in = within(in, name)
+		}
+		in[path[len(path)-1]] = f.Lookup(x.flag).Value.String()
+		if slices.Contains(numberFields, x.flag) {
+			in[path[len(path)-1]], _ = f.GetInt(x.flag)
+		}
+	}
+	return nil
 }
 
 // anyJobFlag says whether one of them was given.
@@ -80,41 +130,20 @@ func setFlags(f *pflag.FlagSet, job object) error {
 			if kinds++; kinds > 1 {
 				return usagef("a job has one schedule; use one of --cron, --every, --at and --rrule")
 			}
-			s := object{}
-			if old, ok := job["schedule"].(object); ok && old["timezone"] != nil {
-				s["timezone"] = old["timezone"]
+			// What is not of the old kind stays: the zone, calendars, start and end.
+			s, ok := job["schedule"].(object)
+			if !ok {
+				s = object{}
+			}
+			for _, other := range append(scheduleFlags, "anchor") {
+				delete(s, other)
 			}
 			s[kind], _ = f.GetString(kind)
 			job["schedule"] = s
 		}
 	}
-	if f.Changed("tz") {
-		if text, ok := job["schedule"].(string); ok {
-			return usagef("--tz needs a schedule that is written as an object: {cron: %q}", text)
-		}
-		within(job, "schedule")["timezone"], _ = f.GetString("tz")
-	}
-	for _, t := range textFlags {
-		if f.Changed(t.flag) {
-			job[t.field], _ = f.GetString(t.flag)
-		}
-	}
-	for flag, in := range map[string]object{"priority": job, "max-runs": job, "max-attempts": nil} {
-		if f.Changed(flag) {
-			if in == nil {
-				in = within(job, "retry")
-			}
-			in[strings.ReplaceAll(flag, "-", "_")], _ = f.GetInt(flag)
-		}
-	}
-	if f.Changed("concurrency-key") {
-		within(job, "concurrency")["key"], _ = f.GetString("concurrency-key")
-	}
-	if f.Changed("concurrency-max") {
-		within(job, "concurrency")["max"], _ = f.GetInt("concurrency-max")
-	}
-	if f.Changed("missed") {
-		within(job, "missed")["policy"], _ = f.GetString("missed")
+	if err := setFields(f, job); err != nil {
+		return err
 	}
 	if labels, _ := f.GetStringArray("label"); len(labels) > 0 {
 		for _, l := range labels {

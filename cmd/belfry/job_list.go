@@ -11,7 +11,7 @@ import (
 
 func newJobList() *cobra.Command {
 	var labels []string
-	var state, name, target, queue, dueAfter, dueBefore string
+	var name, target, queue, dueAfter, dueBefore string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs", Args: wants(0, 0),
 		Long: `List jobs in the order of their creation; with --due-after or --due-before in the
@@ -24,17 +24,17 @@ order of their next due time. All filters must hold.`,
 	f := cmd.Flags()
 	limit := limitFlag(f)
 	f.StringArrayVar(&labels, "label", nil, "key=value; may be repeated")
-	f.StringVar(&state, "state", "", "active, paused or finished")
+	state := choiceFlag(f, "state", "%s", "active", "paused", "finished")
 	f.StringVar(&name, "name", "", "a part of the name")
 	f.StringVar(&target, "target", "", "kind of target, such as http")
 	f.StringVar(&queue, "queue", "", "name of a queue")
-	f.StringVar(&dueAfter, "due-after", "", "next due at this time or later, RFC 3339")
-	f.StringVar(&dueBefore, "due-before", "", "next due before this time, RFC 3339")
+	timeFlag(f, &dueAfter, "due-after", "next due at this time or later")
+	timeFlag(f, &dueBefore, "due-before", "next due before this time")
 	cmd.RunE = with(func(ctx context.Context, r *remote, _ []string) error {
 		return list(ctx, r, listing{
-			path: "/jobs", limit: *limit, headers: []string{"NAME", "STATE", "SCHEDULE", "ZONE", "NEXT DUE IN ZONE", "NEXT DUE UTC", "TARGET", "QUEUE"},
+			path: "/jobs", limit: *limit, none: "no jobs; belfry job create makes one, belfry apply many", headers: []string{"NAME", "STATE", "SCHEDULE", "ZONE", "NEXT DUE IN ZONE", "NEXT DUE UTC", "TARGET", "QUEUE"},
 			query: url.Values{
-				"label": labels, "state": {state}, "name": {name}, "target": {target}, "queue": {queue}, "due_after": {dueAfter}, "due_before": {dueBefore},
+				"label": labels, "state": {state.String()}, "name": {name}, "target": {target}, "queue": {queue}, "due_after": {dueAfter}, "due_before": {dueBefore},
 			},
 		}, func(j jobView) []string {
 			zone := j.zone()
@@ -86,6 +86,14 @@ func (v *runView) outcome() string {
 	return dash(text)
 }
 
+// attempts is the number of the last one.
+func attempts(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
 // took is how long the last attempt was under way.
 func (v *runView) took() string {
 	if v.StartedAt == nil || v.EndedAt == nil {
@@ -119,13 +127,13 @@ func newJobRuns() *cobra.Command {
 			headers = append([]string{"DUE " + zone.String()}, headers...)
 		}
 		row := func(v runView) []string {
-			cells := []string{short(v.DueAt, nil), stateStyle(v.State), strconv.Itoa(v.Attempt), v.took(), v.outcome(), v.ID}
+			cells := []string{short(v.DueAt, nil), stateStyle(v.State), attempts(v.Attempt), v.took(), v.outcome(), v.ID}
 			if zone != time.UTC {
 				cells = append([]string{short(v.DueAt, zone)}, cells...)
 			}
 			return cells
 		}
-		return list(ctx, r, listing{path: jobPath(args[0]) + "/runs", limit: *f.limit, query: f.query(), headers: headers}, row)
+		return list(ctx, r, listing{path: jobPath(args[0]) + "/runs", limit: *f.limit, query: f.query(), headers: headers, none: "no runs; belfry why JOB tells when the next one is due"}, row)
 	})
 	return cmd
 }

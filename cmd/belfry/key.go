@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -41,19 +42,22 @@ func (k *keyView) state() string {
 }
 
 func newKeyCreate() *cobra.Command {
-	var role, expires string
+	var role *choice
+	var expires string
 	cmd := &cobra.Command{
 		Use: "create NAME --role ROLE", Short: "Create a key; it is shown this once", Args: wants(1, 1),
 		Long: `Create a key of your namespace. It is printed this once and cannot be found out
 later. A viewer may look; an operator also pause, resume, trigger and cancel; an
-editor also create, change and delete jobs; an admin also make keys.`,
+editor also create, change and delete jobs; an admin also make keys. A worker may
+have the runs of the queues named, report on them, and nothing else.`,
 		Example: `  belfry key create dashboard --role viewer
-  belfry key create ci --role editor --expires-in 90d`,
+  belfry key create ci --role editor --expires-in 90d
+  belfry key create invoices --role worker --queue invoices`,
 		RunE: with(func(ctx context.Context, r *remote, args []string) error {
-			if role == "" {
-				return usagef("which role? --role viewer, operator, editor or admin")
+			if role.String() == "" {
+				return usagef("which role? --role viewer, operator, editor, admin or worker")
 			}
-			body := map[string]string{"name": args[0], "role": role}
+			body := map[string]string{"name": args[0], "role": role.String()}
 			if expires != "" {
 				body["expires_in"] = expires
 			}
@@ -75,7 +79,7 @@ editor also create, change and delete jobs; an admin also make keys.`,
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&role, "role", "", "viewer, operator, editor or admin")
+	role = choiceFlag(cmd.Flags(), "role", "%s", "viewer", "operator", "editor", "admin")
 	cmd.Flags().StringVar(&expires, "expires-in", "", "how long it works, such as 90d (default: until it is revoked)")
 	return cmd
 }
@@ -103,8 +107,11 @@ func newKeyRevoke() *cobra.Command {
 			if err := r.Call(ctx, belfry.Request{Method: http.MethodDelete, Path: "/keys/" + belfry.PathEscape(args[0])}, nil); err != nil {
 				return err
 			}
-			r.say("%s %s", red.Render("revoked"), clean(args[0]))
-			return nil
+			raw, err := json.Marshal(map[string]string{"id": args[0], "result": "revoked"})
+			if err != nil {
+				return err
+			}
+			return r.show(raw, func() error { r.say("%s %s", red.Render("revoked"), clean(args[0])); return nil })
 		}),
 	}
 }

@@ -37,6 +37,8 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newQueue(), newDLQ(), newKey(), newSecret(), newApply(), newDiff(), newImport())
 	group(root)
 	markUsage(root)
+	complete(root)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	return root
 }
 

@@ -18,6 +18,8 @@ func newMigrate() *cobra.Command {
 		Long: `Bring the schema up to date, as the owner of the database. Let the role that
 nodes log in as do what they need. The first time, make an admin's key of the
 namespace default and print it: it cannot be shown again.`,
+		Example: `  BELFRY_DATABASE_URL=postgres://belfry@db.example.com/belfry belfry migrate
+  belfry migrate --config owner.yaml --server-role belfry_nodes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := loadConfig(cmd)
 			if err != nil {

@@ -44,7 +44,7 @@ func TestNamespaceCommands(t *testing.T) {
 	require.ErrorContains(t, err, "use 1 to 63 of a-z")
 	out, err = run(t, "namespace", "list", "--database-url", url)
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^NAME +CREATED\ndefault +\S+\nteam-a +\S+$`, strings.TrimSpace(out))
+	require.Regexp(t, `(?m)^NAME +CREATED UTC\ndefault +\S+ \S+\nteam-a +\S+ \S+$`, strings.TrimSpace(out))
 
 	out, err = run(t, "namespace", "key", "team-a", "--role", "viewer", "--database-url", url)
 	require.NoError(t, err)

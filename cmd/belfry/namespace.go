@@ -1,9 +1,8 @@
 package main
 
 import (
-	"fmt"
+	"encoding/json"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +20,7 @@ no key reaches beyond its own namespace.`,
 		Example: `  belfry namespace create billing
   belfry namespace list`,
 	}
-	cmd.AddCommand(newNamespaceCreate(), newNamespaceList(), newNamespaceKey())
+	group(cmd, newNamespaceCreate(), newNamespaceList(), newNamespaceKey())
 	for _, c := range cmd.Commands() {
 		config.Flags(c.Flags(), "database_url", "database_url_file")
 	}
@@ -47,10 +46,15 @@ func newNamespaceCreate() *cobra.Command {
 }
 
 func newNamespaceList() *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use: "list", Short: "List the namespaces", Args: noArgs,
-		Example: `  belfry namespace list`,
+		Example: `  belfry namespace list
+  belfry namespace list -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !outputs[output] {
+				return usagef("-o %s: use table, json or yaml", output)
+			}
 			v, err := loadConfig(cmd)
 			if err != nil {
 				return err
@@ -59,14 +63,29 @@ func newNamespaceList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(table, "NAME\tCREATED") // a failure shows in Flush
+			items, rows := []namespaceView{}, [][]string{}
 			for _, n := range all {
-				_, _ = fmt.Fprintf(table, "%s\t%s\n", n.Name, n.CreatedAt.UTC().Format(time.RFC3339))
+				items = append(items, namespaceView{n.Name, n.CreatedAt.UTC()})
+				rows = append(rows, []string{clean(n.Name), short(&n.CreatedAt, nil)})
 			}
-			return table.Flush()
+			if output == "table" {
+				return writeTable(cmd.OutOrStdout(), []string{"NAME", "CREATED UTC"}, rows)
+			}
+			raw, err := json.Marshal(items)
+			if err != nil {
+				return err
+			}
+			return write(cmd.OutOrStdout(), output, raw)
 		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	return cmd
+}
+
+// namespaceView is what programs see of a namespace.
+type namespaceView struct {
+	Name      string    `json:"name"`
+	CreatedAt time.Time `json:"created_at"`
 }
 
 func newNamespaceKey() *cobra.Command {

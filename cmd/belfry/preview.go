@@ -17,8 +17,9 @@ import (
 const maxPreview = 1000
 
 type previewFlags struct {
-	zone, from, gap, fold, key, output string
-	n                                  int
+	zone, from, key, output string
+	gap, fold               *choice
+	n                       int
 }
 
 func newPreview() *cobra.Command {
@@ -52,19 +53,19 @@ JSON object that the API takes.`,
 	fl.StringVar(&f.zone, "tz", "", "IANA time zone (default UTC)")
 	fl.IntVarP(&f.n, "count", "n", 5, fmt.Sprintf("how many times, 1 to %d", maxPreview))
 	fl.StringVar(&f.from, "from", "", "list times from this one on: RFC 3339, or a date or time in the zone (default now)")
-	fl.StringVar(&f.gap, "gap", "", "times that do not exist: shift or skip (default shift)")
-	fl.StringVar(&f.fold, "fold", "", "times that happen twice: first, second or both (default first)")
+	f.gap = choiceFlag(fl, "gap", "times that do not exist: %s (default shift)", "shift", "skip")
+	f.fold = choiceFlag(fl, "fold", "times that happen twice: %s (default first)", "first", "second", "both")
 	fl.StringVar(&f.key, "key", "", "text that H is spread by; a job uses its id")
-	fl.StringVarP(&f.output, "output", "o", "table", "table or json")
+	fl.StringVarP(&f.output, "output", "o", "table", "table, json or yaml")
 	return cmd
 }
 
 func preview(w io.Writer, text string, f previewFlags) error {
 	switch {
 	case f.n < 1 || f.n > maxPreview:
-		return fmt.Errorf("-n %d: use 1 to %d", f.n, maxPreview)
-	case f.output != "table" && f.output != "json":
-		return fmt.Errorf("-o %s: use table or json", f.output)
+		return usagef("-n %d: use 1 to %d", f.n, maxPreview)
+	case !outputs[f.output]:
+		return usagef("-o %s: use table, json or yaml", f.output)
 	}
 	spec, err := previewSpec(text, f)
 	if err != nil {
@@ -82,8 +83,8 @@ func preview(w io.Writer, text string, f previewFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.output == "json" {
-		return writePreviewJSON(w, spec, lines)
+	if f.output != "table" {
+		return writePreviewJSON(w, f.output, spec, lines)
 	}
 	return writePreviewTable(w, s, lines, previewNotes(spec, f.key, more))
 }
@@ -117,11 +118,11 @@ func previewSpec(text string, f previewFlags) (schedule.Spec, error) {
 	if f.zone != "" {
 		spec.Timezone = f.zone
 	}
-	if f.gap != "" {
-		spec.DST.Gap = schedule.Gap(f.gap)
+	if gap := f.gap.String(); gap != "" {
+		spec.DST.Gap = schedule.Gap(gap)
 	}
-	if f.fold != "" {
-		spec.DST.Fold = schedule.Fold(f.fold)
+	if fold := f.fold.String(); fold != "" {
+		spec.DST.Fold = schedule.Fold(fold)
 	}
 	return spec, err
 }
@@ -130,7 +131,7 @@ func previewFrom(text string, zone *time.Location) (time.Time, error) {
 	if text == "" {
 		return clock.Now(), nil
 	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04"} {
+	for _, layout := range timeLayouts {
 		t, err := time.ParseInLocation(layout, text, zone)
 		if err != nil {
 			continue

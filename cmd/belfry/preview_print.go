@@ -16,14 +16,16 @@ type previewJSON struct {
 	Occurrences []schedule.PreviewJSON `json:"occurrences"`
 }
 
-func writePreviewJSON(w io.Writer, spec schedule.Spec, lines []schedule.Preview) error {
+func writePreviewJSON(w io.Writer, format string, spec schedule.Spec, lines []schedule.Preview) error {
 	out := previewJSON{Schedule: spec, Occurrences: []schedule.PreviewJSON{}}
 	for _, l := range lines {
 		out.Occurrences = append(out.Occurrences, l.JSON())
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(out)
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	return write(w, format, raw)
 }
 
 var (

@@ -96,7 +96,7 @@ func TestPreviewRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"30 2|*":                   "preview takes one SCHEDULE, got 2; put it in quotes: belfry preview '30 2 * * *'",
 		"@daily|-n=0":              "-n 0: use 1 to 1000",
-		"@daily|-o=xml":            "-o xml: use table or json",
+		"@daily|-o=xml":            "-o xml: use table, json or yaml",
 		"@daily|--from=yesterday":  `--from "yesterday" is not a time; write 2026-03-06, 2026-03-06T10:00 or 2026-03-06T10:00:00Z`,
 		"@daily|--from=9999-12-31": `--from "9999-12-31": use a year from 1970 to 2199`,
 		"0 0 30 2 *":               `cron: "0 0 30 2 *" never occurs; check that such a date exists (February has no day 30) and lies before the end`,

@@ -15,26 +15,34 @@ var (
 	red   = lipgloss.NewStyle().Foreground(lipgloss.Red)
 )
 
+// outputs are the values of -o.
+var outputs = map[string]bool{"table": true, "json": true, "yaml": true}
+
 // show prints an answer: as the server sent it, or as a table for people.
 func (r *remote) show(raw []byte, people func() error) error {
-	switch r.format {
-	case "json":
-		var b bytes.Buffer
-		if err := json.Indent(&b, raw, "", "  "); err != nil {
-			return fmt.Errorf("the answer is not JSON: %w", err)
-		}
-		b.WriteByte('\n')
-		_, err := r.out.Write(escapeJSON(b.Bytes()))
-		return err
-	case "yaml":
+	if r.format == "table" {
+		return people()
+	}
+	return write(r.out, r.format, raw)
+}
+
+// write prints JSON for programs, as JSON or YAML.
+func write(w io.Writer, format string, raw []byte) error {
+	if format == "yaml" {
 		text, err := yamlOf(raw)
 		if err != nil {
 			return err
 		}
-		_, err = r.out.Write(text)
+		_, err = w.Write(text)
 		return err
 	}
-	return people()
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return fmt.Errorf("the answer is not JSON: %w", err)
+	}
+	b.WriteByte('\n')
+	_, err := w.Write(escapeJSON(b.Bytes()))
+	return err
 }
 
 // field is a line of a page about one thing.
@@ -45,7 +53,7 @@ func writeFields(w io.Writer, fields []field) error {
 	p := printer{w: w}
 	for _, f := range fields {
 		if f.value != "" {
-			p.line("%s%s", faint.Render(fmt.Sprintf("%-14s", f.name)), f.value)
+			p.line("%s%s", faint.Render(fmt.Sprintf("%-13s ", f.name)), f.value)
 		}
 	}
 	return p.err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +20,7 @@ func newRun() *cobra.Command {
 
 // runFilter is that of the lists of runs.
 type runFilter struct {
-	states                                                []string
+	states                                                *choice
 	reason, queue, dueFrom, dueBefore, endedFrom, endedBy string
 	limit                                                 *int
 }
@@ -29,18 +28,19 @@ type runFilter struct {
 func (v *runFilter) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	v.limit = limitFlag(f)
-	f.StringArrayVar(&v.states, "state", nil, "pending, due, running, waiting, succeeded, failed, cancelled or skipped; may be repeated")
+	v.states = choiceFlag(f, "state", "%s; may be repeated", "pending", "due", "running", "waiting", "succeeded", "failed", "cancelled", "skipped")
+	v.states.many = true
 	f.StringVar(&v.reason, "reason", "", "why it ended so, such as overlap")
 	f.StringVar(&v.queue, "queue", "", "name of a queue")
-	f.StringVar(&v.dueFrom, "due-from", "", "due at this time or later, RFC 3339")
-	f.StringVar(&v.dueBefore, "due-before", "", "due before this time, RFC 3339")
-	f.StringVar(&v.endedFrom, "ended-from", "", "ended at this time or later, RFC 3339")
-	f.StringVar(&v.endedBy, "ended-before", "", "ended before this time, RFC 3339")
+	timeFlag(f, &v.dueFrom, "due-from", "due at this time or later")
+	timeFlag(f, &v.dueBefore, "due-before", "due before this time")
+	timeFlag(f, &v.endedFrom, "ended-from", "ended at this time or later")
+	timeFlag(f, &v.endedBy, "ended-before", "ended before this time")
 }
 
 func (v *runFilter) query() url.Values {
 	return url.Values{
-		"state": {strings.Join(v.states, ",")}, "reason": {v.reason}, "queue": {v.queue}, "due_from": {v.dueFrom}, "due_before": {v.dueBefore},
+		"state": {v.states.String()}, "reason": {v.reason}, "queue": {v.queue}, "due_from": {v.dueFrom}, "due_before": {v.dueBefore},
 		"ended_from": {v.endedFrom}, "ended_before": {v.endedBy},
 	}
 }
@@ -60,7 +60,7 @@ or waiting those that are live. Times are in UTC; belfry job runs has the job's.
 		return list(ctx, r, listing{
 			path: "/runs", limit: *f.limit, query: f.query(), headers: []string{"DUE UTC", "JOB", "STATE", "ATTEMPT", "TOOK", "WHY", "RUN"},
 		}, func(v runView) []string {
-			return []string{short(v.DueAt, nil), first(v.JobName, v.Job), stateStyle(v.State), strconv.Itoa(v.Attempt), v.took(), v.outcome(), v.ID}
+			return []string{short(v.DueAt, nil), first(v.JobName, v.Job), stateStyle(v.State), attempts(v.Attempt), v.took(), v.outcome(), v.ID}
 		})
 	})
 	return cmd

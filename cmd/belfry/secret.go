@@ -51,7 +51,7 @@ its end is left away. Not from an argument: others see those.`,
 				return err
 			}
 			return r.show(raw, func() error {
-				r.say("%s %s", green.Render("stored"), args[0])
+				r.say("%s %s", green.Render("stored"), clean(args[0]))
 				return nil
 			})
 		}),
@@ -106,14 +106,14 @@ func newSecretList() *cobra.Command {
 
 func newSecretDelete() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME", Short: "Delete a secret", Args: wants(1, 1),
+		Use: "delete SECRET", Short: "Delete a secret", Args: wants(1, 1),
 		Long:    `Delete a secret. Runs of jobs that name it fail until it is there again.`,
 		Example: `  belfry secret delete api-token`,
 		RunE: with(func(ctx context.Context, r *remote, args []string) error {
 			if err := r.Call(ctx, belfry.Request{Method: http.MethodDelete, Path: "/secrets/" + belfry.PathEscape(args[0])}, nil); err != nil {
 				return err
 			}
-			r.say("%s %s", red.Render("deleted"), args[0])
+			r.say("%s %s", red.Render("deleted"), clean(args[0]))
 			return nil
 		}),
 	}

@@ -24,6 +24,8 @@ one database. SIGTERM hands the node's work over and lets what is under way end.
 
 A setting is taken from its flag, else from the environment, else from the file
 that --config names, else it has its default; belfry config show tells which.`,
+		Example: `  BELFRY_DATABASE_URL=postgres://belfry_server@db.example.com/belfry belfry server
+  belfry server --config belfry.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := loadConfig(cmd)
 			if err != nil {

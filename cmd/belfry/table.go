@@ -15,9 +15,13 @@ const (
 	narrowest = 12 // a column that is cut has at least so much
 )
 
-// writeTable prints columns. On a terminal that is too narrow, long texts are cut;
-// if that does not help, each row becomes a block of lines. lipgloss leaves the
-// colours out where the output is not a terminal, and with NO_COLOR.
+// spare are columns that are left out first where there is no room.
+var spare = []string{"QUEUE", "TARGET", "NEXT DUE UTC", "BEGINS", "BY", "NODE"}
+
+// writeTable prints columns. Where a terminal is too narrow, long texts are cut, then
+// ids of runs get lines of their own, then columns are left out, and said so; at last
+// each row becomes a block of lines. lipgloss leaves the colours out where the output
+// is not a terminal, and with NO_COLOR.
 func writeTable(w io.Writer, headers []string, rows [][]string) error {
 	p := printer{w: w}
 	for _, line := range layout(headers, rows, widthOf(w)) {
@@ -38,6 +42,42 @@ func widthOf(w io.Writer) int {
 
 // layout puts a table into lines of at most so many characters; 0: of any number.
 func layout(headers []string, rows [][]string, width int) []string {
+	if lines, ok := columns(headers, rows, width); ok {
+		return lines
+	}
+	last := len(headers) - 1
+	if headers[last] == "RUN" {
+		if lines, ok := columns(headers[:last], rows, width); ok {
+			out := lines[:1:1]
+			for i, row := range rows {
+				out = append(out, lines[i+1], faint.Render("  "+row[last]))
+			}
+			return out
+		}
+	}
+	var left []string
+	allHeaders, allRows := headers, rows
+	for _, name := range spare {
+		c := slices.Index(headers, name)
+		if c < 0 {
+			continue
+		}
+		left = append(left, name)
+		headers = slices.Delete(slices.Clone(headers), c, c+1)
+		fewer := make([][]string, len(rows))
+		for i, row := range rows {
+			fewer[i] = slices.Delete(slices.Clone(row), c, c+1)
+		}
+		rows = fewer
+		if lines, ok := columns(headers, rows, width); ok {
+			return append(lines, faint.Render("left out: "+strings.Join(left, ", ")+"; a wider terminal and -o yaml show all"))
+		}
+	}
+	return blocks(allHeaders, allRows)
+}
+
+// columns puts a table into lines, if they can be made to fit.
+func columns(headers []string, rows [][]string, width int) ([]string, bool) {
 	widths := make([]int, len(headers))
 	total := gap * (len(headers) - 1)
 	for c, h := range headers {
@@ -48,16 +88,17 @@ func layout(headers []string, rows [][]string, width int) []string {
 		total += widths[c]
 	}
 	if width > 0 && total > width && !cut(headers, widths, total-width) {
-		return blocks(headers, rows)
+		return nil, false
 	}
 	line := func(cells []string) string {
 		var b strings.Builder
-		for c, cell := range cells {
+		for c := range headers {
+			cell := cells[c]
 			if lipgloss.Width(cell) > widths[c] {
 				cell = shorten(cell, widths[c])
 			}
 			b.WriteString(cell)
-			if c < len(cells)-1 {
+			if c < len(headers)-1 {
 				b.WriteString(strings.Repeat(" ", widths[c]-lipgloss.Width(cell)+gap))
 			}
 		}
@@ -67,7 +108,7 @@ func layout(headers []string, rows [][]string, width int) []string {
 	for _, row := range rows {
 		lines = append(lines, line(row))
 	}
-	return lines
+	return lines, true
 }
 
 // cut takes from the widest columns of texts until so many characters are saved.

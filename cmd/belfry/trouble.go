@@ -60,6 +60,7 @@ var finder = map[string]string{
 	"RUN":       "is the id whole? belfry run list shows them",
 	"QUEUE":     "belfry queue list shows those that are there; the first job that names one makes it",
 	"KEY":       "belfry key list shows their ids, key_…",
+	"SECRET":    "belfry secret list shows those that are there",
 	"OPERATION": "is the id whole? The command that began it printed it",
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -60,6 +61,10 @@ TIME without an offset is read on the clock of the job's zone.`,
 // tell prints stories, each with the commands that follow from it.
 func tell(w io.Writer, job string, stories []story) error {
 	p := printer{w: w}
+	wrap := func(text string) string { return text }
+	if width := widthOf(w); width > 0 {
+		wrap = func(text string) string { return lipgloss.Wrap(text, min(width, 100), " ") }
+	}
 	for i, s := range stories {
 		if i > 0 {
 			p.line("")
@@ -73,9 +78,9 @@ func tell(w io.Writer, job string, stories []story) error {
 			code += ": " + s.Reason
 		}
 		p.line("%s%s  %s", strong.Render(s.Local), utc, code)
-		p.line("%s", s.Text)
+		p.line("%s", wrap(s.Text))
 		if s.Next != "" {
-			p.line("%s", s.Next)
+			p.line("%s", wrap(s.Next))
 		}
 		for _, c := range s.commands(shellQuote(job)) {
 			p.line("%s", faint.Render("  belfry "+c))

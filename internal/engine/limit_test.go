@@ -124,6 +124,8 @@ func TestALimitedQueue(t *testing.T) {
 	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, waiting+60)
 	b.eventually(t, "no place is lost", `SELECT count(*) FROM hold`, 0)
 	require.Equal(t, most, g.most)
+	// Each end makes room at once: to look each 250 ms would take 7 s.
+	b.eventually(t, "at once", `SELECT (max(started_at) - min(ended_at) < interval '6 s')::int FROM run_history WHERE queue_id = (SELECT id FROM queue WHERE name = 'narrow')`, 1)
 	// But for those that were taken while the lane was being filled, and those that are decided about one by one.
 	b.eventually(t, "by priority", `SELECT count(*) FROM (
 		SELECT j.priority, lag(j.priority) OVER w AS before, row_number() OVER w AS n FROM run_history h JOIN job j ON j.id = h.job_id WHERE j.queue_id IN (SELECT id FROM queue WHERE name = 'narrow') AND j.priority <> 3

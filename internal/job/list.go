@@ -32,6 +32,11 @@ type ListOrder struct {
 // DueRange is a stretch of time: from, and before. Zero: no bound.
 type DueRange struct{ From, Before time.Time }
 
+// Has says whether a time lies in it.
+func (r DueRange) Has(t time.Time) bool {
+	return (r.From.IsZero() || !t.Before(r.From)) && (r.Before.IsZero() || t.Before(r.Before))
+}
+
 // ListMark is a place in a list.
 type ListMark struct {
 	ID uuid.UUID

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -319,13 +320,15 @@ func TestManyClaimersNeverExceedALimit(t *testing.T) {
 	})
 	var mu sync.Mutex
 	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	live, most, done := [2]int{}, [2]int{}, 0
 	for c := range claimers {
 		store := postgres.NewStore(b.pool)
 		wg.Go(func() {
 			mine := keys[c*runs/claimers : (c+1)*runs/claimers]
 			for len(mine) > 0 {
-				attempts, refused, err := store.ClaimLimited(t.Context(), b.session, mine)
+				attempts, refused, err := store.ClaimLimited(ctx, b.session, mine)
 				if !noFailure(t, err) {
 					return
 				}

@@ -4,32 +4,32 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // The bounds of a page of a list.
 const (
-	maxScanned  = 20_000 // jobs looked at
-	maxLabelled = 5_000  // jobs looked at by their label, each of which is a lookup
+	maxScanned  = 40_000 // jobs looked at, as long as there is time
+	firstScan   = 2_000  // jobs looked at first; the next look is twice as wide if that was quick
 	maxFound    = 5_000  // jobs with a part of a name, to be sorted
 	maxCompared = 5_000  // jobs of each filter, to find the one that fewest have
-	maxGlanced  = 2_000  // jobs looked at before a part of a name is searched for: what many have is found among them
-	maxRescan   = 10_000 // jobs looked at after a search that was of no use
 )
 
 // ListJobs returns a page of the jobs of a namespace.
 //
 // In the order of ids, it goes through the index of one filter and asks the
 // others of what it finds there. With one filter nothing is looked at in vain. With
-// more, the one that fewest jobs have leads, and a page ends after maxScanned
-// jobs, full or not.
+// more, the one that fewest jobs have leads, and a page ends after walkTime or
+// maxScanned jobs, full or not.
 func (s *Store) ListJobs(ctx context.Context, o job.ListOrder) (page job.ListPage, err error) {
-	l := listing{Store: s, order: o, args: pgx.NamedArgs{
+	l := listing{Store: s, order: o, began: clock.Elapsed(), args: pgx.NamedArgs{
 		"namespace": o.Namespace, "after": o.After.ID, "limit": o.Limit,
 		"state": nil, "queue": nil, "target": nil, "labels": nil, "name": nil,
 	}}
@@ -59,6 +59,7 @@ type listing struct {
 	*Store
 	order job.ListOrder
 	args  pgx.NamedArgs
+	began time.Duration
 }
 
 // customPlans has each statement of a list planned for its parameters. One plan
@@ -69,7 +70,7 @@ type listing struct {
 // a database that cannot do even that.
 const (
 	customPlans = `set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true), set_config('statement_timeout', '5s', true)`
-	// briefly is for a statement that a list can do without.
+	// briefly is for a search that a list can do without.
 	briefly = `set_config('statement_timeout', '40ms', true)`
 )
 
@@ -173,7 +174,7 @@ func (l *listing) leads() (out []lead) {
 // choose returns the lead that fewest jobs have, of those after the mark, and how
 // many that are, up to maxCompared + 1. Unless all are to be counted, one lead is
 // not: there is nothing to choose.
-func (l *listing) choose(ctx context.Context, count bool) (best lead, least int64, err error) {
+func (l *listing) choose(ctx context.Context, count bool) (best lead, least int, err error) {
 	leads := l.leads()
 	for range l.order.Labels {
 		leads = append(leads, leadLabel)
@@ -191,10 +192,10 @@ func (l *listing) choose(ctx context.Context, count bool) (best lead, least int6
 			label++
 			l.args["key"], l.args["value"] = x.Key, x.Value
 		}
-		n := int64(0)
+		n := 0
 		if count || len(leads) > 1 {
 			l.args["scanned"] = maxCompared
-			if n, err = one[int64](ctx, l, `SELECT count(*) FROM`+d.ids(), l.args); err != nil {
+			if n, err = one[int](ctx, l, `SELECT count(*) FROM`+d.ids(), l.args); err != nil {
 				return best, least, err
 			}
 		}
@@ -212,23 +213,19 @@ func (l *listing) byID(ctx context.Context) (ids []uuid.UUID, next *job.ListMark
 	if err != nil {
 		return nil, nil, err
 	}
-	most := maxScanned
-	if d == leadLabel {
-		most = maxLabelled
-	}
 	if l.order.After.Scan || !hasTrigram(l.order.Name) {
-		ids, next, err = l.scan(ctx, d, most)
+		ids, next, err = l.scan(ctx, d)
 		if next != nil {
 			next.Scan = l.order.After.Scan
 		}
 		return ids, next, err
 	}
 	// What many jobs have is found at once, what few have by a search.
-	ids, next, err = l.scan(ctx, d, maxGlanced)
+	ids, next, err = l.glance(ctx, d, firstScan)
 	if err != nil || next == nil || len(ids) == l.order.Limit {
 		return ids, next, err
 	}
-	l.args["after"] = next.ID
+	l.after(len(ids), next)
 	found, all, err := l.search(ctx, maxFound)
 	if err != nil {
 		return nil, nil, err
@@ -237,18 +234,47 @@ func (l *listing) byID(ctx context.Context) (ids []uuid.UUID, next *job.ListMark
 		ids, next = l.cut(append(ids, found...))
 		return ids, next, nil
 	}
-	l.args["limit"] = l.order.Limit - len(ids)
-	more, next, err := l.scan(ctx, d, min(most, maxRescan))
+	more, next, err := l.scan(ctx, d)
 	if next != nil {
 		next.Scan = true
 	}
 	return append(ids, more...), next, err
 }
 
-// scan looks at so many jobs of a lead: next is where it ended, unless that was all.
-func (l *listing) scan(ctx context.Context, d lead, most int) (ids []uuid.UUID, next *job.ListMark, err error) {
+// scan looks at jobs of a lead until the page is full, or the time is up: next is
+// where it ended, unless that was all.
+func (l *listing) scan(ctx context.Context, d lead) (ids []uuid.UUID, next *job.ListMark, err error) {
+	for most, looked := firstScan, 0; ; {
+		began := clock.Elapsed()
+		some, next, err := l.glance(ctx, d, most)
+		if err != nil {
+			return nil, nil, err
+		}
+		ids, looked = append(ids, some...), looked+most
+		now := clock.Elapsed()
+		if next == nil || len(some) == l.args["limit"] || looked >= maxScanned || now-l.began > walkTime {
+			return ids, next, nil
+		}
+		l.after(len(some), next)
+		if now-began < windowAim {
+			most *= 2
+		}
+	}
+}
+
+// after goes on behind a mark, with so many found.
+func (l *listing) after(found int, mark *job.ListMark) {
+	l.args["after"], l.args["limit"] = mark.ID, l.args["limit"].(int)-found
+}
+
+// glance looks at so many jobs of a lead.
+func (l *listing) glance(ctx context.Context, d lead, most int) (ids []uuid.UUID, next *job.ListMark, err error) {
 	l.args["scanned"] = most
-	err = l.query(ctx, collectIDs(&ids), `SELECT s.id FROM`+d.scanned()+`WHERE`+matches+`LIMIT @limit`, l.args)
+	sql := `SELECT s.id FROM` + d.scanned() + `WHERE` + matches + `LIMIT @limit`
+	if l.order.Name == "" && len(l.leads())+len(l.order.Labels) <= 1 {
+		sql = `SELECT s.id FROM` + d.ids() + `LIMIT @limit` // the lead is all that is asked for
+	}
+	err = l.query(ctx, collectIDs(&ids), sql, l.args)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -300,7 +326,7 @@ func (l *listing) read(ctx context.Context, ids []uuid.UUID) ([]job.Job, error) 
 	partitions, keys := jobKeys(len(ids), func(i int) uuid.UUID { return ids[i] })
 	out := make([]job.Job, 0, len(ids))
 	err := l.query(ctx, func(rows pgx.Rows) error {
-		stored, err := pgx.CollectRows(rows, scanJob)
+		stored, err := pgx.CollectRows(rows, (&jobScan{policies: map[string]job.Policy{}}).job)
 		for i := range stored {
 			stored[i].NextDue = stored[i].nextDue()
 			out = append(out, stored[i].Job)

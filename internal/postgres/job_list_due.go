@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -18,19 +19,20 @@ import (
 // that, by its start. All have the order of [job.ListMark.Compare]. If a filter
 // leaves few jobs, those are looked at one by one instead.
 const (
-	maxPlanned = 30_000 // live runs looked at: an index by time is one that each run would have to pay for
+	maxPlanned = 20_000 // live runs looked at: an index by time is one that each run would have to pay for
 	maxDue     = 100    // jobs of a page
-	maxMerged  = 256    // of each stream
-	maxSifted  = 1_000  // of each stream, if there are filters
+	maxMerged  = 256    // of a stream at once
+	maxRuns    = 1_000  // of the stream of runs, if there are filters: it is the dearest to read
 	maxEach    = 2_000  // jobs that are looked at one by one
 )
 
-// Cursors without jobs count as well: they are work. The rows are in the order of
+// Cursors without jobs count as well: they are work. So do jobs with a planned run,
+// which are told by that run: it may be newer than the stream of runs. The rows are in the order of
 // the cursors and then of the ids, as a lateral join with a limit can only be a
 // nested loop.
 const dueByCursor = `
 SELECT 0, c.plan_at, c.partition, c.id, coalesce(j.id, '` + lastID + `'),
-    j.plan_from <= greatest(c.plan_at, now()) AND (j.end_at IS NULL OR c.plan_at < j.end_at) AND ` + firstPending + ` IS NULL
+    j.plan_from <= greatest(c.plan_at, now()) AND (j.end_at IS NULL OR c.plan_at < j.end_at) AND p.pending IS NULL, p.pending
 FROM (
     SELECT c.plan_at, c.partition, c.id FROM cursor c
     WHERE c.namespace_id = @namespace AND c.broken_at IS NULL AND c.plan_at < @before AND (c.plan_at, c.partition, c.id) >= (@due, @part, @cursor)
@@ -39,38 +41,40 @@ LEFT JOIN LATERAL (
     SELECT j.partition, j.id, j.plan_from, j.end_at FROM job j
     WHERE j.partition = c.partition AND j.cursor_id = c.id AND j.state = 1
       AND j.id > CASE WHEN c.plan_at = @due AND c.partition = @part AND c.id = @cursor THEN @after ELSE '` + firstID + `'::uuid END
-    ORDER BY j.id LIMIT @most) j ON true
+    ORDER BY j.id LIMIT @most) j ON true,
+LATERAL (SELECT ` + firstPending + ` AS pending) p
 LIMIT @most`
 
 const dueByStart = `
 SELECT 1, j.plan_from, j.partition, 0::bigint, j.id,
     (j.end_at IS NULL OR j.plan_from < j.end_at)
-    AND j.plan_from > (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.broken_at IS NULL) AND ` + firstPending + ` IS NULL
+    AND j.plan_from > (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.broken_at IS NULL) AND ` + firstPending + ` IS NULL, NULL::timestamptz
 FROM (
     SELECT j.plan_from, j.partition, j.id, j.end_at, j.cursor_id FROM job j
     WHERE j.namespace_id = @namespace AND j.state = 1 AND j.plan_from > now() AND j.plan_from < @before AND (j.plan_from, j.partition, j.id) > (@due, @part, @uncursed)
     ORDER BY j.plan_from, j.partition, j.id LIMIT @most) j`
 
 // As the engine: row-level security would pass over the runs of others before it
-// counts any. It returns ids of the namespace's jobs alone. The number of runs
-// comes first: with maxPlanned of them there may be more.
-const dueByRun = `
-WITH looked AS MATERIALIZED (
-    SELECT r.partition, r.job_id, r.due_at, r.queue_id, r.seq = 0 AND r.state = 0 AND r.attempt = 0 AS planned FROM run r LIMIT @planned
-), first AS (
-    SELECT l.partition, l.job_id AS id, min(l.due_at) AS due_at FROM looked l
-    WHERE l.planned AND l.queue_id = ANY (ARRAY(SELECT q.id FROM queue q WHERE q.namespace_id = @namespace)) GROUP BY 1, 2
+// counts any. They return a number, and ids of the namespace's own jobs. With
+// maxPlanned runs there may be more. Of a job with several its first one counts.
+const (
+	countLive = `SELECT count(*)::integer, NULL::timestamptz, 0::smallint, 0::bigint, '` + firstID + `'::uuid, false, NULL::timestamptz FROM (SELECT FROM run LIMIT @planned) r`
+	dueByRun  = `
+SELECT 2, f.due_at, f.partition, 0::bigint, f.id, true, NULL::timestamptz
+FROM (
+    SELECT r.partition, r.job_id AS id, min(r.due_at) AS due_at
+    FROM (SELECT r.due_at, r.partition, r.job_id, r.queue_id, r.seq, r.state, r.attempt FROM run r LIMIT @planned) r
+    WHERE r.seq = 0 AND r.state = 0 AND r.attempt = 0 AND r.queue_id = ANY (ARRAY(SELECT q.id FROM queue q WHERE q.namespace_id = @namespace))
+    GROUP BY r.partition, r.job_id) f
+WHERE f.due_at < @before AND (f.due_at, f.partition, f.id) > (@due, @part, @uncursed)
+ORDER BY f.due_at, f.partition, f.id LIMIT @runs`
 )
-(SELECT count(*)::integer, NULL::timestamptz AS due_at, 0::smallint AS partition, 0::bigint, '` + firstID + `'::uuid AS id, false FROM looked)
-UNION ALL
-(SELECT 2, f.due_at, f.partition, 0, f.id, true FROM first f
- WHERE f.due_at < @before AND (f.due_at, f.partition, f.id) > (@due, @part, @uncursed) ORDER BY f.due_at, f.partition, f.id LIMIT @most)`
 
 // dueOfEach says of jobs s where they are in the list: the three streams for one
 // job at a time.
 const (
 	dueOfEach = `
-SELECT 3, x.due_at, x.partition, x.cursor, x.id, x.due_at IS NOT NULL
+SELECT 3, x.due_at, x.partition, x.cursor, x.id, true, NULL::timestamptz
 FROM (
     SELECT j.partition, j.id,
         CASE WHEN j.pending IS NULL AND j.plan_from <= greatest(j.next, now()) THEN j.cursor_id ELSE 0 END AS cursor,
@@ -97,16 +101,23 @@ type dueList struct {
 // byDue finds the ids of a page in the order of due times. Filters are asked of
 // what was found, so that a page may be short.
 func (l *listing) byDue(ctx context.Context) (ids []uuid.UUID, page job.ListPage, err error) {
-	l.fillDue()
-	d, err := l.lookAtEach(ctx)
+	limit := min(l.order.Limit, maxDue)
+	l.fillDue(l.order.After)
+	d, err := l.lookAtEach(ctx, l.fewest)
 	if err == nil && d == nil {
-		d, err = l.merge(ctx)
+		d, err = l.walkDue(ctx, limit)
+	}
+	if err == nil && d.frontier != nil && len(d.found) < limit && hasTrigram(l.order.Name) {
+		// What many jobs have was found, what few have is found by a search.
+		var few *dueList
+		if few, err = l.lookAtEach(ctx, l.named); few != nil {
+			d = few
+		}
 	}
 	if err != nil {
 		return nil, page, err
 	}
 	page.Partial, page.Next = d.partial, d.frontier
-	limit := min(l.order.Limit, maxDue)
 	for i, m := range d.found {
 		if i == limit {
 			page.Next = &d.found[i-1]
@@ -117,28 +128,56 @@ func (l *listing) byDue(ctx context.Context) (ids []uuid.UUID, page job.ListPage
 	return ids, page, nil
 }
 
-func (l *listing) fillDue() {
+// walkDue merges stretch after stretch until the page is full, or the time is up.
+func (l *listing) walkDue(ctx context.Context, limit int) (*dueList, error) {
+	all, after := newDueList(), l.order.After
+	var runs *dueList
+	for {
+		if runs == nil || runs.frontier != nil && after.Compare(*runs.frontier) >= 0 {
+			var err error
+			if runs, err = l.readRuns(ctx); err != nil {
+				return nil, err
+			}
+		}
+		d, err := l.merge(ctx, runs, after)
+		if err != nil {
+			return nil, err
+		}
+		all.found, all.frontier, all.partial = append(all.found, d.found...), d.frontier, all.partial || d.partial
+		if len(all.found) > limit || all.frontier == nil || clock.Elapsed()-l.began > walkTime {
+			return all, nil
+		}
+		after = *all.frontier
+		l.fillDue(after)
+	}
+}
+
+// fillDue sets where the streams begin: behind a mark, or from where the list does.
+func (l *listing) fillDue(after job.ListMark) {
 	o := &l.order
 	from := infinite(o.Due.From, pgtype.NegativeInfinity)
 	l.args["from"], l.args["due"], l.args["before"] = from, from, infinite(o.Due.Before, pgtype.Infinity)
-	l.args["part"], l.args["cursor"], l.args["after"], l.args["uncursed"] = o.After.Partition, o.After.Cursor, o.After.ID, o.After.ID
-	if o.After.ID == uuid.Nil {
+	l.args["part"], l.args["cursor"], l.args["after"], l.args["uncursed"] = after.Partition, after.Cursor, after.ID, after.ID
+	l.args["most"], l.args["runs"], l.args["planned"] = maxMerged, maxMerged, maxPlanned
+	if l.filtered() {
+		l.args["runs"] = maxRuns
+	}
+	if after.ID == uuid.Nil {
 		l.args["part"] = int16(-1)
 		return
 	}
-	l.args["due"] = o.After.Due
-	if o.After.Cursor != 0 { // those without come before it
+	l.args["due"] = after.Due
+	if after.Cursor != 0 { // those without come before it
 		l.args["uncursed"] = uuid.Max
 	}
 }
 
-// lookAtEach finds the page among the few jobs that a filter leaves, or returns
-// nil if they are not few.
-func (l *listing) lookAtEach(ctx context.Context) (*dueList, error) {
+// lookAtEach finds the page among few jobs; nil, if they are not few.
+func (l *listing) lookAtEach(ctx context.Context, jobs func(context.Context) (from string, err error)) (*dueList, error) {
 	after := l.args["after"]
 	l.args["after"] = uuid.Nil // of the ids of jobs; what comes after a place in the list is cut out below
 	defer func() { l.args["after"] = after }()
-	from, err := l.fewest(ctx)
+	from, err := jobs(ctx)
 	if err != nil || from == "" {
 		return nil, err
 	}
@@ -150,20 +189,18 @@ func (l *listing) lookAtEach(ctx context.Context) (*dueList, error) {
 	return d, nil
 }
 
-// fewest is where the jobs s come from that are looked at one by one: empty, if
-// all ways give too many.
+// fewest is the jobs s of the filter that fewest have; empty, if those are many.
 func (l *listing) fewest(ctx context.Context) (from string, err error) {
 	d, n, err := l.choose(ctx, true)
-	if err != nil {
+	if err != nil || n > maxEach {
 		return "", err
 	}
-	if n <= maxEach {
-		l.args["scanned"] = maxEach
-		return d.scanned(), nil
-	}
-	if !hasTrigram(l.order.Name) {
-		return "", nil
-	}
+	l.args["scanned"] = maxEach
+	return d.scanned(), nil
+}
+
+// named is the jobs s with a part of a name; empty, if those are many.
+func (l *listing) named(ctx context.Context) (from string, err error) {
 	ids, all, err := l.search(ctx, maxEach)
 	if err != nil || !all {
 		return "", err
@@ -172,14 +209,26 @@ func (l *listing) fewest(ctx context.Context) (from string, err error) {
 	return keyedJobs, nil
 }
 
-// merge reads the streams, puts what is certain in order, and leaves what matches.
-func (l *listing) merge(ctx context.Context) (*dueList, error) {
-	filtered := len(l.leads()) > 0 || len(l.order.Labels) > 0 || l.order.Name != ""
-	most := maxMerged
-	if filtered {
-		most = maxSifted
+// readRuns reads the stream of planned runs.
+func (l *listing) readRuns(ctx context.Context) (*dueList, error) {
+	d := newDueList()
+	var batch pgx.Batch
+	// Not so many rows that it would take long, but they may lie among millions that are dead.
+	batch.Queue(`SELECT ` + customPlans + `, set_config('statement_timeout', '500ms', true)`)
+	batch.Queue(countLive, l.args).Query(d.collect)
+	batch.Queue(dueByRun, l.args).Query(d.collect)
+	if err := l.pool.SendBatch(ctx, &batch).Close(); gaveUp(ctx, err) {
+		d.partial = true
+	} else if err != nil {
+		return nil, err
 	}
-	l.args["most"], l.args["planned"] = most, maxPlanned
+	d.bound(l.args["runs"].(int))
+	return d, nil
+}
+
+// merge reads the other streams behind a mark, puts what is certain in order, and
+// leaves what matches.
+func (l *listing) merge(ctx context.Context, runs *dueList, after job.ListMark) (*dueList, error) {
 	d := newDueList()
 	var batch pgx.Batch
 	batch.Queue(`SELECT `+asNamespace+`, `+customPlans+`, `+keyLookups, l.order.Namespace)
@@ -188,24 +237,30 @@ func (l *listing) merge(ctx context.Context) (*dueList, error) {
 	if err := l.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, err
 	}
-	batch = pgx.Batch{}
-	batch.Queue(`SELECT ` + customPlans + `, ` + briefly)
-	batch.Queue(dueByRun, l.args).Query(d.collect)
-	if err := l.pool.SendBatch(ctx, &batch).Close(); gaveUp(ctx, err) {
-		d.partial = true
-	} else if err != nil {
-		return nil, err
+	d.bound(maxMerged)
+	d.found, d.partial = append(d.found, runs.found...), runs.partial
+	if runs.frontier != nil && (d.frontier == nil || runs.frontier.Compare(*d.frontier) < 0) {
+		d.frontier = runs.frontier
 	}
+	d.found = slices.DeleteFunc(d.found, func(m job.ListMark) bool { return !l.order.Due.Has(m.Due) })
+	d.put(after)
+	if !l.filtered() {
+		return d, nil
+	}
+	return d, l.filter(ctx, d)
+}
+
+func (l *listing) filtered() bool {
+	return len(l.leads()) > 0 || len(l.order.Labels) > 0 || l.order.Name != ""
+}
+
+// bound finds where the first stream ends that has more than was read.
+func (d *dueList) bound(most int) {
 	for stream, n := range d.counts {
 		if last := d.last[stream]; n == most && (d.frontier == nil || last.Compare(*d.frontier) < 0) {
 			d.frontier = &last
 		}
 	}
-	d.put(l.order.After)
-	if !filtered {
-		return d, nil
-	}
-	return d, l.filter(ctx, d)
 }
 
 func infinite(t time.Time, otherwise pgtype.InfinityModifier) pgtype.Timestamptz {
@@ -222,15 +277,19 @@ func (d *dueList) collect(rows pgx.Rows) error {
 	var due *time.Time
 	var m job.ListMark
 	var match *bool
-	_, err := pgx.ForEachRow(rows, []any{&stream, &due, &m.Partition, &m.Cursor, raw(&m.ID), &match}, func() error {
-		if due == nil { // the number of runs
+	var pending *time.Time
+	_, err := pgx.ForEachRow(rows, []any{&stream, &due, &m.Partition, &m.Cursor, raw(&m.ID), &match, &pending}, func() error {
+		if due == nil { // of countLive
 			d.partial = stream == maxPlanned
 			return nil
 		}
 		m.Due = due.UTC()
 		d.counts[stream]++
 		d.last[stream] = m
-		if match != nil && *match {
+		switch {
+		case pending != nil:
+			d.found = append(d.found, job.ListMark{Due: pending.UTC(), Partition: m.Partition, ID: m.ID})
+		case match != nil && *match:
 			d.found = append(d.found, m)
 		}
 		return nil

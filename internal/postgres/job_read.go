@@ -99,7 +99,13 @@ func collectJob(rows pgx.Rows) (storedJob, error) {
 	return j, err
 }
 
-func scanJob(row pgx.CollectableRow) (j storedJob, err error) {
+func scanJob(row pgx.CollectableRow) (j storedJob, err error) { return (&jobScan{}).job(row) }
+
+// jobScan reads jobs. policies, if it is not nil, keeps those that were read: most
+// jobs of a list have one of few.
+type jobScan struct{ policies map[string]job.Policy }
+
+func (s *jobScan) job(row pgx.CollectableRow) (j storedJob, err error) {
 	var config, spec, policy string
 	var payload *string
 	var labels []byte
@@ -118,6 +124,10 @@ func scanJob(row pgx.CollectableRow) (j storedJob, err error) {
 	if payload != nil {
 		j.Payload = json.RawMessage(*payload)
 	}
+	had, known := s.policies[policy]
+	if known {
+		j.Policy, policy = had, "" // read before
+	}
 	for _, part := range []struct {
 		name string
 		text []byte
@@ -127,9 +137,15 @@ func scanJob(row pgx.CollectableRow) (j storedJob, err error) {
 		{"policy", []byte(policy), &j.Policy},
 		{"labels", labels, &j.Labels},
 	} {
+		if len(part.text) == 0 {
+			continue
+		}
 		if err := json.Unmarshal(part.text, part.into); err != nil {
 			return j, fmt.Errorf("read the %s of job %s: %w", part.name, job.FormatJobID(j.ID), err)
 		}
+	}
+	if s.policies != nil && !known {
+		s.policies[policy] = j.Policy
 	}
 	if len(j.Labels) == 0 {
 		j.Labels = nil

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// walkTime is when a page is handed out as it is, though it is not full.
-	walkTime = 40 * time.Millisecond
+	// walkTime is when a page of any list is handed out as it is, though it is not full.
+	walkTime = 30 * time.Millisecond
 	// windowAim is how long one look should take: the next window is so much wider,
 	// or half as wide if it took longer than windowSlow.
 	windowAim   = 15 * time.Millisecond
 	windowSlow  = 30 * time.Millisecond
 	windowMore  = 32     // at most so much wider
 	windowCount = 10_000 // so many there are at most, however slow the machine is, unless too much happened in one
-	windowTime  = "50ms"
+	windowTime  = "40ms"
 	windowShort = 64          // the part of a window that took longer than windowTime which is looked at instead
 	windowLeast = time.Second // all that can happen in it is little enough to be read
 	allTime     = 230 * 366 * 24 * time.Hour

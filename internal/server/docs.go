@@ -1,9 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -46,6 +49,45 @@ func (s *Server) serve(path, contentType string, read func() ([]byte, error)) {
 	})
 }
 
+// groups are the things that operations are about, in the order in which one
+// meets them.
+var groups = []*huma.Tag{
+	{Name: "jobs", Description: "A job is a saved definition: a schedule, a target, policies and a payload. In a path it is named by its id, or by its name, escaped."},
+	{Name: "runs", Description: "A run is one occurrence of a job, live or ended. Its id is the idempotency key that its target gets."},
+	{Name: "dead-letters", Description: "Runs that failed for good and wait for redrive or discard."},
+	{Name: "operations", Description: "Work on many things at once, which nodes do in the background."},
+	{Name: "queues", Description: "A queue is a named lane for runs, which can be paused. The first job in it makes it."},
+	{Name: "keys", Description: "API keys of the namespace."},
+	{Name: "audit", Description: "Who changed what."},
+	{Name: "cluster", Description: "The nodes."},
+	{Name: "self", Description: "Who asks."},
+}
+
+// problemKinds lists the kinds of problems, for the description.
+func problemKinds() (out []map[string]any) {
+	for _, code := range slices.SortedFunc(maps.Keys(kinds), func(a, b string) int { return cmp.Compare(kinds[a].status, kinds[b].status) }) {
+		out = append(out, map[string]any{"code": code, "status": kinds[code].status, "title": kinds[code].title})
+	}
+	return out
+}
+
+// examples of bodies. make schemathesis sends them, and they must work.
+var examples = map[string]string{
+	"create-job":           exampleJob,
+	"replace-job":          exampleJob,
+	"patch-job":            `{"labels":{"team":"billing"},"retry":{"max_attempts":5}}`,
+	"preview-job":          `{"schedule":{"cron":"30 2 * * *","timezone":"America/New_York"},"count":5}`,
+	"trigger-job":          `{"payload":{"report":"sales"}}`,
+	"backfill-job":         `{"from":"2026-05-01T00:00:00Z","to":"2026-05-02T00:00:00Z","pace":"10s","dry_run":true}`,
+	"pause-job":            `{"note":"its target is being repaired"}`,
+	"pause-queue":          `{"note":"the database moves"}`,
+	"redrive-dead-letters": `{"queue":"default","rate":20}`,
+	"discard-dead-letters": `{"reason":"attempts","failed_before":"2026-05-01T00:00:00Z"}`,
+	"create-key":           `{"name":"ci","role":"editor","expires_in":"90d"}`,
+}
+
+const exampleJob = `{"name":"nightly-report","schedule":{"cron":"30 2 * * *","timezone":"America/New_York"},"target":{"kind":"http","config":{"url":"https://hooks.example.com/nightly"}},"payload":{"report":"sales"}}`
+
 // describeOperation adds to the description which role an operation needs, and
 // puts it with the others on the same things: those of a path /api/v1/jobs/….
 func describeOperation(_ *huma.OpenAPI, o *huma.Operation) {
@@ -53,6 +95,11 @@ func describeOperation(_ *huma.OpenAPI, o *huma.Operation) {
 		o.Extensions = map[string]any{}
 	}
 	o.Extensions["x-role"] = roleOf(o)
+	if example, ok := examples[o.OperationID]; ok {
+		for _, media := range o.RequestBody.Content {
+			media.Example = json.RawMessage(example)
+		}
+	}
 	if _, path, ok := strings.Cut(o.Path, "/v1/"); ok {
 		o.Tags = []string{strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == ':' })[0]}
 	}

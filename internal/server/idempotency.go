@@ -13,7 +13,7 @@ const idempotencyHeader = "Idempotency-Key"
 
 // Idempotency makes a request that may be sent again.
 type Idempotency struct {
-	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" pattern:"^[ -~]*$" doc:"Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused."`
+	IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"255" pattern:"^[ -~]*$" patternDescription:"of printable ASCII characters alone" doc:"Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused."`
 }
 
 // once is the order's part of it; nil without a key. answer makes the output

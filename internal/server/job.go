@@ -100,12 +100,17 @@ func (s *Server) create(ctx context.Context, in *JobInput, once *job.Once) (job.
 // checked is a definition that the store will take, and the job's target too:
 // all that is wrong is told at once.
 func (s *Server) checked(in *JobInput) (job.Definition, error) {
+	d, err := s.outside(in)
+	return d, errors.Join(err, d.Validate())
+}
+
+// outside checks what only the API knows of: how things are written, and targets.
+func (s *Server) outside(in *JobInput) (job.Definition, error) {
 	d, err := in.definition()
-	bad := []error{err, d.Validate()}
 	if s.opts.Check != nil && d.Target.Kind != "" {
-		bad = append(bad, s.opts.Check(d.Target.Kind, d.Target.Config))
+		err = errors.Join(err, s.opts.Check(d.Target.Kind, d.Target.Config))
 	}
-	return d, errors.Join(bad...)
+	return d, err
 }
 
 func (s *Server) getJob(ctx context.Context, in *JobPath) (*JobOutput, error) {

@@ -24,9 +24,9 @@ type backfillJobInput struct {
 	Precondition
 	Idempotency
 	Body struct {
-		From   time.Time `json:"from" doc:"Due times from this one on."`
-		To     time.Time `json:"to" doc:"Due times before this one. It must have passed."`
-		Pace   Duration  `json:"pace,omitempty" doc:"The distance at which the runs start, 0s to 1h. Default 1s."`
+		From   time.Time `json:"from" doc:"Due times from this one on." example:"2026-05-01T00:00:00Z"`
+		To     time.Time `json:"to" doc:"Due times before this one. It must have passed." example:"2026-05-02T00:00:00Z"`
+		Pace   Duration  `json:"pace,omitempty" doc:"The distance at which the runs start, 0s to 1h. Default 1s." example:"10s"`
 		Max    int       `json:"max,omitempty" minimum:"0" maximum:"10000" doc:"At most so many runs, the oldest. Default 10,000."`
 		Again  bool      `json:"again,omitempty" doc:"Also what has run, or is to run."`
 		DryRun bool      `json:"dry_run,omitempty" doc:"Count, and make no run."`

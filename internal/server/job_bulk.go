@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,10 +28,16 @@ func (s *Server) registerBulkCreate() {
 	bulk := operation("create-jobs", http.MethodPost, bulkPath, "Create many jobs", job.Editor)
 	bulk.Description = fmt.Sprintf(`The body is NDJSON: on each line a job as in create-job, at most %d lines and %d MB.
 
-Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of %d lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.`,
+Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of %d lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+
+A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.`,
 		maxBulkLines, maxBulkBody>>20, job.MaxBulk)
-	bulk.MaxBodyBytes, bulk.BodyReadTimeout = maxBulkBody, readTimeout
+	bulk.MaxBodyBytes, bulk.BodyReadTimeout, bulk.Middlewares = maxBulkBody, readTimeout, huma.Middlewares{s.gated}
 	huma.Register(s.api, bulk, s.createJobs)
+	s.api.OpenAPI().Paths["/api/v1"+bulkPath].Post.RequestBody.Content["application/x-ndjson"] = &huma.MediaType{
+		Schema:  &huma.Schema{Type: huma.TypeString, MinLength: ptr(1), Description: "A job on each line."},
+		Example: `{"name":"first","schedule":"0 9 * * 1-5","target":{"kind":"noop"}}` + "\n" + `{"name":"second","schedule":"every 15m","target":{"kind":"noop"}}` + "\n",
+	}
 }
 
 // bodyLimit is how large the body of a request may be.
@@ -67,11 +74,15 @@ func (s *Server) createJobs(ctx context.Context, in *createJobsInput) (*createJo
 		return nil, err
 	}
 	out := &createJobsOutput{}
+	var request [32]byte
+	if in.IdempotencyKey != "" {
+		request = sha256.Sum256(append([]byte("create-jobs\n"), in.RawBody...))
+	}
 	var failure *Problem
 	reached := false
 	for part := 0; part*job.MaxBulk < len(lines); part++ {
 		chunk := lines[part*job.MaxBulk : min((part+1)*job.MaxBulk, len(lines))]
-		results, err := s.createChunk(ctx, in, part, chunk)
+		results, err := s.createChunk(ctx, in.part(part, request), chunk)
 		if errors.Is(err, job.ErrKeyUsed) {
 			return nil, s.refused(ctx, err, nil)
 		}
@@ -93,6 +104,15 @@ func (s *Server) createJobs(ctx context.Context, in *createJobsInput) (*createJo
 		}
 	}
 	return out, nil
+}
+
+// part is what keeps a transaction of a bulk from being carried out twice; nil
+// without a key.
+func (i *Idempotency) part(part int, request [32]byte) *job.Once {
+	if i.IdempotencyKey == "" {
+		return nil
+	}
+	return &job.Once{Key: i.IdempotencyKey, Part: int16(part), Request: request}
 }
 
 // line of a bulk.
@@ -119,10 +139,10 @@ func splitLines(body []byte) (out []line, err error) {
 }
 
 // createChunk makes the jobs of some lines, in one transaction.
-func (s *Server) createChunk(ctx context.Context, in *createJobsInput, part int, chunk []line) ([]BulkResult, error) {
+func (s *Server) createChunk(ctx context.Context, once *job.Once, chunk []line) ([]BulkResult, error) {
 	p := principal(ctx)
 	results := make([]BulkResult, len(chunk))
-	o := job.BulkOrder{Namespace: p.Namespace, Actor: p.Actor()}
+	o := job.BulkOrder{Namespace: p.Namespace, Actor: p.Actor(), Once: once}
 	var at []int // the result of each definition
 	for i, l := range chunk {
 		results[i].Line = l.number
@@ -144,12 +164,8 @@ func (s *Server) createChunk(ctx context.Context, in *createJobsInput, part int,
 		}
 		return results
 	}
-	once, err := in.once("create-jobs", in.RawBody, func(made any) any { return fill(made.([]job.Made)) })
-	if err != nil {
-		return nil, err
-	}
-	if o.Once = once; once != nil {
-		once.Part = int16(part)
+	if once != nil {
+		once.Encode = func(made any) ([]byte, error) { return json.Marshal(fill(made.([]job.Made))) }
 	}
 	if len(o.Jobs) == 0 && once == nil {
 		return results, nil
@@ -165,13 +181,18 @@ func (s *Server) createChunk(ctx context.Context, in *createJobsInput, part int,
 	return fill(made), nil
 }
 
-// lineDefinition reads a line as create-job reads its body.
+// lineDefinition reads a line as create-job reads its body. What is valid as far
+// as can be told here is checked by the store, which has to anyway.
 func (s *Server) lineDefinition(text []byte) (job.Definition, error) {
 	var in JobInput
 	if err := strictly(text, &in); err != nil {
 		return job.Definition{}, err
 	}
-	return s.checked(&in)
+	d, err := s.outside(&in)
+	if err != nil {
+		return s.checked(&in)
+	}
+	return d, nil
 }
 
 // strictly reads JSON without unknown fields. Its errors do not repeat values,

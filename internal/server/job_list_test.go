@@ -156,3 +156,63 @@ func partitions() (out []int16) {
 	}
 	return out
 }
+
+// TestDueListsAgree: the list of many jobs, which is merged, and lists that a filter leaves few of, which are looked at one
+// by one, have one order, and no job is missing or there twice, whatever the size of a page.
+func TestDueListsAgree(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var now time.Time
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT date_trunc('hour', now())`).Scan(&now))
+	at := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339) }
+	var lines strings.Builder
+	const jobs = 2600
+	for i := range jobs {
+		schedule := fmt.Sprintf(`{"cron":"%d * * * *"}`, i%7*8) // shared by many
+		switch i % 13 {
+		case 1:
+			schedule = fmt.Sprintf("%q", at(3*time.Hour+time.Duration(i%50)*time.Second))
+		case 2:
+			schedule = fmt.Sprintf(`{"cron":"*/5 * * * *","start_at":%q}`, at(2*time.Hour+time.Duration(i%9)*time.Minute))
+		case 3:
+			schedule = `"every 10s"`
+		}
+		fmt.Fprintf(&lines, `{"name":"job-%04d","schedule":%s,"target":{"kind":"noop"},"labels":{"third":"%d"}}`+"\n", i, schedule, i%3)
+	}
+	a := b.call("POST", "/jobs:bulk", lines.String(), "Content-Type", "application/x-ndjson")
+	require.EqualValues(t, jobs, a.json(t)["created"], "%.300s", a.body)
+	for i := range 20 {
+		require.Equal(t, 200, b.call("POST", fmt.Sprintf("/jobs/job-%04d:pause", 4+i*13), "").status)
+	}
+	// Some have planned runs; and cursors that cannot be planned are due at no time.
+	_, err := b.store.Plan(t.Context(), job.PlanOrder{Partitions: partitions()[:100], LookAhead: 10 * time.Minute, Cursors: 10_000})
+	require.NoError(t, err)
+	_, err = b.pool.Exec(t.Context(), `UPDATE cursor SET broken_at = now(), retry_at = now() + interval '1 h' WHERE partition = 200`)
+	require.NoError(t, err)
+	var due int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job j WHERE EXISTS (SELECT FROM run r WHERE r.job_id = j.id)
+		OR state = 1 AND NOT EXISTS (SELECT FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id AND (broken_at IS NOT NULL OR next_due_at IS NULL))`).Scan(&due))
+	require.Greater(t, due, 2400)
+
+	query := "due_before=" + at(24*time.Hour)
+	all, pages := b.list(query + "&page_size=100")
+	require.Len(t, all, due)
+	require.GreaterOrEqual(t, pages, due/100)
+	seen := map[string]int{}
+	for i, name := range all {
+		require.NotContains(t, seen, name)
+		seen[name] = i
+	}
+	odd, _ := b.list(query + "&page_size=37")
+	require.Equal(t, all, odd, "whatever the size of a page")
+	for third := range 3 {
+		some, _ := b.list(fmt.Sprintf("%s&label=third%%3D%d&page_size=90", query, third))
+		require.True(t, slices.IsSortedFunc(some, func(x, y string) int { return seen[x] - seen[y] }), "one order")
+		due -= len(some)
+	}
+	require.Zero(t, due, "each job has one of the labels")
+	many, _ := b.list(query + "&target=noop&page_size=100") // a filter that is asked of what is merged
+	require.Equal(t, all, many)
+	found, _ := b.list(query + "&name=job-0007")
+	require.Equal(t, []string{"job-0007"}, found)
+}

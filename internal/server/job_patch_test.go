@@ -63,3 +63,29 @@ func TestAJobIsPatched(t *testing.T) {
 	wait.Wait()
 	require.Len(t, b.call("GET", "/jobs/report", "").json(t)["labels"], 2+8)
 }
+
+// TestThePatchIsDescribed: as an object of the fields that create takes, each of which may be left out.
+func TestThePatchIsDescribed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	api := b.call("GET", "/openapi.json", "").json(t)
+	at := func(v any, path ...string) any {
+		for _, key := range path {
+			v = v.(map[string]any)[key]
+		}
+		return v
+	}
+	for _, kind := range []string{"application/merge-patch+json", "application/json"} {
+		schema := at(api, "paths", "/api/v1/jobs/{job}", "patch", "requestBody", "content", kind, "schema")
+		require.Equal(t, map[string]any{"$ref": "#/components/schemas/JobPatch"}, schema)
+	}
+	patch := at(api, "components", "schemas", "JobPatch").(map[string]any)
+	require.Equal(t, "object", patch["type"])
+	require.NotContains(t, patch, "required")
+	for name := range at(api, "components", "schemas", "JobInput", "properties").(map[string]any) {
+		require.Contains(t, patch["properties"], name)
+	}
+	require.Equal(t, []any{"string", "null"}, at(patch, "properties", "queue", "type"))
+	require.Equal(t, "string", at(patch, "properties", "name", "type"), "a job has a name")
+	require.Equal(t, []any{"string", "null"}, at(patch, "properties", "labels", "additionalProperties", "type"))
+}

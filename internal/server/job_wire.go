@@ -25,15 +25,15 @@ type JobInput struct {
 	Retry    *Retry   `json:"retry,omitempty" doc:"What happens after a failed attempt."`
 	Missed   *Missed  `json:"missed,omitempty" doc:"What happens to occurrences whose time passed while they could not run."`
 	Overlap  string   `json:"overlap,omitempty" enum:"skip,queue,queue_all,allow,replace" doc:"What happens when a run is due while another of the job is live. Default skip."`
-	Timeout  Duration `json:"timeout,omitempty" doc:"Of one attempt, 1s to 24h. Default 30s."`
-	Deadline Duration `json:"deadline,omitempty" doc:"A run that could not start so long after its due time is skipped as expired. Default: none."`
+	Timeout  Duration `json:"timeout,omitempty" doc:"Of one attempt, 1s to 24h. Default 30s." example:"30s"`
+	Deadline Duration `json:"deadline,omitempty" doc:"A run that could not start so long after its due time is skipped as expired. Default: none." example:"10m"`
 	Delivery string   `json:"delivery,omitempty" enum:"at_least_once,at_most_once" doc:"at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once."`
 
 	Concurrency    *Concurrency `json:"concurrency,omitempty" doc:"Bounds the live runs of all jobs of the namespace that have the same key."`
 	IdempotencyKey string       `json:"idempotency_key,omitempty" maxLength:"1024" doc:"A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id." example:"job.name + '/' + string(due_at)"`
 
 	PauseAfterFailures int32    `json:"pause_after_failures,omitempty" minimum:"0" doc:"The job is paused after so many failed runs in a row. 0: never."`
-	KeepFinishedFor    Duration `json:"keep_finished_for,omitempty" doc:"How long a finished one-off job is kept. Default 24h."`
+	KeepFinishedFor    Duration `json:"keep_finished_for,omitempty" doc:"How long a finished one-off job is kept. Default 24h." example:"24h"`
 }
 
 // Target says where runs go.
@@ -42,12 +42,18 @@ type Target struct {
 	Config JSON   `json:"config,omitempty" doc:"Settings of this kind. For http: url, method, headers, body."`
 }
 
+// TransformSchema is for huma: an example of settings, which have no type here.
+func (Target) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	s.Properties["config"].Examples = []any{map[string]any{"url": "https://hooks.example.com/nightly"}}
+	return s
+}
+
 // Retry says how often and when a failed attempt is tried again.
 type Retry struct {
 	MaxAttempts int16    `json:"max_attempts,omitempty" minimum:"0" maximum:"100" doc:"Attempts in all. Default 3."`
 	Backoff     string   `json:"backoff,omitempty" enum:"none,fixed,linear,exponential" doc:"How the delay grows. Default exponential."`
-	Base        Duration `json:"base,omitempty" doc:"The first delay. Default 5s."`
-	Cap         Duration `json:"cap,omitempty" doc:"The longest delay. Default 15m."`
+	Base        Duration `json:"base,omitempty" doc:"The first delay. Default 5s." example:"5s"`
+	Cap         Duration `json:"cap,omitempty" doc:"The longest delay. Default 15m." example:"15m"`
 	Jitter      float64  `json:"jitter,omitempty" minimum:"-1" maximum:"1" doc:"The part of the delay that is random. Default 0.2; -1 means none."`
 }
 
@@ -60,9 +66,9 @@ type Concurrency struct {
 // Missed is the policy for occurrences whose time passed.
 type Missed struct {
 	Policy        string   `json:"policy,omitempty" enum:"skip,once,all" doc:"While the cluster was down: skip them, run the newest, or run all. Default once."`
-	CatchUpWindow Duration `json:"catch_up_window,omitempty" doc:"Older ones are skipped. Default 30m."`
+	CatchUpWindow Duration `json:"catch_up_window,omitempty" doc:"Older ones are skipped. Default 30m." example:"30m"`
 	Max           int32    `json:"max,omitempty" minimum:"0" maximum:"10000" doc:"With all: at most so many run, the newest. Default 100."`
-	Pace          Duration `json:"pace,omitempty" doc:"With all: the distance at which they start. Default 1s."`
+	Pace          Duration `json:"pace,omitempty" doc:"With all: the distance at which they start. Default 1s." example:"1s"`
 	Paused        string   `json:"paused,omitempty" enum:"skip,once,all" doc:"While the job was paused. Default skip."`
 	Created       string   `json:"created,omitempty" enum:"skip,once,all" doc:"A one-off whose time had passed when it was created. Default once."`
 }
@@ -72,7 +78,7 @@ type Duration string
 
 // Schema is for huma.
 func (Duration) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: "string", MaxLength: ptr(32), Examples: []any{"30s", "15m", "7d"}}
+	return &huma.Schema{Type: "string", MaxLength: ptr(32)}
 }
 
 // JSON is any JSON value, kept as it was written.
@@ -93,7 +99,7 @@ type Schedule struct{ schedule.Spec }
 const named = "#/components/schemas/"
 
 func textOf(about, example string) *huma.Schema {
-	return &huma.Schema{Type: "string", Description: about, MaxLength: ptr(1024), Examples: []any{example}}
+	return &huma.Schema{Type: "string", Description: about + " Such as " + example + ".", MaxLength: ptr(1024)}
 }
 
 // scheduleSpec describes a schedule as an object.
@@ -135,7 +141,7 @@ func (Schedule) Schema(r huma.Registry) *huma.Schema {
 	}
 	either := &huma.Schema{OneOf: []*huma.Schema{
 		textOf("A time is at, FREQ=… an rrule, every 15m is every, all else is cron.", "0 9 * * 1-5"), {Ref: named + "ScheduleSpec"},
-	}}
+	}, Examples: []any{"0 9 * * 1-5", map[string]any{"cron": "30 2 * * *", "timezone": "America/New_York"}}}
 	for name, schema := range map[string]*huma.Schema{"Schedule": either, "ScheduleSpec": scheduleSpec(), "DST": dst, "Calendar": calendar} {
 		schema.PrecomputeMessages()
 		r.Map()[name] = schema

@@ -50,7 +50,7 @@ type createKeyInput struct {
 		Name      string   `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"ci"`
 		Role      string   `json:"role" enum:"viewer,operator,editor,admin,worker" doc:"What it may do. Each role may all that the ones before it may; worker may have the runs of its queues, report on them, and nothing else."`
 		Queues    []string `json:"queues,omitempty" maxItems:"100" doc:"Of a worker's key: the queues that it is good for. They need not exist yet."`
-		ExpiresIn Duration `json:"expires_in,omitempty" doc:"How long it works. Default: until it is revoked."`
+		ExpiresIn Duration `json:"expires_in,omitempty" doc:"How long it works. Default: until it is revoked." example:"90d"`
 	}
 }
 

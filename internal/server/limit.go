@@ -21,13 +21,14 @@ type Limits struct {
 	KeyRate  int // requests of a key per second
 	KeyBurst int // of a key at once, after a rest
 	Requests int // under way at once
+	Bulks    int // bulks among them, and half of that of a key
 }
 
 func (l Limits) orDefault() Limits {
 	for _, f := range []struct {
 		value    *int
 		fallback int
-	}{{&l.KeyRate, 1000}, {&l.KeyBurst, 2000}, {&l.Requests, 200}} {
+	}{{&l.KeyRate, 1000}, {&l.KeyBurst, 2000}, {&l.Requests, 200}, {&l.Bulks, 4}} {
 		if *f.value == 0 {
 			*f.value = f.fallback
 		}

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -75,6 +76,11 @@ FROM (SELECT *, now() + interval '1 second' * (n % 60) AS at FROM load_job WHERE
 // load fills the database with jobs and five times as many ended runs.
 func (n *node) load(jobs int) {
 	n.t.Helper()
+	n.t.Cleanup(func() { // a database that is kept because the test failed shall not keep gigabytes
+		if n.t.Failed() {
+			_, _ = n.pool.Exec(context.Background(), `TRUNCATE job, job_label, job_version, cursor, run, run_history, dead_letter, load_job`)
+		}
+	})
 	n.make(`{"name":"model","schedule":"every 1d","target":{"kind":"noop"}}`)
 	conn, err := n.pool.Acquire(n.t.Context())
 	require.NoError(n.t, err)

@@ -20,7 +20,7 @@ import (
 func (s *Server) checkRequest(ctx huma.Context, next func(huma.Context)) {
 	r, _ := humago.Unwrap(ctx)
 	query := r.URL.Query()
-	bad := checkQuery(ctx.Operation(), query)
+	bad := append(checkQuery(ctx.Operation(), query), checkHeaders(ctx.Operation(), r)...)
 	if p := idempotencyOf(ctx.Operation(), r); p != nil {
 		bad = append(bad, *p)
 	}
@@ -80,6 +80,16 @@ func checkQuery(o *huma.Operation, query url.Values) (bad []FieldProblem) {
 		}
 	}
 	slices.SortFunc(bad, func(a, b FieldProblem) int { return strings.Compare(a.Field, b.Field) })
+	return bad
+}
+
+// checkHeaders refuses a header that an operation knows and that says nothing.
+func checkHeaders(o *huma.Operation, r *http.Request) (bad []FieldProblem) {
+	for _, p := range o.Parameters {
+		if values := r.Header.Values(p.Name); p.In == "header" && len(values) > 0 && values[0] == "" {
+			bad = append(bad, FieldProblem{Field: p.Name, Problem: "it is empty", Fix: "give it a value, or leave it out"})
+		}
+	}
 	return bad
 }
 

@@ -141,3 +141,25 @@ func TestStatesInAQuery(t *testing.T) {
 	}
 	require.Zero(t, count("state=failed&state=cancelled"))
 }
+
+// TestNullIsAsLeftOut: of each field that may be left out, in a job and in what is within it.
+func TestNullIsAsLeftOut(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.call("POST", "/jobs", `{"name":"plain","schedule":"every 1h","target":{"kind":"noop"}}`)
+	require.Equal(t, 201, a.status, "%s", a.body)
+	plain := a.json(t)
+	a = b.call("POST", "/jobs", `{"name":"nulls","schedule":"every 1h","target":{"kind":"noop","config":null},"labels":null,"payload":null,"queue":null,"priority":null,"max_runs":null,
+		"retry":{"max_attempts":null,"backoff":null,"base":null,"cap":null,"jitter":null},"missed":null,"overlap":null,"timeout":null,"deadline":null,"delivery":null,
+		"pause_after_failures":null,"keep_finished_for":null}`)
+	require.Equal(t, 201, a.status, "%s", a.body)
+	nulls := a.json(t)
+	for _, own := range []string{"id", "name", "created_at", "updated_at"} {
+		delete(plain, own)
+		delete(nulls, own)
+	}
+	require.Equal(t, plain, nulls)
+	require.Equal(t, 201, b.call("POST", "/keys", `{"name":"k","role":"viewer","expires_in":null}`).status)
+	require.Equal(t, 200, b.call("POST", "/jobs/nulls:pause", `{"note":null}`).status)
+	require.Equal(t, 422, b.call("POST", "/jobs", `{"name":null,"schedule":"every 1h","target":{"kind":"noop"}}`).status, "this one is required")
+}

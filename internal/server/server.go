@@ -93,6 +93,7 @@ type Server struct {
 	limiter  keyLimiter
 	failures failureLimiter
 	slots    chan struct{} // one for each request under way
+	bulks    *bulkGate
 	lines    *rate.Limiter // of the log
 }
 
@@ -107,7 +108,7 @@ func New(o Options) *Server {
 	o.Limits = o.Limits.orDefault()
 	s := &Server{
 		opts: o, mux: http.NewServeMux(), limiter: keyLimiter{limits: o.Limits},
-		slots: make(chan struct{}, o.Limits.Requests), lines: rate.NewLimiter(lineRate, lineBurst),
+		slots: make(chan struct{}, o.Limits.Requests), lines: rate.NewLimiter(lineRate, lineBurst), bulks: newBulkGate(o.Limits.Bulks),
 	}
 	s.api = humago.New(verbMux{s}, s.describe())
 	s.api.UseMiddleware(s.authenticate, s.checkRequest)
@@ -153,6 +154,8 @@ func (s *Server) describe() huma.Config {
 		"key": {Type: "http", Scheme: "bearer", Description: "An API key, made by `belfry key create`: `Authorization: Bearer bfk_…`."},
 	}
 	c.Security = []map[string][]string{{"key": {}}}
+	c.Tags = groups
+	c.Extensions = map[string]any{"x-problems": problemKinds()}
 	c.OnAddOperation = append(c.OnAddOperation, describeOperation)
 	c.Transformers = append(c.Transformers, addRequestID)
 	return c

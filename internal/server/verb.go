@@ -55,7 +55,7 @@ type resumeJobOutput struct {
 	ETag string `header:"ETag"`
 	Body struct {
 		Job
-		Missed int64 `json:"missed" doc:"Occurrences that were due while it was paused. missed.paused says what becomes of them."`
+		MissedOccurrences int64 `json:"missed_occurrences" doc:"Occurrences that were due while it was paused. missed.paused says what becomes of them."`
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *Server) resumeJob(ctx context.Context, in *resumeJobInput) (*resumeJobO
 	}
 	r := jobResult(c.Job)
 	out := &resumeJobOutput{ETag: r.ETag}
-	out.Body.Job, out.Body.Missed = r.Body, c.Missed
+	out.Body.Job, out.Body.MissedOccurrences = r.Body, c.Missed
 	return out, nil
 }
 

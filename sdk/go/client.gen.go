@@ -1241,6 +1241,8 @@ type BackfillJobInputBody struct {
 	DryRun bool `json:"dry_run,omitempty,omitzero"`
 
 	// From Due times from this one on.
+	//
+	// Examples: 2026-05-01T00:00:00Z
 	From time.Time `json:"from"`
 
 	// Max At most so many runs, the oldest. Default 10,000.
@@ -1248,10 +1250,12 @@ type BackfillJobInputBody struct {
 
 	// Pace The distance at which the runs start, 0s to 1h. Default 1s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 10s
 	Pace string `json:"pace,omitempty,omitzero"`
 
 	// To Due times before this one. It must have passed.
+	//
+	// Examples: 2026-05-02T00:00:00Z
 	To time.Time `json:"to"`
 }
 
@@ -1522,7 +1526,7 @@ type CreateJobsOutputBody struct {
 type CreateKeyInputBody struct {
 	// ExpiresIn How long it works. Default: until it is revoked.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 90d
 	ExpiresIn string `json:"expires_in,omitempty,omitzero"`
 
 	// Name What it is for.
@@ -1721,7 +1725,7 @@ type Job struct {
 
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 10m
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
@@ -1739,7 +1743,7 @@ type Job struct {
 
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
 	// Labels For filters. At most 32.
@@ -1773,8 +1777,10 @@ type Job struct {
 	Priority int32 `json:"priority,omitempty,omitzero"`
 
 	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
-	Queue    string   `json:"queue,omitempty,omitzero"`
-	Retry    Retry    `json:"retry,omitempty,omitzero"`
+	Queue string `json:"queue,omitempty,omitzero"`
+	Retry Retry  `json:"retry,omitempty,omitzero"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 	Schedule Schedule `json:"schedule"`
 
 	// State finished: nothing of its schedule is left.
@@ -1783,7 +1789,7 @@ type Job struct {
 
 	// Timeout Of one attempt, 1s to 24h. Default 30s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 30s
 	Timeout   string    `json:"timeout,omitempty,omitzero"`
 	UpdatedAt time.Time `json:"updated_at"`
 
@@ -1806,7 +1812,7 @@ type JobInput struct {
 
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 10m
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
@@ -1819,7 +1825,7 @@ type JobInput struct {
 
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
 	// Labels For filters. At most 32.
@@ -1847,14 +1853,16 @@ type JobInput struct {
 	Priority int32 `json:"priority,omitempty,omitzero"`
 
 	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
-	Queue    string   `json:"queue,omitempty,omitzero"`
-	Retry    Retry    `json:"retry,omitempty,omitzero"`
+	Queue string `json:"queue,omitempty,omitzero"`
+	Retry Retry  `json:"retry,omitempty,omitzero"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 	Schedule Schedule `json:"schedule"`
 	Target   Target   `json:"target"`
 
 	// Timeout Of one attempt, 1s to 24h. Default 30s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 30s
 	Timeout string `json:"timeout,omitempty,omitzero"`
 }
 
@@ -1879,7 +1887,7 @@ type JobPatch struct {
 
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 10m
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
@@ -1892,7 +1900,7 @@ type JobPatch struct {
 
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
 	// Labels For filters. At most 32.
@@ -1905,7 +1913,7 @@ type JobPatch struct {
 	Missed struct {
 		// CatchUpWindow Older ones are skipped. Default 30m.
 		//
-		// Examples: 30s, 15m, 7d
+		// Examples: 30m
 		CatchUpWindow string `json:"catch_up_window,omitempty,omitzero"`
 
 		// Created A one-off whose time had passed when it was created. Default once.
@@ -1916,7 +1924,7 @@ type JobPatch struct {
 
 		// Pace With all: the distance at which they start. Default 1s.
 		//
-		// Examples: 30s, 15m, 7d
+		// Examples: 1s
 		Pace string `json:"pace,omitempty,omitzero"`
 
 		// Paused While the job was paused. Default skip.
@@ -1953,12 +1961,12 @@ type JobPatch struct {
 
 		// Base The first delay. Default 5s.
 		//
-		// Examples: 30s, 15m, 7d
+		// Examples: 5s
 		Base string `json:"base,omitempty,omitzero"`
 
 		// Cap The longest delay. Default 15m.
 		//
-		// Examples: 30s, 15m, 7d
+		// Examples: 15m
 		Cap string `json:"cap,omitempty,omitzero"`
 
 		// Jitter The part of the delay that is random. Default 0.2; -1 means none.
@@ -1967,11 +1975,15 @@ type JobPatch struct {
 		// MaxAttempts Attempts in all. Default 3.
 		MaxAttempts int32 `json:"max_attempts,omitempty,omitzero"`
 	} `json:"retry,omitempty,omitzero"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
 	// Target Where its runs go.
 	Target struct {
 		// Config Settings of this kind. For http: url, method, headers, body.
+		//
+		// Examples: {"url":"https://hooks.example.com/nightly"}
 		Config interface{} `json:"config,omitempty,omitzero"`
 
 		// Kind The kind of target.
@@ -1982,7 +1994,7 @@ type JobPatch struct {
 
 	// Timeout Of one attempt, 1s to 24h. Default 30s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 30s
 	Timeout string `json:"timeout,omitempty,omitzero"`
 }
 
@@ -2105,7 +2117,7 @@ type ListSecretsOutputBody struct {
 type Missed struct {
 	// CatchUpWindow Older ones are skipped. Default 30m.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 30m
 	CatchUpWindow string `json:"catch_up_window,omitempty,omitzero"`
 
 	// Created A one-off whose time had passed when it was created. Default once.
@@ -2116,7 +2128,7 @@ type Missed struct {
 
 	// Pace With all: the distance at which they start. Default 1s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 1s
 	Pace string `json:"pace,omitempty,omitzero"`
 
 	// Paused While the job was paused. Default skip.
@@ -2279,7 +2291,9 @@ type PreviewOutputBody struct {
 
 	// Occurrences In order, with those that are skipped.
 	Occurrences []PreviewJSON `json:"occurrences"`
-	Schedule    Schedule      `json:"schedule"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
+	Schedule Schedule `json:"schedule"`
 }
 
 // PreviewUnsavedInputBody defines model for PreviewUnsavedInputBody.
@@ -2288,9 +2302,11 @@ type PreviewUnsavedInputBody struct {
 	Count int64 `json:"count,omitempty,omitzero"`
 
 	// From List times from this one on. Default now.
-	From     time.Time `json:"from,omitempty,omitzero"`
-	Job      JobInput  `json:"job,omitempty,omitzero"`
-	Schedule Schedule  `json:"schedule,omitempty,omitzero"`
+	From time.Time `json:"from,omitempty,omitzero"`
+	Job  JobInput  `json:"job,omitempty,omitzero"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
+	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 }
 
 // Problem defines model for Problem.
@@ -2437,7 +2453,7 @@ type ResumeJobOutputBody struct {
 
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 10m
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
@@ -2455,17 +2471,18 @@ type ResumeJobOutputBody struct {
 
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
 	// Labels For filters. At most 32.
 	Labels map[string]string `json:"labels,omitempty,omitzero"`
 
 	// MaxRuns The job is finished after so many runs by its schedule. 0: no limit.
-	MaxRuns int32 `json:"max_runs,omitempty,omitzero"`
+	MaxRuns int32  `json:"max_runs,omitempty,omitzero"`
+	Missed  Missed `json:"missed,omitempty,omitzero"`
 
-	// Missed Occurrences that were due while it was paused. missed.paused says what becomes of them.
-	Missed int64 `json:"missed"`
+	// MissedOccurrences Occurrences that were due while it was paused. missed.paused says what becomes of them.
+	MissedOccurrences int64 `json:"missed_occurrences"`
 
 	// Name Unique in the namespace.
 	//
@@ -2491,8 +2508,10 @@ type ResumeJobOutputBody struct {
 	Priority int32 `json:"priority,omitempty,omitzero"`
 
 	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
-	Queue    string   `json:"queue,omitempty,omitzero"`
-	Retry    Retry    `json:"retry,omitempty,omitzero"`
+	Queue string `json:"queue,omitempty,omitzero"`
+	Retry Retry  `json:"retry,omitempty,omitzero"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 	Schedule Schedule `json:"schedule"`
 
 	// State finished: nothing of its schedule is left.
@@ -2501,7 +2520,7 @@ type ResumeJobOutputBody struct {
 
 	// Timeout Of one attempt, 1s to 24h. Default 30s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 30s
 	Timeout   string    `json:"timeout,omitempty,omitzero"`
 	UpdatedAt time.Time `json:"updated_at"`
 
@@ -2525,12 +2544,12 @@ type Retry struct {
 
 	// Base The first delay. Default 5s.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 5s
 	Base string `json:"base,omitempty,omitzero"`
 
 	// Cap The longest delay. Default 15m.
 	//
-	// Examples: 30s, 15m, 7d
+	// Examples: 15m
 	Cap string `json:"cap,omitempty,omitzero"`
 
 	// Jitter The part of the delay that is random. Default 0.2; -1 means none.
@@ -2717,61 +2736,45 @@ type RunDetailOrigin string
 // RunDetailState pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
 type RunDetailState string
 
-// Schedule defines model for Schedule.
+// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 type Schedule struct {
 	union json.RawMessage
 }
 
-// Schedule0 A time is at, FREQ=… an rrule, every 15m is every, all else is cron.
-//
-// Examples: 0 9 * * 1-5
+// Schedule0 A time is at, FREQ=… an rrule, every 15m is every, all else is cron. Such as 0 9 * * 1-5.
 type Schedule0 = string
 
 // ScheduleSpec Exactly one of at, every, cron and rrule.
 type ScheduleSpec struct {
-	// Anchor Where every counts from, or the DTSTART of an rrule.
-	//
-	// Examples: 2026-01-01T00:00:00Z
+	// Anchor Where every counts from, or the DTSTART of an rrule. Such as 2026-01-01T00:00:00Z.
 	Anchor string `json:"anchor,omitempty,omitzero"`
 
-	// At Once, at this time; without an offset it is read in timezone.
-	//
-	// Examples: 2027-01-31T09:00:00Z
+	// At Once, at this time; without an offset it is read in timezone. Such as 2027-01-31T09:00:00Z.
 	At string `json:"at,omitempty,omitzero"`
 
 	// Calendars What is excluded.
 	Calendars []Calendar `json:"calendars,omitempty,omitzero"`
 
-	// Cron 5 or 6 fields, names, L W # H, and macros.
-	//
-	// Examples: 0 9 * * 1-5
+	// Cron 5 or 6 fields, names, L W # H, and macros. Such as 0 9 * * 1-5.
 	Cron string `json:"cron,omitempty,omitzero"`
 	Dst  DST    `json:"dst,omitempty,omitzero"`
 
 	// EndAt Nothing at or after.
 	EndAt time.Time `json:"end_at,omitempty,omitzero"`
 
-	// Every Each time this long has passed since anchor.
-	//
-	// Examples: 15m
+	// Every Each time this long has passed since anchor. Such as 15m.
 	Every string `json:"every,omitempty,omitzero"`
 
-	// Jitter Each run starts up to this much later, always the same for a due time.
-	//
-	// Examples: 30s
+	// Jitter Each run starts up to this much later, always the same for a due time. Such as 30s.
 	Jitter string `json:"jitter,omitempty,omitzero"`
 
-	// Rrule RFC 5545, FREQ=DAILY or slower.
-	//
-	// Examples: FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17
+	// Rrule RFC 5545, FREQ=DAILY or slower. Such as FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17.
 	Rrule string `json:"rrule,omitempty,omitzero"`
 
 	// StartAt Nothing before.
 	StartAt time.Time `json:"start_at,omitempty,omitzero"`
 
-	// Timezone IANA name. Default UTC.
-	//
-	// Examples: America/New_York
+	// Timezone IANA name. Default UTC. Such as America/New_York.
 	Timezone string `json:"timezone,omitempty,omitzero"`
 }
 
@@ -2829,6 +2832,8 @@ type StoryCode string
 // Target defines model for Target.
 type Target struct {
 	// Config Settings of this kind. For http: url, method, headers, body.
+	//
+	// Examples: {"url":"https://hooks.example.com/nightly"}
 	Config interface{} `json:"config,omitempty,omitzero"`
 
 	// Kind The kind of target.
@@ -3564,6 +3569,8 @@ type ClientInterface interface {
 	// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 	//
 	// Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+	//
+	// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4368,6 +4375,8 @@ func (c *RawClient) TriggerJob(ctx context.Context, job string, params *TriggerJ
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
 // Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+//
+// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8050,6 +8059,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
 	//
+	// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/jobs:bulk (the `CreateJobs` operationId).
@@ -11117,6 +11128,8 @@ func (c *ClientWithResponses) TriggerJobWithResponse(ctx context.Context, job st
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
 // Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+//
+// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //

@@ -61,22 +61,54 @@ function fields(api, raw, prefix, depth, rows) {
   return rows;
 }
 
-function bodyOf(content) {
+// sample is a value as the schema describes it: by its examples, and with what is required; all: with every field.
+function sample(api, raw, all, depth) {
+  const schema = resolve(api, raw);
+  const example = (raw.examples || schema.examples || [])[0];
+  if (example !== undefined) return example;
+  if (schema.oneOf) return sample(api, schema.oneOf[0], all, depth + 1);
+  if (schema.enum) return schema.enum[0];
+  switch ([].concat(schema.type || "any").filter((t) => t !== "null")[0]) {
+    case "string": return schema.format === "date-time" ? "2027-01-31T09:00:00Z" : "…";
+    case "integer": case "number": return schema.default ?? Math.max(schema.minimum ?? 0, 1);
+    case "boolean": return false;
+    case "array": return depth > maxDepth ? [] : [sample(api, schema.items, all, depth + 1)];
+    case "any": return {};
+  }
+  if (!schema.properties) return schema.additionalProperties ? { team: sample(api, schema.additionalProperties, all, depth + 1) } : {};
+  const out = {};
+  const required = schema.required || [];
+  for (const [name, child] of Object.entries(schema.properties)) {
+    const shown = all || required.includes(name) || (required.length === 0 && (child.examples || resolve(api, child).examples));
+    if (shown && depth <= maxDepth) out[name] = sample(api, child, all, depth + 1);
+  }
+  return out;
+}
+
+function mediaOf(content) {
   const kinds = Object.keys(content || {});
-  return kinds.length ? content[kinds[0]].schema : null;
+  return kinds.includes("application/json") ? "application/json" : kinds[0];
+}
+
+function bodyOf(content) {
+  const kind = mediaOf(content);
+  return kind ? content[kind].schema : null;
 }
 
 function table(title, rows) {
   return rows.length ? el("div", {}, el("h3", {}, title), el("table", {}, el("tbody", {}, ...rows))) : null;
 }
 
-function curl(method, path, op) {
-  const lines = ["curl " + (method === "get" ? "" : "-X " + method.toUpperCase() + " ") + "\"$BELFRY_URL" + path.replaceAll("{", "$").replaceAll("}", "") + "\" \\", "  -H \"Authorization: Bearer $BELFRY_KEY\""];
-  if (op.requestBody) {
-    lines[1] += " \\";
-    lines.push("  -H 'Content-Type: application/json' -d @body.json");
+function curl(api, method, path, op) {
+  const lines = ["\"$BELFRY_SERVER" + path.replaceAll("{", "$").replaceAll("}", "") + "\"", "-H \"Authorization: Bearer $BELFRY_KEY\""];
+  const kind = op.requestBody && mediaOf(op.requestBody.content);
+  if (kind) {
+    const media = op.requestBody.content[kind];
+    const body = typeof media.example === "string" ? media.example : JSON.stringify(media.example ?? sample(api, media.schema, false, 0), null, 2);
+    lines.push((kind === "application/json" ? "--json '" : "-H 'Content-Type: " + kind + "' --data-binary '") + body + "'");
   }
-  return lines.join("\n");
+  const verb = method === "get" || (method === "post" && kind) ? "" : "-X " + method.toUpperCase() + " ";
+  return "curl " + verb + lines.join(" \\\n  ");
 }
 
 function draw(api, path, method, op) {
@@ -85,23 +117,26 @@ function draw(api, path, method, op) {
     el("p", { class: "line" },
       el("span", { class: "method " + method }, method.toUpperCase()), el("span", { class: "path" }, path),
       el("span", { class: "role" }, "needs " + (op["x-role"] || "admin"))),
-    op.description ? el("p", {}, op.description) : null);
+    ...(op.description || "").split("\n\n").map((text) => (text ? el("p", {}, text) : null)));
   const inputs = (op.parameters || []).map((p) => row(p.name, p.required, p.in + ", " + typeOf(api, p.schema), p.description, p.example ?? (resolve(api, p.schema).examples || [])[0]));
   const body = op.requestBody ? fields(api, bodyOf(op.requestBody.content), "", 0, []) : [];
   section.append(...[table("Parameters", inputs), table("Body", body)].filter(Boolean));
   for (const [status, answer] of Object.entries(op.responses || {})) {
     const rows = fields(api, bodyOf(answer.content), "", 0, []);
-    const name = status === "default" ? "Otherwise: a problem" : status + " " + (answer.description || "");
-    section.append(rows.length ? el("details", {}, el("summary", {}, name), table("", rows)) : el("p", {}, name));
+    const name = status + " " + (answer.description || "");
+    if (status === "default") continue; // the same everywhere: told once, at the top
+    const example = rows.length ? el("pre", {}, JSON.stringify(sample(api, bodyOf(answer.content), true, 0), null, 2)) : null;
+    section.append(rows.length ? el("details", {}, el("summary", {}, "Answer: " + name), table("", rows), example) : el("p", { class: "soft" }, "Answer: " + name));
   }
-  section.append(el("pre", {}, curl(method, path, op)));
+  section.append(el("pre", {}, curl(api, method, path, op)));
   return section;
 }
 
 function show(api) {
   document.getElementById("version").textContent = api.info.version || "";
   document.getElementById("about").textContent = api.info.description || "";
-  const tags = new Map();
+  const about = new Map((api.tags || []).map((tag) => [tag.name, tag.description]));
+  const tags = new Map([...about.keys()].map((name) => [name, []]));
   for (const [path, item] of Object.entries(api.paths)) {
     for (const method of methods) {
       const op = item[method];
@@ -111,23 +146,31 @@ function show(api) {
       tags.get(tag).push({ path, method, op });
     }
   }
+  document.getElementById("codes").append(...(api["x-problems"] || []).map((p) => row(p.code, false, String(p.status), p.title)));
+  document.getElementById("problem").append(...fields(api, { $ref: "#/components/schemas/Problem" }, "", 0, []));
   const list = document.getElementById("list");
   const main = document.getElementById("operations");
   for (const [tag, operations] of tags) {
+    if (operations.length === 0) continue;
+    const title = (tag[0].toUpperCase() + tag.slice(1)).replaceAll("-", " ");
+    main.append(el("div", { class: "group", id: "group-" + tag }, el("h1", {}, title), el("p", {}, about.get(tag) || "")));
     const items = operations.map(({ path, method, op }) => {
       main.append(draw(api, path, method, op));
       return el("li", { "data-text": (op.summary + " " + path + " " + op.operationId).toLowerCase() }, el("a", { href: "#" + op.operationId }, op.summary || op.operationId));
     });
-    list.append(el("div", {}, el("h2", {}, tag), el("ul", {}, ...items)));
+    list.append(el("div", {}, el("h2", {}, el("a", { href: "#group-" + tag }, title)), el("ul", {}, ...items)));
   }
   document.getElementById("filter").addEventListener("input", (event) => {
     const wanted = event.target.value.toLowerCase();
+    document.getElementById("menu").open = true;
     for (const group of list.children) {
       const items = [...group.querySelectorAll("li")];
       items.forEach((item) => { item.hidden = !item.dataset.text.includes(wanted); });
       group.hidden = items.every((item) => item.hidden);
     }
   });
+  // On a narrow page the list would be in the way.
+  document.getElementById("menu").open = matchMedia("(min-width: 821px)").matches;
   if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
