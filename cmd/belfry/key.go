@@ -44,6 +44,7 @@ func (k *keyView) state() string {
 func newKeyCreate() *cobra.Command {
 	var role *choice
 	var expires string
+	var queues []string
 	cmd := &cobra.Command{
 		Use: "create NAME --role ROLE", Short: "Create a key; it is shown this once", Args: wants(1, 1),
 		Long: `Create a key of your namespace. It is printed this once and cannot be found out
@@ -57,7 +58,10 @@ have the runs of the queues named, report on them, and nothing else.`,
 			if role.String() == "" {
 				return usagef("which role? --role viewer, operator, editor, admin or worker")
 			}
-			body := map[string]string{"name": args[0], "role": role.String()}
+			body := map[string]any{"name": args[0], "role": role.String()}
+			if len(queues) > 0 {
+				body["queues"] = queues
+			}
 			if expires != "" {
 				body["expires_in"] = expires
 			}
@@ -79,7 +83,8 @@ have the runs of the queues named, report on them, and nothing else.`,
 			})
 		}),
 	}
-	role = choiceFlag(cmd.Flags(), "role", "%s", "viewer", "operator", "editor", "admin")
+	role = choiceFlag(cmd.Flags(), "role", "%s", "viewer", "operator", "editor", "admin", "worker")
+	cmd.Flags().StringSliceVar(&queues, "queue", nil, "with --role worker: a queue that the key is good for; repeat it for more")
 	cmd.Flags().StringVar(&expires, "expires-in", "", "how long it works, such as 90d (default: until it is revoked)")
 	return cmd
 }

@@ -10,6 +10,9 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -26,6 +30,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/pull"
 	"github.com/belfry-dev/belfry/internal/server"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
+	"github.com/belfry-dev/belfry/sdk/go/effects"
 	"github.com/belfry-dev/belfry/sdk/go/worker"
 )
 
@@ -375,4 +380,81 @@ func TestAWrongKeyEndsTheWorker(t *testing.T) {
 	w := worker.New(c, "other", worker.Log(n.log))
 	w.Handle("x", func(context.Context, *worker.Run) error { return nil })
 	require.Equal(t, "forbidden", belfry.CodeOf(w.Run(t.Context())))
+}
+
+// TestEffectsHappenOnce: many at once with one key, some of whom roll back; the effect is there once.
+func TestEffectsHappenOnce(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for range 2 { // it may be run again
+		_, err := pool.Exec(t.Context(), effects.Schema)
+		require.NoError(t, err)
+	}
+	_, err := pool.Exec(t.Context(), `CREATE TABLE account (id int, balance int); INSERT INTO account VALUES (1, 100)`)
+	require.NoError(t, err)
+	db := stdlib.OpenDBFromPool(pool)
+	defer func() { _ = db.Close() }()
+	var wait sync.WaitGroup
+	var did atomic.Int32
+	for i := range 20 {
+		wait.Go(func() {
+			tx, err := db.BeginTx(t.Context(), nil)
+			if !errorless(t, err) {
+				return
+			}
+			ok, err := effects.Once(t.Context(), effects.SQL(tx), "run_1", func() error {
+				_, err := tx.ExecContext(t.Context(), `UPDATE account SET balance = balance - 10 WHERE id = 1`)
+				if i%3 == 0 && err == nil {
+					err = errors.New("a crash before the commit")
+				}
+				return err
+			})
+			if err != nil {
+				_ = tx.Rollback()
+				return
+			}
+			if errorless(t, tx.Commit()) && ok {
+				did.Add(1)
+			}
+		})
+	}
+	wait.Wait()
+	var balance int
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT balance FROM account`).Scan(&balance))
+	require.Equal(t, 90, balance)
+	require.EqualValues(t, 1, did.Load())
+	pruned, err := effects.Prune(t.Context(), func(ctx context.Context, query string, args ...any) (int64, error) {
+		tag, err := pool.Exec(ctx, query, args...) // as with a transaction of pgx
+		return tag.RowsAffected(), err
+	}, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, pruned)
+}
+
+func errorless(t *testing.T, err error) bool {
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
+}
+
+// TestTheExampleWorks runs the worker of the examples as its page says.
+func TestTheExampleWorks(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t, 10*time.Second)
+	_, key, err := n.store.CreateKey(t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "g", Role: job.Worker, Queues: []string{"greetings"}, Actor: "test"})
+	require.NoError(t, err)
+	program := filepath.Join(t.TempDir(), "worker")
+	out, err := exec.Command("go", "build", "-o", program, "github.com/belfry-dev/belfry/sdk/go/examples/worker").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "BELFRY_SERVER="+n.url, "BELFRY_KEY="+key)
+	require.NoError(t, cmd.Start())
+	body := `{"name":"greet","schedule":"every 24h","queue":"greetings","target":{"kind":"worker","config":{"handler":"greet"}}}`
+	require.NoError(t, n.client.Call(t.Context(), belfry.Request{Method: http.MethodPost, Path: "/jobs", Body: []byte(body), Header: map[string]string{"Content-Type": "application/json"}}, nil))
+	id := n.trigger("greet", `{"to":"you"}`)
+	n.await(id, "succeeded")
+	require.Equal(t, map[string]any{"said": "hello you"}, n.run(id).Result)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Wait())
 }
