@@ -201,7 +201,12 @@ func TestAnExpiredSessionIsFenced(t *testing.T) {
 	require.Equal(t, []job.GoneReason{job.GoneLost}, b.succeed(s, first...), "the right session with the old attempt")
 	other := b.open()
 	require.Equal(t, []job.GoneReason{job.GoneLost}, b.succeed(other, second...), "the right attempt with another session")
-	require.Zero(t, b.number(`SELECT count(*) FROM run_history WHERE ended = 1`))
+	for _, o := range []job.Outcome{{Kind: job.Failed}, {Kind: job.Cancelled}, {Kind: job.Snoozed}, {Kind: job.Succeeded, Result: "1"}} {
+		why, err := b.pull.Complete(t.Context(), other, []job.Completion{{Key: second[0].Key, Attempt: 2, Outcome: o}})
+		require.NoError(t, err)
+		require.Equal(t, []job.GoneReason{job.GoneLost}, why)
+	}
+	require.Zero(t, b.number(`SELECT count(*) FROM run_history`))
 	require.Equal(t, []job.GoneReason{""}, b.succeed(s, second...))
 }
 
@@ -349,7 +354,7 @@ func TestAPausedQueueGivesNothing(t *testing.T) {
 func TestSnoozeAndFailures(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.trigger(b.job("a", "x", func(d *job.Definition) { d.Retry.MaxAttempts = 1 }))
+	b.trigger(b.job("a", "x", func(d *job.Definition) { d.Retry = job.Retry{MaxAttempts: 2, Base: job.Duration(time.Millisecond)} }))
 	s := b.open()
 	got := b.claim(s, 1, patience, "x")
 	report := func(o job.Outcome, attempt int16) {
@@ -357,12 +362,15 @@ func TestSnoozeAndFailures(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []job.GoneReason{""}, why)
 	}
-	for i := range 3 { // none of them uses up the one attempt
+	for i := range 3 { // none of them uses up an attempt
 		report(job.Outcome{Kind: job.Snoozed, RetryAfter: time.Millisecond}, int16(i+1))
 		got = b.claim(s, 1, patience, "x")
 		require.EqualValues(t, i+2, got[0].Number)
 	}
 	report(job.Outcome{Kind: job.Failed, Retryable: true, Message: "no"}, 4)
+	require.Zero(t, b.number(`SELECT count(*) FROM dead_letter`), "it was the first of two")
+	got = b.claim(s, 1, patience, "x")
+	report(job.Outcome{Kind: job.Failed, Retryable: true, Message: "no"}, 5)
 	require.Equal(t, 1, b.number(`SELECT count(*) FROM dead_letter WHERE reason = 'attempts'`))
 }
 
@@ -423,6 +431,26 @@ func TestASessionIsOfOneQueue(t *testing.T) {
 			require.ErrorIs(t, p.End(t.Context(), at), job.ErrNotFound)
 		}
 	}
+}
+
+// A worker that stands still is dealt nothing, and does not keep runs from others.
+func TestWhoIsOverGetsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.job("a", "x", nil)
+	still := b.open()
+	over := make(chan error, 1)
+	go func() {
+		_, err := b.pull.Claim(context.Background(), still, job.PullOrder{Handlers: []string{"x"}, Max: 1, Wait: patience})
+		over <- err
+	}()
+	require.Eventually(t, func() bool { return b.pull.Counts().Waiting == 1 }, patience, time.Millisecond)
+	_, err := b.pool.Exec(t.Context(), `UPDATE session SET expires_at = now() WHERE id = $1`, still.ID)
+	require.NoError(t, err)
+	b.trigger(id)
+	require.ErrorIs(t, <-over, job.ErrSessionExpired)
+	require.Len(t, b.claim(b.open(), 1, patience, "x"), 1)
+	require.Equal(t, 1, b.number(`SELECT count(*) FROM run WHERE attempt = 1`))
 }
 
 // A worker that goes away while a claim for it is under way loses nothing.

@@ -300,7 +300,7 @@ func TestALostSession(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t, 3*time.Second)
 	n.rescue()
-	w := n.worker(n.url)
+	w := n.worker(n.url, worker.Slots(1)) // so that no claim is under way that would tell, only heartbeats
 	var attempts atomic.Int32
 	causes := make(chan error, 1)
 	w.Handle("x", func(ctx context.Context, run *worker.Run) error {
