@@ -80,6 +80,11 @@ takeover: KILLS = 50
 takeover: services ## kill the owner of partitions, KILLS=50 times, and measure until their runs start again (8 minutes)
 	$(call long-form,Takeover)
 
+worker-crashes: KILLS = 5000
+worker-crashes: SECONDS = 900
+worker-crashes: services ## workers die at each step, KILLS=5000 times, within SECONDS=900
+	$(call long-form,WorkerCrashes)
+
 last-start: services ## pause or delete jobs, TRIES=10000 times, and measure until their last run starts (8 minutes)
 	$(call long-form,NothingStartsAfterTheAnswer)
 
@@ -98,6 +103,9 @@ measure-rate: ## claim and complete, with right and wrong statistics: within 1.3
 
 measure-slow-host: ## lateness of runs to a fast host, alone and beside 10,000 runs to one that takes 30 s
 	eval "$$(dev/services env postgres)" && BELFRY_SLOW_RUNS=10000 BELFRY_SLOW_SECONDS=60 BELFRY_SLOW_SLOTS=1000 BELFRY_SLOW_ANSWER_MS=30000 go test -count=1 -timeout 60m -v -run ASlowHostBesideAFastOne ./internal/app | grep lateness
+
+measure-workers: ## 1,000 slots of workers in 10 processes: runs per second of a backlog of RUNS=200000, then lateness at RATE=1000 runs per second
+	dev/services up postgres && eval "$$(dev/services env postgres)" && BELFRY_WORKERS=1 go test -count=1 -timeout 30m -v -run '^TestMeasureWorkers$$' ./test/cluster | sed -E '/^(=== |--- PASS|PASS$$|ok )/d; s/^ +[a-z_]+_test\.go:[0-9]+: //'
 
 measure-idle: ## count what a node asks that has 1,000,000 quiet jobs
 	eval "$$(dev/services env postgres)" && BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 go test -count=1 -timeout 60m -v -run Idle ./internal/app
@@ -178,4 +186,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-brokers test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan measure-kafka bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why schemathesis measure-slow-host
+.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-brokers test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan measure-kafka bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why schemathesis measure-slow-host worker-crashes measure-workers

@@ -44,18 +44,24 @@ func (k *keyView) state() string {
 func newKeyCreate() *cobra.Command {
 	var role *choice
 	var expires string
+	var queues []string
 	cmd := &cobra.Command{
 		Use: "create NAME --role ROLE", Short: "Create a key; it is shown this once", Args: wants(1, 1),
 		Long: `Create a key of your namespace. It is printed this once and cannot be found out
 later. A viewer may look; an operator also pause, resume, trigger and cancel; an
-editor also create, change and delete jobs; an admin also make keys.`,
+editor also create, change and delete jobs; an admin also make keys. A worker may
+have the runs of the queues named, report on them, and nothing else.`,
 		Example: `  belfry key create dashboard --role viewer
-  belfry key create ci --role editor --expires-in 90d`,
+  belfry key create ci --role editor --expires-in 90d
+  belfry key create invoices --role worker --queue invoices`,
 		RunE: with(func(ctx context.Context, r *remote, args []string) error {
 			if role.String() == "" {
-				return usagef("which role? --role viewer, operator, editor or admin")
+				return usagef("which role? --role viewer, operator, editor, admin or worker")
 			}
-			body := map[string]string{"name": args[0], "role": role.String()}
+			body := map[string]any{"name": args[0], "role": role.String()}
+			if len(queues) > 0 {
+				body["queues"] = queues
+			}
 			if expires != "" {
 				body["expires_in"] = expires
 			}
@@ -77,7 +83,8 @@ editor also create, change and delete jobs; an admin also make keys.`,
 			})
 		}),
 	}
-	role = choiceFlag(cmd.Flags(), "role", "%s", "viewer", "operator", "editor", "admin")
+	role = choiceFlag(cmd.Flags(), "role", "%s", "viewer", "operator", "editor", "admin", "worker")
+	cmd.Flags().StringSliceVar(&queues, "queue", nil, "with --role worker: a queue that the key is good for; repeat it for more")
 	cmd.Flags().StringVar(&expires, "expires-in", "", "how long it works, such as 90d (default: until it is revoked)")
 	return cmd
 }

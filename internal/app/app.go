@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/member"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/pull"
 	"github.com/belfry-dev/belfry/internal/target"
 	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/gate"
@@ -121,6 +122,7 @@ type node struct {
 	log     *slog.Logger
 	member  *member.Member
 	engine  *engine.Engine
+	pull    *pull.Puller
 	metrics *metrics
 	bound   *clock.Bound
 	targets map[string]target.Target
@@ -156,6 +158,7 @@ func newNode(ctx context.Context, c Config, store *postgres.Store, log *slog.Log
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, Member: n.member, Targets: targets,
 		Bound: n.bound, Log: log, Slots: c.Slots, LookAhead: c.LookAhead, Observe: m,
 	})
+	n.pull = pull.New(pull.Options{Store: store, Sessions: store, Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m})
 	m.watch(n)
 	return n, nil
 }
@@ -175,6 +178,7 @@ func (n *node) run(ctx context.Context) error {
 	go func() { worked <- n.engine.Run(ctx, n.config.Drain) }()
 	<-ctx.Done()
 	n.log.Info("node stopping", "drain", n.config.Drain)
+	n.pull.Stop()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.config.Drain+5*time.Second)
 	defer cancel()
 	err := n.member.Drain(last)

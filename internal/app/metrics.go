@@ -12,6 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pull"
 )
 
 // metrics of a node. It is the Observer of the engine and of the store. Every
@@ -35,7 +36,7 @@ type metrics struct {
 
 var (
 	outcomeNames = map[job.OutcomeKind]string{
-		job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted", job.Cancelled: "cancelled", job.Deferred: "deferred",
+		job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted", job.Cancelled: "cancelled", job.Deferred: "deferred", job.Snoozed: "snoozed",
 	}
 	endNames = map[job.Ended]string{
 		job.EndedSucceeded: "succeeded", job.EndedFailed: "failed", job.EndedCancelled: "cancelled", job.EndedSkipped: "skipped",
@@ -136,6 +137,15 @@ func (m *metrics) watch(n *node) {
 	count("belfry_runs_rescued_total", "Attempts of dead sessions that this node ended.", func(c engine.Counts) int64 { return c.Rescued })
 	count("belfry_outcomes_fenced_total", "Outcomes that came too late to count.", func(c engine.Counts) int64 { return c.Fenced })
 
+	pulled := func(name, help string, value func(pull.Counts) int64) {
+		counter(name, help, func() float64 { return float64(value(n.pull.Counts())) })
+	}
+	pulled("belfry_worker_looks_total", "Looks for runs that workers wait for.", func(c pull.Counts) int64 { return c.Looks })
+	pulled("belfry_worker_claims_total", "Claims for workers, each for all that wait for a queue.", func(c pull.Counts) int64 { return c.Claims })
+	pulled("belfry_worker_runs_claimed_total", "Attempts that workers got from this node.", func(c pull.Counts) int64 { return c.Claimed })
+	pulled("belfry_worker_reports_total", "Reports of workers that were accepted.", func(c pull.Counts) int64 { return c.Reported })
+	pulled("belfry_worker_reports_stale_total", "Reports of workers that came too late to count.", func(c pull.Counts) int64 { return c.Stale })
+	gauge("belfry_workers_waiting", "Long polls of workers that wait on this node.", func() float64 { return float64(n.pull.Counts().Waiting) })
 	gauge("belfry_runs_planned", "Planned runs that this node holds in memory until they are due.", func() float64 { return float64(n.engine.Counts().Wheel) })
 	gauge("belfry_cursors_broken", "Schedules that cannot be planned, in the whole cluster.", func() float64 { return float64(m.broken.Load()) })
 	gauge("belfry_slots", "Attempts that this node may have under way at once.", func() float64 { return float64(n.engine.Slots) })

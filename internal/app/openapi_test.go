@@ -24,9 +24,10 @@ type operation struct {
 	body                   any    // what is sent
 }
 
-// change says whether the operation changes something: what a viewer may do does not.
+// change says whether the operation changes something that is audited: what a viewer may do changes nothing, and what
+// workers do is in the ledger.
 func (o operation) change() bool {
-	return o.role != "viewer" && !o.byToken() && o.method != http.MethodGet
+	return o.role != "viewer" && o.role != "worker" && !o.byToken() && o.method != http.MethodGet
 }
 
 // byToken says that it is done with the token of one run: TestReports has those.
@@ -95,6 +96,9 @@ var bodies = map[string]string{
 	"backfill-job":         `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`,
 	"discard-dead-letters": `{"all":true}`,
 	"redrive-dead-letters": `{"all":true}`,
+	"claim-runs":           `{"handlers":["sample"],"max":1}`,
+	"beat-session":         `{"runs":[]}`,
+	"complete-runs":        `{"reports":[{"run":"run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000","attempt":1,"outcome":"succeeded"}]}`,
 }
 
 // meant is what a sample has where the schema alone does not say it.

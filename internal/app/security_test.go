@@ -124,6 +124,7 @@ func TestNoRouteIsOpen(t *testing.T) {
 	for i, role := range job.Roles[1:] {
 		_, smaller[string(role)] = w.key(job.DefaultNamespace, job.Roles[i], 0)
 	}
+	_, smaller["worker"] = w.key(job.DefaultNamespace, job.Operator, 0)
 	calls := 0
 	for _, o := range operations(t, w.base) {
 		for kind, key := range refused {
@@ -198,8 +199,15 @@ func (w *walk) tenant(namespace uuid.UUID) *tenant {
 	n.objects["run"] = w.ended(n, n.objects["job"])
 	n.objects["dead_letter"] = w.ended(n, w.job(n, "/no"))
 	n.objects["operation"] = w.operation(n)
+	n.objects["session"] = w.session(n)
 	w.must(n.key, "POST", "/api/v1/jobs/"+w.job(n, "/ok")+":pause", `{"note":"`+n.inner+`"}`, "state")
 	return n
+}
+
+// session opens one of a worker.
+func (w *walk) session(n *tenant) string {
+	w.t.Helper()
+	return w.must(n.key, "POST", "/api/v1/queues/q-"+n.named+"/sessions", `{"name":"`+n.inner+`"}`, "id")
 }
 
 // operation makes one that lasts.

@@ -119,7 +119,7 @@ func (w *web) stop(ctx context.Context) {
 func (n *node) newAPI(store *postgres.Store) *server.Server {
 	return server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
-		Queues: store, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store, Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets), Version: n.config.Version,
+		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store, Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets), Version: n.config.Version,
 		Log: n.log, Observe: n.metrics,
 		Limits: server.Limits{KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests},
 	})

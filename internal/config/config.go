@@ -37,6 +37,7 @@ type Config struct {
 	Drain           time.Duration `key:"drain" default:"30s" min:"0s" max:"1h" help:"how long a stop waits for attempts under way"`
 	LookAhead       time.Duration `key:"look_ahead" default:"1m" min:"5s" max:"1h" help:"how far ahead of their time runs are planned"`
 	SessionTTL      time.Duration `key:"session_ttl" default:"5s" min:"3s" max:"1m" help:"how long after its last sign of life a node counts as dead"`
+	WorkerTTL       time.Duration `key:"worker_ttl" default:"15s" min:"3s" max:"10m" help:"how long after its last heartbeat a worker counts as dead; it is told to send three in that time"`
 	Targets         Targets       `key:"targets"`
 	Secrets         Secrets       `key:"secrets"`
 	API             API           `key:"api"`

@@ -66,7 +66,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, config.Config{
 		Listen: "127.0.0.1:8420", Slots: 1000, Connections: 16, KeepHistory: 30 * 24 * time.Hour, Drain: 30 * time.Second,
-		LookAhead: time.Minute, SessionTTL: 5 * time.Second, API: config.API{KeyRate: 1000, KeyBurst: 2000, Connections: 8, Requests: 200}, Log: config.Log{Level: "info", Format: "text"},
+		LookAhead: time.Minute, SessionTTL: 5 * time.Second, WorkerTTL: 15 * time.Second, API: config.API{KeyRate: 1000, KeyBurst: 2000, Connections: 8, Requests: 200}, Log: config.Log{Level: "info", Format: "text"},
 		Command: config.Command{
 			Paths: "/usr:/bin:/sbin:/lib:/lib64:/etc/alternatives:/etc/ld.so.cache:/etc/ssl:/etc/localtime",
 			Slots: 16, Memory: 256, Processes: 64, Scratch: 64, User: 65534, Bubblewrap: "bwrap",

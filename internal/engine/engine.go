@@ -53,6 +53,8 @@ type Completer interface {
 	CompleteSucceeded(ctx context.Context, done []job.Completion) (fenced int, err error)
 	CompleteDecided(ctx context.Context, done []job.Completion) (retries []job.Run, fenced int, err error)
 	Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error)
+	// RescueWorkers does the same for workers that are gone, of all partitions.
+	RescueWorkers(ctx context.Context, limit int) (retries []job.Run, found int, err error)
 }
 
 // Observer is told what happens, for metrics.

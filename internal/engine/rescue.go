@@ -25,8 +25,23 @@ func (e *Engine) rescueOnce(ctx context.Context) (time.Duration, error) {
 		e.stats.rescued.Add(int64(found))
 	}
 	e.wheel.add(retries)
-	if found == rescueLimit {
+	lost, err := e.rescueWorkers(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if found == rescueLimit || lost == rescueLimit {
 		return 0, nil
 	}
 	return rescuePause, nil
+}
+
+// rescueWorkers ends what workers had that are gone. Retries are for workers
+// again; those that are for nodes now are found by a sweep.
+func (e *Engine) rescueWorkers(ctx context.Context) (found int, err error) {
+	_, found, err = e.Completer.RescueWorkers(ctx, rescueLimit)
+	if found > 0 {
+		e.Log.Warn("rescued runs of workers", "found", found)
+		e.stats.rescued.Add(int64(found))
+	}
+	return found, err
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Role is what a key may do. Each may all that the one below it may.
+// Role is what a key may do. Each may all that the one below it may, but for
+// Worker, which stands beside them.
 type Role string
 
 // The roles.
@@ -22,13 +23,18 @@ const (
 	Operator Role = "operator" // and pause, resume, trigger, cancel, retry, redrive, discard
 	Editor   Role = "editor"   // and create, change and delete jobs and queues
 	Admin    Role = "admin"    // and keys and the audit log
+	Worker   Role = "worker"   // claim and report runs of the key's queues, and nothing else
 )
 
 // Roles in the order of what they may.
 var Roles = []Role{Viewer, Operator, Editor, Admin}
 
-// May says whether a role includes another.
+// May says whether a role includes another. Editors may do a worker's work: who
+// decides where runs go could have them anyway.
 func (r Role) May(need Role) bool {
+	if need == Worker {
+		return r == Worker || r.May(Editor)
+	}
 	have := slices.Index(Roles, r)
 	return have >= 0 && have >= slices.Index(Roles, need)
 }
@@ -59,7 +65,8 @@ type APIKey struct {
 	Namespace uuid.UUID
 	Name      string
 	Role      Role
-	Prefix    string // the beginning of the secret, to tell keys apart
+	Queues    []string // of a worker
+	Prefix    string   // the beginning of the secret, to tell keys apart
 	CreatedBy string
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero: never
@@ -71,6 +78,7 @@ type KeyOrder struct {
 	Namespace uuid.UUID
 	Name      string
 	Role      Role
+	Queues    []string      // of a worker: those that it is good for
 	ExpiresIn time.Duration // 0: never
 	Actor     string
 }
@@ -82,11 +90,30 @@ const MaxKeyLife = 10 * 366 * 24 * time.Hour
 func (o KeyOrder) Validate() error {
 	var c checker
 	c.name(o.Name)
-	oneOf(&c, "role", o.Role, Roles...)
+	oneOf(&c, "role", o.Role, append(slices.Clone(Roles), Worker)...)
+	c.keyQueues(o)
 	if o.ExpiresIn < 0 || o.ExpiresIn > MaxKeyLife {
 		c.add("expires_in", "it is not between 0 and 10 years", "leave it out for a key that does not expire")
 	}
 	return errors.Join(c...)
+}
+
+// MaxKeyQueues bounds the queues of one key.
+const MaxKeyQueues = 100
+
+func (c *checker) keyQueues(o KeyOrder) {
+	switch {
+	case o.Role != Worker && len(o.Queues) > 0:
+		c.add("queues", "only a key of role worker is bound to queues", "leave them out")
+	case o.Role == Worker && (len(o.Queues) == 0 || len(o.Queues) > MaxKeyQueues):
+		c.add("queues", fmt.Sprintf("%d queues", len(o.Queues)), fmt.Sprintf("name the queues that the worker serves, 1 to %d", MaxKeyQueues))
+	}
+	for _, q := range o.Queues {
+		if !queueForm.MatchString(q) {
+			c.add("queues", quote(q)+" is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+			return
+		}
+	}
 }
 
 // Principal is who asks: a key that was found to be good.
@@ -96,9 +123,15 @@ type Principal struct {
 	Namespace     uuid.UUID
 	NamespaceName string
 	Role          Role
+	Queues        []string // of a worker
 	// Left is how long the key works on, counted from when it was asked about;
 	// 0: until it is revoked.
 	Left time.Duration
+}
+
+// Serves says whether the principal may have the runs of a queue.
+func (p Principal) Serves(queue string) bool {
+	return p.Role.May(Editor) || p.Role == Worker && slices.Contains(p.Queues, queue)
 }
 
 // Actor is how the principal is named in versions and in the audit log: by its

@@ -29,6 +29,7 @@ type Decision struct {
 	Ended  Ended     // of a finish
 	Reason Reason    // of a finish other than success
 	RunAt  time.Time // of a retry
+	Free   bool      // of a retry: the attempt does not count
 	// ReportBy is when an attempt that was accepted is lost unless its target has
 	// reported, or given a sign of life.
 	ReportBy time.Time
@@ -69,6 +70,8 @@ func Decide(in DecideInput) Decision {
 		return in.failed()
 	case Deferred:
 		return in.deferred()
+	case Snoozed:
+		return in.snoozed()
 	default:
 		// Also a kind that this version does not know: what it came to is unknown.
 		return in.lost()
@@ -90,6 +93,16 @@ func (in *DecideInput) failed() Decision {
 	}
 	wait := max(in.Policy.Retry.Delay(in.Run.Key, in.tries()), min(in.Outcome.RetryAfter, MaxRetryAfter))
 	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(wait)}
+}
+
+// snoozed: the worker cannot do it now, through no fault of anybody. The number of
+// attempts, which fences, is bounded all the same: who snoozes for ever fails.
+func (in *DecideInput) snoozed() Decision {
+	if in.Run.Attempt >= snoozeLimit {
+		return in.deadLetter(ReasonAttempts)
+	}
+	wait := min(max(in.Outcome.RetryAfter, 0), time.Duration(MaxSnooze))
+	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(wait), Free: true}
 }
 
 func (in *DecideInput) lost() Decision {

@@ -216,7 +216,7 @@ func TestEveryEndButSuccessHasAReason(t *testing.T) {
 				PauseAfterFailures: rapid.Int32Range(0, 2).Draw(t, "pause after"),
 			}.WithDefaults(),
 			Outcome: job.Outcome{
-				Kind: job.OutcomeKind(rapid.IntRange(0, 6).Draw(t, "kind")), Retryable: rapid.Bool().Draw(t, "retryable"),
+				Kind: job.OutcomeKind(rapid.IntRange(0, 7).Draw(t, "kind")), Retryable: rapid.Bool().Draw(t, "retryable"),
 				Gone: rapid.Bool().Draw(t, "gone"), RetryAfter: time.Duration(rapid.Int64().Draw(t, "retry after")),
 			},
 			Now: noon,
@@ -229,8 +229,14 @@ func TestEveryEndButSuccessHasAReason(t *testing.T) {
 			require.Equal(t, d.Ended == job.EndedFailed, d.DeadLetter)
 			require.Zero(t, d.RunAt)
 		case job.DecideRetry:
-			require.Less(t, in.Run.Attempt, max(in.Policy.Retry.MaxAttempts, job.LostLimit), "it ends")
 			require.False(t, d.RunAt.Before(noon))
+			require.Equal(t, in.Outcome.Kind == job.Snoozed, d.Free)
+			if d.Free {
+				require.Less(t, in.Run.Attempt, int16(10_000), "it ends")
+				require.False(t, d.RunAt.After(at(30*24*time.Hour)))
+				break
+			}
+			require.Less(t, in.Run.Attempt, max(in.Policy.Retry.MaxAttempts, job.LostLimit), "it ends")
 			require.False(t, d.RunAt.After(at(24*time.Hour)))
 		case job.DecideWait:
 			require.Equal(t, job.Accepted, in.Outcome.Kind)

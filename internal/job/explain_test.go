@@ -99,9 +99,14 @@ func TestExplain(t *testing.T) {
 		}, job.WhySkipped, job.ReasonMissedWindow, []string{"catch_up_window, 30m", "one of 2"}},
 		"missed while down, max": {func(f *job.WhyFacts) { f.Skip = &job.Skip{Count: 1, Reason: job.ReasonMissedMax} }, job.WhySkipped, job.ReasonMissedMax, []string{"missed.max, 100"}},
 
-		"running":  {live(job.StatusRunning, func(e *job.Entry, f *job.WhyFacts) { e.Attempt, e.StartedAt = 1, f.At }), job.WhyRunning, "", []string{"is running: attempt 1", "on one"}},
-		"accepted": {live(job.StatusWaiting, func(e *job.Entry, f *job.WhyFacts) { e.ExpiresAt = f.At.Add(time.Minute) }), job.WhyWaiting, "", []string{"accepted", "10:01:00"}},
-		"planned":  {live(job.StatusPending, func(e *job.Entry, f *job.WhyFacts) { f.Now = f.At.Add(-30 * time.Second) }), job.WhyPlanned, "", []string{"not due yet", "in 30s"}},
+		"progress": {live(job.StatusRunning, func(e *job.Entry, f *job.WhyFacts) {
+			p := int16(40)
+			e.Attempt, e.StartedAt, e.Percent, e.Progress = 1, f.At, &p, "page 4 of 10"
+		}), job.WhyRunning, "", []string{"40 % done", "page 4 of 10"}},
+		"for a worker": {live(job.StatusDue, func(e *job.Entry, _ *job.WhyFacts) { e.Handler = "greet" }), job.WhyDue, "", []string{"waits for a worker", "knows the handler greet"}},
+		"running":      {live(job.StatusRunning, func(e *job.Entry, f *job.WhyFacts) { e.Attempt, e.StartedAt = 1, f.At }), job.WhyRunning, "", []string{"is running: attempt 1", "on one"}},
+		"accepted":     {live(job.StatusWaiting, func(e *job.Entry, f *job.WhyFacts) { e.ExpiresAt = f.At.Add(time.Minute) }), job.WhyWaiting, "", []string{"accepted", "10:01:00"}},
+		"planned":      {live(job.StatusPending, func(e *job.Entry, f *job.WhyFacts) { f.Now = f.At.Add(-30 * time.Second) }), job.WhyPlanned, "", []string{"not due yet", "in 30s"}},
 		"held": {live(job.StatusPending, func(e *job.Entry, f *job.WhyFacts) {
 			e.Attempt, e.RunAt, e.Message = 1, f.At.Add(time.Minute), "https://x is full"
 		}), job.WhyHeld, "", []string{"https://x is full", "10:01:00", "no attempt"}},

@@ -27,7 +27,7 @@ func (t *teller) told(e Entry) (WhyCode, string) {
 		}
 		return WhySkipped, t.skipped(e.Reason)
 	case StatusRunning:
-		return WhyRunning, t.sprintf("It is running: attempt %d%s, for %s now, since %s.", e.Attempt, on(e), max(t.Now.Sub(e.BeganAt()), 0), e.BeganAt()) + made + t.tries(e)
+		return WhyRunning, t.sprintf("It is running: attempt %d%s, for %s now, since %s.", e.Attempt, on(e), max(t.Now.Sub(e.BeganAt()), 0), e.BeganAt()) + progress(e) + made + t.tries(e)
 	case StatusWaiting:
 		return WhyWaiting, t.sprintf("Its target has accepted it, with attempt %d, and is to report by %s.", e.Attempt, e.ExpiresAt) + made
 	default:
@@ -60,11 +60,24 @@ func (t *teller) toCome(e Entry) (WhyCode, string) {
 		return WhyQueueFull, t.sprintf("It is due since %s and waits for a place in queue %s: %d of %d running, %d waiting.", e.RunAt, e.Queue, t.Queue.Running, t.Queue.Limits.MaxRunning, t.Queue.Waiting)
 	case t.Queue.Limits.Rate.Count > 0 && t.Queue.Waiting > 0:
 		return WhyQueueRate, t.sprintf("It is due since %s and waits for its turn in queue %s, which starts %s; %d wait.", e.RunAt, e.Queue, t.Queue.Limits.Rate, t.Queue.Waiting)
+	case e.Handler != "":
+		return WhyDue, t.sprintf("It is due since %s and waits for a worker: one of queue %s that knows the handler %s and has room.", e.RunAt, e.Queue, e.Handler)
 	case !t.Owned:
 		return WhyDue, t.sprintf("It is due since %s, but no live node owns the job's partition; it starts when one does.", e.RunAt)
 	default:
 		return WhyDue, t.sprintf("It is due since %s and waits for a free slot on its node.", e.RunAt)
 	}
+}
+
+// progress is how far a worker says that it has come.
+func progress(e Entry) (text string) {
+	if e.Percent != nil {
+		text = fmt.Sprintf(" Its worker says: %d %% done.", *e.Percent)
+	}
+	if e.Progress != "" {
+		text += fmt.Sprintf(" It tells of its progress: %s.", strings.TrimSuffix(e.Progress, "."))
+	}
+	return text
 }
 
 // retrying tells of a run whose next attempt is to come.

@@ -35,6 +35,7 @@ type Attempt struct {
 type Completion struct {
 	Key     Key
 	Attempt int16
+	Session uuid.UUID // that has to have the attempt; zero: whichever has it
 	Outcome Outcome
 	Limits  []Limit // whose places its end frees, as far as is known
 	OwnKey  string  // see Attempt; kept with the run

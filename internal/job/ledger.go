@@ -72,6 +72,11 @@ type Entry struct {
 	Attempts  []AttemptEnd // those before the last
 	OwnKey    string       // the idempotency key that its target got; empty: the run's id, or it is not known yet
 
+	Handler  string // of a live run that workers pull
+	Percent  *int16 // how far its worker says that it has come
+	Progress string
+	Result   string // that its worker reported; JSON
+
 	DeadLetter bool // the run waits for redrive or discard
 
 	JobName string // empty: the job is deleted

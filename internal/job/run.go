@@ -62,6 +62,7 @@ type Outcome struct {
 	Gone       bool          // the target says it is gone for ever: pause the job
 	Status     int           // of the target's protocol, e.g. 503; 0: none
 	Message    string        // for people; bounded
+	Result     string        // of a success, for those who read the run; bounded
 	Output     string        // the end of what a command wrote; bounded, fit for a terminal
 	// OutputTotal is how many bytes that was, with those before Output.
 	OutputTotal int64
@@ -83,6 +84,7 @@ const (
 	// Deferred: it was not tried, as its target had no room for it, and costs the
 	// run no attempt. RetryAfter says when it may be tried, Message why not now.
 	Deferred OutcomeKind = 6
+	Snoozed  OutcomeKind = 7 // not now: again after RetryAfter, and no attempt is used up
 )
 
 // Ended is how a run left the live table. The numbers are stored in history.

@@ -17,14 +17,22 @@ const admissible = `
 SELECT r.version, r.origin, r.run_at, r.attempt, r.priority, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1), r.concurrency_key IS NOT NULL OR coalesce((SELECT limited FROM queue WHERE id = r.queue_id), false),
        coalesce(r.payload, j.payload, ''), coalesce(r.trace, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(), coalesce(r.idempotency_key, ''), ` + forExpressions + `,
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0),
-       (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval)
+       (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval),
+       j.name, coalesce(r.handler, '')
 FROM run r JOIN job j ON j.partition = r.partition AND j.id = r.job_id
 WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4 AND r.state = 0 AND r.run_at <= now() + $6::interval
-  AND EXISTS (SELECT FROM partition WHERE id = $1 AND owner = $5) AND EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())
-FOR UPDATE OF r SKIP LOCKED`
+  AND EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())`
 
+// Those that nodes deliver are admitted by the owner of their partition, those
+// that workers pull by who has the lock of their queue.
+const (
+	admissibleHere   = admissible + ` AND r.handler IS NULL AND EXISTS (SELECT FROM partition WHERE id = $1 AND owner = $5) FOR UPDATE OF r SKIP LOCKED`
+	admissiblePulled = admissible + ` AND coalesce(r.handler, '') <> '' AND r.queue_id IS NOT DISTINCT FROM (SELECT queue_id FROM session WHERE id = $5) FOR UPDATE OF r SKIP LOCKED`
+)
+
+// undecided says whether a run that could not be read is done with, as far as this node goes.
 const undecided = `
-SELECT NOT EXISTS (SELECT FROM run WHERE ` + byKey + ` AND state = 0 AND run_at <= now() + $5::interval + interval '5 s')`
+SELECT NOT EXISTS (SELECT FROM run WHERE ` + byKey + ` AND state = 0 AND handler IS NULL AND run_at <= now() + $5::interval + interval '5 s')`
 
 const startRun = `
 UPDATE run SET state = 1, attempt = attempt + 1, session_id = $5, claimed_at = now(), queue_hold = $6, key_hold = $7 WHERE ` + byKey
@@ -38,7 +46,7 @@ SELECT due_at, seq FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 
 // decided before the run is due: what it overlaps with may end by then.
 func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (out job.Admitted, err error) {
 	err = s.inTx(ctx, "admit", func(tx pgx.Tx) error {
-		a := admission{tx: tx, attempt: job.Attempt{Key: key, Session: session}}
+		a := admission{tx: tx, query: admissibleHere, attempt: job.Claimed{Attempt: job.Attempt{Key: key, Session: session}}}
 		err := a.read(ctx, lead)
 		if noRows(err) {
 			// Claimed, gone, or not ours; or a change of the job has it locked, and it is to be asked about again.
@@ -70,7 +78,8 @@ var errNoPlace = errors.New("no place")
 // admission is a run that is to be decided about.
 type admission struct {
 	tx        pgx.Tx
-	attempt   job.Attempt
+	query     string // that reads it
+	attempt   job.Claimed
 	in        job.AdmitInput
 	applicant job.Applicant
 	limited   bool // it falls under a limit
@@ -85,9 +94,9 @@ func (a *admission) read(ctx context.Context, lead time.Duration) error {
 	}
 	var policy, keyed string
 	var timeout int64
-	err := a.tx.QueryRow(ctx, admissible, k.Partition, k.Job, k.DueAt, k.Seq, t.Session, lead).Scan(
+	err := a.tx.QueryRow(ctx, a.query, k.Partition, k.Job, k.DueAt, k.Seq, t.Session, lead).Scan(
 		&t.Version, &t.Origin, &t.RunAt, &in.Attempt, &a.applicant.Priority, &a.applicant.Queue, &a.applicant.Key, &a.applicant.KeyMax, &a.limited,
-		&t.Payload, &t.Trace, &t.Namespace, &in.JobState, &timeout, &t.Kind, &t.Config, &policy, &in.Now, &t.OwnKey, &keyed, &t.About, &in.Running, &in.Ahead)
+		&t.Payload, &t.Trace, &t.Namespace, &in.JobState, &timeout, &t.Kind, &t.Config, &policy, &in.Now, &t.OwnKey, &keyed, &t.About, &in.Running, &in.Ahead, &t.JobName, &t.Handler)
 	if err != nil {
 		return err
 	}
@@ -98,7 +107,7 @@ func (a *admission) read(ctx context.Context, lead time.Duration) error {
 	p = p.WithDefaults()
 	t.KeyExpression = keyExpression(keyed)
 	in.DueAt, in.Overlap, in.Deadline, in.Origin = k.DueAt, p.Overlap, p.Deadline, t.Origin
-	t.Number, t.Timeout = in.Attempt+1, time.Duration(timeout)*time.Millisecond
+	t.Number, t.Timeout, t.ClaimedAt = in.Attempt+1, time.Duration(timeout)*time.Millisecond, in.Now
 	a.applicant.RunAt = t.RunAt
 	return nil
 }
@@ -135,7 +144,7 @@ func (s *Store) admit(ctx context.Context, a *admission) error {
 		a.attempt.Limits = p.limits(&a.applicant)
 	}
 	_, err := a.tx.Exec(ctx, startRun, k.Partition, k.Job, k.DueAt, k.Seq, a.attempt.Session, p.queueHold, p.keyHold)
-	a.out = job.Admitted{Attempt: &a.attempt, Done: true}
+	a.out = job.Admitted{Attempt: &a.attempt.Attempt, Done: true}
 	return err
 }
 

@@ -47,7 +47,7 @@ WITH` + keyed + `, claimed AS (
         FROM k, LATERAL (
             SELECT r.ctid AS address FROM run r
             WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
-              AND r.state = 0 AND r.run_at <= now() + $6::interval
+              AND r.state = 0 AND r.run_at <= now() + $6::interval AND r.handler IS NULL
               AND (SELECT owner FROM partition WHERE id = k.partition) = $5
               AND r.concurrency_key IS NULL AND r.queue_id <> ALL (ARRAY(SELECT id FROM queue WHERE limited))
               AND (r.admit = 0 OR r.admit = 1 AND NOT EXISTS (
@@ -151,7 +151,7 @@ const undecidedRuns = `
 WITH` + keyed + `
 SELECT r.* FROM k, LATERAL (
     SELECT partition, job_id, due_at, seq FROM run
-    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND state = 0
+    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND state = 0 AND handler IS NULL
     LIMIT 1) r`
 
 // Undecided tells which of the runs that Claim left are worth a question to

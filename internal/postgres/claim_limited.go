@@ -18,7 +18,7 @@ SELECT x.* FROM k, LATERAL (
     SELECT r.ctid::text, r.partition, r.job_id, r.due_at, r.seq, r.priority, r.run_at, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1)
     FROM run r
     WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
-      AND r.state = 0 AND r.run_at <= now()
+      AND r.state = 0 AND r.run_at <= now() AND r.handler IS NULL
       AND (SELECT owner FROM partition WHERE id = k.partition) = $5
       AND (r.admit = 0 OR r.admit = 1 AND NOT EXISTS (
           SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0))

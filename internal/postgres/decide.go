@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
 )
@@ -23,14 +24,14 @@ const maxDecided = 200
 const lockedRuns = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
-           unnest($5::smallint[]) AS attempt, generate_subscripts($1::smallint[], 1) AS n
+           unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id, generate_subscripts($1::smallint[], 1) AS n
 )
-SELECT k.n, r.version, r.run_at, r.state, r.attempt, coalesce(r.base, 0), r.priority, r.origin, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 0), j.policy, j.namespace_id, now()
+SELECT k.n, r.version, r.run_at, r.state, r.attempt, coalesce(r.base, 0), r.priority, r.origin, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 0), j.policy, j.namespace_id, j.handler, now()
 FROM k, LATERAL (
     SELECT * FROM run
-    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND state <> 0
+    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND state <> 0 AND (k.session_id IS NULL OR session_id = k.session_id)
     LIMIT 1 FOR UPDATE) r
-LEFT JOIN LATERAL (SELECT policy, namespace_id FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
+LEFT JOIN LATERAL (SELECT policy, namespace_id, handler FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
 
 // CompleteDecided lets job.Decide say what outcomes mean and carries it out. It
 // returns the runs that are to be tried again, and how many were fenced.
@@ -58,6 +59,7 @@ func (s *Store) CompleteDecided(ctx context.Context, done []job.Completion) (ret
 type decided struct {
 	retries []job.Run
 	fenced  int
+	found   []job.Completion // those that were not
 	pauses  []pause
 	batch   pgx.Batch
 	held    held
@@ -99,17 +101,19 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 		}
 		sortCompletions(done)
 		k, attempt := splitCompletions(done)
-		rows, err := tx.Query(ctx, lockedRuns, k.partition, k.job, k.dueAt, k.seq, attempt)
+		rows, err := tx.Query(ctx, lockedRuns, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done))
 		if err != nil {
 			return err
 		}
 		var n int
+		var handler *string
 		var in job.DecideInput
 		var policy *string
 		var namespace *uuid.UUID
-		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.Base, &in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &in.Run.ConcurrencyKey, &in.Run.ConcurrencyMax, &policy, &namespace, &in.Now}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.Base, &in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &in.Run.ConcurrencyKey, &in.Run.ConcurrencyMax, &policy, &namespace, &handler, &in.Now}, func() error {
 			in.Run.Key, in.Outcome, in.Policy = done[n-1].Key, done[n-1].Outcome, job.Policy{}
 			d.fenced--
+			d.found = append(d.found, done[n-1])
 			if policy == nil { // the job is deleted: nothing of it is tried again
 				if in.Outcome.Kind != job.Succeeded {
 					in.Outcome = job.Outcome{Kind: job.Cancelled, Reason: job.ReasonDeleted, Status: in.Outcome.Status, Message: in.Outcome.Message}
@@ -122,7 +126,7 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 			if own := done[n-1].OwnKey; own != "" {
 				d.batch.Queue(keepKey, in.Run.Partition, in.Run.Job, in.Run.DueAt, in.Run.Seq, own)
 			}
-			d.write(in, decision)
+			d.write(in, decision, handler)
 			d.output(in, namespace)
 			if decision.Kind == job.DecideFinish {
 				countEnds(tx, decision.Ended, decision.Reason, 1)
@@ -185,6 +189,15 @@ func sortCompletions(done []job.Completion) {
 	})
 }
 
+// sessionsOf are the sessions that have to have the attempts; null: any.
+func sessionsOf(done []job.Completion) pgtype.FlatArray[pgtype.UUID] {
+	out := make([]pgtype.UUID, len(done))
+	for i, d := range done {
+		out[i] = pgtype.UUID{Bytes: d.Session, Valid: d.Session != uuid.Nil}
+	}
+	return out
+}
+
 func splitCompletions(done []job.Completion) (keyColumns, []int16) {
 	keys, attempt := make([]job.Key, len(done)), make([]int16, len(done))
 	for i, d := range done {
@@ -201,16 +214,23 @@ WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *), ` + freeHolds +
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, message, attempts, idempotency_key)
 SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, $7, session_id, queue_id, nullif($8, ''), nullif($9, ''), attempts, idempotency_key FROM ended`
 
+const endWithResult = `
+WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *), ` + freeHolds + `
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, attempts, idempotency_key, result)
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, 0, session_id, queue_id, attempts, idempotency_key, $7 FROM ended`
+
 const buryRun = `
 INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, payload, queue_id, idempotency_key)
 SELECT partition, job_id, due_at, seq, $5, attempt, $6, $7, payload, queue_id, idempotency_key FROM run WHERE ` + byKey + `
 ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.failed_at, attempt = excluded.attempt, reason = excluded.reason, message = excluded.message, idempotency_key = excluded.idempotency_key`
 
-// What an attempt came to is kept with the run, the newest 20.
+// What an attempt came to is kept with the run, the newest 20. The job may have
+// got another target since: who pulls the run is said anew.
 // While it waits for its time it has no place of any limit.
 const retryRun = `
 WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
-UPDATE run SET state = 0, run_at = $5, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL, held = NULL,
+UPDATE run SET state = 0, run_at = $5, woken = $7::text IS NULL, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL, held = NULL, handler = $7::text, percent = NULL, progress = NULL,
+    base = CASE WHEN $8 THEN coalesce(base, 0) + 1 ELSE base END,
     attempts = (SELECT jsonb_agg(a ORDER BY n) FROM (
         SELECT a, n FROM jsonb_array_elements(coalesce(attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n) ORDER BY n DESC LIMIT 20) y)
 WHERE ` + byKey
@@ -231,7 +251,7 @@ type attemptRecord struct {
 }
 
 // write queues the statements of one decision.
-func (d *decided) write(in job.DecideInput, decision job.Decision) {
+func (d *decided) write(in job.DecideInput, decision job.Decision, handler *string) {
 	k, o := in.Run.Key, in.Outcome
 	switch decision.Kind {
 	case job.DecideRetry:
@@ -239,7 +259,10 @@ func (d *decided) write(in job.DecideInput, decision job.Decision) {
 		if err != nil {
 			record = []byte(`[]`) // cannot happen: plain values always marshal
 		}
-		d.batch.Queue(retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, string(record))
+		d.batch.Queue(retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, string(record), handler, decision.Free)
+		if handler != nil {
+			break // workers find it by themselves
+		}
 		run := in.Run
 		run.State, run.RunAt = job.Pending, decision.RunAt
 		d.retries = append(d.retries, run)
@@ -253,6 +276,10 @@ func (d *decided) write(in job.DecideInput, decision job.Decision) {
 	default:
 		if decision.DeadLetter {
 			d.batch.Queue(buryRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, string(decision.Reason), o.Message)
+		}
+		if o.Result != "" {
+			d.batch.Queue(endWithResult, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), o.Result)
+			break
 		}
 		d.batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), int16(o.Status), string(decision.Reason), o.Message)
 	}

@@ -132,6 +132,14 @@ func (d *definition) admit() int16 {
 	}
 }
 
+// handler is what workers know the job by; nil: nodes deliver its runs.
+func (d *definition) handler() *string {
+	if name := d.Target.Handler(); name != "" {
+		return &name
+	}
+	return nil
+}
+
 // concurrencyKey is how the database knows the key; nil: there is none.
 func (d *definition) concurrencyKey(namespace uuid.UUID) *int64 {
 	if id := d.Concurrency.ID(namespace); id != 0 {

@@ -17,8 +17,8 @@ import (
 type KeyOrder = job.KeyOrder
 
 const insertKey = `
-INSERT INTO api_key (id, namespace_id, name, role, prefix, hash, created_by, created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, now(), CASE WHEN $8::interval > interval '0' THEN now() + $8 END)
+INSERT INTO api_key (id, namespace_id, name, role, prefix, hash, created_by, created_at, expires_at, queues)
+VALUES ($1, $2, $3, $4, $5, $6, $7, now(), CASE WHEN $8::interval > interval '0' THEN now() + $8 END, $9)
 RETURNING created_at, expires_at`
 
 // CreateKey makes a key and returns it with its secret, which is not stored.
@@ -70,20 +70,21 @@ func createKey(ctx context.Context, tx pgx.Tx, o KeyOrder) (k job.APIKey, secret
 	if err != nil {
 		return k, "", err
 	}
-	k = job.APIKey{Namespace: o.Namespace, Name: o.Name, Role: o.Role, Prefix: job.KeyShown(secret), CreatedBy: o.Actor}
+	k = job.APIKey{Namespace: o.Namespace, Name: o.Name, Role: o.Role, Queues: o.Queues, Prefix: job.KeyShown(secret), CreatedBy: o.Actor}
 	if k.ID, err = uuid.NewV7(); err != nil {
 		return k, "", err
 	}
 	var expires *time.Time
-	err = tx.QueryRow(ctx, insertKey, k.ID, k.Namespace, k.Name, k.Role, k.Prefix, hash[:], k.CreatedBy, o.ExpiresIn).Scan(&k.CreatedAt, &expires)
+	err = tx.QueryRow(ctx, insertKey, k.ID, k.Namespace, k.Name, k.Role, k.Prefix, hash[:], k.CreatedBy, o.ExpiresIn, o.Queues).Scan(&k.CreatedAt, &expires)
 	if err != nil {
 		return k, "", err
 	}
 	k.CreatedAt, k.ExpiresAt = k.CreatedAt.UTC(), deref(expires).UTC()
 	return k, secret, audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "key.create", job.FormatKeyID(k.ID)}, struct {
-		Name string   `json:"name"`
-		Role job.Role `json:"role"`
-	}{k.Name, k.Role})
+		Name   string   `json:"name"`
+		Role   job.Role `json:"role"`
+		Queues []string `json:"queues,omitempty"`
+	}{k.Name, k.Role, k.Queues})
 }
 
 // Principal finds who has a secret, by its hash: before it, no namespace is
@@ -91,10 +92,10 @@ func createKey(ctx context.Context, tx pgx.Tx, o KeyOrder) (k job.APIKey, secret
 func (s *Store) Principal(ctx context.Context, hash [32]byte) (p job.Principal, err error) {
 	var left *float64
 	err = s.pool.QueryRow(ctx, `
-SELECT k.id, k.name, k.namespace_id, n.name, k.role, extract(epoch FROM k.expires_at - now())::float8
+SELECT k.id, k.name, k.namespace_id, n.name, k.role, k.queues, extract(epoch FROM k.expires_at - now())::float8
 FROM api_key k JOIN namespace n ON n.id = k.namespace_id
 WHERE k.hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`, hash[:]).Scan(
-		&p.Key, &p.KeyName, &p.Namespace, &p.NamespaceName, &p.Role, &left)
+		&p.Key, &p.KeyName, &p.Namespace, &p.NamespaceName, &p.Role, &p.Queues, &left)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return p, ErrNotFound
@@ -133,12 +134,12 @@ func (s *Store) Keys(ctx context.Context, namespace uuid.UUID) (out []job.APIKey
 	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k job.APIKey, err error) {
 			var expires, revoked *time.Time
-			err = row.Scan(&k.ID, &k.Namespace, &k.Name, &k.Role, &k.Prefix, &k.CreatedBy, &k.CreatedAt, &expires, &revoked)
+			err = row.Scan(&k.ID, &k.Namespace, &k.Name, &k.Role, &k.Queues, &k.Prefix, &k.CreatedBy, &k.CreatedAt, &expires, &revoked)
 			k.CreatedAt, k.ExpiresAt, k.RevokedAt = k.CreatedAt.UTC(), deref(expires).UTC(), deref(revoked).UTC()
 			return k, err
 		})
 		return err
-	}, `SELECT id, namespace_id, name, role, prefix, created_by, created_at, expires_at, revoked_at FROM api_key
+	}, `SELECT id, namespace_id, name, role, queues, prefix, created_by, created_at, expires_at, revoked_at FROM api_key
 WHERE namespace_id = $1 ORDER BY id DESC LIMIT 1000`, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("list keys: %w", err)

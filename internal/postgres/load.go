@@ -15,7 +15,7 @@ const runColumns = `partition, job_id, due_at, seq, version, run_at, state, atte
 // Pending lists the runs of partitions that wait for their time, those due by a
 // time only: what a new owner has to know, and what a sweep checks.
 func (s *Store) Pending(ctx context.Context, partitions []int16, until time.Time) ([]job.Run, error) {
-	return s.listRuns(ctx, "load runs", `SELECT `+runColumns+` FROM run WHERE partition = ANY ($1) AND state = 0 AND run_at <= $2`, partitions, until)
+	return s.listRuns(ctx, "load runs", `SELECT `+runColumns+` FROM run WHERE partition = ANY ($1) AND state = 0 AND run_at <= $2 AND handler IS NULL`, partitions, until)
 }
 
 // Woken lists the pending runs of partitions that another than their planner
@@ -24,7 +24,7 @@ func (s *Store) Pending(ctx context.Context, partitions []int16, until time.Time
 func (s *Store) Woken(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
 	return s.listRuns(ctx, "sweep runs", `
 SELECT r.* FROM unnest($1::smallint[]) p, LATERAL (
-    SELECT `+runColumns+` FROM run WHERE woken AND partition = p AND run_at BETWEEN $2 AND $3 AND state = 0 OFFSET 0) r`, partitions, from, to)
+    SELECT `+runColumns+` FROM run WHERE woken AND partition = p AND run_at BETWEEN $2 AND $3 AND state = 0 AND handler IS NULL OFFSET 0) r`, partitions, from, to)
 }
 
 func (s *Store) listRuns(ctx context.Context, what, query string, args ...any) (runs []job.Run, err error) {

@@ -17,7 +17,7 @@ import (
 const register = `
 WITH gone AS (
     DELETE FROM session WHERE id = ANY (ARRAY(
-        SELECT id FROM session WHERE expires_at < now() - interval '1 hour' LIMIT 100 FOR UPDATE SKIP LOCKED)))
+        SELECT id FROM session WHERE expires_at < now() - interval '1 hour' AND queue_id IS NULL LIMIT 100 FOR UPDATE SKIP LOCKED)))
 INSERT INTO session (id, name, started_at, expires_at) VALUES ($1, $2, now(), now() + $3::interval) RETURNING started_at`
 
 // Register makes a session that expires after ttl, and returns the database's instant.
@@ -55,7 +55,7 @@ func (s *Store) Unregister(ctx context.Context, id uuid.UUID) error {
 // survey is one statement, so it sees one instant: the arrays of each table are
 // read by the same snapshot in the same order.
 const survey = `
-WITH live AS MATERIALIZED (SELECT * FROM session WHERE expires_at > now())
+WITH live AS MATERIALIZED (SELECT * FROM session WHERE expires_at > now() AND queue_id IS NULL) -- nodes, and no workers
 SELECT now(),
        ARRAY(SELECT id FROM live ORDER BY id), ARRAY(SELECT expires_at FROM live ORDER BY id), ARRAY(SELECT owns FROM live ORDER BY id),
        ARRAY(SELECT id FROM partition ORDER BY id), ARRAY(SELECT epoch FROM partition ORDER BY id),

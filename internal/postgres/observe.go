@@ -119,7 +119,7 @@ LEFT JOIN queue q ON q.id = r.queue_id LEFT JOIN namespace n ON n.id = q.namespa
 GROUP BY 1, 2 ORDER BY count(*) DESC`
 
 const otherDepth = `
-SELECT (SELECT count(*) FROM (SELECT FROM dead_letter WHERE partition = ANY ($1) LIMIT $2) d), (SELECT count(*) FROM session WHERE expires_at > now())`
+SELECT (SELECT count(*) FROM (SELECT FROM dead_letter WHERE partition = ANY ($1) LIMIT $2) d), (SELECT count(*) FROM session WHERE expires_at > now() AND queue_id IS NULL)`
 
 // Depth counts what waits in partitions. It reads many rows and is bounded in
 // their number and in time: for a look from time to time, not for each scrape.

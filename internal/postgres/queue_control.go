@@ -97,7 +97,7 @@ func (s *Store) SpecialQueues(ctx context.Context) (paused, limited []int32, err
 
 const liveNodes = `
 SELECT s.id, s.name, s.started_at, s.expires_at, s.owns, ARRAY(SELECT p.id FROM partition p WHERE p.owner = s.id ORDER BY p.id)
-FROM session s WHERE s.expires_at > now() ORDER BY s.started_at, s.id`
+FROM session s WHERE s.expires_at > now() AND s.queue_id IS NULL ORDER BY s.started_at, s.id`
 
 // Cluster tells who is alive and who works on what.
 func (s *Store) Cluster(ctx context.Context) (c job.Cluster, err error) {

@@ -110,7 +110,7 @@ func (s *Store) look(ctx context.Context, partitions []int16, from time.Time, li
 	v.alive = map[uuid.UUID]bool{}
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(`SELECT ` + keyLookups)
-	batch.Queue(`SELECT now(), ARRAY(SELECT id FROM session WHERE expires_at > now())`).QueryRow(func(row pgx.Row) error {
+	batch.Queue(`SELECT now(), ARRAY(SELECT id FROM session WHERE expires_at > now() AND queue_id IS NULL)`).QueryRow(func(row pgx.Row) error {
 		var ids []uuid.UUID
 		err := row.Scan(&v.now, &ids)
 		for _, id := range ids {

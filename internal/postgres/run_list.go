@@ -20,13 +20,13 @@ import (
 const (
 	liveEntry = `
 r.partition, r.job_id, r.due_at, r.seq, r.version, r.run_at, r.claimed_at AS started_at, @far::timestamptz AS ended_at, r.expires_at, r.state, 0::smallint AS ended,
-r.attempt, r.origin, 0::smallint AS status, r.session_id, r.queue_id, NULL::timestamptz AS due_to, NULL::bigint AS count, NULL::text AS reason, CASE WHEN r.state = 0 THEN r.held END AS message, r.attempts, r.idempotency_key`
+r.attempt, r.origin, 0::smallint AS status, r.session_id, r.queue_id, NULL::timestamptz AS due_to, NULL::bigint AS count, NULL::text AS reason, CASE WHEN r.state = 0 THEN r.held END AS message, r.attempts, r.idempotency_key, r.handler, r.percent, r.progress, NULL::text AS result`
 	endedEntry = `
 h.partition, h.job_id, h.due_at, h.seq, h.version, h.run_at, h.started_at, h.ended_at, NULL::timestamptz AS expires_at, 0::smallint AS state, h.ended,
-h.attempt, h.origin, h.status, h.session_id, h.queue_id, h.due_to, h.count, h.reason, h.message, h.attempts, h.idempotency_key`
+h.attempt, h.origin, h.status, h.session_id, h.queue_id, h.due_to, h.count, h.reason, h.message, h.attempts, h.idempotency_key, NULL::text AS handler, NULL::smallint AS percent, NULL::text AS progress, h.result`
 	selectEntries = `
 SELECT x.partition, x.job_id, x.due_at, x.seq, x.version, x.run_at, x.started_at, x.ended_at, x.expires_at, x.state, x.ended,
-       x.attempt, x.origin, x.status, x.session_id, x.due_to, x.count, x.reason, x.message, x.attempts, x.idempotency_key, now(),
+       x.attempt, x.origin, x.status, x.session_id, x.due_to, x.count, x.reason, x.message, x.attempts, x.idempotency_key, x.handler, x.percent, x.progress, x.result, now(),
        (SELECT j.name FROM job j WHERE j.partition = x.partition AND j.id = x.job_id), (SELECT q.name FROM queue q WHERE q.id = x.queue_id),
        (SELECT s.name FROM session s WHERE s.id = x.session_id),
        x.ended = 2 AND EXISTS (SELECT FROM dead_letter d WHERE d.partition = x.partition AND d.job_id = x.job_id AND d.due_at = x.due_at AND d.seq = x.seq)
@@ -345,12 +345,12 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	var ended job.Ended
 	var session *uuid.UUID
 	var count *int64
-	var reason, message, name, queue, node, ownKey *string
+	var reason, message, name, queue, node, ownKey, handler, progress, result *string
 	var attempts []byte
 	var status int16
 	var now time.Time
 	err = row.Scan(&e.Partition, &e.Job, &e.DueAt, &e.Seq, &e.Version, &e.RunAt, &started, &e.EndedAt, &expires, &state, &ended,
-		&e.Attempt, &e.Origin, &status, &session, &dueTo, &count, &reason, &message, &attempts, &ownKey, &now, &name, &queue, &node, &e.DeadLetter)
+		&e.Attempt, &e.Origin, &status, &session, &dueTo, &count, &reason, &message, &attempts, &ownKey, &handler, &e.Percent, &progress, &result, &now, &name, &queue, &node, &e.DeadLetter)
 	if err != nil {
 		return e, err
 	}
@@ -358,7 +358,7 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	e.StartedAt, e.ExpiresAt, e.DueTo = deref(started).UTC(), deref(expires).UTC(), deref(dueTo).UTC()
 	e.Code, e.Reason, e.Message = int(status), job.Reason(text(reason)), text(message)
 	e.JobName, e.Queue, e.Node = text(name), text(queue), text(node)
-	e.OwnKey = text(ownKey)
+	e.OwnKey, e.Handler, e.Progress, e.Result = text(ownKey), text(handler), text(progress), text(result)
 	if session != nil {
 		e.Session = *session
 	}

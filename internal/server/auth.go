@@ -59,9 +59,16 @@ func (s *Server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, err)
 		return
 	}
+	done = sync.OnceFunc(done)
 	defer done()
-	if role := roleOf(ctx.Operation()); !p.Role.May(role) {
+	r.yield = append(r.yield, done)
+	role := roleOf(ctx.Operation())
+	if !p.Role.May(role) {
 		s.refuse(ctx, newProblem("forbidden", "this needs the role "+string(role)+", and the key has "+string(p.Role)))
+		return
+	}
+	if role == job.Worker && !p.Serves(ctx.Param("queue")) {
+		s.refuse(ctx, newProblem("forbidden", "the key is not one of this queue; belfry key create --role worker --queue makes one"))
 		return
 	}
 	next(huma.WithValue(ctx, principalKey{}, p))

@@ -14,7 +14,8 @@ import (
 type Key struct {
 	ID        string     `json:"id" doc:"Its id, which is no secret."`
 	Name      string     `json:"name"`
-	Role      string     `json:"role" enum:"viewer,operator,editor,admin"`
+	Role      string     `json:"role" enum:"viewer,operator,editor,admin,worker"`
+	Queues    []string   `json:"queues,omitempty" doc:"Of a worker's key: the queues that it is good for."`
 	Prefix    string     `json:"prefix" doc:"The beginning of the secret, to tell keys apart."`
 	CreatedBy string     `json:"created_by"`
 	CreatedAt time.Time  `json:"created_at"`
@@ -23,7 +24,7 @@ type Key struct {
 }
 
 func wireKey(k job.APIKey) Key {
-	out := Key{ID: job.FormatKeyID(k.ID), Name: k.Name, Role: string(k.Role), Prefix: k.Prefix, CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt}
+	out := Key{ID: job.FormatKeyID(k.ID), Name: k.Name, Role: string(k.Role), Queues: k.Queues, Prefix: k.Prefix, CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt}
 	if !k.ExpiresAt.IsZero() {
 		out.ExpiresAt = &k.ExpiresAt
 	}
@@ -47,7 +48,8 @@ func (s *Server) registerKeys() {
 type createKeyInput struct {
 	Body struct {
 		Name      string   `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"ci"`
-		Role      string   `json:"role" enum:"viewer,operator,editor,admin" doc:"What it may do. Each role may all that the ones before it may."`
+		Role      string   `json:"role" enum:"viewer,operator,editor,admin,worker" doc:"What it may do. Each role may all that the ones before it may; worker may have the runs of its queues, report on them, and nothing else."`
+		Queues    []string `json:"queues,omitempty" maxItems:"100" doc:"Of a worker's key: the queues that it is good for. They need not exist yet."`
 		ExpiresIn Duration `json:"expires_in,omitempty" doc:"How long it works. Default: until it is revoked." example:"90d"`
 	}
 }
@@ -68,7 +70,7 @@ func (s *Server) createKey(ctx context.Context, in *createKeyInput) (*createKeyO
 	}
 	p := principal(ctx)
 	k, secret, err := s.opts.Keys.CreateKey(ctx, job.KeyOrder{
-		Namespace: p.Namespace, Name: in.Body.Name, Role: job.Role(in.Body.Role), ExpiresIn: time.Duration(life), Actor: p.Actor(),
+		Namespace: p.Namespace, Name: in.Body.Name, Role: job.Role(in.Body.Role), Queues: in.Body.Queues, ExpiresIn: time.Duration(life), Actor: p.Actor(),
 	})
 	if err != nil {
 		return nil, s.problem(ctx, err)
@@ -120,7 +122,7 @@ type getSelfOutput struct {
 		Namespace string `json:"namespace"`
 		Key       string `json:"key" doc:"The id of the key."`
 		Name      string `json:"name" doc:"The name of the key."`
-		Role      string `json:"role" enum:"viewer,operator,editor,admin"`
+		Role      string `json:"role" enum:"viewer,operator,editor,admin,worker"`
 	}
 }
 

@@ -53,7 +53,10 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case s.slots <- struct{}{}:
-			defer func() { <-s.slots }()
+			done := sync.OnceFunc(func() { <-s.slots })
+			defer done()
+			rec := recordOf(r.Context())
+			rec.client, rec.yield = r.Context(), append(rec.yield, done)
 		default:
 			w.Header().Set("Retry-After", retryAfter)
 			writeProblem(w, newProblem("unavailable", "too many requests are under way on this node; try again"))

@@ -50,6 +50,7 @@ var kinds = map[string]struct {
 	"forbidden":           {http.StatusForbidden, "The key may not do this"},
 	"not_found":           {http.StatusNotFound, "There is no such thing"},
 	"method_not_allowed":  {http.StatusMethodNotAllowed, "There is no such operation"},
+	"session_expired":     {http.StatusGone, "The session has expired"},
 	"conflict":            {http.StatusConflict, "It does not fit with what is there"},
 	"precondition_failed": {http.StatusPreconditionFailed, "It has changed meanwhile"},
 	"too_large":           {http.StatusRequestEntityTooLarge, "The request is too large"},
@@ -127,6 +128,10 @@ func (s *Server) problem(ctx context.Context, err error) error {
 		return p
 	case errors.Is(err, job.ErrNotFound):
 		return newProblem("not_found", "there is no such "+cmp.Or(recordOf(ctx).object, "thing")+" in this namespace")
+	case errors.Is(err, job.ErrSessionExpired):
+		return newProblem("session_expired", "no heartbeat came in time, and the runs that the session had were given to others; open a new one")
+	case errors.Is(err, job.ErrTooManyWorkers):
+		return newProblem("rate_limited", "more workers wait on this node than it takes; try again, or another node")
 	case errors.Is(err, job.ErrConflict):
 		return newProblem("conflict", strings.TrimPrefix(err.Error()[strings.Index(err.Error(), job.ErrConflict.Error())+len(job.ErrConflict.Error()):], ": "))
 	case errors.Is(err, job.ErrSlowList):

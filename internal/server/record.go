@@ -36,6 +36,21 @@ type record struct {
 	key       uuid.UUID // zero: not known
 	namespace string
 	err       error // what stays inside
+
+	client context.Context //nolint:containedctx // it ends when the client goes away; see wait
+	yield  []func()        // give back what the request holds
+}
+
+// wait is for a request that waits for something to happen: it gives back its
+// place among the requests under way. The context ends when the client goes away.
+func (r *record) wait(ctx context.Context) context.Context {
+	for _, f := range r.yield {
+		f()
+	}
+	if r.client == nil {
+		return ctx
+	}
+	return r.client
 }
 
 type recordKey struct{}

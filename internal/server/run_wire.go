@@ -31,7 +31,11 @@ type Run struct {
 	Message   string     `json:"message,omitempty" doc:"What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people."`
 	Dead      bool       `json:"dead_letter" doc:"It failed and waits for redrive or discard."`
 	OwnKey    string     `json:"idempotency_key,omitempty" doc:"What the job's idempotency_key gave for it, once that is known. Left out: the key is the id."`
-	Node      string     `json:"node,omitempty" doc:"The name of the node that made the last attempt, if its session is still known."`
+	Handler   string     `json:"handler,omitempty" doc:"Of a live run that workers pull: what they know it by."`
+	Percent   *int16     `json:"percent,omitempty" doc:"How far the worker says that it has come."`
+	Progress  string     `json:"progress,omitempty" doc:"The same in words."`
+	Result    JSON       `json:"result,omitempty" doc:"What its worker reported with success."`
+	Node      string     `json:"node,omitempty" doc:"The name of the node or worker that made the last attempt, if its session is still known."`
 	Session   string     `json:"session,omitempty" doc:"The session of the node that made the last attempt."`
 	DueTo     *time.Time `json:"due_to,omitempty" doc:"Of a range of skipped occurrences: the last. due_at is the first."`
 	Count     int64      `json:"count,omitempty" doc:"Of a range: how many. Left out where they were too many to count."`
@@ -46,6 +50,7 @@ func wireRun(e job.Entry) Run {
 		ID: job.FormatRunID(e.Key), Job: job.FormatJobID(e.Job), JobName: e.JobName, Queue: e.Queue, State: string(e.Status), Origin: originNames[e.Origin],
 		DueAt: e.DueAt, RunAt: e.RunAt, StartedAt: timeOrNil(e.BeganAt()), EndedAt: timeOrNil(e.EndedAt), Attempt: e.Attempt, Version: e.Version,
 		Reason: string(e.Reason), Status: e.Code, Message: e.Message, Dead: e.DeadLetter, OwnKey: e.OwnKey, Node: e.Node, DueTo: timeOrNil(e.DueTo), Count: e.Count,
+		Handler: e.Handler, Percent: e.Percent, Progress: e.Progress, Result: JSON(e.Result),
 	}
 	if e.Session != uuid.Nil {
 		r.Session = e.Session.String()
@@ -63,7 +68,7 @@ func timeOrNil(t time.Time) *time.Time {
 // Attempt is one try of a run.
 type Attempt struct {
 	Attempt   int16      `json:"attempt" doc:"Its number."`
-	State     string     `json:"state" enum:"running,waiting,succeeded,failed,lost,cancelled" doc:"lost: its node died, or its outcome was not reported in time."`
+	State     string     `json:"state" enum:"running,waiting,succeeded,failed,lost,cancelled,snoozed" doc:"lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker put it off."`
 	StartedAt *time.Time `json:"started_at,omitempty" doc:"Known of the last one of each life."`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	Status    int        `json:"status,omitempty"`
@@ -100,7 +105,7 @@ func wireStory(entries []job.Entry, outputs []job.Output) RunDetail {
 }
 
 var outcomeNames = map[job.OutcomeKind]string{
-	job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "waiting", job.Lost: "lost", job.Cancelled: "cancelled",
+	job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "waiting", job.Lost: "lost", job.Cancelled: "cancelled", job.Snoozed: "snoozed",
 }
 
 // attemptsOf lists the attempts of one life of a run: those before the last, and

@@ -64,6 +64,7 @@ type Options struct {
 	DeadLetters DeadLetters
 	Operations  Operations
 	Queues      Queues
+	Workers     Workers
 	Secrets     Secrets
 	Reports     Reports
 	// ReportKey is the key of the cluster for the tokens of runs; none: no token is
@@ -129,6 +130,7 @@ func New(o Options) *Server {
 	s.registerDeadLetters()
 	s.registerOperations()
 	s.registerQueues()
+	s.registerWorkers()
 	s.registerSecrets()
 	s.registerReports()
 	s.registerCluster()

@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/nats"
 	"github.com/belfry-dev/belfry/internal/target/noop"
 	"github.com/belfry-dev/belfry/internal/target/secret"
+	"github.com/belfry-dev/belfry/internal/target/worker"
 )
 
 // Target is what the list holds. Who uses it declares the part that it needs:
@@ -54,11 +55,12 @@ func New(opts Options) map[string]Target {
 	}
 	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets, Report: opts.Report}
 	all := map[string]Target{
-		"http":  http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: gate.New(opts.Gate)}),
-		"kafka": kafka.New(brokers),
-		"nats":  nats.New(brokers),
-		"amqp":  amqp.New(brokers),
-		"noop":  noop.New(),
+		"http":   http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: gate.New(opts.Gate)}),
+		"kafka":  kafka.New(brokers),
+		"nats":   nats.New(brokers),
+		"amqp":   amqp.New(brokers),
+		"noop":   noop.New(),
+		"worker": worker.New(),
 	}
 	if opts.Command != nil {
 		all["command"] = opts.Command

@@ -49,7 +49,7 @@ func New(server, key string, opts ...Option) (*Client, error) {
 	if key == "" || strings.ContainsAny(key, " \r\n") {
 		return nil, errors.New("belfry: no key, or not a key; belfry key create makes one")
 	}
-	d := &doer{http: &http.Client{Timeout: timeout}, key: key, agent: "belfry-go", tries: 4}
+	d := &doer{http: &http.Client{Timeout: timeout, Transport: transport()}, key: key, agent: "belfry-go", tries: 4}
 	for _, o := range opts {
 		o(d)
 	}
@@ -58,6 +58,18 @@ func New(server, key string, opts ...Option) (*Client, error) {
 		return nil, fmt.Errorf("belfry: %w", err)
 	}
 	return &Client{generated, base, d}, nil
+}
+
+// transport is the usual one that keeps more connections: a worker polls, reports
+// and sends heartbeats at once.
+func transport() http.RoundTripper {
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
+	}
+	t = t.Clone()
+	t.MaxIdleConnsPerHost = 16
+	return t
 }
 
 // Request is one for Call.

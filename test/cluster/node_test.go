@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// binary is what the nodes run, built once for all tests.
-var binary string
+// binary is what the nodes run, and crasher what workers do, built once for all tests.
+var binary, crasher string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "belfry-cluster-")
@@ -19,9 +19,9 @@ func TestMain(m *testing.M) {
 		_, _ = fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	binary = filepath.Join(dir, "belfry")
+	binary, crasher = filepath.Join(dir, "belfry"), filepath.Join(dir, "crasher")
 	code := 1
-	if out, err := exec.Command("go", "build", "-o", binary, "github.com/belfry-dev/belfry/cmd/belfry").CombinedOutput(); err == nil {
+	if out, err := exec.Command("go", "build", "-o", dir, "github.com/belfry-dev/belfry/cmd/belfry", "github.com/belfry-dev/belfry/test/cluster/crasher").CombinedOutput(); err == nil {
 		code = m.Run()
 	} else {
 		_, _ = fmt.Fprintf(os.Stderr, "build belfry: %v\n%s", err, out)
@@ -49,7 +49,7 @@ func startNode(name, listen, url, log string, env ...string) (*node, error) {
 	defer func() { _ = file.Close() }()
 	n := &node{
 		name: name, listen: listen, done: make(chan error, 1),
-		cmd: exec.Command(binary, "server", "--listen", listen, "--name", name, "--connections", "6", "--drain", drain.String(), "--targets-allow", "127.0.0.0/8"),
+		cmd: exec.Command(binary, "server", "--listen", listen, "--name", name, "--connections", "6", "--api-key-rate", "100000", "--api-key-burst", "100000", "--drain", drain.String(), "--targets-allow", "127.0.0.0/8", "--worker-ttl", "3s"),
 	}
 	n.cmd.Env = append(append(os.Environ(), "BELFRY_DATABASE_URL="+url, "BELFRY_SLOTS=200"), env...)
 	n.cmd.Stdout, n.cmd.Stderr = file, file

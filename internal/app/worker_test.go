@@ -1,0 +1,73 @@
+package app
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// TestAWorkersKeyIsGoodForItsQueuesAlone (S19): every operation with a worker's key of queue A: what is not for workers is
+// refused, and what is, on queue B too; on A a session of B, or of another namespace's A, is not there.
+func TestAWorkersKeyIsGoodForItsQueuesAlone(t *testing.T) {
+	t.Parallel()
+	w := newWalk(t)
+	admin := w.tenant(job.DefaultNamespace)
+	other, err := w.store.CreateNamespace(t.Context(), "other")
+	require.NoError(t, err)
+	_, theirs := w.workerKey(other.ID, "a")
+	_, mine := w.workerKey(job.DefaultNamespace, "a")
+	_, both := w.workerKey(job.DefaultNamespace, "a", "b")
+	open := func(key, queue string) string {
+		return w.must(key, "POST", "/api/v1/queues/"+queue+"/sessions", `{"name":"w"}`, "id")
+	}
+	own, onB, foreign := open(mine, "a"), open(both, "b"), open(theirs, "a")
+	refused, unseen := 0, 0
+	for _, o := range operations(t, w.base) {
+		objects := map[string]string{}
+		for k, v := range admin.objects {
+			objects[k] = v
+		}
+		objects["queue"], objects["session"] = "b", onB
+		if o.id == "beat-session" || o.id == "claim-runs" { // not those that end it
+			objects["queue"], objects["session"] = "a", own
+			require.Equal(t, http.StatusOK, w.ask(mine, o, o.at(objects), o.payload(t)).status, o.id)
+			objects["queue"], objects["session"] = "b", onB
+		}
+		got := w.ask(mine, o, o.at(objects), o.payload(t))
+		require.Equal(t, http.StatusForbidden, got.status, "%s: %s", o.id, got.body)
+		refused++
+		if o.role != "worker" || !strings.Contains(o.path, "{session}") {
+			continue
+		}
+		objects["queue"] = "a"
+		for _, session := range []string{onB, foreign, job.FormatSessionID(uuid.New()), "ses_nonsense"} {
+			objects["session"] = session
+			got := w.ask(mine, o, o.at(objects), o.payload(t))
+			require.Equal(t, http.StatusNotFound, got.status, "%s of %s: %s", o.id, session, got.body)
+			unseen++
+		}
+	}
+	require.Greater(t, refused, 30)
+	require.GreaterOrEqual(t, unseen, 16)
+	// And what a session has can be reported through it alone.
+	w.must(admin.key, "POST", "/api/v1/jobs", `{"name":"pulled","schedule":"every 24h","queue":"b","target":{"kind":"worker","config":{"handler":"x"}}}`, "id")
+	run := w.must(admin.key, "POST", "/api/v1/jobs/pulled:trigger", "", "run")
+	require.Equal(t, run, w.must(both, "POST", "/api/v1/queues/b/sessions/"+onB+":claim", `{"handlers":["x"],"max":1,"wait_ms":20000}`, "run"))
+	report := `{"reports":[{"run":"` + run + `","attempt":1,"outcome":"succeeded"}]}`
+	require.Contains(t, string(w.call(mine, "POST", "/api/v1/queues/a/sessions/"+own+":complete", report).body), `"code":"stale"`)
+	require.Contains(t, string(w.call(theirs, "POST", "/api/v1/queues/a/sessions/"+foreign+":complete", report).body), `"code":"stale"`)
+	require.Contains(t, string(w.call(both, "POST", "/api/v1/queues/b/sessions/"+onB+":complete", report).body), `"accepted":true`)
+	require.Contains(t, string(w.call(admin.key, "GET", "/api/v1/runs/"+run, "").body), `"state":"succeeded"`)
+}
+
+func (w *walk) workerKey(namespace uuid.UUID, queues ...string) (job.APIKey, string) {
+	w.t.Helper()
+	k, secret, err := w.store.CreateKey(w.t.Context(), job.KeyOrder{Namespace: namespace, Name: "worker", Role: job.Worker, Queues: queues, Actor: "test"})
+	require.NoError(w.t, err)
+	return k, secret
+}

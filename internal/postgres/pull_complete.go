@@ -1,0 +1,202 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// completePulled is completeSucceeded for what workers report: fenced by session
+// and attempt, and it tells which were found.
+const completePulled = `
+WITH k AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
+           unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id
+), ended AS (
+    DELETE FROM run
+    WHERE ctid = ANY (ARRAY(
+        SELECT x.address
+        FROM k, LATERAL (
+            SELECT r.ctid AS address FROM run r
+            WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
+              AND r.attempt = k.attempt AND r.state <> 0 AND r.session_id = k.session_id
+            LIMIT 1 FOR UPDATE) x))
+    RETURNING *
+), ` + freeHolds + `
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, attempts, idempotency_key)
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, now(), 1, attempt, origin, 0, session_id, queue_id, attempts, idempotency_key FROM ended
+RETURNING job_id, due_at, seq, attempt, session_id`
+
+// report is what tells one report from another.
+type report struct {
+	run     runID
+	attempt int16
+	session uuid.UUID
+}
+
+func reportOf(c job.Completion) report { return report{idOf(c.Key), c.Attempt, c.Session} }
+
+// CompletePulled writes what workers report. It returns why each was not taken,
+// in their order; empty: it was. Each names its session. Twice in one call is
+// once.
+func (s *Store) CompletePulled(ctx context.Context, done []job.Completion) (why []job.GoneReason, err error) {
+	taken := make(map[report]bool, len(done))
+	var succeeded, others []job.Completion
+	for _, c := range done {
+		if _, twice := taken[reportOf(c)]; twice {
+			continue
+		}
+		taken[reportOf(c)] = false
+		if c.Outcome.Kind == job.Succeeded && c.Outcome.Result == "" {
+			succeeded = append(succeeded, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	if err := s.completePulled(ctx, succeeded, taken); err != nil {
+		return nil, err
+	}
+	if err := s.decidePulled(ctx, others, taken); err != nil {
+		return nil, err
+	}
+	why = make([]job.GoneReason, len(done))
+	var stale []job.Completion
+	var at []int
+	for i, c := range done {
+		if !taken[reportOf(c)] {
+			stale, at = append(stale, c), append(at, i)
+		}
+	}
+	fates, err := s.fatesOf(ctx, stale)
+	for i, f := range fates {
+		why[at[i]] = f
+	}
+	return why, err
+}
+
+func (s *Store) completePulled(ctx context.Context, done []job.Completion, taken map[report]bool) error {
+	if len(done) == 0 {
+		return nil
+	}
+	sortCompletions(done)
+	k, attempt := splitCompletions(done)
+	ended := 0
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(completePulled, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done)).Query(func(rows pgx.Rows) error {
+		var r report
+		var key job.Key
+		var session pgtype.UUID
+		_, err := pgx.ForEachRow(rows, []any{raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session}, func() error {
+			r.run, r.session = idOf(key), session.Bytes
+			taken[r] = true
+			ended++
+			return nil
+		})
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("complete %d runs of workers: %w", len(done), err)
+	}
+	s.tell(&ledgerTx{ended: map[end]int64{{job.EndedSucceeded, job.ReasonNone}: int64(ended)}})
+	return nil
+}
+
+func (s *Store) decidePulled(ctx context.Context, done []job.Completion, taken map[report]bool) error {
+	for len(done) > 0 {
+		part := done[:min(len(done), maxDecided)]
+		done = done[len(part):]
+		d, err := s.completeDecided(ctx, part)
+		if err != nil {
+			return err
+		}
+		for _, c := range d.found {
+			taken[reportOf(c)] = true
+		}
+		for _, p := range d.pauses {
+			if err := s.pauseFailing(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// expireWorkers ends the sessions of workers that have expired, under their
+// locks, so that nothing more is leased to them; and lists all that have ended.
+const expireWorkers = `
+UPDATE session SET expires_at = '-infinity' WHERE queue_id IS NOT NULL AND expires_at <= now() AND expires_at > '-infinity' AND id = ANY ($1)`
+
+const endedWorkers = `SELECT id, queue_id FROM session WHERE queue_id IS NOT NULL AND expires_at <= now() LIMIT $1`
+
+// runsOfSessions are the runs that are leased to sessions. No index has the
+// session: all worker runs of their queues are read.
+const runsOfSessions = `
+SELECT r.partition, r.job_id, r.due_at, r.seq, r.attempt, r.session_id FROM run r
+WHERE r.handler IS NOT NULL AND r.queue_id = ANY ($1) AND r.state = 1 AND r.session_id = ANY ($2) LIMIT $3`
+
+// maxEnded is how many sessions one call of RescueWorkers looks at.
+const maxEnded = 200
+
+// RescueWorkers ends the attempts of workers whose session has ended, by
+// job.Decide, and then forgets the session. Any node may do it: what two find is
+// fenced. It returns the runs that are to be tried again by nodes (their job has
+// another target now), and how many it found.
+func (s *Store) RescueWorkers(ctx context.Context, limit int) (retries []job.Run, found int, err error) {
+	ids, queues, err := s.endedWorkers(ctx)
+	if err != nil || len(ids) == 0 {
+		return nil, 0, err
+	}
+	var lost []job.Completion
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(runsOfSessions, queues, ids, limit).Query(func(rows pgx.Rows) error {
+		c := job.Completion{Outcome: job.Outcome{Kind: job.Lost, Message: "the worker's session ended before it reported"}}
+		_, err := pgx.ForEachRow(rows, []any{&c.Key.Partition, raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Attempt, raw(&c.Session)}, func() error {
+			lost = append(lost, c)
+			return nil
+		})
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, 0, fmt.Errorf("find the runs of workers that are gone: %w", err)
+	}
+	retries, _, err = s.CompleteDecided(ctx, lost)
+	if err != nil || len(lost) == limit {
+		return retries, len(lost), err
+	}
+	if _, err = s.pool.Exec(ctx, `DELETE FROM session WHERE id = ANY ($1) AND expires_at <= now()`, ids); err != nil {
+		return retries, len(lost), fmt.Errorf("forget sessions: %w", err)
+	}
+	return retries, len(lost), nil
+}
+
+func (s *Store) endedWorkers(ctx context.Context) (ids []uuid.UUID, queues []int32, err error) {
+	rows, err := s.pool.Query(ctx, endedWorkers, maxEnded)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find workers that are gone: %w", err)
+	}
+	locks := map[int64]bool{}
+	var id uuid.UUID
+	var queue int32
+	_, err = pgx.ForEachRow(rows, []any{raw(&id), &queue}, func() error {
+		ids, queues = append(ids, id), append(queues, queue)
+		locks[lockOf(id)] = true
+		return nil
+	})
+	if err != nil || len(ids) == 0 {
+		return nil, nil, err
+	}
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(`SELECT pg_advisory_xact_lock(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`, lockList(locks))
+	batch.Queue(expireWorkers, ids)
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, nil, fmt.Errorf("end the sessions of workers that are gone: %w", err)
+	}
+	return ids, queues, nil
+}

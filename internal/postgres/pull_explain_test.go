@@ -1,0 +1,127 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// pulling makes the jobs of a bulk ones of workers, and a session for them.
+func (b *bulk) pulling() (session job.WorkerSession) {
+	b.t.Helper()
+	b.exec(`UPDATE job SET handler = 'x', target_kind = 'worker', target_config = '{"handler":"x"}', admit = 0`)
+	b.exec(`UPDATE run SET handler = 'x', woken = false, admit = 0, run_at = now() - interval '1 min' WHERE state = 0`)
+	session = job.WorkerSession{ID: uuid.New(), Namespace: uuid.New()}
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT queue_id FROM job LIMIT 1`).Scan(&session.Queue))
+	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES ($1, $2, 'work') ON CONFLICT DO NOTHING`, session.Queue, session.Namespace)
+	b.exec(`INSERT INTO session (id, name, started_at, expires_at, owns, namespace_id, queue_id) VALUES ($1, 'w', now(), now() + interval '1 hour', false, $2, $3)`,
+		session.ID, session.Namespace, session.Queue)
+	return session
+}
+
+func (b *bulk) aPending() (k job.Key) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT partition, job_id, due_at, seq FROM run WHERE state = 0 LIMIT 1`).Scan(&k.Partition, &k.Job, &k.DueAt, &k.Seq))
+	return k
+}
+
+func pullLanes(queue int32) (out []job.PullLane) {
+	for p := range int16(job.MaxPriority + 1) {
+		out = append(out, job.PullLane{Queue: queue, Handler: "x", Priority: p})
+	}
+	return out
+}
+
+// pullSteps are the steps of workers that run all the time.
+func (b *bulk) pullSteps() []*hot {
+	t, ctx := b.t, b.t.Context()
+	var w job.WorkerSession
+	var got job.DueClaim
+	var key job.Key
+	return []*hot{
+		{name: "LookDue", before: func() { w = b.pulling() }, step: func() {
+			_, first, err := b.store.LookDue(ctx, pullLanes(w.Queue), job.LookOrder{Ahead: time.Second, Limit: 1})
+			require.NoError(t, err)
+			require.False(t, first[0].IsZero())
+		}, ways: []string{"run by queue_id handler priority run_at"}},
+		{name: "ClaimDue", step: func() {
+			var err error
+			got, err = b.store.ClaimDue(ctx, job.DueOrder{Queue: w.Queue, Lanes: pullLanes(w.Queue), Limit: 100, Seekers: []job.Seeker{{Session: w.ID, Handlers: []string{"x"}, Max: 50}}})
+			require.NoError(t, err)
+			require.Len(t, got.Claimed, 50)
+		}, ways: []string{
+			"job by partition id", "namespace by id", "queue", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "run by queue_id handler priority run_at", "session",
+		}},
+		{name: "Heartbeat", step: func() {
+			_, gone, err := b.store.Heartbeat(ctx, w, time.Hour, []job.Lease{{Key: got.Claimed[0].Key, Attempt: got.Claimed[0].Number}})
+			require.NoError(t, err)
+			require.Empty(t, gone)
+		}, ways: []string{"job by partition id", "run by partition job_id due_at seq", "session"}},
+		{name: "CompletePulled", step: func() {
+			var done []job.Completion
+			for _, c := range got.Claimed[:20] {
+				done = append(done, job.Completion{Key: c.Key, Attempt: c.Number, Session: w.ID, Outcome: job.Outcome{Kind: job.Succeeded}})
+			}
+			why, err := b.store.CompletePulled(ctx, done)
+			require.NoError(t, err)
+			require.Empty(t, why[0])
+		}, ways: []string{"hold by address", "hold by kind id n", "run by address", "run by partition job_id due_at seq"}},
+		{name: "AdmitDue", before: func() { key = b.aPending() }, step: func() {
+			claimed, done, err := b.store.AdmitDue(ctx, w.Queue, w.ID, key)
+			require.NoError(t, err)
+			require.True(t, done)
+			require.NotNil(t, claimed)
+		}, ways: []string{"job by partition id", "namespace by id", "queue", "run by partition job_id", "run by partition job_id due_at seq", "session"}},
+		{name: "RescueWorkers", before: func() { b.exec(`UPDATE session SET expires_at = now() WHERE id = $1`, w.ID) }, step: func() {
+			_, found, err := b.store.RescueWorkers(ctx, 1000)
+			require.NoError(t, err)
+			require.Equal(t, 31, found)
+		}, ways: nil},
+	}
+}
+
+// TestWorkersKeepTheirPlan is TestHotStatementsKeepTheirPlan for what workers ask.
+func TestWorkersKeepTheirPlan(t *testing.T) {
+	t.Parallel()
+	r := &recording{}
+	b := setupBulk(t, r)
+	b.exec(`ALTER TABLE run SET (autovacuum_enabled = false)`)
+	b.exec(`ALTER TABLE job SET (autovacuum_enabled = false)`)
+	b.shared(2000)
+	b.pending(10)
+	steps := b.pullSteps()
+	for _, s := range steps {
+		if s.before != nil {
+			s.before()
+		}
+		s.sent = r.during(s.step)
+	}
+	check := func(statistics string) {
+		for _, s := range steps {
+			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+				ways := b.explain(s.sent, mode)
+				name := fmt.Sprintf("%s, run %s, %s", s.name, statistics, mode)
+				t.Logf("%s: %q", name, ways)
+				for _, way := range ways {
+					require.NotRegexp(t, scans, way, name)
+				}
+				if s.ways != nil {
+					require.Equal(t, s.ways, ways, name)
+				}
+			}
+		}
+	}
+	check("never analysed")
+	b.exec(`ANALYZE run, job`)
+	check("analysed while full")
+	b.exec(`CREATE TABLE kept AS SELECT * FROM run`)
+	b.exec(`TRUNCATE run`)
+	b.exec(`ANALYZE run`)
+	b.exec(`INSERT INTO run SELECT * FROM kept`)
+	check("analysed while empty")
+}

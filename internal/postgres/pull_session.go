@@ -1,0 +1,278 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// OpenSession makes a session for a worker, and its queue if the order says so. What is adopted has to be of the same namespace and queue; gone are
+// those of the runs named that are no longer the old session's.
+func (s *Store) OpenSession(ctx context.Context, o job.SessionOrder) (w job.WorkerSession, gone []job.Gone, err error) {
+	if err := o.Validate(); err != nil {
+		return w, nil, fmt.Errorf("open a session: %w", err)
+	}
+	w = job.WorkerSession{ID: uuid.New(), Namespace: o.Namespace, QueueName: o.Queue, Name: o.Name}
+	err = s.inNamespace(ctx, o.Namespace, "open a session", func(tx pgx.Tx) error {
+		if w.Queue, err = queueOf(ctx, tx, o); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `
+INSERT INTO session (id, name, started_at, expires_at, owns, namespace_id, queue_id) VALUES ($1, $2, now(), now() + $3::interval, false, $4, $5)
+RETURNING expires_at`, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).Scan(&w.ExpiresAt)
+	})
+	if err != nil || o.Adopt == uuid.Nil {
+		return w, nil, err
+	}
+	gone, err = s.adoptRuns(ctx, w, o)
+	return w, gone, err
+}
+
+// queueOf finds the queue of a session. Only who has a key for it makes one.
+func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionOrder) (id int32, err error) {
+	if o.Make {
+		return findQueue(ctx, tx, o.Namespace, o.Queue)
+	}
+	err = tx.QueryRow(ctx, selectQueue, o.Namespace, o.Queue).Scan(&id)
+	if noRows(err) {
+		return 0, ErrNotFound
+	}
+	return id, err
+}
+
+// moveRuns gives runs of one session to another, by key.
+const moveRuns = `
+WITH k AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt)
+UPDATE run SET session_id = $7
+WHERE ctid = ANY (ARRAY(
+    SELECT x.address FROM k, LATERAL (
+        SELECT r.ctid AS address FROM run r
+        WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.attempt = k.attempt AND r.state = 1 AND r.session_id = $6
+        LIMIT 1 FOR UPDATE) x))
+RETURNING partition, job_id, due_at, seq, attempt`
+
+func (s *Store) adoptRuns(ctx context.Context, w job.WorkerSession, o job.SessionOrder) (gone []job.Gone, err error) {
+	has := map[runID]int16{}
+	err = s.inTx(ctx, "adopt runs", func(tx pgx.Tx) error {
+		clear(has)
+		k, attempt := splitLeases(o.Runs)
+		var batch pgx.Batch
+		batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOf(o.Adopt))
+		// From here on nothing is leased to it any more: see endSession.
+		batch.Queue(endSession, o.Adopt, w.Queue)
+		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, o.Adopt, w.ID).Query(collectLeases(has))
+		return tx.SendBatch(ctx, &batch).Close()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.whyGone(ctx, o.Adopt, missing(o.Runs, has))
+}
+
+// collectLeases notes which attempts were found.
+func collectLeases(has map[runID]int16) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var k job.Key
+		var attempt int16
+		_, err := pgx.ForEachRow(rows, []any{&k.Partition, raw(&k.Job), &k.DueAt, &k.Seq, &attempt}, func() error {
+			has[idOf(k)] = attempt
+			return nil
+		})
+		return err
+	}
+}
+
+func missing(leases []job.Lease, has map[runID]int16) (out []job.Lease) {
+	for _, l := range leases {
+		if has[idOf(l.Key)] != l.Attempt {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func splitLeases(leases []job.Lease) (keyColumns, []int16) {
+	keys, attempt := make([]job.Key, len(leases)), make([]int16, len(leases))
+	for i, l := range leases {
+		keys[i], attempt[i] = l.Key, l.Attempt
+	}
+	return splitKeys(keys), attempt
+}
+
+// endSession ends a worker's session, under its lock. A claim that began before
+// compares with an instant from before too; no instant is before this one.
+const endSession = `UPDATE session SET expires_at = '-infinity' WHERE id = $1 AND queue_id = $2`
+
+// EndSession ends a worker's session: what it still has is lost, and is tried
+// again as soon as a node has seen it.
+func (s *Store) EndSession(ctx context.Context, w job.WorkerSession) error {
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOf(w.ID))
+	batch.Queue(endSession, w.ID, w.Queue)
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("end a session: %w", err)
+	}
+	return nil
+}
+
+// WorkerSession finds a session of a namespace's queue, or ErrNotFound: it
+// never was, or it has expired and what it had was given to others.
+func (s *Store) WorkerSession(ctx context.Context, namespace uuid.UUID, queue string, id uuid.UUID) (w job.WorkerSession, err error) {
+	w = job.WorkerSession{ID: id, Namespace: namespace, QueueName: queue}
+	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+		w.Queue, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int32])
+		return err
+	}, `SELECT s.queue_id FROM session s JOIN queue q ON q.id = s.queue_id WHERE s.id = $1 AND s.namespace_id = $2 AND q.namespace_id = $2 AND q.name = $3`, id, namespace, queue)
+	if noRows(err) {
+		return w, ErrNotFound
+	}
+	if err != nil {
+		return w, fmt.Errorf("read a session: %w", err)
+	}
+	return w, nil
+}
+
+// renewWorker moves the expiry of a session that has not expired. Its commit need
+// not reach the disk: a renewal that is lost makes the session die early, and its
+// worker is fenced.
+const renewWorker = `
+UPDATE session SET expires_at = now() + $3::interval WHERE id = $1 AND queue_id = $2 AND expires_at > now() RETURNING expires_at`
+
+// leasedRuns are those of the attempts named that a session has, and which of
+// them take too long.
+const leasedRuns = `
+WITH k AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
+           unnest($5::smallint[]) AS attempt, generate_subscripts($1::smallint[], 1) - 1 AS n)
+SELECT k.n, r.claimed_at + interval '1 ms' * coalesce(j.timeout_ms, 0) + $7::interval < now()
+FROM k, LATERAL (
+    SELECT partition, job_id, claimed_at FROM run
+    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND state = 1 AND session_id = $6
+    LIMIT 1) r
+LEFT JOIN LATERAL (SELECT timeout_ms FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
+
+const noteProgress = `
+UPDATE run SET percent = $7, progress = $8 WHERE ` + byKey + ` AND attempt = $5 AND session_id = $6 AND state = 1`
+
+// timeoutGrace is how much longer than its timeout an attempt may take: the
+// worker's own clock ends it first.
+const timeoutGrace = 5 * time.Second
+
+// Heartbeat renews a worker's session, notes the progress of its attempts, and
+// tells which of them are no longer its own. Those that take too long are ended.
+// ErrSessionExpired: all of them are lost.
+func (s *Store) Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Duration, leases []job.Lease) (expires time.Time, gone []job.Gone, err error) {
+	var left []job.Lease
+	var late []job.Completion
+	err = s.inTx(ctx, "heartbeat", func(tx pgx.Tx) error {
+		left, late = nil, nil
+		k, attempt := splitLeases(leases)
+		has := make([]bool, len(leases))
+		var batch pgx.Batch
+		batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), ` + keyLookups)
+		batch.Queue(renewWorker, w.ID, w.Queue, ttl).QueryRow(func(row pgx.Row) error { return row.Scan(&expires) })
+		batch.Queue(leasedRuns, k.partition, k.job, k.dueAt, k.seq, attempt, w.ID, timeoutGrace).Query(func(rows pgx.Rows) error {
+			var n int
+			var overdue bool
+			_, err := pgx.ForEachRow(rows, []any{&n, &overdue}, func() error {
+				has[n] = true
+				if overdue {
+					late = append(late, timedOut(w, leases[n]))
+				}
+				return nil
+			})
+			return err
+		})
+		for _, l := range leases {
+			if l.Percent != nil || l.Progress != nil {
+				batch.Queue(noteProgress, l.Key.Partition, l.Key.Job, l.Key.DueAt, l.Key.Seq, l.Attempt, w.ID, l.Percent, l.Progress)
+			}
+		}
+		err := tx.SendBatch(ctx, &batch).Close()
+		for i, l := range leases {
+			if !has[i] {
+				left = append(left, l)
+			}
+		}
+		return err
+	})
+	switch {
+	case noRows(err):
+		return expires, nil, ErrSessionExpired
+	case err != nil:
+		return expires, nil, err
+	}
+	if gone, err = s.whyGone(ctx, w.ID, left); err != nil || len(late) == 0 {
+		return expires, gone, err
+	}
+	if _, _, err := s.CompleteDecided(ctx, late); err != nil {
+		return expires, nil, err
+	}
+	for _, c := range late {
+		gone = append(gone, job.Gone{Lease: job.Lease{Key: c.Key, Attempt: c.Attempt}, Why: job.GoneTimeout})
+	}
+	return expires, gone, nil
+}
+
+func timedOut(w job.WorkerSession, l job.Lease) job.Completion {
+	return job.Completion{Key: l.Key, Attempt: l.Attempt, Session: w.ID, Outcome: job.Outcome{
+		Kind: job.Failed, Retryable: true, Unknown: true, Message: "the worker took longer than the timeout",
+	}}
+}
+
+// fates tells what became of attempts: how the run ended, or, while it is live,
+// what the attempt came to.
+const fates = `
+WITH k AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
+           unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id, generate_subscripts($1::smallint[], 1) - 1 AS n)
+SELECT k.n, h.ended, coalesce(h.session_id = k.session_id, false), r.outcome
+FROM k
+LEFT JOIN LATERAL (
+    SELECT ended, session_id FROM run_history WHERE job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt ORDER BY ended_at DESC LIMIT 1) h ON true
+LEFT JOIN LATERAL (
+    SELECT (a ->> 'outcome')::smallint AS outcome FROM run, jsonb_array_elements(coalesce(attempts, '[]')) a
+    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND (a ->> 'attempt')::smallint = k.attempt LIMIT 1) r ON true`
+
+// whyGone says why attempts are no longer a session's.
+func (s *Store) whyGone(ctx context.Context, session uuid.UUID, leases []job.Lease) (gone []job.Gone, err error) {
+	asked := make([]job.Completion, len(leases))
+	for i, l := range leases {
+		asked[i] = job.Completion{Key: l.Key, Attempt: l.Attempt, Session: session}
+	}
+	why, err := s.fatesOf(ctx, asked)
+	for i := range why {
+		gone = append(gone, job.Gone{Lease: leases[i], Why: why[i]})
+	}
+	return gone, err
+}
+
+// fatesOf says why attempts are no longer those of their sessions.
+func (s *Store) fatesOf(ctx context.Context, asked []job.Completion) ([]job.GoneReason, error) {
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	why := make([]job.GoneReason, len(asked))
+	k, attempt := splitCompletions(asked)
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(fates, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(asked)).Query(func(rows pgx.Rows) error {
+		var n int
+		var f job.Fate
+		_, err := pgx.ForEachRow(rows, []any{&n, &f.Ended, &f.Mine, &f.Outcome}, func() error {
+			why[n] = f.Why()
+			return nil
+		})
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("ask about %d attempts: %w", len(asked), err)
+	}
+	return why, nil
+}

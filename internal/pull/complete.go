@@ -1,0 +1,166 @@
+package pull
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+const (
+	reportDelay   = 2 * time.Millisecond // a report waits so long for company
+	reportLimit   = 15 * time.Second
+	maxBatch      = 2000
+	reportWriters = 2 // batches at once
+)
+
+// reports gathers what workers report into batches.
+type reports struct {
+	mu      sync.Mutex
+	waiting []*reported
+	writers int
+}
+
+// reported is the reports of one request.
+type reported struct {
+	done []job.Completion
+	why  []job.GoneReason
+	err  error
+	over chan struct{}
+}
+
+// Complete writes what a worker reports. For each report it says why it was not
+// taken; empty: it was. Reports that were sent before are told apart: they may be
+// sent again after an error.
+func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Completion) ([]job.GoneReason, error) {
+	w, err := p.session(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	for i := range done {
+		done[i].Session = w.ID
+	}
+	r := &reported{done: done, over: make(chan struct{})}
+	p.reports.mu.Lock()
+	p.reports.waiting = append(p.reports.waiting, r)
+	if p.reports.writers < reportWriters {
+		p.reports.writers++
+		go p.write() //nolint:gosec // a batch is of many requests, and outlives each of them
+	}
+	p.reports.mu.Unlock()
+	select {
+	case <-r.over:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.err == nil {
+		p.told(w.Queue, r)
+	}
+	return r.why, r.err
+}
+
+// withKeys leaves those out whose idempotency key cannot be made: they fail for
+// good, for under another key a run could take effect twice.
+func (p *Puller) withKeys(ctx context.Context, given [][]job.Claimed) {
+	var broken []job.Completion
+	for i := range given {
+		given[i] = slices.DeleteFunc(given[i], func(c job.Claimed) bool {
+			err := c.MakeKey()
+			if err != nil {
+				broken = append(broken, job.Completion{Key: c.Key, Attempt: c.Number, Session: c.Session, Outcome: job.Outcome{Kind: job.Failed, Message: err.Error()}})
+			}
+			return err != nil
+		})
+	}
+	if len(broken) == 0 {
+		return
+	}
+	if _, err := p.Store.CompletePulled(ctx, broken); err != nil {
+		p.Log.Warn("runs without an idempotency key cannot be ended; they are lost with their sessions", "runs", len(broken), "error", err)
+	}
+}
+
+// write writes batches while there is something to write.
+func (p *Puller) write() {
+	for {
+		<-time.After(reportDelay)
+		batch, size := p.reports.take()
+		if len(batch) == 0 {
+			return
+		}
+		all := make([]job.Completion, 0, size)
+		for _, r := range batch {
+			all = append(all, r.done...)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), reportLimit)
+		why, err := p.Store.CompletePulled(ctx, all)
+		cancel()
+		for _, r := range batch {
+			if r.err = err; err == nil {
+				r.why, why = why[:len(r.done)], why[len(r.done):]
+			}
+			close(r.over)
+		}
+	}
+}
+
+// take takes a batch; none: the writer ends.
+func (r *reports) take() (batch []*reported, size int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for n < len(r.waiting) && (n == 0 || size+len(r.waiting[n].done) <= maxBatch) {
+		size += len(r.waiting[n].done)
+		n++
+	}
+	batch, r.waiting = r.waiting[:n:n], r.waiting[n:]
+	if n == 0 {
+		r.writers--
+		r.waiting = nil
+	}
+	return batch, size
+}
+
+// told counts reports, and asks about runs that wait for those that ended.
+func (p *Puller) told(queue int32, r *reported) {
+	ended := map[uuid.UUID]bool{}
+	for i, c := range r.done {
+		if r.why[i] != "" {
+			p.counts.stale.Add(1)
+			continue
+		}
+		p.counts.reported.Add(1)
+		p.Observe.Ended(c.Outcome)
+		ended[c.Key.Job] = true
+	}
+	p.mu.Lock()
+	q := p.queues[queue]
+	p.mu.Unlock()
+	if q != nil && len(ended) > 0 {
+		q.hasten(ended)
+	}
+}
+
+type counts struct {
+	looks, claims, claimed, reported, stale atomic.Int64
+}
+
+// Counts is what a Puller has done so far, and who waits.
+type Counts struct {
+	Looks, Claims, Claimed, Reported, Stale int64
+	Waiting                                 int
+}
+
+// Counts tells what was done so far.
+func (p *Puller) Counts() Counts {
+	p.mu.Lock()
+	waiting := p.waiting
+	p.mu.Unlock()
+	c := &p.counts
+	return Counts{c.looks.Load(), c.claims.Load(), c.claimed.Load(), c.reported.Load(), c.stale.Load(), waiting}
+}

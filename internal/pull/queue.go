@@ -1,0 +1,390 @@
+package pull
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+const (
+	gatherPause = time.Millisecond // a claim waits so long for company
+	maxSeekers  = 200              // in one claim
+	laneLimit   = 1000             // candidates of one lane in one claim
+	// parkPause is after how long a run that has to wait for another of its job is
+	// asked about again. The end of that one, if it comes through here, asks earlier.
+	parkPause = time.Second
+	maxParked = 10_000
+	maxAdmits = 50 // decisions in one round
+	keepQueue = time.Minute
+)
+
+// queue is a queue that workers of this node wait for. One goroutine claims for it
+// while somebody waits.
+type queue struct {
+	puller *Puller
+	id     int32
+
+	mu      sync.Mutex
+	line    []*waiter
+	lanes   map[laneKey]*lane
+	parked  map[runKey]*parked
+	hot     bool // there may be something to claim
+	full    bool // the queue's limit has kept runs back
+	serving bool
+	signal  chan struct{}
+}
+
+// runKey is a key that can be compared.
+type runKey struct {
+	job uuid.UUID
+	due int64
+	seq int16
+}
+
+func keyOf(k job.Key) runKey { return runKey{k.Job, k.DueAt.UnixMicro(), k.Seq} }
+
+// parked is a run that waits for another of its job.
+type parked struct {
+	due job.Due
+	at  time.Duration // when to ask again, by clock.Elapsed
+}
+
+// compare is the order in which they are to start.
+func (p *parked) compare(o *parked) int {
+	return cmp.Or(cmp.Compare(o.due.Priority, p.due.Priority), p.due.RunAt.Compare(o.due.RunAt))
+}
+
+func newQueue(p *Puller, id int32) *queue {
+	return &queue{puller: p, id: id, lanes: map[laneKey]*lane{}, parked: map[runKey]*parked{}, signal: make(chan struct{}, 1)}
+}
+
+// enter adds a poll, and says whether somebody has to begin to serve.
+func (q *queue) enter(w *waiter) (begin bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.line = append(q.line, w)
+	for _, k := range lanesOf(setOf(w.seeker.Handlers)) {
+		if q.lanes[k] == nil {
+			q.lanes[k] = &lane{}
+			q.hot = true // nothing is known of it: ask at once
+		}
+	}
+	begin, q.serving = !q.serving, true
+	if q.hot {
+		q.poke()
+	}
+	return begin
+}
+
+func setOf[T comparable](names []T) map[T]bool {
+	out := make(map[T]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+func (q *queue) poke() {
+	select {
+	case q.signal <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue) leave(w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.taken {
+		w.over = true // the claim's answer is its last
+		return false
+	}
+	i := slices.Index(q.line, w)
+	if i < 0 {
+		return false // it has its answer
+	}
+	q.line = slices.Delete(q.line, i, i+1)
+	return true
+}
+
+// dismiss answers all that no claim is under way for.
+func (q *queue) dismiss() (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.line = slices.DeleteFunc(q.line, func(w *waiter) bool {
+		if w.taken {
+			return false
+		}
+		w.got <- answer{}
+		n++
+		return true
+	})
+	q.poke()
+	return n
+}
+
+// serve claims while somebody waits. It ends when nobody has for a while.
+func (q *queue) serve() {
+	timer := time.NewTimer(keepQueue)
+	defer timer.Stop()
+	for {
+		timer.Reset(keepQueue)
+		select {
+		case <-q.signal:
+		case <-timer.C:
+			if q.end() {
+				return
+			}
+			continue
+		}
+		for q.busy() {
+			<-time.After(gatherPause)
+			if !q.round() {
+				break
+			}
+		}
+	}
+}
+
+// end forgets the queue if nobody waits.
+func (q *queue) end() bool {
+	q.puller.mu.Lock()
+	defer q.puller.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.line) > 0 {
+		return false
+	}
+	delete(q.puller.queues, q.id)
+	return true
+}
+
+func (q *queue) busy() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.hot && len(q.line) > 0
+}
+
+// round makes one claim for those who wait, and says whether another is worth it.
+func (q *queue) round() bool {
+	polls, order, again := q.take()
+	if len(polls) == 0 {
+		return false
+	}
+	p := q.puller
+	p.slots <- struct{}{}
+	defer func() { <-p.slots }()
+	ctx, cancel := context.WithTimeout(context.Background(), claimLimit)
+	defer cancel()
+	out, err := p.Store.ClaimDue(ctx, order)
+	p.counts.claims.Add(1)
+	if err != nil {
+		p.Log.Warn("claim for workers failed; they open new sessions", "workers", len(polls), "error", err)
+		q.answer(polls, nil, nil, err)
+		return false
+	}
+	given := make([][]job.Claimed, len(polls))
+	index := make(map[uuid.UUID]int, len(polls))
+	for i, s := range order.Seekers {
+		index[s.Session] = i
+	}
+	for _, c := range out.Claimed {
+		i := index[c.Session]
+		given[i] = append(given[i], c)
+	}
+	if !out.Paused {
+		q.learn(order.Lanes, out)
+		for _, r := range out.Refused {
+			if r.Refusal.Limit.Kind == job.LimitKey {
+				q.park(r.Due, parkPause)
+			}
+		}
+		q.admit(ctx, append(again, out.Undecided...), order.Seekers, given)
+	}
+	p.withKeys(ctx, given)
+	more := q.settle(out, len(out.Claimed) > 0)
+	q.answer(polls, given, setOf(out.Expired), nil)
+	return more
+}
+
+// take marks those who wait as taken, and makes the order of their claim. Two
+// polls of one session are never in one claim: its runs have to be told apart.
+func (q *queue) take() (polls []*waiter, order job.DueOrder, again []job.Dealt) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	order = job.DueOrder{Queue: q.id, Limit: laneLimit, Ahead: lookPause, Skip: q.skip()}
+	handlers, sessions := map[string]bool{}, map[uuid.UUID]bool{}
+	for _, w := range q.line {
+		if len(polls) == maxSeekers || sessions[w.seeker.Session] {
+			continue
+		}
+		w.taken, sessions[w.seeker.Session] = true, true
+		polls, order.Seekers = append(polls, w), append(order.Seekers, w.seeker)
+		for _, h := range w.seeker.Handlers {
+			handlers[h] = true
+		}
+	}
+	for _, k := range lanesOf(handlers) {
+		order.Lanes = append(order.Lanes, job.PullLane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].mark})
+	}
+	return polls, order, q.unpark(order.Seekers)
+}
+
+// skip leaves out what is parked. The lock is held.
+func (q *queue) skip() func(job.Key) bool {
+	if len(q.parked) == 0 {
+		return nil
+	}
+	set := make(map[runKey]bool, len(q.parked))
+	for k := range q.parked {
+		set[k] = true
+	}
+	return func(k job.Key) bool { return set[keyOf(k)] }
+}
+
+// unpark lists the parked runs that are to be asked about again, each for one
+// who knows its handler. The lock is held.
+func (q *queue) unpark(seekers []job.Seeker) (out []job.Dealt) {
+	now := clock.Elapsed()
+	var ask []*parked
+	for _, p := range q.parked {
+		if p.at <= now {
+			ask = append(ask, p)
+		}
+	}
+	slices.SortFunc(ask, (*parked).compare)
+	for _, p := range ask {
+		for i, s := range seekers {
+			if len(out) < maxAdmits && slices.Contains(s.Handlers, p.due.Handler) {
+				out = append(out, job.Dealt{Due: p.due, Seeker: i})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// learn moves the marks.
+func (q *queue) learn(lanes []job.PullLane, out job.DueClaim) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, l := range lanes {
+		q.lanes[laneKey{l.Handler, l.Priority}].claimed(out.Now, out.Marks[i])
+	}
+}
+
+// admit asks the policy about runs that need it, one by one.
+func (q *queue) admit(ctx context.Context, runs []job.Dealt, seekers []job.Seeker, given [][]job.Claimed) {
+	for n, d := range runs {
+		s := seekers[d.Seeker]
+		if n >= maxAdmits || len(given[d.Seeker]) >= s.Max {
+			q.park(d.Due, 0)
+			continue
+		}
+		claimed, done, err := q.puller.Store.AdmitDue(ctx, q.id, s.Session, d.Key)
+		switch {
+		case err != nil:
+			// It may have been started all the same; then its worker does not know.
+			q.puller.Log.Warn("decision about a run for a worker failed", "run", job.FormatRunID(d.Key), "error", err)
+			q.park(d.Due, parkPause)
+		case claimed != nil:
+			given[d.Seeker] = append(given[d.Seeker], *claimed)
+			q.release(d.Key)
+		case done:
+			q.release(d.Key)
+		default:
+			q.park(d.Due, parkPause)
+		}
+	}
+}
+
+// park keeps a run apart until it is asked about again. What is too much is found
+// by a look from the beginning.
+func (q *queue) park(d job.Due, wait time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.parked) < maxParked || q.parked[keyOf(d.Key)] != nil {
+		q.parked[keyOf(d.Key)] = &parked{d, clock.Elapsed() + wait}
+	}
+}
+
+func (q *queue) release(k job.Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.parked, keyOf(k))
+}
+
+// hasten asks at once about what waits for runs that have ended: of each job the
+// first. And there may be a place under the queue's limits.
+func (q *queue) hasten(jobs map[uuid.UUID]bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := map[uuid.UUID]*parked{}
+	for k, p := range q.parked {
+		if f := first[k.job]; jobs[k.job] && (f == nil || p.compare(f) < 0) {
+			first[k.job] = p
+		}
+	}
+	for _, p := range first {
+		p.at, q.hot = 0, true
+	}
+	q.hot = q.hot || q.full
+	if q.hot {
+		q.poke()
+	}
+}
+
+// settle says whether there may be more at once; if not, a look will tell.
+func (q *queue) settle(out job.DueClaim, some bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.full = false
+	for _, r := range out.Refused {
+		q.full = q.full || r.Refusal.Limit.Kind == job.LimitQueue
+	}
+	q.hot = !out.Paused && some && !q.full // what is due and could not be had is for a look to find
+	if !out.Next.IsZero() {
+		q.soon(out.Next)
+	}
+	return q.hot
+}
+
+// answer tells those who got something, and lets the others wait on.
+func (q *queue) answer(polls []*waiter, given [][]job.Claimed, dead map[uuid.UUID]bool, err error) {
+	p := q.puller
+	now, n, stopped := p.Bound.Now(), 0, p.isStopped()
+	q.mu.Lock()
+	for i, w := range polls {
+		w.taken = false
+		if err == nil && len(given[i]) == 0 && !stopped && !w.over && !dead[w.seeker.Session] {
+			continue
+		}
+		if at := slices.Index(q.line, w); at >= 0 {
+			q.line = slices.Delete(q.line, at, at+1)
+		}
+		a := answer{err: err}
+		switch {
+		case err != nil:
+		case dead[w.seeker.Session]:
+			a.err = job.ErrSessionExpired
+		default:
+			a.runs = given[i]
+		}
+		w.got <- a
+		n++
+	}
+	q.mu.Unlock()
+	p.left(n)
+	for _, runs := range given {
+		p.counts.claimed.Add(int64(len(runs)))
+		for _, r := range runs {
+			p.Observe.Started(now.Sub(r.RunAt))
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	belfry "github.com/belfry-dev/belfry/sdk/go"
+)
+
+// link is the worker's session and all that is sent through it.
+//
+// A claim without an answer may have leased runs to the session that this worker
+// does not know. Then a new session takes its place, which adopts what is known;
+// while that happens nothing else may be sent.
+type link struct {
+	worker *Worker
+
+	mu        sync.RWMutex // held to read by who sends, to write by who changes the session
+	id        string       // of the session; empty: there is none
+	ttl       time.Duration
+	beatEvery time.Duration
+
+	seenMu sync.Mutex
+	seen   time.Time // when the server was last heard of; monotonic
+}
+
+type leaseWire struct {
+	Run      string  `json:"run"`
+	Attempt  int     `json:"attempt"`
+	Percent  *int    `json:"percent,omitempty"`
+	Progress *string `json:"progress,omitempty"`
+}
+
+type gone struct {
+	Run     string `json:"run"`
+	Attempt int    `json:"attempt"`
+	Why     string `json:"why"`
+}
+
+type claimedWire struct {
+	Run       string          `json:"run"`
+	Attempt   int             `json:"attempt"`
+	Key       string          `json:"idempotency_key"`
+	Job       string          `json:"job"`
+	JobName   string          `json:"job_name"`
+	Handler   string          `json:"handler"`
+	Origin    string          `json:"origin"`
+	DueAt     time.Time       `json:"due_at"`
+	RunAt     time.Time       `json:"run_at"`
+	ClaimedAt time.Time       `json:"claimed_at"`
+	Timeout   int64           `json:"timeout_ms"`
+	Payload   json.RawMessage `json:"payload"`
+}
+
+const (
+	callTimeout  = 20 * time.Second
+	claimTimeout = pollWait + 10*time.Second
+)
+
+func stack() string { return string(debug.Stack()) }
+
+func (l *link) sessions() string {
+	return "/queues/" + belfry.PathEscape(l.worker.queue) + "/sessions"
+}
+
+// call sends a request below the session's path.
+func (l *link) call(ctx context.Context, verb string, body, out any) error {
+	return l.worker.client.Call(ctx, belfry.Request{Method: http.MethodPost, Path: l.sessions() + "/" + l.id + ":" + verb, Body: body}, out)
+}
+
+// alive notes a heartbeat that the server has answered, when it was sent: the
+// session lives for its ttl from then on at least.
+func (l *link) alive(sent time.Time) {
+	l.seenMu.Lock()
+	defer l.seenMu.Unlock()
+	l.seen = sent
+}
+
+func now() time.Time { return time.Now() } //nolint:forbidigo // a worker has no database clock; only elapsed time is taken
+
+func (l *link) silence() time.Duration {
+	l.seenMu.Lock()
+	defer l.seenMu.Unlock()
+	return now().Sub(l.seen)
+}
+
+// open opens the first session, and tries until it can.
+func (l *link) open(ctx context.Context) error {
+	for wait := firstWait; ; wait = min(2*wait, longWait) {
+		err := l.renew(ctx)
+		if err == nil || final(err) || ctx.Err() != nil {
+			return err
+		}
+		l.worker.log.WarnContext(ctx, "no session yet", "queue", l.worker.queue, "again_in", wait, "error", err)
+		pause(ctx, wait)
+	}
+}
+
+// renew opens a session in place of the one there is.
+func (l *link) renew(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var body struct {
+		Name  string      `json:"name"`
+		Adopt string      `json:"adopt,omitempty"`
+		Runs  []leaseWire `json:"runs,omitempty"`
+	}
+	body.Name, body.Adopt = l.worker.name, l.id
+	sent := now()
+	if l.id != "" {
+		body.Runs = l.worker.leases(false)
+	}
+	var out struct {
+		ID        string `json:"id"`
+		TTL       int64  `json:"ttl_ms"`
+		Heartbeat int64  `json:"heartbeat_ms"`
+		Gone      []gone `json:"gone"`
+	}
+	if err := l.worker.client.Call(ctx, belfry.Request{Method: http.MethodPost, Path: l.sessions(), Body: body}, &out); err != nil {
+		return err
+	}
+	l.id, l.ttl, l.beatEvery = out.ID, time.Duration(out.TTL)*time.Millisecond, time.Duration(out.Heartbeat)*time.Millisecond
+	l.alive(sent)
+	for _, g := range out.Gone {
+		l.worker.lost(g)
+	}
+	return nil
+}
+
+// claim asks for up to n runs. An error after which it is not known whether some
+// were claimed makes a new session.
+func (l *link) claim(ctx context.Context, names []string, n int) ([]*Run, error) {
+	l.mu.RLock()
+	if l.id == "" {
+		l.mu.RUnlock()
+		return nil, l.renew(ctx)
+	}
+	var out struct {
+		Runs []claimedWire `json:"runs"`
+	}
+	limited, cancel := context.WithTimeout(ctx, claimTimeout)
+	err := l.call(limited, "claim", map[string]any{"handlers": names, "max": n, "wait_ms": pollWait.Milliseconds()}, &out)
+	cancel()
+	l.mu.RUnlock()
+	if err != nil {
+		if ctx.Err() == nil && inDoubt(err) {
+			if e := l.renew(ctx); e != nil {
+				return nil, errors.Join(err, e)
+			}
+		}
+		return nil, err
+	}
+	runs := make([]*Run, len(out.Runs))
+	for i, c := range out.Runs {
+		runs[i] = &Run{
+			ID: c.Run, Key: c.Key, Attempt: c.Attempt, Job: c.Job, JobName: c.JobName, Handler: c.Handler, Origin: c.Origin,
+			DueAt: c.DueAt, RunAt: c.RunAt, ClaimedAt: c.ClaimedAt, Timeout: time.Duration(c.Timeout) * time.Millisecond, Payload: c.Payload,
+		}
+	}
+	return runs, nil
+}
+
+// inDoubt says whether a request may have had an effect, or its session is over.
+func inDoubt(err error) bool {
+	var p *belfry.Problem
+	if !errors.As(err, &p) {
+		return true // there was no answer
+	}
+	return p.Status >= http.StatusInternalServerError || gonePast(err)
+}
+
+// gonePast says that the session is over.
+func gonePast(err error) bool {
+	code := belfry.CodeOf(err)
+	return code == "not_found" || code == "session_expired"
+}
+
+// beat sends heartbeats until ctx ends.
+func (l *link) beat(ctx context.Context) {
+	for {
+		l.mu.RLock()
+		every := l.beatEvery
+		l.mu.RUnlock()
+		if l.silence() > every {
+			every /= 4 // one has failed: the next must not
+		}
+		pause(ctx, every)
+		if ctx.Err() != nil {
+			return
+		}
+		l.beatOnce(ctx)
+	}
+}
+
+func (l *link) beatOnce(ctx context.Context) {
+	l.mu.RLock()
+	if l.id == "" {
+		l.mu.RUnlock()
+		return // the next claim opens one
+	}
+	sent := now()
+	limited, cancel := context.WithTimeout(ctx, l.ttl/2)
+	var out struct {
+		Gone []gone `json:"gone"`
+	}
+	err := l.call(limited, "heartbeat", map[string]any{"runs": l.worker.leases(true)}, &out)
+	cancel()
+	over := l.silence() > l.ttl
+	l.mu.RUnlock()
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		l.alive(sent)
+		for _, g := range out.Gone {
+			l.worker.lost(g)
+		}
+	case gonePast(err) || over:
+		// Others may have what was ours.
+		l.worker.log.WarnContext(ctx, "the session is over: its runs are lost", "queue", l.worker.queue, "error", err)
+		l.worker.lostAll()
+		l.forget()
+	default:
+		l.worker.log.WarnContext(ctx, "heartbeat failed", "queue", l.worker.queue, "error", err)
+	}
+}
+
+// forget gives up the session: the next claim opens another.
+func (l *link) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id = ""
+}
+
+// end ends the session: what it has that nobody knows of is given to others.
+func (l *link) end(ctx context.Context) error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.id == "" {
+		return nil
+	}
+	err := l.worker.client.Call(ctx, belfry.Request{Method: http.MethodDelete, Path: l.sessions() + "/" + l.id}, nil)
+	if gonePast(err) {
+		return nil
+	}
+	return err
+}

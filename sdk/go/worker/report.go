@@ -1,0 +1,136 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+const (
+	reportDelay = 2 * time.Millisecond // a report waits so long for company
+	maxReports  = 500
+	reportBytes = 512 << 10 // in one request, about
+	// giveUp is how long a report is tried. Its session is over by then.
+	giveUp = 10 * time.Minute
+)
+
+// report is a run and what it came to.
+type report struct {
+	run     *Run
+	outcome Outcome
+}
+
+type reportWire struct {
+	Run        string          `json:"run"`
+	Attempt    int             `json:"attempt"`
+	Outcome    string          `json:"outcome"`
+	Final      bool            `json:"final,omitempty"`
+	RetryAfter int64           `json:"retry_after_ms,omitempty"`
+	Message    string          `json:"message,omitempty"`
+	Result     json.RawMessage `json:"result,omitempty"`
+}
+
+// report sends what runs came to, those that came while the last were under way
+// together.
+func (w *Worker) report(ctx context.Context) {
+	for first := range w.reports {
+		batch, size := []reportWire{}, 0
+		size = w.append(&batch, first)
+		timer := time.NewTimer(reportDelay)
+	collect:
+		for len(batch) < maxReports && size < reportBytes {
+			select {
+			case r, ok := <-w.reports:
+				if !ok {
+					break collect
+				}
+				size += w.append(&batch, r)
+			case <-timer.C:
+				break collect
+			}
+		}
+		timer.Stop()
+		if len(batch) > 0 {
+			w.send(ctx, batch)
+		}
+	}
+}
+
+// append adds a report, unless the run is no longer ours.
+func (w *Worker) append(batch *[]reportWire, r report) (size int) {
+	if !w.has(r.run.ID, r.run.Attempt) {
+		return 0
+	}
+	o := r.outcome
+	one := reportWire{
+		Run: r.run.ID, Attempt: r.run.Attempt, Outcome: o.Kind, Final: o.Final, RetryAfter: max(o.RetryAfter, 0).Milliseconds(), Message: short(o.Message),
+	}
+	if o.Kind == "succeeded" {
+		_, _, one.Result = r.run.Told()
+	}
+	*batch = append(*batch, one)
+	return len(one.Message) + len(one.Result) + 150
+}
+
+// short cuts a message to what the server takes.
+func short(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxMessage-3], "") + "…"
+}
+
+// send sends reports until there is an answer: twice is harmless.
+func (w *Worker) send(ctx context.Context, batch []reportWire) {
+	ctx, cancel := context.WithTimeout(ctx, giveUp)
+	defer cancel()
+	for wait := firstWait; ; wait = min(2*wait, longWait) {
+		answers, err := w.link.complete(ctx, batch)
+		if err == nil {
+			w.settle(answers)
+			return
+		}
+		if gonePast(err) || final(err) || ctx.Err() != nil {
+			w.log.ErrorContext(ctx, "reports were refused; their runs are tried again", "runs", len(batch), "error", err)
+			for _, r := range batch {
+				w.drop(r.Run, r.Attempt)
+			}
+			return
+		}
+		w.log.WarnContext(ctx, "report failed", "runs", len(batch), "again_in", wait, "error", err)
+		pause(ctx, wait)
+	}
+}
+
+type answerWire struct {
+	Run      string `json:"run"`
+	Attempt  int    `json:"attempt"`
+	Accepted bool   `json:"accepted"`
+	Why      string `json:"why"`
+}
+
+func (w *Worker) settle(answers []answerWire) {
+	for _, a := range answers {
+		w.drop(a.Run, a.Attempt)
+		if !a.Accepted && a.Why != "reported" {
+			w.log.Warn("a report came too late and changed nothing", "run", a.Run, "attempt", a.Attempt, "why", a.Why)
+		}
+	}
+}
+
+// complete sends reports through the session that has their runs.
+func (l *link) complete(ctx context.Context, batch []reportWire) ([]answerWire, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.id == "" {
+		return nil, errOver
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var out struct {
+		Answers []answerWire `json:"answers"`
+	}
+	err := l.call(ctx, "complete", map[string]any{"reports": batch}, &out)
+	return out.Answers, err
+}

@@ -1,0 +1,360 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	belfry "github.com/belfry-dev/belfry/sdk/go"
+)
+
+// Worker pulls runs of one queue. Make one for each queue that a process serves.
+type Worker struct {
+	client   *belfry.Client
+	queue    string
+	name     string
+	slots    int
+	drain    time.Duration
+	log      *slog.Logger
+	handlers map[string]Handler
+	wrap     []Middleware
+
+	free    chan struct{} // a token for each free slot
+	reports chan report
+
+	mu     sync.Mutex
+	leased map[string]*lease // by run id
+
+	link link
+}
+
+// lease is a run that this worker has.
+type lease struct {
+	run    *Run
+	cancel context.CancelCauseFunc
+}
+
+// Option changes how a Worker works.
+type Option func(*Worker)
+
+// Slots sets how many runs are worked on at once; default 10. Never more are claimed.
+func Slots(n int) Option { return func(w *Worker) { w.slots = max(n, 1) } }
+
+// Name sets the worker's name, for people; default is the host's.
+func Name(name string) Option { return func(w *Worker) { w.name = name } }
+
+// Drain sets how long a stop waits for handlers; default 30 s. Then their contexts
+// end.
+func Drain(d time.Duration) Option { return func(w *Worker) { w.drain = d } }
+
+// Log sets where the worker logs; default is [slog.Default].
+func Log(l *slog.Logger) Option { return func(w *Worker) { w.log = l } }
+
+// New makes a Worker of a queue. The client's key is best one of role worker that
+// is bound to the queue.
+func New(client *belfry.Client, queue string, opts ...Option) *Worker {
+	host, _ := os.Hostname() // a name for people; another will do
+	w := &Worker{
+		client: client, queue: queue, name: host, slots: 10, drain: 30 * time.Second, log: slog.Default(),
+		handlers: map[string]Handler{}, leased: map[string]*lease{},
+	}
+	for _, o := range opts {
+		o(w)
+	}
+	if w.name == "" {
+		w.name = "worker"
+	}
+	w.free, w.reports = make(chan struct{}, w.slots), make(chan report, w.slots)
+	for range w.slots {
+		w.free <- struct{}{}
+	}
+	w.link.worker = w
+	return w
+}
+
+// Handle says what works on the runs of a handler's name: the one in the config of
+// a job's target. To be called before Run.
+func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
+
+// Handle is Worker.Handle with a payload that is read for the handler: see [Typed].
+func Handle[P any](w *Worker, name string, h func(ctx context.Context, run *Run, payload P) error) {
+	w.Handle(name, Typed(h))
+}
+
+// Typed makes a Handler of one that gets its payload read. A payload that cannot be
+// read fails for good: it would not be better the next time.
+func Typed[P any](h func(ctx context.Context, run *Run, payload P) error) Handler {
+	return func(ctx context.Context, run *Run) error {
+		var p P
+		if err := run.Decode(&p); err != nil {
+			return Permanent(err)
+		}
+		return h(ctx, run, p)
+	}
+}
+
+// Use wraps all handlers, those that are set later too. The first is outermost.
+func (w *Worker) Use(m ...Middleware) { w.wrap = append(w.wrap, m...) }
+
+// handler is the one of a name, wrapped.
+func (w *Worker) handler(name string) Handler {
+	h := w.handlers[name]
+	for _, m := range slices.Backward(w.wrap) {
+		h = m(h)
+	}
+	return h
+}
+
+// Run works until ctx ends. Then nothing more is claimed, handlers have the time of
+// Drain to end, what they came to is reported, and the session is ended. The
+// error says what went wrong for good: a key that is refused, or no handlers.
+func (w *Worker) Run(ctx context.Context) error {
+	names := slices.Sorted(maps.Keys(w.handlers))
+	if len(names) == 0 {
+		return errors.New("worker: there are no handlers; set some with Handle before Run")
+	}
+	// What is under way outlives ctx.
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	if err := w.link.open(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	var beat, reporting, handling sync.WaitGroup
+	beating, stopBeating := context.WithCancel(work)
+	beat.Go(func() { w.link.beat(beating) })
+	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSending()
+	reporting.Go(func() { w.report(sending) })
+
+	err := w.pull(ctx, work, names, &handling)
+	time.AfterFunc(w.drain, func() { stop(ErrStopping) })
+	if await(&handling, w.drain+endTimeout) {
+		close(w.reports)
+		time.AfterFunc(endTimeout, stopSending)
+		reporting.Wait()
+	} else {
+		err = errors.Join(err, errors.New("worker: stopped though handlers have not ended; their runs are given to others"))
+	}
+	stopBeating()
+	beat.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	return errors.Join(err, w.link.end(last))
+}
+
+// await waits for a group, but not for ever.
+func await(group *sync.WaitGroup, most time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(done)
+	}()
+	t := time.NewTimer(most)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+const (
+	endTimeout = 5 * time.Second
+	pollWait   = 20 * time.Second
+	maxClaim   = 100
+	firstWait  = 100 * time.Millisecond // after a failure, growing
+	longWait   = 5 * time.Second
+)
+
+// pull claims runs while there are free slots.
+func (w *Worker) pull(ctx, work context.Context, names []string, handling *sync.WaitGroup) error {
+	wait := firstWait
+	for {
+		n := w.acquire(ctx)
+		if n == 0 {
+			return nil // stopping
+		}
+		runs, err := w.link.claim(ctx, names, n)
+		w.release(n - len(runs))
+		switch {
+		case ctx.Err() != nil && len(runs) == 0:
+			return nil
+		case final(err):
+			return fmt.Errorf("worker: %w", err)
+		case err != nil:
+			w.log.WarnContext(ctx, "claim failed", "queue", w.queue, "again_in", wait, "error", err)
+			pause(ctx, wait)
+			wait = min(2*wait, longWait)
+			continue
+		}
+		wait = firstWait
+		for _, r := range runs {
+			// Known before anything else is sent: a new session adopts what is known.
+			ctx, cancel := context.WithCancelCause(work)
+			w.add(r, cancel)
+			handling.Go(func() {
+				defer cancel(nil)
+				w.work(ctx, r)
+			})
+		}
+	}
+}
+
+// final says that trying again is of no use.
+func final(err error) bool {
+	switch belfry.CodeOf(err) {
+	case "unauthenticated", "forbidden", "invalid", "bad_request":
+		return true
+	default:
+		return false
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// acquire waits for a free slot and takes all that are, up to what one claim
+// brings; 0: the worker stops.
+func (w *Worker) acquire(ctx context.Context) (n int) {
+	select {
+	case <-ctx.Done():
+		return 0
+	case <-w.free:
+		n = 1
+	}
+	for n < maxClaim {
+		select {
+		case <-w.free:
+			n++
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+func (w *Worker) release(n int) {
+	for range n {
+		w.free <- struct{}{}
+	}
+}
+
+// work calls the handler of a run and hands on what it came to.
+func (w *Worker) work(ctx context.Context, r *Run) {
+	defer w.release(1)
+	ctx, stop := context.WithTimeoutCause(ctx, r.Timeout, ErrTimeout)
+	defer stop()
+	err := w.call(ctx, r)
+	w.reports <- report{r, outcomeOf(err, context.Cause(ctx))}
+}
+
+// outcomeOf is OutcomeOf with regard to why the context had ended, if it had.
+func outcomeOf(err, cause error) Outcome {
+	switch {
+	case err == nil:
+		return OutcomeOf(nil)
+	case errors.Is(cause, ErrStopping): // no fault of the run's
+		return OutcomeOf(Snooze(0))
+	case errors.Is(cause, ErrTimeout):
+		return OutcomeOf(fmt.Errorf("%w: %w", ErrTimeout, err))
+	default:
+		return OutcomeOf(err)
+	}
+}
+
+// call is the handler; a panic is an error.
+func (w *Worker) call(ctx context.Context, r *Run) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.ErrorContext(ctx, "handler panicked", "handler", r.Handler, "run", r.ID, "panic", p, "stack", stack())
+			err = fmt.Errorf("the handler panicked: %v", p)
+		}
+	}()
+	return w.handler(r.Handler)(ctx, r)
+}
+
+func (w *Worker) add(r *Run, cancel context.CancelCauseFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leased[r.ID] = &lease{r, cancel}
+}
+
+// drop forgets a run, if it is this attempt; false: it was no longer ours.
+func (w *Worker) drop(id string, attempt int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.leased[id]
+	if l == nil || l.run.Attempt != attempt {
+		return false
+	}
+	delete(w.leased, id)
+	return true
+}
+
+func (w *Worker) has(id string, attempt int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.leased[id]
+	return l != nil && l.run.Attempt == attempt
+}
+
+// lost ends what is no longer this worker's.
+func (w *Worker) lost(g gone) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.leased[g.Run]
+	if l == nil || l.run.Attempt != g.Attempt {
+		return
+	}
+	delete(w.leased, g.Run)
+	w.log.Warn("a run is no longer this worker's", "run", g.Run, "attempt", g.Attempt, "why", g.Why)
+	switch g.Why {
+	case "cancelled":
+		l.cancel(ErrCancelled)
+	case "timeout":
+		l.cancel(ErrTimeout)
+	default:
+		l.cancel(ErrLost)
+	}
+}
+
+// lostAll ends all: the session is over.
+func (w *Worker) lostAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, l := range w.leased {
+		delete(w.leased, id)
+		l.cancel(ErrLost)
+	}
+}
+
+// leases lists what this worker has; with progress that was not sent yet.
+func (w *Worker) leases(progress bool) []leaseWire {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]leaseWire, 0, len(w.leased))
+	for id, l := range w.leased {
+		one := leaseWire{Run: id, Attempt: l.run.Attempt}
+		if progress {
+			one.Percent, one.Progress = l.run.takeProgress()
+		}
+		out = append(out, one)
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+package cluster_test
+
+import (
+	"math/rand/v2"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+// TestLimitOfWorkers: a queue that is always full, workers with more slots than it has places, on three nodes; nodes and workers
+// are killed. Never more of its runs at work than places, and none is lost.
+func TestLimitOfWorkers(t *testing.T) {
+	t.Parallel()
+	const places = 50
+	f := form{faults: 5, seconds: 14, jobs: 60}.long()
+	c := newCluster(t, setup{nodes: 3, api: true, slow: func(r *rand.Rand) time.Duration { return time.Duration(300+r.IntN(600)) * time.Millisecond }})
+	limit := c.limited("work", job.QueueLimits{MaxRunning: places})
+	c.create(f.jobs, f.duration(), limit, pulled, func(_ int, in *postgres.CreateInput) { in.Definition.Timeout = job.Duration(time.Minute) })
+	w := c.workers()
+	var processes []*exec.Cmd
+	for range 6 {
+		processes = append(processes, w.start("", 30))
+	}
+	var dead sync.WaitGroup
+	every(f.duration(), f.faults, func(int) {
+		c.kill(syscall.SIGKILL)
+		for i := range processes { // those of the node that is gone would wait for it for ever
+			gone := processes[i]
+			require.NoError(t, gone.Process.Kill())
+			dead.Go(func() { _ = gone.Wait() })
+			processes[i] = w.start("", 30)
+		}
+	})
+	c.settle(4 * time.Minute)
+	for _, p := range processes {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+	}
+	dead.Wait()
+	all := most(c.sink.all(), func(receipt) string { return "all" })["all"]
+	r := c.check()
+	t.Logf("nodes killed=%d, workers killed=%d, at work together=%d of %d", c.kills, c.kills*len(processes), all, places)
+	t.Log(r)
+	require.LessOrEqual(t, all, places)
+	require.GreaterOrEqual(t, all, places*8/10, "it was not full, so this says nothing")
+	var holds int
+	require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT count(*) FROM hold`).Scan(&holds))
+	require.Zero(t, holds)
+	c.clean(r)
+}
