@@ -23,6 +23,7 @@ const (
 	AttemptStateFailed    AttemptState = "failed"
 	AttemptStateLost      AttemptState = "lost"
 	AttemptStateRunning   AttemptState = "running"
+	AttemptStateSnoozed   AttemptState = "snoozed"
 	AttemptStateSucceeded AttemptState = "succeeded"
 	AttemptStateWaiting   AttemptState = "waiting"
 )
@@ -37,6 +38,8 @@ func (e AttemptState) Valid() bool {
 	case AttemptStateLost:
 		return true
 	case AttemptStateRunning:
+		return true
+	case AttemptStateSnoozed:
 		return true
 	case AttemptStateSucceeded:
 		return true
@@ -110,12 +113,40 @@ func (e CancelRunOutputBodyState) Valid() bool {
 	}
 }
 
+// Defines values for ClaimedRunOrigin.
+const (
+	ClaimedRunOriginBackfill ClaimedRunOrigin = "backfill"
+	ClaimedRunOriginMissed   ClaimedRunOrigin = "missed"
+	ClaimedRunOriginRedrive  ClaimedRunOrigin = "redrive"
+	ClaimedRunOriginSchedule ClaimedRunOrigin = "schedule"
+	ClaimedRunOriginTrigger  ClaimedRunOrigin = "trigger"
+)
+
+// Valid indicates whether the value is a known member of the ClaimedRunOrigin enum.
+func (e ClaimedRunOrigin) Valid() bool {
+	switch e {
+	case ClaimedRunOriginBackfill:
+		return true
+	case ClaimedRunOriginMissed:
+		return true
+	case ClaimedRunOriginRedrive:
+		return true
+	case ClaimedRunOriginSchedule:
+		return true
+	case ClaimedRunOriginTrigger:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CreateKeyInputBodyRole.
 const (
 	CreateKeyInputBodyRoleAdmin    CreateKeyInputBodyRole = "admin"
 	CreateKeyInputBodyRoleEditor   CreateKeyInputBodyRole = "editor"
 	CreateKeyInputBodyRoleOperator CreateKeyInputBodyRole = "operator"
 	CreateKeyInputBodyRoleViewer   CreateKeyInputBodyRole = "viewer"
+	CreateKeyInputBodyRoleWorker   CreateKeyInputBodyRole = "worker"
 )
 
 // Valid indicates whether the value is a known member of the CreateKeyInputBodyRole enum.
@@ -129,6 +160,8 @@ func (e CreateKeyInputBodyRole) Valid() bool {
 		return true
 	case CreateKeyInputBodyRoleViewer:
 		return true
+	case CreateKeyInputBodyRoleWorker:
+		return true
 	default:
 		return false
 	}
@@ -140,6 +173,7 @@ const (
 	CreateKeyOutputBodyRoleEditor   CreateKeyOutputBodyRole = "editor"
 	CreateKeyOutputBodyRoleOperator CreateKeyOutputBodyRole = "operator"
 	CreateKeyOutputBodyRoleViewer   CreateKeyOutputBodyRole = "viewer"
+	CreateKeyOutputBodyRoleWorker   CreateKeyOutputBodyRole = "worker"
 )
 
 // Valid indicates whether the value is a known member of the CreateKeyOutputBodyRole enum.
@@ -152,6 +186,8 @@ func (e CreateKeyOutputBodyRole) Valid() bool {
 	case CreateKeyOutputBodyRoleOperator:
 		return true
 	case CreateKeyOutputBodyRoleViewer:
+		return true
+	case CreateKeyOutputBodyRoleWorker:
 		return true
 	default:
 		return false
@@ -203,6 +239,7 @@ const (
 	GetSelfOutputBodyRoleEditor   GetSelfOutputBodyRole = "editor"
 	GetSelfOutputBodyRoleOperator GetSelfOutputBodyRole = "operator"
 	GetSelfOutputBodyRoleViewer   GetSelfOutputBodyRole = "viewer"
+	GetSelfOutputBodyRoleWorker   GetSelfOutputBodyRole = "worker"
 )
 
 // Valid indicates whether the value is a known member of the GetSelfOutputBodyRole enum.
@@ -215,6 +252,32 @@ func (e GetSelfOutputBodyRole) Valid() bool {
 	case GetSelfOutputBodyRoleOperator:
 		return true
 	case GetSelfOutputBodyRoleViewer:
+		return true
+	case GetSelfOutputBodyRoleWorker:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GoneRunWhy.
+const (
+	GoneRunWhyCancelled GoneRunWhy = "cancelled"
+	GoneRunWhyLost      GoneRunWhy = "lost"
+	GoneRunWhyReported  GoneRunWhy = "reported"
+	GoneRunWhyTimeout   GoneRunWhy = "timeout"
+)
+
+// Valid indicates whether the value is a known member of the GoneRunWhy enum.
+func (e GoneRunWhy) Valid() bool {
+	switch e {
+	case GoneRunWhyCancelled:
+		return true
+	case GoneRunWhyLost:
+		return true
+	case GoneRunWhyReported:
+		return true
+	case GoneRunWhyTimeout:
 		return true
 	default:
 		return false
@@ -488,6 +551,7 @@ const (
 	KeyRoleEditor   KeyRole = "editor"
 	KeyRoleOperator KeyRole = "operator"
 	KeyRoleViewer   KeyRole = "viewer"
+	KeyRoleWorker   KeyRole = "worker"
 )
 
 // Valid indicates whether the value is a known member of the KeyRole enum.
@@ -500,6 +564,8 @@ func (e KeyRole) Valid() bool {
 	case KeyRoleOperator:
 		return true
 	case KeyRoleViewer:
+		return true
+	case KeyRoleWorker:
 		return true
 	default:
 		return false
@@ -644,6 +710,69 @@ func (e PreviewJSONSkip) Valid() bool {
 	case PreviewJSONSkipCalendar:
 		return true
 	case PreviewJSONSkipDstGap:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReportOutcome.
+const (
+	ReportOutcomeCancelled ReportOutcome = "cancelled"
+	ReportOutcomeFailed    ReportOutcome = "failed"
+	ReportOutcomeSnoozed   ReportOutcome = "snoozed"
+	ReportOutcomeSucceeded ReportOutcome = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the ReportOutcome enum.
+func (e ReportOutcome) Valid() bool {
+	switch e {
+	case ReportOutcomeCancelled:
+		return true
+	case ReportOutcomeFailed:
+		return true
+	case ReportOutcomeSnoozed:
+		return true
+	case ReportOutcomeSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReportAnswerCode.
+const (
+	Stale ReportAnswerCode = "stale"
+)
+
+// Valid indicates whether the value is a known member of the ReportAnswerCode enum.
+func (e ReportAnswerCode) Valid() bool {
+	switch e {
+	case Stale:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReportAnswerWhy.
+const (
+	ReportAnswerWhyCancelled ReportAnswerWhy = "cancelled"
+	ReportAnswerWhyLost      ReportAnswerWhy = "lost"
+	ReportAnswerWhyReported  ReportAnswerWhy = "reported"
+	ReportAnswerWhyTimeout   ReportAnswerWhy = "timeout"
+)
+
+// Valid indicates whether the value is a known member of the ReportAnswerWhy enum.
+func (e ReportAnswerWhy) Valid() bool {
+	switch e {
+	case ReportAnswerWhyCancelled:
+		return true
+	case ReportAnswerWhyLost:
+		return true
+	case ReportAnswerWhyReported:
+		return true
+	case ReportAnswerWhyTimeout:
 		return true
 	default:
 		return false
@@ -1115,12 +1244,12 @@ type Attempt struct {
 	// StartedAt Known of the last one of each life.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 
-	// State lost: its node died, or its outcome was not reported in time.
+	// State lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker put it off.
 	State  AttemptState `json:"state"`
 	Status int64        `json:"status,omitempty,omitzero"`
 }
 
-// AttemptState lost: its node died, or its outcome was not reported in time.
+// AttemptState lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker put it off.
 type AttemptState string
 
 // AuditEntry defines model for AuditEntry.
@@ -1193,6 +1322,18 @@ type BackfillJobOutputBody struct {
 	Runs int64 `json:"runs"`
 }
 
+// BeatSessionInputBody defines model for BeatSessionInputBody.
+type BeatSessionInputBody struct {
+	// Runs All that you still work on.
+	Runs []Item `json:"runs"`
+}
+
+// BeatSessionOutputBody defines model for BeatSessionOutputBody.
+type BeatSessionOutputBody struct {
+	// Gone Those that are no longer yours: stop working on them.
+	Gone []GoneRun `json:"gone"`
+}
+
 // BeginOperationInputBody defines model for BeginOperationInputBody.
 type BeginOperationInputBody struct {
 	// All Without any filter: yes, all of the namespace.
@@ -1263,6 +1404,9 @@ type CancelRunOutputBody struct {
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
+	// Handler Of a live run that workers pull: what they know it by.
+	Handler string `json:"handler,omitempty,omitzero"`
+
 	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
 
@@ -1281,17 +1425,26 @@ type CancelRunOutputBody struct {
 	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node The name of the node that made the last attempt, if its session is still known.
+	// Node The name of the node or worker that made the last attempt, if its session is still known.
 	Node string `json:"node,omitempty,omitzero"`
 
 	// Origin How it came to be. missed: by schedule, but caught up late.
 	Origin CancelRunOutputBodyOrigin `json:"origin"`
-	Queue  string                    `json:"queue"`
+
+	// Percent How far the worker says that it has come.
+	Percent int32 `json:"percent,omitempty,omitzero"`
+
+	// Progress The same in words.
+	Progress string `json:"progress,omitempty,omitzero"`
+	Queue    string `json:"queue"`
 
 	// Reason Why it was skipped or ended otherwise than by success: a code that never changes.
 	//
 	// Examples: overlap
 	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Result What its worker reported with success.
+	Result interface{} `json:"result,omitempty,omitzero"`
 
 	// RunAt When it may start: jitter and the delay of a retry move it.
 	RunAt time.Time `json:"run_at"`
@@ -1323,10 +1476,75 @@ type CancelRunOutputBodyOrigin string
 // CancelRunOutputBodyState pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
 type CancelRunOutputBodyState string
 
+// ClaimRunsInputBody defines model for ClaimRunsInputBody.
+type ClaimRunsInputBody struct {
+	// Handlers The handlers that you know. Runs of others are left alone.
+	Handlers []string `json:"handlers"`
+
+	// Max At most so many runs: not more than you have room for.
+	Max int64 `json:"max"`
+
+	// WaitMs How long to wait for the first one. 0: answer at once.
+	WaitMs int64 `json:"wait_ms,omitempty,omitzero"`
+}
+
+// ClaimRunsOutputBody defines model for ClaimRunsOutputBody.
+type ClaimRunsOutputBody struct {
+	Runs []ClaimedRun `json:"runs"`
+}
+
+// ClaimedRun defines model for ClaimedRun.
+type ClaimedRun struct {
+	// Attempt The number of the attempt.
+	Attempt int32 `json:"attempt"`
+
+	// ClaimedAt Now, by the database's clock.
+	ClaimedAt time.Time `json:"claimed_at"`
+
+	// DueAt Its nominal time.
+	DueAt   time.Time `json:"due_at"`
+	Handler string    `json:"handler"`
+
+	// IdempotencyKey The same for all attempts, retries and redrives of the run.
+	IdempotencyKey string `json:"idempotency_key"`
+
+	// Job The id of its job.
+	Job     string           `json:"job"`
+	JobName string           `json:"job_name"`
+	Origin  ClaimedRunOrigin `json:"origin"`
+	Payload interface{}      `json:"payload,omitempty,omitzero"`
+
+	// Run The run's id.
+	Run string `json:"run"`
+
+	// RunAt When it might start.
+	RunAt time.Time `json:"run_at"`
+
+	// TimeoutMs How long the attempt may take.
+	TimeoutMs int64 `json:"timeout_ms"`
+
+	// Version Of the job's definition, when the run was made.
+	Version int32 `json:"version"`
+}
+
+// ClaimedRunOrigin defines model for ClaimedRun.Origin.
+type ClaimedRunOrigin string
+
 // CompleteRunInputBody defines model for CompleteRunInputBody.
 type CompleteRunInputBody struct {
 	// Message What came of it, for people.
 	Message string `json:"message,omitempty,omitzero"`
+}
+
+// CompleteRunsInputBody defines model for CompleteRunsInputBody.
+type CompleteRunsInputBody struct {
+	Reports []Report `json:"reports"`
+}
+
+// CompleteRunsOutputBody defines model for CompleteRunsOutputBody.
+type CompleteRunsOutputBody struct {
+	// Answers In the order of the reports.
+	Answers []ReportAnswer `json:"answers"`
 }
 
 // Concurrency defines model for Concurrency.
@@ -1364,11 +1582,14 @@ type CreateKeyInputBody struct {
 	// Examples: ci
 	Name string `json:"name"`
 
-	// Role What it may do. Each role may all that the ones before it may.
+	// Queues Of a worker's key: the queues that it is good for. They need not exist yet.
+	Queues []string `json:"queues,omitempty,omitzero"`
+
+	// Role What it may do. Each role may all that the ones before it may; worker may have the runs of its queues, report on them, and nothing else.
 	Role CreateKeyInputBodyRole `json:"role"`
 }
 
-// CreateKeyInputBodyRole What it may do. Each role may all that the ones before it may.
+// CreateKeyInputBodyRole What it may do. Each role may all that the ones before it may; worker may have the runs of its queues, report on them, and nothing else.
 type CreateKeyInputBodyRole string
 
 // CreateKeyOutputBody defines model for CreateKeyOutputBody.
@@ -1382,7 +1603,10 @@ type CreateKeyOutputBody struct {
 	Name string `json:"name"`
 
 	// Prefix The beginning of the secret, to tell keys apart.
-	Prefix    string                  `json:"prefix"`
+	Prefix string `json:"prefix"`
+
+	// Queues Of a worker's key: the queues that it is good for.
+	Queues    []string                `json:"queues,omitempty,omitzero"`
 	RevokedAt time.Time               `json:"revoked_at,omitempty,omitzero"`
 	Role      CreateKeyOutputBodyRole `json:"role"`
 
@@ -1523,10 +1747,43 @@ type GetSelfOutputBody struct {
 // GetSelfOutputBodyRole defines model for GetSelfOutputBody.Role.
 type GetSelfOutputBodyRole string
 
+// GoneRun defines model for GoneRun.
+type GoneRun struct {
+	// Attempt The number of the attempt.
+	Attempt int32 `json:"attempt"`
+
+	// Detail The same in words.
+	Detail string `json:"detail"`
+
+	// Run The run's id.
+	Run string `json:"run"`
+
+	// Why cancelled: the run was cancelled. timeout: the attempt took too long. reported: it was reported before. lost: the run was given to another.
+	Why GoneRunWhy `json:"why"`
+}
+
+// GoneRunWhy cancelled: the run was cancelled. timeout: the attempt took too long. reported: it was reported before. lost: the run was given to another.
+type GoneRunWhy string
+
 // HeartbeatRunOutputBody defines model for HeartbeatRunOutputBody.
 type HeartbeatRunOutputBody struct {
 	// ReportBy Report, or send the next heartbeat, before this time; else the attempt counts as lost.
 	ReportBy time.Time `json:"report_by"`
+}
+
+// Item defines model for Item.
+type Item struct {
+	// Attempt The number of the attempt.
+	Attempt int32 `json:"attempt"`
+
+	// Percent How far it has come.
+	Percent int32 `json:"percent,omitempty,omitzero"`
+
+	// Progress The same in words, for people.
+	Progress string `json:"progress,omitempty,omitzero"`
+
+	// Run The run's id.
+	Run string `json:"run"`
 }
 
 // Job defines model for Job.
@@ -1853,13 +2110,25 @@ type Key struct {
 	Name string `json:"name"`
 
 	// Prefix The beginning of the secret, to tell keys apart.
-	Prefix    string    `json:"prefix"`
+	Prefix string `json:"prefix"`
+
+	// Queues Of a worker's key: the queues that it is good for.
+	Queues    []string  `json:"queues,omitempty,omitzero"`
 	RevokedAt time.Time `json:"revoked_at,omitempty,omitzero"`
 	Role      KeyRole   `json:"role"`
 }
 
 // KeyRole defines model for Key.Role.
 type KeyRole string
+
+// Lease defines model for Lease.
+type Lease struct {
+	// Attempt The number of the attempt.
+	Attempt int32 `json:"attempt"`
+
+	// Run The run's id.
+	Run string `json:"run"`
+}
 
 // ListAuditOutputBody defines model for ListAuditOutputBody.
 type ListAuditOutputBody struct {
@@ -1976,6 +2245,38 @@ type Node struct {
 	// Session Random per process: two nodes of one name are two sessions.
 	Session   string    `json:"session"`
 	StartedAt time.Time `json:"started_at"`
+}
+
+// OpenSessionInputBody defines model for OpenSessionInputBody.
+type OpenSessionInputBody struct {
+	// Adopt A session of yours that this one takes the place of. It ends, and of its runs those in runs are the new one's; the others are lost.
+	Adopt string `json:"adopt,omitempty,omitzero"`
+
+	// Name The worker's name, for people.
+	//
+	// Examples: invoices-7d9f
+	Name string `json:"name"`
+
+	// Runs With adopt: what you still work on.
+	Runs []Lease `json:"runs,omitempty,omitzero"`
+}
+
+// OpenSessionOutputBody defines model for OpenSessionOutputBody.
+type OpenSessionOutputBody struct {
+	// ExpiresAt By the database's clock, unless a heartbeat comes before.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Gone With adopt: those of runs that the new session does not have.
+	Gone []GoneRun `json:"gone"`
+
+	// HeartbeatMs How often to send one.
+	HeartbeatMs int64 `json:"heartbeat_ms"`
+
+	// ID The session's id.
+	ID string `json:"id"`
+
+	// TTLMs How long it lives after each heartbeat.
+	TTLMs int64 `json:"ttl_ms"`
 }
 
 // Operation defines model for Operation.
@@ -2177,6 +2478,57 @@ type QueueLimits struct {
 	Rate string `json:"rate,omitempty,omitzero"`
 }
 
+// Report defines model for Report.
+type Report struct {
+	// Attempt The number of the attempt.
+	Attempt int32 `json:"attempt"`
+
+	// Final Of a failure: do not try again.
+	Final bool `json:"final,omitempty,omitzero"`
+
+	// Message What happened, for people.
+	Message string `json:"message,omitempty,omitzero"`
+
+	// Outcome cancelled: there is no use in doing it. snoozed: not now; no attempt is used up.
+	Outcome ReportOutcome `json:"outcome"`
+
+	// Result Of a success: anything worth keeping, at most 16 kB. It is shown with the run.
+	Result interface{} `json:"result,omitempty,omitzero"`
+
+	// RetryAfterMs Of a failure: not earlier than that, at most a day. Of a snooze: after that, at most 30 days.
+	RetryAfterMs int64 `json:"retry_after_ms,omitempty,omitzero"`
+
+	// Run The run's id.
+	Run string `json:"run"`
+}
+
+// ReportOutcome cancelled: there is no use in doing it. snoozed: not now; no attempt is used up.
+type ReportOutcome string
+
+// ReportAnswer defines model for ReportAnswer.
+type ReportAnswer struct {
+	Accepted bool `json:"accepted"`
+
+	// Attempt The number of the attempt.
+	Attempt int32 `json:"attempt"`
+
+	// Code stale: the attempt is not the session's, and nothing has changed.
+	Code   ReportAnswerCode `json:"code,omitempty,omitzero"`
+	Detail string           `json:"detail,omitempty,omitzero"`
+
+	// Run The run's id.
+	Run string `json:"run"`
+
+	// Why reported: this attempt was reported before, perhaps by a request of which the answer was lost.
+	Why ReportAnswerWhy `json:"why,omitempty,omitzero"`
+}
+
+// ReportAnswerCode stale: the attempt is not the session's, and nothing has changed.
+type ReportAnswerCode string
+
+// ReportAnswerWhy reported: this attempt was reported before, perhaps by a request of which the answer was lost.
+type ReportAnswerWhy string
+
 // ResumeJobOutputBody defines model for ResumeJobOutputBody.
 type ResumeJobOutputBody struct {
 	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
@@ -2316,6 +2668,9 @@ type Run struct {
 	DueTo   time.Time `json:"due_to,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
+	// Handler Of a live run that workers pull: what they know it by.
+	Handler string `json:"handler,omitempty,omitzero"`
+
 	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
 
@@ -2331,17 +2686,26 @@ type Run struct {
 	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node The name of the node that made the last attempt, if its session is still known.
+	// Node The name of the node or worker that made the last attempt, if its session is still known.
 	Node string `json:"node,omitempty,omitzero"`
 
 	// Origin How it came to be. missed: by schedule, but caught up late.
 	Origin RunOrigin `json:"origin"`
-	Queue  string    `json:"queue"`
+
+	// Percent How far the worker says that it has come.
+	Percent int32 `json:"percent,omitempty,omitzero"`
+
+	// Progress The same in words.
+	Progress string `json:"progress,omitempty,omitzero"`
+	Queue    string `json:"queue"`
 
 	// Reason Why it was skipped or ended otherwise than by success: a code that never changes.
 	//
 	// Examples: overlap
 	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Result What its worker reported with success.
+	Result interface{} `json:"result,omitempty,omitzero"`
 
 	// RunAt When it may start: jitter and the delay of a retry move it.
 	RunAt time.Time `json:"run_at"`
@@ -2394,6 +2758,9 @@ type RunDetail struct {
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
+	// Handler Of a live run that workers pull: what they know it by.
+	Handler string `json:"handler,omitempty,omitzero"`
+
 	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
 	ID string `json:"id"`
 
@@ -2409,17 +2776,26 @@ type RunDetail struct {
 	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node The name of the node that made the last attempt, if its session is still known.
+	// Node The name of the node or worker that made the last attempt, if its session is still known.
 	Node string `json:"node,omitempty,omitzero"`
 
 	// Origin How it came to be. missed: by schedule, but caught up late.
 	Origin RunDetailOrigin `json:"origin"`
-	Queue  string          `json:"queue"`
+
+	// Percent How far the worker says that it has come.
+	Percent int32 `json:"percent,omitempty,omitzero"`
+
+	// Progress The same in words.
+	Progress string `json:"progress,omitempty,omitzero"`
+	Queue    string `json:"queue"`
 
 	// Reason Why it was skipped or ended otherwise than by success: a code that never changes.
 	//
 	// Examples: overlap
 	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Result What its worker reported with success.
+	Result interface{} `json:"result,omitempty,omitzero"`
 
 	// RunAt When it may start: jitter and the delay of a retry move it.
 	RunAt time.Time `json:"run_at"`
@@ -2935,6 +3311,18 @@ type CreateQueueJSONRequestBody = CreateQueueInputBody
 // LimitQueueJSONRequestBody defines body for LimitQueue for application/json ContentType.
 type LimitQueueJSONRequestBody = QueueLimits
 
+// OpenSessionJSONRequestBody defines body for OpenSession for application/json ContentType.
+type OpenSessionJSONRequestBody = OpenSessionInputBody
+
+// ClaimRunsJSONRequestBody defines body for ClaimRuns for application/json ContentType.
+type ClaimRunsJSONRequestBody = ClaimRunsInputBody
+
+// CompleteRunsJSONRequestBody defines body for CompleteRuns for application/json ContentType.
+type CompleteRunsJSONRequestBody = CompleteRunsInputBody
+
+// BeatSessionJSONRequestBody defines body for BeatSession for application/json ContentType.
+type BeatSessionJSONRequestBody = BeatSessionInputBody
+
 // PauseQueueJSONRequestBody defines body for PauseQueue for application/json ContentType.
 type PauseQueueJSONRequestBody = PauseQueueInputBody
 
@@ -3426,6 +3814,85 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
 	LimitQueue(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// OpenSessionWithBody Open a worker's session
+	//
+	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
+	OpenSessionWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// OpenSession Open a worker's session
+	//
+	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
+	OpenSession(ctx context.Context, queue string, body OpenSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSession End a session
+	//
+	// What it still has is lost and tried again by others.
+	//
+	// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `EndSession` operationId).
+	EndSession(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ClaimRunsWithBody Claim runs that are due
+	//
+	// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:claim (the `ClaimRuns` operationId).
+	ClaimRunsWithBody(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ClaimRuns Claim runs that are due
+	//
+	// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:claim (the `ClaimRuns` operationId).
+	ClaimRuns(ctx context.Context, queue string, session string, body ClaimRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteRunsWithBody Report what runs came to
+	//
+	// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
+	CompleteRunsWithBody(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteRuns Report what runs came to
+	//
+	// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
+	CompleteRuns(ctx context.Context, queue string, session string, body CompleteRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BeatSessionWithBody Keep a session alive
+	//
+	// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
+	BeatSessionWithBody(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BeatSession Keep a session alive
+	//
+	// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
+	BeatSession(ctx context.Context, queue string, session string, body BeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PauseQueueWithBody Pause a queue
 	//
@@ -4354,6 +4821,175 @@ func (c *RawClient) LimitQueueWithBody(ctx context.Context, queue string, conten
 // Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
 func (c *RawClient) LimitQueue(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewLimitQueueRequest(c.Server, queue, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// OpenSessionWithBody Open a worker's session
+//
+// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
+func (c *RawClient) OpenSessionWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOpenSessionRequestWithBody(c.Server, queue, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// OpenSession Open a worker's session
+//
+// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
+func (c *RawClient) OpenSession(ctx context.Context, queue string, body OpenSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOpenSessionRequest(c.Server, queue, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSession End a session
+//
+// What it still has is lost and tried again by others.
+//
+// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `EndSession` operationId).
+func (c *RawClient) EndSession(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionRequest(c.Server, queue, session)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ClaimRunsWithBody Claim runs that are due
+//
+// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:claim (the `ClaimRuns` operationId).
+func (c *RawClient) ClaimRunsWithBody(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClaimRunsRequestWithBody(c.Server, queue, session, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ClaimRuns Claim runs that are due
+//
+// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:claim (the `ClaimRuns` operationId).
+func (c *RawClient) ClaimRuns(ctx context.Context, queue string, session string, body ClaimRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClaimRunsRequest(c.Server, queue, session, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteRunsWithBody Report what runs came to
+//
+// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
+func (c *RawClient) CompleteRunsWithBody(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteRunsRequestWithBody(c.Server, queue, session, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteRuns Report what runs came to
+//
+// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
+func (c *RawClient) CompleteRuns(ctx context.Context, queue string, session string, body CompleteRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteRunsRequest(c.Server, queue, session, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BeatSessionWithBody Keep a session alive
+//
+// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
+func (c *RawClient) BeatSessionWithBody(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeatSessionRequestWithBody(c.Server, queue, session, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BeatSession Keep a session alive
+//
+// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
+func (c *RawClient) BeatSession(ctx context.Context, queue string, session string, body BeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeatSessionRequest(c.Server, queue, session, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6641,6 +7277,256 @@ func NewLimitQueueRequestWithBody(server string, queue string, contentType strin
 	return req, nil
 }
 
+// NewOpenSessionRequest calls the generic OpenSession builder with application/json body
+func NewOpenSessionRequest(server string, queue string, body OpenSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewOpenSessionRequestWithBody(server, queue, "application/json", bodyReader)
+}
+
+// NewOpenSessionRequestWithBody constructs an http.Request for the OpenSession method, with any body, and a specified content type
+func NewOpenSessionRequestWithBody(server string, queue string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "queue", queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/queues/%s/sessions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewEndSessionRequest constructs an http.Request for the EndSession method
+func NewEndSessionRequest(server string, queue string, session string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "queue", queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "session", session, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/queues/%s/sessions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewClaimRunsRequest calls the generic ClaimRuns builder with application/json body
+func NewClaimRunsRequest(server string, queue string, session string, body ClaimRunsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewClaimRunsRequestWithBody(server, queue, session, "application/json", bodyReader)
+}
+
+// NewClaimRunsRequestWithBody constructs an http.Request for the ClaimRuns method, with any body, and a specified content type
+func NewClaimRunsRequestWithBody(server string, queue string, session string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "queue", queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "session", session, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/queues/%s/sessions/%s:claim", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCompleteRunsRequest calls the generic CompleteRuns builder with application/json body
+func NewCompleteRunsRequest(server string, queue string, session string, body CompleteRunsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCompleteRunsRequestWithBody(server, queue, session, "application/json", bodyReader)
+}
+
+// NewCompleteRunsRequestWithBody constructs an http.Request for the CompleteRuns method, with any body, and a specified content type
+func NewCompleteRunsRequestWithBody(server string, queue string, session string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "queue", queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "session", session, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/queues/%s/sessions/%s:complete", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewBeatSessionRequest calls the generic BeatSession builder with application/json body
+func NewBeatSessionRequest(server string, queue string, session string, body BeatSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewBeatSessionRequestWithBody(server, queue, session, "application/json", bodyReader)
+}
+
+// NewBeatSessionRequestWithBody constructs an http.Request for the BeatSession method, with any body, and a specified content type
+func NewBeatSessionRequestWithBody(server string, queue string, session string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "queue", queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "session", session, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/queues/%s/sessions/%s:heartbeat", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewPauseQueueRequest calls the generic PauseQueue builder with application/json body
 func NewPauseQueueRequest(server string, queue string, body PauseQueueJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -7815,6 +8701,87 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
 	LimitQueueWithResponse(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error)
+
+	// OpenSessionWithBodyWithResponse Open a worker's session
+	//
+	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
+	OpenSessionWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OpenSessionResponse, error)
+
+	// OpenSessionWithResponse Open a worker's session
+	//
+	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
+	OpenSessionWithResponse(ctx context.Context, queue string, body OpenSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*OpenSessionResponse, error)
+
+	// EndSessionWithResponse End a session
+	//
+	// What it still has is lost and tried again by others.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `EndSession` operationId).
+	EndSessionWithResponse(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*EndSessionResponse, error)
+
+	// ClaimRunsWithBodyWithResponse Claim runs that are due
+	//
+	// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:claim (the `ClaimRuns` operationId).
+	ClaimRunsWithBodyWithResponse(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ClaimRunsResponse, error)
+
+	// ClaimRunsWithResponse Claim runs that are due
+	//
+	// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:claim (the `ClaimRuns` operationId).
+	ClaimRunsWithResponse(ctx context.Context, queue string, session string, body ClaimRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*ClaimRunsResponse, error)
+
+	// CompleteRunsWithBodyWithResponse Report what runs came to
+	//
+	// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
+	CompleteRunsWithBodyWithResponse(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompleteRunsResponse, error)
+
+	// CompleteRunsWithResponse Report what runs came to
+	//
+	// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
+	CompleteRunsWithResponse(ctx context.Context, queue string, session string, body CompleteRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*CompleteRunsResponse, error)
+
+	// BeatSessionWithBodyWithResponse Keep a session alive
+	//
+	// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
+	BeatSessionWithBodyWithResponse(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BeatSessionResponse, error)
+
+	// BeatSessionWithResponse Keep a session alive
+	//
+	// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
+	BeatSessionWithResponse(ctx context.Context, queue string, session string, body BeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*BeatSessionResponse, error)
 
 	// PauseQueueWithBodyWithResponse Pause a queue
 	//
@@ -9589,6 +10556,239 @@ func (r LimitQueueResponse) ContentType() string {
 	return ""
 }
 
+type OpenSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *OpenSessionOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r OpenSessionResponse) GetJSON201() *OpenSessionOutputBody {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r OpenSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r OpenSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r OpenSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r OpenSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r OpenSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EndSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EndSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EndSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EndSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EndSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EndSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ClaimRunsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ClaimRunsOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ClaimRunsResponse) GetJSON200() *ClaimRunsOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ClaimRunsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ClaimRunsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ClaimRunsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ClaimRunsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ClaimRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CompleteRunsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CompleteRunsOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CompleteRunsResponse) GetJSON200() *CompleteRunsOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CompleteRunsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CompleteRunsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CompleteRunsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CompleteRunsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CompleteRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type BeatSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BeatSessionOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r BeatSessionResponse) GetJSON200() *BeatSessionOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r BeatSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r BeatSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r BeatSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r BeatSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r BeatSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type PauseQueueResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -10898,6 +12098,141 @@ func (c *ClientWithResponses) LimitQueueWithResponse(ctx context.Context, queue 
 		return nil, err
 	}
 	return ParseLimitQueueResponse(rsp)
+}
+
+// OpenSessionWithBodyWithResponse Open a worker's session
+//
+// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
+func (c *ClientWithResponses) OpenSessionWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OpenSessionResponse, error) {
+	rsp, err := c.OpenSessionWithBody(ctx, queue, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseOpenSessionResponse(rsp)
+}
+
+// OpenSessionWithResponse Open a worker's session
+//
+// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
+func (c *ClientWithResponses) OpenSessionWithResponse(ctx context.Context, queue string, body OpenSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*OpenSessionResponse, error) {
+	rsp, err := c.OpenSession(ctx, queue, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseOpenSessionResponse(rsp)
+}
+
+// EndSessionWithResponse End a session
+//
+// What it still has is lost and tried again by others.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `EndSession` operationId).
+func (c *ClientWithResponses) EndSessionWithResponse(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*EndSessionResponse, error) {
+	rsp, err := c.EndSession(ctx, queue, session, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionResponse(rsp)
+}
+
+// ClaimRunsWithBodyWithResponse Claim runs that are due
+//
+// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:claim (the `ClaimRuns` operationId).
+func (c *ClientWithResponses) ClaimRunsWithBodyWithResponse(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ClaimRunsResponse, error) {
+	rsp, err := c.ClaimRunsWithBody(ctx, queue, session, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseClaimRunsResponse(rsp)
+}
+
+// ClaimRunsWithResponse Claim runs that are due
+//
+// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:claim (the `ClaimRuns` operationId).
+func (c *ClientWithResponses) ClaimRunsWithResponse(ctx context.Context, queue string, session string, body ClaimRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*ClaimRunsResponse, error) {
+	rsp, err := c.ClaimRuns(ctx, queue, session, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseClaimRunsResponse(rsp)
+}
+
+// CompleteRunsWithBodyWithResponse Report what runs came to
+//
+// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
+func (c *ClientWithResponses) CompleteRunsWithBodyWithResponse(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompleteRunsResponse, error) {
+	rsp, err := c.CompleteRunsWithBody(ctx, queue, session, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompleteRunsResponse(rsp)
+}
+
+// CompleteRunsWithResponse Report what runs came to
+//
+// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
+func (c *ClientWithResponses) CompleteRunsWithResponse(ctx context.Context, queue string, session string, body CompleteRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*CompleteRunsResponse, error) {
+	rsp, err := c.CompleteRuns(ctx, queue, session, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompleteRunsResponse(rsp)
+}
+
+// BeatSessionWithBodyWithResponse Keep a session alive
+//
+// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
+func (c *ClientWithResponses) BeatSessionWithBodyWithResponse(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BeatSessionResponse, error) {
+	rsp, err := c.BeatSessionWithBody(ctx, queue, session, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBeatSessionResponse(rsp)
+}
+
+// BeatSessionWithResponse Keep a session alive
+//
+// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
+func (c *ClientWithResponses) BeatSessionWithResponse(ctx context.Context, queue string, session string, body BeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*BeatSessionResponse, error) {
+	rsp, err := c.BeatSession(ctx, queue, session, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBeatSessionResponse(rsp)
 }
 
 // PauseQueueWithBodyWithResponse Pause a queue
@@ -12322,6 +13657,167 @@ func ParseLimitQueueResponse(rsp *http.Response) (*LimitQueueResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Queue
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseOpenSessionResponse parses an HTTP response from a OpenSessionWithResponse call
+func ParseOpenSessionResponse(rsp *http.Response) (*OpenSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &OpenSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest OpenSessionOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEndSessionResponse parses an HTTP response from a EndSessionWithResponse call
+func ParseEndSessionResponse(rsp *http.Response) (*EndSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EndSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseClaimRunsResponse parses an HTTP response from a ClaimRunsWithResponse call
+func ParseClaimRunsResponse(rsp *http.Response) (*ClaimRunsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ClaimRunsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ClaimRunsOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCompleteRunsResponse parses an HTTP response from a CompleteRunsWithResponse call
+func ParseCompleteRunsResponse(rsp *http.Response) (*CompleteRunsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CompleteRunsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CompleteRunsOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseBeatSessionResponse parses an HTTP response from a BeatSessionWithResponse call
+func ParseBeatSessionResponse(rsp *http.Response) (*BeatSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &BeatSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BeatSessionOutputBody
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
