@@ -44,7 +44,7 @@ func TestFlagsOfAJob(t *testing.T) {
 		"job list --state actve":                          "use active, paused or finished",
 		"run list --state failed,broken":                  "use pending, due",
 		"job list --due-after tomorrow":                   "write 2026-01-31, 2026-01-31T09:00",
-		"key create x --role boss":                        "use viewer, operator, editor or admin",
+		"key create x --role boss":                        "use viewer, operator, editor, admin or worker",
 		"preview @daily -o xml":                           "use table, json or yaml",
 	} {
 		s := gone.belfry("", strings.Fields(wrong)...)
