@@ -83,7 +83,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err := prepare(ctx, c, store); err != nil {
 		return err
 	}
-	if c.commands, err = startCommands(ctx, c, log); err != nil {
+	if c.commands, err = startCommands(ctx, c, store, log); err != nil {
 		return err
 	}
 	if c.commands != nil {
@@ -160,6 +160,7 @@ func (n *node) run(ctx context.Context) error {
 	go n.prune(ctx)
 	go n.sample(ctx)
 	go n.operate(ctx)
+	go n.tellOutputs(ctx)
 
 	worked := make(chan error, 1)
 	go func() { worked <- n.engine.Run(ctx, n.config.Drain) }()

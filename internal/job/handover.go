@@ -41,7 +41,7 @@ type Completion struct {
 	OwnKey  string  // see Attempt; kept with the run
 }
 
-// Output is what an attempt under way has written so far.
+// Output is what an attempt has written, so far or at all.
 type Output struct {
 	Key       Key
 	Attempt   int16

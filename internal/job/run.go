@@ -64,6 +64,8 @@ type Outcome struct {
 	Message    string        // for people; bounded
 	Result     string        // of a success, for those who read the run; bounded
 	Output     string        // the end of what a command wrote; bounded, fit for a terminal
+	// OutputTotal is how many bytes that was, with those before Output.
+	OutputTotal int64
 	// Reason of a cancellation: empty for one by a user, else ReasonReplaced or
 	// ReasonDeleted.
 	Reason Reason

@@ -105,6 +105,7 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 				d.batch.Queue(keepKey, in.Run.Partition, in.Run.Job, in.Run.DueAt, in.Run.Seq, own)
 			}
 			d.write(in, decision, handler)
+			d.output(in, namespace)
 			if decision.Kind == job.DecideFinish {
 				countEnds(tx, decision.Ended, decision.Reason, 1)
 			}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -256,6 +257,15 @@ func (b *bulk) hotSteps() []*hot {
 			fenced, err := b.store.Fenced(ctx, attempts)
 			require.NoError(t, err)
 			require.Equal(t, 519, len(fenced), "all but the one that waits for a report and those under way") //nolint:testifylint // Len would print them all
+		}, ways: []string{"run by partition job_id due_at seq"}},
+		{name: "WriteOutputs", step: func() {
+			outputs := make([]job.Output, 0, 100)
+			for _, c := range done[900:] {
+				outputs = append(outputs, job.Output{Key: c.Key, Attempt: c.Attempt, Namespace: uuid.New(), Text: "x", Total: 1})
+			}
+			written, err := b.store.WriteOutputs(ctx, outputs)
+			require.NoError(t, err)
+			require.Equal(t, 100, written)
 		}, ways: []string{"run by partition job_id due_at seq"}},
 		{name: "Admit", before: func() { keys = b.replacing() }, step: func() { b.admit(keys) }, ways: []string{
 			"hold by address", "hold by kind id n", "job by partition id", "namespace by id", "partition", "queue", "run by partition job_id", "run by partition job_id due_at seq", "session",

@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/amqp"
+	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
+	"github.com/belfry-dev/belfry/internal/target/kafka"
+	"github.com/belfry-dev/belfry/internal/target/nats"
 	"github.com/belfry-dev/belfry/internal/target/noop"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 	"github.com/belfry-dev/belfry/internal/target/worker"
@@ -33,12 +37,22 @@ type Options struct {
 	// Secrets are what users have stored. Nil: there are none.
 	Secrets secret.Source
 	Command *command.Target // nil: the node runs none
+	// Report gives the address and the token by which a receiver reports on an
+	// attempt that it has accepted. Nil: it cannot.
+	Report func(a job.Attempt) (url, token string)
 }
 
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
+	if opts.Guard == nil {
+		opts.Guard = &guard.Guard{}
+	}
+	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets, Report: opts.Report}
 	all := map[string]Target{
 		"http":   http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets}),
+		"kafka":  kafka.New(brokers),
+		"nats":   nats.New(brokers),
+		"amqp":   amqp.New(brokers),
 		"noop":   noop.New(),
 		"worker": worker.New(),
 	}

@@ -995,6 +995,42 @@ func (e RunDetailState) Valid() bool {
 	}
 }
 
+// Defines values for RunOutputState.
+const (
+	RunOutputStateCancelled RunOutputState = "cancelled"
+	RunOutputStateDue       RunOutputState = "due"
+	RunOutputStateFailed    RunOutputState = "failed"
+	RunOutputStatePending   RunOutputState = "pending"
+	RunOutputStateRunning   RunOutputState = "running"
+	RunOutputStateSkipped   RunOutputState = "skipped"
+	RunOutputStateSucceeded RunOutputState = "succeeded"
+	RunOutputStateWaiting   RunOutputState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the RunOutputState enum.
+func (e RunOutputState) Valid() bool {
+	switch e {
+	case RunOutputStateCancelled:
+		return true
+	case RunOutputStateDue:
+		return true
+	case RunOutputStateFailed:
+		return true
+	case RunOutputStatePending:
+		return true
+	case RunOutputStateRunning:
+		return true
+	case RunOutputStateSkipped:
+		return true
+	case RunOutputStateSucceeded:
+		return true
+	case RunOutputStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StoryCode.
 const (
 	StoryCodeAfterEnd     StoryCode = "after_end"
@@ -1197,7 +1233,10 @@ type Attempt struct {
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 	Message string    `json:"message,omitempty,omitzero"`
 	Node    string    `json:"node,omitempty,omitzero"`
-	Session string    `json:"session,omitempty,omitzero"`
+
+	// Output The end of what its command wrote to stdout and stderr, with secrets blotted out.
+	Output  string `json:"output,omitempty,omitzero"`
+	Session string `json:"session,omitempty,omitzero"`
 
 	// StartedAt Known of the last one of each life.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
@@ -2736,6 +2775,30 @@ type RunDetailOrigin string
 // RunDetailState pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
 type RunDetailState string
 
+// RunOutput defines model for RunOutput.
+type RunOutput struct {
+	// Attempt Which attempt; 0: there was none yet.
+	Attempt int32 `json:"attempt"`
+
+	// From So many bytes came before text. If it is more than after, what is in between is gone.
+	From int64 `json:"from"`
+
+	// Live The attempt is under way, so more may come.
+	Live bool `json:"live"`
+
+	// State Of the run.
+	State RunOutputState `json:"state"`
+
+	// Text Its end, from after on: lines of UTF-8 without control characters, with secrets blotted out.
+	Text string `json:"text"`
+
+	// Total So many bytes there are: after, for the next request.
+	Total int64 `json:"total"`
+}
+
+// RunOutputState Of the run.
+type RunOutputState string
+
 // Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 type Schedule struct {
 	union json.RawMessage
@@ -3129,6 +3192,18 @@ type ListRunsParams struct {
 
 // ListRunsParamsState defines parameters for ListRuns.
 type ListRunsParamsState string
+
+// GetRunOutputParams defines parameters for GetRunOutput.
+type GetRunOutputParams struct {
+	// Attempt Of this attempt. 0 is the last one.
+	Attempt *int32 `form:"attempt,omitempty" json:"attempt,omitempty"`
+
+	// After What comes after so many bytes.
+	After *int64 `form:"after,omitempty" json:"after,omitempty"`
+
+	// Wait Wait so many seconds at most until there is any, or the attempt has ended. A node on which many wait answers at once.
+	Wait *int64 `form:"wait,omitempty" json:"wait,omitempty"`
+}
 
 // RetryRunParams defines parameters for RetryRun.
 type RetryRunParams struct {
@@ -3793,6 +3868,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{run} (the `GetRun` operationId).
 	GetRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRunOutput Get what a run's command has written
+	//
+	// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+	//
+	// Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
+	GetRunOutput(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelRun Cancel a live run
 	//
@@ -4890,6 +4972,23 @@ func (c *RawClient) ListRuns(ctx context.Context, params *ListRunsParams, reqEdi
 // Corresponds with GET /api/v1/runs/{run} (the `GetRun` operationId).
 func (c *RawClient) GetRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRunRequest(c.Server, run)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRunOutput Get what a run's command has written
+//
+// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+//
+// Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
+func (c *RawClient) GetRunOutput(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunOutputRequest(c.Server, run, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7500,6 +7599,91 @@ func NewGetRunRequest(server string, run string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewGetRunOutputRequest constructs an http.Request for the GetRunOutput method
+func NewGetRunOutputRequest(server string, run string, params *GetRunOutputParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run", run, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/output", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Attempt != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "attempt", *params.Attempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewCancelRunRequest constructs an http.Request for the CancelRun method
 func NewCancelRunRequest(server string, run string) (*http.Request, error) {
 	var err error
@@ -8304,6 +8488,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{run} (the `GetRun` operationId).
 	GetRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*GetRunResponse, error)
+
+	// GetRunOutputWithResponse Get what a run's command has written
+	//
+	// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
+	GetRunOutputWithResponse(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*GetRunOutputResponse, error)
 
 	// CancelRunWithResponse Cancel a live run
 	//
@@ -10410,6 +10603,54 @@ func (r GetRunResponse) ContentType() string {
 	return ""
 }
 
+type GetRunOutputResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RunOutput
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRunOutputResponse) GetJSON200() *RunOutput {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRunOutputResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRunOutputResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRunOutputResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRunOutputResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRunOutputResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CancelRunResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11553,6 +11794,21 @@ func (c *ClientWithResponses) GetRunWithResponse(ctx context.Context, run string
 		return nil, err
 	}
 	return ParseGetRunResponse(rsp)
+}
+
+// GetRunOutputWithResponse Get what a run's command has written
+//
+// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
+func (c *ClientWithResponses) GetRunOutputWithResponse(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*GetRunOutputResponse, error) {
+	rsp, err := c.GetRunOutput(ctx, run, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRunOutputResponse(rsp)
 }
 
 // CancelRunWithResponse Cancel a live run
@@ -13111,6 +13367,39 @@ func ParseGetRunResponse(rsp *http.Response) (*GetRunResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest RunDetail
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetRunOutputResponse parses an HTTP response from a GetRunOutputWithResponse call
+func ParseGetRunOutputResponse(rsp *http.Response) (*GetRunOutputResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRunOutputResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RunOutput
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -124,8 +124,11 @@ func TestMostAndWindow(t *testing.T) {
 	t.Parallel()
 	at := func(ms int) time.Time { return time.UnixMilli(int64(1000 + ms)) }
 	receipts := []receipt{
-		{job: "a", received: at(0), answered: at(100)}, {job: "a", received: at(50), answered: at(200), gone: at(60)},
-		{job: "b", received: at(55), answered: at(57)}, {job: "a", received: at(60), answered: at(70)}, {job: "b", received: at(57), answered: at(58)},
+		{job: "a", received: at(0), answered: at(100)},
+		{job: "a", received: at(50), answered: at(200), gone: at(60)},
+		{job: "b", received: at(55), answered: at(57)},
+		{job: "a", received: at(60), answered: at(70)},
+		{job: "b", received: at(57), answered: at(58)},
 	}
 	require.Equal(t, map[string]int{"a": 2, "b": 1}, most(receipts, func(x receipt) string { return x.job }))
 	require.Equal(t, 5, window(receipts, time.Second))
