@@ -78,7 +78,7 @@ func TestMeasureWorkers(t *testing.T) {
 	took := (after.at - before.at).Seconds()
 	done := float64(runs/rate*rate - from)
 	t.Logf("backlog: %.0f runs/s, %.0f transactions/s, %.1f runs in each, node %.2f cores", done/took, float64(after.transactions-before.transactions)/took,
-		done/float64(after.transactions-before.transactions), (after.node - before.node).Seconds()/took)
+		done/float64(after.transactions-before.transactions), (after.node-before.node).Seconds()/took)
 	// Everyday traffic: spread over each second.
 	_, err = c.pool.Exec(t.Context(), `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, handler, woken)
