@@ -35,8 +35,8 @@ type reportWire struct {
 // together.
 func (w *Worker) report(ctx context.Context) {
 	for first := range w.reports {
-		batch, size := []reportWire{}, 0
-		size = w.append(&batch, first)
+		var batch []reportWire
+		size := w.append(&batch, first)
 		timer := time.NewTimer(reportDelay)
 	collect:
 		for len(batch) < maxReports && size < reportBytes {

@@ -295,16 +295,13 @@ func (w *Worker) add(r *Run, cancel context.CancelCauseFunc) {
 	w.leased[r.ID] = &lease{r, cancel}
 }
 
-// drop forgets a run, if it is this attempt; false: it was no longer ours.
-func (w *Worker) drop(id string, attempt int) bool {
+// drop forgets a run, if it is this attempt.
+func (w *Worker) drop(id string, attempt int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.leased[id]
-	if l == nil || l.run.Attempt != attempt {
-		return false
+	if l := w.leased[id]; l != nil && l.run.Attempt == attempt {
+		delete(w.leased, id)
 	}
-	delete(w.leased, id)
-	return true
 }
 
 func (w *Worker) has(id string, attempt int) bool {

@@ -51,7 +51,7 @@ func TestOutcomes(t *testing.T) {
 		case 3:
 			return worker.Cancel("moot")
 		case 4:
-			panic("oh no")
+			panic("oh no") //nolint:forbidigo // what is tested
 		}
 		return nil
 	})
