@@ -114,12 +114,11 @@ func TestASlowHostBesideAFastOne(t *testing.T) {
 	t.Parallel()
 	slowRuns, seconds, slots := number("BELFRY_SLOW_RUNS", 400), number("BELFRY_SLOW_SECONDS", 8), number("BELFRY_SLOW_SLOTS", 100)
 	takes := time.Duration(number("BELFRY_SLOW_ANSWER_MS", 2000)) * time.Millisecond
-	b := startWith(t, func(c *Config) { c.Slots = slots })
+	b := startWith(t, func(c *Config) { c.Slots, c.Drain = slots, 30*time.Second })
 	const apart = 20 * time.Millisecond
 	fastRuns := seconds * int(time.Second/apart)
 	fast := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	done := make(chan struct{})
-	t.Cleanup(func() { close(done) })
 	slow := newReceiver(t, func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case <-time.After(takes):
@@ -127,6 +126,7 @@ func TestASlowHostBesideAFastOne(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
+	t.Cleanup(func() { close(done) }) // before the server waits for its requests
 	// The slow ones are due over the same time as the fast ones, or at one instant.
 	over := time.Duration(number("BELFRY_SLOW_OVER", seconds)) * time.Second
 	measure := func(name string, with int) [3]time.Duration {

@@ -62,29 +62,7 @@ type decided struct {
 	found   []job.Completion // those that were not
 	pauses  []pause
 	batch   pgx.Batch
-	held    held
 }
-
-// held is the runs of a batch that are deferred: many at once when a host is slow,
-// so that they are written by one statement.
-type held struct {
-	keys  []job.Key
-	runAt []time.Time
-	why   []string
-}
-
-// A deferred attempt does not count: base grows with attempt.
-// While it waits for its time it has no place of any limit.
-const deferRuns = `
-WITH k AS MATERIALIZED (
-    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
-           unnest($5::timestamptz[]) AS run_at, unnest($6::text[]) AS why
-), ended AS (
-    SELECT r.* FROM k, LATERAL (SELECT * FROM run r WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq LIMIT 1) r
-), ` + freeHolds + `
-UPDATE run SET state = 0, run_at = k.run_at, base = coalesce(base, 0) + 1, held = k.why, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL
-FROM k
-WHERE run.partition = k.partition AND run.job_id = k.job_id AND run.due_at = k.due_at AND run.seq = k.seq`
 
 // pause is a job that failed: to be paused, if so many runs in a row have.
 type pause struct {
@@ -141,10 +119,6 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 		})
 		if err != nil {
 			return err
-		}
-		if h := d.held; len(h.keys) > 0 {
-			k := splitKeys(h.keys)
-			d.batch.Queue(deferRuns, k.partition, k.job, k.dueAt, k.seq, h.runAt, h.why)
 		}
 		return tx.SendBatch(ctx, &d.batch).Close()
 	})
@@ -238,6 +212,12 @@ WHERE ` + byKey
 // The first attempt that had a key says what it is.
 const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND idempotency_key IS NULL`
 
+// A deferred attempt does not count: base grows with attempt. One statement for each run, by its key: a join with a list of them
+// is quadratic as soon as the statistics of the live table are wrong, which is always.
+const deferRun = `
+UPDATE run SET state = 0, run_at = $5, base = coalesce(base, 0) + 1, held = $6, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL
+WHERE ` + byKey
+
 const waitRun = `
 UPDATE run SET state = 2, expires_at = $5 WHERE ` + byKey
 
@@ -267,7 +247,7 @@ func (d *decided) write(in job.DecideInput, decision job.Decision, handler *stri
 		run.State, run.RunAt = job.Pending, decision.RunAt
 		d.retries = append(d.retries, run)
 	case job.DecideDefer:
-		d.held.keys, d.held.runAt, d.held.why = append(d.held.keys, k), append(d.held.runAt, decision.RunAt), append(d.held.why, o.Message)
+		d.batch.Queue(deferRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, o.Message)
 		run := in.Run
 		run.State, run.RunAt, run.Base = job.Pending, decision.RunAt, run.Base+1
 		d.retries = append(d.retries, run)
