@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -50,15 +52,16 @@ type gate struct {
 // wheel guards them.
 type lanes struct {
 	limited map[int32]bool // queues that have a limit
-	of      map[laneID]*runHeap
+	of      map[laneID]*lane
 	in      map[runKey]laneID
+	asleep  map[uuid.UUID][]laneID        // where runs of a job wait for another of it that is taken
 	gates   map[job.Limit]map[int32]*gate // by maximum, see bound
 	// changed is signalled when there may be something to take.
 	changed chan struct{}
 }
 
 func newLanes() lanes {
-	return lanes{of: map[laneID]*runHeap{}, in: map[runKey]laneID{}, gates: map[job.Limit]map[int32]*gate{}, changed: make(chan struct{}, 1)}
+	return lanes{of: map[laneID]*lane{}, in: map[runKey]laneID{}, asleep: map[uuid.UUID][]laneID{}, gates: map[job.Limit]map[int32]*gate{}, changed: make(chan struct{}, 1)}
 }
 
 // gate is what is known of a bound; nil: nothing.
@@ -104,12 +107,12 @@ func (w *wheel) queueUp(r job.Run, now time.Time) bool {
 }
 
 func (l *lanes) push(id laneID, r job.Run) {
-	h := l.of[id]
-	if h == nil {
-		h = &runHeap{}
-		l.of[id] = h
+	in := l.of[id]
+	if in == nil {
+		in = &lane{jobs: map[uuid.UUID]*laneJob{}}
+		l.of[id] = in
 	}
-	heap.Push(h, r)
+	in.push(r)
 	l.in[keyOf(r.Key)] = id
 	l.signal()
 }
@@ -122,13 +125,15 @@ func (w *wheel) limit(queues []int32) {
 	for _, q := range queues {
 		w.lanes.limited[q] = true
 	}
-	for id, h := range w.lanes.of {
+	for id, in := range w.lanes.of {
 		if id.queue == 0 || w.lanes.limited[id.queue] {
 			continue
 		}
-		for _, r := range *h {
-			delete(w.lanes.in, keyOf(r.Key))
-			w.ready[clampPriority(r.Priority)].push(r)
+		for _, j := range in.jobs {
+			for _, r := range j.runs {
+				delete(w.lanes.in, keyOf(r.Key))
+				w.ready[clampPriority(r.Priority)].push(r)
+			}
 		}
 		delete(w.lanes.of, id)
 		w.signal()
@@ -149,30 +154,41 @@ func (w *wheel) takeLanes(now time.Time, n int) (out []job.Run, wait time.Durati
 			heap.Pop(&open)
 			continue
 		}
-		r := heap.Pop(head.runs).(job.Run)
-		delete(w.lanes.in, keyOf(r.Key))
-		held := w.hold(r)
-		if head.runs.Len() == 0 {
-			delete(w.lanes.of, head.id)
-			heap.Pop(&open)
-		} else {
-			heap.Fix(&open, 0)
-		}
-		if !held && w.turn(r) {
+		if r, ok := w.takeFirst(head); ok {
 			for _, l := range head.id.bounds() {
 				tried[l]++
 			}
 			out = append(out, r)
 		}
+		if len(head.awake) == 0 {
+			heap.Pop(&open)
+		} else {
+			heap.Fix(&open, 0)
+		}
 	}
 	return out, wait
+}
+
+// takeFirst takes the first run of a lane, unless its queue is paused or another of its job is taken. The lock is held.
+func (w *wheel) takeFirst(from openLane) (r job.Run, ok bool) {
+	if id := from.first().Job; w.busy[id] != nil {
+		from.sleep()
+		w.lanes.asleep[id] = append(w.lanes.asleep[id], from.id)
+		return r, false
+	}
+	r = from.pop()
+	delete(w.lanes.in, keyOf(r.Key))
+	if from.size == 0 {
+		delete(w.lanes.of, from.id)
+	}
+	return r, !w.hold(r) && w.turn(r)
 }
 
 // open lists the lanes that are not known to be closed, the first to start first.
 func (l *lanes) open(now time.Time) (open laneHeap, wait time.Duration) {
 	wait = placePause
-	for id, h := range l.of {
-		closed := false
+	for id, in := range l.of {
+		closed := len(in.awake) == 0
 		for _, limit := range id.bounds() {
 			g := l.gate(limit)
 			if g == nil || !g.full {
@@ -188,7 +204,7 @@ func (l *lanes) open(now time.Time) (open laneHeap, wait time.Duration) {
 			}
 		}
 		if !closed {
-			open = append(open, openLane{id, h})
+			open = append(open, openLane{id, in})
 		}
 	}
 	heap.Init(&open)
@@ -297,12 +313,12 @@ func (w *wheel) waiting(most int) (ask []job.Limit, waits []job.Lane) {
 	defer w.mu.Unlock()
 	used := map[bound]bool{}
 	queues := map[int32]*job.Lane{}
-	for id, h := range w.lanes.of {
+	for id, in := range w.lanes.of {
 		for _, l := range id.bounds() {
 			used[l] = true
 		}
 		if id.queue != 0 {
-			w.lanes.sum(queues, id, h)
+			w.lanes.sum(queues, id, in)
 		}
 	}
 	for l, gates := range w.lanes.gates { // another order each time, as maps have it
@@ -329,17 +345,17 @@ func (w *wheel) waiting(most int) (ask []job.Limit, waits []job.Lane) {
 }
 
 // sum adds a lane to what waits for its queue. What its key keeps from starting is no reason for others to wait.
-func (l *lanes) sum(queues map[int32]*job.Lane, id laneID, h *runHeap) {
+func (l *lanes) sum(queues map[int32]*job.Lane, id laneID, in *lane) {
 	q := queues[id.queue]
 	if q == nil {
 		q = &job.Lane{Queue: id.queue, Priority: -1}
 		queues[id.queue] = q
 	}
-	q.Waiting += int32(h.Len())
-	if g := l.gate(bound{job.KeyLimit(id.key), id.max}); g != nil && g.full {
+	q.Waiting += int32(in.size)
+	if g := l.gate(bound{job.KeyLimit(id.key), id.max}); g != nil && g.full || len(in.awake) == 0 {
 		return
 	}
-	first := (*h)[0]
+	first := in.first()
 	if first.Priority > q.Priority || first.Priority == q.Priority && first.RunAt.Before(q.RunAt) {
 		q.Priority, q.RunAt = first.Priority, first.RunAt
 	}
@@ -372,65 +388,43 @@ func free(r *job.Room, keyMax int32) int {
 	}
 }
 
-func (l *lanes) remove(id laneID, k runKey) {
-	h := l.of[id]
-	*h = slices.DeleteFunc(*h, func(r job.Run) bool { return keyOf(r.Key) == k })
-	heap.Init(h)
-	if h.Len() == 0 {
+// remove takes those runs of a job out of a lane that are gone.
+func (l *lanes) remove(id laneID, of uuid.UUID, gone func(job.Run) bool) {
+	in := l.of[id]
+	if in == nil {
+		return
+	}
+	in.remove(of, func(r job.Run) bool {
+		if !gone(r) {
+			return false
+		}
+		delete(l.in, keyOf(r.Key))
+		return true
+	})
+	if in.size == 0 {
 		delete(l.of, id)
 	}
-	delete(l.in, k)
 }
 
 func (l *lanes) drop(forget func(job.Run) bool) {
-	for id, h := range l.of {
-		*h = slices.DeleteFunc(*h, func(r job.Run) bool {
-			gone := forget(r)
-			if gone {
-				delete(l.in, keyOf(r.Key))
-			}
-			return gone
-		})
-		heap.Init(h)
-		if h.Len() == 0 {
-			delete(l.of, id)
+	for id, in := range l.of {
+		for of := range in.jobs {
+			l.remove(id, of, forget)
 		}
 	}
 }
 
-// runHeap has the run on top that is to start first.
-type runHeap []job.Run
-
-func before(a, b *job.Run) int {
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.RunAt.Compare(b.RunAt), a.DueAt.Compare(b.DueAt), cmp.Compare(a.Seq, b.Seq))
-}
-
-func (h runHeap) Len() int           { return len(h) }
-func (h runHeap) Less(i, j int) bool { return before(&h[i], &h[j]) < 0 }
-func (h runHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *runHeap) Push(x any)        { *h = append(*h, x.(job.Run)) }
-func (h *runHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
-
-type openLane struct {
-	id   laneID
-	runs *runHeap
-}
-
-// laneHeap has the lane on top whose first run is to start first.
-type laneHeap []openLane
-
-func (h laneHeap) Len() int           { return len(h) }
-func (h laneHeap) Less(i, j int) bool { return before(&(*h[i].runs)[0], &(*h[j].runs)[0]) < 0 }
-func (h laneHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *laneHeap) Push(x any)        { *h = append(*h, x.(openLane)) }
-func (h *laneHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
+// wake lets runs of a job be taken again that were put aside because another one was.
+func (l *lanes) wake(id uuid.UUID) {
+	ids, ok := l.asleep[id]
+	if !ok {
+		return
+	}
+	delete(l.asleep, id)
+	for _, i := range ids {
+		if in := l.of[i]; in != nil {
+			in.wake(id)
+		}
+	}
+	l.signal()
 }

@@ -78,7 +78,7 @@ func (w *wheel) hold(r job.Run) bool {
 // lane, if the job has been moved to another one. The lock is held.
 func (w *wheel) requeue(k runKey, r job.Run) {
 	if id, ok := w.lanes.in[k]; ok && id != w.lanes.idOf(r) {
-		w.lanes.remove(id, k)
+		w.lanes.remove(id, k.job, func(r job.Run) bool { return keyOf(r.Key) == k })
 		w.put(r)
 		w.signal()
 		return

@@ -266,6 +266,7 @@ func (w *wheel) free(id uuid.UUID) {
 	}
 	if len(b.waiting) == 0 {
 		delete(w.busy, id)
+		w.lanes.wake(id)
 		return
 	}
 	r := b.waiting[0]
@@ -315,6 +316,7 @@ func (w *wheel) drop(partitions []int16) {
 		b.waiting = nil
 		if b.next != nil { // it was ready, and is gone
 			delete(w.busy, id)
+			w.lanes.wake(id)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -82,6 +83,14 @@ func (s *Store) Claim(ctx context.Context, session uuid.UUID, keys []job.Key, le
 	return out, nil
 }
 
+// lockClaimed is a statement of its own: what somebody wrote while it waited is seen by the next one alone.
+const lockClaimed = `
+WITH` + keyed + `
+SELECT FROM k, LATERAL (
+    SELECT FROM run r
+    WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.state = 1 AND r.session_id = $5
+    LIMIT 1 FOR UPDATE OF r) x`
+
 // It writes, so that its commit waits for the standby to have the claim too: a
 // claim that was cut off may be visible and not be there after a failover.
 const claimedRuns = `
@@ -92,7 +101,7 @@ WITH` + keyed + `, claimed AS (
         FROM k, LATERAL (
             SELECT r.ctid AS address FROM run r
             WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.state = 1 AND r.session_id = $5
-            LIMIT 1 FOR UPDATE OF r) x
+            LIMIT 1) x
         WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())))
     RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload, trace, idempotency_key
 )` + attemptColumns
@@ -100,11 +109,13 @@ WITH` + keyed + `, claimed AS (
 // Claimed returns those of the runs named that are leased to a session: what a
 // claim did whose answer was lost.
 func (s *Store) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) (out []job.Attempt, err error) {
+	keys = slices.SortedFunc(slices.Values(keys), compareKeys)
 	k := splitKeys(keys)
 	var batch pgx.Batch // one round trip, one transaction
 	// Whole, and not shared: it waits for claims of this session that are still
 	// under way in the server, though nobody waits for their answer any more.
 	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOf(session))
+	batch.Queue(lockClaimed, k.partition, k.job, k.dueAt, k.seq, session)
 	batch.Queue(claimedRuns, k.partition, k.job, k.dueAt, k.seq, session).Query(collectAttempts(session, &out))
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("ask about %d claims: %w", len(keys), err)

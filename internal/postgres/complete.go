@@ -11,7 +11,9 @@ import (
 )
 
 // Finished runs leave the live table and enter history in one statement, each
-// fenced by its attempt: a stale one finds no row.
+// fenced by its attempt: a stale one finds no row. Nor does one whose row somebody
+// else, who gave it a hold, wrote while this waited for the lock: the address is that of a version
+// which this statement does not see yet.
 const completeSucceeded = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
@@ -49,5 +51,10 @@ func (s *Store) CompleteSucceeded(ctx context.Context, done []job.Completion) (f
 		return 0, fmt.Errorf("complete %d runs: %w", len(done), err)
 	}
 	s.tell(&ledgerTx{ended: map[end]int64{{job.EndedSucceeded, job.ReasonNone}: int64(ended)}})
-	return len(done) - ended, nil
+	if ended == len(done) {
+		return 0, nil
+	}
+	// Fenced, or not seen. This locks in one statement and writes in the next; what ended above is fenced there.
+	_, fenced, err = s.CompleteDecided(ctx, done)
+	return fenced - ended, err
 }

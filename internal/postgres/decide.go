@@ -157,10 +157,11 @@ func (s *Store) pauseFailing(ctx context.Context, p pause) error {
 // sortCompletions brings them into the order in which runs are locked
 // everywhere, so that two transactions do not wait for each other.
 func sortCompletions(done []job.Completion) {
-	slices.SortFunc(done, func(a, b job.Completion) int {
-		x, y := a.Key, b.Key
-		return cmp.Or(cmp.Compare(x.Partition, y.Partition), bytes.Compare(x.Job[:], y.Job[:]), x.DueAt.Compare(y.DueAt), cmp.Compare(x.Seq, y.Seq))
-	})
+	slices.SortFunc(done, func(a, b job.Completion) int { return compareKeys(a.Key, b.Key) })
+}
+
+func compareKeys(x, y job.Key) int {
+	return cmp.Or(cmp.Compare(x.Partition, y.Partition), bytes.Compare(x.Job[:], y.Job[:]), x.DueAt.Compare(y.DueAt), cmp.Compare(x.Seq, y.Seq))
 }
 
 // sessionsOf are the sessions that have to have the attempts; null: any.

@@ -82,18 +82,20 @@ func (s *Store) adopt(ctx context.Context, queue int32) error {
 // maxAdopted is how many runs get their place in one transaction.
 const maxAdopted = 500
 
-// In the order in which runs are locked everywhere. $3: partitions; NULL: all.
+// In the order in which runs are locked everywhere. $2: partitions; NULL: all.
+const lockUnheld = `
+SELECT ctid::text FROM run
+WHERE queue_id = $1 AND state <> 0 AND queue_hold IS NULL AND ($2::smallint[] IS NULL OR partition = ANY ($2))
+ORDER BY partition, job_id, due_at, seq LIMIT $3 FOR UPDATE`
+
+// The rows are locked, by a statement before: their addresses hold, and are of versions that this one sees.
 const addHolds = `
-WITH locked AS MATERIALIZED (
-    SELECT ctid AS address FROM run
-    WHERE queue_id = $1 AND state <> 0 AND queue_hold IS NULL AND ($3::smallint[] IS NULL OR partition = ANY ($3))
-    ORDER BY partition, job_id, due_at, seq LIMIT $4 FOR UPDATE
-), numbered AS MATERIALIZED (SELECT address, $2 + row_number() OVER () - 1 AS n FROM locked), marked AS (
+WITH numbered AS MATERIALIZED (SELECT x.address::tid AS address, $2::bigint + x.n - 1 AS n FROM unnest($3::text[]) WITH ORDINALITY x (address, n)), marked AS (
     UPDATE run SET queue_hold = (SELECT x.n FROM numbered x WHERE x.address = run.ctid) WHERE ctid = ANY (ARRAY(SELECT address FROM numbered))
     RETURNING queue_hold, partition, job_id, due_at, seq
 )
 INSERT INTO hold (kind, id, n, queue_id, partition, job_id, due_at, seq)
-SELECT 1, $1, queue_hold, $1, partition, job_id, due_at, seq FROM marked`
+SELECT 1, $1::integer, queue_hold, $1::integer, partition, job_id, due_at, seq FROM marked`
 
 // addHolds gives live runs of a limited queue that have no place one, though there may be none.
 func (s *Store) addHolds(ctx context.Context, queue int32, partitions []int16) (added int, err error) {
@@ -108,7 +110,15 @@ func (s *Store) addHolds(ctx context.Context, queue int32, partitions []int16) (
 			if err := tx.QueryRow(ctx, `SELECT nextval('hold_n')`).Scan(&first); err != nil {
 				return err
 			}
-			tag, err := tx.Exec(ctx, addHolds, queue, first, partitions, maxAdopted)
+			rows, err := tx.Query(ctx, lockUnheld, queue, partitions, maxAdopted)
+			if err != nil {
+				return err
+			}
+			addresses, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if err != nil {
+				return err
+			}
+			tag, err := tx.Exec(ctx, addHolds, queue, first, addresses)
 			n = int(tag.RowsAffected())
 			return err
 		})

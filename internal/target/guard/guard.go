@@ -30,11 +30,12 @@ var ErrRefused = errors.New("it has an address that this Belfry may not connect 
 var special = ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")))
 
 // metadata are the addresses at which clouds hand out credentials to their
-// machines: AWS, Google, Azure and others; Azure's second; Alibaba; AWS over IPv6.
+// machines and containers: AWS, Google, Azure and others; AWS's for ECS and for pods of EKS; Azure's second; Tencent;
+// Alibaba; AWS over IPv6, for machines and for pods.
 // A network that was allowed for other reasons does not take them in.
 var metadata = []netip.Addr{
-	netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("169.254.170.2"), netip.MustParseAddr("168.63.129.16"),
-	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("fd00:ec2::254"),
+	netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("169.254.170.2"), netip.MustParseAddr("169.254.170.23"), netip.MustParseAddr("168.63.129.16"),
+	netip.MustParseAddr("169.254.0.23"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd00:ec2::23"),
 }
 
 // Guard decides which addresses may be connected to. The zero value allows what

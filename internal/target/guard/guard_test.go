@@ -51,9 +51,14 @@ func TestControl(t *testing.T) {
 		// What hands out credentials is not taken in by a network.
 		{all, "169.254.169.254:80", false},
 		{all, "[::ffff:169.254.169.254]:80", false},
+		{all, "169.254.170.2:80", false},
+		{all, "169.254.170.23:80", false},
+		{all, "169.254.0.23:80", false},
+		{all, "[::ffff:169.254.170.23]:80", false},
 		{all, "168.63.129.16:80", false},
 		{all, "100.100.100.200:80", false},
 		{all, "[fd00:ec2::254]:80", false},
+		{all, "[fd00:ec2::23]:80", false},
 		{all + ",169.254.169.254/32", "169.254.169.254:80", true},
 		{"169.254.169.254:80", "169.254.169.254:80", true},
 		// NAT64 is allowed for what may be reached without it.

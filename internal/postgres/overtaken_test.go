@@ -1,0 +1,142 @@
+package postgres_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// overtaken calls do while another transaction has written two live runs and not yet committed: do waits for their locks,
+// and then meets versions that its statement did not see when it began.
+func (b *limits) overtaken(do func() error) {
+	b.t.Helper()
+	tx, err := b.pool.Begin(b.t.Context())
+	require.NoError(b.t, err)
+	_, err = tx.Exec(b.t.Context(), `UPDATE run SET woken = woken WHERE ctid = ANY (ARRAY(SELECT ctid FROM run WHERE state <> 0 LIMIT 2))`)
+	require.NoError(b.t, err)
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	require.Eventually(b.t, func() bool {
+		var waits bool
+		require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits))
+		return waits
+	}, 10*time.Second, 5*time.Millisecond)
+	require.NoError(b.t, tx.Commit(b.t.Context()))
+	require.NoError(b.t, <-done)
+}
+
+func (b *limits) claimAll(n int) (attempts []job.Attempt) {
+	b.t.Helper()
+	attempts, err := b.store.Claim(b.t.Context(), b.session, b.due(n, nil), time.Second)
+	require.NoError(b.t, err)
+	require.Len(b.t, attempts, n)
+	return attempts
+}
+
+func succeeded(attempts []job.Attempt) (done []job.Completion) {
+	for _, a := range attempts {
+		done = append(done, job.Completion{Key: a.Key, Attempt: a.Number, Outcome: job.Outcome{Kind: job.Succeeded}})
+	}
+	return done
+}
+
+// TestASuccessThatWasOvertakenEnds: else the run stays leased to a session that lives and has forgotten it.
+func TestASuccessThatWasOvertakenEnds(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	var told entered
+	b.store.Observe(&told)
+	done := succeeded(b.claimAll(3))
+	stale := done[0]
+	stale.Attempt++
+	fenced := 0
+	b.overtaken(func() (err error) {
+		fenced, err = b.store.CompleteSucceeded(t.Context(), append(done, stale))
+		return err
+	})
+	require.Equal(t, 1, fenced, "the stale one")
+	require.Zero(t, b.running())
+	require.Equal(t, 3, b.count(`run_history WHERE ended = 1`))
+	require.EqualValues(t, 3, told.succeeded, "each is counted once")
+
+	// What has ended is fenced, and does not end again.
+	fenced, err := b.store.CompleteSucceeded(t.Context(), done)
+	require.NoError(t, err)
+	require.Equal(t, 3, fenced)
+	require.Equal(t, 3, b.count(`run_history`))
+	require.EqualValues(t, 3, told.succeeded)
+}
+
+// entered counts what is told of the ledger.
+type entered struct{ succeeded int64 }
+
+func (e *entered) Entered(how job.Ended, _ job.Reason, n int64) {
+	if how == job.EndedSucceeded {
+		e.succeeded += n
+	}
+}
+
+func (e *entered) Skipped(job.Reason, int64) {}
+
+// TestAClaimInDoubtThatWasOvertakenIsFound: nobody else would ever deliver it.
+func TestAClaimInDoubtThatWasOvertakenIsFound(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	attempts := b.claimAll(3)
+	var keys []job.Key
+	for _, a := range attempts {
+		keys = append(keys, a.Key)
+	}
+	var found []job.Attempt
+	b.overtaken(func() (err error) {
+		found, err = b.store.Claimed(t.Context(), b.session, keys)
+		return err
+	})
+	require.Len(t, found, 3)
+}
+
+// TestALimitTakesInWhatOvertookIt: an attempt that is accepted just then counts too.
+func TestALimitTakesInWhatOvertookIt(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.claimAll(3)
+	b.overtaken(func() error {
+		return b.store.LimitQueue(t.Context(), job.QueueOrder{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 5}, Actor: "ann"})
+	})
+	b.exact()
+}
+
+// TestALimitAmongCompletions: runs end while a new limit takes them in. None is lost, and no hold is left.
+func TestALimitAmongCompletions(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	attempts := b.claimAll(300)
+	var all sync.WaitGroup
+	errs := make(chan error, 100)
+	all.Go(func() {
+		errs <- b.store.LimitQueue(t.Context(), job.QueueOrder{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 500}, Actor: "ann"})
+	})
+	for w := range 4 {
+		all.Go(func() {
+			for i := w * 75; i < (w+1)*75; i += 5 {
+				fenced, err := b.store.CompleteSucceeded(t.Context(), succeeded(attempts[i:i+5]))
+				if err == nil && fenced > 0 {
+					err = errors.New("fenced")
+				}
+				errs <- err
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+	require.Zero(t, b.running())
+	b.exact()
+}
