@@ -220,6 +220,7 @@ type starting struct {
 	dealt     []job.Dealt
 	addresses []string
 	orders    []placeOrder
+	places    []place
 }
 
 func (s *Store) claimDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, dealt []job.Dealt, out *job.DueClaim) error {
@@ -228,11 +229,10 @@ func (s *Store) claimDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, deal
 		return err
 	}
 	if len(all.dealt) > 0 {
-		places, err := s.placesFor(ctx, tx, all, out)
-		if err != nil {
+		if all.places, err = s.placesFor(ctx, tx, all, out); err != nil {
 			return err
 		}
-		if err := startDealt(ctx, tx, o, all, places, out); err != nil {
+		if err := startDealt(ctx, tx, o, all, out); err != nil {
 			return err
 		}
 	}
@@ -276,7 +276,8 @@ func (s *Store) placesFor(ctx context.Context, tx pgx.Tx, all starting, out *job
 	return s.takePlaces(ctx, tx, uuid.Nil, all.orders)
 }
 
-func startDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, all starting, places []place, out *job.DueClaim) error {
+func startDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, all starting, out *job.DueClaim) error {
+	places := all.places
 	var addresses []string
 	var sessions pgtype.FlatArray[pgtype.UUID]
 	var queueHold, keyHold []*int64

@@ -50,7 +50,7 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 	p.reports.waiting = append(p.reports.waiting, r)
 	if p.reports.writers < reportWriters {
 		p.reports.writers++
-		go p.write() //nolint:gosec // a batch is of many requests, and outlives each of them
+		go p.write() //nolint:gosec,contextcheck // a batch is of many requests, and outlives each of them
 	}
 	p.reports.mu.Unlock()
 	select {

@@ -120,7 +120,8 @@ func (n *node) run(id string) (out struct {
 	Progress string
 	Result   any
 	Reason   string
-}) {
+},
+) {
 	n.t.Helper()
 	require.NoError(n.t, n.client.Call(n.t.Context(), belfry.Request{Method: http.MethodGet, Path: "/runs/" + id}, &out))
 	return out
@@ -182,7 +183,7 @@ func TestHandlers(t *testing.T) {
 		}
 		return nil
 	})
-	w.Handle("panic", func(context.Context, *worker.Run) error { panic("oh no") })
+	w.Handle("panic", func(context.Context, *worker.Run) error { panic("oh no") }) //nolint:forbidigo // what is tested
 	w.Handle("never", func(context.Context, *worker.Run) error { return worker.Permanent(errors.New("no such account")) })
 	w.Handle("moot", func(context.Context, *worker.Run) error { return worker.Cancel("the account is closed") })
 	w.Handle("later", func(_ context.Context, run *worker.Run) error {
@@ -342,7 +343,7 @@ func TestALostAnswer(t *testing.T) {
 		}
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
 		if strings.Contains(string(body), `"handler":"lost"`) && cut.CompareAndSwap(0, 1) {
-			panic(http.ErrAbortHandler)
+			panic(http.ErrAbortHandler) //nolint:forbidigo // how a handler breaks off
 		}
 		return nil
 	}

@@ -60,7 +60,7 @@ func work(ctx context.Context, run *worker.Run) error {
 	crash("claimed")
 	pause(ctx, time.Duration(rand.IntN(20))*time.Millisecond)
 	crash("running")
-	if err := effect(run); err != nil {
+	if err := effect(run); err != nil { //nolint:contextcheck // it goes on when its lease is lost
 		return err
 	}
 	crash("effect")
