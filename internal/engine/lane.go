@@ -39,6 +39,9 @@ func (l laneID) bounds() (out []bound) {
 // laneTry is how many runs are tried under a limit of which nothing is known.
 const laneTry = 50
 
+// ratePause is how long a node may not know that a rate that keeps it waiting has been raised or lifted.
+const ratePause = time.Second
+
 // gate is what is known of a limit that runs wait for. Nothing is certain: the
 // database decides.
 type gate struct {
@@ -232,7 +235,8 @@ func (w *wheel) refuse(runs []job.Run, why []job.Refusal, now time.Time) {
 	for i, r := range runs {
 		g := &gate{full: true}
 		if why[i].After > 0 {
-			g.until = now.Add(why[i].After)
+			// Not later: a rate that is raised or lifted meanwhile is heeded soon.
+			g.until = now.Add(min(why[i].After, ratePause))
 			g.try = laneTry
 		}
 		b := bound{why[i].Limit, 0}

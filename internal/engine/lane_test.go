@@ -99,6 +99,24 @@ func TestALaneThatIsDroppedWhileOneIsTaken(t *testing.T) {
 	require.Empty(t, w.lanes.in)
 }
 
+// TestARateThatIsRaised: a node that was told to wait an hour asks again soon.
+func TestARateThatIsRaised(t *testing.T) {
+	t.Parallel()
+	runs := waitingRuns(uuid.New(), 1, 1)
+	w := limitedWheel(runs...)
+	out, _ := w.takeLanes(afterEpoch, 10)
+	w.refuse(out, []job.Refusal{{Limit: job.QueueLimit(1), After: time.Hour}}, afterEpoch)
+	none, wait := w.takeLanes(afterEpoch, 10)
+	require.Empty(t, none)
+	require.LessOrEqual(t, wait, time.Second)
+	out, _ = w.takeLanes(afterEpoch.Add(time.Second), 10)
+	require.Equal(t, runs, out)
+
+	w.refuse(out, []job.Refusal{{Limit: job.QueueLimit(1), After: time.Millisecond}}, afterEpoch)
+	out, _ = w.takeLanes(afterEpoch.Add(time.Millisecond), 10)
+	require.Equal(t, runs, out, "as soon as there is a token")
+}
+
 // BenchmarkManyRunsOfAJob is a start of one of many runs of a job that wait in a lane.
 func BenchmarkManyRunsOfAJob(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
