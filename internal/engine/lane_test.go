@@ -117,6 +117,41 @@ func TestARateThatIsRaised(t *testing.T) {
 	require.Equal(t, runs, out, "as soon as there is a token")
 }
 
+// TestLimitsAreAskedAboutInTurn: however many are full, each is asked about before any is again.
+func TestLimitsAreAskedAboutInTurn(t *testing.T) {
+	t.Parallel()
+	const limits, most = 25, 10
+	var runs []job.Run
+	for i := range limits {
+		r := runAt(uuid.New(), 0, 5)
+		r.ConcurrencyKey, r.ConcurrencyMax = int64(i+1), 1
+		runs = append(runs, r)
+	}
+	w := limitedWheel(runs...)
+	out, _ := w.takeLanes(afterEpoch, limits)
+	require.Len(t, out, limits)
+	why := make([]job.Refusal, limits)
+	for i, r := range out {
+		why[i].Limit = job.KeyLimit(r.ConcurrencyKey)
+	}
+	w.refuse(out, why, afterEpoch)
+	for range 3 {
+		asked := map[job.Limit]int{}
+		for range (limits + most - 1) / most {
+			ask, _ := w.waiting(most)
+			require.LessOrEqual(t, len(ask), most)
+			for _, l := range ask {
+				asked[l]++
+			}
+		}
+		require.Len(t, asked, limits)
+	}
+	ask, _ := w.waiting(limits)
+	require.Len(t, ask, limits)
+	ask, _ = w.waiting(limits)
+	require.Len(t, ask, limits, "few are asked about each time")
+}
+
 // BenchmarkManyRunsOfAJob is a start of one of many runs of a job that wait in a lane.
 func BenchmarkManyRunsOfAJob(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
