@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"cmp"
 	"container/heap"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,6 +37,9 @@ func (l laneID) bounds() (out []bound) {
 // laneTry is how many runs are tried under a limit of which nothing is known.
 const laneTry = 50
 
+// ratePause is how long a node may not know that a rate that keeps it waiting has been raised or lifted.
+const ratePause = time.Second
+
 // gate is what is known of a limit that runs wait for. Nothing is certain: the
 // database decides.
 type gate struct {
@@ -56,12 +57,13 @@ type lanes struct {
 	in      map[runKey]laneID
 	asleep  map[uuid.UUID][]laneID        // where runs of a job wait for another of it that is taken
 	gates   map[job.Limit]map[int32]*gate // by maximum, see bound
+	asked   map[job.Limit]bool            // in this turn, in which others are still to be asked about
 	// changed is signalled when there may be something to take.
 	changed chan struct{}
 }
 
 func newLanes() lanes {
-	return lanes{of: map[laneID]*lane{}, in: map[runKey]laneID{}, asleep: map[uuid.UUID][]laneID{}, gates: map[job.Limit]map[int32]*gate{}, changed: make(chan struct{}, 1)}
+	return lanes{of: map[laneID]*lane{}, in: map[runKey]laneID{}, asleep: map[uuid.UUID][]laneID{}, gates: map[job.Limit]map[int32]*gate{}, asked: map[job.Limit]bool{}, changed: make(chan struct{}, 1)}
 }
 
 // gate is what is known of a bound; nil: nothing.
@@ -232,7 +234,8 @@ func (w *wheel) refuse(runs []job.Run, why []job.Refusal, now time.Time) {
 	for i, r := range runs {
 		g := &gate{full: true}
 		if why[i].After > 0 {
-			g.until = now.Add(why[i].After)
+			// Not later: a rate that is raised or lifted meanwhile is heeded soon.
+			g.until = now.Add(min(why[i].After, ratePause))
 			g.try = laneTry
 		}
 		b := bound{why[i].Limit, 0}
@@ -304,88 +307,6 @@ func (l *lanes) vacate(g *gate, n int) {
 	g.full = false
 	g.try += n
 	l.signal()
-}
-
-// waiting tells which limits to ask about, up to most of them, and what waits for
-// each queue. It forgets what nobody waits for.
-func (w *wheel) waiting(most int) (ask []job.Limit, waits []job.Lane) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	used := map[bound]bool{}
-	queues := map[int32]*job.Lane{}
-	for id, in := range w.lanes.of {
-		for _, l := range id.bounds() {
-			used[l] = true
-		}
-		if id.queue != 0 {
-			w.lanes.sum(queues, id, in)
-		}
-	}
-	for l, gates := range w.lanes.gates { // another order each time, as maps have it
-		full := false
-		for limit, g := range gates {
-			if !used[bound{l, limit}] {
-				delete(gates, limit)
-				continue
-			}
-			full = full || g.full && g.until.IsZero()
-		}
-		if len(gates) == 0 {
-			delete(w.lanes.gates, l)
-		}
-		if full && len(ask) < most {
-			ask = append(ask, l)
-		}
-	}
-	for _, q := range queues {
-		waits = append(waits, *q)
-	}
-	slices.SortFunc(waits, func(a, b job.Lane) int { return cmp.Compare(a.Queue, b.Queue) })
-	return ask, waits
-}
-
-// sum adds a lane to what waits for its queue. What its key keeps from starting is no reason for others to wait.
-func (l *lanes) sum(queues map[int32]*job.Lane, id laneID, in *lane) {
-	q := queues[id.queue]
-	if q == nil {
-		q = &job.Lane{Queue: id.queue, Priority: -1}
-		queues[id.queue] = q
-	}
-	q.Waiting += int32(in.size)
-	if g := l.gate(bound{job.KeyLimit(id.key), id.max}); g != nil && g.full || len(in.awake) == 0 {
-		return
-	}
-	first := in.first()
-	if first.Priority > q.Priority || first.Priority == q.Priority && first.RunAt.Before(q.RunAt) {
-		q.Priority, q.RunAt = first.Priority, first.RunAt
-	}
-}
-
-// answer notes what room there is under limits that were asked about.
-func (w *wheel) answer(asked []job.Limit, rooms map[job.Limit]*job.Room) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, l := range asked {
-		for limit, g := range w.lanes.gates[l] {
-			if n := free(rooms[l], limit); g.full && n > 0 {
-				w.lanes.vacate(g, n)
-			}
-		}
-	}
-}
-
-// free is how many places there seem to be, under a queue's limit or the maximum of a key.
-func free(r *job.Room, keyMax int32) int {
-	switch {
-	case r == nil: // it has no limit any more
-		return laneTry
-	case keyMax > 0:
-		return min(int(keyMax)-r.Running, laneTry)
-	case r.Limits.MaxRunning > 0:
-		return min(int(r.Limits.MaxRunning)-r.Running, laneTry)
-	default:
-		return laneTry
-	}
 }
 
 // remove takes those runs of a job out of a lane that are gone.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -47,7 +48,7 @@ func TestManyRunsOfAJobInALane(t *testing.T) {
 		require.ElementsMatch(t, want, out)
 		none, _ := w.takeLanes(afterEpoch, 10)
 		require.Empty(t, none)
-		require.Empty(t, w.busy[a].waiting)
+		require.Zero(t, len(w.busy[a].waiting))
 		_, waits := w.waiting(1)
 		if i < len(many)-1 {
 			require.Equal(t, []job.Lane{{Queue: 1, Waiting: int32(len(many) + max(len(other)-i-1, 0) - i - 1), Priority: -1}}, waits)
@@ -98,6 +99,59 @@ func TestALaneThatIsDroppedWhileOneIsTaken(t *testing.T) {
 	require.Empty(t, w.lanes.in)
 }
 
+// TestARateThatIsRaised: a node that was told to wait an hour asks again soon.
+func TestARateThatIsRaised(t *testing.T) {
+	t.Parallel()
+	runs := waitingRuns(uuid.New(), 1, 1)
+	w := limitedWheel(runs...)
+	out, _ := w.takeLanes(afterEpoch, 10)
+	w.refuse(out, []job.Refusal{{Limit: job.QueueLimit(1), After: time.Hour}}, afterEpoch)
+	none, wait := w.takeLanes(afterEpoch, 10)
+	require.Empty(t, none)
+	require.LessOrEqual(t, wait, time.Second)
+	out, _ = w.takeLanes(afterEpoch.Add(time.Second), 10)
+	require.Equal(t, runs, out)
+
+	w.refuse(out, []job.Refusal{{Limit: job.QueueLimit(1), After: time.Millisecond}}, afterEpoch)
+	out, _ = w.takeLanes(afterEpoch.Add(time.Millisecond), 10)
+	require.Equal(t, runs, out, "as soon as there is a token")
+}
+
+// TestLimitsAreAskedAboutInTurn: however many are full, each is asked about before any is again.
+func TestLimitsAreAskedAboutInTurn(t *testing.T) {
+	t.Parallel()
+	const limits, most = 25, 10
+	var runs []job.Run
+	for i := range limits {
+		r := runAt(uuid.New(), 0, 5)
+		r.ConcurrencyKey, r.ConcurrencyMax = int64(i+1), 1
+		runs = append(runs, r)
+	}
+	w := limitedWheel(runs...)
+	out, _ := w.takeLanes(afterEpoch, limits)
+	require.Len(t, out, limits)
+	why := make([]job.Refusal, limits)
+	for i, r := range out {
+		why[i].Limit = job.KeyLimit(r.ConcurrencyKey)
+	}
+	w.refuse(out, why, afterEpoch)
+	for range 3 {
+		asked := map[job.Limit]int{}
+		for range (limits + most - 1) / most {
+			ask, _ := w.waiting(most)
+			require.LessOrEqual(t, len(ask), most)
+			for _, l := range ask {
+				asked[l]++
+			}
+		}
+		require.Len(t, asked, limits)
+	}
+	ask, _ := w.waiting(limits)
+	require.Len(t, ask, limits)
+	ask, _ = w.waiting(limits)
+	require.Len(t, ask, limits, "few are asked about each time")
+}
+
 // BenchmarkManyRunsOfAJob is a start of one of many runs of a job that wait in a lane.
 func BenchmarkManyRunsOfAJob(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
@@ -108,6 +162,82 @@ func BenchmarkManyRunsOfAJob(b *testing.B) {
 				w.release(out)
 				w.add(out) // so that there are as many again
 				w.take(epoch, 100)
+			}
+		})
+	}
+}
+
+// TestManyRunsThatMove: when their queue gets its first limit, or they are given to another one while theirs is paused,
+// thousands move at once, under the lock of all.
+func TestManyRunsThatMove(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	for name, moved := range map[string]func() (*wheel, []job.Run){
+		"from a lane, of many jobs":          func() (*wheel, []job.Run) { return movedFromLane(n, uuid.New) },
+		"from a lane, of one job":            func() (*wheel, []job.Run) { id := uuid.New(); return movedFromLane(n, func() uuid.UUID { return id }) },
+		"from a queue that is paused":        func() (*wheel, []job.Run) { return movedFromPaused(n) },
+		"from a lane, twice in one addition": func() (*wheel, []job.Run) { w, runs := movedFromLane(n, uuid.New); return w, append(runs, runs...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, runs := moved()
+			began := clock.Elapsed()
+			w.add(runs)
+			require.Less(t, clock.Elapsed()-began, 2*time.Second)
+			require.Equal(t, n, w.size())
+			w.take(epoch, 0)
+			w.take(epoch, 1)
+			require.Len(t, w.lanes.of, 1)
+			for id, in := range w.lanes.of {
+				require.EqualValues(t, 1, id.queue)
+				require.Equal(t, n, in.size)
+			}
+			require.Len(t, w.lanes.in, n)
+			require.Empty(t, w.heldIn)
+			require.Empty(t, w.held[2])
+		})
+	}
+}
+
+// movedFromLane is runs with a concurrency key, and then their queue gets a limit too.
+func movedFromLane(n int, of func() uuid.UUID) (*wheel, []job.Run) {
+	var runs []job.Run
+	for i := range n {
+		r := runAt(of(), i, 5)
+		r.RunAt, r.Queue, r.ConcurrencyKey, r.ConcurrencyMax = epoch, 1, 7, 1
+		runs = append(runs, r)
+	}
+	w := newWheel(0)
+	w.add(runs)
+	w.take(epoch, 1)
+	w.limit([]int32{1})
+	return w, runs
+}
+
+func movedFromPaused(n int) (*wheel, []job.Run) {
+	w := newWheel(0)
+	w.limit([]int32{1})
+	w.pause([]int32{2})
+	var runs []job.Run
+	for range n {
+		runs = append(runs, waitingRuns(uuid.New(), 1, 2)...)
+	}
+	w.add(runs)
+	w.take(epoch, 1)
+	for i := range runs {
+		runs[i].Queue = 1
+	}
+	return w, runs
+}
+
+// BenchmarkManyRunsThatMove is what the first limit of their queue costs runs with a concurrency key.
+func BenchmarkManyRunsThatMove(b *testing.B) {
+	for _, n := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				w, runs := movedFromLane(n, uuid.New)
+				b.StartTimer()
+				w.add(runs)
 			}
 		})
 	}

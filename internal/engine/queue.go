@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -74,21 +76,60 @@ func (w *wheel) hold(r job.Run) bool {
 	return true
 }
 
-// requeue takes a run that is held out of its queue, or that waits out of its
-// lane, if the job has been moved to another one. The lock is held.
-func (w *wheel) requeue(k runKey, r job.Run) {
-	if id, ok := w.lanes.in[k]; ok && id != w.lanes.idOf(r) {
-		w.lanes.remove(id, k.job, func(r job.Run) bool { return keyOf(r.Key) == k })
+// moves are runs that wait in a lane, or in a queue that is paused, and whose job has been moved to another one.
+type moves struct {
+	runs   []job.Run
+	keys   map[runKey]struct{}
+	jobs   map[jobInLane]struct{} // where they are,
+	queues map[int32]struct{}     // or there
+}
+
+type jobInLane struct {
+	lane laneID
+	job  uuid.UUID
+}
+
+// note adds a run that is known, if it has to move. The lock is held.
+func (m *moves) note(w *wheel, k runKey, r job.Run) {
+	id, inLane := w.lanes.in[k]
+	q, held := w.heldIn[k]
+	if (!inLane || id == w.lanes.idOf(r)) && (!held || q == r.Queue) {
+		return
+	}
+	if m.keys == nil {
+		m.keys, m.jobs, m.queues = map[runKey]struct{}{}, map[jobInLane]struct{}{}, map[int32]struct{}{}
+	}
+	if _, twice := m.keys[k]; twice {
+		return
+	}
+	m.runs = append(m.runs, r)
+	m.keys[k] = struct{}{}
+	if inLane {
+		m.jobs[jobInLane{id, r.Job}] = struct{}{}
+	} else {
+		m.queues[q] = struct{}{}
+	}
+}
+
+func (m *moves) has(r job.Run) bool {
+	_, ok := m.keys[keyOf(r.Key)]
+	return ok
+}
+
+// requeue takes runs from where they wait, all of a place at once: thousands move when a queue gets its first limit. The lock is held.
+func (w *wheel) requeue(m *moves) {
+	if len(m.runs) == 0 {
+		return
+	}
+	for at := range m.jobs {
+		w.lanes.remove(at.lane, at.job, m.has)
+	}
+	for q := range m.queues {
+		w.held[q] = slices.DeleteFunc(w.held[q], m.has)
+	}
+	for _, r := range m.runs {
+		delete(w.heldIn, keyOf(r.Key))
 		w.put(r)
-		w.signal()
-		return
 	}
-	q, ok := w.heldIn[k]
-	if !ok || q == r.Queue {
-		return
-	}
-	w.held[q] = slices.DeleteFunc(w.held[q], func(h job.Run) bool { return keyOf(h.Key) == k })
-	delete(w.heldIn, k)
-	w.put(r)
 	w.signal()
 }

@@ -74,15 +74,17 @@ func (w *wheel) add(runs []job.Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.first()
+	var moved moves
 	for _, r := range runs {
 		k := keyOf(r.Key)
 		if _, ok := w.known[k]; ok {
-			w.requeue(k, r)
+			moved.note(w, k, r)
 			continue
 		}
 		w.known[k] = struct{}{}
 		w.put(r)
 	}
+	w.requeue(&moved)
 	if w.first() != before {
 		w.signal()
 	}
