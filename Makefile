@@ -10,6 +10,7 @@ JOBS ?= 50
 CRASHES ?= 5
 TRIES ?= 10000
 HANDOVERS ?= 300
+RUNS ?= 100000
 JOBS_LISTED ?= 1000000
 
 help: ## print this help
@@ -30,10 +31,14 @@ test-pgbouncer: ## run the migrations through PgBouncer in transaction mode
 	eval "$$(dev/services env postgres pgbouncer)" && go test -race -count=1 ./internal/postgres/...
 
 # What the targets of the suite need to be running, beside the receivers that they start themselves.
-TARGET_SERVICES ?=
+TARGET_SERVICES ?= nats rabbitmq kafka podman
 
 test-targets: ## run the conformance suite of all targets against real servers
-	$(if $(TARGET_SERVICES),dev/services up $(TARGET_SERVICES) && eval "$$(dev/services env $(TARGET_SERVICES))" &&) go test -race -count=1 -run 'Conformance|Forbidden|Rebinding' ./internal/target/...
+	$(if $(TARGET_SERVICES),dev/services up $(TARGET_SERVICES) && eval "$$(dev/services env $(TARGET_SERVICES))" &&) go test -race -count=1 -run 'Conformance|Forbidden|Rebinding|Held|Outlives|DeadRunner' ./internal/target/...
+
+test-brokers: services ## runs for Kafka, NATS and RabbitMQ, which are killed, lose answers and are wiped; many runs at once for Kafka
+	dev/services up $(TARGET_SERVICES)
+	set -o pipefail; eval "$$(dev/services env postgres-ram $(TARGET_SERVICES))" && go test -count=1 -timeout 15m -v -run '^(TestBroker|TestHotTopic)$$' ./test/cluster | grep -E "_test.go|^ *---|^(ok|FAIL|PASS)"
 
 test-dst: ## compare every zone, transition 2000-2040 and expression with the oracle (minutes)
 	set -o pipefail; BELFRY_DST=full go test -count=1 -timeout 60m -run DST -v ./test/oracle/ | grep -vE "^ *(=== |--- PASS: .*/)"
@@ -106,6 +111,10 @@ measure-bulk: ## bulk create over the API, with shared schedules and one each: 5
 measure-plan: ## measure plan with 10,000 and 1,000,000 jobs on 60 schedules and on one each
 	eval "$$(dev/services env postgres)" && BELFRY_PLAN_JOBS=1000000 go test -count=1 -timeout 60m -v -run PlanCost ./internal/postgres
 
+measure-kafka: ## RUNS=100000 runs due in one second: each in the topic once, and how long it takes
+	dev/services up postgres kafka
+	set -o pipefail; eval "$$(dev/services env postgres kafka)" && RUNS=$(RUNS) go test -count=1 -timeout 30m -v -run '^TestHotTopic$$' ./test/cluster | grep -E "_test.go|^ *---|^(ok|FAIL|PASS)"
+
 bench/hot-second: build ## many jobs due at one instant: BENCH="--jobs 50000 --target http --html hot.html"
 	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench hot-second --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
 
@@ -169,4 +178,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-slow-host measure-idle measure-plan bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why schemathesis
+.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-brokers test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-slow-host measure-idle measure-plan measure-kafka bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why schemathesis

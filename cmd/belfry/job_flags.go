@@ -39,6 +39,8 @@ var fieldFlags = []struct {
 	{"delivery", "delivery", "%s (default at_least_once)", []string{"at_least_once", "at_most_once"}},
 	{"priority", "priority", "0 to 9, higher first", nil},
 	{"max-runs", "max_runs", "finish the job after so many runs", nil},
+	{"concurrency-key", "concurrency.key", "runs of all jobs with this key wait for each other", nil},
+	{"concurrency-max", "concurrency.max", "so many of them are live at once, at most (default 1)", nil},
 	{"max-attempts", "retry.max_attempts", "attempts of a run in all (default 3)", nil},
 	{"backoff", "retry.backoff", "how the delay between attempts grows: %s (default exponential)", []string{"none", "fixed", "linear", "exponential"}},
 	{"retry-base", "retry.base", "the first delay between attempts (default 5s)", nil},
@@ -52,7 +54,7 @@ var fieldFlags = []struct {
 }
 
 // numberFields are those of fieldFlags that are numbers.
-var numberFields = []string{"priority", "max-runs", "max-attempts", "max-missed", "pause-after-failures"}
+var numberFields = []string{"priority", "max-runs", "max-attempts", "max-missed", "concurrency-max", "pause-after-failures"}
 
 func jobFlags(f *pflag.FlagSet) {
 	f.String("cron", "", "5 or 6 fields, such as '0 2 * * *'")

@@ -2,19 +2,26 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
 func newQueue() *cobra.Command {
 	return remoteFlags(group(&cobra.Command{
-		Use: "queue", Short: "List, pause and resume queues",
+		Use: "queue", Short: "List, limit, pause and resume queues",
 		Example: `  belfry queue list
+  belfry queue set imports --max-running 50 --rate 100/s
   belfry queue pause imports`,
-	}, newQueueList(), newQueuePause(), newQueueResume()))
+	}, newQueueList(), newQueueSet(), newQueuePause(), newQueueResume()))
 }
 
 type queueView struct {
@@ -23,6 +30,34 @@ type queueView struct {
 	PausedAt  *time.Time `json:"paused_at"`
 	Note      string     `json:"note"`
 	CreatedAt *time.Time `json:"created_at"`
+	queueLimits
+	Running *int64 `json:"running"`
+	Waiting *int64 `json:"waiting"`
+}
+
+type queueLimits struct {
+	MaxRunning int    `json:"max_running,omitempty"`
+	Rate       string `json:"rate,omitempty"`
+	Burst      int    `json:"burst,omitempty"`
+}
+
+// running is how many of how many places are taken.
+func (q *queueView) running() string {
+	switch {
+	case q.Running == nil:
+		return "-"
+	case q.MaxRunning > 0:
+		return fmt.Sprintf("%d of %d", *q.Running, q.MaxRunning)
+	default:
+		return strconv.FormatInt(*q.Running, 10)
+	}
+}
+
+func (q *queueView) waiting() string {
+	if q.Waiting == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*q.Waiting, 10)
 }
 
 func newQueueList() *cobra.Command {
@@ -33,17 +68,96 @@ func newQueueList() *cobra.Command {
 	}
 	limit := limitFlag(cmd.Flags())
 	cmd.RunE = with(func(ctx context.Context, r *remote, _ []string) error {
-		return list(ctx, r, listing{path: "/queues", limit: *limit, headers: []string{"NAME", "STATE", "SINCE UTC", "WHY"}}, func(q queueView) []string {
+		return list(ctx, r, listing{path: "/queues", limit: *limit, headers: []string{"NAME", "STATE", "RUNNING", "WAITING", "RATE", "SINCE UTC", "WHY"}}, func(q queueView) []string {
+			limits := []string{q.running(), q.waiting(), dash(q.Rate)}
 			if q.Paused {
-				return []string{q.Name, stateStyle("paused"), short(q.PausedAt, nil), dash(q.Note)}
+				return append(append([]string{q.Name, stateStyle("paused")}, limits...), short(q.PausedAt, nil), dash(q.Note))
 			}
-			return []string{q.Name, stateStyle("active"), short(q.CreatedAt, nil), "-"}
+			return append(append([]string{q.Name, stateStyle("active")}, limits...), short(q.CreatedAt, nil), "-")
 		})
 	})
 	return cmd
 }
 
 func queuePath(name string) string { return "/queues/" + belfry.PathEscape(name) }
+
+func newQueueSet() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "set QUEUE", Short: "Set the limits of a queue, which is made if there is none", Args: wants(1, 1),
+		Long: "Set the limits of a queue, which is made if there is none. What is not given stays as it is.",
+		Example: `  belfry queue set imports --max-running 50 --rate 100/s
+  belfry queue set imports --max-running 0 --rate none`,
+	}
+	f := cmd.Flags()
+	f.Int("max-running", 0, "so many of its runs are live at once, at most; 0: no limit")
+	f.String("rate", "", "so many runs start per second, minute or hour, such as 100/s, 30/m or 1000/h; none: no limit")
+	f.Int("burst", 0, "with a rate: so many may start at once after a pause; 0: a tenth of a second's")
+	cmd.RunE = with(func(ctx context.Context, r *remote, args []string) error { return r.setQueue(ctx, args[0], f) })
+	return cmd
+}
+
+func (r *remote) setQueue(ctx context.Context, name string, f *pflag.FlagSet) error {
+	if !f.Changed("max-running") && !f.Changed("rate") && !f.Changed("burst") {
+		return usagef("nothing to set; use --max-running, --rate or --burst")
+	}
+	now, err := r.get(ctx, queuePath(name), nil)
+	missing := belfry.CodeOf(err) == "not_found"
+	if err != nil && !missing {
+		return err
+	}
+	var q queueView
+	if !missing {
+		if err := json.Unmarshal(now, &q); err != nil {
+			return err
+		}
+	}
+	q.set(f)
+	var raw []byte
+	if missing {
+		raw, err = r.post(ctx, "/queues", struct {
+			Name string `json:"name"`
+			queueLimits
+		}{name, q.queueLimits})
+	} else {
+		err = r.Call(ctx, belfry.Request{Method: http.MethodPut, Path: queuePath(name), Body: q.queueLimits}, &raw)
+	}
+	if err != nil {
+		return err
+	}
+	return r.show(raw, func() error {
+		r.say("%s %s: %s", green.Render("set"), name, q.queueLimits)
+		return nil
+	})
+}
+
+// set changes the limits that were given.
+func (l *queueLimits) set(f *pflag.FlagSet) {
+	if f.Changed("max-running") {
+		l.MaxRunning, _ = f.GetInt("max-running")
+	}
+	if f.Changed("burst") {
+		l.Burst, _ = f.GetInt("burst")
+	}
+	if f.Changed("rate") {
+		if l.Rate, _ = f.GetString("rate"); l.Rate == "none" || l.Rate == "0" {
+			l.Rate, l.Burst = "", 0
+		}
+	}
+}
+
+func (l queueLimits) String() string {
+	var parts []string
+	if l.MaxRunning > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d running", l.MaxRunning))
+	}
+	if l.Rate != "" {
+		parts = append(parts, "at most "+l.Rate)
+	}
+	if parts == nil {
+		return "no limit"
+	}
+	return strings.Join(parts, ", ")
+}
 
 func newQueuePause() *cobra.Command {
 	var note string

@@ -14,8 +14,9 @@ func newRun() *cobra.Command {
 	return remoteFlags(group(&cobra.Command{
 		Use: "run", Short: "Look at runs, cancel them, run them again",
 		Example: `  belfry run list --state failed
-  belfry run get run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000`,
-	}, newRunList(), newRunGet(), newRunCancel(), newRunRetry()))
+  belfry run get run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000
+  belfry run logs -f run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000`,
+	}, newRunList(), newRunGet(), newRunLogs(), newRunCancel(), newRunRetry()))
 }
 
 // runFilter is that of the lists of runs.

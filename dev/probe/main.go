@@ -40,6 +40,7 @@ var checks = map[string]check{
 	"kafka":        {"produced with acks=all and consumed", checkKafka},
 	"toxiproxy":    {"passed bytes through a new proxy", checkToxiproxy},
 	"s3":           {"put and got an object", checkS3},
+	"podman":       {"answered Docker's API", checkPodman},
 }
 
 type service struct {

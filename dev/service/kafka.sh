@@ -9,7 +9,10 @@ JAVA=(java "-Xmx$KAFKA_HEAP" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.l
 installed() { command -v java >/dev/null && [[ -e $KAFKA_LIB/kafka_2.13-$KAFKA_VERSION.jar ]]; }
 version() { echo "$KAFKA_VERSION"; }
 url() { echo "$HOST:$KAFKA_PORT"; }
-environment() { echo "BELFRY_TEST_KAFKA_BROKERS=$(url)"; }
+environment() {
+  echo "BELFRY_TEST_KAFKA_BROKERS=$(url)"
+  echo "BELFRY_TEST_SERVICES_DIR=$SERVICES_DIR" # for tests that start one of their own
+}
 ready() { grep -q 'Kafka Server started' "$RUN_DIR/kafka.log" && port_open "$KAFKA_PORT"; }
 
 install() {
@@ -33,6 +36,7 @@ node.id=1
 controller.quorum.voters=1@$HOST:$KAFKA_CONTROLLER_PORT
 controller.listener.names=CONTROLLER
 listeners=PLAINTEXT://$HOST:$KAFKA_PORT,CONTROLLER://$HOST:$KAFKA_CONTROLLER_PORT
+${BELFRY_KAFKA_ADVERTISED:+advertised.listeners=PLAINTEXT://$BELFRY_KAFKA_ADVERTISED}
 log.dirs=$data/log
 # one node: every internal topic has one copy, and few partitions are quick to make
 offsets.topic.replication.factor=1

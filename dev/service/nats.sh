@@ -8,7 +8,10 @@ installed() { [[ -x $NATS_SERVER ]]; }
 install() { go_install github.com/nats-io/nats-server/v2 "$NATS_VERSION" nats-server; }
 version() { echo "${NATS_VERSION#v}"; }
 url() { echo "nats://$HOST:$NATS_PORT"; }
-environment() { echo "BELFRY_TEST_NATS_URL=$(url)"; }
+environment() {
+  echo "BELFRY_TEST_NATS_URL=$(url)"
+  echo "BELFRY_TEST_SERVICES_DIR=$SERVICES_DIR" # for tests that start one of their own
+}
 ready() { http_ok "$NATS_MONITOR_PORT" /healthz; }
 
 start() {

@@ -8,7 +8,10 @@ installed() { [[ -x $RABBITMQ_BIN/rabbitmq-server ]]; }
 install() { apt_install "$RABBITMQ_PACKAGE"; }
 version() { dpkg-query -W -f '${Version}' "$RABBITMQ_PACKAGE" | sed 's/-.*//'; }
 url() { echo "amqp://belfry:belfry@$HOST:$RABBITMQ_PORT/"; }
-environment() { echo "BELFRY_TEST_AMQP_URL=$(url)"; }
+environment() {
+  echo "BELFRY_TEST_AMQP_URL=$(url)"
+  echo "BELFRY_TEST_SERVICES_DIR=$SERVICES_DIR" # for tests that start one of their own
+}
 ready() { grep -q 'Server startup complete' "$RUN_DIR/rabbitmq.log" && port_open "$RABBITMQ_PORT"; }
 
 start() {

@@ -83,7 +83,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err := prepare(ctx, c, store); err != nil {
 		return err
 	}
-	if c.commands, err = startCommands(ctx, c, log); err != nil {
+	if c.commands, err = startCommands(ctx, c, store, log); err != nil {
 		return err
 	}
 	if c.commands != nil {
@@ -153,7 +153,7 @@ func newNode(ctx context.Context, c Config, store *postgres.Store, log *slog.Log
 		return nil, err
 	}
 	n.engine = engine.New(engine.Options{
-		Planner: store, Claimer: store, Completer: store, Queues: store, Member: n.member, Targets: targets,
+		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, Member: n.member, Targets: targets,
 		Bound: n.bound, Log: log, Slots: c.Slots, LookAhead: c.LookAhead, Observe: m,
 	})
 	m.watch(n)
@@ -169,6 +169,7 @@ func (n *node) run(ctx context.Context) error {
 	go n.prune(ctx)
 	go n.sample(ctx)
 	go n.operate(ctx)
+	go n.tellOutputs(ctx)
 
 	worked := make(chan error, 1)
 	go func() { worked <- n.engine.Run(ctx, n.config.Drain) }()

@@ -6,9 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
+	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
+	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
 // RunnerCommand is the argument that makes this program a runner of commands.
@@ -22,7 +25,7 @@ func Runner(ctx context.Context, orders io.Reader, reports io.Writer) error {
 // startCommands makes the target that runs commands, and starts their runner;
 // nil if the operator did not turn it on. A node that cannot do what it was told to do does
 // not start: its runs would fail one by one.
-func startCommands(ctx context.Context, c Config, log *slog.Logger) (*command.Target, error) {
+func startCommands(ctx context.Context, c Config, store *postgres.Store, log *slog.Logger) (*command.Target, error) {
 	o := c.Command
 	if !o.Enabled {
 		return nil, nil //nolint:nilnil // no target and no error: it is off
@@ -40,7 +43,7 @@ func startCommands(ctx context.Context, c Config, log *slog.Logger) (*command.Ta
 			Memory: int64(o.Memory) << 20, Processes: o.Processes, Scratch: int64(o.Scratch) << 20,
 			Socket: o.ContainerSocket, Images: list(o.Images, ","),
 		},
-		Slots: o.Slots, User: o.User, Executable: c.Executable, Log: log,
+		Slots: o.Slots, User: o.User, Executable: c.Executable, Log: log, Secrets: &secrets{read: store.Secret},
 	})
 	if err := t.Start(ctx); err != nil {
 		return nil, err
@@ -56,4 +59,30 @@ func list(text, separator string) (out []string) {
 		}
 	}
 	return out
+}
+
+// outputPause is how often what commands write is written down while they run.
+const outputPause = 2 * time.Second
+
+// tellOutputs writes down what this node's commands have written, so that any
+// node can tell it.
+func (n *node) tellOutputs(ctx context.Context) {
+	if n.config.commands == nil {
+		return
+	}
+	tick := time.NewTicker(outputPause)
+	defer tick.Stop()
+	var trouble telemetry.Trouble
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if _, err := n.store.WriteOutputs(ctx, n.config.commands.Outputs()); err != nil {
+			trouble.Failed(n.log, "the output of commands is not written down while they run", err)
+			continue
+		}
+		trouble.Worked(n.log, "the output of commands is written down again")
+	}
 }

@@ -91,6 +91,7 @@ var bodies = map[string]string{
 	"create-jobs":          `{"name":"UNIQUE","schedule":"every 24h","target":{"kind":"noop"}}` + "\n",
 	"preview-job":          `{"schedule":"every 24h"}`,
 	"patch-job":            `{"priority":1}`,
+	"create-queue":         `{"name":"made-on-the-walk","max_running":5}`,
 	"backfill-job":         `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`,
 	"discard-dead-letters": `{"all":true}`,
 	"redrive-dead-letters": `{"all":true}`,

@@ -50,6 +50,7 @@ func (n *node) pruneOnce(ctx context.Context) {
 	}{
 		{"finish jobs that have ended", func() (int, error) { return n.store.FinishJobs(ctx, pruneBatch) }},
 		{"remove finished one-offs", func() (int, error) { return n.store.RemoveJobs(ctx, pruneBatch) }},
+		{"drop output of attempts that are over", func() (int, error) { return n.store.DropStaleOutputs(ctx, pruneBatch) }},
 		{"drop old answers", func() (int, error) { return n.store.DropAnswers(ctx, pruneBatch) }},
 		{"drop old skips", func() (int, error) { return n.store.DropSkips(ctx, n.config.KeepHistory, pruneBatch) }},
 	} {

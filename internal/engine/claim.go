@@ -153,17 +153,19 @@ func (e *Engine) admitOne(ctx context.Context, r job.Run) (started int) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyLimit)
 	defer cancel()
 	session := e.Member.Session()
-	attempt, done, err := e.Claimer.Admit(limited, session, r.Key, e.Lead)
+	admitted, err := e.Claimer.Admit(limited, session, r.Key, e.Lead)
 	switch {
 	case err != nil:
 		return e.doubt(ctx, session, []job.Run{r}, err)
-	case attempt != nil:
-		e.claimed <- *attempt
+	case admitted.Attempt != nil:
+		e.claimed <- *admitted.Attempt
 		e.stats.claimed.Add(1)
 		e.wheel.release([]job.Run{r})
 		return 1
-	case done:
+	case admitted.Done:
 		e.wheel.release([]job.Run{r})
+	case admitted.Refusal != (job.Refusal{}):
+		e.wheel.refuse([]job.Run{r}, []job.Refusal{admitted.Refusal}, e.Bound.Now())
 	default:
 		if e.Bound.Until(r.RunAt) > 0 {
 			e.wheel.postponeTo(r, r.RunAt.Add(e.Lead+slotWidth)) // so that it is taken when it is due, and not Lead before

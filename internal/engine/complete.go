@@ -36,6 +36,7 @@ func (e *Engine) complete(ctx context.Context) {
 		}
 		e.write(ctx, batch)
 		e.wheel.hasten(batch)
+		e.wheel.vacate(batch)
 	}
 }
 
@@ -44,7 +45,7 @@ func (e *Engine) complete(ctx context.Context) {
 func (e *Engine) write(ctx context.Context, batch []job.Completion) {
 	var succeeded, others []job.Completion
 	for _, c := range batch {
-		if c.Outcome.Kind == job.Succeeded && c.Outcome.Message == "" && c.OwnKey == "" { // else there is more to write
+		if c.Outcome.Kind == job.Succeeded && c.Outcome.Message == "" && c.OwnKey == "" && c.Outcome.Output == "" { // else there is more to write
 			succeeded = append(succeeded, c)
 		} else {
 			others = append(others, c)

@@ -35,7 +35,7 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 	o := e.deliverOne(ctx, &a)
 	e.Observe.Ended(o)
 	// Blocks while the completers are behind, and so keeps the slot.
-	e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey}
+	e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey, Limits: a.Limits}
 }
 
 // leased says whether a session is still this node's. A node that stood still may

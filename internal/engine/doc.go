@@ -23,6 +23,12 @@
 // others. A claim whose answer was lost is in doubt: who made it asks until it
 // is known, for nobody else will deliver what a living session holds.
 //
+// Runs that fall under a limit of their queue or of a concurrency key wait in
+// lanes of the wheel, by priority and time. One loop tries those whose limits
+// are not known to be full; the store decides, for all nodes. The end of a run
+// that had a place opens its lanes at once, other nodes' ends are seen by a look
+// each placePause. What waits there has no slot.
+//
 // Due-ness: a run is claimed up to Lead before its time and starts when the
 // lower bound of the database's clock (clock.Bound) has reached it: never early.
 //

@@ -32,12 +32,12 @@ func (c *cutOff) Claim(ctx context.Context, session uuid.UUID, keys []job.Key, l
 	return attempts, err
 }
 
-func (c *cutOff) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (*job.Attempt, bool, error) {
-	attempt, done, err := c.Store.Admit(ctx, session, key, lead)
-	if attempt != nil && c.admits.Add(1) == 1 {
-		return nil, false, errCut
+func (c *cutOff) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error) {
+	admitted, err := c.Store.Admit(ctx, session, key, lead)
+	if admitted.Attempt != nil && c.admits.Add(1) == 1 {
+		return job.Admitted{}, errCut
 	}
-	return attempt, done, err
+	return admitted, err
 }
 
 // A claim whose answer was lost leases runs to a session that lives: nobody

@@ -43,7 +43,7 @@ type Claimer interface {
 	Undecided(ctx context.Context, keys []job.Key) ([]job.Key, error)
 	// Claimed returns those of the runs that are leased to the session.
 	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
-	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (attempt *job.Attempt, done bool, err error)
+	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error)
 	// Fenced returns those of the attempts that are no longer the live one of their run.
 	Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attempt, error)
 }
@@ -73,7 +73,8 @@ type Options struct {
 	Planner   Planner
 	Claimer   Claimer
 	Completer Completer
-	Queues    Queues // nil: none is ever paused
+	Queues    Queues // nil: none is ever paused or limited
+	Limits    Limits // nil: there are none
 	Member    Member
 	Targets   map[string]Target // by kind
 	Bound     *clock.Bound
@@ -105,6 +106,7 @@ type Engine struct {
 	loads       loads
 	overduePart int // of the loop "overdue"
 	queuesKnown atomic.Bool
+	lanesAsked  time.Duration // by clock.Elapsed; of the loop "lanes"
 }
 
 // New makes an Engine.
@@ -134,7 +136,7 @@ func New(o Options) *Engine {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Engine{
-		Options: o, wheel: newWheel(), slots: slots{free: o.Slots}, underWay: underWay{cancel: map[runKey]*interruptible{}},
+		Options: o, wheel: newWheel(o.Lead), slots: slots{free: o.Slots}, underWay: underWay{cancel: map[runKey]*interruptible{}},
 		claimed: make(chan job.Attempt, o.Slots), undecided: make(chan job.Run, o.Batch), completed: make(chan job.Completion, o.Slots),
 	}
 }
@@ -150,7 +152,7 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 		name  string
 		once  func(context.Context) (time.Duration, error)
 		count int
-	}{{"plan", e.planOnce, 1}, {"sweep", e.sweepOnce, 1}, {"load", e.loadOnce, 1}, {"overdue", e.overdueOnce, 1}, {"rescue", e.rescueOnce, 1}, {"interrupt", e.interruptOnce, 1}, {"queues", e.queuesOnce, 1}, {"claim", e.claimOnce, e.Claimers}} {
+	}{{"plan", e.planOnce, 1}, {"sweep", e.sweepOnce, 1}, {"load", e.loadOnce, 1}, {"overdue", e.overdueOnce, 1}, {"rescue", e.rescueOnce, 1}, {"interrupt", e.interruptOnce, 1}, {"queues", e.queuesOnce, 1}, {"mend", e.mendOnce, 1}, {"lanes", e.lanesOnce, 1}, {"claim", e.claimOnce, e.Claimers}} {
 		for range l.count {
 			intake.Go(func() { e.loop(ctx, l.name, l.once) })
 		}
@@ -218,7 +220,7 @@ func (e *Engine) loop(ctx context.Context, name string, once func(context.Contex
 }
 
 func bounded(ctx context.Context, name string, once func(context.Context) (time.Duration, error)) (time.Duration, error) {
-	if name == "claim" {
+	if name == "claim" || name == "lanes" {
 		return once(ctx) // each of its calls has a limit, and a doubt lasts until there is an answer
 	}
 	ctx, cancel := context.WithTimeout(ctx, loopLimit)
@@ -228,10 +230,14 @@ func bounded(ctx context.Context, name string, once func(context.Context) (time.
 
 // wake is what ends the pause of a loop early.
 func (e *Engine) wake(name string) <-chan struct{} {
-	if name == "claim" {
+	switch name {
+	case "claim":
 		return e.wheel.changed
+	case "lanes":
+		return e.wheel.lanes.changed
+	default:
+		return nil
 	}
-	return nil
 }
 
 // slots counts the attempts that may be under way.

@@ -8,24 +8,28 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// Queues is the store, as paused queues see it.
+// Queues is the store, as paused and limited queues see it.
 type Queues interface {
-	PausedQueues(ctx context.Context) ([]int32, error)
+	SpecialQueues(ctx context.Context) (paused, limited []int32, err error)
 }
 
-// queuePause is how long a node may not know that a queue was paused.
+// queuePause is how long a node may not know that a queue was paused or resumed.
+// A limit is heeded from its first moment on: the store refuses what it forbids.
 const queuePause = time.Second
 
-// queuesOnce tells the wheel which queues are paused.
+// queuesOnce tells the wheel which queues are paused, and which have limits.
 func (e *Engine) queuesOnce(ctx context.Context) (time.Duration, error) {
 	if e.Queues == nil {
 		return time.Hour, nil
 	}
-	paused, err := e.Queues.PausedQueues(ctx)
+	paused, limited, err := e.Queues.SpecialQueues(ctx)
 	if err != nil {
 		return 0, err
 	}
 	e.wheel.pause(paused)
+	if e.Limits != nil {
+		e.wheel.limit(limited)
+	}
 	if !e.queuesKnown.Swap(true) {
 		e.wheel.signal()
 	}
@@ -66,15 +70,19 @@ func (w *wheel) hold(r job.Run) bool {
 	}
 	w.held[r.Queue] = append(w.held[r.Queue], r)
 	w.heldIn[keyOf(r.Key)] = r.Queue
-	if b := w.busy[r.Job]; b != nil && b.next != nil && *b.next == keyOf(r.Key) {
-		w.free(r.Job) // it gives its turn away
-	}
+	w.yieldTurn(r)
 	return true
 }
 
-// requeue takes a run that is held out of its queue if the job has been moved
-// to another one. The lock is held.
+// requeue takes a run that is held out of its queue, or that waits out of its
+// lane, if the job has been moved to another one. The lock is held.
 func (w *wheel) requeue(k runKey, r job.Run) {
+	if id, ok := w.lanes.in[k]; ok && id != w.lanes.idOf(r) {
+		w.lanes.remove(id, k)
+		w.put(r)
+		w.signal()
+		return
+	}
 	q, ok := w.heldIn[k]
 	if !ok || q == r.Queue {
 		return

@@ -12,7 +12,7 @@ import (
 
 func TestHeldRunsLeaveTheirTurnAndComeBack(t *testing.T) {
 	t.Parallel()
-	w := newWheel()
+	w := newWheel(0)
 	at := time.Unix(1000, 0)
 	id := uuid.New()
 	run := func(id uuid.UUID, queue int32, seq int16) job.Run {

@@ -29,6 +29,8 @@ type wheel struct {
 	paused  map[int32]bool      // queues that start nothing
 	held    map[int32][]job.Run // their runs that were ready, which are known
 	heldIn  map[runKey]int32    // and in which of them each is
+	lanes   lanes
+	lead    time.Duration
 	parked  map[uuid.UUID]int64 // jobs with a run that waits for the end of another: its slot
 	// changed is signalled when there is something to take earlier than before.
 	changed chan struct{}
@@ -52,10 +54,10 @@ type runKey struct {
 
 func keyOf(k job.Key) runKey { return runKey{k.Job, k.DueAt.UnixMicro(), k.Seq} }
 
-func newWheel() *wheel {
+func newWheel(lead time.Duration) *wheel {
 	return &wheel{
 		buckets: map[int64][]job.Run{}, known: map[runKey]struct{}{}, busy: map[uuid.UUID]*busyJob{}, parked: map[uuid.UUID]int64{}, held: map[int32][]job.Run{}, heldIn: map[runKey]int32{},
-		changed: make(chan struct{}, 1),
+		lanes: newLanes(), lead: lead, changed: make(chan struct{}, 1),
 	}
 }
 
@@ -152,17 +154,7 @@ func (w *wheel) take(until time.Time, n int) []job.Run {
 	for p := len(w.ready) - 1; p >= 0; p-- {
 		for len(out) < n && w.ready[p].len() > 0 {
 			r := w.ready[p].pop()
-			if w.hold(r) {
-				continue
-			}
-			b := w.busy[r.Job]
-			switch {
-			case b == nil:
-				w.busy[r.Job] = &busyJob{partition: r.Partition}
-			case b.next != nil && *b.next == keyOf(r.Key):
-				b.next = nil
-			default:
-				b.waiting = append(b.waiting, r)
+			if w.hold(r) || w.queueUp(r, until.Add(-w.lead)) || !w.turn(r) {
 				continue
 			}
 			out = append(out, r)
@@ -172,6 +164,29 @@ func (w *wheel) take(until time.Time, n int) []job.Run {
 		w.signal() // for the next claimer
 	}
 	return out
+}
+
+// turn takes a run, unless another of its job is taken: then it waits for its
+// turn. The lock is held.
+func (w *wheel) turn(r job.Run) bool {
+	b := w.busy[r.Job]
+	switch {
+	case b == nil:
+		w.busy[r.Job] = &busyJob{partition: r.Partition}
+	case b.next != nil && *b.next == keyOf(r.Key):
+		b.next = nil
+	default:
+		b.waiting = append(b.waiting, r)
+		return false
+	}
+	return true
+}
+
+// yieldTurn gives the turn of a run away that cannot use it. The lock is held.
+func (w *wheel) yieldTurn(r job.Run) {
+	if b := w.busy[r.Job]; b != nil && b.next != nil && *b.next == keyOf(r.Key) {
+		w.free(r.Job)
+	}
 }
 
 func clampPriority(p int16) int16 { return min(max(p, 0), job.MaxPriority) }
@@ -289,6 +304,7 @@ func (w *wheel) drop(partitions []int16) {
 	for q, runs := range w.held {
 		w.held[q] = slices.DeleteFunc(runs, forget)
 	}
+	w.lanes.drop(forget)
 	for id, b := range w.busy {
 		if !gone[b.partition] {
 			continue

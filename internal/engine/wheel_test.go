@@ -27,7 +27,7 @@ func ids(runs []job.Run) (out []uuid.UUID) {
 
 func TestWheelTakesWhatIsDueByPriorityThenTime(t *testing.T) {
 	t.Parallel()
-	w := newWheel()
+	w := newWheel(0)
 	a, b, c, d := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	w.add([]job.Run{runAt(b, 500, 0), runAt(a, 0, 0), runAt(d, 2000, 9), runAt(c, 900, 5)})
 	next, ok := w.next()
@@ -42,7 +42,7 @@ func TestWheelTakesWhatIsDueByPriorityThenTime(t *testing.T) {
 
 func TestWheelKnowsWhatItHasAndWhatIsTaken(t *testing.T) {
 	t.Parallel()
-	w := newWheel()
+	w := newWheel(0)
 	r := runAt(uuid.New(), 0, 0)
 	w.add([]job.Run{r, r})
 	w.add([]job.Run{r})
@@ -58,7 +58,7 @@ func TestWheelKnowsWhatItHasAndWhatIsTaken(t *testing.T) {
 
 func TestWheelHandsOutOneRunOfAJobAtATime(t *testing.T) {
 	t.Parallel()
-	w := newWheel()
+	w := newWheel(0)
 	id, other := uuid.New(), uuid.New()
 	w.add([]job.Run{runAt(id, 0, 0), runAt(id, 1000, 0), runAt(id, 2000, 0), runAt(other, 3000, 0)})
 	late := epoch.Add(time.Hour)
@@ -79,7 +79,7 @@ func TestWheelHandsOutOneRunOfAJobAtATime(t *testing.T) {
 
 func TestWheelPostponedRunsComeAgain(t *testing.T) {
 	t.Parallel()
-	w := newWheel()
+	w := newWheel(0)
 	id := uuid.New()
 	w.add([]job.Run{runAt(id, 0, 0), runAt(id, 100, 0)})
 	taken := w.take(epoch.Add(time.Second), 9)
@@ -94,7 +94,7 @@ func TestWheelPostponedRunsComeAgain(t *testing.T) {
 
 func TestWheelParkedRunsAreHastenedByTheEndOfAnother(t *testing.T) {
 	t.Parallel()
-	w := newWheel()
+	w := newWheel(0)
 	id := uuid.New()
 	w.add([]job.Run{runAt(id, 0, 0)})
 	park := func() {
@@ -114,7 +114,7 @@ func TestWheelParkedRunsAreHastenedByTheEndOfAnother(t *testing.T) {
 
 func TestWheelDropForgetsWhateverStateRunsAreIn(t *testing.T) {
 	t.Parallel()
-	w := newWheel()
+	w := newWheel(0)
 	id := uuid.New()
 	runs := []job.Run{runAt(id, 0, 0), runAt(id, 10, 0), runAt(id, 20, 0), runAt(id, 60_000, 0)}
 	w.add(runs)
@@ -136,7 +136,7 @@ func TestWheelDropForgetsWhateverStateRunsAreIn(t *testing.T) {
 
 func TestWheelRunsOfAPausedQueueFollowTheirJob(t *testing.T) {
 	t.Parallel()
-	w := newWheel()
+	w := newWheel(0)
 	r := runAt(uuid.New(), 0, 0)
 	r.Queue = 1
 	w.pause([]int32{1})
@@ -158,7 +158,7 @@ func BenchmarkWheelHotSlot(b *testing.B) {
 		runs[i] = runAt(uuid.New(), 0, 0)
 	}
 	for b.Loop() {
-		w := newWheel()
+		w := newWheel(0)
 		w.add(runs)
 		for taken := w.take(epoch, 1000); len(taken) > 0; taken = w.take(epoch, 1000) {
 			w.release(taken)
@@ -173,7 +173,7 @@ func TestWheelTakesNothingBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	slot := time.Unix(1_800_000_000, 0)
 	for _, offset := range []time.Duration{0, time.Microsecond, slotWidth / 2, slotWidth - time.Microsecond} {
-		w := newWheel()
+		w := newWheel(0)
 		run := job.Run{Key: job.Key{Job: uuid.New(), DueAt: slot}, RunAt: slot.Add(offset)}
 		w.add([]job.Run{run})
 		next, ok := w.next()

@@ -101,24 +101,24 @@ func TestBombs(t *testing.T) {
 	require.Positive(t, refused)
 }
 
-// quickest of a few: the machine may be busy with something else.
+// quickest of a few, in time of the processor: the machine may be busy with
+// something else.
 func quickest(f func()) time.Duration {
-	// By what this thread has worked, and not by the clock: a busy machine would decide.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	best := time.Hour
 	for range 10 {
-		began := threadTime()
+		began := used()
 		f()
-		best = min(best, threadTime()-began)
+		best = min(best, used()-began)
 	}
 	return best
 }
 
-func threadTime() time.Duration {
+// used is how much time the processor has spent on this thread.
+func used() time.Duration {
 	var u syscall.Rusage
-	const thread = 1 // RUSAGE_THREAD
-	if err := syscall.Getrusage(thread, &u); err != nil {
+	if syscall.Getrusage(syscall.RUSAGE_THREAD, &u) != nil {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())

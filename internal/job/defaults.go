@@ -35,6 +35,9 @@ func (p Policy) WithDefaults() Policy {
 	p.Overlap = orElse(p.Overlap, OverlapSkip)
 	p.Timeout = orElse(p.Timeout, defaultTimeout)
 	p.ReportTimeout = orElse(p.ReportTimeout, defaultReportTimeout)
+	if p.Concurrency.Key != "" {
+		p.Concurrency.Max = orElse(p.Concurrency.Max, 1)
+	}
 	p.Delivery = orElse(p.Delivery, AtLeastOnce)
 	p.KeepFinishedFor = orElse(p.KeepFinishedFor, defaultKeepFinishedFor)
 	return p

@@ -27,6 +27,9 @@ const (
 
 	WhyHeld         WhyCode = "held"          // its target had no room for it
 	WhyQueuePaused  WhyCode = "queue_paused"  // it is due, and its queue starts nothing
+	WhyQueueFull    WhyCode = "queue_full"    // it is due, and waits for a place in its queue
+	WhyQueueRate    WhyCode = "queue_rate"    // it is due, and its queue has started as many as its rate allows
+	WhyKeyFull      WhyCode = "key_full"      // it is due, and waits for a run with its concurrency key to end
 	WhyBehind       WhyCode = "behind"        // it is due, and waits for another run of its job
 	WhyDue          WhyCode = "due"           // it is due, and waits for a free slot
 	WhyNotDue       WhyCode = "not_due"       // to be planned when its time comes near
@@ -70,6 +73,8 @@ type WhyFacts struct {
 	HistoryFrom time.Time // what ended before is no longer kept
 	QueuePaused time.Time // since when; zero: it is not
 	QueueNote   string
+	Queue       Queue  // of the run: its limits, and what runs and waits
+	KeyRunning  int    // live runs with the concurrency key of the job
 	QueueBy     string // who paused it; empty: nobody knows
 	CancelledBy string // who cancelled the run; empty: nobody did, or nobody knows
 }

@@ -51,8 +51,15 @@ func (t *teller) toCome(e Entry) (WhyCode, string) {
 		return WhyRetrying, t.retrying(e)
 	case e.Status == StatusPending:
 		return WhyPlanned, t.sprintf("It is not due yet: it is planned and starts in %s, at %s.", e.RunAt.Sub(t.Now), e.RunAt)
-	case t.Others > 0:
+	case t.Others > 0 && t.Definition.Overlap != OverlapAllow:
 		return WhyBehind, t.sprintf("It is due since %s and waits for another run of the job to end (overlap: %s).", e.RunAt, t.Definition.Overlap)
+	case t.Definition.Concurrency.Key != "" && t.KeyRunning >= int(t.Definition.Concurrency.Max):
+		c := t.Definition.Concurrency
+		return WhyKeyFull, t.sprintf("It is due since %s and waits for concurrency key %s: %d of %d running.", e.RunAt, quote(c.Key), t.KeyRunning, c.Max)
+	case t.Queue.Limits.MaxRunning > 0 && t.Queue.Running >= int64(t.Queue.Limits.MaxRunning):
+		return WhyQueueFull, t.sprintf("It is due since %s and waits for a place in queue %s: %d of %d running, %d waiting.", e.RunAt, e.Queue, t.Queue.Running, t.Queue.Limits.MaxRunning, t.Queue.Waiting)
+	case t.Queue.Limits.Rate.Count > 0 && t.Queue.Waiting > 0:
+		return WhyQueueRate, t.sprintf("It is due since %s and waits for its turn in queue %s, which starts %s; %d wait.", e.RunAt, e.Queue, t.Queue.Limits.Rate, t.Queue.Waiting)
 	case !t.Owned:
 		return WhyDue, t.sprintf("It is due since %s, but no live node owns the job's partition; it starts when one does.", e.RunAt)
 	default:

@@ -20,10 +20,11 @@ type Attempt struct {
 	RunAt     time.Time
 	Timeout   time.Duration
 	Namespace uuid.UUID
-	Kind      string // of the target; empty: the job was deleted meanwhile
-	Config    string // of the target, JSON
-	Payload   string // JSON; empty: none
-	Trace     string // traceparent of whoever triggered the run; empty: none
+	Kind      string  // of the target; empty: the job was deleted meanwhile
+	Config    string  // of the target, JSON
+	Payload   string  // JSON; empty: none
+	Limits    []Limit // that it has a place of
+	Trace     string  // traceparent of whoever triggered the run; empty: none
 
 	KeyExpression string // the job's idempotency_key; empty: the run's id is the key
 	OwnKey        string // what that gave for the run, see MakeKey
@@ -35,16 +36,24 @@ type Completion struct {
 	Key     Key
 	Attempt int16
 	Outcome Outcome
-	OwnKey  string // see Attempt; kept with the run
+	Limits  []Limit // whose places its end frees, as far as is known
+	OwnKey  string  // see Attempt; kept with the run
 }
 
-// Output is what an attempt under way has written so far.
+// Output is what an attempt has written, so far or at all.
 type Output struct {
 	Key       Key
 	Attempt   int16
 	Namespace uuid.UUID
 	Text      string // its end
 	Total     int64  // bytes since it began, with those before Text
+}
+
+// Admitted is what became of a run that needed a decision.
+type Admitted struct {
+	Attempt *Attempt // it has started
+	Done    bool     // it need not be asked about again
+	Refusal Refusal  // of a limit, for which it waits
 }
 
 // Planned is what one transaction of plan did.

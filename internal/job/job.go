@@ -68,6 +68,8 @@ type Policy struct {
 	Delivery Delivery `json:"delivery,omitempty"` // default at_least_once
 	// PauseAfterFailures pauses the job after so many failed runs in a row. 0: never.
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty"`
+	// Concurrency bounds the live runs of all jobs with the same key.
+	Concurrency Concurrency `json:"concurrency,omitzero"`
 	// IdempotencyKey is a CEL expression that gives the key a target gets. Empty:
 	// the run's id.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`

@@ -13,6 +13,10 @@ type Queue struct {
 	PausedAt  time.Time // zero: it is not
 	Note      string    // why it is paused
 	CreatedAt time.Time
+
+	Limits  QueueLimits
+	Running int64 // live runs that have a place; of a limited queue only
+	Waiting int64 // runs that wait for one, as nodes said within the last seconds; of a limited queue only
 }
 
 // QueueOrder is what somebody asks of a queue.
@@ -21,6 +25,7 @@ type QueueOrder struct {
 	Name      string
 	Note      string // of a pause: why
 	Actor     string
+	Limits    QueueLimits // of a change of them
 }
 
 // Cluster is who is alive and who works on what.

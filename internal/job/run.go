@@ -26,6 +26,9 @@ type Run struct {
 	Priority int16
 	Origin   Origin
 	Queue    int32 // of the database
+	// ConcurrencyKey that it runs under, see [Concurrency.ID]; 0: none.
+	ConcurrencyKey int64
+	ConcurrencyMax int32 // of the job; 0: none
 }
 
 // RunState of a live run. Their numbers are stored.
@@ -60,6 +63,8 @@ type Outcome struct {
 	Status     int           // of the target's protocol, e.g. 503; 0: none
 	Message    string        // for people; bounded
 	Output     string        // the end of what a command wrote; bounded, fit for a terminal
+	// OutputTotal is how many bytes that was, with those before Output.
+	OutputTotal int64
 	// Reason of a cancellation: empty for one by a user, else ReasonReplaced or
 	// ReasonDeleted.
 	Reason Reason

@@ -67,6 +67,7 @@ func (d Definition) Validate() error {
 	between(&c, "timeout", d.Timeout, [2]Duration{MinTimeout, MaxTimeout})
 	between(&c, "report_timeout", d.ReportTimeout, [2]Duration{MinTimeout, MaxReportTimeout})
 	c.deadline(d.Deadline, d.Schedule.Jitter)
+	c.concurrency(d.Concurrency)
 	atLeastZero(&c, "pause_after_failures", d.PauseAfterFailures, "0 means never")
 	between(&c, "keep_finished_for", d.KeepFinishedFor, [2]Duration{Duration(time.Second), MaxKeepFinished})
 	return errors.Join(c...)
@@ -193,6 +194,17 @@ func (c *checker) deadline(d Duration, jitter string) {
 	between(c, "deadline", d, [2]Duration{Duration(time.Second), MaxDeadline})
 	if j, err := schedule.ParseDuration(jitter); err == nil && time.Duration(d) <= j {
 		c.add("deadline", fmt.Sprintf("%s is not longer than the schedule's jitter %s", d, Duration(j)), "raise deadline or lower jitter")
+	}
+}
+
+func (c *checker) concurrency(v Concurrency) {
+	switch n := utf8.RuneCountInString(v.Key); {
+	case n == 0 && v.Max != 0:
+		c.add("concurrency.key", "it is empty", "name what the runs share, for example customer-42")
+	case n > MaxConcurrencyKey || !printable(v.Key):
+		c.add("concurrency.key", quote(v.Key)+" is too long or has characters that cannot be seen", fmt.Sprintf("use at most %d printable characters", MaxConcurrencyKey))
+	case n > 0:
+		between(c, "concurrency.max", v.Max, [2]int32{1, MaxRunning})
 	}
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,7 +14,8 @@ import (
 
 // admissible reads a pending run that needs a decision, with what else its job is doing.
 const admissible = `
-SELECT r.version, r.origin, r.run_at, r.attempt, coalesce(r.payload, j.payload, ''), coalesce(r.trace, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(), coalesce(r.idempotency_key, ''), ` + forExpressions + `,
+SELECT r.version, r.origin, r.run_at, r.attempt, r.priority, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1), r.concurrency_key IS NOT NULL OR coalesce((SELECT limited FROM queue WHERE id = r.queue_id), false),
+       coalesce(r.payload, j.payload, ''), coalesce(r.trace, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(), coalesce(r.idempotency_key, ''), ` + forExpressions + `,
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0),
        (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval)
 FROM run r JOIN job j ON j.partition = r.partition AND j.id = r.job_id
@@ -25,69 +27,116 @@ const undecided = `
 SELECT NOT EXISTS (SELECT FROM run WHERE ` + byKey + ` AND state = 0 AND run_at <= now() + $5::interval + interval '5 s')`
 
 const startRun = `
-UPDATE run SET state = 1, attempt = attempt + 1, session_id = $5, claimed_at = now() WHERE ` + byKey
+UPDATE run SET state = 1, attempt = attempt + 1, session_id = $5, claimed_at = now(), queue_hold = $6, key_hold = $7 WHERE ` + byKey
 
 const liveOfJob = `
 SELECT due_at, seq FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 FOR UPDATE`
 
 // Admit decides about one run that Claim left: the policy may say start, wait
-// (the result is empty then, as for a run that is gone), skip, or replace. It
-// says whether the run is done with, so whether it need not be asked about again.
-// Nothing is decided before the run is due: what it overlaps with may end by then.
-func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (attempt *job.Attempt, done bool, err error) {
+// (the result is empty then, as for a run that is gone), skip, or replace. What
+// may start needs a place under each limit that it falls under. Nothing is
+// decided before the run is due: what it overlaps with may end by then.
+func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (out job.Admitted, err error) {
 	err = s.inTx(ctx, "admit", func(tx pgx.Tx) error {
-		attempt, done = nil, true
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1), `+keyLookups, lockOf(session)); err != nil {
-			return err
-		}
-		a := job.Attempt{Key: key, Session: session}
-		in := job.AdmitInput{DueAt: key.DueAt}
-		var policy, keyed string
-		var timeout int64
-		err := tx.QueryRow(ctx, admissible, key.Partition, key.Job, key.DueAt, key.Seq, session, lead).Scan(
-			&a.Version, &a.Origin, &a.RunAt, &in.Attempt, &a.Payload, &a.Trace, &a.Namespace, &in.JobState, &timeout, &a.Kind, &a.Config, &policy, &in.Now, &a.OwnKey, &keyed, &a.About, &in.Running, &in.Ahead)
+		a := admission{tx: tx, attempt: job.Attempt{Key: key, Session: session}}
+		err := a.read(ctx, lead)
 		if noRows(err) {
 			// Claimed, gone, or not ours; or a change of the job has it locked, and it is to be asked about again.
-			return tx.QueryRow(ctx, undecided, key.Partition, key.Job, key.DueAt, key.Seq, lead).Scan(&done)
+			out = job.Admitted{}
+			return tx.QueryRow(ctx, undecided, key.Partition, key.Job, key.DueAt, key.Seq, lead).Scan(&out.Done)
 		}
 		if err != nil {
 			return err
 		}
-		var p job.Policy
-		if err := json.Unmarshal([]byte(policy), &p); err != nil {
+		if err := s.admit(ctx, &a); err != nil {
+			out = job.Admitted{Refusal: a.refusal}
 			return err
 		}
-		p = p.WithDefaults()
-		a.KeyExpression = keyExpression(keyed)
-		in.Overlap, in.Deadline, in.Origin = p.Overlap, p.Deadline, a.Origin
-		a.Number, a.Timeout = in.Attempt+1, time.Duration(timeout)*time.Millisecond
-		if a.RunAt.After(in.Now) {
-			done = false // claimed a little before its time, but decided when it is due
-			return nil
-		}
-		verdict := job.Admit(in)
-		switch verdict.Verdict {
-		case job.AdmitWait:
-			done = false
-			return nil
-		case job.AdmitSkip:
-			countEnds(tx, job.EndedSkipped, verdict.Reason, 1)
-			_, err = tx.Exec(ctx, endRun, key.Partition, key.Job, key.DueAt, key.Seq, in.Now, int16(job.EndedSkipped), int16(0), string(verdict.Reason), "")
-			return err
-		case job.AdmitReplace:
-			if err := cancelLive(ctx, tx, key, in.Now, verdict.Reason); err != nil {
-				return err
-			}
-		}
-		if _, err = tx.Exec(ctx, startRun, key.Partition, key.Job, key.DueAt, key.Seq, session); err == nil {
-			attempt = &a
-		}
-		return err
+		out = a.out
+		return nil
 	})
-	if err != nil {
-		return nil, false, err
+	if errors.Is(err, errNoPlace) {
+		return out, nil
 	}
-	return attempt, done, nil
+	if err != nil {
+		return job.Admitted{}, err
+	}
+	return out, nil
+}
+
+// errNoPlace undoes an admission: a run that replaces others and finds no place must not end them.
+var errNoPlace = errors.New("no place")
+
+// admission is a run that is to be decided about.
+type admission struct {
+	tx        pgx.Tx
+	attempt   job.Attempt
+	in        job.AdmitInput
+	applicant job.Applicant
+	limited   bool // it falls under a limit
+	out       job.Admitted
+	refusal   job.Refusal
+}
+
+func (a *admission) read(ctx context.Context, lead time.Duration) error {
+	t, in, k := &a.attempt, &a.in, a.attempt.Key
+	if _, err := a.tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1), `+keyLookups, lockOf(t.Session)); err != nil {
+		return err
+	}
+	var policy, keyed string
+	var timeout int64
+	err := a.tx.QueryRow(ctx, admissible, k.Partition, k.Job, k.DueAt, k.Seq, t.Session, lead).Scan(
+		&t.Version, &t.Origin, &t.RunAt, &in.Attempt, &a.applicant.Priority, &a.applicant.Queue, &a.applicant.Key, &a.applicant.KeyMax, &a.limited,
+		&t.Payload, &t.Trace, &t.Namespace, &in.JobState, &timeout, &t.Kind, &t.Config, &policy, &in.Now, &t.OwnKey, &keyed, &t.About, &in.Running, &in.Ahead)
+	if err != nil {
+		return err
+	}
+	var p job.Policy
+	if err := json.Unmarshal([]byte(policy), &p); err != nil {
+		return err
+	}
+	p = p.WithDefaults()
+	t.KeyExpression = keyExpression(keyed)
+	in.DueAt, in.Overlap, in.Deadline, in.Origin = k.DueAt, p.Overlap, p.Deadline, t.Origin
+	t.Number, t.Timeout = in.Attempt+1, time.Duration(timeout)*time.Millisecond
+	a.applicant.RunAt = t.RunAt
+	return nil
+}
+
+func (s *Store) admit(ctx context.Context, a *admission) error {
+	k, now := a.attempt.Key, a.in.Now
+	if a.attempt.RunAt.After(now) {
+		return nil // claimed a little before its time, but decided when it is due
+	}
+	verdict := job.Admit(a.in)
+	switch verdict.Verdict {
+	case job.AdmitWait:
+		return nil
+	case job.AdmitSkip:
+		a.out.Done = true
+		countEnds(a.tx, job.EndedSkipped, verdict.Reason, 1)
+		_, err := a.tx.Exec(ctx, endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedSkipped), int16(0), string(verdict.Reason), "")
+		return err
+	case job.AdmitReplace: // which frees their places
+		if err := cancelLive(ctx, a.tx, k, now, verdict.Reason); err != nil {
+			return err
+		}
+	}
+	var p place
+	if a.limited {
+		places, err := s.takePlaces(ctx, a.tx, a.attempt.Session, []placeOrder{{a.applicant, k}})
+		if err != nil {
+			return err
+		}
+		if p = places[0]; !p.granted() {
+			a.refusal = p.Refusal
+			return errNoPlace
+		}
+		a.attempt.Limits = p.limits(&a.applicant)
+	}
+	_, err := a.tx.Exec(ctx, startRun, k.Partition, k.Job, k.DueAt, k.Seq, a.attempt.Session, p.queueHold, p.keyHold)
+	a.out = job.Admitted{Attempt: &a.attempt, Done: true}
+	return err
 }
 
 // cancelLive ends the live runs of a job. Their attempts may still be under way;

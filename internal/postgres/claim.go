@@ -33,7 +33,8 @@ const forExpressions = `
            'queue', (SELECT q.name FROM queue q WHERE q.id = j.queue_id), 'namespace', (SELECT n.name FROM namespace n WHERE n.id = j.namespace_id))::text ELSE '' END`
 
 // claimRuns takes, of the runs named, those that are pending, due within the
-// lead, in a partition that the session owns, and need no decision.
+// lead, in a partition that the session owns, fall under no limit and need no
+// decision.
 //
 // Its form leaves one plan: each key is looked up by the whole primary key, the
 // rows are updated through their address. A join would flip to a quadratic plan
@@ -48,6 +49,7 @@ WITH` + keyed + `, claimed AS (
             WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
               AND r.state = 0 AND r.run_at <= now() + $6::interval
               AND (SELECT owner FROM partition WHERE id = k.partition) = $5
+              AND r.concurrency_key IS NULL AND r.queue_id <> ALL (ARRAY(SELECT id FROM queue WHERE limited))
               AND (r.admit = 0 OR r.admit = 1 AND NOT EXISTS (
                   SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0))
             LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
@@ -57,7 +59,8 @@ WITH` + keyed + `, claimed AS (
 
 // Claim leases runs to a session: running, attempt + 1. It commits before it
 // returns, so before any side effect. Runs that it does not return are not due,
-// not this session's to claim, or need a decision: see Admit.
+// not this session's to claim, or need a decision or a place: see Admit and
+// ClaimLimited.
 //
 // No two of the keys may be of one job: the statement sees the others as they
 // were before it.

@@ -54,16 +54,16 @@ func TestARunThatIsLockedIsAskedAboutAgain(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM run FOR UPDATE`)
 	require.NoError(t, err)
-	attempt, done, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	admitted, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
 	require.NoError(t, err)
-	require.Nil(t, attempt)
-	require.False(t, done)
+	require.Nil(t, admitted.Attempt)
+	require.False(t, admitted.Done)
 	_, err = tx.Exec(t.Context(), `DELETE FROM run`)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit(t.Context()))
-	_, done, err = b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	admitted, err = b.store.Admit(t.Context(), b.session, b.key, time.Second)
 	require.NoError(t, err)
-	require.True(t, done, "now it is gone")
+	require.True(t, admitted.Done, "now it is gone")
 }
 
 // TestRunsBeyondTheLookAheadAreWoken: an owner that takes over loads no further

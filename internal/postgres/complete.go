@@ -26,7 +26,7 @@ WITH k AS MATERIALIZED (
               AND r.attempt = k.attempt AND r.state <> 0
             LIMIT 1 FOR UPDATE) x))
     RETURNING *
-)
+), ` + freeHolds + `
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, attempts, idempotency_key)
 SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, now(), 1, attempt, origin, 0, session_id, queue_id, attempts, idempotency_key FROM ended`
 

@@ -25,7 +25,7 @@ WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
            unnest($5::smallint[]) AS attempt, generate_subscripts($1::smallint[], 1) AS n
 )
-SELECT k.n, r.version, r.run_at, r.state, r.attempt, coalesce(r.base, 0), r.priority, r.origin, r.queue_id, j.policy, j.namespace_id, now()
+SELECT k.n, r.version, r.run_at, r.state, r.attempt, coalesce(r.base, 0), r.priority, r.origin, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 0), j.policy, j.namespace_id, now()
 FROM k, LATERAL (
     SELECT * FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND state <> 0
@@ -85,7 +85,7 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 		var in job.DecideInput
 		var policy *string
 		var namespace *uuid.UUID
-		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.Base, &in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &policy, &namespace, &in.Now}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.Base, &in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &in.Run.ConcurrencyKey, &in.Run.ConcurrencyMax, &policy, &namespace, &in.Now}, func() error {
 			in.Run.Key, in.Outcome, in.Policy = done[n-1].Key, done[n-1].Outcome, job.Policy{}
 			d.fenced--
 			if policy == nil { // the job is deleted: nothing of it is tried again
@@ -101,6 +101,7 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 				d.batch.Queue(keepKey, in.Run.Partition, in.Run.Job, in.Run.DueAt, in.Run.Seq, own)
 			}
 			d.write(in, decision)
+			d.output(in, namespace)
 			if decision.Kind == job.DecideFinish {
 				countEnds(tx, decision.Ended, decision.Reason, 1)
 			}
@@ -170,7 +171,7 @@ func splitCompletions(done []job.Completion) (keyColumns, []int16) {
 const byKey = `partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4`
 
 const endRun = `
-WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *)
+WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *), ` + freeHolds + `
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, message, attempts, idempotency_key)
 SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, $7, session_id, queue_id, nullif($8, ''), nullif($9, ''), attempts, idempotency_key FROM ended`
 
@@ -180,8 +181,10 @@ SELECT partition, job_id, due_at, seq, $5, attempt, $6, $7, payload, queue_id, i
 ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.failed_at, attempt = excluded.attempt, reason = excluded.reason, message = excluded.message, idempotency_key = excluded.idempotency_key`
 
 // What an attempt came to is kept with the run, the newest 20.
+// While it waits for its time it has no place of any limit.
 const retryRun = `
-UPDATE run SET state = 0, run_at = $5, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL, held = NULL,
+WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
+UPDATE run SET state = 0, run_at = $5, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL, held = NULL, queue_hold = NULL, key_hold = NULL,
     attempts = (SELECT jsonb_agg(a ORDER BY n) FROM (
         SELECT a, n FROM jsonb_array_elements(coalesce(attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n) ORDER BY n DESC LIMIT 20) y)
 WHERE ` + byKey
@@ -192,7 +195,8 @@ const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND ide
 // A deferred attempt does not count: base grows with attempt. One statement for each run, by its key: a join with a list of them
 // is quadratic as soon as the statistics of the live table are wrong, which is always.
 const deferRun = `
-UPDATE run SET state = 0, run_at = $5, base = coalesce(base, 0) + 1, held = $6, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL
+WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
+UPDATE run SET state = 0, run_at = $5, base = coalesce(base, 0) + 1, held = $6, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL
 WHERE ` + byKey
 
 const waitRun = `

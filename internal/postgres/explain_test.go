@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -246,8 +247,8 @@ func (b *bulk) hotSteps() []*hot {
 		{name: "Claim", step: func() { done = b.claim(batch) }, ways: []string{
 			"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
 		}},
-		{name: "CompleteSucceeded", step: func() { b.complete(done[:500]) }, ways: []string{"run by address", "run by partition job_id due_at seq"}},
-		{name: "CompleteDecided", step: func() { b.decide(done[500:520]) }, ways: []string{"job by partition id", "run by partition job_id due_at seq"}},
+		{name: "CompleteSucceeded", step: func() { b.complete(done[:500]) }, ways: []string{"hold by address", "hold by kind id n", "run by address", "run by partition job_id due_at seq"}},
+		{name: "CompleteDecided", step: func() { b.decide(done[500:520]) }, ways: []string{"hold by address", "hold by kind id n", "job by partition id", "run by partition job_id due_at seq"}},
 		{name: "Fenced", step: func() {
 			attempts := make([]job.Attempt, 0, 1000)
 			for _, c := range done {
@@ -257,9 +258,31 @@ func (b *bulk) hotSteps() []*hot {
 			require.NoError(t, err)
 			require.Equal(t, 519, len(fenced), "all but the one that waits for a report and those under way") //nolint:testifylint // Len would print them all
 		}, ways: []string{"run by partition job_id due_at seq"}},
+		{name: "WriteOutputs", step: func() {
+			outputs := make([]job.Output, 0, 100)
+			for _, c := range done[900:] {
+				outputs = append(outputs, job.Output{Key: c.Key, Attempt: c.Attempt, Namespace: uuid.New(), Text: "x", Total: 1})
+			}
+			written, err := b.store.WriteOutputs(ctx, outputs)
+			require.NoError(t, err)
+			require.Equal(t, 100, written)
+		}, ways: []string{"run by partition job_id due_at seq"}},
 		{name: "Admit", before: func() { keys = b.replacing() }, step: func() { b.admit(keys) }, ways: []string{
-			"job by partition id", "namespace by id", "partition", "queue", "run by partition job_id", "run by partition job_id due_at seq", "session",
+			"hold by address", "hold by kind id n", "job by partition id", "namespace by id", "partition", "queue", "run by partition job_id", "run by partition job_id due_at seq", "session",
 		}},
+		{name: "ClaimLimited", before: func() { keys = b.limited() }, step: func() {
+			attempts, refused, err := b.store.ClaimLimited(ctx, b.session, keys)
+			require.NoError(t, err)
+			require.Len(t, attempts, 30)
+			require.Len(t, refused, 20)
+		}, ways: []string{
+			"hold by kind id n", "job by partition id", "lane by queue_id", "namespace by id", "partition", "queue", "queue_rate by queue_id", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
+			"sort of lane", // one for each node
+		}},
+		{name: "Places", step: func() {
+			_, err := b.store.Places(ctx, b.session, []job.Limit{{Kind: job.LimitQueue, ID: 77}, {Kind: job.LimitKey, ID: 5}}, []job.Lane{{Queue: 77, Waiting: 3}})
+			require.NoError(t, err)
+		}, ways: []string{"hold by kind id n", "lane by queue_id", "queue", "queue_rate by queue_id", "sort of lane"}},
 		{name: "Rescue", before: func() {
 			b.exec(`UPDATE run SET session_id = gen_random_uuid() WHERE job_id = $1 AND state = 1`, done[600].Key.Job)
 		}, step: func() {
@@ -267,7 +290,7 @@ func (b *bulk) hotSteps() []*hot {
 			require.NoError(t, err)
 			require.Equal(t, 1, found)
 		}, ways: []string{
-			"job by partition id", "run by partition", "run by partition expires_at", "run by partition job_id due_at seq", "session",
+			"hold by address", "hold by kind id n", "job by partition id", "run by partition", "run by partition expires_at", "run by partition job_id due_at seq", "session",
 		}},
 		{name: "Renew", step: func() {
 			_, err := b.store.Renew(ctx, b.session, time.Hour, true)
@@ -315,13 +338,24 @@ func (b *bulk) replacing() []job.Key {
 	return keys
 }
 
+// limited makes 50 runs due in a queue with 30 places, each with a concurrency key.
+func (b *bulk) limited() []job.Key {
+	b.t.Helper()
+	b.exec(`INSERT INTO queue (id, namespace_id, name, max_running, rate, rate_seconds, burst) OVERRIDING SYSTEM VALUE VALUES (77, ` + bulkNamespace + `, 'narrow', 30, 100, 1, 100)`)
+	keys := b.keys(50)
+	for i, k := range keys {
+		b.exec(`UPDATE run SET queue_id = 77, run_at = now(), concurrency_key = $2 WHERE job_id = $1 AND state = 0`, k.Job, i)
+	}
+	return keys
+}
+
 // admit starts one run after the other.
 func (b *bulk) admit(keys []job.Key) {
 	b.t.Helper()
 	for _, key := range keys {
-		attempt, _, err := b.store.Admit(b.t.Context(), b.session, key, 0)
+		admitted, err := b.store.Admit(b.t.Context(), b.session, key, 0)
 		require.NoError(b.t, err)
-		require.NotNil(b.t, attempt)
+		require.NotNil(b.t, admitted.Attempt)
 	}
 }
 

@@ -100,10 +100,10 @@ func TestARunIsClaimedOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, b.claim(t, b.session, time.Second), 1)
 	require.Empty(t, b.claim(t, b.session, time.Second))
-	attempt, done, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	admitted, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
 	require.NoError(t, err)
-	require.Nil(t, attempt)
-	require.True(t, done)
+	require.Nil(t, admitted.Attempt)
+	require.True(t, admitted.Done)
 }
 
 // TestNothingIsClaimedEarly: a run further away than the lead stays.
@@ -113,9 +113,9 @@ func TestNothingIsClaimedEarly(t *testing.T) {
 	_, err := b.pool.Exec(t.Context(), `UPDATE run SET run_at = now() + interval '20 s'`)
 	require.NoError(t, err)
 	require.Empty(t, b.claim(t, b.session, time.Second))
-	attempt, _, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	admitted, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
 	require.NoError(t, err)
-	require.Nil(t, attempt)
+	require.Nil(t, admitted.Attempt)
 	require.Len(t, b.claim(t, b.session, 30*time.Second), 1)
 }
 
@@ -126,9 +126,9 @@ func TestAnExpiredSessionClaimsNothing(t *testing.T) {
 	_, err := b.pool.Exec(t.Context(), `UPDATE session SET expires_at = now() - interval '1 ms'`)
 	require.NoError(t, err)
 	require.Empty(t, b.claim(t, b.session, time.Second))
-	attempt, _, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	admitted, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
 	require.NoError(t, err)
-	require.Nil(t, attempt)
+	require.Nil(t, admitted.Attempt)
 }
 
 // TestRescueLeavesTheLivingAlone: only runs of dead sessions are lost.
@@ -152,9 +152,9 @@ func TestWhoDoesNotOwnAdmitsNothing(t *testing.T) {
 	b := setupFence(t, past)
 	_, err := b.pool.Exec(t.Context(), `UPDATE partition SET owner = NULL, epoch = epoch + 1`)
 	require.NoError(t, err)
-	attempt, _, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
+	admitted, err := b.store.Admit(t.Context(), b.session, b.key, time.Second)
 	require.NoError(t, err)
-	require.Nil(t, attempt)
+	require.Nil(t, admitted.Attempt)
 	require.Empty(t, b.claim(t, b.session, time.Second))
 }
 
@@ -186,19 +186,19 @@ SELECT partition, 1, version, job_id, now() + interval '5 s', now() + interval '
 	require.NoError(t, err)
 	next := b.key
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT due_at, seq FROM run WHERE seq = 1`).Scan(&next.DueAt, &next.Seq))
-	attempt, done, err := b.store.Admit(t.Context(), b.session, next, time.Minute)
+	admitted, err := b.store.Admit(t.Context(), b.session, next, time.Minute)
 	require.NoError(t, err)
-	require.Nil(t, attempt)
-	require.False(t, done, "it is asked about again")
+	require.Nil(t, admitted.Attempt)
+	require.False(t, admitted.Done, "it is asked about again")
 	var skipped int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run_history`).Scan(&skipped))
 	require.Zero(t, skipped)
 
 	_, err = b.pool.Exec(t.Context(), `UPDATE run SET run_at = now() WHERE seq = 1`)
 	require.NoError(t, err)
-	_, done, err = b.store.Admit(t.Context(), b.session, next, time.Minute)
+	admitted, err = b.store.Admit(t.Context(), b.session, next, time.Minute)
 	require.NoError(t, err)
-	require.True(t, done)
+	require.True(t, admitted.Done)
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run_history WHERE reason = 'overlap'`).Scan(&skipped))
 	require.Equal(t, 1, skipped, "now it is due, and the other one is live")
 }

@@ -21,8 +21,8 @@ SELECT due_at, max(seq), bool_or(ran) FROM (
 
 // woken: the owner of the partition has to be told of them.
 const insertBackfilled = `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
-SELECT j.partition, b.seq, j.version, j.id, b.due_at, b.run_at, 0, 0, j.priority, 2, j.admit, j.queue_id, true
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, concurrency_key, concurrency_max, woken)
+SELECT j.partition, b.seq, j.version, j.id, b.due_at, b.run_at, 0, 0, j.priority, 2, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, true
 FROM job j, (SELECT unnest($3::smallint[]) AS seq, unnest($4::timestamptz[]) AS due_at, unnest($5::timestamptz[]) AS run_at) b
 WHERE j.partition = $1 AND j.id = $2`
 

@@ -146,7 +146,7 @@ func (c *creation) decide(n *newJob, rows *jobRows, runs *runRows, skipped *skip
 	j.NextDue = n.cursor.nextDue(j.State, due, planFrom, d)
 	queue := c.queues[d.Queue]
 	rows.add(n, queue, left, planFrom)
-	of := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), queue, d.own}
+	of := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), queue, d.concurrencyKey(c.namespace), d.concurrencyMax(), d.own}
 	runs.add(&of, due, c.now)
 	skipped.add(&of, skips)
 	countSkips(c.tx, skips)
@@ -160,6 +160,8 @@ type jobRows struct {
 	cursor                                          []int64
 	queue                                           []int32
 	state, priority, admit                          []int16
+	key                                             []*int64
+	keyMax                                          []*int32
 	jitter, timeout                                 []int64
 	maxRuns                                         []int32
 	runsLeft                                        []*int32
@@ -181,16 +183,17 @@ func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time) {
 	r.name, r.kind, r.config = append(r.name, d.Name), append(r.kind, d.Target.Kind), append(r.config, d.text.config)
 	r.spec, r.policy, r.labels, r.whole = append(r.spec, d.text.schedule), append(r.policy, d.text.policy), append(r.labels, d.text.labels), append(r.whole, d.text.whole)
 	r.payload, r.keep = append(r.payload, d.payload), append(r.keep, d.keep())
+	r.key, r.keyMax = append(r.key, d.concurrencyKey(j.Namespace)), append(r.keyMax, d.concurrencyMax())
 }
 
 const insertJobRows = `
 INSERT INTO job (namespace_id, version, created_at, updated_at, finished_at,
     partition, id, cursor_id, queue_id, state, priority, admit, jitter_ms, timeout_ms, max_runs, runs_left, plan_from, end_at,
-    name, target_kind, target_config, payload, schedule, policy, labels, keep)
+    name, target_kind, target_config, payload, schedule, policy, labels, keep, concurrency_key, concurrency_max)
 SELECT $1, 1, $2, $2, CASE WHEN r.state = 3 THEN $2::timestamptz END, r.*
 FROM (SELECT unnest($3::smallint[]), unnest($4::uuid[]), unnest($5::bigint[]), unnest($6::integer[]), unnest($7::smallint[]) AS state, unnest($8::smallint[]), unnest($9::smallint[]),
     unnest($10::integer[]), unnest($11::integer[]), unnest($12::integer[]), unnest($13::integer[]), unnest($14::timestamptz[]), unnest($15::timestamptz[]),
-    unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::text[])::jsonb, unnest($23::interval[])) r`
+    unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::text[])::jsonb, unnest($23::interval[]), unnest($24::bigint[]), unnest($25::integer[])) r`
 
 const insertVersions = `
 INSERT INTO job_version (namespace_id, version, actor, created_at, partition, job_id, definition)
@@ -198,6 +201,6 @@ SELECT $1, 1, $2, $3, unnest($4::smallint[]), unnest($5::uuid[]), unnest($6::tex
 
 func (r *jobRows) insert(batch *pgx.Batch, c *creation) {
 	batch.Queue(insertJobRows, c.namespace, c.now, r.partition, r.id, r.cursor, r.queue, r.state, r.priority, r.admit,
-		r.jitter, r.timeout, r.maxRuns, r.runsLeft, r.planFrom, r.endAt, r.name, r.kind, r.config, r.payload, r.spec, r.policy, r.labels, r.keep)
+		r.jitter, r.timeout, r.maxRuns, r.runsLeft, r.planFrom, r.endAt, r.name, r.kind, r.config, r.payload, r.spec, r.policy, r.labels, r.keep, r.key, r.keyMax)
 	batch.Queue(insertVersions, c.namespace, c.actor, c.now, r.partition, r.id, r.whole)
 }

@@ -132,6 +132,21 @@ func (d *definition) admit() int16 {
 	}
 }
 
+// concurrencyKey is how the database knows the key; nil: there is none.
+func (d *definition) concurrencyKey(namespace uuid.UUID) *int64 {
+	if id := d.Concurrency.ID(namespace); id != 0 {
+		return &id
+	}
+	return nil
+}
+
+func (d *definition) concurrencyMax() *int32 {
+	if d.Concurrency.Key == "" {
+		return nil
+	}
+	return &d.Concurrency.Max
+}
+
 func (d *definition) timeoutMS() int64 { return time.Duration(d.Timeout).Milliseconds() }
 
 // keep is how long the job stays after it has finished; nil: for ever.

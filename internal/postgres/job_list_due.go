@@ -19,7 +19,7 @@ import (
 // that, by its start. All have the order of [job.ListMark.Compare]. If a filter
 // leaves few jobs, those are looked at one by one instead.
 const (
-	maxPlanned = 20_000 // live runs looked at: an index by time is one that each run would have to pay for
+	maxPlanned = 10_000 // live runs looked at: an index by time is one that each run would have to pay for
 	maxDue     = 100    // jobs of a page
 	maxMerged  = 256    // of a stream at once
 	maxRuns    = 1_000  // of the stream of runs, if there are filters: it is the dearest to read
@@ -214,7 +214,7 @@ func (l *listing) readRuns(ctx context.Context) (*dueList, error) {
 	d := newDueList()
 	var batch pgx.Batch
 	// Not so many rows that it would take long, but they may lie among millions that are dead.
-	batch.Queue(`SELECT ` + customPlans + `, set_config('statement_timeout', '500ms', true)`)
+	batch.Queue(`SELECT ` + customPlans + `, set_config('statement_timeout', '60ms', true)`)
 	batch.Queue(countLive, l.args).Query(d.collect)
 	batch.Queue(dueByRun, l.args).Query(d.collect)
 	if err := l.pool.SendBatch(ctx, &batch).Close(); gaveUp(ctx, err) {

@@ -72,7 +72,7 @@ const resumeJobRow = `
 UPDATE job SET state = $3, paused_at = NULL, note = '', plan_from = $4, runs_left = $5,
     finished_at = CASE WHEN $3::smallint = 3 THEN $6::timestamptz END, updated_at = $6
 WHERE partition = $1 AND id = $2
-RETURNING queue_id, admit`
+RETURNING queue_id, admit, concurrency_key, concurrency_max`
 
 // ResumeJob starts a job's schedule again. What was due in between runs or is
 // skipped by the policy missed.paused.
@@ -160,7 +160,7 @@ func (r *resume) write(ctx context.Context) error {
 	j, d := &r.job, r.definition
 	runs := runsOf{partition: j.Partition, job: j.ID, version: j.Version, priority: d.Priority, schedule: d.own}
 	row := r.tx.QueryRow(ctx, resumeJobRow, j.Partition, j.ID, r.state, r.planFrom, r.runsLeft, r.now)
-	if err := row.Scan(&runs.queue, &runs.admit); err != nil {
+	if err := row.Scan(&runs.queue, &runs.admit, &runs.key, &runs.keyMax); err != nil {
 		return err
 	}
 	var batch pgx.Batch

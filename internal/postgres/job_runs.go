@@ -77,6 +77,8 @@ type runsOf struct {
 	priority  int16
 	admit     int16
 	queue     int32
+	key       *int64 // of its concurrency; nil: none
+	keyMax    *int32
 	schedule  *schedule.Schedule
 }
 
@@ -84,6 +86,8 @@ type runsOf struct {
 type runRows struct {
 	partition, priority, admit, origin []int16
 	version, queue                     []int32
+	key                                []*int64
+	keyMax                             []*int32
 	job                                pgtype.FlatArray[pgtype.UUID]
 	dueAt, runAt                       []time.Time
 }
@@ -97,21 +101,22 @@ func (rows *runRows) add(r *runsOf, due []job.DueTime, now time.Time) {
 		rows.dueAt = append(rows.dueAt, d.DueAt)
 		rows.runAt = append(rows.runAt, later(now, later(d.RunAt, r.schedule.RunAt(d.DueAt, r.job.String()))))
 		rows.priority, rows.origin = append(rows.priority, r.priority), append(rows.origin, int16(d.Origin))
-		rows.admit, rows.queue = append(rows.admit, r.admit), append(rows.queue, r.queue)
+		rows.admit, rows.queue, rows.key = append(rows.admit, r.admit), append(rows.queue, r.queue), append(rows.key, r.key)
+		rows.keyMax = append(rows.keyMax, r.keyMax)
 	}
 }
 
 // woken: the owner of the partition did not write them, so its sweep has to find them.
 const insertRuns = `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
-SELECT r.partition, 0, r.version, r.job_id, r.due_at, r.run_at, 0, 0, r.priority, r.origin, r.admit, r.queue_id, true
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, concurrency_key, concurrency_max, woken)
+SELECT r.partition, 0, r.version, r.job_id, r.due_at, r.run_at, 0, 0, r.priority, r.origin, r.admit, r.queue_id, r.concurrency_key, r.concurrency_max, true
 FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::integer[]) AS version, unnest($3::uuid[]) AS job_id, unnest($4::timestamptz[]) AS due_at,
-    unnest($5::timestamptz[]) AS run_at, unnest($6::smallint[]) AS priority, unnest($7::smallint[]) AS origin, unnest($8::smallint[]) AS admit, unnest($9::integer[]) AS queue_id) r
+    unnest($5::timestamptz[]) AS run_at, unnest($6::smallint[]) AS priority, unnest($7::smallint[]) AS origin, unnest($8::smallint[]) AS admit, unnest($9::integer[]) AS queue_id, unnest($10::bigint[]) AS concurrency_key, unnest($11::integer[]) AS concurrency_max) r
 ON CONFLICT DO NOTHING`
 
 func (rows *runRows) insert(batch *pgx.Batch) {
 	if len(rows.job) > 0 {
-		batch.Queue(insertRuns, rows.partition, rows.version, rows.job, rows.dueAt, rows.runAt, rows.priority, rows.origin, rows.admit, rows.queue)
+		batch.Queue(insertRuns, rows.partition, rows.version, rows.job, rows.dueAt, rows.runAt, rows.priority, rows.origin, rows.admit, rows.queue, rows.key, rows.keyMax)
 	}
 }
 

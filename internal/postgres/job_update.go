@@ -167,12 +167,12 @@ func (u *update) past() []job.DueTime {
 const updateJobRow = `
 UPDATE job SET cursor_id = $3, queue_id = $4, version = $5, state = $6, priority = $7, admit = $8, jitter_ms = $9, timeout_ms = $10, max_runs = $11, runs_left = $12,
     plan_from = $13, end_at = $14, finished_at = CASE WHEN $6::smallint = 3 THEN coalesce(finished_at, $15) END, updated_at = $15, name = $16,
-    target_kind = $17, target_config = $18, payload = $19, schedule = $20, policy = $21, labels = $22, keep = $23
+    target_kind = $17, target_config = $18, payload = $19, schedule = $20, policy = $21, labels = $22, keep = $23, concurrency_key = $24, concurrency_max = $25
 WHERE partition = $1 AND id = $2`
 
 // What has not started is delivered as the job is now, so it says so; and it
 // must not pass claim by the overlap policy of before.
-const updatePending = `UPDATE run SET version = $3, priority = $4, admit = $5, queue_id = $6 WHERE partition = $1 AND job_id = $2 AND state = 0`
+const updatePending = `UPDATE run SET version = $3, priority = $4, admit = $5, queue_id = $6, concurrency_key = $7, concurrency_max = $8 WHERE partition = $1 AND job_id = $2 AND state = 0`
 
 const insertVersion = `INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
@@ -182,10 +182,10 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 	j.Version++
 	var batch pgx.Batch
 	batch.Queue(updateJobRow, j.Partition, j.ID, u.to.id, u.queue, j.Version, j.State, d.Priority, d.admit(), d.jitter.Milliseconds(), d.timeoutMS(),
-		d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name, d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep())
+		d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name, d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep(), d.concurrencyKey(j.Namespace), d.concurrencyMax())
 	batch.Queue(insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now, j.Namespace)
-	batch.Queue(updatePending, j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue)
-	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.own}
+	batch.Queue(updatePending, j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.concurrencyKey(j.Namespace), d.concurrencyMax())
+	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.own}
 	runs.insert(&batch, u.due, u.now)
 	runs.skip(&batch, u.skips, u.now)
 	countSkips(u.tx, u.skips)

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-const runColumns = `partition, job_id, due_at, seq, version, run_at, state, attempt, priority, origin, queue_id`
+const runColumns = `partition, job_id, due_at, seq, version, run_at, state, attempt, priority, origin, queue_id, coalesce(concurrency_key, 0), coalesce(concurrency_max, 0)`
 
 // Pending lists the runs of partitions that wait for their time, those due by a
 // time only: what a new owner has to know, and what a sweep checks.
@@ -32,7 +32,7 @@ func (s *Store) listRuns(ctx context.Context, what, query string, args ...any) (
 	batch.Queue(`SELECT ` + keyLookups)
 	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
 		var r job.Run
-		_, err := pgx.ForEachRow(rows, []any{&r.Partition, raw(&r.Job), &r.DueAt, &r.Seq, &r.Version, &r.RunAt, &r.State, &r.Attempt, &r.Priority, &r.Origin, &r.Queue}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&r.Partition, raw(&r.Job), &r.DueAt, &r.Seq, &r.Version, &r.RunAt, &r.State, &r.Attempt, &r.Priority, &r.Origin, &r.Queue, &r.ConcurrencyKey, &r.ConcurrencyMax}, func() error {
 			runs = append(runs, r)
 			return nil
 		})

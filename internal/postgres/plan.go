@@ -228,30 +228,30 @@ c AS MATERIALIZED (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint
 // index scan for each cursor, whatever the statistics say.
 const insertPlanned = `
 WITH` + planned + `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
-SELECT c.partition, 0, j.version, j.id, c.due_at, ` + runAtOf + `, 0, 0, j.priority, c.origin, j.admit, j.queue_id, ` + runAtOf + ` > $6
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, concurrency_key, concurrency_max, woken)
+SELECT c.partition, 0, j.version, j.id, c.due_at, ` + runAtOf + `, 0, 0, j.priority, c.origin, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, ` + runAtOf + ` > $6
 FROM c, LATERAL (
-    SELECT version, id, priority, admit, queue_id, jitter_ms FROM job
+    SELECT version, id, priority, admit, queue_id, concurrency_key, concurrency_max, jitter_ms FROM job
     WHERE partition = c.partition AND cursor_id = c.cursor_id AND state = 1 AND runs_left IS NULL
       AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
     OFFSET 0) j
 ON CONFLICT DO NOTHING
-RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id`
+RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id, coalesce(concurrency_key, 0), coalesce(concurrency_max, 0)`
 
 // Jobs with max_runs: the same, counted. The cursor's lock protects runs_left.
 const insertPlannedLimited = `
 WITH` + planned + `, candidate AS (
     SELECT j.*, c.due_at, ` + runAtOf + ` AS run_at, c.origin, row_number() OVER (PARTITION BY j.id ORDER BY c.due_at) AS n
     FROM c, LATERAL (
-        SELECT partition, version, id, priority, admit, queue_id, jitter_ms, runs_left FROM job
+        SELECT partition, version, id, priority, admit, queue_id, concurrency_key, concurrency_max, jitter_ms, runs_left FROM job
         WHERE partition = c.partition AND cursor_id = c.cursor_id AND state = 1 AND runs_left IS NOT NULL
           AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
         OFFSET 0) j
 ), inserted AS (
-    INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
-    SELECT partition, 0, version, id, due_at, run_at, 0, 0, priority, origin, admit, queue_id, run_at > $7 FROM candidate WHERE n <= runs_left
+    INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, concurrency_key, concurrency_max, woken)
+    SELECT partition, 0, version, id, due_at, run_at, 0, 0, priority, origin, admit, queue_id, concurrency_key, concurrency_max, run_at > $7 FROM candidate WHERE n <= runs_left
     ON CONFLICT DO NOTHING
-    RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id
+    RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id, coalesce(concurrency_key, 0), coalesce(concurrency_max, 0)
 ), counted AS (
     UPDATE job SET runs_left = runs_left - i.n,
         state = CASE WHEN runs_left <= i.n THEN 3 ELSE state END, finished_at = CASE WHEN runs_left <= i.n THEN $6::timestamptz END
@@ -317,7 +317,7 @@ func (b *planBatch) count(tx pgx.Tx) {
 
 func collectPlanned(rows pgx.Rows, out *job.Planned) error {
 	run := job.Run{State: job.Pending}
-	_, err := pgx.ForEachRow(rows, []any{&run.Partition, raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin, &run.Queue}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&run.Partition, raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin, &run.Queue, &run.ConcurrencyKey, &run.ConcurrencyMax}, func() error {
 		out.Runs = append(out.Runs, run)
 		return nil
 	})

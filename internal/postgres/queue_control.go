@@ -11,11 +11,17 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-const selectQueues = `SELECT name, paused, paused_at, note, created_at FROM queue WHERE namespace_id = $1 `
+// What runs and what waits is known of limited queues only: others are not counted.
+const selectQueues = `
+SELECT name, paused, paused_at, note, created_at, coalesce(max_running, 0), coalesce(rate, 0), coalesce(rate_seconds, 0), coalesce(burst, 0),
+       CASE WHEN limited THEN (SELECT count(*) FROM hold WHERE kind = 1 AND hold.id = queue.id) ELSE 0 END,
+       CASE WHEN limited THEN (SELECT coalesce(sum(waiting), 0) FROM lane WHERE queue_id = queue.id AND seen_at > now() - interval '2 s') ELSE 0 END
+FROM queue WHERE namespace_id = $1 `
 
 func scanQueue(row pgx.CollectableRow) (q job.Queue, err error) {
 	var paused *time.Time
-	err = row.Scan(&q.Name, &q.Paused, &paused, &q.Note, &q.CreatedAt)
+	l := &q.Limits
+	err = row.Scan(&q.Name, &q.Paused, &paused, &q.Note, &q.CreatedAt, &l.MaxRunning, &l.Rate.Count, &l.Rate.Seconds, &l.Burst, &q.Running, &q.Waiting)
 	q.PausedAt, q.CreatedAt = deref(paused).UTC(), q.CreatedAt.UTC()
 	return q, err
 }
@@ -80,17 +86,13 @@ func (s *Store) setQueue(ctx context.Context, o job.QueueOrder, action string, p
 	})
 }
 
-// PausedQueues lists the queues of all namespaces that start nothing.
-func (s *Store) PausedQueues(ctx context.Context) ([]int32, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id FROM queue WHERE paused`)
+// SpecialQueues lists the queues of all namespaces that start nothing, and those that have a limit.
+func (s *Store) SpecialQueues(ctx context.Context) (paused, limited []int32, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT ARRAY(SELECT id FROM queue WHERE paused), ARRAY(SELECT id FROM queue WHERE limited)`).Scan(&paused, &limited)
 	if err != nil {
-		return nil, fmt.Errorf("list paused queues: %w", err)
+		return nil, nil, fmt.Errorf("list paused and limited queues: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, pgx.RowTo[int32])
-	if err != nil {
-		return nil, fmt.Errorf("list paused queues: %w", err)
-	}
-	return out, nil
+	return paused, limited, nil
 }
 
 const liveNodes = `

@@ -24,7 +24,7 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 }
 
 // tables is all that holds rows of namespaces.
-var tables = []string{"namespace", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter", "api_key", "audit_log", "job_label", "answer", "operation", "secret"}
+var tables = []string{"namespace", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter", "api_key", "audit_log", "job_label", "answer", "operation", "secret", "hold", "lane", "queue_rate", "run_output", "run_output_live"}
 
 // TestNoRowCrossesANamespace: statements without any condition see and change
 // the rows of the transaction's namespace alone.
@@ -55,10 +55,15 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 		SELECT partition, 99, 1, id, now(), now(), 0, 0, 0, 0, 0, queue_id, true FROM job`)
 	b.exec(`INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
 		SELECT partition, 0, 1, id, now(), now(), now(), 1, 1, 0, 0, queue_id FROM job`)
+	b.exec(`INSERT INTO run_output SELECT partition, 0, 1, id, now(), now(), namespace_id, 1, 'x' FROM job`)
+	b.exec(`INSERT INTO run_output_live SELECT partition, 0, 1, id, now(), namespace_id, 1, 'x' FROM job`)
 	b.exec(`INSERT INTO operation (id, namespace_id, kind, filter, until, rate, state, count, actor, created_at, next_at)
 		SELECT gen_random_uuid(), id, 'discard', '{}', now(), 1, 'running', 1, 'test', now(), now() FROM namespace`)
 	b.exec(`INSERT INTO secret SELECT id, 'a', 1, '', NULL, NULL, now(), now(), '' FROM namespace`)
 	b.exec(`INSERT INTO answer (namespace_id, key, part, request, made_at) SELECT id, 'k', 0, '', now() FROM namespace`)
+	b.exec(`INSERT INTO hold SELECT 1, queue_id, 1, queue_id, partition, job_id, due_at, seq FROM run WHERE seq = 99 ON CONFLICT DO NOTHING`)
+	b.exec(`INSERT INTO lane SELECT id, gen_random_uuid(), 1, 0, now(), now() FROM queue`)
+	b.exec(`INSERT INTO queue_rate SELECT id, 1, now() FROM queue`)
 	count := func(tx pgx.Tx, table string) (n int) {
 		require.NoError(t, tx.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&n))
 		return n

@@ -23,6 +23,7 @@ type Store struct {
 	schedules schedules
 	observer  Observer // may be nil
 	watch     watch
+	lows      lows
 	sealer    Sealer // may be nil
 }
 

@@ -217,11 +217,11 @@ func (y *why) readCursor(ctx context.Context) error {
 	return err
 }
 
-// readAround reads whether the queue of the run is paused, and who did that, or
-// cancelled the run.
+// readAround reads whether the queue of the run is paused, and who did that, what its
+// limits leave, and who cancelled the run.
 func (y *why) readAround(ctx context.Context) error {
 	f := &y.facts
-	f.QueuePaused, f.QueueNote, f.QueueBy, f.CancelledBy = time.Time{}, "", "", ""
+	f.QueuePaused, f.QueueNote, f.QueueBy, f.CancelledBy, f.Queue, f.KeyRunning = time.Time{}, "", "", "", job.Queue{}, 0
 	if len(f.Entries) == 0 {
 		return nil
 	}
@@ -230,13 +230,29 @@ func (y *why) readAround(ctx context.Context) error {
 	if e.Status == job.StatusCancelled && e.Reason == job.ReasonCancelled {
 		return y.lastDeed(ctx, "run.cancel", job.FormatRunID(e.Key), &at, &f.CancelledBy)
 	}
-	err := y.tx.QueryRow(ctx, `SELECT coalesce(paused_at, created_at), note FROM queue WHERE namespace_id = $1 AND name = $2 AND paused`,
-		y.order.Namespace, e.Queue).Scan(&f.QueuePaused, &f.QueueNote)
-	if noRows(err) {
-		return nil
-	}
-	if err != nil {
+	if err := y.readLimits(ctx, e.Queue); err != nil || !f.Queue.Paused {
 		return err
 	}
+	f.QueuePaused, f.QueueNote = f.Queue.PausedAt, f.Queue.Note
+	if f.QueuePaused.IsZero() {
+		f.QueuePaused = f.Queue.CreatedAt
+	}
 	return y.lastDeed(ctx, "queue.pause", e.Queue, &at, &f.QueueBy)
+}
+
+// readLimits reads what the limits leave that a run falls under.
+func (y *why) readLimits(ctx context.Context, queue string) error {
+	f := &y.facts
+	var batch pgx.Batch
+	batch.Queue(selectQueues+`AND name = $2`, y.order.Namespace, queue).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, scanQueue)
+		if len(found) == 1 {
+			f.Queue = found[0]
+		}
+		return err
+	})
+	if key := f.Definition.Concurrency.ID(y.order.Namespace); key != 0 {
+		batch.Queue(`SELECT count(*) FROM hold WHERE kind = 2 AND id = $1`, key).QueryRow(func(row pgx.Row) error { return row.Scan(&f.KeyRunning) })
+	}
+	return y.tx.SendBatch(ctx, &batch).Close()
 }

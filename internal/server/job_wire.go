@@ -32,7 +32,8 @@ type JobInput struct {
 	Deadline Duration `json:"deadline,omitempty" doc:"A run that could not start so long after its due time is skipped as expired. Default: none." example:"10m"`
 	Delivery string   `json:"delivery,omitempty" enum:"at_least_once,at_most_once" doc:"at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once."`
 
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"1024" doc:"A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id." example:"job.name + '/' + string(due_at)"`
+	Concurrency    *Concurrency `json:"concurrency,omitempty" doc:"Bounds the live runs of all jobs of the namespace that have the same key."`
+	IdempotencyKey string       `json:"idempotency_key,omitempty" maxLength:"1024" doc:"A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id." example:"job.name + '/' + string(due_at)"`
 
 	PauseAfterFailures int32    `json:"pause_after_failures,omitempty" minimum:"0" doc:"The job is paused after so many failed runs in a row. 0: never."`
 	KeepFinishedFor    Duration `json:"keep_finished_for,omitempty" doc:"How long a finished one-off job is kept. Default 24h." example:"24h"`
@@ -57,6 +58,12 @@ type Retry struct {
 	Base        Duration `json:"base,omitempty" doc:"The first delay. Default 5s." example:"5s"`
 	Cap         Duration `json:"cap,omitempty" doc:"The longest delay. Default 15m." example:"15m"`
 	Jitter      float64  `json:"jitter,omitempty" minimum:"-1" maximum:"1" doc:"The part of the delay that is random. Default 0.2; -1 means none."`
+}
+
+// Concurrency bounds the live runs that share a key.
+type Concurrency struct {
+	Key string `json:"key" minLength:"1" maxLength:"200" doc:"What the runs share, such as a customer or an account." example:"customer-42"`
+	Max int32  `json:"max,omitempty" minimum:"0" maximum:"10000" doc:"A run of this job starts when fewer runs with the key are live, whatever job they belong to. Default 1."`
 }
 
 // Missed is the policy for occurrences whose time passed.
@@ -178,6 +185,9 @@ func (in *JobInput) definition() (job.Definition, error) {
 			CatchUpWindow: duration("missed.catch_up_window", m.CatchUpWindow), Pace: duration("missed.pace", m.Pace),
 		}
 	}
+	if c := in.Concurrency; c != nil {
+		d.Concurrency = job.Concurrency{Key: c.Key, Max: c.Max}
+	}
 	return d, errors.Join(bad...)
 }
 
@@ -211,6 +221,10 @@ func wireJob(j job.Job) Job {
 		}
 		return Duration(d.String())
 	}
+	var shared *Concurrency
+	if j.Concurrency.Key != "" {
+		shared = &Concurrency{j.Concurrency.Key, j.Concurrency.Max}
+	}
 	var next *time.Time
 	if !j.NextDue.IsZero() {
 		next = &j.NextDue
@@ -228,7 +242,7 @@ func wireJob(j job.Job) Job {
 				Paused: string(j.Missed.Paused), Created: string(j.Missed.Created),
 			},
 			Overlap: string(j.Overlap), Timeout: text(j.Timeout), ReportTimeout: text(j.ReportTimeout), Deadline: text(j.Deadline), Delivery: string(j.Delivery),
-			IdempotencyKey: j.IdempotencyKey, PauseAfterFailures: j.PauseAfterFailures, KeepFinishedFor: text(j.KeepFinishedFor),
+			Concurrency: shared, IdempotencyKey: j.IdempotencyKey, PauseAfterFailures: j.PauseAfterFailures, KeepFinishedFor: text(j.KeepFinishedFor),
 		},
 	}
 }

@@ -78,7 +78,7 @@ func setupNode(t *testing.T) *node {
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	n.engine = engine.New(engine.Options{
-		Planner: n.store, Claimer: n.store, Completer: n.store, Member: m, Bound: bound, Log: log, Targets: targets, LookAhead: 5 * time.Second, Slots: 20, Queues: n.store,
+		Planner: n.store, Claimer: n.store, Completer: n.store, Member: m, Bound: bound, Log: log, Targets: targets, LookAhead: 5 * time.Second, Slots: 20, Queues: n.store, Limits: n.store,
 	})
 	web := httptest.NewServer(server.New(server.Options{
 		Keys: n.store, Jobs: n.store, Verbs: n.store, Ledger: n.store, Stories: n.store, Interrupt: n.engine.Interrupt,

@@ -118,3 +118,61 @@ func TestAudit(t *testing.T) {
 	require.EqualValues(t, 2, got["entries"])
 	require.Contains(t, got["problem"], "entry 3")
 }
+
+func TestALimitedQueueSaysWhyRunsWait(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	a := n.call("POST", "/queues", `{"name":"narrow","max_running":2,"rate":"100/s"}`)
+	require.Equal(t, 201, a.status, "%s", a.body)
+	require.Equal(t, map[string]any{"max_running": 2., "rate": "100/s", "running": 0., "waiting": 0.}, pick(a.json(t), "max_running", "rate", "burst", "running", "waiting"))
+	require.Equal(t, 409, n.call("POST", "/queues", `{"name":"narrow"}`).status)
+	require.Equal(t, 404, n.call("PUT", "/queues/none", `{"max_running":2}`).status)
+	for body, field := range map[string]string{
+		`{"rate":"fast"}`: "rate", `{"burst":4}`: "burst", `{"max_running":-1}`: "max_running",
+	} {
+		a := n.call("PUT", "/queues/narrow", body)
+		require.Equal(t, 422, a.status, "%s", a.body)
+		require.Contains(t, string(a.body), field)
+	}
+	require.Contains(t, string(n.call("POST", "/queues", `{"name":"No!"}`).body), "is not a queue name")
+	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, job.Operator), "PUT", "/queues/narrow", `{}`).status)
+
+	slow := n.create("slow", yearly, "/hang", `"queue":"narrow","overlap":"allow","concurrency":{"key":"customer-42","max":5}`)
+	require.Equal(t, map[string]any{"key": "customer-42", "max": 5.}, n.get("/jobs/slow")["concurrency"])
+	keyed := n.create("keyed", yearly, "/ok", `"concurrency":{"key":"customer-42"}`)
+	n.work()
+	n.await("/runs/"+n.trigger(slow), "state", "running")
+	n.await("/runs/"+n.trigger(slow), "state", "running")
+	waits := func(job, run, code, text string) {
+		var story map[string]any
+		require.Eventually(t, func() bool {
+			story = n.why(job, n.get("/runs/" + run)["due_at"].(string))[0]
+			return story["code"] == code
+		}, 20*time.Second, 20*time.Millisecond, "%v", &story)
+		require.Contains(t, story["text"], text)
+	}
+	waiting, behind := n.trigger(slow), n.trigger(keyed)
+	waits(slow, waiting, "queue_full", "waits for a place in queue narrow: 2 of 2 running")
+	waits(keyed, behind, "key_full", `waits for concurrency key "customer-42": 2 of 1 running`)
+	n.await("/queues/narrow", "waiting", 1.)
+	require.EqualValues(t, 2, n.get("/queues/narrow")["running"])
+
+	// Without limits it goes on, and the answer says nothing of them.
+	a = n.call("PUT", "/queues/narrow", `{}`)
+	require.Equal(t, 200, a.status, "%s", a.body)
+	require.Empty(t, pick(a.json(t), "max_running", "rate", "burst", "running", "waiting"))
+	n.await("/runs/"+waiting, "state", "running")
+	close(n.release)
+	n.await("/runs/"+behind, "state", "succeeded")
+}
+
+// pick returns those of the fields that are there.
+func pick(from map[string]any, fields ...string) map[string]any {
+	out := map[string]any{}
+	for _, f := range fields {
+		if v, ok := from[f]; ok {
+			out[f] = v
+		}
+	}
+	return out
+}

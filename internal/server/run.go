@@ -18,6 +18,7 @@ type Ledger interface {
 	Run(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.Entry, error)
 	CancelRun(ctx context.Context, o job.RunOrder) (attempt int16, err error)
 	RetryRun(ctx context.Context, o job.RunOrder) error
+	Outputs(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.Output, error)
 }
 
 func (s *Server) registerRuns() {
@@ -34,6 +35,10 @@ func (s *Server) registerRuns() {
 		"The job's definition of today holds, with all its attempts. A dead letter of the run is gone."
 	retry.DefaultStatus = http.StatusAccepted
 	huma.Register(s.api, retry, s.retryRun)
+	output := operation("get-run-output", http.MethodGet, "/runs/{run}/output", "Get what a run's command has written", job.Viewer)
+	output.Description = "The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. " +
+		"To follow it, ask again with after set to total of the last answer, and with wait."
+	huma.Register(s.api, output, s.getRunOutput)
 }
 
 // RunFilter says which runs to list.
@@ -156,7 +161,11 @@ func (s *Server) runResult(ctx context.Context, k job.Key) (*runOutput, error) {
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	return &runOutput{wireStory(entries)}, nil
+	outputs, err := s.opts.Ledger.Outputs(ctx, principal(ctx).Namespace, k)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	return &runOutput{wireStory(entries, outputs)}, nil
 }
 
 type cancelRunOutput struct {

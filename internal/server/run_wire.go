@@ -70,6 +70,7 @@ type Attempt struct {
 	Message   string     `json:"message,omitempty"`
 	Node      string     `json:"node,omitempty"`
 	Session   string     `json:"session,omitempty"`
+	Output    string     `json:"output,omitempty" doc:"The end of what its command wrote to stdout and stderr, with secrets blotted out."`
 }
 
 // RunDetail is all that is known about a run.
@@ -79,7 +80,7 @@ type RunDetail struct {
 	Earlier  []Run     `json:"earlier,omitempty" doc:"How it had ended before it was retried or redriven, the newest first."`
 }
 
-func wireStory(entries []job.Entry) RunDetail {
+func wireStory(entries []job.Entry, outputs []job.Output) RunDetail {
 	d := RunDetail{Run: wireRun(entries[0]), Attempts: []Attempt{}}
 	for i, e := range entries {
 		if i > 0 {
@@ -90,6 +91,11 @@ func wireStory(entries []job.Entry) RunDetail {
 	slices.SortStableFunc(d.Attempts, func(a, b Attempt) int { return int(a.Attempt) - int(b.Attempt) })
 	// A run that was retried and then ended without another attempt tells its last one twice.
 	d.Attempts = slices.CompactFunc(d.Attempts, func(a, b Attempt) bool { return a.Attempt == b.Attempt })
+	for _, o := range outputs {
+		if i := slices.IndexFunc(d.Attempts, func(a Attempt) bool { return a.Attempt == o.Attempt }); i >= 0 {
+			d.Attempts[i].Output = o.Text
+		}
+	}
 	return d
 }
 

@@ -96,6 +96,7 @@ type Server struct {
 	limiter  keyLimiter
 	failures failureLimiter
 	slots    chan struct{} // one for each request under way
+	waiting  chan struct{} // and for each that waits for output
 	bulks    *bulkGate
 	lines    *rate.Limiter // of the log
 }
@@ -111,7 +112,7 @@ func New(o Options) *Server {
 	o.Limits = o.Limits.orDefault()
 	s := &Server{
 		opts: o, mux: http.NewServeMux(), limiter: keyLimiter{limits: o.Limits},
-		slots: make(chan struct{}, o.Limits.Requests), lines: rate.NewLimiter(lineRate, lineBurst), bulks: newBulkGate(o.Limits.Bulks),
+		slots: make(chan struct{}, o.Limits.Requests), waiting: make(chan struct{}, maxWaiting), lines: rate.NewLimiter(lineRate, lineBurst), bulks: newBulkGate(o.Limits.Bulks),
 	}
 	s.api = humago.New(verbMux{s}, s.describe())
 	s.api.UseMiddleware(s.authenticate, s.checkRequest)

@@ -25,7 +25,7 @@ func (s *Server) registerWhy() {
 type Story struct {
 	At      time.Time   `json:"at" doc:"The occurrence's due time, in UTC."`
 	Local   string      `json:"local" doc:"The same on the clock of the job's zone." example:"2026-03-29 02:30:00 CET"`
-	Code    string      `json:"code" enum:"succeeded,failed,cancelled,skipped,running,waiting,retrying,planned,held,queue_paused,behind,due,not_due,paused,created_later,deleted,finished,before_start,after_end,no_occurrence,unplanned,forgotten,unknown" doc:"What became of it, for programs. It never changes."`
+	Code    string      `json:"code" enum:"succeeded,failed,cancelled,skipped,running,waiting,retrying,planned,held,queue_paused,queue_full,queue_rate,key_full,behind,due,not_due,paused,created_later,deleted,finished,before_start,after_end,no_occurrence,unplanned,forgotten,unknown" doc:"What became of it, for programs. It never changes."`
 	Reason  string      `json:"reason,omitempty" doc:"Of a skip, a failure or a cancellation." example:"missed_window"`
 	Text    string      `json:"text" doc:"What happened and why, for people."`
 	Next    string      `json:"next,omitempty" doc:"What comes, or what can be done about it, for people."`

@@ -6,10 +6,14 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/amqp"
+	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
+	"github.com/belfry-dev/belfry/internal/target/kafka"
+	"github.com/belfry-dev/belfry/internal/target/nats"
 	"github.com/belfry-dev/belfry/internal/target/noop"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
@@ -45,9 +49,16 @@ type Options struct {
 
 // New makes one target of each kind.
 func New(opts Options) map[string]Target {
+	if opts.Guard == nil {
+		opts.Guard = &guard.Guard{}
+	}
+	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets, Report: opts.Report}
 	all := map[string]Target{
-		"http": http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: gate.New(opts.Gate)}),
-		"noop": noop.New(),
+		"http":  http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: gate.New(opts.Gate)}),
+		"kafka": kafka.New(brokers),
+		"nats":  nats.New(brokers),
+		"amqp":  amqp.New(brokers),
+		"noop":  noop.New(),
 	}
 	if opts.Command != nil {
 		all["command"] = opts.Command

@@ -866,6 +866,42 @@ func (e RunDetailState) Valid() bool {
 	}
 }
 
+// Defines values for RunOutputState.
+const (
+	RunOutputStateCancelled RunOutputState = "cancelled"
+	RunOutputStateDue       RunOutputState = "due"
+	RunOutputStateFailed    RunOutputState = "failed"
+	RunOutputStatePending   RunOutputState = "pending"
+	RunOutputStateRunning   RunOutputState = "running"
+	RunOutputStateSkipped   RunOutputState = "skipped"
+	RunOutputStateSucceeded RunOutputState = "succeeded"
+	RunOutputStateWaiting   RunOutputState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the RunOutputState enum.
+func (e RunOutputState) Valid() bool {
+	switch e {
+	case RunOutputStateCancelled:
+		return true
+	case RunOutputStateDue:
+		return true
+	case RunOutputStateFailed:
+		return true
+	case RunOutputStatePending:
+		return true
+	case RunOutputStateRunning:
+		return true
+	case RunOutputStateSkipped:
+		return true
+	case RunOutputStateSucceeded:
+		return true
+	case RunOutputStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StoryCode.
 const (
 	StoryCodeAfterEnd     StoryCode = "after_end"
@@ -879,11 +915,14 @@ const (
 	StoryCodeFinished     StoryCode = "finished"
 	StoryCodeForgotten    StoryCode = "forgotten"
 	StoryCodeHeld         StoryCode = "held"
+	StoryCodeKeyFull      StoryCode = "key_full"
 	StoryCodeNoOccurrence StoryCode = "no_occurrence"
 	StoryCodeNotDue       StoryCode = "not_due"
 	StoryCodePaused       StoryCode = "paused"
 	StoryCodePlanned      StoryCode = "planned"
+	StoryCodeQueueFull    StoryCode = "queue_full"
 	StoryCodeQueuePaused  StoryCode = "queue_paused"
+	StoryCodeQueueRate    StoryCode = "queue_rate"
 	StoryCodeRetrying     StoryCode = "retrying"
 	StoryCodeRunning      StoryCode = "running"
 	StoryCodeSkipped      StoryCode = "skipped"
@@ -918,6 +957,8 @@ func (e StoryCode) Valid() bool {
 		return true
 	case StoryCodeHeld:
 		return true
+	case StoryCodeKeyFull:
+		return true
 	case StoryCodeNoOccurrence:
 		return true
 	case StoryCodeNotDue:
@@ -926,7 +967,11 @@ func (e StoryCode) Valid() bool {
 		return true
 	case StoryCodePlanned:
 		return true
+	case StoryCodeQueueFull:
+		return true
 	case StoryCodeQueuePaused:
+		return true
+	case StoryCodeQueueRate:
 		return true
 	case StoryCodeRetrying:
 		return true
@@ -1062,7 +1107,10 @@ type Attempt struct {
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 	Message string    `json:"message,omitempty,omitzero"`
 	Node    string    `json:"node,omitempty,omitzero"`
-	Session string    `json:"session,omitempty,omitzero"`
+
+	// Output The end of what its command wrote to stdout and stderr, with secrets blotted out.
+	Output  string `json:"output,omitempty,omitzero"`
+	Session string `json:"session,omitempty,omitzero"`
 
 	// StartedAt Known of the last one of each life.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
@@ -1281,6 +1329,17 @@ type CompleteRunInputBody struct {
 	Message string `json:"message,omitempty,omitzero"`
 }
 
+// Concurrency defines model for Concurrency.
+type Concurrency struct {
+	// Key What the runs share, such as a customer or an account.
+	//
+	// Examples: customer-42
+	Key string `json:"key"`
+
+	// Max A run of this job starts when fewer runs with the key are live, whatever job they belong to. Default 1.
+	Max int32 `json:"max,omitempty,omitzero"`
+}
+
 // CreateJobsOutputBody defines model for CreateJobsOutputBody.
 type CreateJobsOutputBody struct {
 	// Created How many were made.
@@ -1333,6 +1392,25 @@ type CreateKeyOutputBody struct {
 
 // CreateKeyOutputBodyRole defines model for CreateKeyOutputBody.Role.
 type CreateKeyOutputBodyRole string
+
+// CreateQueueInputBody defines model for CreateQueueInputBody.
+type CreateQueueInputBody struct {
+	// Burst With a rate: so many may start at once after a pause. Default: a tenth of what the rate allows in a second, at least 1.
+	Burst int32 `json:"burst,omitempty,omitzero"`
+
+	// MaxRunning So many of its runs are live at once, at most. Left out: no limit.
+	MaxRunning int32 `json:"max_running,omitempty,omitzero"`
+
+	// Name 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit.
+	//
+	// Examples: imports
+	Name string `json:"name"`
+
+	// Rate So many runs start per second (s), minute (m) or hour (h), retries among them. Left out: no limit.
+	//
+	// Examples: 100/s
+	Rate string `json:"rate,omitempty,omitzero"`
+}
 
 // DST defines model for DST.
 type DST struct {
@@ -1453,7 +1531,8 @@ type HeartbeatRunOutputBody struct {
 
 // Job defines model for Job.
 type Job struct {
-	CreatedAt time.Time `json:"created_at"`
+	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
+	CreatedAt   time.Time   `json:"created_at"`
 
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
@@ -1545,6 +1624,8 @@ type JobState string
 
 // JobInput defines model for JobInput.
 type JobInput struct {
+	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
+
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
 	// Examples: 10m
@@ -1614,6 +1695,17 @@ type JobInputOverlap string
 
 // JobPatch defines model for JobPatch.
 type JobPatch struct {
+	// Concurrency Bounds the live runs of all jobs of the namespace that have the same key.
+	Concurrency struct {
+		// Key What the runs share, such as a customer or an account.
+		//
+		// Examples: customer-42
+		Key string `json:"key,omitempty,omitzero"`
+
+		// Max A run of this job starts when fewer runs with the key are live, whatever job they belong to. Default 1.
+		Max int32 `json:"max,omitempty,omitzero"`
+	} `json:"concurrency,omitempty,omitzero"`
+
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
 	// Examples: 10m
@@ -2044,8 +2136,13 @@ type PutSecretInputBody struct {
 
 // Queue defines model for Queue.
 type Queue struct {
+	// Burst With a rate: so many may start at once after a pause. Default: a tenth of what the rate allows in a second, at least 1.
+	Burst     int32     `json:"burst,omitempty,omitzero"`
 	CreatedAt time.Time `json:"created_at"`
-	Name      string    `json:"name"`
+
+	// MaxRunning So many of its runs are live at once, at most. Left out: no limit.
+	MaxRunning int32  `json:"max_running,omitempty,omitzero"`
+	Name       string `json:"name"`
 
 	// Note Why it is paused.
 	Note string `json:"note,omitempty,omitzero"`
@@ -2053,11 +2150,37 @@ type Queue struct {
 	// Paused None of its runs starts.
 	Paused   bool      `json:"paused"`
 	PausedAt time.Time `json:"paused_at,omitempty,omitzero"`
+
+	// Rate So many runs start per second (s), minute (m) or hour (h), retries among them. Left out: no limit.
+	//
+	// Examples: 100/s
+	Rate string `json:"rate,omitempty,omitzero"`
+
+	// Running Of a queue with limits: its runs that are live, so running or waiting for their target's report.
+	Running int64 `json:"running,omitempty,omitzero"`
+
+	// Waiting Of a queue with limits: its runs that are due and wait for their turn, as nodes said within the last two seconds.
+	Waiting int64 `json:"waiting,omitempty,omitzero"`
+}
+
+// QueueLimits defines model for QueueLimits.
+type QueueLimits struct {
+	// Burst With a rate: so many may start at once after a pause. Default: a tenth of what the rate allows in a second, at least 1.
+	Burst int32 `json:"burst,omitempty,omitzero"`
+
+	// MaxRunning So many of its runs are live at once, at most. Left out: no limit.
+	MaxRunning int32 `json:"max_running,omitempty,omitzero"`
+
+	// Rate So many runs start per second (s), minute (m) or hour (h), retries among them. Left out: no limit.
+	//
+	// Examples: 100/s
+	Rate string `json:"rate,omitempty,omitzero"`
 }
 
 // ResumeJobOutputBody defines model for ResumeJobOutputBody.
 type ResumeJobOutputBody struct {
-	CreatedAt time.Time `json:"created_at"`
+	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
+	CreatedAt   time.Time   `json:"created_at"`
 
 	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
 	//
@@ -2324,6 +2447,30 @@ type RunDetailOrigin string
 
 // RunDetailState pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
 type RunDetailState string
+
+// RunOutput defines model for RunOutput.
+type RunOutput struct {
+	// Attempt Which attempt; 0: there was none yet.
+	Attempt int32 `json:"attempt"`
+
+	// From So many bytes came before text. If it is more than after, what is in between is gone.
+	From int64 `json:"from"`
+
+	// Live The attempt is under way, so more may come.
+	Live bool `json:"live"`
+
+	// State Of the run.
+	State RunOutputState `json:"state"`
+
+	// Text Its end, from after on: lines of UTF-8 without control characters, with secrets blotted out.
+	Text string `json:"text"`
+
+	// Total So many bytes there are: after, for the next request.
+	Total int64 `json:"total"`
+}
+
+// RunOutputState Of the run.
+type RunOutputState string
 
 // Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 type Schedule struct {
@@ -2722,6 +2869,18 @@ type ListRunsParams struct {
 // ListRunsParamsState defines parameters for ListRuns.
 type ListRunsParamsState string
 
+// GetRunOutputParams defines parameters for GetRunOutput.
+type GetRunOutputParams struct {
+	// Attempt Of this attempt. 0 is the last one.
+	Attempt *int32 `form:"attempt,omitempty" json:"attempt,omitempty"`
+
+	// After What comes after so many bytes.
+	After *int64 `form:"after,omitempty" json:"after,omitempty"`
+
+	// Wait Wait so many seconds at most until there is any, or the attempt has ended. A node on which many wait answers at once.
+	Wait *int64 `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
 // RetryRunParams defines parameters for RetryRun.
 type RetryRunParams struct {
 	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
@@ -2769,6 +2928,12 @@ type PreviewJobJSONRequestBody = PreviewUnsavedInputBody
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = CreateKeyInputBody
+
+// CreateQueueJSONRequestBody defines body for CreateQueue for application/json ContentType.
+type CreateQueueJSONRequestBody = CreateQueueInputBody
+
+// LimitQueueJSONRequestBody defines body for LimitQueue for application/json ContentType.
+type LimitQueueJSONRequestBody = QueueLimits
 
 // PauseQueueJSONRequestBody defines body for PauseQueue for application/json ContentType.
 type PauseQueueJSONRequestBody = PauseQueueInputBody
@@ -3221,10 +3386,46 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/queues (the `ListQueues` operationId).
 	ListQueues(ctx context.Context, params *ListQueuesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateQueueWithBody Create a queue
+	//
+	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+	CreateQueueWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateQueue Create a queue
+	//
+	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+	CreateQueue(ctx context.Context, body CreateQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetQueue Get a queue
 	//
 	// Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 	GetQueue(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LimitQueueWithBody Set the limits of a queue
+	//
+	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+	LimitQueueWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LimitQueue Set the limits of a queue
+	//
+	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+	LimitQueue(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PauseQueueWithBody Pause a queue
 	//
@@ -3258,6 +3459,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{run} (the `GetRun` operationId).
 	GetRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRunOutput Get what a run's command has written
+	//
+	// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+	//
+	// Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
+	GetRunOutput(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelRun Cancel a live run
 	//
@@ -4065,11 +4273,87 @@ func (c *RawClient) ListQueues(ctx context.Context, params *ListQueuesParams, re
 	return c.Client.Do(req)
 }
 
+// CreateQueueWithBody Create a queue
+//
+// A job makes its queue by itself; this is for limits that hold from the first run on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+func (c *RawClient) CreateQueueWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateQueueRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateQueue Create a queue
+//
+// A job makes its queue by itself; this is for limits that hold from the first run on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+func (c *RawClient) CreateQueue(ctx context.Context, body CreateQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateQueueRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetQueue Get a queue
 //
 // Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 func (c *RawClient) GetQueue(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetQueueRequest(c.Server, queue)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LimitQueueWithBody Set the limits of a queue
+//
+// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+func (c *RawClient) LimitQueueWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLimitQueueRequestWithBody(c.Server, queue, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LimitQueue Set the limits of a queue
+//
+// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+func (c *RawClient) LimitQueue(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLimitQueueRequest(c.Server, queue, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4153,6 +4437,23 @@ func (c *RawClient) ListRuns(ctx context.Context, params *ListRunsParams, reqEdi
 // Corresponds with GET /api/v1/runs/{run} (the `GetRun` operationId).
 func (c *RawClient) GetRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRunRequest(c.Server, run)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRunOutput Get what a run's command has written
+//
+// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+//
+// Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
+func (c *RawClient) GetRunOutput(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunOutputRequest(c.Server, run, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6219,6 +6520,46 @@ func NewListQueuesRequest(server string, params *ListQueuesParams) (*http.Reques
 	return req, nil
 }
 
+// NewCreateQueueRequest calls the generic CreateQueue builder with application/json body
+func NewCreateQueueRequest(server string, body CreateQueueJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateQueueRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateQueueRequestWithBody constructs an http.Request for the CreateQueue method, with any body, and a specified content type
+func NewCreateQueueRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/queues")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetQueueRequest constructs an http.Request for the GetQueue method
 func NewGetQueueRequest(server string, queue string) (*http.Request, error) {
 	var err error
@@ -6249,6 +6590,53 @@ func NewGetQueueRequest(server string, queue string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewLimitQueueRequest calls the generic LimitQueue builder with application/json body
+func NewLimitQueueRequest(server string, queue string, body LimitQueueJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLimitQueueRequestWithBody(server, queue, "application/json", bodyReader)
+}
+
+// NewLimitQueueRequestWithBody constructs an http.Request for the LimitQueue method, with any body, and a specified content type
+func NewLimitQueueRequestWithBody(server string, queue string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "queue", queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/queues/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -6520,6 +6908,91 @@ func NewGetRunRequest(server string, run string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetRunOutputRequest constructs an http.Request for the GetRunOutput method
+func NewGetRunOutputRequest(server string, run string, params *GetRunOutputParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run", run, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/output", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Attempt != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "attempt", *params.Attempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -7300,12 +7773,48 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/queues (the `ListQueues` operationId).
 	ListQueuesWithResponse(ctx context.Context, params *ListQueuesParams, reqEditors ...RequestEditorFn) (*ListQueuesResponse, error)
 
+	// CreateQueueWithBodyWithResponse Create a queue
+	//
+	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+	CreateQueueWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateQueueResponse, error)
+
+	// CreateQueueWithResponse Create a queue
+	//
+	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+	CreateQueueWithResponse(ctx context.Context, body CreateQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateQueueResponse, error)
+
 	// GetQueueWithResponse Get a queue
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 	GetQueueWithResponse(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*GetQueueResponse, error)
+
+	// LimitQueueWithBodyWithResponse Set the limits of a queue
+	//
+	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+	LimitQueueWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error)
+
+	// LimitQueueWithResponse Set the limits of a queue
+	//
+	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+	LimitQueueWithResponse(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error)
 
 	// PauseQueueWithBodyWithResponse Pause a queue
 	//
@@ -7345,6 +7854,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{run} (the `GetRun` operationId).
 	GetRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*GetRunResponse, error)
+
+	// GetRunOutputWithResponse Get what a run's command has written
+	//
+	// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
+	GetRunOutputWithResponse(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*GetRunOutputResponse, error)
 
 	// CancelRunWithResponse Cancel a live run
 	//
@@ -8927,6 +9445,54 @@ func (r ListQueuesResponse) ContentType() string {
 	return ""
 }
 
+type CreateQueueResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Queue
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateQueueResponse) GetJSON201() *Queue {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateQueueResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateQueueResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateQueueResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateQueueResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateQueueResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetQueueResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8969,6 +9535,54 @@ func (r GetQueueResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetQueueResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type LimitQueueResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Queue
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r LimitQueueResponse) GetJSON200() *Queue {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LimitQueueResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LimitQueueResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LimitQueueResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LimitQueueResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LimitQueueResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9161,6 +9775,54 @@ func (r GetRunResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetRunOutputResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RunOutput
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRunOutputResponse) GetJSON200() *RunOutput {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRunOutputResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRunOutputResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRunOutputResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRunOutputResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRunOutputResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10165,6 +10827,36 @@ func (c *ClientWithResponses) ListQueuesWithResponse(ctx context.Context, params
 	return ParseListQueuesResponse(rsp)
 }
 
+// CreateQueueWithBodyWithResponse Create a queue
+//
+// A job makes its queue by itself; this is for limits that hold from the first run on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+func (c *ClientWithResponses) CreateQueueWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateQueueResponse, error) {
+	rsp, err := c.CreateQueueWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateQueueResponse(rsp)
+}
+
+// CreateQueueWithResponse Create a queue
+//
+// A job makes its queue by itself; this is for limits that hold from the first run on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/queues (the `CreateQueue` operationId).
+func (c *ClientWithResponses) CreateQueueWithResponse(ctx context.Context, body CreateQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateQueueResponse, error) {
+	rsp, err := c.CreateQueue(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateQueueResponse(rsp)
+}
+
 // GetQueueWithResponse Get a queue
 //
 // Returns a wrapper object for the known response body format(s).
@@ -10176,6 +10868,36 @@ func (c *ClientWithResponses) GetQueueWithResponse(ctx context.Context, queue st
 		return nil, err
 	}
 	return ParseGetQueueResponse(rsp)
+}
+
+// LimitQueueWithBodyWithResponse Set the limits of a queue
+//
+// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+func (c *ClientWithResponses) LimitQueueWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error) {
+	rsp, err := c.LimitQueueWithBody(ctx, queue, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLimitQueueResponse(rsp)
+}
+
+// LimitQueueWithResponse Set the limits of a queue
+//
+// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
+func (c *ClientWithResponses) LimitQueueWithResponse(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error) {
+	rsp, err := c.LimitQueue(ctx, queue, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLimitQueueResponse(rsp)
 }
 
 // PauseQueueWithBodyWithResponse Pause a queue
@@ -10245,6 +10967,21 @@ func (c *ClientWithResponses) GetRunWithResponse(ctx context.Context, run string
 		return nil, err
 	}
 	return ParseGetRunResponse(rsp)
+}
+
+// GetRunOutputWithResponse Get what a run's command has written
+//
+// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
+func (c *ClientWithResponses) GetRunOutputWithResponse(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*GetRunOutputResponse, error) {
+	rsp, err := c.GetRunOutput(ctx, run, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRunOutputResponse(rsp)
 }
 
 // CancelRunWithResponse Cancel a live run
@@ -11503,6 +12240,39 @@ func ParseListQueuesResponse(rsp *http.Response) (*ListQueuesResponse, error) {
 	return response, nil
 }
 
+// ParseCreateQueueResponse parses an HTTP response from a CreateQueueWithResponse call
+func ParseCreateQueueResponse(rsp *http.Response) (*CreateQueueResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateQueueResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Queue
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetQueueResponse parses an HTTP response from a GetQueueWithResponse call
 func ParseGetQueueResponse(rsp *http.Response) (*GetQueueResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11512,6 +12282,39 @@ func ParseGetQueueResponse(rsp *http.Response) (*GetQueueResponse, error) {
 	}
 
 	response := &GetQueueResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Queue
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseLimitQueueResponse parses an HTTP response from a LimitQueueWithResponse call
+func ParseLimitQueueResponse(rsp *http.Response) (*LimitQueueResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LimitQueueResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -11651,6 +12454,39 @@ func ParseGetRunResponse(rsp *http.Response) (*GetRunResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest RunDetail
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetRunOutputResponse parses an HTTP response from a GetRunOutputWithResponse call
+func ParseGetRunOutputResponse(rsp *http.Response) (*GetRunOutputResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRunOutputResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RunOutput
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

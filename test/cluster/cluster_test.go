@@ -63,8 +63,9 @@ type setup struct {
 	own   bool // a PostgreSQL of its own, to be killed
 	slow  func(*rand.Rand) time.Duration
 
-	proxied bool // a proxy between nodes and database
-	api     bool // clients talk to the nodes
+	proxied bool     // a proxy between nodes and database
+	api     bool     // clients talk to the nodes
+	env     []string // of the nodes, beside the test's
 }
 
 // cluster is nodes, a database, a sink, and jobs that are due each second until an end.
@@ -146,7 +147,7 @@ func (c *cluster) start() *node {
 	if c.api {
 		listen = fmt.Sprintf("127.0.0.1:%d", freePort(c.t))
 	}
-	n, err := startNode(name, listen, c.url, c.log)
+	n, err := startNode(name, listen, c.url, c.log, c.env...)
 	require.NoError(c.t, err)
 	return n
 }

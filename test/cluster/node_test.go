@@ -41,7 +41,7 @@ type node struct {
 	done   chan error
 }
 
-func startNode(name, listen, url, log string) (*node, error) {
+func startNode(name, listen, url, log string, env ...string) (*node, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -49,9 +49,9 @@ func startNode(name, listen, url, log string) (*node, error) {
 	defer func() { _ = file.Close() }()
 	n := &node{
 		name: name, listen: listen, done: make(chan error, 1),
-		cmd: exec.Command(binary, "server", "--listen", listen, "--name", name, "--slots", "200", "--connections", "6", "--drain", drain.String(), "--targets-allow", "127.0.0.0/8"),
+		cmd: exec.Command(binary, "server", "--listen", listen, "--name", name, "--connections", "6", "--drain", drain.String(), "--targets-allow", "127.0.0.0/8"),
 	}
-	n.cmd.Env = append(os.Environ(), "BELFRY_DATABASE_URL="+url)
+	n.cmd.Env = append(append(os.Environ(), "BELFRY_DATABASE_URL="+url, "BELFRY_SLOTS=200"), env...)
 	n.cmd.Stdout, n.cmd.Stderr = file, file
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // no node outlives a test that is killed
 	if err := n.cmd.Start(); err != nil {

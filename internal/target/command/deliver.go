@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
 	"github.com/belfry-dev/belfry/internal/target/secret"
@@ -49,6 +51,7 @@ func New(opts Options) *Target {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	opts.Node = uuid.NewString()
 	return &Target{opts: opts, process: process{opts: opts}, slots: make(chan struct{}, max(opts.Slots, 1)), lives: map[*life]struct{}{}}
 }
 
@@ -96,7 +99,7 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	got := t.process.run(ctx, c.spec(&a, given, timeout), l.output)
 	l.output.end()
 	out := c.outcome(ctx, timeout, got, l.output)
-	out.Output, _ = l.output.read()
+	out.Output, out.OutputTotal = l.output.read()
 	return out
 }
 

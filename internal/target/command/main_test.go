@@ -124,7 +124,7 @@ func obey(socket string) int {
 }
 
 // options are those of a node that runs this program and a shell.
-func options(t *testing.T) command.Options {
+func options(t testing.TB) command.Options {
 	t.Helper()
 	return command.Options{
 		Settings: runner.Settings{

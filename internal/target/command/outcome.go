@@ -53,8 +53,8 @@ func (c *config) outcome(ctx context.Context, timeout time.Duration, r runner.Re
 		return failed(true, "killed for what it took: "+r.Detail)
 	case runner.Refused:
 		return job.Outcome{Kind: job.Failed, Message: clean("not run: "+r.Detail, maxMessage)}
-	case died:
-		return failed(true, "killed: the runner of commands died; see the node's log")
+	case runner.Lost:
+		return failed(true, "what became of it is not known: "+r.Detail)
 	default:
 		return job.Outcome{Kind: job.Failed, Retryable: true, Message: clean("not run: "+r.Detail, maxMessage)}
 	}

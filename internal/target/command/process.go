@@ -3,7 +3,6 @@ package command
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,7 +17,7 @@ const (
 	checkTime   = 30 * time.Second // for the runner to start and try its sandbox
 	firstPause  = 100 * time.Millisecond
 	longPause   = 10 * time.Second
-	stopTime    = 5 * time.Second // for a command that is killed to be gone
+	stopTime    = 10 * time.Second // for a command that is killed to be gone
 	settingsID  = 0
 	maxErrorLog = 4 << 10
 )
@@ -54,8 +53,6 @@ type call struct {
 	result chan runner.Result // holds one
 }
 
-var errDied = errors.New("the runner of commands died")
-
 // start starts the first runner and says why commands cannot be run here. Later
 // ones are started when one dies.
 func (p *process) start(ctx context.Context) error {
@@ -77,7 +74,6 @@ func (p *process) keep(ctx context.Context, c *child) {
 	defer timer.Stop()
 	pause := firstPause
 	for {
-		var err error
 		if c != nil {
 			select {
 			case <-c.dead:
@@ -86,12 +82,11 @@ func (p *process) keep(ctx context.Context, c *child) {
 				return
 			}
 			p.set(nil)
-			err = errDied
 			if c.worked() {
 				pause = firstPause
 			}
+			p.opts.Log.Error("the runner of commands died", "next_in", pause)
 		}
-		p.opts.Log.Error("no runner of commands; starting one", "error", err, "again_in", pause)
 		timer.Reset(pause)
 		select {
 		case <-timer.C:
@@ -99,11 +94,13 @@ func (p *process) keep(ctx context.Context, c *child) {
 			return
 		}
 		pause = min(2*pause, longPause)
-		if c, err = p.spawn(ctx); err != nil {
-			p.opts.Log.Error("the runner of commands does not start", "error", err)
+		next, err := p.spawn(ctx)
+		if err != nil {
+			p.opts.Log.Error("the runner of commands does not start", "error", err, "again_in", pause)
 			c = nil
 			continue
 		}
+		c = next
 		p.set(c)
 	}
 }
@@ -175,7 +172,7 @@ func (c *child) do(ctx context.Context, o *runner.Order, out *output) runner.Res
 	c.mu.Lock()
 	if c.calls == nil {
 		c.mu.Unlock()
-		return runner.Result{End: died}
+		return died
 	}
 	c.calls[o.ID] = one
 	c.mu.Unlock()
@@ -193,12 +190,12 @@ func (c *child) do(ctx context.Context, o *runner.Order, out *output) runner.Res
 	case r := <-one.result:
 		return r
 	case <-limit.C:
-		return runner.Result{End: runner.NotStarted, Detail: "the runner of commands does not answer"}
+		return runner.Result{End: runner.Lost, Detail: "the runner of commands does not answer"}
 	}
 }
 
-// died is the end of a command whose runner died.
-const died runner.End = "died"
+// died is the result of a command whose runner died.
+var died = runner.Result{End: runner.Lost, Detail: "the runner of commands died; see the node's log"}
 
 func (c *child) count(id uint64) {
 	c.mu.Lock()
@@ -255,7 +252,7 @@ func (c *child) read(reports io.Reader) {
 	defer c.mu.Unlock()
 	for _, one := range c.calls {
 		select {
-		case one.result <- runner.Result{End: died}:
+		case one.result <- died:
 		default: // it has its result
 		}
 	}

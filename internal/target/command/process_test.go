@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -60,7 +61,7 @@ func isRunner(pid int) bool {
 // begin delivers beside the test a command that waits, and finds its runner.
 func begin(t *testing.T, target *command.Target, timeout time.Duration) (<-chan job.Outcome, string, int) {
 	t.Helper()
-	marker := "waits-" + timeout.String() + "-" + strings.ReplaceAll(t.Name(), "/", "-")
+	marker := "waits-" + uuid.NewString()
 	done := make(chan job.Outcome, 1)
 	go func() {
 		done <- target.Deliver(t.Context(), attempt(script("echo begun; sleep 600 # "+marker), timeout))
@@ -118,9 +119,9 @@ func TestARunnerThatDies(t *testing.T) {
 		got := <-done
 		require.Equal(t, job.Failed, got.Kind)
 		require.True(t, got.Retryable && got.Unknown)
-		require.Contains(t, got.Message, "killed: the runner of commands died")
+		require.Contains(t, got.Message, "what became of it is not known: the runner of commands died")
 		require.Eventually(t, func() bool { return len(processes(t, marker)) == 0 }, 10*time.Second, 5*time.Millisecond)
-		require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "back\n"}, target.Deliver(t.Context(), attempt(script("echo back"), time.Minute)))
+		require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "back\n", OutputTotal: 5}, target.Deliver(t.Context(), attempt(script("echo back"), time.Minute)))
 	}
 }
 
@@ -162,11 +163,20 @@ func TestWhatEndsMean(t *testing.T) {
 		"exit 3":                         {Kind: job.Failed, Retryable: true, Status: 3, Message: "exited with code 3"},
 		"exit 75":                        {Kind: job.Failed, Retryable: true, Status: 75, Message: "exited with code 75"},
 		"kill -SEGV $$":                  {Kind: job.Failed, Retryable: true, Unknown: true, Status: 139, Message: "killed by signal 11 (SIGSEGV)"},
-		"echo one; echo two >&2; exit 2": {Kind: job.Failed, Status: 2, Message: "exited with code 2: one | two", Output: "one\ntwo\n"},
-		"cat; pwd; id -u":                {Kind: job.Succeeded, Output: "{\"a\": 1}/tmp\n65534\n"},
+		"echo one; echo two >&2; exit 2": {Kind: job.Failed, Status: 2, Message: "exited with code 2: one | two", Output: "one\ntwo\n", OutputTotal: 8},
+		"cat; pwd; id -u":                {Kind: job.Succeeded, Output: "{\"a\": 1}/tmp\n65534\n", OutputTotal: 19},
 	} {
 		a := attempt(strings.Replace(script(text), "{", `{"retry_codes": [3], `, 1), time.Minute)
 		a.Payload = `{"a": 1}`
 		require.Equal(t, want, target.Deliver(t.Context(), a), text)
 	}
+}
+
+// TestEnvironmentIsTheCommands: what a job sets there must not reach bubblewrap, which
+// runs outside of the sandbox.
+func TestEnvironmentIsTheCommands(t *testing.T) {
+	t.Parallel()
+	got := start(t, options(t)).Deliver(t.Context(), attempt(`{"program": "/bin/sh", "args": ["-c", "exit 0"], "env": {"LD_PRELOAD": "/no/such.so"}}`, time.Minute))
+	require.Equal(t, job.Succeeded, got.Kind)
+	require.Equal(t, 1, strings.Count(got.Output, "/no/such.so"), got.Output)
 }

@@ -61,7 +61,7 @@ func cancelledBefore(b *bundle) {
 
 func concurrent(b *bundle) {
 	var all sync.WaitGroup
-	for range 32 {
+	for range b.concurrent {
 		all.Go(func() { b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false) })
 	}
 	all.Wait()

@@ -2,6 +2,7 @@ package targettest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -106,6 +107,8 @@ type Suite struct {
 	New func(t *testing.T, g Given) Target
 	// Start a server that is stopped when the test ends. Nil: there is none.
 	Start func(t *testing.T) Server
+	// Concurrent is how many deliveries are made at once; 0: 32.
+	Concurrent int
 }
 
 // Run the tests.
@@ -133,6 +136,8 @@ type bundle struct {
 	target Target
 	server Server
 	config json.RawMessage
+
+	concurrent int
 }
 
 func newBundle(t *testing.T, s Suite) *bundle {
@@ -142,7 +147,7 @@ func newBundle(t *testing.T, s Suite) *bundle {
 		t.Fatal(err)
 	}
 	said := &log{}
-	b := &bundle{T: t, config: json.RawMessage(`{}`)}
+	b := &bundle{T: t, config: json.RawMessage(`{}`), concurrent: cmp.Or(s.Concurrent, 32)}
 	b.target = s.New(t, Given{Guard: connect, Secrets: secrets{}, Log: slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	t.Cleanup(func() {
 		b.target.Close()

@@ -9,19 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is who a command is, in its own eyes.
-const nobody = "65534"
-
-// maxFiles is how many files a process may have open.
-const maxFiles = 256
-
 // args are what bwrap is told, in the order in which it does it.
 func (b *sandbox) args(s *Spec) []string {
 	a := []string{
 		"--unshare-all", "--unshare-user", "--disable-userns", "--uid", nobody, "--gid", nobody, "--cap-drop", "ALL",
 		"--hostname", "belfry", "--new-session", "--die-with-parent",
 		"--json-status-fd", strconv.Itoa(statusFD), "--block-fd", strconv.Itoa(blockFD), "--seccomp", strconv.Itoa(seccompFD),
-		"--clearenv",
 	}
 	if s.Network {
 		a = append(a, "--share-net")

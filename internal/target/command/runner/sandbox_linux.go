@@ -30,17 +30,20 @@ func newSandbox(s *Settings) box {
 	// process. The threads of Go come and go; this one stays.
 	go func() {
 		runtime.LockOSThread()
+		// Of this thread, and of the commands that it starts: the node goes first.
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness)
 		for start := range b.starts {
 			start()
 		}
 	}()
-	// Commands inherit both: the node goes first, and when memory runs out they do.
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 10)
+	// Commands inherit it: when memory runs out the kernel takes it from them.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("800"), 0)
 	// Nobody of the same user looks into this process.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	return b
 }
+
+const niceness = 10
 
 // The files that bwrap is given beside stdin, stdout and stderr, in this order.
 const (

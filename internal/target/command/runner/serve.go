@@ -12,7 +12,8 @@ import (
 // server is the runner at work.
 type server struct {
 	settings Settings
-	box      box
+	sandbox  box
+	images   box // nil: none
 
 	writing sync.Mutex
 	out     io.Writer
@@ -21,6 +22,13 @@ type server struct {
 	stop     map[uint64]context.CancelCauseFunc
 	underWay sync.WaitGroup
 }
+
+const (
+	// nobody is who a command is, in its own eyes.
+	nobody = "65534"
+	// maxFiles is how many files a process may have open.
+	maxFiles = 256
+)
 
 // box runs one command at a time for each call, and tells what it writes.
 type box interface {
@@ -80,24 +88,44 @@ func (s *server) take(ctx context.Context, o *Order) {
 
 func (s *server) configure(ctx context.Context, o *Order) {
 	s.settings = *o.Settings
-	s.box = newSandbox(&s.settings)
 	result := Result{End: Exited}
-	if err := s.box.check(ctx); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		result = Result{End: NotStarted, Detail: err.Error()}
 	}
 	s.report(&Report{ID: o.ID, Result: &result})
 }
 
-func (s *server) run(ctx context.Context, o *Order) Result {
-	if s.box == nil {
-		return Result{End: NotStarted, Detail: "the runner has no settings yet"}
+// prepare makes what the settings allow, and tries it.
+func (s *server) prepare(ctx context.Context) error {
+	if len(s.settings.Programs) > 0 {
+		s.sandbox = newSandbox(&s.settings)
+		if err := s.sandbox.check(ctx); err != nil {
+			return err
+		}
 	}
+	if s.settings.Socket == "" {
+		return nil
+	}
+	images, err := newContainers(&s.settings)
+	if err != nil {
+		return err
+	}
+	s.images = images
+	go images.sweep(ctx)
+	return images.check(ctx)
+}
+
+func (s *server) run(ctx context.Context, o *Order) Result {
 	if err := s.settings.allow(o.Start); err != nil {
 		return Result{End: Refused, Detail: err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Start.Timeout)
 	defer cancel()
-	return s.box.run(ctx, o.Start, func(part []byte, skipped int64) {
+	box := s.sandbox
+	if o.Start.Image != "" {
+		box = s.images
+	}
+	return box.run(ctx, o.Start, func(part []byte, skipped int64) {
 		s.report(&Report{ID: o.ID, Output: part, Skipped: skipped})
 	})
 }

@@ -19,8 +19,9 @@ type Settings struct {
 	Network    bool     // commands may ask for it
 	Memory     int64    // bytes
 	Processes  int
-	Scratch    int64 // bytes of /tmp
-	Socket     string
+	Scratch    int64    // bytes of /tmp
+	Socket     string   // of Docker or Podman; empty: no containers
+	Node       string   // which one's they are: of no other process, ever
 	Images     []string // that may be run: names, and beginnings that end in *
 }
 
@@ -62,6 +63,7 @@ const (
 	Stopped    End = "stopped"     // it was killed because the node said so
 	TooMuch    End = "too_much"    // it was killed for what it took: Detail says of what
 	Refused    End = "refused"     // the settings do not allow it: Detail says what
+	Lost       End = "lost"        // it began, and what became of it is not known: Detail says why
 	NotStarted End = "not_started" // the sandbox could not be made: Detail says why
 )
 

@@ -1,0 +1,186 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// counted is a store that counts what waiting costs.
+type counted struct {
+	*postgres.Store
+	claims, places, admits atomic.Int64
+}
+
+func (c *counted) ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, []job.Refused, error) {
+	c.claims.Add(1)
+	return c.Store.ClaimLimited(ctx, session, keys)
+}
+
+func (c *counted) Places(ctx context.Context, session uuid.UUID, limits []job.Limit, lanes []job.Lane) (map[job.Limit]*job.Room, error) {
+	c.places.Add(1)
+	return c.Store.Places(ctx, session, limits, lanes)
+}
+
+func (c *counted) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error) {
+	c.admits.Add(1)
+	return c.Store.Admit(ctx, session, key, lead)
+}
+
+// gated is a target that counts what is open, and answers when it is told.
+type gated struct {
+	mu        sync.Mutex
+	now, most int
+	release   chan struct{}
+}
+
+func (g *gated) Deliver(ctx context.Context, _ job.Attempt) job.Outcome {
+	g.mu.Lock()
+	g.now++
+	g.most = max(g.most, g.now)
+	g.mu.Unlock()
+	select {
+	case <-g.release:
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	g.now--
+	g.mu.Unlock()
+	return job.Outcome{Kind: job.Succeeded}
+}
+
+func (g *gated) open() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.now
+}
+
+func (b *bundle) limit(t *testing.T, queue string, l job.QueueLimits) {
+	t.Helper()
+	o := job.QueueOrder{Namespace: job.DefaultNamespace, Name: queue, Limits: l, Actor: "test"}
+	if err := b.store.CreateQueue(t.Context(), o); !errors.Is(err, job.ErrConflict) {
+		require.NoError(t, err)
+		return
+	}
+	require.NoError(t, b.store.LimitQueue(t.Context(), o))
+}
+
+func setupLimited(t *testing.T) (*bundle, *gated, *counted) {
+	t.Helper()
+	b := setup(t)
+	g, c := &gated{release: make(chan struct{})}, &counted{Store: b.store}
+	b.engine.Targets["gated"] = g
+	b.engine.Claimer, b.engine.Queues, b.engine.Limits = c, c, c
+	return b, g, c
+}
+
+var longAgo = schedule.Spec{At: "2026-01-01T00:00:00Z"}
+
+// TestALimitedQueue: never more than its limit, by priority; what waits costs a few statements per second and no slots, so that
+// runs of other queues start meanwhile; each place that is left is taken at once; and nothing is left behind.
+func TestALimitedQueue(t *testing.T) {
+	t.Parallel()
+	const most, waiting = 4, 120 // more than there are slots
+	b, g, c := setupLimited(t)
+	b.limit(t, "narrow", job.QueueLimits{MaxRunning: most})
+	for i := range waiting {
+		b.create(t, fmt.Sprintf("limited-%d", i), longAgo, func(d *job.Definition) {
+			d.Target.Kind, d.Queue, d.Priority = "gated", "narrow", int16(i%10)
+			if i%10 == 3 { // needs a decision too
+				d.Deadline = job.Duration(366 * 24 * time.Hour)
+			}
+		})
+	}
+	b.start(t)
+	require.Eventually(t, func() bool { return g.open() == most }, 10*time.Second, 5*time.Millisecond)
+	before := c.claims.Load() + c.places.Load() + c.admits.Load()
+	for i := range 60 {
+		b.create(t, fmt.Sprintf("free-%d", i), longAgo, nil)
+	}
+	b.eventually(t, "others run", `SELECT count(*) FROM run_history`, 60)
+	began := b.bound.Now()
+	require.Eventually(t, func() bool { return b.bound.Now().Sub(began) > time.Second }, 5*time.Second, 50*time.Millisecond)
+	spent := c.claims.Load() + c.places.Load() + c.admits.Load() - before
+	elapsed := b.bound.Now().Sub(began) + 3*time.Second // and what came before
+	require.LessOrEqual(t, spent, int64(elapsed/(100*time.Millisecond)), "waiting is cheap")
+	require.Equal(t, most, g.open())
+	q, err := b.store.Queue(t.Context(), job.DefaultNamespace, "narrow")
+	require.NoError(t, err)
+	require.EqualValues(t, most, q.Running)
+	require.EqualValues(t, waiting-most, q.Waiting)
+
+	close(g.release)
+	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, waiting+60)
+	b.eventually(t, "no place is lost", `SELECT count(*) FROM hold`, 0)
+	require.Equal(t, most, g.most)
+	// Each end makes room at once: to look each 250 ms would take 7 s.
+	b.eventually(t, "at once", `SELECT (max(started_at) - min(ended_at) < interval '6 s')::int FROM run_history WHERE queue_id = (SELECT id FROM queue WHERE name = 'narrow')`, 1)
+	// But for those that were taken while the lane was being filled, and those that are decided about one by one.
+	b.eventually(t, "by priority", `SELECT count(*) FROM (
+		SELECT j.priority, lag(j.priority) OVER w AS before, row_number() OVER w AS n FROM run_history h JOIN job j ON j.id = h.job_id WHERE j.queue_id IN (SELECT id FROM queue WHERE name = 'narrow') AND j.priority <> 3
+		WINDOW w AS (ORDER BY h.started_at, j.priority DESC)) x WHERE n > 4 AND priority > before`, 0)
+}
+
+// TestAConcurrencyKey: one at a time of all jobs that share it, and the others of their queue are not held up.
+func TestAConcurrencyKey(t *testing.T) {
+	t.Parallel()
+	b, g, _ := setupLimited(t)
+	for i := range 20 {
+		b.create(t, fmt.Sprintf("keyed-%d", i), longAgo, func(d *job.Definition) {
+			d.Target.Kind, d.Concurrency.Key, d.Priority = "gated", "customer", 9
+		})
+		b.create(t, fmt.Sprintf("free-%d", i), longAgo, nil)
+	}
+	b.start(t)
+	b.eventually(t, "others run", `SELECT count(*) FROM run_history`, 20)
+	require.Eventually(t, func() bool { return g.open() == 1 }, 10*time.Second, 5*time.Millisecond)
+	close(g.release)
+	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, 40)
+	require.Equal(t, 1, g.most)
+}
+
+// TestARate: the starts within any stretch of time are bounded.
+func TestARate(t *testing.T) {
+	t.Parallel()
+	b, g, _ := setupLimited(t)
+	close(g.release)
+	b.limit(t, "narrow", job.QueueLimits{Rate: job.Rate{Count: 50, Seconds: 1}, Burst: 5})
+	for i := range 60 {
+		b.create(t, fmt.Sprintf("limited-%d", i), longAgo, func(d *job.Definition) { d.Target.Kind, d.Queue = "gated", "narrow" })
+	}
+	b.start(t)
+	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, 60)
+	b.eventually(t, "not too fast", `SELECT coalesce(max(n), 0) FROM (
+		SELECT count(*) OVER (ORDER BY started_at RANGE BETWEEN CURRENT ROW AND interval '200 ms' FOLLOWING) AS n FROM run_history) x WHERE n > 5 + 10`, 0)
+	b.eventually(t, "not too slow", `SELECT (max(started_at) - min(started_at) < interval '5 s')::int FROM run_history`, 1)
+}
+
+// TestALimitThatIsNew is heeded by nodes that run, and one that is lifted lets all go.
+func TestALimitThatIsNew(t *testing.T) {
+	t.Parallel()
+	b, g, _ := setupLimited(t)
+	b.start(t)
+	b.limit(t, "narrow", job.QueueLimits{MaxRunning: 2})
+	for i := range 10 {
+		b.create(t, fmt.Sprintf("limited-%d", i), longAgo, func(d *job.Definition) { d.Target.Kind, d.Queue = "gated", "narrow" })
+	}
+	require.Eventually(t, func() bool { return g.open() == 2 }, 10*time.Second, 5*time.Millisecond)
+	b.limit(t, "narrow", job.QueueLimits{MaxRunning: 5})
+	require.Eventually(t, func() bool { return g.open() == 5 }, 10*time.Second, 5*time.Millisecond)
+	require.Equal(t, 5, g.most)
+	b.limit(t, "narrow", job.QueueLimits{})
+	require.Eventually(t, func() bool { return g.open() == 10 }, 10*time.Second, 5*time.Millisecond)
+	close(g.release)
+	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, 10)
+}

@@ -1,0 +1,149 @@
+package job
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// The limits of limits.
+const (
+	MaxRunning        = 10_000 // of a queue or a concurrency key: who claims counts them
+	MaxRate           = 1_000_000
+	MaxConcurrencyKey = 200 // characters
+)
+
+// Concurrency bounds the live runs that share a key, whatever job of the
+// namespace they belong to.
+type Concurrency struct {
+	Key string `json:"key,omitempty"`
+	// Max of them, this job's among them, when a run of this job starts. Default 1.
+	Max int32 `json:"max,omitempty"`
+}
+
+// ID is what the key is known by in the database: 0 if there is none. 64 bits
+// of a hash need no table of keys that somebody has to prune.
+func (c Concurrency) ID(namespace uuid.UUID) int64 {
+	if c.Key == "" {
+		return 0
+	}
+	sum := sha256.Sum256(append(namespace[:], c.Key...))
+	return int64(binary.BigEndian.Uint64(sum[:8]) | 1) // never 0
+}
+
+// QueueLimits bound what a queue starts, on all nodes together. Zero values
+// mean no limit.
+type QueueLimits struct {
+	MaxRunning int32 // live runs: running, or waiting for their target's report
+	Rate       Rate
+	Burst      int32 // starts at once after a pause; 0: a tenth of a second's, at least 1
+}
+
+// Limited says that there is one.
+func (l QueueLimits) Limited() bool { return l.MaxRunning > 0 || l.Rate.Count > 0 }
+
+// Validate returns every problem at once, see [Problems].
+func (l QueueLimits) Validate() error {
+	var c checker
+	if l.MaxRunning < 0 || l.MaxRunning > MaxRunning {
+		c.add("max_running", fmt.Sprintf("%d is out of range", l.MaxRunning), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRunning))
+	}
+	if l.Rate.Count < 0 || l.Rate.Count > MaxRate {
+		c.add("rate", fmt.Sprintf("%d is out of range", l.Rate.Count), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRate))
+	}
+	switch {
+	case l.Burst < 0 || l.Burst > MaxRate:
+		c.add("burst", fmt.Sprintf("%d is out of range", l.Burst), fmt.Sprintf("use 1 to %d, or leave it out", MaxRate))
+	case l.Burst > 0 && l.Rate.Count == 0:
+		c.add("burst", "there is no rate that it could be of", "set rate as well, for example 100/s")
+	}
+	return errors.Join(c...)
+}
+
+// ValidateQueue says what is wrong with the name of a queue.
+func ValidateQueue(name string) error {
+	if queueForm.MatchString(name) {
+		return nil
+	}
+	return &Problem{"name", quote(name) + " is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}
+}
+
+// burst with its default.
+func (l QueueLimits) burst() float64 {
+	if l.Burst > 0 {
+		return float64(l.Burst)
+	}
+	return max(1, math.Floor(l.Rate.perSecond()/10))
+}
+
+// Rate is a number of starts in a time.
+type Rate struct {
+	Count   int32
+	Seconds int32 // 1, 60 or 3600
+}
+
+var rateUnits = map[string]int32{"s": 1, "m": 60, "h": 3600}
+
+// ParseRate reads "100/s", "30/m" or "1000/h"; empty is no rate.
+func ParseRate(text string) (Rate, error) {
+	if text == "" {
+		return Rate{}, nil
+	}
+	count, unit, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseInt(count, 10, 32)
+	if err != nil || rateUnits[unit] == 0 || n < 1 || n > MaxRate {
+		return Rate{}, &Problem{"rate", quote(text) + " is not a rate", fmt.Sprintf("write 1 to %d starts per second, minute or hour, for example 100/s, 30/m or 1000/h", MaxRate)}
+	}
+	return Rate{int32(n), rateUnits[unit]}, nil
+}
+
+func (r Rate) String() string {
+	for unit, seconds := range rateUnits {
+		if r.Count > 0 && seconds == r.Seconds {
+			return fmt.Sprintf("%d/%s", r.Count, unit)
+		}
+	}
+	return ""
+}
+
+func (r Rate) perSecond() float64 {
+	if r.Seconds == 0 {
+		return 0
+	}
+	return float64(r.Count) / float64(r.Seconds)
+}
+
+// Bucket holds the starts that a rate allows at an instant.
+type Bucket struct {
+	Tokens float64
+	At     time.Time // zero: it was never used, and is full
+}
+
+// Fill is the bucket at a later instant. A clock that was put back adds nothing.
+func (b Bucket) Fill(l QueueLimits, now time.Time) Bucket {
+	if b.At.IsZero() {
+		return Bucket{l.burst(), now}
+	}
+	if elapsed := now.Sub(b.At); elapsed > 0 {
+		b.Tokens, b.At = b.Tokens+elapsed.Seconds()*l.Rate.perSecond(), now
+	}
+	b.Tokens = min(b.Tokens, l.burst())
+	return b
+}
+
+// rateGather is for how much of a rate a claim waits: one statement for each
+// start would cost more than the starts.
+const rateGather = 50 * time.Millisecond
+
+// after is how long it takes until it is worth asking again.
+func (b Bucket) after(l QueueLimits) time.Duration {
+	want := min(max(1, l.Rate.perSecond()*rateGather.Seconds()), l.burst())
+	return max(time.Millisecond, time.Duration((want-b.Tokens)/l.Rate.perSecond()*float64(time.Second)))
+}

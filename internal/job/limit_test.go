@@ -1,0 +1,151 @@
+package job_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+func TestRatesAreReadAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]job.Rate{"": {}, "100/s": {100, 1}, "30/m": {30, 60}, "1000000/h": {1_000_000, 3600}} {
+		got, err := job.ParseRate(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got)
+		require.Equal(t, text, got.String())
+	}
+	for _, text := range []string{"100", "/s", "0/s", "-1/s", "1000001/s", "1.5/s", "10/d", "10/S", "10/s ", "99999999999999999999/s", "10/s/s"} {
+		_, err := job.ParseRate(text)
+		require.ErrorContains(t, err, "for example 100/s", text)
+		require.Len(t, job.Problems(err), 1)
+	}
+}
+
+func TestLimitsAreChecked(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, job.QueueLimits{}.Validate())
+	require.NoError(t, job.QueueLimits{MaxRunning: 1, Rate: job.Rate{Count: 1, Seconds: 60}, Burst: 1}.Validate())
+	fields := func(l job.QueueLimits) (out []string) {
+		for _, p := range job.Problems(l.Validate()) {
+			require.NotEmpty(t, p.Fix)
+			out = append(out, p.Field)
+		}
+		return out
+	}
+	require.Equal(t, []string{"max_running", "burst"}, fields(job.QueueLimits{MaxRunning: -1, Burst: 3}))
+	require.Equal(t, []string{"max_running", "burst"}, fields(job.QueueLimits{MaxRunning: job.MaxRunning + 1, Burst: -1}))
+
+	d := job.Definition{Name: "n", Target: job.Target{Kind: "noop"}}
+	d.Schedule.Every = "1h"
+	for _, c := range []job.Concurrency{{}, {Key: "k"}, {Key: "k", Max: 5}} {
+		d.Concurrency = c
+		require.NoError(t, d.Validate())
+	}
+	for _, c := range []job.Concurrency{{Max: 5}, {Key: "k", Max: -1}, {Key: "k", Max: job.MaxRunning + 1}, {Key: "a\nb"}} {
+		d.Concurrency = c
+		require.ErrorContains(t, d.Validate(), "concurrency.", "%v", c)
+	}
+	require.EqualValues(t, 1, job.Policy{Concurrency: job.Concurrency{Key: "k"}}.WithDefaults().Concurrency.Max)
+}
+
+func TestAKeyBelongsToItsNamespace(t *testing.T) {
+	t.Parallel()
+	a, b := uuid.New(), uuid.New()
+	key := job.Concurrency{Key: "customer"}
+	require.Zero(t, job.Concurrency{}.ID(a))
+	require.Equal(t, key.ID(a), job.Concurrency{Key: "customer", Max: 3}.ID(a))
+	require.NotEqual(t, key.ID(a), key.ID(b))
+	require.NotEqual(t, key.ID(a), job.Concurrency{Key: "customer2"}.ID(a))
+}
+
+var eight = time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC)
+
+func queueOf(id int64) job.Limit { return job.Limit{Kind: job.LimitQueue, ID: id} }
+func keyOf(id int64) job.Limit   { return job.Limit{Kind: job.LimitKey, ID: id} }
+
+func TestPlacesAreGrantedInOrder(t *testing.T) {
+	t.Parallel()
+	at := func(minutes int) time.Time { return eight.Add(-time.Duration(minutes) * time.Minute) }
+	limits := job.QueueLimits{MaxRunning: 5}
+	rooms := map[job.Limit]*job.Room{queueOf(1): {Locked: true, Running: 2, Limits: limits}, keyOf(7): {Locked: true, Running: 1}}
+	from := []job.Applicant{
+		{Queue: 1, Priority: 0, RunAt: at(60)},
+		{Queue: 1, Priority: 5, RunAt: at(1)},
+		{Queue: 1, Priority: 5, RunAt: at(2)},
+		{Queue: 1, Priority: 9, RunAt: at(0), Key: 7, KeyMax: 1}, // its key is full, and it takes no place
+		{Queue: 1, Priority: 1, RunAt: at(3), Key: 7, KeyMax: 2},
+		{Queue: 2, Priority: 0, RunAt: at(0)}, // a queue without a limit
+	}
+	got := job.GrantPlaces(rooms, from, eight)
+	require.Equal(t, []job.Refusal{{Limit: queueOf(1), Running: 5}, {}, {}, {Limit: keyOf(7), Running: 1}, {}, {}}, got)
+	require.Equal(t, 5, rooms[queueOf(1)].Running)
+	require.Equal(t, 2, rooms[keyOf(7)].Running)
+
+	// Without the lock nothing is granted.
+	rooms = map[job.Limit]*job.Room{queueOf(1): {Limits: limits}}
+	got = job.GrantPlaces(rooms, from[:1], eight)
+	require.Positive(t, got[0].After)
+}
+
+func TestWhoWaitsLongerElsewhereGoesFirst(t *testing.T) {
+	t.Parallel()
+	try := func(mine, other job.Waiter) bool {
+		rooms := map[job.Limit]*job.Room{queueOf(1): {Locked: true, Limits: job.QueueLimits{MaxRunning: 5}, Ahead: &other}}
+		got := job.GrantPlaces(rooms, []job.Applicant{{Queue: 1, Priority: mine.Priority, RunAt: mine.RunAt}}, eight)
+		return got[0] == job.Refusal{}
+	}
+	ago := func(d time.Duration) time.Time { return eight.Add(-d) }
+	require.True(t, try(job.Waiter{Priority: 5, RunAt: eight}, job.Waiter{Priority: 4, RunAt: ago(time.Hour)}))
+	require.False(t, try(job.Waiter{Priority: 4, RunAt: ago(time.Hour)}, job.Waiter{Priority: 5, RunAt: eight}))
+	require.True(t, try(job.Waiter{RunAt: eight}, job.Waiter{RunAt: ago(time.Second)}), "a second is not worth an empty place")
+	require.False(t, try(job.Waiter{RunAt: eight}, job.Waiter{RunAt: ago(2 * time.Second)}))
+	require.True(t, try(job.Waiter{RunAt: ago(80 * time.Minute)}, job.Waiter{RunAt: ago(90 * time.Minute)}), "nor is an eighth of a long wait")
+	require.False(t, try(job.Waiter{RunAt: ago(80 * time.Minute)}, job.Waiter{RunAt: ago(91 * time.Minute)}))
+}
+
+// TestARateHoldsInEveryWindow: whatever the pattern of asking, no stretch of time has more starts than burst + rate × length.
+func TestARateHoldsInEveryWindow(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		l := job.QueueLimits{Rate: job.Rate{Count: 1 + r.Int32N(200), Seconds: []int32{1, 60}[r.IntN(2)]}, Burst: 1 + r.Int32N(20)}
+		room := &job.Room{Locked: true, Limits: l}
+		now, latest := eight, time.Time{} // put back, the clock passes the same instants again; the bucket counts them once
+		var starts []time.Time
+		for range 300 {
+			step := time.Duration(r.Int64N(int64(200 * time.Millisecond)))
+			if r.IntN(20) == 0 {
+				step = -step // the clock is put back
+			}
+			now = now.Add(step)
+			if now.After(latest) {
+				latest = now
+			}
+			from := make([]job.Applicant, r.IntN(30))
+			for i := range from {
+				from[i] = job.Applicant{Queue: 1, RunAt: eight}
+			}
+			for _, refusal := range job.GrantPlaces(map[job.Limit]*job.Room{queueOf(1): room}, from, now) {
+				if refusal == (job.Refusal{}) {
+					starts = append(starts, latest)
+				} else {
+					require.Positive(t, refusal.After)
+				}
+			}
+		}
+		require.NotEmpty(t, starts)
+		perSecond := float64(l.Rate.Count) / float64(l.Rate.Seconds)
+		for from := 0; from < len(starts); from += 1 + len(starts)/50 {
+			for i, to := range starts[from:] {
+				if most := float64(l.Burst) + to.Sub(starts[from]).Seconds()*perSecond; float64(i+1) > most+1e-6 {
+					t.Fatalf("seed %d: %d starts, at most %f", seed, i+1, most)
+				}
+			}
+		}
+	}
+}

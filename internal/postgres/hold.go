@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+const limitQueue = `
+UPDATE queue SET max_running = nullif($3, 0), rate = nullif($4, 0), rate_seconds = nullif($5, 0), burst = nullif($6, 0) WHERE namespace_id = $1 AND name = $2`
+
+// CreateQueue makes a queue with limits, or says ErrConflict.
+func (s *Store) CreateQueue(ctx context.Context, o job.QueueOrder) error {
+	return s.inNamespace(ctx, o.Namespace, "queue.create", func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, o.Namespace, o.Name)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return fmt.Errorf("%w: there is a queue called %q; set its limits with PUT", ErrConflict, o.Name)
+		}
+		return writeLimits(ctx, tx, &o, "queue.create")
+	})
+}
+
+func writeLimits(ctx context.Context, tx pgx.Tx, o *job.QueueOrder, action string) error {
+	l := o.Limits
+	if _, err := tx.Exec(ctx, limitQueue, o.Namespace, o.Name, l.MaxRunning, l.Rate.Count, l.Rate.Seconds, l.Burst); err != nil {
+		return err
+	}
+	return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, action, o.Name}, struct {
+		MaxRunning int32  `json:"max_running,omitempty"`
+		Rate       string `json:"rate,omitempty"`
+		Burst      int32  `json:"burst,omitempty"`
+	}{l.MaxRunning, l.Rate.String(), l.Burst})
+}
+
+// LimitQueue sets the limits of a queue, or says ErrNotFound. Nodes heed them at once. What runs already counts, and goes on though it may be more than the limit.
+func (s *Store) LimitQueue(ctx context.Context, o job.QueueOrder) error {
+	var id int32
+	var was bool
+	err := s.inNamespace(ctx, o.Namespace, "queue.limit", func(tx pgx.Tx) (err error) {
+		err = tx.QueryRow(ctx, `SELECT id, limited FROM queue WHERE namespace_id = $1 AND name = $2 FOR UPDATE`, o.Namespace, o.Name).Scan(&id, &was)
+		if noRows(err) {
+			return ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return writeLimits(ctx, tx, &o, "queue.limit")
+	})
+	if err != nil || was || !o.Limits.Limited() {
+		return err
+	}
+	return s.adopt(ctx, id)
+}
+
+// adopt gives the live runs of a queue that has just got a limit their places. Claims that did not see the limit yet
+// are waited for: each has the shared lock of its session. If this node dies before it is done, MendHolds does it.
+func (s *Store) adopt(ctx context.Context, queue int32) error {
+	rows, err := s.pool.Query(ctx, `SELECT id FROM session WHERE expires_at > now()`)
+	if err != nil {
+		return fmt.Errorf("read sessions: %w", err)
+	}
+	sessions, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return fmt.Errorf("read sessions: %w", err)
+	}
+	for _, id := range sessions {
+		if _, err := s.pool.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockOf(id)); err != nil {
+			return fmt.Errorf("wait for claims: %w", err)
+		}
+	}
+	_, err = s.addHolds(ctx, queue, nil)
+	return err
+}
+
+// maxAdopted is how many runs get their place in one transaction.
+const maxAdopted = 500
+
+// In the order in which runs are locked everywhere. $3: partitions; NULL: all.
+const addHolds = `
+WITH locked AS MATERIALIZED (
+    SELECT ctid AS address FROM run
+    WHERE queue_id = $1 AND state <> 0 AND queue_hold IS NULL AND ($3::smallint[] IS NULL OR partition = ANY ($3))
+    ORDER BY partition, job_id, due_at, seq LIMIT $4 FOR UPDATE
+), numbered AS MATERIALIZED (SELECT address, $2 + row_number() OVER () - 1 AS n FROM locked), marked AS (
+    UPDATE run SET queue_hold = (SELECT x.n FROM numbered x WHERE x.address = run.ctid) WHERE ctid = ANY (ARRAY(SELECT address FROM numbered))
+    RETURNING queue_hold, partition, job_id, due_at, seq
+)
+INSERT INTO hold (kind, id, n, queue_id, partition, job_id, due_at, seq)
+SELECT 1, $1, queue_hold, $1, partition, job_id, due_at, seq FROM marked`
+
+// addHolds gives live runs of a limited queue that have no place one, though there may be none.
+func (s *Store) addHolds(ctx context.Context, queue int32, partitions []int16) (added int, err error) {
+	for {
+		n := 0
+		err := s.inTx(ctx, "take live runs in", func(tx pgx.Tx) error {
+			var first int64
+			// The number behind the lock, as everywhere.
+			if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashint8extended($1, 1))`, int64(queue)); err != nil {
+				return err
+			}
+			if err := tx.QueryRow(ctx, `SELECT nextval('hold_n')`).Scan(&first); err != nil {
+				return err
+			}
+			tag, err := tx.Exec(ctx, addHolds, queue, first, partitions, maxAdopted)
+			n = int(tag.RowsAffected())
+			return err
+		})
+		added += n
+		if err != nil || n < maxAdopted {
+			return added, err
+		}
+	}
+}
+
+// A hold and its run are written together, so one statement sees both or neither. Lanes of nodes that died go with it.
+const removeHolds = `
+WITH forgotten AS (DELETE FROM lane WHERE seen_at < now() - interval '1 minute')
+DELETE FROM hold h WHERE h.partition = ANY ($1) AND NOT EXISTS (
+    SELECT FROM run r WHERE r.partition = h.partition AND r.job_id = h.job_id AND r.due_at = h.due_at AND r.seq = h.seq AND r.state <> 0
+      AND CASE h.kind WHEN 1 THEN r.queue_hold ELSE r.key_hold END = h.n)`
+
+const unheldQueues = `
+SELECT DISTINCT queue_id FROM run WHERE partition = ANY ($1) AND state <> 0 AND queue_hold IS NULL AND queue_id = ANY (ARRAY(SELECT id FROM queue WHERE limited))`
+
+// MendHolds makes the holds of partitions those of the live runs again: a place that
+// nobody has would be lost for ever, and a run without one would not be counted. Neither
+// should happen.
+func (s *Store) MendHolds(ctx context.Context, partitions []int16) (removed, added int, err error) {
+	tag, err := s.pool.Exec(ctx, removeHolds, partitions)
+	if err != nil {
+		return 0, 0, fmt.Errorf("remove holds without a run: %w", err)
+	}
+	rows, err := s.pool.Query(ctx, unheldQueues, partitions)
+	if err != nil {
+		return 0, 0, fmt.Errorf("find live runs without a hold: %w", err)
+	}
+	queues, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	for _, q := range queues {
+		var n int
+		if n, err = s.addHolds(ctx, q, partitions); err != nil {
+			break
+		}
+		added += n
+	}
+	return int(tag.RowsAffected()), added, err
+}

@@ -1,0 +1,468 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+)
+
+// limits is a store with a session that owns all, and runs that are due under limits.
+type limits struct {
+	*jobs
+	session uuid.UUID
+}
+
+func setupLimits(t *testing.T) *limits {
+	t.Helper()
+	b := &limits{jobs: setupJobs(t), session: uuid.New()}
+	_, err := b.store.Register(t.Context(), b.session, "node", time.Hour)
+	require.NoError(t, err)
+	owned, err := b.store.Ownerships(t.Context())
+	require.NoError(t, err)
+	_, err = b.store.Take(t.Context(), b.session, owned)
+	require.NoError(t, err)
+	return b
+}
+
+func (b *limits) limit(queue string, l job.QueueLimits) {
+	b.t.Helper()
+	b.exec(`INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, b.namespace, queue)
+	require.NoError(b.t, b.store.LimitQueue(b.t.Context(), job.QueueOrder{Namespace: b.namespace, Name: queue, Limits: l, Actor: "ann"}))
+}
+
+// due makes jobs with a run each that is due, and returns the runs.
+func (b *limits) due(n int, change func(i int, d *job.Definition)) (keys []job.Key) {
+	b.t.Helper()
+	for i := range n {
+		d := definition(fmt.Sprintf("job-%s", uuid.New()), past)
+		d.Queue, d.Retry.MaxAttempts = "narrow", 5
+		if change != nil {
+			change(i, &d)
+		}
+		keys = append(keys, b.keyOf(b.create(d)))
+	}
+	return keys
+}
+
+func (b *limits) keyOf(j job.Job) job.Key {
+	b.t.Helper()
+	k := job.Key{Partition: j.Partition, Job: j.ID}
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT due_at, seq FROM run WHERE job_id = $1 ORDER BY due_at DESC, seq DESC LIMIT 1`, j.ID).Scan(&k.DueAt, &k.Seq))
+	return k
+}
+
+func (b *limits) claim(keys ...job.Key) (attempts []job.Attempt, refused []job.Refused) {
+	b.t.Helper()
+	attempts, refused, err := b.store.ClaimLimited(b.t.Context(), b.session, keys)
+	require.NoError(b.t, err)
+	b.exact()
+	return attempts, refused
+}
+
+func (b *limits) decide(o job.Outcome, attempts ...job.Attempt) {
+	b.t.Helper()
+	var done []job.Completion
+	for _, a := range attempts {
+		done = append(done, job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o})
+	}
+	var err error
+	if o.Kind == job.Succeeded {
+		_, err = b.store.CompleteSucceeded(b.t.Context(), done)
+	} else {
+		_, _, err = b.store.CompleteDecided(b.t.Context(), done)
+	}
+	require.NoError(b.t, err)
+	b.exact()
+}
+
+// exact: each live run of a limited queue, and of a key, has one hold, and nothing else has.
+func (b *limits) exact() {
+	b.t.Helper()
+	read := func(sql string) []string {
+		rows, err := b.pool.Query(b.t.Context(), sql)
+		require.NoError(b.t, err)
+		out, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(b.t, err)
+		return out
+	}
+	live := read(`SELECT format('%s %s %s %s', 1, r.queue_id, r.job_id, r.due_at) FROM run r JOIN queue q ON q.id = r.queue_id WHERE q.limited AND r.state <> 0
+		UNION ALL SELECT format('%s %s %s %s', 2, concurrency_key, job_id, due_at) FROM run WHERE concurrency_key IS NOT NULL AND state <> 0 ORDER BY 1`)
+	require.Equal(b.t, live, read(`SELECT format('%s %s %s %s', kind, id, job_id, due_at) FROM hold ORDER BY 1`))
+}
+
+func (b *limits) running() (n int) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM run WHERE state <> 0`).Scan(&n))
+	return n
+}
+
+var failedOnce = job.Outcome{Kind: job.Failed, Retryable: true}
+
+// TestEveryTransitionKeepsHoldsExact: whatever ends, reschedules or keeps an attempt, holds are those of live runs.
+func TestEveryTransitionKeepsHoldsExact(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.limit("narrow", job.QueueLimits{MaxRunning: 3})
+	keyed := func(_ int, d *job.Definition) { d.Concurrency = job.Concurrency{Key: "k", Max: 9} }
+	keys := b.due(10, keyed)
+	attempts, refused := b.claim(keys...)
+	require.Len(t, attempts, 3)
+	require.Len(t, refused, 7)
+	require.Equal(t, job.LimitQueue, refused[0].Limit.Kind)
+	require.Equal(t, 3, refused[0].Running)
+	require.Len(t, attempts[0].Limits, 2)
+
+	b.decide(job.Outcome{Kind: job.Succeeded}, attempts[0])
+	require.Equal(t, 2, b.running())
+	b.decide(failedOnce, attempts[1]) // a retry that waits has no place
+	require.Equal(t, 1, b.running())
+	b.decide(job.Outcome{Kind: job.Accepted}, attempts[2]) // one that waits for its report has
+	require.Equal(t, 1, b.running())
+	more, refused := b.claim(keys[3:]...)
+	require.Len(t, more, 2)
+	require.Len(t, refused, 5)
+	b.decide(job.Outcome{Kind: job.Succeeded}, attempts[2])
+	b.decide(job.Outcome{Kind: job.Failed}, more[0]) // a dead letter
+	_, err := b.store.CancelRun(t.Context(), job.RunOrder{Namespace: b.namespace, Key: more[1].Key, Actor: "ann"})
+	require.NoError(t, err)
+	b.exact()
+	require.Zero(t, b.running())
+
+	// A session that dies.
+	attempts, _ = b.claim(keys[5:]...)
+	require.Len(t, attempts, 3)
+	b.exec(`UPDATE run SET session_id = gen_random_uuid() WHERE state = 1`)
+	_, found, err := b.store.Rescue(t.Context(), allPartitions(), 100)
+	require.NoError(t, err)
+	require.Equal(t, 3, found)
+	b.exact()
+	require.Zero(t, b.running())
+
+	// A job that is deleted while its run is live: the run ends by itself.
+	attempts, _ = b.claim(keys[8:]...)
+	require.Len(t, attempts, 2)
+	_, err = b.store.DeleteJob(t.Context(), job.Order{Namespace: b.namespace, ID: attempts[0].Key.Job})
+	require.NoError(t, err)
+	b.exact()
+	b.decide(failedOnce, attempts[0])
+	require.Equal(t, 1, b.running())
+	// And an attempt whose report is late frees nothing that is not its own.
+	b.decide(job.Outcome{Kind: job.Succeeded}, attempts[0])
+	require.Equal(t, 1, b.running())
+}
+
+// TestReplaceTakesThePlaceOfWhatItReplaces, and ends nothing if there is no place for it.
+func TestReplaceTakesThePlaceOfWhatItReplaces(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.limit("narrow", job.QueueLimits{MaxRunning: 1})
+	first := b.due(1, func(_ int, d *job.Definition) { d.Overlap = job.OverlapReplace })[0]
+	admit := func(k job.Key) job.Admitted {
+		admitted, err := b.store.Admit(t.Context(), b.session, k, time.Second)
+		require.NoError(t, err)
+		b.exact()
+		return admitted
+	}
+	require.NotNil(t, admit(first).Attempt)
+	trigger := func() job.Key {
+		k, err := b.store.TriggerJob(t.Context(), job.Order{Namespace: b.namespace, ID: first.Job, Actor: "ann"}, nil)
+		require.NoError(t, err)
+		return k
+	}
+	second := trigger()
+	replacing := admit(second)
+	require.NotNil(t, replacing.Attempt, "the place of the first one is its own")
+	require.Equal(t, 1, b.running())
+
+	// Now another job has the place, and the run of this one has a place of a limit that is gone.
+	b.limit("narrow", job.QueueLimits{MaxRunning: 2})
+	other := b.due(1, nil)
+	attempts, _ := b.claim(other...)
+	require.Len(t, attempts, 1)
+	b.limit("narrow", job.QueueLimits{MaxRunning: 1})
+	third := trigger()
+	got := admit(third)
+	require.Nil(t, got.Attempt)
+	require.False(t, got.Done)
+	require.Equal(t, job.LimitQueue, got.Refusal.Limit.Kind)
+	require.Equal(t, 2, b.running(), "what it would replace goes on")
+	b.decide(job.Outcome{Kind: job.Succeeded}, attempts...)
+	require.NotNil(t, admit(third).Attempt)
+	require.Equal(t, 1, b.running())
+}
+
+// TestAKeyIsSharedByJobs of one namespace, each with its own bound, and by no other namespace.
+func TestAKeyIsSharedByJobs(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	keys := b.due(3, func(i int, d *job.Definition) {
+		d.Queue, d.Concurrency = fmt.Sprintf("queue-%d", i), job.Concurrency{Key: "customer", Max: int32(i)} // 0: 1
+	})
+	attempts, refused := b.claim(keys[0])
+	require.Len(t, attempts, 1)
+	require.Empty(t, refused)
+	attempts2, refused := b.claim(keys[1:]...)
+	require.Len(t, attempts2, 1, "the third may run beside one other")
+	require.Equal(t, keys[2].Job, attempts2[0].Key.Job)
+	require.Len(t, refused, 1)
+	require.Equal(t, job.LimitKey, refused[0].Limit.Kind)
+
+	theirs := setupNamespace(b)
+	attempts, _ = theirs.claim(theirs.due(1, func(_ int, d *job.Definition) { d.Concurrency.Key = "customer" })...)
+	require.Len(t, attempts, 1)
+}
+
+func setupNamespace(b *limits) *limits {
+	other := *b.jobs
+	other.namespace = uuid.New()
+	return &limits{&other, b.session}
+}
+
+// TestThePlainClaimStartsNothingUnderALimit, whatever its node knows.
+func TestThePlainClaimStartsNothingUnderALimit(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.limit("narrow", job.QueueLimits{MaxRunning: 1})
+	limited := b.due(2, nil)
+	keyed := b.due(1, func(_ int, d *job.Definition) { d.Queue, d.Concurrency.Key = "wide", "k" })
+	free := b.due(1, func(_ int, d *job.Definition) { d.Queue = "wide" })
+	attempts, err := b.store.Claim(t.Context(), b.session, append(append(limited, keyed...), free...), time.Second)
+	require.NoError(t, err)
+	require.Len(t, attempts, 1)
+	require.Equal(t, free[0].Job, attempts[0].Key.Job)
+	b.exact()
+
+	attempts, _ = b.claim(limited...)
+	require.Len(t, attempts, 1)
+	// An update moves what waits to another queue and takes its key away.
+	j := b.get(job.Job{ID: keyed[0].Job})
+	j.Concurrency = job.Concurrency{}
+	b.update(j, j.Definition)
+	attempts, err = b.store.Claim(t.Context(), b.session, keyed, time.Second)
+	require.NoError(t, err)
+	require.Len(t, attempts, 1)
+	b.exact()
+}
+
+// TestALimitTakesInWhatRuns: those that began without it count.
+func TestALimitTakesInWhatRuns(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	keys := b.due(5, nil)
+	attempts, err := b.store.Claim(t.Context(), b.session, keys[:3], time.Second)
+	require.NoError(t, err)
+	require.Len(t, attempts, 3)
+	b.limit("narrow", job.QueueLimits{MaxRunning: 2})
+	b.exact()
+	none, _ := b.claim(keys[3:]...)
+	require.Empty(t, none)
+	b.decide(job.Outcome{Kind: job.Succeeded}, attempts[:2]...)
+	one, _ := b.claim(keys[3:]...)
+	require.Len(t, one, 1)
+
+	// Without a limit nothing is held any more; what has a hold gives it back.
+	b.limit("narrow", job.QueueLimits{})
+	_, err = b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: one[0].Key, Attempt: 1}, {Key: attempts[2].Key, Attempt: 1}})
+	require.NoError(t, err)
+	b.exact()
+	attempts, err = b.store.Claim(t.Context(), b.session, keys[3:], time.Second)
+	require.NoError(t, err)
+	require.Len(t, attempts, 1)
+	q, err := b.store.Queue(t.Context(), b.namespace, "narrow")
+	require.NoError(t, err)
+	require.Zero(t, q.Limits)
+}
+
+// TestALimitWaitsForClaimsUnderWay: a claim that did not see the limit may still commit.
+func TestALimitWaitsForClaimsUnderWay(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	key := b.due(1, nil)[0]
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared(('x' || right(replace($1::uuid::text, '-', ''), 16))::bit(64)::bigint)`, b.session)
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `UPDATE run SET state = 1, attempt = 1, session_id = $1 WHERE job_id = $2`, b.session, key.Job)
+	require.NoError(t, err)
+	set := make(chan error, 1)
+	go func() {
+		set <- b.store.LimitQueue(t.Context(), job.QueueOrder{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 1}})
+	}()
+	require.Eventually(t, func() bool {
+		var waits bool
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits))
+		return waits
+	}, 10*time.Second, 5*time.Millisecond)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-set)
+	b.exact()
+}
+
+// TestManyClaimersNeverExceedALimit: 8 of them, each with a store of its own, on one queue and one key.
+func TestManyClaimersNeverExceedALimit(t *testing.T) {
+	t.Parallel()
+	const claimers, runs, queueMax, keyMax = 8, 400, 20, 7
+	b := setupLimits(t)
+	b.limit("narrow", job.QueueLimits{MaxRunning: queueMax})
+	keys := b.due(runs, func(i int, d *job.Definition) {
+		if i%2 == 0 {
+			d.Concurrency = job.Concurrency{Key: "k", Max: keyMax}
+		}
+	})
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	live, most, done := [2]int{}, [2]int{}, 0
+	for c := range claimers {
+		store := postgres.NewStore(b.pool)
+		wg.Go(func() {
+			mine := keys[c*runs/claimers : (c+1)*runs/claimers]
+			for len(mine) > 0 {
+				attempts, refused, err := store.ClaimLimited(ctx, b.session, mine)
+				if !noFailure(t, err) {
+					return
+				}
+				// What has begun counts from here on, and what ends until just before it does.
+				mu.Lock()
+				countLive(&live, attempts, 1)
+				most = [2]int{max(most[0], live[0]), max(most[1], live[1])}
+				done += len(attempts)
+				mu.Unlock()
+				if !noFailure(t, store.Ping(t.Context())) {
+					return
+				}
+				mu.Lock()
+				countLive(&live, attempts, -1)
+				mu.Unlock()
+				var ended []job.Completion
+				for _, a := range attempts {
+					ended = append(ended, job.Completion{Key: a.Key, Attempt: a.Number})
+				}
+				if _, err := store.CompleteSucceeded(t.Context(), ended); !noFailure(t, err) {
+					return
+				}
+				mine = nil
+				for _, r := range refused {
+					mine = append(mine, r.Key)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, runs, done)
+	require.LessOrEqual(t, most[0], queueMax)
+	require.LessOrEqual(t, most[1], keyMax)
+	require.Positive(t, most[1])
+	b.exact()
+}
+
+// TestARateIsOneForAll: claimers of all nodes take tokens out of one bucket.
+func TestARateIsOneForAll(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.limit("narrow", job.QueueLimits{Rate: job.Rate{Count: 1, Seconds: 3600}, Burst: 5})
+	keys := b.due(8, nil)
+	attempts, refused := b.claim(keys[:3]...)
+	require.Len(t, attempts, 3)
+	require.Empty(t, refused)
+	attempts, refused = b.claim(keys[3:]...)
+	require.Len(t, attempts, 2)
+	require.Len(t, refused, 3)
+	require.InDelta(t, time.Hour, refused[0].After, float64(time.Minute))
+	b.exec(`UPDATE queue_rate SET at = at - interval '2 hours'`)
+	attempts, _ = b.claim(keys[5:]...)
+	require.Len(t, attempts, 2)
+}
+
+// TestPriorityHoldsAcrossNodes: nobody starts what another node waits with a higher one for, as long as it says so.
+func TestPriorityHoldsAcrossNodes(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.limit("narrow", job.QueueLimits{MaxRunning: 3})
+	keys := b.due(2, func(i int, d *job.Definition) { d.Priority = int16(5 * i) })
+	var queue int32
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT id FROM queue`).Scan(&queue))
+	say := func(session uuid.UUID, priority int16, at time.Time) {
+		_, err := b.store.Places(t.Context(), session, nil, []job.Lane{{Queue: queue, Waiting: 4, Priority: priority, RunAt: at}})
+		require.NoError(t, err)
+	}
+	say(uuid.New(), 4, b.now())
+	say(b.session, 9, b.now()) // its own is no reason
+	q, err := b.store.Queue(t.Context(), b.namespace, "narrow")
+	require.NoError(t, err)
+	require.EqualValues(t, 8, q.Waiting)
+	attempts, refused := b.claim(keys...)
+	require.Len(t, attempts, 1)
+	require.Equal(t, keys[1].Job, attempts[0].Key.Job)
+	require.Len(t, refused, 1)
+	b.exec(`UPDATE lane SET seen_at = seen_at - interval '5 s'`)
+	attempts, _ = b.claim(keys[0])
+	require.Len(t, attempts, 1, "who says nothing any more is not waited for")
+}
+
+// TestHoldsAreMended: what should never happen does not last.
+func TestHoldsAreMended(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.limit("narrow", job.QueueLimits{MaxRunning: 5})
+	keys := b.due(4, nil)
+	attempts, _ := b.claim(keys...)
+	require.Len(t, attempts, 4)
+	b.exec(`DELETE FROM run WHERE job_id = $1`, keys[0].Job)
+	b.exec(`UPDATE run SET state = 0 WHERE job_id = $1`, keys[1].Job)
+	b.exec(`UPDATE run SET queue_hold = NULL WHERE job_id = $1`, keys[2].Job)
+	removed, added, err := b.store.MendHolds(t.Context(), allPartitions())
+	require.NoError(t, err)
+	require.Equal(t, []int{3, 1}, []int{removed, added})
+	b.exact()
+	removed, added, err = b.store.MendHolds(t.Context(), allPartitions())
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 0}, []int{removed, added})
+}
+
+// TestCountingSurvivesNumbersThatGoBack, as after a failover to a server that had not got all.
+func TestCountingSurvivesNumbersThatGoBack(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.limit("narrow", job.QueueLimits{MaxRunning: 2})
+	keys := b.due(5, nil)
+	attempts, _ := b.claim(keys[0])
+	b.decide(job.Outcome{Kind: job.Succeeded}, attempts...)
+	b.exec(`SELECT setval('hold_n', 5000000)`)
+	attempts, _ = b.claim(keys[1])
+	require.Len(t, attempts, 1)
+	_, _ = b.claim(keys[2:3]...) // it has seen the great numbers
+	b.decide(job.Outcome{Kind: job.Succeeded}, attempts...)
+	b.exec(`SELECT setval('hold_n', 5)`)
+	b.exec(`UPDATE hold SET n = 4 WHERE n > 5`)
+	b.exec(`UPDATE run SET queue_hold = 4 WHERE queue_hold > 5`)
+	attempts, refused := b.claim(keys[3:]...)
+	require.Len(t, attempts, 1)
+	require.Len(t, refused, 1)
+}
+
+func noFailure(t *testing.T, err error) bool {
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
+}
+
+func countLive(live *[2]int, attempts []job.Attempt, n int) {
+	for _, a := range attempts {
+		live[0] += n
+		if len(a.Limits) == 2 {
+			live[1] += n
+		}
+	}
+}

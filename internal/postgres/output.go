@@ -1,0 +1,117 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// maxOutputs is how many are written at once.
+const maxOutputs = 100
+
+// writeOutputs keeps what attempts under way have written, each fenced by its
+// attempt: one that another has taken the place of has nothing more to say.
+const writeOutputs = `
+WITH k AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
+           unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS namespace_id, unnest($7::bigint[]) AS total, unnest($8::text[]) AS output
+)
+INSERT INTO run_output_live (partition, job_id, due_at, seq, attempt, namespace_id, total, output)
+SELECT k.partition, k.job_id, k.due_at, k.seq, k.attempt, k.namespace_id, k.total, k.output
+FROM k, LATERAL (
+    SELECT FROM run r WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.attempt = k.attempt AND r.state = 1
+    LIMIT 1) live
+ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET attempt = excluded.attempt, total = excluded.total, output = excluded.output
+WHERE run_output_live.attempt <= excluded.attempt`
+
+// WriteOutputs keeps what attempts under way have written so far, for any node to
+// tell. It returns how many of them are still the live attempts of their runs.
+func (s *Store) WriteOutputs(ctx context.Context, all []job.Output) (written int, err error) {
+	for len(all) > 0 {
+		part := all[:min(len(all), maxOutputs)]
+		all = all[len(part):]
+		keys, attempt, namespace := make([]job.Key, len(part)), make([]int16, len(part)), make([]uuid.UUID, len(part))
+		total, text := make([]int64, len(part)), make([]string, len(part))
+		for i, o := range part {
+			keys[i], attempt[i], namespace[i], total[i], text[i] = o.Key, o.Attempt, o.Namespace, o.Total, o.Text
+		}
+		k := splitKeys(keys)
+		var batch pgx.Batch // one round trip, one transaction
+		batch.Queue(`SELECT ` + keyLookups)
+		batch.Queue(writeOutputs, k.partition, k.job, k.dueAt, k.seq, attempt, namespace, total, text)
+		results := s.pool.SendBatch(ctx, &batch)
+		_, err := results.Exec()
+		if err == nil {
+			tag, e := results.Exec()
+			written, err = written+int(tag.RowsAffected()), e
+		}
+		if e := results.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			return written, fmt.Errorf("write the output of %d attempts: %w", len(part), err)
+		}
+	}
+	return written, nil
+}
+
+const keepOutput = `
+INSERT INTO run_output (partition, job_id, due_at, seq, ended_at, attempt, namespace_id, total, output) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+
+const dropOutput = `DELETE FROM run_output_live WHERE ` + byKey + ` AND attempt <= $5`
+
+// output queues the statements that keep what an attempt has written.
+func (d *decided) output(in job.DecideInput, namespace *uuid.UUID) {
+	k, o := in.Run.Key, in.Outcome
+	if o.Output == "" || namespace == nil {
+		return
+	}
+	d.batch.Queue(keepOutput, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, in.Run.Attempt, *namespace, o.OutputTotal, o.Output)
+	d.batch.Queue(dropOutput, k.Partition, k.Job, k.DueAt, k.Seq, in.Run.Attempt)
+}
+
+// What has ended comes first: it is whole.
+const readOutputs = `
+SELECT DISTINCT ON (attempt) attempt, total, output FROM (
+    (SELECT attempt, total, output, 0 AS live FROM run_output WHERE job_id = $2 AND due_at = $3 AND seq = $4 ORDER BY attempt DESC LIMIT 50)
+    UNION ALL
+    SELECT attempt, total, output, 1 FROM run_output_live WHERE ` + byKey + `) x
+ORDER BY attempt, live`
+
+// Outputs tells the ends of what the attempts of a run have written, of those
+// that have, in order.
+func (s *Store) Outputs(ctx context.Context, namespace uuid.UUID, k job.Key) (out []job.Output, err error) {
+	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (job.Output, error) {
+			o := job.Output{Key: k, Namespace: namespace}
+			return o, row.Scan(&o.Attempt, &o.Total, &o.Text)
+		})
+		return err
+	}, readOutputs, k.Partition, k.Job, k.DueAt, k.Seq)
+	if err != nil {
+		return nil, fmt.Errorf("read the output of a run: %w", err)
+	}
+	return out, nil
+}
+
+// dropStaleOutputs removes what was left by nodes that died and runs that were
+// cancelled. The table is small: it has no more rows than commands are running.
+const dropStaleOutputs = `
+DELETE FROM run_output_live o WHERE o.ctid = ANY (ARRAY(
+    SELECT l.ctid FROM run_output_live l
+    WHERE NOT EXISTS (SELECT FROM run r WHERE r.partition = l.partition AND r.job_id = l.job_id AND r.due_at = l.due_at AND r.seq = l.seq AND r.attempt = l.attempt AND r.state = 1)
+    LIMIT $1))`
+
+// DropStaleOutputs removes output of attempts that are not under way, of so many
+// at most, and returns of how many.
+func (s *Store) DropStaleOutputs(ctx context.Context, most int) (int, error) {
+	tag, err := s.pool.Exec(ctx, dropStaleOutputs, most)
+	if err != nil {
+		return 0, fmt.Errorf("drop output of attempts that are over: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}

@@ -1,0 +1,157 @@
+package amqp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/amqp"
+	"github.com/belfry-dev/belfry/internal/target/broker"
+	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
+	"github.com/belfry-dev/belfry/internal/target/guard"
+)
+
+const patience = 30 * time.Second
+
+func newTarget(t *testing.T, allow ...string) *amqp.Target {
+	t.Helper()
+	g, err := guard.New(guard.Options{Allow: allow})
+	require.NoError(t, err)
+	target := amqp.New(broker.Options{Dialer: g, Secrets: withPassword{password: "belfry"}})
+	t.Cleanup(target.Close)
+	return target
+}
+
+func attempt(server, more string) job.Attempt {
+	id := uuid.New()
+	return job.Attempt{
+		Key:    job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Number: 1, Timeout: patience, Kind: "amqp", Payload: `{"n": 1}`,
+		Config: fmt.Sprintf(`{"servers": [%q], "user": "belfry", "password": {"secret": "rabbitmq"}%s}`, server, more),
+	}
+}
+
+// A burst shares one connection and does not wait for one confirmation after the
+// other; and each message is told apart from those that come back.
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	u, ch := address(t), openChannel(t)
+	q, err := ch.QueueDeclare("", false, true, true, false, nil)
+	require.NoError(t, err)
+	proxy := brokertest.NewProxy(t, u.Host)
+	target := newTarget(t, "127.0.0.0/8")
+	const n = 2000
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			key, want := q.Name, job.Succeeded
+			if i%2 == 0 { // no queue has this name
+				key, want = "none-"+q.Name, job.Failed
+			}
+			if out := target.Deliver(t.Context(), attempt(proxy.Address(), fmt.Sprintf(`, "routing_key": %q`, key))); out.Kind != want || out.Retryable || out.Unknown {
+				t.Errorf("%+v; want %d", out, want)
+			}
+		})
+	}
+	all.Wait()
+	kept, err := ch.QueueDeclarePassive(q.Name, false, true, true, false, nil)
+	require.NoError(t, err)
+	require.Equal(t, n/2, kept.Messages)
+	require.EqualValues(t, 1, proxy.Opened.Load())
+}
+
+// What the broker says decides whether it is tried again. A job with a wrong
+// exchange does not disturb its neighbours.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	u, ch := address(t), openChannel(t)
+	q, err := ch.QueueDeclare("", false, true, true, false, nil)
+	require.NoError(t, err)
+	full, err := ch.QueueDeclare("", false, true, true, false, amqp091.Table{"x-max-length": 0, "x-overflow": "reject-publish"})
+	require.NoError(t, err)
+	target := newTarget(t, "127.0.0.0/8")
+	var neighbour sync.WaitGroup
+	stop := make(chan struct{})
+	neighbour.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if out := target.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "`+q.Name+`"`)); out.Kind != job.Succeeded {
+				t.Errorf("the neighbour: %+v", out)
+			}
+		}
+	})
+	for _, c := range []struct {
+		more      string
+		kind      job.OutcomeKind
+		retryable bool
+		says      string
+	}{
+		{`, "routing_key": "` + q.Name + `"`, job.Succeeded, false, ""},
+		{`, "routing_key": "` + q.Name + `", "wait_for": "report"`, job.Accepted, false, ""},
+		{`, "routing_key": "` + full.Name + `"`, job.Failed, true, "a queue is full"},
+		{`, "routing_key": "none"`, job.Failed, false, "no queue is bound to the exchange for this routing key (NO_ROUTE)"},
+		{`, "exchange": "none", "routing_key": "x"`, job.Failed, false, "no exchange 'none'"},
+		{`, "exchange": "none", "routing_key": "x"`, job.Failed, false, "no exchange 'none'"},
+		{`, "vhost": "none", "routing_key": "x"`, job.Failed, false, "mend user, password and vhost"},
+		{`, "routing_key": "${payload.none}"`, job.Failed, false, "have no none"},
+		{`, "routing_key": "x", "headers": {"a": {"secret": "none"}}`, job.Failed, false, "there is no secret"},
+	} {
+		out := target.Deliver(t.Context(), attempt(u.Host, c.more))
+		require.Equal(t, c.kind, out.Kind, "%+v: %+v", c, out)
+		require.Equal(t, c.retryable, out.Retryable, "%+v: %+v", c, out)
+		require.Contains(t, out.Message, c.says)
+		require.False(t, out.Unknown)
+	}
+	close(stop)
+	neighbour.Wait()
+	wrong := amqp.New(broker.Options{Dialer: &guard.Guard{}, Secrets: withPassword{password: "wrong"}})
+	t.Cleanup(wrong.Close)
+	out := wrong.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "x"`))
+	require.False(t, out.Retryable)
+	require.Contains(t, out.Message, "targets.allow")
+	g, err := guard.New(guard.Options{Allow: []string{u.Host}})
+	require.NoError(t, err)
+	wrong = amqp.New(broker.Options{Dialer: g, Secrets: withPassword{password: "wrong"}})
+	t.Cleanup(wrong.Close)
+	out = wrong.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "x"`))
+	require.False(t, out.Retryable)
+	require.Contains(t, out.Message, "does not take these credentials")
+}
+
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	out := newTarget(t).Deliver(t.Context(), attempt("127.0.0.1:5672", `, "routing_key": "x"`))
+	require.Equal(t, job.Failed, out.Kind)
+	require.False(t, out.Retryable)
+	require.Contains(t, out.Message, "targets.allow")
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t)
+	const access = `"servers": ["x"], "user": "u", "password": {"secret": "p"}`
+	for config, field := range map[string]string{
+		`{` + access + `}`:                                               "routing_key",
+		`{` + access + `, "routing_key": 1}`:                             "routing_key",
+		`{` + access + `, "routing_key": "a", "exchange": 1}`:            "exchange",
+		`{"servers": ["x"], "routing_key": "a"}`:                         "user",
+		`{` + access + `, "routing_key": "a", "vhosts": ""}`:             "vhosts",
+		`{` + access + `, "routing_key": "a", "headers": {"a": "${x}"}}`: "headers.a",
+	} {
+		problems := job.Problems(target.Check(json.RawMessage(config)))
+		require.NotEmpty(t, problems, config)
+		require.Equal(t, "target.config."+field, problems[0].Field, config)
+	}
+	require.NoError(t, target.Check(json.RawMessage(`{`+access+`, "routing_key": "due.${job.name}", "exchange": "e", "vhost": "v"}`)))
+}

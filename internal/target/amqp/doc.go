@@ -1,0 +1,25 @@
+// Package amqp is the target that publishes to an exchange of RabbitMQ (AMQP
+// 0-9-1).
+//
+// Messages are persistent and mandatory, and channels confirm: a run has succeeded
+// when the broker has routed the message to at least one queue and confirmed that
+// those keep it. What no queue would get comes back, and is a failure that says so,
+// not a success into nowhere. Message-Id is the idempotency key.
+//
+// # What a failure means
+//
+//	no queue is bound for the routing key     failed for good
+//	no such exchange, no right to write there failed for good
+//	no such virtual host, wrong credentials   failed for good
+//	a queue is full (reject-publish)          may be tried again
+//	it cannot be connected to                 may be tried again
+//	no confirmation                           may be tried again; the message may be there
+//
+// # Channels
+//
+// Each exchange has a channel of its own on the shared connection: a broker closes
+// the whole channel when a message names an exchange that is not there, and the
+// messages of other exchanges must not go with it. Returns and confirmations of a
+// channel are read by one goroutine from unbuffered Go channels, since the broker
+// sends a return just before the confirmation of the same message and that order is all that joins them.
+package amqp

@@ -1,0 +1,165 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/target/broker"
+)
+
+// opener counts what it opens and what is shut.
+type opener struct {
+	opened, shut atomic.Int64
+	fails        atomic.Bool
+	takes        time.Duration
+}
+
+func (o *opener) open(ctx context.Context) (int64, error) {
+	select {
+	case <-time.After(o.takes):
+	case <-ctx.Done():
+	}
+	if o.fails.Load() {
+		o.opened.Add(1)
+		return 0, errors.New("away")
+	}
+	return o.opened.Add(1), nil
+}
+
+func (o *opener) pool() *broker.Pool[int64] {
+	return &broker.Pool[int64]{Shut: func(int64) { o.shut.Add(1) }}
+}
+
+// Many who want the same share one, which is opened once; others get others.
+func TestPoolShares(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := &opener{takes: time.Second}
+		p := o.pool()
+		var all sync.WaitGroup
+		for n := range 100 {
+			all.Go(func() {
+				lease, err := p.Get(t.Context(), fmt.Sprint(n%2), o.open)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				lease.Release(false)
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, 2, o.opened.Load())
+		time.Sleep(59 * time.Second) //nolint:forbidigo // the bubble's
+		require.Zero(t, o.shut.Load())
+		time.Sleep(2 * time.Second) //nolint:forbidigo // the bubble's
+		synctest.Wait()
+		require.EqualValues(t, 2, o.shut.Load(), "idle ones are closed")
+		require.Zero(t, p.Len())
+	})
+}
+
+// One in use is never closed, neither as idle nor when the pool is; a broken one is
+// replaced at once, and ended when its last user has let go.
+func TestPoolKeepsWhatIsUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := &opener{}
+		p := o.pool()
+		first, err := p.Get(t.Context(), "a", o.open)
+		require.NoError(t, err)
+		time.Sleep(time.Hour) //nolint:forbidigo // the bubble's
+		require.Zero(t, o.shut.Load())
+		second, err := p.Get(t.Context(), "a", o.open)
+		require.NoError(t, err)
+		require.Equal(t, first.Conn, second.Conn)
+		second.Release(true)
+		third, err := p.Get(t.Context(), "a", o.open)
+		require.NoError(t, err)
+		require.NotEqual(t, first.Conn, third.Conn)
+		synctest.Wait()
+		require.Zero(t, o.shut.Load(), "the first still uses it")
+		first.Release(true)
+		synctest.Wait()
+		require.EqualValues(t, 1, o.shut.Load())
+		p.Close()
+		_, err = p.Get(t.Context(), "a", o.open)
+		require.ErrorIs(t, err, broker.ErrClosed)
+		synctest.Wait()
+		require.EqualValues(t, 1, o.shut.Load())
+		third.Release(false)
+		synctest.Wait()
+		require.EqualValues(t, 2, o.shut.Load())
+	})
+}
+
+// After a failure it is tried again after a while, each time a longer one; who asks
+// meanwhile waits, and is not told of the old failure.
+func TestPoolBacksOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := &opener{}
+		o.fails.Store(true)
+		p := o.pool()
+		began := time.Now() //nolint:forbidigo // the bubble's
+		for range 12 {
+			_, err := p.Get(t.Context(), "a", o.open)
+			require.ErrorContains(t, err, "away")
+		}
+		took := time.Since(began) //nolint:forbidigo // the bubble's
+		require.EqualValues(t, 12, o.opened.Load())
+		require.Equal(t, 100*time.Millisecond*(1+2+4+8+16)+6*2*time.Second, took)
+		o.fails.Store(false)
+		lease, err := p.Get(t.Context(), "a", o.open)
+		require.NoError(t, err)
+		lease.Release(false)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		o.fails.Store(true)
+		_, err = p.Get(t.Context(), "b", o.open)
+		require.Error(t, err)
+		_, err = p.Get(ctx, "b", o.open)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "waiting ends with the time of who waits")
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // the bubble's
+		require.Zero(t, p.Len(), "failures are forgotten")
+	})
+}
+
+// The number is bounded: the one that was idle longest goes, and where none is, the
+// newcomer is told.
+func TestPoolIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := &opener{}
+		p := o.pool()
+		p.Most = 3
+		var leases []*broker.Lease[int64]
+		for n := range 3 {
+			lease, err := p.Get(t.Context(), fmt.Sprint(n), o.open)
+			require.NoError(t, err)
+			leases = append(leases, lease)
+		}
+		_, err := p.Get(t.Context(), "more", o.open)
+		require.ErrorIs(t, err, broker.ErrFull)
+		leases[1].Release(false)
+		leases[0].Release(false)
+		more, err := p.Get(t.Context(), "more", o.open)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.EqualValues(t, 1, o.shut.Load())
+		again, err := p.Get(t.Context(), "1", o.open)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, again.Conn, "that was used later than 0, and stayed")
+		again.Release(false)
+		more.Release(false)
+		leases[2].Release(false)
+		p.Close()
+	})
+}

@@ -1,0 +1,78 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/target/secret"
+)
+
+const maxPEM = 32 << 10 // bytes
+
+// TLS is how a connection is encrypted: always with a check of the server.
+type TLS struct {
+	CA          string      // PEM; empty: the system's
+	ServerName  string      // empty: the host that is connected to
+	Certificate string      // of the client, PEM
+	Key         secret.Text // of Certificate
+}
+
+func (r *Reader) tls(c *Config) {
+	raw := r.Fields["tls"]
+	var on bool
+	if raw == nil || json.Unmarshal(raw, &on) == nil {
+		if on {
+			c.TLS = &TLS{}
+		}
+		return
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil {
+		r.Add("tls", "it is neither true or false nor an object", `write true, or {"ca": "-----BEGIN CERTIFICATE…"}`)
+		return
+	}
+	inner := &Reader{Fields: fields}
+	c.TLS = &TLS{CA: inner.Text("ca", maxPEM), ServerName: inner.Text("server_name", maxName), Certificate: inner.Text("certificate", maxPEM), Key: inner.Stored("key")}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !slices.Contains([]string{"ca", "server_name", "certificate", "key"}, name) {
+			inner.Add(Shorten(name), "there is no such setting", "use ca, server_name, certificate and key")
+		}
+	}
+	if c.TLS.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(c.TLS.CA)) {
+		inner.Add("ca", "it holds no certificate", "write it as PEM")
+	}
+	if (c.TLS.Certificate == "") != (c.TLS.Key.Secret == "") {
+		inner.Add("key", "certificate and key go together", "give both, or neither")
+	}
+	for _, p := range inner.problems {
+		r.problems = append(r.problems, within("tls", p))
+	}
+}
+
+// config is for a connection; each gets its own. It also returns the key's text.
+func (t *TLS) config(ctx context.Context, o *Options, namespace uuid.UUID) (c *tls.Config, key string, err error) {
+	c = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CA != "" {
+		c.RootCAs = x509.NewCertPool()
+		c.RootCAs.AppendCertsFromPEM([]byte(t.CA))
+	}
+	if t.Certificate == "" {
+		return c, "", nil
+	}
+	if key, err = ReadSecret(ctx, o, namespace, t.Key); err != nil {
+		return nil, "", err
+	}
+	pair, err := tls.X509KeyPair([]byte(t.Certificate), []byte(key))
+	if err != nil {
+		return nil, "", errors.New("tls.certificate and tls.key do not fit each other") // the error's text may quote the key
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, key, nil
+}

@@ -1,0 +1,234 @@
+//go:build linux
+
+package command_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/command"
+	"github.com/belfry-dev/belfry/internal/target/targettest"
+)
+
+// containerOptions are those of a node that runs the image of dev/services up podman.
+func containerOptions(t *testing.T) command.Options {
+	t.Helper()
+	socket := os.Getenv("BELFRY_TEST_CONTAINER_SOCKET")
+	if socket == "" {
+		t.Skip("no Podman: dev/services up podman, and set what dev/services env podman prints")
+	}
+	opts := options(t)
+	opts.Socket, opts.Images = socket, []string{image()}
+	opts.Slots = 4
+	return opts
+}
+
+func image() string { return os.Getenv("BELFRY_TEST_CONTAINER_IMAGE") }
+
+// docker is the test's own way to the containers.
+func docker(t *testing.T) *client.Client {
+	t.Helper()
+	c, err := client.New(client.WithHost("unix://" + os.Getenv("BELFRY_TEST_CONTAINER_SOCKET")))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func inImage(script string) string {
+	config, err := json.Marshal(map[string]any{"image": image(), "program": "/bin/sh", "args": []string{"-c", script}})
+	if err != nil {
+		panic(err) //nolint:forbidigo // texts always marshal
+	}
+	return string(config)
+}
+
+// containersOf lists the containers of attempts by their label.
+func containersOf(t *testing.T, c *client.Client, label string) (ids []string) {
+	t.Helper()
+	found, err := c.ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", "dev.belfry.run")})
+	require.NoError(t, err)
+	for _, one := range found.Items {
+		if strings.HasPrefix(one.Labels["dev.belfry.run"], label) {
+			ids = append(ids, one.ID)
+		}
+	}
+	return ids
+}
+
+// A container has neither network nor a file in common with the test. So the
+// behaviour comes to it as a variable, what it was given comes back as the first
+// line that it writes, and a signal releases it.
+const contained = `trap 'exit 0' USR1
+echo "DELIVERY $BELFRY_IDEMPOTENCY_KEY $BELFRY_RUN_ID $BELFRY_JOB $BELFRY_DUE_AT $BELFRY_ATTEMPT $TRACEPARENT $(cat)"
+case $BEHAVE in
+hang) while :; do sleep 0.05; done ;;
+huge*) yes | head -c 8000000 ;;
+echo) env ;;
+esac
+case $BEHAVE in final) exit 1 ;; later|echo|hugefail) exit 75 ;; esac`
+
+var behaviours = map[targettest.Behaviour]string{
+	targettest.Succeed: "ok", targettest.FailRetryable: "later", targettest.FailFinal: "final", targettest.Hang: "hang",
+	targettest.Huge: "huge", targettest.HugeFailure: "hugefail", targettest.Echo: "echo", targettest.Down: "down",
+}
+
+// box is the server of the suite, and stands between it and the target.
+type box struct {
+	t        *testing.T
+	docker   *client.Client
+	received chan targettest.Delivery
+
+	mu     sync.Mutex
+	behave string
+}
+
+func (b *box) Behave(to targettest.Behaviour) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.behave = behaviours[to]
+}
+
+// Release is for those of this box: all have the same run.
+func (b *box) Release() {
+	ctx := context.WithoutCancel(b.t.Context())
+	for _, id := range containersOf(b.t, b.docker, "") {
+		got, err := b.docker.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+		if err == nil && slices.Contains(got.Container.Config.Env, "BOX="+b.t.Name()) {
+			_, _ = b.docker.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "USR1"})
+		}
+	}
+}
+
+func (b *box) Config() json.RawMessage {
+	config, err := json.Marshal(map[string]any{
+		"image": image(), "program": "/bin/sh", "args": []string{"-c", contained},
+		"env": map[string]any{"TOKEN": map[string]string{"secret": targettest.SecretName}, "BEHAVE": "ok", "BOX": b.t.Name()},
+	})
+	if err != nil {
+		panic(err) //nolint:forbidigo // texts always marshal
+	}
+	return config
+}
+
+func (b *box) Received() <-chan targettest.Delivery { return b.received }
+
+// behaving is the target, whose commands are told how to behave.
+type behaving struct {
+	*command.Target
+	box *box
+}
+
+func (w *behaving) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
+	w.box.mu.Lock()
+	behave := cmp.Or(w.box.behave, "ok")
+	w.box.mu.Unlock()
+	if behave == "down" {
+		a.Config = strings.Replace(a.Config, image(), "localhost/belfry-none:1", 1)
+	}
+	a.Config = strings.Replace(a.Config, `"BEHAVE":"ok"`, `"BEHAVE":"`+behave+`"`, 1)
+	done := make(chan job.Outcome, 1)
+	go func() { done <- w.Target.Deliver(ctx, a) }()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	told := false
+	for {
+		select {
+		case out := <-done:
+			if !told {
+				w.box.tell(out.Output)
+			}
+			return out
+		case <-tick.C:
+			for _, o := range w.Outputs() {
+				told = w.box.tell(o.Text) || told
+			}
+		}
+	}
+}
+
+func (b *box) tell(text string) bool {
+	line, _, found := strings.Cut(text, "\n")
+	f := strings.SplitN(line, " ", 8)
+	if !found || len(f) != 8 || f[0] != "DELIVERY" {
+		return false
+	}
+	b.received <- targettest.Delivery{IdempotencyKey: f[1], RunID: f[2], JobID: f[3], DueAt: f[4], Attempt: f[5], Traceparent: f[6], Payload: f[7]}
+	return true
+}
+
+func TestConformanceOfContainers(t *testing.T) { //nolint:paralleltest // containers are slow to start: one after the other
+	containerOptions(t)
+	var mu sync.Mutex
+	boxes := map[string]*box{}
+	find := func(t *testing.T) *box {
+		mu.Lock()
+		defer mu.Unlock()
+		if boxes[t.Name()] == nil {
+			boxes[t.Name()] = &box{t: t, docker: docker(t), received: make(chan targettest.Delivery, 1000)}
+		}
+		return boxes[t.Name()]
+	}
+	targettest.Run(t, targettest.Suite{
+		New: func(t *testing.T, g targettest.Given) targettest.Target {
+			opts := containerOptions(t)
+			opts.Log, opts.Secrets, opts.Images = g.Log, g.Secrets, []string{image(), "localhost/belfry-none:1"}
+			return &behaving{start(t, opts), find(t)}
+		},
+		Start: func(t *testing.T) targettest.Server { return find(t) },
+		// A container takes a second to start on a machine that has other things to do.
+		Concurrent: 6,
+	})
+}
+
+// TestContainersAreHeld: what a container may not do, and that nothing of it is left.
+func TestContainersAreHeld(t *testing.T) {
+	t.Parallel()
+	opts := containerOptions(t)
+	opts.Memory, opts.Processes, opts.Scratch = 32<<20, 16, 4<<20
+	target, c := start(t, opts), docker(t)
+	for name, h := range map[string]hostile{
+		"rights":  {script: `id; cat /proc/self/status | while read a b; do case $a in NoNewPrivs:|Cap[PEB]*|Seccomp:) echo $a $b;; esac; done`, says: []string{"uid=65534", "CapPrm: 0000000000000000", "CapEff: 0000000000000000", "CapBnd: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2"}},
+		"writing": {script: strings.ReplaceAll(try("echo x >/x", "echo x >/bin/x", "echo x >/etc/x", "mount -t tmpfs none /tmp", "echo 1 >/proc/sysrq-trigger", "cat /proc/1/root/etc/shadow"), "2>&1", "2>/dev/null"), says: held(6)},
+		"network": {script: `ls /sys/class/net`, says: []string{"lo\n"}, never: "eth"},
+		"memory":  {script: `tail /dev/zero`, ends: "killed "},
+		"forks":   {script: `f() { f | f & }; f; sleep 60`, timeout: 3 * time.Second, ends: "killed: it was not done within 3s"},
+		"disk":    {script: `head -c 3000000 /dev/zero >/tmp/a && head -c 3000000 /dev/zero >/tmp/b || echo full`, says: []string{"full\n"}},
+		"output":  {script: `yes`, timeout: 3 * time.Second, ends: "killed: it was not done within 3s"},
+		"daemon":  {script: `(sleep 600 >/dev/null 2>&1 &) ; echo gone`, says: []string{"gone\n"}},
+		"code":    {script: `exit 3`, ends: "exited with code 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attempt(inImage(h.script), cmp.Or(h.timeout, time.Minute))
+			h.check(t, target.Deliver(t.Context(), a))
+			require.Empty(t, containersOf(t, c, job.FormatRunID(a.Key)))
+		})
+	}
+	got := target.Deliver(t.Context(), attempt(`{"image": "localhost/other:1"}`, time.Minute))
+	require.Equal(t, "not run: localhost/other:1 is not among the images that this node runs; its operator can add it to command.images", got.Message)
+}
+
+// TestContainersOfADeadRunner are removed by the next one.
+func TestContainersOfADeadRunner(t *testing.T) {
+	t.Parallel()
+	target, c := start(t, containerOptions(t)), docker(t)
+	_, _, pid := begin(t, target, time.Minute)
+	a := attempt(inImage("echo begun; sleep 600"), time.Minute)
+	done := make(chan job.Outcome, 1)
+	go func() { done <- target.Deliver(t.Context(), a) }()
+	require.Eventually(t, func() bool { return len(containersOf(t, c, job.FormatRunID(a.Key))) == 1 }, 20*time.Second, 10*time.Millisecond)
+	require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+	require.True(t, (<-done).Retryable)
+	require.Eventually(t, func() bool { return len(containersOf(t, c, job.FormatRunID(a.Key))) == 0 }, 30*time.Second, 20*time.Millisecond)
+}

@@ -1,0 +1,162 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/belfry-dev/belfry/internal/target/broker"
+	"github.com/belfry-dev/belfry/internal/target/guard"
+)
+
+const (
+	linger        = 5 * time.Millisecond
+	recordTimeout = time.Minute
+	recordRetries = 8                // within some 7 s: as long as a partition may look for a leader
+	produceLimit  = 20 * time.Second // that a broker may take for one request
+	maxBuffered   = 100_000          // records
+	maxBatch      = 1 << 20          // bytes
+	downGrace     = time.Second
+)
+
+// producer is a client, and whether any broker can be reached through it.
+type producer struct {
+	client *kgo.Client
+	down   chan struct{} // closed when none can be
+
+	mu    sync.Mutex
+	open  int
+	err   error // of the last try to connect, if it failed
+	timer *time.Timer
+}
+
+// OnBrokerConnect is for kgo.
+func (p *producer) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+	switch {
+	case err == nil:
+		p.open++
+		if p.timer != nil {
+			p.timer.Stop()
+			p.timer = nil
+		}
+	case errors.Is(err, guard.ErrRefused):
+		p.giveUp() // an address that a broker advertises, and that stays what it is
+	case p.open == 0 && p.timer == nil:
+		p.timer = time.AfterFunc(downGrace, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.open == 0 {
+				p.giveUp()
+			}
+		})
+	}
+}
+
+// OnBrokerDisconnect is for kgo.
+func (p *producer) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open--
+}
+
+func (p *producer) giveUp() {
+	select {
+	case <-p.down:
+	default:
+		close(p.down)
+	}
+}
+
+// why is the last error of a connection.
+func (p *producer) why() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		return errors.New("the connection was lost")
+	}
+	return p.err
+}
+
+// open makes a client and sees whether it works.
+func (t *Target) open(c *config, access broker.Access) func(context.Context) (*producer, error) {
+	return func(ctx context.Context) (*producer, error) {
+		if err := access.Reach(ctx, t.opts.Dialer); err != nil {
+			return nil, err
+		}
+		p := &producer{down: make(chan struct{})}
+		options := []kgo.Opt{
+			kgo.SeedBrokers(access.Servers...), kgo.ClientID("belfry"), kgo.WithHooks(p),
+			kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
+				return access.Dial(ctx, t.opts.Dialer, address)
+			}),
+			kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(linger), kgo.ProducerBatchMaxBytes(maxBatch), kgo.MaxBufferedRecords(maxBuffered),
+			kgo.RecordDeliveryTimeout(recordTimeout), kgo.ProduceRequestTimeout(produceLimit), kgo.RequestTimeoutOverhead(produceLimit),
+			kgo.UnknownTopicRetries(2), kgo.RecordRetries(recordRetries), kgo.MetadataMinAge(250 * time.Millisecond), kgo.MetadataMaxAge(time.Minute),
+			kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.DisableClientMetrics(),
+			kgo.RetryBackoffFn(func(n int) time.Duration { return min(50*time.Millisecond<<min(n, 6), 2*time.Second) }),
+			// As Kafka's own clients choose a partition for a key.
+			kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
+		}
+		if access.User != "" {
+			options = append(options, kgo.SASL(mechanism(c.sasl, access)))
+		}
+		client, err := kgo.NewClient(options...)
+		if err != nil {
+			return nil, &broker.FinalError{Err: errors.New("the client does not take these settings")}
+		}
+		if err := ping(ctx, client, p); err != nil {
+			client.Close()
+			return nil, err
+		}
+		p.client = client
+		return p, nil
+	}
+}
+
+// ping asks a broker who it is.
+func ping(ctx context.Context, client *kgo.Client, p *producer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-p.down:
+			cancel()
+		case <-stop:
+		}
+	}()
+	err := client.Ping(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(p.why(), guard.ErrRefused):
+		return p.why()
+	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(p.why(), kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(p.why(), kerr.UnsupportedSaslMechanism):
+		return &broker.FinalError{Err: errors.New("the brokers do not take these credentials; mend user, password and sasl")}
+	default:
+		return err
+	}
+}
+
+func mechanism(name string, a broker.Access) sasl.Mechanism {
+	switch name {
+	case "PLAIN":
+		return plain.Auth{User: a.User, Pass: a.Password}.AsMechanism()
+	case "SCRAM-SHA-256":
+		return scram.Auth{User: a.User, Pass: a.Password}.AsSha256Mechanism()
+	default:
+		return scram.Auth{User: a.User, Pass: a.Password}.AsSha512Mechanism()
+	}
+}

@@ -1,0 +1,90 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/belfry-dev/belfry/internal/target/broker"
+)
+
+// maxPending is how many messages may wait for their confirmation at once.
+const maxPending = 100_000
+
+// connection is one to a server. It does not come back when it breaks.
+type connection struct {
+	conn   *nats.Conn
+	js     jetstream.JetStream
+	broken chan struct{} // closed when it broke
+}
+
+// dialer connects for nats.go, which keeps no error of it.
+type dialer struct {
+	ctx context.Context //nolint:containedctx // of one opening, which nats.go does not hand on
+	to  broker.Dialer
+	mu  sync.Mutex
+	err error
+}
+
+// Dial is for nats.go.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := d.to.DialContext(d.ctx, network, address)
+	if err != nil {
+		d.mu.Lock()
+		d.err = err
+		d.mu.Unlock()
+	}
+	return conn, err
+}
+
+// open connects. token and credentials may be empty.
+func (t *Target) open(access broker.Access, token, credentials string) func(context.Context) (*connection, error) {
+	return func(ctx context.Context) (*connection, error) {
+		d := &dialer{ctx: ctx, to: t.opts.Dialer}
+		n := &connection{broken: make(chan struct{})}
+		options := []nats.Option{
+			nats.Name("belfry"), nats.NoReconnect(), nats.IgnoreDiscoveredServers(), nats.SetCustomDialer(d), nats.SkipHostLookup(),
+			nats.ClosedHandler(func(*nats.Conn) { close(n.broken) }), nats.Timeout(openTimeout(ctx)),
+			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // else it prints
+		}
+		if access.TLS != nil {
+			options = append(options, nats.Secure(access.TLS))
+		}
+		if access.User != "" {
+			options = append(options, nats.UserInfo(access.User, access.Password))
+		}
+		if token != "" {
+			options = append(options, nats.Token(token))
+		}
+		if credentials != "" {
+			options = append(options, nats.UserCredentialBytes([]byte(credentials)))
+		}
+		var err error
+		if n.conn, err = nats.Connect("nats://"+strings.Join(access.Servers, ",nats://"), options...); err != nil {
+			return nil, d.reason(err)
+		}
+		n.js, err = jetstream.New(n.conn, jetstream.WithPublishAsyncMaxPending(maxPending))
+		return n, err
+	}
+}
+
+// reason is why there is no connection, in place of "no servers available".
+func (d *dialer) reason(err error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case errors.Is(err, nats.ErrNoServers) && d.err != nil:
+		return d.err
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return &broker.FinalError{Err: errors.New("the server does not take these credentials; mend user and password, token or credentials")}
+	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
+		return &broker.FinalError{Err: errors.New("the server and tls do not agree whether the connection is encrypted")}
+	default:
+		return err
+	}
+}

@@ -1,0 +1,165 @@
+package nats_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/broker"
+	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
+	"github.com/belfry-dev/belfry/internal/target/guard"
+	"github.com/belfry-dev/belfry/internal/target/nats"
+)
+
+const patience = 30 * time.Second
+
+func local(t *testing.T, allow ...string) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(guard.Options{Allow: allow})
+	require.NoError(t, err)
+	return g
+}
+
+func attempt(config string) job.Attempt {
+	id := uuid.New()
+	return job.Attempt{
+		Key:    job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Number: 1, Timeout: patience, Kind: "nats", Config: config, Payload: `{"n": 1}`,
+	}
+}
+
+// A burst shares one connection and does not wait for one confirmation after the
+// other; each message is in the stream once.
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	to := address(t)
+	js := connect(t, to)
+	name := "B" + natsgo.NewInbox()[7:]
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
+	require.NoError(t, err)
+	proxy := brokertest.NewProxy(t, to)
+	target := nats.New(broker.Options{Dialer: local(t, "127.0.0.0/8")})
+	t.Cleanup(target.Close)
+	const n = 2000
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			a := attempt(fmt.Sprintf(`{"servers": [%q], "subject": %q, "stream": %q}`, proxy.Address(), name, name))
+			for range 2 { // the second is known by its id
+				if out := target.Deliver(t.Context(), a); out.Kind != job.Succeeded {
+					t.Errorf("%+v", out)
+				}
+			}
+		})
+	}
+	all.Wait()
+	info, err := stream.Info(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, n, info.State.Msgs)
+	require.EqualValues(t, 1, proxy.Opened.Load())
+}
+
+// What the stream says decides whether it is tried again.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	to := address(t)
+	js := connect(t, to)
+	name := "R" + natsgo.NewInbox()[7:]
+	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage, Discard: jetstream.DiscardNew, MaxMsgs: 1,
+	})
+	require.NoError(t, err)
+	target := nats.New(broker.Options{Dialer: local(t, "127.0.0.0/8")})
+	t.Cleanup(target.Close)
+	for _, c := range []struct {
+		subject, more string
+		kind          job.OutcomeKind
+		retryable     bool
+		says          string
+	}{
+		{name + ".a", ``, job.Succeeded, false, ""},
+		{name + ".b", ``, job.Failed, true, "maximum messages exceeded"},
+		{name + ".c", `, "stream": "another"`, job.Failed, false, "expected stream does not match"},
+		{name, ``, job.Failed, true, "no stream takes this subject"},
+		{name + ".${payload.none}", ``, job.Failed, false, "have no none"},
+		{name + ".${'a b'}", ``, job.Failed, false, "cannot be published to"},
+	} {
+		out := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"servers": [%q], "subject": %q%s}`, to, c.subject, c.more)))
+		require.Equal(t, c.kind, out.Kind, "%+v", c)
+		require.Equal(t, c.retryable, out.Retryable, "%+v", c)
+		require.Contains(t, out.Message, c.says)
+		require.False(t, out.Unknown)
+	}
+	report := attempt(fmt.Sprintf(`{"servers": [%q], "subject": "%s.a", "wait_for": "report"}`, to, name))
+	require.NoError(t, js.DeleteStream(t.Context(), name))
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage})
+	require.NoError(t, err)
+	require.Equal(t, job.Outcome{Kind: job.Accepted}, target.Deliver(t.Context(), report))
+
+	// With what the consumer needs to report.
+	reporting := nats.New(broker.Options{Dialer: local(t, "127.0.0.0/8"), Report: func(job.Attempt) (string, string) { return "https://example.com/run", "token" }})
+	t.Cleanup(reporting.Close)
+	sent, err := js.Conn().SubscribeSync(name + ".>")
+	require.NoError(t, err)
+	require.NoError(t, js.Conn().Flush())
+	report.Number++
+	require.Equal(t, job.Outcome{Kind: job.Accepted}, reporting.Deliver(t.Context(), report))
+	m, err := sent.NextMsg(patience)
+	require.NoError(t, err)
+	require.Equal(t, []string{"https://example.com/run"}, m.Header["Belfry-Run-Url"])
+	require.Equal(t, []string{"token"}, m.Header["Belfry-Run-Token"])
+}
+
+// A guard that does not allow the address ends it for good.
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	target := nats.New(broker.Options{Dialer: local(t)})
+	t.Cleanup(target.Close)
+	out := target.Deliver(t.Context(), attempt(`{"servers": ["127.0.0.1:4222", "10.0.0.1:4222"], "subject": "x"}`))
+	require.Equal(t, job.Failed, out.Kind)
+	require.False(t, out.Retryable)
+	require.Contains(t, out.Message, "targets.allow")
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	target := nats.New(broker.Options{})
+	for config, field := range map[string]string{
+		`{}`:                                                                       "servers",
+		`{"servers": ["x"], "subject": ""}`:                                        "subject",
+		`{"servers": ["x"], "subject": "a b"}`:                                     "subject",
+		`{"servers": ["x"], "subject": "a.*"}`:                                     "subject",
+		`{"servers": ["x"], "subject": "$JS.API"}`:                                 "subject",
+		`{"servers": ["x"], "subject": "${job.nmae}"}`:                             "subject",
+		`{"servers": ["nats://x"], "subject": "a"}`:                                "servers.0",
+		`{"servers": ["u:p@x:1"], "subject": "a"}`:                                 "servers.0",
+		`{"servers": [], "subject": "a"}`:                                          "servers",
+		`{"servers": ["x"], "subject": "a", "password": "plain"}`:                  "password",
+		`{"servers": ["x"], "subject": "a", "token": "plain"}`:                     "token",
+		`{"servers": ["x"], "subject": "a", "user": "u", "token": {"secret":"t"}}`: "credentials",
+		`{"servers": ["x"], "subject": "a", "wait_for": "x"}`:                      "wait_for",
+		`{"servers": ["x"], "subject": "a", "tls": {"ca": "x"}}`:                   "tls.ca",
+		`{"servers": ["x"], "subject": "a", "tls": {"x": "x"}}`:                    "tls.x",
+		`{"servers": ["x"], "subject": "a", "tls": {"certificate": "x"}}`:          "tls.key",
+		`{"servers": ["x"], "subject": "a", "headers": {"Belfry-X": "x"}}`:         "headers.Belfry-X",
+		`{"servers": ["x"], "subject": "a", "headers": {"Nats-Msg-Id": "x"}}`:      "headers.Nats-Msg-Id",
+		`{"servers": ["x"], "subject": "a", "headers": {"a b": "x"}}`:              "headers.a b",
+		`{"servers": ["x"], "subject": "a", "headers": {"a": "${"}}`:               "headers.a",
+		`{"servers": ["x"], "subject": "a", "headers": 1}`:                         "headers",
+	} {
+		problems := job.Problems(target.Check(json.RawMessage(config)))
+		require.Len(t, problems, strings.Count(config, "{}")+1, config)
+		require.Equal(t, "target.config."+field, problems[0].Field, config)
+		require.NotEmpty(t, problems[0].Fix)
+	}
+	require.NoError(t, target.Check(json.RawMessage(`{"servers": ["a", "b:1"], "subject": "x.${job.id}", "tls": true, "user": "u", "password": {"secret": "p"}}`)))
+}

@@ -1,0 +1,165 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// brokerKind is how a test makes a place for messages, and reads what is there.
+type brokerKind struct {
+	service, target string
+	config          func(address string) string
+	make            func(t *testing.T, address string)
+	// read says how often each run is there, by its id.
+	read func(t *testing.T, address string) map[string]int
+}
+
+const place = "runs" // topic, stream or queue
+
+var brokerKinds = map[string]brokerKind{
+	"Kafka": {
+		service: "kafka", target: "kafka", make: makeTopic, read: readTopic,
+		config: func(a string) string { return fmt.Sprintf(`{"servers": [%q], "topic": %q}`, a, place) },
+	},
+	"NATS": {
+		service: "nats", target: "nats", make: makeStream, read: readStream,
+		config: func(a string) string { return fmt.Sprintf(`{"servers": [%q], "subject": %q}`, a, place) },
+	},
+	"RabbitMQ": {
+		service: "rabbitmq", target: "amqp", make: makeQueue, read: readQueue,
+		config: func(a string) string {
+			return fmt.Sprintf(`{"servers": [%q], "routing_key": %q, "user": "belfry", "password": {"secret": "rabbitmq"}}`, a, place)
+		},
+	},
+}
+
+func makeTopic(t *testing.T, address string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(address))
+	require.NoError(t, err)
+	defer client.Close()
+	r := kmsg.NewPtrCreateTopicsRequest()
+	one := kmsg.NewCreateTopicsRequestTopic()
+	one.Topic, one.NumPartitions, one.ReplicationFactor = place, 6, 1
+	r.Topics = append(r.Topics, one)
+	answer, err := r.RequestWith(t.Context(), client)
+	require.NoError(t, err)
+	require.Zero(t, answer.Topics[0].ErrorCode)
+}
+
+// readTopic reads up to where the topic ends now.
+func readTopic(t *testing.T, address string) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ConsumeTopics(place), kgo.FetchMaxWait(100*time.Millisecond))
+	require.NoError(t, err)
+	defer client.Close()
+	ends := kmsg.NewPtrListOffsetsRequest()
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = place
+	for p := range int32(6) {
+		one := kmsg.NewListOffsetsRequestTopicPartition()
+		one.Partition, one.Timestamp = p, -1
+		topic.Partitions = append(topic.Partitions, one)
+	}
+	ends.Topics = append(ends.Topics, topic)
+	left := int64(0)
+	for _, shard := range client.RequestSharded(t.Context(), ends) {
+		require.NoError(t, shard.Err)
+		for _, p := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics[0].Partitions {
+			left += p.Offset
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for left > 0 {
+		fetches := client.PollFetches(ctx)
+		require.NoError(t, fetches.Err())
+		fetches.EachRecord(func(r *kgo.Record) {
+			left--
+			for _, h := range r.Headers {
+				if h.Key == "Belfry-Run-Id" {
+					require.Equal(t, string(h.Value), string(r.Key))
+					out[string(r.Key)]++
+				}
+			}
+		})
+	}
+	return out
+}
+
+func stream(t *testing.T, address string) (jetstream.JetStream, func()) {
+	t.Helper()
+	conn, err := nats.Connect("nats://" + address)
+	require.NoError(t, err)
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	return js, conn.Close
+}
+
+func makeStream(t *testing.T, address string) {
+	t.Helper()
+	js, end := stream(t, address)
+	defer end()
+	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: place, Subjects: []string{place}, Storage: jetstream.FileStorage})
+	require.NoError(t, err)
+}
+
+func readStream(t *testing.T, address string) map[string]int {
+	t.Helper()
+	js, end := stream(t, address)
+	defer end()
+	s, err := js.Stream(t.Context(), place)
+	require.NoError(t, err)
+	out := map[string]int{}
+	consumer, err := s.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{})
+	require.NoError(t, err)
+	for left := s.CachedInfo().State.Msgs; left > 0; left-- {
+		m, err := consumer.Next(jetstream.FetchMaxWait(time.Minute))
+		require.NoError(t, err)
+		out[m.Headers().Get("Belfry-Run-Id")]++
+	}
+	return out
+}
+
+func queueChannel(t *testing.T, address string) (*amqp091.Channel, func()) {
+	t.Helper()
+	conn, err := amqp091.Dial("amqp://belfry:belfry@" + address + "/")
+	require.NoError(t, err)
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	return ch, func() { _ = conn.Close() }
+}
+
+func makeQueue(t *testing.T, address string) {
+	t.Helper()
+	ch, end := queueChannel(t, address)
+	defer end()
+	_, err := ch.QueueDeclare(place, true, false, false, false, amqp091.Table{"x-queue-type": "quorum"})
+	require.NoError(t, err)
+}
+
+// readQueue does not acknowledge: what it read is there for the next reader.
+func readQueue(t *testing.T, address string) map[string]int {
+	t.Helper()
+	ch, end := queueChannel(t, address)
+	defer end()
+	out := map[string]int{}
+	for {
+		d, ok, err := ch.Get(place, false)
+		require.NoError(t, err)
+		if !ok {
+			return out
+		}
+		out[fmt.Sprint(d.Headers["Belfry-Run-Id"])]++
+	}
+}

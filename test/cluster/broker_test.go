@@ -1,0 +1,131 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/seal"
+)
+
+// TestBroker: while runs go to a broker, it is killed and started again, and the
+// answers to what it has taken are lost. Each run that succeeded is in the broker. Then
+// the broker is wiped, and the runs of the time before are redriven: all are there.
+func TestBroker(t *testing.T) {
+	t.Parallel()
+	for name, kind := range brokerKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testBroker(t, kind)
+		})
+	}
+}
+
+func testBroker(t *testing.T, kind brokerKind) {
+	f := form{faults: 4, seconds: 16, jobs: 50}.long()
+	b := newBrokerServer(t, kind.service)
+	kind.make(t, b.address())
+	keys, err := seal.New()
+	require.NoError(t, err)
+	text, err := keys.Text()
+	require.NoError(t, err)
+	c := newCluster(t, setup{nodes: 2, env: []string{"BELFRY_SECRETS_KEYSET=" + text}})
+	c.store.UseSealer(keys)
+	_, err = c.store.PutSecret(t.Context(), job.SecretOrder{Namespace: job.DefaultNamespace, Name: "rabbitmq", Value: job.Secret{Values: []string{"belfry"}}, Actor: "test"})
+	require.NoError(t, err)
+	c.create(f.jobs, f.duration(), func(_ int, in *postgres.CreateInput) {
+		in.Definition.Target = job.Target{Kind: kind.target, Config: json.RawMessage(kind.config(b.proxy.Address()))}
+		in.Definition.Retry = job.Retry{MaxAttempts: 100, Backoff: job.BackoffFixed, Base: job.Duration(250 * time.Millisecond)}
+	})
+	kills, cuts := 0, 0
+	every(f.duration(), f.faults, func(i int) {
+		b.proxy.Lose() // what comes now arrives, and nobody hears of it
+		<-time.After(300 * time.Millisecond)
+		if i%2 == 0 {
+			b.kill()
+			b.proxy.Cut()
+			b.start()
+			kills++
+			return
+		}
+		b.proxy.Cut()
+		cuts++
+	})
+	c.settle(3 * time.Minute)
+	succeeded := c.succeeded()
+	there := kind.read(t, b.address())
+	t.Log(tally(fmt.Sprintf("%d kills, %d times lost answers", kills, cuts), succeeded, there))
+	require.Zero(t, c.missing(), "occurrences that did not succeed")
+	requireThere(t, succeeded, there)
+
+	b.wipe()
+	b.start()
+	kind.make(t, b.address())
+	require.Empty(t, kind.read(t, b.address()))
+	for _, r := range succeeded {
+		require.NoError(t, c.store.RetryRun(t.Context(), job.RunOrder{Namespace: job.DefaultNamespace, Key: r, Actor: "test"}))
+	}
+	c.settle(3 * time.Minute)
+	there = kind.read(t, b.address())
+	t.Log(tally("wiped, all redriven", succeeded, there))
+	requireThere(t, succeeded, there)
+}
+
+// missing counts the seconds between the creation of a job and the end for which
+// there is no run that succeeded.
+func (c *cluster) missing() (n int) {
+	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), `
+SELECT count(*) FROM job j, generate_series(date_trunc('second', j.created_at) + interval '1 s', $1::timestamptz - interval '1 s', interval '1 s') due
+WHERE NOT EXISTS (SELECT FROM run_history h WHERE h.job_id = j.id AND h.due_at = due AND h.seq = 0 AND h.ended = 1)`, c.end).Scan(&n))
+	return n
+}
+
+// succeeded are the runs that the ledger says so of, by their ids.
+func (c *cluster) succeeded() map[string]job.Key {
+	rows, err := c.pool.Query(c.t.Context(), `SELECT DISTINCT partition, job_id, due_at, seq FROM run_history WHERE ended = 1`)
+	require.NoError(c.t, err)
+	defer rows.Close()
+	out := map[string]job.Key{}
+	for rows.Next() {
+		var k job.Key
+		var id uuid.UUID
+		require.NoError(c.t, rows.Scan(&k.Partition, &id, &k.DueAt, &k.Seq))
+		k.Job = id
+		out[job.FormatRunID(k)] = k
+	}
+	require.NoError(c.t, rows.Err())
+	return out
+}
+
+func requireThere(t *testing.T, succeeded map[string]job.Key, there map[string]int) {
+	t.Helper()
+	lost := 0
+	for id := range succeeded {
+		if there[id] == 0 {
+			lost++
+		}
+	}
+	require.Zero(t, lost, "runs that succeeded and are not in the broker")
+	for id := range there {
+		require.Contains(t, succeeded, id, "the broker has a run that the ledger does not know as succeeded")
+	}
+}
+
+func tally(what string, succeeded map[string]job.Key, there map[string]int) string {
+	messages, lost := 0, 0
+	for _, n := range there {
+		messages += n
+	}
+	for id := range succeeded {
+		if there[id] == 0 {
+			lost++
+		}
+	}
+	return fmt.Sprintf("%s: %d runs succeeded, %d in the broker, %d messages (%d twice or more), lost %d", what, len(succeeded), len(there), messages, messages-len(there), lost)
+}
