@@ -31,7 +31,7 @@ WITH p AS MATERIALIZED (SELECT unnest($1::text[])::tid AS address, unnest($2::bi
     UPDATE run SET state = 1, attempt = attempt + 1, session_id = $4, claimed_at = now(),
         queue_hold = (SELECT p.queue_hold FROM p WHERE p.address = run.ctid), key_hold = (SELECT p.key_hold FROM p WHERE p.address = run.ctid)
     WHERE ctid = ANY (ARRAY(SELECT address FROM p))
-    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload, idempotency_key
+    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload, trace, idempotency_key
 )` + attemptColumns
 
 // ClaimLimited is Claim for runs that fall under limits: it takes those that are due, need no decision and get
