@@ -216,7 +216,8 @@ const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND ide
 // A deferred attempt does not count: base grows with attempt. One statement for each run, by its key: a join with a list of them
 // is quadratic as soon as the statistics of the live table are wrong, which is always.
 const deferRun = `
-UPDATE run SET state = 0, run_at = $5, base = coalesce(base, 0) + 1, held = $6, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL
+WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
+UPDATE run SET state = 0, run_at = $5, base = coalesce(base, 0) + 1, held = $6, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL
 WHERE ` + byKey
 
 const waitRun = `

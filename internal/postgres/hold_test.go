@@ -137,6 +137,15 @@ func TestEveryTransitionKeepsHoldsExact(t *testing.T) {
 	b.exact()
 	require.Zero(t, b.running())
 
+	// One that its target has no room for.
+	attempts, _ = b.claim(keys[5:]...)
+	require.Len(t, attempts, 3)
+	for _, a := range attempts {
+		b.decide(job.Outcome{Kind: job.Deferred, Message: "no room"}, a)
+	}
+	b.exact()
+	require.Zero(t, b.running())
+
 	// A session that dies.
 	attempts, _ = b.claim(keys[5:]...)
 	require.Len(t, attempts, 3)
