@@ -95,7 +95,7 @@ func TestReports(t *testing.T) {
 	}
 	forged := job.Report{Namespace: n.id, Attempt: 1, Until: clock.Now().Add(time.Hour)}
 	forged.Key, _ = job.ParseRunID(run)
-	for _, token := range []string{"", n.key, first.token[:len(first.token)-1] + "0", forged.Token(make([]byte, 32))} {
+	for _, token := range []string{"", n.key, flipped(first.token), forged.Token(make([]byte, 32))} {
 		require.Equal(t, http.StatusUnauthorized, w.call(token, "POST", "/api/v1/runs/"+run+":complete", "").status)
 	}
 	require.Equal(t, "waiting", state(run))
@@ -125,4 +125,14 @@ func TestTraceIsContinued(t *testing.T) {
 			require.NotEqual(t, trace, sent)
 		}
 	}
+}
+
+// flipped is a token with one letter changed, and not the last, which has bits that mean nothing.
+func flipped(token string) string {
+	i := len(token) - 9
+	other := "0"
+	if token[i] == '0' {
+		other = "1"
+	}
+	return token[:i] + other + token[i+1:]
 }

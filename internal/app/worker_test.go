@@ -39,6 +39,10 @@ func TestAWorkersKeyIsGoodForItsQueuesAlone(t *testing.T) {
 			objects["queue"], objects["session"] = "b", onB
 		}
 		got := w.ask(mine, o, o.at(objects), o.payload(t))
+		if o.byToken() {
+			require.Equal(t, http.StatusUnauthorized, got.status, "%s takes no key: %s", o.id, got.body)
+			continue
+		}
 		require.Equal(t, http.StatusForbidden, got.status, "%s: %s", o.id, got.body)
 		refused++
 		if o.role != "worker" || !strings.Contains(o.path, "{session}") {

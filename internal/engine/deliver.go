@@ -80,6 +80,12 @@ func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
+	keyed := false
+	defer func() {
+		if keyed {
+			a.KeepKey(o)
+		}
+	}()
 	defer func() {
 		// One target's bug must not take the node and its neighbours along.
 		if r := recover(); r != nil {
@@ -90,5 +96,6 @@ func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome)
 	if err := a.MakeKey(); err != nil {
 		return job.Outcome{Kind: job.Failed, Message: err.Error()}
 	}
+	keyed = true
 	return target.Deliver(ctx, *a)
 }

@@ -56,6 +56,60 @@ func TestIdempotencyKeyOfAJob(t *testing.T) {
 	}
 }
 
+// A run that was delivered under its id keeps it, though the job is given an
+// idempotency_key between its attempts: a target that has seen it must know it again.
+func TestIdempotencyKeyThatIsNew(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.target.answer = func(a job.Attempt) job.Outcome {
+		switch a.Number {
+		case 1:
+			panic("it has delivered, and then")
+		case 2:
+			return job.Outcome{Kind: job.Failed, Message: "no"}
+		default:
+			return job.Outcome{Kind: job.Succeeded}
+		}
+	}
+	j := b.create(t, "order", schedule.Spec{At: "2026-03-29T01:30:00Z"}, func(d *job.Definition) { d.Retry = job.Retry{MaxAttempts: 1} })
+	b.start(t)
+	b.eventually(t, "the dead letter", `SELECT count(*) FROM dead_letter`, 1)
+	d := j.Definition
+	d.IdempotencyKey = `"new"`
+	_, err := b.store.UpdateJob(t.Context(), job.UpdateOrder{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
+	require.NoError(t, err)
+	key := job.Key{Partition: j.Partition, Job: j.ID, DueAt: b.seen()[0].Key.DueAt}
+	b.redrive(t, key, false)
+	b.eventually(t, "the dead letter of the second", `SELECT count(*) FROM dead_letter WHERE attempt = 2`, 1)
+	b.redrive(t, key, true)
+	b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1`, 1)
+	for _, a := range b.seen() {
+		require.Equal(t, job.FormatRunID(key), a.IdempotencyKey(), "attempt %d", a.Number)
+	}
+	story, err := b.store.Run(t.Context(), j.Namespace, key)
+	require.NoError(t, err)
+	for _, e := range story {
+		require.Empty(t, e.OwnKey, "it is the id")
+	}
+}
+
+// So does one that succeeded at once, of which nothing was kept.
+func TestIdempotencyKeyOfASuccessThatIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	j := b.create(t, "order", schedule.Spec{At: "2026-03-29T01:30:00Z"}, nil)
+	b.start(t)
+	b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1`, 1)
+	d := j.Definition
+	d.IdempotencyKey = `"new"`
+	_, err := b.store.UpdateJob(t.Context(), job.UpdateOrder{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
+	require.NoError(t, err)
+	key := job.Key{Partition: j.Partition, Job: j.ID, DueAt: b.seen()[0].Key.DueAt}
+	require.NoError(t, b.store.RetryRun(t.Context(), job.RunOrder{Namespace: j.Namespace, Key: key, Actor: "test"}))
+	b.eventually(t, "the second success", `SELECT count(*) FROM run_history WHERE ended = 1`, 2)
+	require.Equal(t, job.FormatRunID(key), b.seen()[1].IdempotencyKey())
+}
+
 // What an expression cannot give is a failure that says so, before anything is
 // delivered. A payload of a trigger counts in place of the job's.
 func TestIdempotencyKeyThatFails(t *testing.T) {

@@ -27,7 +27,7 @@ type Attempt struct {
 	Trace     string  // traceparent of whoever triggered the run; empty: none
 
 	KeyExpression string // the job's idempotency_key; empty: the run's id is the key
-	OwnKey        string // what that gave for the run, see MakeKey
+	OwnKey        string // what that gave for the run, or what it was delivered under before, see MakeKey and KeepKey
 	About         string // JSON of expr.Job, where an expression may ask for it
 }
 

@@ -60,6 +60,24 @@ func (a *Attempt) MakeKey() error {
 	return nil
 }
 
+// KeepKey has the key that the target got kept with the run, if there may be another attempt: the job may have
+// another idempotency_key by then. After a success whoever tries it again knows as much, see RetriedKey.
+func (a *Attempt) KeepKey(o Outcome) {
+	if o.Kind != Succeeded {
+		a.OwnKey = a.IdempotencyKey()
+	}
+}
+
+// RetriedKey is the key of an ended run that is tried again, if it is known: one that succeeded and
+// has none of its own was delivered under its id.
+func RetriedKey(k Key, own *string, how Ended) *string {
+	if own != nil || how != EndedSucceeded {
+		return own
+	}
+	id := FormatRunID(k)
+	return &id
+}
+
 // ExampleKey is the idempotency key of the occurrence at a time.
 func (j *Job) ExampleKey(at time.Time, namespace string) (string, error) {
 	d := j.WithDefaults()

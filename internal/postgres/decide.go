@@ -20,18 +20,18 @@ import (
 // maxDecided is how many attempts one transaction decides about.
 const maxDecided = 200
 
-// lockedRuns finds the attempts named and locks their runs.
+// lockedRuns finds the attempts named and locks their runs. What is tried again is so as the job is now.
 const lockedRuns = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
            unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id, generate_subscripts($1::smallint[], 1) AS n
 )
-SELECT k.n, r.version, r.run_at, r.state, r.attempt, coalesce(r.base, 0), r.priority, r.origin, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 0), j.policy, j.namespace_id, j.handler, now()
+SELECT k.n, coalesce(j.version, r.version), r.run_at, r.state, r.attempt, coalesce(r.base, 0), coalesce(j.priority, r.priority), r.origin, coalesce(j.queue_id, r.queue_id), coalesce(j.concurrency_key, 0), coalesce(j.concurrency_max, 0), j.policy, j.namespace_id, j.handler, now()
 FROM k, LATERAL (
     SELECT * FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND state <> 0 AND (k.session_id IS NULL OR session_id = k.session_id)
     LIMIT 1 FOR UPDATE) r
-LEFT JOIN LATERAL (SELECT policy, namespace_id, handler FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
+LEFT JOIN LATERAL (SELECT * FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
 
 // CompleteDecided lets job.Decide say what outcomes mean and carries it out. It
 // returns the runs that are to be tried again, and how many were fenced.
@@ -201,13 +201,16 @@ ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.
 
 // What an attempt came to is kept with the run, the newest 20. The job may have
 // got another target since: who pulls the run is said anew.
-// While it waits for its time it has no place of any limit.
+// While it waits for its time it has no place of any limit. A change of the job could not change it while it was
+// live, so that is done here, as updatePending does. The job may be gone: then the next claim ends the run.
 const retryRun = `
 WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
-UPDATE run SET state = 0, run_at = $5, woken = $7::text IS NULL, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL, held = NULL, handler = $7::text, percent = NULL, progress = NULL,
-    base = CASE WHEN $8 THEN coalesce(base, 0) + 1 ELSE base END,
+UPDATE run SET version = coalesce(j.version, run.version), priority = coalesce(j.priority, run.priority), admit = coalesce(j.admit, run.admit),
+    queue_id = coalesce(j.queue_id, run.queue_id), concurrency_key = j.concurrency_key, concurrency_max = j.concurrency_max, state = 0, run_at = $5, woken = $7::text IS NULL, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL,
+    held = NULL, handler = $7::text, percent = NULL, progress = NULL, base = CASE WHEN $8 THEN coalesce(base, 0) + 1 ELSE base END,
     attempts = (SELECT jsonb_agg(a ORDER BY n) FROM (
         SELECT a, n FROM jsonb_array_elements(coalesce(attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n) ORDER BY n DESC LIMIT 20) y)
+FROM (SELECT) always LEFT JOIN LATERAL (SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max FROM job WHERE partition = $1 AND id = $2 LIMIT 1) j ON true
 WHERE ` + byKey
 
 // The first attempt that had a key says what it is.

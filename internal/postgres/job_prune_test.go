@@ -47,9 +47,10 @@ func TestAOneOffIsRemovedWhenItWasKeptForLongEnough(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	at := schedule.Spec{At: b.now().Add(-time.Second).Format(time.RFC3339)}
+	now := b.now()
+	at := schedule.Spec{At: now.Add(-time.Second).Format(time.RFC3339)}
 	j := b.create(definition("once", at))
-	failed := b.create(definition("failed", schedule.Spec{At: b.now().Add(-2 * time.Second).Format(time.RFC3339)}))
+	failed := b.create(definition("failed", schedule.Spec{At: now.Add(-2 * time.Second).Format(time.RFC3339)}))
 	recurring := definition("recurring", everyMinute)
 	recurring.MaxRuns = 1
 	kept := b.create(recurring)

@@ -358,7 +358,10 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	e.StartedAt, e.ExpiresAt, e.DueTo = deref(started).UTC(), deref(expires).UTC(), deref(dueTo).UTC()
 	e.Code, e.Reason, e.Message = int(status), job.Reason(text(reason)), text(message)
 	e.JobName, e.Queue, e.Node = text(name), text(queue), text(node)
-	e.OwnKey, e.Handler, e.Progress, e.Result = text(ownKey), text(handler), text(progress), text(result)
+	e.Handler, e.Progress, e.Result = text(handler), text(progress), text(result)
+	if own := text(ownKey); own != job.FormatRunID(e.Key) {
+		e.OwnKey = own
+	}
 	if session != nil {
 		e.Session = *session
 	}

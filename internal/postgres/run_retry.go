@@ -12,7 +12,7 @@ import (
 // The newest end of a run, and the payload that its dead letter keeps. History
 // keeps none.
 const endedRun = `
-SELECT h.attempt, h.origin, h.due_to IS NOT NULL, d.job_id IS NOT NULL, d.payload, coalesce(d.idempotency_key, h.idempotency_key)
+SELECT h.attempt, h.origin, h.due_to IS NOT NULL, d.job_id IS NOT NULL, d.payload, coalesce(d.idempotency_key, h.idempotency_key), h.ended
 FROM run_history h LEFT JOIN dead_letter d ON d.partition = $1 AND d.job_id = $2 AND d.due_at = $3 AND d.seq = $4
 WHERE h.job_id = $2 AND h.due_at = $3 AND h.seq = $4 ORDER BY h.ended_at DESC LIMIT 1`
 
@@ -81,12 +81,14 @@ type ended struct {
 	isRange bool
 	dead    bool
 	payload *string
-	ownKey  *string // its idempotency key, if it is not its id
+	ownKey  *string // its idempotency key, if that is known
 }
 
 func readEnded(ctx context.Context, tx pgx.Tx, k job.Key) (e ended, err error) {
 	e.key = k
-	err = tx.QueryRow(ctx, endedRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.origin, &e.isRange, &e.dead, &e.payload, &e.ownKey)
+	var how job.Ended
+	err = tx.QueryRow(ctx, endedRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.origin, &e.isRange, &e.dead, &e.payload, &e.ownKey, &how)
+	e.ownKey = job.RetriedKey(k, e.ownKey, how)
 	if noRows(err) { // history may have been dropped by its retention, dead letters stay
 		e.dead = true
 		err = tx.QueryRow(ctx, `SELECT attempt, payload, idempotency_key FROM dead_letter WHERE `+byKey, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.payload, &e.ownKey)
