@@ -48,7 +48,7 @@ func TestManyRunsOfAJobInALane(t *testing.T) {
 		require.ElementsMatch(t, want, out)
 		none, _ := w.takeLanes(afterEpoch, 10)
 		require.Empty(t, none)
-		require.Zero(t, len(w.busy[a].waiting))
+		require.Empty(t, w.busy[a].waiting)
 		_, waits := w.waiting(1)
 		if i < len(many)-1 {
 			require.Equal(t, []job.Lane{{Queue: 1, Waiting: int32(len(many) + max(len(other)-i-1, 0) - i - 1), Priority: -1}}, waits)
