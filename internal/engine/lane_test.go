@@ -99,6 +99,52 @@ func TestALaneThatIsDroppedWhileOneIsTaken(t *testing.T) {
 	require.Empty(t, w.lanes.in)
 }
 
+// TestTheOrderOfALane: by priority and time, whichever job a run is of and whenever it comes or goes.
+func TestTheOrderOfALane(t *testing.T) {
+	t.Parallel()
+	run := func(id uuid.UUID, ms int, priority int16) job.Run {
+		r := runAt(id, ms, priority)
+		r.Queue = 1
+		return r
+	}
+	a, b, c := uuid.New(), uuid.New(), uuid.New()
+	low, middle, late, high := run(a, 0, 1), run(b, 0, 5), run(c, 2, 5), run(a, 3, 9)
+	w := limitedWheel(low, middle)
+	w.add([]job.Run{late, high})
+	w.take(afterEpoch, 1)
+	for _, want := range []job.Run{high, middle, late, low} {
+		out, _ := w.takeLanes(afterEpoch, 1)
+		require.Equal(t, []job.Run{want}, out)
+		w.release(out)
+	}
+
+	// One that moves to another lane is no longer what its job waits for first.
+	w = limitedWheel(low, middle)
+	w.add([]job.Run{high})
+	w.take(afterEpoch, 1)
+	high.Queue = 2
+	w.add([]job.Run{high})
+	out, _ := w.takeLanes(afterEpoch, 1)
+	require.Equal(t, []job.Run{middle}, out)
+}
+
+// TestAJobThatIsDroppedBeforeItsTurn leaves nothing behind.
+func TestAJobThatIsDroppedBeforeItsTurn(t *testing.T) {
+	t.Parallel()
+	runs := waitingRuns(uuid.New(), 3, 1)
+	runs[2].Queue = 2
+	w := limitedWheel(runs[:2]...)
+	out, _ := w.takeLanes(afterEpoch, 10)
+	w.add(runs[2:])
+	require.Empty(t, w.take(afterEpoch, 10), "it waits for its turn")
+	w.release(out) // and has it
+	w.takeLanes(afterEpoch, 10)
+	w.drop([]int16{runs[0].Partition})
+	require.Zero(t, w.size())
+	require.Empty(t, w.busy)
+	require.Empty(t, w.lanes.asleep)
+}
+
 // TestARateThatIsRaised: a node that was told to wait an hour asks again soon.
 func TestARateThatIsRaised(t *testing.T) {
 	t.Parallel()
