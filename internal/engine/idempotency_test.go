@@ -64,7 +64,7 @@ func TestIdempotencyKeyThatIsNew(t *testing.T) {
 	b.target.answer = func(a job.Attempt) job.Outcome {
 		switch a.Number {
 		case 1:
-			panic("it has delivered, and then") //nolint:forbidigo // as a target with a bug does
+			panic("it has delivered, and then") //nolint:forbidigo // as a bug in a target would
 		case 2:
 			return job.Outcome{Kind: job.Failed, Message: "no"}
 		default:
