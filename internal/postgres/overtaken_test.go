@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -139,4 +140,25 @@ func TestALimitAmongCompletions(t *testing.T) {
 	}
 	require.Zero(t, b.running())
 	b.exact()
+}
+
+// TestAWorkersSuccessThatWasOvertakenIsTaken: by the progress of its heartbeat, say. What is stale is still refused.
+func TestAWorkersSuccessThatWasOvertakenIsTaken(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	done := succeeded(b.claimAll(3))
+	for i := range done {
+		done[i].Session = b.session
+	}
+	stale := done[0]
+	stale.Session = uuid.New()
+	var why []job.GoneReason
+	b.overtaken(func() (err error) {
+		why, err = b.store.CompletePulled(t.Context(), append(done, stale))
+		return err
+	})
+	require.Equal(t, []job.GoneReason{"", "", ""}, why[:3])
+	require.NotEmpty(t, why[3])
+	require.Zero(t, b.running())
+	require.Equal(t, 3, b.count(`run_history WHERE ended = 1`))
 }

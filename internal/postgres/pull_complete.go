@@ -61,6 +61,13 @@ func (s *Store) CompletePulled(ctx context.Context, done []job.Completion) (why 
 	if err := s.completePulled(ctx, succeeded, taken); err != nil {
 		return nil, err
 	}
+	// Not all that is left over is stale: what somebody wrote meanwhile, such as
+	// a heartbeat its progress, that statement did not see.
+	for _, c := range succeeded {
+		if !taken[reportOf(c)] {
+			others = append(others, c)
+		}
+	}
 	if err := s.decidePulled(ctx, others, taken); err != nil {
 		return nil, err
 	}

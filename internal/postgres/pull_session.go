@@ -66,6 +66,7 @@ func (s *Store) adoptRuns(ctx context.Context, w job.WorkerSession, o job.Sessio
 		batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOf(o.Adopt))
 		// From here on nothing is leased to it any more: see endSession.
 		batch.Queue(endSession, o.Adopt, w.Queue)
+		batch.Queue(lockClaimed, k.partition, k.job, k.dueAt, k.seq, o.Adopt)
 		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, o.Adopt, w.ID).Query(collectLeases(has))
 		return tx.SendBatch(ctx, &batch).Close()
 	})
