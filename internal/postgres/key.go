@@ -18,7 +18,7 @@ type KeyOrder = job.KeyOrder
 
 const insertKey = `
 INSERT INTO api_key (id, namespace_id, name, role, prefix, hash, created_by, created_at, expires_at, queues)
-VALUES ($1, $2, $3, $4, $5, $6, $7, now(), CASE WHEN $8::interval > interval '0' THEN now() + $8 END, $9)
+VALUES ($1, $2, $3, $4, $5, $6, $7, now(), CASE WHEN $8::interval > interval '0' THEN now() + $8 END, nullif($9::text[], '{}'))
 RETURNING created_at, expires_at`
 
 // CreateKey makes a key and returns it with its secret, which is not stored.

@@ -84,7 +84,13 @@ var examples = map[string]string{
 	"redrive-dead-letters": `{"queue":"default","rate":20}`,
 	"discard-dead-letters": `{"reason":"attempts","failed_before":"2026-05-01T00:00:00Z"}`,
 	"create-key":           `{"name":"ci","role":"editor","expires_in":"90d"}`,
+	"open-session":         `{"name":"invoices-7d9f"}`,
+	"claim-runs":           `{"handlers":["invoice"],"max":10,"wait_ms":100}`,
+	"beat-session":         `{"runs":[{"run":"` + exampleRun + `","attempt":1,"percent":40,"progress":"page 4 of 10"}]}`,
+	"complete-runs":        `{"reports":[{"run":"` + exampleRun + `","attempt":1,"outcome":"succeeded"}]}`,
 }
+
+const exampleRun = "run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000"
 
 const exampleJob = `{"name":"nightly-report","schedule":{"cron":"30 2 * * *","timezone":"America/New_York"},"target":{"kind":"http","config":{"url":"https://hooks.example.com/nightly"}},"payload":{"report":"sales"}}`
 
