@@ -202,6 +202,15 @@ func (s *Store) endedWorkers(ctx context.Context) (ids []uuid.UUID, queues []int
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(`SELECT pg_advisory_xact_lock(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`, lockList(locks))
 	batch.Queue(expireWorkers, ids)
+	found := ids
+	ids, queues = nil, nil // one may have been renewed since it was found
+	batch.Queue(`SELECT id, queue_id FROM session WHERE id = ANY ($1) AND expires_at = '-infinity'`, found).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{raw(&id), &queue}, func() error {
+			ids, queues = append(ids, id), append(queues, queue)
+			return nil
+		})
+		return err
+	})
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, nil, fmt.Errorf("end the sessions of workers that are gone: %w", err)
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,7 +46,8 @@ func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionOrder) (id int32, err 
 	return id, err
 }
 
-// moveRuns gives runs of one session to another, by key.
+// moveRuns gives runs of one session to another, by key: of the queue that both
+// are of, so that nobody gets what a node delivers or what is in another queue.
 const moveRuns = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt)
@@ -54,20 +56,24 @@ WHERE ctid = ANY (ARRAY(
     SELECT x.address FROM k, LATERAL (
         SELECT r.ctid AS address FROM run r
         WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.attempt = k.attempt AND r.state = 1 AND r.session_id = $6
+          AND r.handler IS NOT NULL AND r.queue_id = $8
         LIMIT 1 FOR UPDATE) x))
 RETURNING partition, job_id, due_at, seq, attempt`
+
+// lockMoved is a statement of its own: what somebody wrote while it waited is seen by the next one alone.
+const lockMoved = lockClaimedIn + ` AND r.handler IS NOT NULL AND r.queue_id = $6 LIMIT 1 FOR UPDATE OF r) x`
 
 func (s *Store) adoptRuns(ctx context.Context, w job.WorkerSession, o job.SessionOrder) (gone []job.Gone, err error) {
 	has := map[runID]int16{}
 	err = s.inTx(ctx, "adopt runs", func(tx pgx.Tx) error {
 		clear(has)
-		k, attempt := splitLeases(o.Runs)
+		k, attempt := splitLeases(inOrder(o.Runs))
 		var batch pgx.Batch
 		batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOf(o.Adopt))
 		// From here on nothing is leased to it any more: see endSession.
 		batch.Queue(endSession, o.Adopt, w.Queue)
-		batch.Queue(lockClaimed, k.partition, k.job, k.dueAt, k.seq, o.Adopt)
-		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, o.Adopt, w.ID).Query(collectLeases(has))
+		batch.Queue(lockMoved, k.partition, k.job, k.dueAt, k.seq, o.Adopt, w.Queue)
+		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, o.Adopt, w.ID, w.Queue).Query(collectLeases(has))
 		return tx.SendBatch(ctx, &batch).Close()
 	})
 	if err != nil {
@@ -96,6 +102,11 @@ func missing(leases []job.Lease, has map[runID]int16) (out []job.Lease) {
 		}
 	}
 	return out
+}
+
+// inOrder is that in which all who lock several runs lock them.
+func inOrder(leases []job.Lease) []job.Lease {
+	return slices.SortedFunc(slices.Values(leases), func(a, b job.Lease) int { return compareKeys(a.Key, b.Key) })
 }
 
 func splitLeases(leases []job.Lease) (keyColumns, []int16) {
@@ -190,7 +201,7 @@ func (s *Store) Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Dur
 			})
 			return err
 		})
-		for _, l := range leases {
+		for _, l := range inOrder(leases) {
 			if l.Percent != nil || l.Progress != nil {
 				batch.Queue(noteProgress, l.Key.Partition, l.Key.Job, l.Key.DueAt, l.Key.Seq, l.Attempt, w.ID, l.Percent, l.Progress)
 			}

@@ -68,13 +68,15 @@ SELECT r.* FROM unnest($1::smallint[]) p, LATERAL (
     SELECT ` + lostColumns + ` FROM run WHERE partition = p AND expires_at BETWEEN $2 AND now() AND state = 2 OFFSET 0) r
 LIMIT $3`
 
-// lostRuns finds attempts whose session is dead, and those that were overdue before overdueRuns looks. A dead session
-// never comes back: Renew refuses it.
+// lostRuns finds attempts whose session is dead, those that were overdue before overdueRuns looks, and those of workers
+// that live and have forgotten them: a heartbeat ends only what it names. A dead session never comes back: Renew refuses it.
 const lostRuns = `
 SELECT ` + lostColumns + ` FROM run
 WHERE partition = ANY ($1) AND (
     state = 1 AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > now())
-    OR state = 2 AND expires_at < $2)
+    OR state = 2 AND expires_at < $2
+    OR state = 1 AND handler IS NOT NULL AND claimed_at < now() - interval '1 min' AND NOT EXISTS (
+        SELECT FROM job j WHERE j.partition = run.partition AND j.id = run.job_id AND run.claimed_at + interval '1 ms' * j.timeout_ms + interval '1 min' > now()))
 LIMIT $3`
 
 // Rescue ends the attempts that nobody will report on any more, by job.Decide

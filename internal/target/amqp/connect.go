@@ -9,6 +9,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 )
 
@@ -38,6 +39,20 @@ func (t *Target) open(c *config, access broker.Access) func(context.Context) (*c
 	}
 }
 
+// writeLimit is how long a broker may leave what is written to it unread: one that
+// does, as under an alarm of memory or disk, must not keep slots.
+const writeLimit = 10 * time.Second
+
+// impatient is a connection whose writes end.
+type impatient struct{ net.Conn }
+
+func (c *impatient) Write(b []byte) (int, error) {
+	if err := c.SetWriteDeadline(clock.Now().Add(writeLimit)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
 func (t *Target) openOne(ctx context.Context, vhost string, access broker.Access, server string) (*connection, error) {
 	var failed error // of the dialer: the client's own text for it says less
 	made, err := amqp091.DialConfig("amqp://"+server, amqp091.Config{
@@ -52,7 +67,7 @@ func (t *Target) openOne(ctx context.Context, vhost string, access broker.Access
 			if until, ok := ctx.Deadline(); ok {
 				err = conn.SetDeadline(until)
 			}
-			return conn, err
+			return &impatient{conn}, err
 		},
 	})
 	var said *amqp091.Error

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,8 +14,12 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/broker"
 )
 
+// confirmLimit is how long a message may wait for its confirmation. Where there
+// is no stream but a subscriber, none ever comes, and it would be kept for ever.
+const confirmLimit = 2 * time.Minute
+
 // maxPending is how many messages may wait for their confirmation at once.
-const maxPending = 100_000
+const maxPending = 10_000
 
 // connection is one to a server. It does not come back when it breaks.
 type connection struct {
@@ -68,7 +73,7 @@ func (t *Target) open(access broker.Access, token, credentials string) func(cont
 		if n.conn, err = nats.Connect("nats://"+strings.Join(access.Servers, ",nats://"), options...); err != nil {
 			return nil, d.reason(err)
 		}
-		n.js, err = jetstream.New(n.conn, jetstream.WithPublishAsyncMaxPending(maxPending))
+		n.js, err = jetstream.New(n.conn, jetstream.WithPublishAsyncMaxPending(maxPending), jetstream.WithPublishAsyncTimeout(confirmLimit))
 		return n, err
 	}
 }

@@ -19,7 +19,7 @@ func (*Target) Check(config json.RawMessage) error { return job.CheckWorkerConfi
 // Deliver is for a run that was claimed while its job was given to workers: they
 // get it with the next attempt.
 func (*Target) Deliver(context.Context, job.Attempt) job.Outcome {
-	return job.Outcome{Kind: job.Failed, Retryable: true, Message: "the job was given to workers meanwhile; one of them gets it next"}
+	return job.Outcome{Kind: job.Snoozed, Message: "the job was given to workers meanwhile; one of them gets it next"}
 }
 
 // Close does nothing: there is nothing to let go of.

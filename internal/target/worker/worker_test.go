@@ -26,6 +26,5 @@ func TestConfigNamesAHandler(t *testing.T) {
 func TestANodeDeliversNothing(t *testing.T) {
 	t.Parallel()
 	o := worker.New().Deliver(t.Context(), job.Attempt{})
-	require.Equal(t, job.Failed, o.Kind)
-	require.True(t, o.Retryable)
+	require.Equal(t, job.Snoozed, o.Kind, "it costs no attempt")
 }

@@ -64,7 +64,7 @@ func (w *Worker) append(batch *[]reportWire, r report) (size int) {
 	}
 	o := r.outcome
 	one := reportWire{
-		Run: r.run.ID, Attempt: r.run.Attempt, Outcome: o.Kind, Final: o.Final, RetryAfter: max(o.RetryAfter, 0).Milliseconds(), Message: short(o.Message),
+		Run: r.run.ID, Attempt: r.run.Attempt, Outcome: o.Kind, Final: o.Final, RetryAfter: min(max(o.RetryAfter, 0), maxDelay).Milliseconds(), Message: short(o.Message),
 	}
 	if o.Kind == "succeeded" {
 		_, _, one.Result = r.run.Told()
@@ -72,6 +72,9 @@ func (w *Worker) append(batch *[]reportWire, r report) (size int) {
 	*batch = append(*batch, one)
 	return len(one.Message) + len(one.Result) + 150
 }
+
+// maxDelay is what the server takes. It refuses the whole of a batch with more.
+const maxDelay = 30 * 24 * time.Hour
 
 // short cuts a message to what the server takes.
 func short(s string) string {
