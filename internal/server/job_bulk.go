@@ -42,8 +42,11 @@ A node works on few bulks at once, and on fewer of one key: one that is told so 
 
 // bodyLimit is how large the body of a request may be.
 func bodyLimit(r *http.Request) int64 {
-	if strings.HasSuffix(r.URL.Path, bulkPath) {
+	switch {
+	case strings.HasSuffix(r.URL.Path, bulkPath):
 		return maxBulkBody
+	case strings.HasSuffix(r.URL.Path, "/sessions"), strings.HasSuffix(r.URL.Path, ":heartbeat"):
+		return maxLeases
 	}
 	return maxBody
 }

@@ -19,12 +19,15 @@ type Workers interface {
 	End(ctx context.Context, at job.SessionPath) error
 }
 
+// maxLeases is the largest body with 10,000 runs, each with its progress in a few words.
+const maxLeases = 4 << 20
+
 func (s *Server) registerWorkers() {
 	const sessions = "/queues/{queue}/sessions"
 	open := operation("open-session", http.MethodPost, sessions, "Open a worker's session", job.Worker)
 	open.Description = "A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. " +
 		"After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once."
-	open.DefaultStatus = http.StatusCreated
+	open.DefaultStatus, open.MaxBodyBytes = http.StatusCreated, maxLeases
 	huma.Register(s.api, open, s.openSession)
 	claim := operation("claim-runs", http.MethodPost, sessions+"/{session}:claim", "Claim runs that are due", job.Worker)
 	claim.Description = "Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. " +
@@ -32,6 +35,7 @@ func (s *Server) registerWorkers() {
 	huma.Register(s.api, claim, s.claimRuns)
 	beat := operation("beat-session", http.MethodPost, sessions+"/{session}:heartbeat", "Keep a session alive", job.Worker)
 	beat.Description = "List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them."
+	beat.MaxBodyBytes = maxLeases
 	huma.Register(s.api, beat, s.beatSession)
 	complete := operation("complete-runs", http.MethodPost, sessions+"/{session}:complete", "Report what runs came to", job.Worker)
 	complete.Description = "Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told."
