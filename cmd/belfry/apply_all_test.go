@@ -19,8 +19,10 @@ type front struct {
 	*httptest.Server
 	requests, bulks atomic.Int64
 	// refuse answers the nth request if it returns true.
-	refuse func(n int64, w http.ResponseWriter) bool
+	refuse atomic.Pointer[refusal]
 }
+
+type refusal func(n int64, w http.ResponseWriter) bool
 
 func newFront(t *testing.T, a *api) *front {
 	t.Helper()
@@ -33,7 +35,7 @@ func newFront(t *testing.T, a *api) *front {
 		if strings.HasSuffix(r.URL.Path, ":bulk") {
 			f.bulks.Add(1)
 		}
-		if f.refuse == nil || !f.refuse(n, w) {
+		if refuse := f.refuse.Load(); refuse == nil || *refuse == nil || !(*refuse)(n, w) {
 			pass.ServeHTTP(w, r)
 		}
 	}))
@@ -77,7 +79,7 @@ func TestApplyStopsWhereItIsHopeless(t *testing.T) {
 	for about, c := range map[string]struct {
 		jobs    int
 		key     string
-		refuse  func(n int64, w http.ResponseWriter) bool
+		refuse  refusal
 		want    string
 		most    int64
 		printed string
@@ -101,7 +103,7 @@ func TestApplyStopsWhereItIsHopeless(t *testing.T) {
 		}},
 	} {
 		f.requests.Store(0)
-		f.refuse = c.refuse
+		f.refuse.Store(&c.refuse)
 		through := &api{t, f.URL, c.key}
 		s := through.belfry(manyJobs(c.jobs, "1h"), "apply", "-f", "-")
 		t.Logf("%s: %v", about, s.failure)
