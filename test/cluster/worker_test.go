@@ -152,6 +152,8 @@ func TestWorkerCrashes(t *testing.T) {
 	for _, step := range steps {
 		require.Positive(t, crashes[step], step)
 	}
-	require.Positive(t, stale, "nobody tried")
+	if r.kills >= 500 { // of the few that are paused in the short form, each may find its session gone before it reports
+		require.Positive(t, stale, "nobody tried")
+	}
 	require.Positive(t, paused)
 }
