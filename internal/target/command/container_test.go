@@ -200,7 +200,7 @@ func TestContainersAreHeld(t *testing.T) {
 	target, c := start(t, opts), docker(t)
 	for name, h := range map[string]hostile{
 		"rights":  {script: `id; cat /proc/self/status | while read a b; do case $a in NoNewPrivs:|Cap[PEB]*|Seccomp:) echo $a $b;; esac; done`, says: []string{"uid=65534", "CapPrm: 0000000000000000", "CapEff: 0000000000000000", "CapBnd: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2"}},
-		"writing": {script: strings.ReplaceAll(try("echo x >/x", "echo x >/bin/x", "echo x >/etc/x", "mount -t tmpfs none /tmp", "echo 1 >/proc/sysrq-trigger", "cat /proc/1/root/etc/shadow"), "2>&1", "2>/dev/null"), says: held(6)},
+		"writing": {script: strings.ReplaceAll(try("echo x >/x", "echo x >/bin/x", "echo x >/etc/x", "mount -t tmpfs none /tmp", "echo 1 >/proc/sysrq-trigger", "cd /proc/1 && cat root/etc/shadow"), "2>&1", "2>/dev/null"), says: held(6)},
 		"network": {script: `ls /sys/class/net`, says: []string{"lo\n"}, never: "eth"},
 		"memory":  {script: `tail /dev/zero`, ends: "killed "},
 		"forks":   {script: `f() { f | f & }; f; sleep 60`, timeout: 3 * time.Second, ends: "killed: it was not done within 3s"},

@@ -87,7 +87,7 @@ func memory(pids []int) (total int64) {
 // made its root is still the machine's, whose /tmp is larger.
 func (b *sandbox) inodes(first int, dir string) uint64 {
 	var s unix.Statfs_t
-	if unix.Statfs("/proc/"+strconv.Itoa(first)+"/root/"+dir, &s) != nil || s.Type != unix.TMPFS_MAGIC ||
+	if unix.Statfs(filepath.Join("/proc", strconv.Itoa(first), "root", dir), &s) != nil || s.Type != unix.TMPFS_MAGIC ||
 		int64(s.Blocks)*s.Bsize > b.settings.Scratch+s.Bsize {
 		return 0
 	}
