@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/google/uuid"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
@@ -18,24 +16,15 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
-const patience = 30 * time.Second
-
 func newTarget(t *testing.T, allow ...string) *amqp.Target {
 	t.Helper()
-	g, err := guard.New(guard.Options{Allow: allow})
-	require.NoError(t, err)
-	target := amqp.New(broker.Options{Dialer: g, Secrets: withPassword{password: "belfry"}})
+	target := amqp.New(broker.Options{Dialer: brokertest.Guard(t, allow...), Secrets: withPassword{password: "belfry"}})
 	t.Cleanup(target.Close)
 	return target
 }
 
 func attempt(server, more string) job.Attempt {
-	id := uuid.New()
-	return job.Attempt{
-		Key:    job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
-		Number: 1, Timeout: patience, Kind: "amqp", Payload: `{"n": 1}`,
-		Config: fmt.Sprintf(`{"servers": [%q], "user": "belfry", "password": {"secret": "rabbitmq"}%s}`, server, more),
-	}
+	return brokertest.Attempt("amqp", fmt.Sprintf(`{"servers": [%q], "user": "belfry", "password": {"secret": "rabbitmq"}%s}`, server, more))
 }
 
 // A burst shares one connection and does not wait for one confirmation after the

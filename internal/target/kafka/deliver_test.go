@@ -8,47 +8,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
-	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/kafka"
 )
-
-const patience = 30 * time.Second
-
-func local(t *testing.T, allow ...string) *guard.Guard {
-	t.Helper()
-	g, err := guard.New(guard.Options{Allow: allow})
-	require.NoError(t, err)
-	return g
-}
-
-func attempt(config string) job.Attempt {
-	id := uuid.New()
-	return job.Attempt{
-		Key:    job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
-		Number: 1, Timeout: patience, Kind: "kafka", Config: config, Payload: `{"n": 1}`,
-	}
-}
 
 // A burst shares one producer, which sends batches; each record is there once, with
 // its key.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	b := newTopic(t, 4)
-	target := kafka.New(broker.Options{Dialer: local(t, "127.0.0.0/8")})
+	target := kafka.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8")})
 	t.Cleanup(target.Close)
 	const n = 2000
 	want := sync.Map{}
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
-			a := attempt(fmt.Sprintf(`{"servers": [%q], "topic": %q, "key": "k/${run_id}"}`, address(t), b.name))
+			a := brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q, "key": "k/${run_id}"}`, address(t), b.name))
 			want.Store("k/"+job.FormatRunID(a.Key), true)
 			if out := target.Deliver(t.Context(), a); out.Kind != job.Succeeded {
 				t.Errorf("%+v", out)
@@ -59,7 +40,7 @@ func TestBurst(t *testing.T) {
 	reader, err := kgo.NewClient(kgo.SeedBrokers(address(t)), kgo.ConsumeTopics(b.name), kgo.FetchMaxWait(100*time.Millisecond))
 	require.NoError(t, err)
 	t.Cleanup(reader.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), brokertest.Patience)
 	defer cancel()
 	for got := 0; got < n; {
 		fetches := reader.PollFetches(ctx)
@@ -79,7 +60,7 @@ func TestBurst(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	b := newTopic(t, 1)
-	target := kafka.New(broker.Options{Dialer: local(t, "127.0.0.0/8")})
+	target := kafka.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8")})
 	t.Cleanup(target.Close)
 	for _, c := range []struct {
 		topic, more string
@@ -94,7 +75,7 @@ func TestRefusals(t *testing.T) {
 		{"${'a b'}", ``, job.Failed, false, "not the name of one"},
 		{b.name, `, "key": "${job.labels.none}"`, job.Failed, false, "have no none"},
 	} {
-		out := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"servers": [%q], "topic": %q%s}`, address(t), c.topic, c.more)))
+		out := target.Deliver(t.Context(), brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q%s}`, address(t), c.topic, c.more)))
 		require.Equal(t, c.kind, out.Kind, "%+v: %+v", c, out)
 		require.Equal(t, c.retryable, out.Retryable, "%+v: %+v", c, out)
 		require.Contains(t, out.Message, c.says)
@@ -108,13 +89,13 @@ func TestForbiddenAdvertised(t *testing.T) {
 	t.Parallel()
 	b := newTopic(t, 1)
 	proxy := brokertest.NewProxy(t, address(t))
-	target := kafka.New(broker.Options{Dialer: local(t, proxy.Address())})
+	target := kafka.New(broker.Options{Dialer: brokertest.Guard(t, proxy.Address())})
 	t.Cleanup(target.Close)
-	out := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"servers": [%q], "topic": %q}`, proxy.Address(), b.name)))
+	out := target.Deliver(t.Context(), brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q}`, proxy.Address(), b.name)))
 	require.Equal(t, job.Failed, out.Kind)
 	require.False(t, out.Retryable, "%+v", out)
 	require.Contains(t, out.Message, "targets.allow")
-	out = target.Deliver(t.Context(), attempt(`{"servers": ["127.0.0.1:1"], "topic": "x"}`))
+	out = target.Deliver(t.Context(), brokertest.Attempt("kafka", `{"servers": ["127.0.0.1:1"], "topic": "x"}`))
 	require.False(t, out.Retryable)
 	require.Contains(t, out.Message, "targets.allow")
 }

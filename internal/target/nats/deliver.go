@@ -33,24 +33,15 @@ func (t *Target) Close() { t.pool.Close() }
 
 // Deliver publishes one message and waits until the stream has confirmed it.
 func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
-	if ctx.Err() != nil {
-		return broker.Stopping()
-	}
-	c, err := t.configs.Get(a.Config)
+	return broker.Deliver(ctx, &a, &t.configs, func(ctx context.Context, c *config) job.Outcome { return t.deliver(ctx, c, &a) })
+}
+
+func (t *Target) deliver(ctx context.Context, c *config, a *job.Attempt) job.Outcome {
+	m, err := c.message(ctx, &t.opts, a)
 	if err != nil {
 		return broker.Mend(err)
 	}
-	timeout := a.Timeout
-	if timeout <= 0 {
-		timeout = broker.FallbackTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	m, err := c.message(ctx, &t.opts, &a)
-	if err != nil {
-		return broker.Mend(err)
-	}
-	lease, err := t.lease(ctx, c, &a)
+	lease, err := t.lease(ctx, c, a)
 	if err != nil {
 		return broker.Unconnected(ctx, c.Where(), err)
 	}

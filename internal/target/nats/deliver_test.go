@@ -6,9 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/google/uuid"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -16,26 +14,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
-	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/nats"
 )
-
-const patience = 30 * time.Second
-
-func local(t *testing.T, allow ...string) *guard.Guard {
-	t.Helper()
-	g, err := guard.New(guard.Options{Allow: allow})
-	require.NoError(t, err)
-	return g
-}
-
-func attempt(config string) job.Attempt {
-	id := uuid.New()
-	return job.Attempt{
-		Key:    job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
-		Number: 1, Timeout: patience, Kind: "nats", Config: config, Payload: `{"n": 1}`,
-	}
-}
 
 // A burst shares one connection and does not wait for one confirmation after the
 // other; each message is in the stream once.
@@ -47,13 +27,13 @@ func TestBurst(t *testing.T) {
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
 	require.NoError(t, err)
 	proxy := brokertest.NewProxy(t, to)
-	target := nats.New(broker.Options{Dialer: local(t, "127.0.0.0/8")})
+	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8")})
 	t.Cleanup(target.Close)
 	const n = 2000
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
-			a := attempt(fmt.Sprintf(`{"servers": [%q], "subject": %q, "stream": %q}`, proxy.Address(), name, name))
+			a := brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": %q, "stream": %q}`, proxy.Address(), name, name))
 			for range 2 { // the second is known by its id
 				if out := target.Deliver(t.Context(), a); out.Kind != job.Succeeded {
 					t.Errorf("%+v", out)
@@ -78,7 +58,7 @@ func TestRefusals(t *testing.T) {
 		Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage, Discard: jetstream.DiscardNew, MaxMsgs: 1,
 	})
 	require.NoError(t, err)
-	target := nats.New(broker.Options{Dialer: local(t, "127.0.0.0/8")})
+	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8")})
 	t.Cleanup(target.Close)
 	for _, c := range []struct {
 		subject, more string
@@ -93,27 +73,27 @@ func TestRefusals(t *testing.T) {
 		{name + ".${payload.none}", ``, job.Failed, false, "have no none"},
 		{name + ".${'a b'}", ``, job.Failed, false, "cannot be published to"},
 	} {
-		out := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"servers": [%q], "subject": %q%s}`, to, c.subject, c.more)))
+		out := target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": %q%s}`, to, c.subject, c.more)))
 		require.Equal(t, c.kind, out.Kind, "%+v", c)
 		require.Equal(t, c.retryable, out.Retryable, "%+v", c)
 		require.Contains(t, out.Message, c.says)
 		require.False(t, out.Unknown)
 	}
-	report := attempt(fmt.Sprintf(`{"servers": [%q], "subject": "%s.a", "wait_for": "report"}`, to, name))
+	report := brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": "%s.a", "wait_for": "report"}`, to, name))
 	require.NoError(t, js.DeleteStream(t.Context(), name))
 	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage})
 	require.NoError(t, err)
 	require.Equal(t, job.Outcome{Kind: job.Accepted}, target.Deliver(t.Context(), report))
 
 	// With what the consumer needs to report.
-	reporting := nats.New(broker.Options{Dialer: local(t, "127.0.0.0/8"), Report: func(job.Attempt) (string, string) { return "https://example.com/run", "token" }})
+	reporting := nats.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8"), Report: func(job.Attempt) (string, string) { return "https://example.com/run", "token" }})
 	t.Cleanup(reporting.Close)
 	sent, err := js.Conn().SubscribeSync(name + ".>")
 	require.NoError(t, err)
 	require.NoError(t, js.Conn().Flush())
 	report.Number++
 	require.Equal(t, job.Outcome{Kind: job.Accepted}, reporting.Deliver(t.Context(), report))
-	m, err := sent.NextMsg(patience)
+	m, err := sent.NextMsg(brokertest.Patience)
 	require.NoError(t, err)
 	require.Equal(t, []string{"https://example.com/run"}, m.Header["Belfry-Run-Url"])
 	require.Equal(t, []string{"token"}, m.Header["Belfry-Run-Token"])
@@ -122,9 +102,9 @@ func TestRefusals(t *testing.T) {
 // A guard that does not allow the address ends it for good.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
-	target := nats.New(broker.Options{Dialer: local(t)})
+	target := nats.New(broker.Options{Dialer: brokertest.Guard(t)})
 	t.Cleanup(target.Close)
-	out := target.Deliver(t.Context(), attempt(`{"servers": ["127.0.0.1:4222", "10.0.0.1:4222"], "subject": "x"}`))
+	out := target.Deliver(t.Context(), brokertest.Attempt("nats", `{"servers": ["127.0.0.1:4222", "10.0.0.1:4222"], "subject": "x"}`))
 	require.Equal(t, job.Failed, out.Kind)
 	require.False(t, out.Retryable)
 	require.Contains(t, out.Message, "targets.allow")
