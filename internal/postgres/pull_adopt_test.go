@@ -23,6 +23,12 @@ func TestAdoptStaysInItsQueue(t *testing.T) {
 		require.Len(t, gone, 1, queue)
 		require.Equal(t, 1, b.count(`run WHERE state = 1 AND session_id = '`+b.session.String()+`'`))
 	}
+	// Nor what became of them.
+	_, err := b.store.CancelRun(t.Context(), job.RunOrder{Namespace: b.namespace, Key: attempts[0].Key, Actor: "ann"})
+	require.NoError(t, err)
+	_, gone, err := b.store.OpenSession(t.Context(), job.SessionOrder{Namespace: b.namespace, Queue: "other", Name: "w", TTL: time.Minute, Adopt: b.session, Runs: runs})
+	require.NoError(t, err)
+	require.Equal(t, job.GoneLost, gone[0].Why)
 }
 
 // TestAWorkersForgottenRunIsRescued: its session lives, and no heartbeat names the run.

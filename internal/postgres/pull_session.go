@@ -239,18 +239,19 @@ func timedOut(w job.WorkerSession, l job.Lease) job.Completion {
 }
 
 // fates tells what became of attempts: how the run ended, or, while it is live,
-// what the attempt came to.
+// what the attempt came to. Of the session's own queue: nobody hears of others' runs.
 const fates = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
            unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id, generate_subscripts($1::smallint[], 1) - 1 AS n)
 SELECT k.n, h.ended, coalesce(h.session_id = k.session_id, false), r.outcome
 FROM k
+LEFT JOIN LATERAL (SELECT queue_id FROM session WHERE id = k.session_id LIMIT 1) s ON true
 LEFT JOIN LATERAL (
-    SELECT ended, session_id FROM run_history WHERE job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt ORDER BY ended_at DESC LIMIT 1) h ON true
+    SELECT ended, session_id FROM run_history WHERE job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND queue_id = s.queue_id ORDER BY ended_at DESC LIMIT 1) h ON true
 LEFT JOIN LATERAL (
     SELECT (a ->> 'outcome')::smallint AS outcome FROM run, jsonb_array_elements(coalesce(attempts, '[]')) a
-    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND (a ->> 'attempt')::smallint = k.attempt LIMIT 1) r ON true`
+    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND queue_id = s.queue_id AND (a ->> 'attempt')::smallint = k.attempt LIMIT 1) r ON true`
 
 // whyGone says why attempts are no longer a session's.
 func (s *Store) whyGone(ctx context.Context, session uuid.UUID, leases []job.Lease) (gone []job.Gone, err error) {
