@@ -164,6 +164,7 @@ type waiter struct {
 	// got is given what the poll is answered with, once.
 	got         chan answer
 	taken, over bool // a claim for it is under way; and its time is up. Of the queue
+	asked       int  // in which round of the queue; 0: in none yet
 }
 
 type answer struct {

@@ -32,10 +32,12 @@ type queue struct {
 	id     int32
 
 	mu      sync.Mutex
-	line    []*waiter
+	line    []*waiter // those that were asked for go behind the others
 	lanes   map[laneKey]*lane
 	parked  map[runKey]*parked
+	rounds  int  // that were begun
 	hot     bool // there may be something to claim
+	since   int  // the round in which it became so
 	full    bool // the queue's limit has kept runs back
 	serving bool
 	signal  chan struct{}
@@ -73,7 +75,7 @@ func (q *queue) enter(w *waiter) (begin bool) {
 	for _, k := range lanesOf(setOf(w.seeker.Handlers)) {
 		if q.lanes[k] == nil {
 			q.lanes[k] = &lane{}
-			q.hot = true // nothing is known of it: ask at once
+			q.heat() // nothing is known of it: ask at once
 		}
 	}
 	begin, q.serving = !q.serving, true
@@ -81,6 +83,12 @@ func (q *queue) enter(w *waiter) (begin bool) {
 		q.poke()
 	}
 	return begin
+}
+
+// heat has all who wait asked for. The lock is held.
+func (q *queue) heat() {
+	q.hot, q.since = true, q.rounds
+	q.poke()
 }
 
 func setOf[T comparable](names []T) map[T]bool {
@@ -220,10 +228,12 @@ func (q *queue) take() (polls []*waiter, order job.DueOrder, again []job.Dealt) 
 	defer q.mu.Unlock()
 	order = job.DueOrder{Queue: q.id, Limit: laneLimit, Ahead: lookPause, Skip: q.skip()}
 	handlers, sessions := map[string]bool{}, map[uuid.UUID]bool{}
+	q.rounds++
 	for _, w := range q.line {
 		if len(polls) == maxSeekers || sessions[w.seeker.Session] {
 			continue
 		}
+		w.asked = q.rounds
 		w.taken, sessions[w.seeker.Session] = true, true
 		polls, order.Seekers = append(polls, w), append(order.Seekers, w.seeker)
 		for _, h := range w.seeker.Handlers {
@@ -332,11 +342,10 @@ func (q *queue) hasten(jobs map[uuid.UUID]bool) {
 		}
 	}
 	for _, p := range first {
-		p.at, q.hot = 0, true
+		p.at = 0
 	}
-	q.hot = q.hot || q.full
-	if q.hot {
-		q.poke()
+	if len(first) > 0 || q.full {
+		q.heat()
 	}
 }
 
@@ -348,25 +357,28 @@ func (q *queue) settle(out job.DueClaim, some bool) bool {
 	for _, r := range out.Refused {
 		q.full = q.full || r.Refusal.Limit.Kind == job.LimitQueue
 	}
-	q.hot = !out.Paused && some && !q.full // what is due and could not be had is for a look to find
+	// What is due and could not be had is for a look to find; but first all are asked for.
+	q.hot = !out.Paused && !q.full && (some || slices.ContainsFunc(q.line, func(w *waiter) bool { return w.asked <= q.since }))
 	if !out.Next.IsZero() {
 		q.soon(out.Next)
 	}
 	return q.hot
 }
 
-// answer tells those who got something, and lets the others wait on.
+// answer tells those who got something, and lets the others wait on, behind
+// those who were not asked for.
 func (q *queue) answer(polls []*waiter, given [][]job.Claimed, dead map[uuid.UUID]bool, err error) {
 	p := q.puller
 	now, n, stopped := p.Bound.Now(), 0, p.isStopped()
 	q.mu.Lock()
 	for i, w := range polls {
 		w.taken = false
-		if err == nil && len(given[i]) == 0 && !stopped && !w.over && !dead[w.seeker.Session] {
-			continue
-		}
 		if at := slices.Index(q.line, w); at >= 0 {
 			q.line = slices.Delete(q.line, at, at+1)
+		}
+		if err == nil && len(given[i]) == 0 && !stopped && !w.over && !dead[w.seeker.Session] {
+			q.line = append(q.line, w)
+			continue
 		}
 		a := answer{err: err}
 		switch {
