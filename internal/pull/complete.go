@@ -66,23 +66,18 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 
 // withKeys leaves those out whose idempotency key cannot be made: they fail for
 // good, for under another key a run could take effect twice.
-func (p *Puller) withKeys(ctx context.Context, given [][]job.Claimed) {
-	var broken []job.Completion
+func (p *Puller) withKeys(queue int32, given [][]job.Claimed) {
+	var broken []debt
 	for i := range given {
 		given[i] = slices.DeleteFunc(given[i], func(c job.Claimed) bool {
 			err := c.MakeKey()
 			if err != nil {
-				broken = append(broken, job.Completion{Key: c.Key, Attempt: c.Number, Session: c.Session, Outcome: job.Outcome{Kind: job.Failed, Message: err.Error()}})
+				broken = append(broken, debt{job.Completion{Key: c.Key, Attempt: c.Number, Session: c.Session, Outcome: job.Outcome{Kind: job.Failed, Message: err.Error()}}, queue})
 			}
 			return err != nil
 		})
 	}
-	if len(broken) == 0 {
-		return
-	}
-	if _, err := p.Store.CompletePulled(ctx, broken); err != nil {
-		p.Log.Warn("runs without an idempotency key cannot be ended; they are lost with their sessions", "runs", len(broken), "error", err)
-	}
+	p.settleNow(broken)
 }
 
 // write writes batches while there is something to write.
@@ -138,11 +133,16 @@ func (p *Puller) told(queue int32, r *reported) {
 		p.Observe.Ended(c.Outcome)
 		ended[c.Key.Job] = true
 	}
+	p.hasten(queue, ended)
+}
+
+// hasten has runs asked about that wait for others of their jobs.
+func (p *Puller) hasten(queue int32, jobs map[uuid.UUID]bool) {
 	p.mu.Lock()
 	q := p.queues[queue]
 	p.mu.Unlock()
-	if q != nil && len(ended) > 0 {
-		q.hasten(ended)
+	if q != nil && len(jobs) > 0 {
+		q.hasten(jobs)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,6 +16,7 @@ import (
 func TestALongLineStarvesNobody(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	b.pull = b.puller(time.Minute)
 	id := b.job("a", "last", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup

@@ -215,7 +215,7 @@ func (q *queue) round() bool {
 		}
 		q.admit(ctx, append(again, out.Undecided...), order.Seekers, given)
 	}
-	p.withKeys(ctx, given)
+	p.withKeys(q.id, given)
 	more := q.settle(out, len(out.Claimed) > 0)
 	q.answer(polls, given, setOf(out.Expired), nil)
 	return more
@@ -303,6 +303,7 @@ func (q *queue) admit(ctx context.Context, runs []job.Dealt, seekers []job.Seeke
 			// It may have been started all the same; then its worker does not know.
 			q.puller.Log.Warn("decision about a run for a worker failed", "run", job.FormatRunID(d.Key), "error", err)
 			q.park(d.Due, parkPause)
+			q.puller.owe([]debt{doubt(d.Key, s.Session, q.id)}) //nolint:contextcheck // it outlives the claim
 		case claimed != nil:
 			given[d.Seeker] = append(given[d.Seeker], *claimed)
 			q.release(d.Key)
