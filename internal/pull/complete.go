@@ -44,6 +44,7 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 	}
 	for i := range done {
 		done[i].Session = w.ID
+		done[i].KeepKey()
 	}
 	r := &reported{done: done, over: make(chan struct{})}
 	p.reports.mu.Lock()
