@@ -216,7 +216,7 @@ func (q *queue) round() bool {
 		q.admit(ctx, append(again, out.Undecided...), order.Seekers, given)
 	}
 	p.withKeys(q.id, given)
-	more := q.settle(out, len(out.Claimed) > 0)
+	more := q.settle(out, slices.ContainsFunc(given, func(runs []job.Claimed) bool { return len(runs) > 0 }))
 	q.answer(polls, given, setOf(out.Expired), nil)
 	return more
 }
@@ -291,9 +291,10 @@ func (q *queue) learn(lanes []job.PullLane, out job.DueClaim) {
 
 // admit asks the policy about runs that need it, one by one.
 func (q *queue) admit(ctx context.Context, runs []job.Dealt, seekers []job.Seeker, given [][]job.Claimed) {
+	size := sizeOf(given...)
 	for n, d := range runs {
 		s := seekers[d.Seeker]
-		if n >= maxAdmits || len(given[d.Seeker]) >= s.Max {
+		if n >= maxAdmits || len(given[d.Seeker]) >= s.Max || size >= job.MaxClaimed {
 			q.park(d.Due, 0)
 			continue
 		}
@@ -306,6 +307,7 @@ func (q *queue) admit(ctx context.Context, runs []job.Dealt, seekers []job.Seeke
 			q.puller.owe([]debt{doubt(d.Key, s.Session, q.id)}) //nolint:contextcheck // it outlives the claim
 		case claimed != nil:
 			given[d.Seeker] = append(given[d.Seeker], *claimed)
+			size += len(claimed.Payload)
 			q.release(d.Key)
 		case done:
 			q.release(d.Key)
@@ -313,6 +315,16 @@ func (q *queue) admit(ctx context.Context, runs []job.Dealt, seekers []job.Seeke
 			q.park(d.Due, parkPause)
 		}
 	}
+}
+
+// sizeOf is how many bytes of payload runs have.
+func sizeOf(given ...[]job.Claimed) (n int) {
+	for _, runs := range given {
+		for _, r := range runs {
+			n += len(r.Payload)
+		}
+	}
+	return n
 }
 
 // park keeps a run apart until it is asked about again. What is too much is found
