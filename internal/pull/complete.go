@@ -16,13 +16,15 @@ const (
 	reportDelay   = 2 * time.Millisecond // a report waits so long for company
 	reportLimit   = 15 * time.Second
 	maxBatch      = 2000
-	reportWriters = 2 // batches at once
+	maxReported   = 50_000 // reports that wait to be written
+	reportWriters = 2      // batches at once
 )
 
 // reports gathers what workers report into batches.
 type reports struct {
 	mu      sync.Mutex
 	waiting []*reported
+	size    int // reports in them
 	writers int
 }
 
@@ -47,16 +49,17 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 		done[i].KeepKey()
 	}
 	r := &reported{done: done, over: make(chan struct{})}
-	p.reports.mu.Lock()
-	p.reports.waiting = append(p.reports.waiting, r)
-	if p.reports.writers < reportWriters {
-		p.reports.writers++
+	begin, err := p.reports.add(r)
+	if err != nil {
+		return nil, err
+	}
+	if begin {
 		go p.write() //nolint:gosec,contextcheck // a batch is of many requests, and outlives each of them
 	}
-	p.reports.mu.Unlock()
 	select {
 	case <-r.over:
 	case <-ctx.Done():
+		p.reports.drop(r) // nobody waits for the answer, and who gets none sends it again
 		return nil, ctx.Err()
 	}
 	if r.err == nil {
@@ -105,6 +108,30 @@ func (p *Puller) write() {
 	}
 }
 
+// add has reports written, and says whether a writer has to begin.
+func (r *reports) add(one *reported) (begin bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.size+len(one.done) > maxReported {
+		return false, job.ErrTooManyWorkers
+	}
+	r.waiting, r.size = append(r.waiting, one), r.size+len(one.done)
+	if r.writers == reportWriters {
+		return false, nil
+	}
+	r.writers++
+	return true, nil
+}
+
+// drop forgets reports, unless they are being written.
+func (r *reports) drop(one *reported) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(r.waiting, one); i >= 0 {
+		r.waiting, r.size = slices.Delete(r.waiting, i, i+1), r.size-len(one.done)
+	}
+}
+
 // take takes a batch; none: the writer ends.
 func (r *reports) take() (batch []*reported, size int) {
 	r.mu.Lock()
@@ -114,7 +141,7 @@ func (r *reports) take() (batch []*reported, size int) {
 		size += len(r.waiting[n].done)
 		n++
 	}
-	batch, r.waiting = r.waiting[:n:n], r.waiting[n:]
+	batch, r.waiting, r.size = r.waiting[:n:n], r.waiting[n:], r.size-size
 	if n == 0 {
 		r.writers--
 		r.waiting = nil
@@ -155,13 +182,21 @@ type counts struct {
 type Counts struct {
 	Looks, Claims, Claimed, Reported, Stale int64
 	Waiting                                 int
+	Reporting                               int // reports that wait to be written
+	Lanes                                   int // that are known
 }
 
 // Counts tells what was done so far.
 func (p *Puller) Counts() Counts {
 	p.mu.Lock()
-	waiting := p.waiting
+	waiting, lanes := p.waiting, 0
+	for _, q := range p.queues {
+		lanes += q.known()
+	}
 	p.mu.Unlock()
+	p.reports.mu.Lock()
+	reporting := p.reports.size
+	p.reports.mu.Unlock()
 	c := &p.counts
-	return Counts{c.looks.Load(), c.claims.Load(), c.claimed.Load(), c.reported.Load(), c.stale.Load(), waiting}
+	return Counts{c.looks.Load(), c.claims.Load(), c.claimed.Load(), c.reported.Load(), c.stale.Load(), waiting, reporting, lanes}
 }

@@ -176,7 +176,9 @@ func (p *Puller) lookAt(lanes []job.PullLane, places []place, o job.LookOrder) e
 	for i, at := range places {
 		q := at.queue
 		q.mu.Lock()
-		q.lanes[at.key].looked(now, first[i])
+		if known := q.lanes[at.key]; known != nil {
+			known.looked(now, first[i])
+		}
 		switch {
 		case first[i].IsZero():
 		case !first[i].After(now):

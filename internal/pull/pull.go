@@ -230,8 +230,12 @@ func (p *Puller) enter(id int32, poll *waiter) (*queue, error) {
 		q = newQueue(p, id)
 		p.queues[id] = q
 	}
+	begin, err := q.enter(poll)
+	if err != nil {
+		return nil, err
+	}
 	p.waiting++
-	if q.enter(poll) {
+	if begin {
 		go q.serve()
 	}
 	if !p.looking {

@@ -1,7 +1,6 @@
 package pull
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -17,12 +15,8 @@ const (
 	gatherPause = time.Millisecond // a claim waits so long for company
 	maxSeekers  = 200              // in one claim
 	laneLimit   = 1000             // candidates of one lane in one claim
-	// parkPause is after how long a run that has to wait for another of its job is
-	// asked about again. The end of that one, if it comes through here, asks earlier.
-	parkPause = time.Second
-	maxParked = 10_000
-	maxAdmits = 50 // decisions in one round
-	keepQueue = time.Minute
+	maxAdmits   = 50               // decisions in one round
+	keepQueue   = time.Minute
 )
 
 // queue is a queue that workers of this node wait for. One goroutine claims for it
@@ -52,23 +46,12 @@ type runKey struct {
 
 func keyOf(k job.Key) runKey { return runKey{k.Job, k.DueAt.UnixMicro(), k.Seq} }
 
-// parked is a run that waits for another of its job.
-type parked struct {
-	due job.Due
-	at  time.Duration // when to ask again, by clock.Elapsed
-}
-
-// compare is the order in which they are to start.
-func (p *parked) compare(o *parked) int {
-	return cmp.Or(cmp.Compare(o.due.Priority, p.due.Priority), p.due.RunAt.Compare(o.due.RunAt))
-}
-
 func newQueue(p *Puller, id int32) *queue {
 	return &queue{puller: p, id: id, lanes: map[laneKey]*lane{}, parked: map[runKey]*parked{}, signal: make(chan struct{}, 1)}
 }
 
 // enter adds a poll, and says whether somebody has to begin to serve.
-func (q *queue) enter(w *waiter) (begin bool) {
+func (q *queue) enter(w *waiter) (begin bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.line = append(q.line, w)
@@ -78,11 +61,19 @@ func (q *queue) enter(w *waiter) (begin bool) {
 			q.heat() // nothing is known of it: ask at once
 		}
 	}
+	if len(q.lanes) > maxLanes {
+		q.forgetLanes()
+	}
+	if len(q.lanes) > maxLanes {
+		q.line = q.line[:len(q.line)-1]
+		q.forgetLanes()
+		return false, job.ErrTooManyWorkers
+	}
 	begin, q.serving = !q.serving, true
 	if q.hot {
 		q.poke()
 	}
-	return begin
+	return begin, nil
 }
 
 // heat has all who wait asked for. The lock is held.
@@ -246,46 +237,14 @@ func (q *queue) take() (polls []*waiter, order job.DueOrder, again []job.Dealt) 
 	return polls, order, q.unpark(order.Seekers)
 }
 
-// skip leaves out what is parked. The lock is held.
-func (q *queue) skip() func(job.Key) bool {
-	if len(q.parked) == 0 {
-		return nil
-	}
-	set := make(map[runKey]bool, len(q.parked))
-	for k := range q.parked {
-		set[k] = true
-	}
-	return func(k job.Key) bool { return set[keyOf(k)] }
-}
-
-// unpark lists the parked runs that are to be asked about again, each for one
-// who knows its handler. The lock is held.
-func (q *queue) unpark(seekers []job.Seeker) (out []job.Dealt) {
-	now := clock.Elapsed()
-	var ask []*parked
-	for _, p := range q.parked {
-		if p.at <= now {
-			ask = append(ask, p)
-		}
-	}
-	slices.SortFunc(ask, (*parked).compare)
-	for _, p := range ask {
-		for i, s := range seekers {
-			if len(out) < maxAdmits && slices.Contains(s.Handlers, p.due.Handler) {
-				out = append(out, job.Dealt{Due: p.due, Seeker: i})
-				break
-			}
-		}
-	}
-	return out
-}
-
 // learn moves the marks.
 func (q *queue) learn(lanes []job.PullLane, out job.DueClaim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, l := range lanes {
-		q.lanes[laneKey{l.Handler, l.Priority}].claimed(out.Now, out.Marks[i])
+		if known := q.lanes[laneKey{l.Handler, l.Priority}]; known != nil {
+			known.claimed(out.Now, out.Marks[i])
+		}
 	}
 }
 
@@ -325,41 +284,6 @@ func sizeOf(given ...[]job.Claimed) (n int) {
 		}
 	}
 	return n
-}
-
-// park keeps a run apart until it is asked about again. What is too much is found
-// by a look from the beginning.
-func (q *queue) park(d job.Due, wait time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.parked) < maxParked || q.parked[keyOf(d.Key)] != nil {
-		q.parked[keyOf(d.Key)] = &parked{d, clock.Elapsed() + wait}
-	}
-}
-
-func (q *queue) release(k job.Key) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.parked, keyOf(k))
-}
-
-// hasten asks at once about what waits for runs that have ended: of each job the
-// first. And there may be a place under the queue's limits.
-func (q *queue) hasten(jobs map[uuid.UUID]bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	first := map[uuid.UUID]*parked{}
-	for k, p := range q.parked {
-		if f := first[k.job]; jobs[k.job] && (f == nil || p.compare(f) < 0) {
-			first[k.job] = p
-		}
-	}
-	for _, p := range first {
-		p.at = 0
-	}
-	if len(first) > 0 || q.full {
-		q.heat()
-	}
 }
 
 // settle says whether there may be more at once; if not, a look will tell.
