@@ -41,6 +41,14 @@ type Completion struct {
 	OwnKey  string  // see Attempt; kept with the run
 }
 
+// KeepKey is Attempt.KeepKey for what a worker had. A claim keeps the key that an
+// expression gave, so a run that has none by then was given out under its id.
+func (c *Completion) KeepKey() {
+	if c.Outcome.Kind != Succeeded {
+		c.OwnKey = FormatRunID(c.Key)
+	}
+}
+
 // Output is what an attempt has written, so far or at all.
 type Output struct {
 	Key       Key

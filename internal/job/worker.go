@@ -25,7 +25,7 @@ const WorkerKind = "worker"
 // The limits of workers.
 const (
 	MaxHandlers = 100      // that one worker knows
-	MaxClaim    = 100      // runs in one answer: at most 25 MB of payload
+	MaxClaim    = 100      // runs in one answer
 	MaxLeases   = 10_000   // runs of one session
 	MaxReports  = 1000     // outcomes in one request
 	MaxResult   = 16 << 10 // bytes of a result
@@ -34,6 +34,10 @@ const (
 	MaxSnooze   = 30 * day // from now
 	snoozeLimit = int16(10_000)
 )
+
+// MaxClaimed is how many bytes of payload are claimed at once; what goes beyond is
+// left for the next claim. It is many times what one run may have.
+const MaxClaimed = 8 << 20
 
 var handlerForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$`)
 

@@ -199,29 +199,34 @@ INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, rea
 SELECT partition, job_id, due_at, seq, $5, attempt, $6, $7, payload, queue_id, idempotency_key FROM run WHERE ` + byKey + `
 ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.failed_at, attempt = excluded.attempt, reason = excluded.reason, message = excluded.message, idempotency_key = excluded.idempotency_key`
 
-// What an attempt came to is kept with the run, the newest 20. The job may have
-// got another target since: who pulls the run is said anew.
-// While it waits for its time it has no place of any limit. A change of the job could not change it while it was
-// live, so that is done here, as updatePending does. The job may be gone: then the next claim ends the run.
-const retryRun = `
-WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
-UPDATE run SET version = coalesce(j.version, run.version), priority = coalesce(j.priority, run.priority), admit = coalesce(j.admit, run.admit),
-    queue_id = coalesce(j.queue_id, run.queue_id), concurrency_key = j.concurrency_key, concurrency_max = j.concurrency_max, state = 0, run_at = $5, woken = $7::text IS NULL, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL,
-    held = NULL, handler = $7::text, percent = NULL, progress = NULL, base = CASE WHEN $8 THEN coalesce(base, 0) + 1 ELSE base END,
-    attempts = (SELECT jsonb_agg(a ORDER BY n) FROM (
-        SELECT a, n FROM jsonb_array_elements(coalesce(attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n) ORDER BY n DESC LIMIT 20) y)
+// asItsJob is a run that is to be tried again, as its job is now: a change could not change it while it was live, so that is done
+// then, as updatePending does. Who pulls the run is said anew. The job may be gone: then the next claim ends the run.
+// While it waits for its time it has no place of any limit.
+const (
+	asItsJob = `version = coalesce(j.version, run.version), priority = coalesce(j.priority, run.priority), admit = coalesce(j.admit, run.admit),
+    queue_id = coalesce(j.queue_id, run.queue_id), concurrency_key = j.concurrency_key, concurrency_max = j.concurrency_max, handler = $7::text, woken = $7::text IS NULL,
+    state = 0, run_at = $5, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL`
+	fromItsJob = `
 FROM (SELECT) always LEFT JOIN LATERAL (SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max FROM job WHERE partition = $1 AND id = $2 LIMIT 1) j ON true
 WHERE ` + byKey
+)
+
+// What an attempt came to is kept with the run, the newest 20.
+const retryRun = `
+WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
+UPDATE run SET ` + asItsJob + `, held = NULL, percent = NULL, progress = NULL, base = CASE WHEN $8 THEN coalesce(base, 0) + 1 ELSE base END,
+    attempts = (SELECT jsonb_agg(a ORDER BY n) FROM (
+        SELECT a, n FROM jsonb_array_elements(coalesce(attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n) ORDER BY n DESC LIMIT 20) y)` + fromItsJob
 
 // The first attempt that had a key says what it is.
 const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND idempotency_key IS NULL`
 
 // A deferred attempt does not count: base grows with attempt. One statement for each run, by its key: a join with a list of them
 // is quadratic as soon as the statistics of the live table are wrong, which is always.
+// What its target had no room for says nothing of a worker that pulls it now.
 const deferRun = `
 WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
-UPDATE run SET state = 0, run_at = $5, base = coalesce(base, 0) + 1, held = $6, woken = true, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL
-WHERE ` + byKey
+UPDATE run SET ` + asItsJob + `, base = coalesce(base, 0) + 1, held = CASE WHEN $7::text IS NULL THEN $6::text END` + fromItsJob
 
 const waitRun = `
 UPDATE run SET state = 2, expires_at = $5 WHERE ` + byKey
@@ -252,7 +257,10 @@ func (d *decided) write(in job.DecideInput, decision job.Decision, handler *stri
 		run.State, run.RunAt = job.Pending, decision.RunAt
 		d.retries = append(d.retries, run)
 	case job.DecideDefer:
-		d.batch.Queue(deferRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, o.Message)
+		d.batch.Queue(deferRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, o.Message, handler)
+		if handler != nil {
+			break // as above
+		}
 		run := in.Run
 		run.State, run.RunAt, run.Base = job.Pending, decision.RunAt, run.Base+1
 		d.retries = append(d.retries, run)

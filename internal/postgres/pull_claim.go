@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,15 +41,16 @@ SELECT l.n, x.* FROM l, LATERAL (
     ORDER BY r.run_at LIMIT $5) x`
 
 // lockDue locks, of the runs named, those that are still to be had. See claimRuns
-// for its form. The index run_lane cannot answer IS NOT DISTINCT FROM, nor shall it:
+// for its form. How large a payload is it tells without reading it. The index run_lane cannot answer IS NOT DISTINCT FROM, nor shall it:
 // for each key it would read the whole lane.
 const lockDue = `
 WITH w AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
            unnest($5::text[]) AS handler, generate_subscripts($1::smallint[], 1) - 1 AS n
 )
-SELECT w.n, x.* FROM w, LATERAL (
-    SELECT r.ctid::text, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1) FROM run r
+SELECT w.n, x.address, x.queue_id, x.key, x.most, coalesce(x.size, (SELECT octet_length(payload) FROM job WHERE partition = w.partition AND id = w.job_id), 0)
+FROM w, LATERAL (
+    SELECT r.ctid::text AS address, r.queue_id, coalesce(r.concurrency_key, 0) AS key, coalesce(r.concurrency_max, 1) AS most, octet_length(r.payload) AS size FROM run r
     WHERE r.partition = w.partition AND r.job_id = w.job_id AND r.due_at = w.due_at AND r.seq = w.seq
       AND r.state = 0 AND r.run_at <= now() AND r.handler IS NOT DISTINCT FROM w.handler AND r.queue_id IS NOT DISTINCT FROM $6
       AND (r.admit = 0 OR r.admit = 1 AND NOT EXISTS (
@@ -221,6 +223,7 @@ type starting struct {
 	addresses []string
 	orders    []placeOrder
 	places    []place
+	later     map[runID]bool // those that are too much for one claim
 }
 
 func (s *Store) claimDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, dealt []job.Dealt, out *job.DueClaim) error {
@@ -236,7 +239,7 @@ func (s *Store) claimDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, deal
 			return err
 		}
 	}
-	out.Undecided = append(out.Undecided, left(dealt, out)...)
+	out.Undecided = append(out.Undecided, left(dealt, out, all.later)...)
 	return keepKeys(ctx, tx, out.Claimed)
 }
 
@@ -250,11 +253,17 @@ func lockDealt(ctx context.Context, tx pgx.Tx, queue int32, dealt []job.Dealt) (
 	if err != nil {
 		return all, err
 	}
-	var n int
+	var n, size, total int
 	var address string
 	var p placeOrder
-	_, err = pgx.ForEachRow(rows, []any{&n, &address, &p.Queue, &p.Key, &p.KeyMax}, func() error {
+	all.later = map[runID]bool{}
+	_, err = pgx.ForEachRow(rows, []any{&n, &address, &p.Queue, &p.Key, &p.KeyMax, &size}, func() error {
 		d := dealt[n]
+		// None after it either, though it be small: the large ones would be last for ever.
+		if total += size; total > job.MaxClaimed && len(all.dealt) > 0 {
+			all.later[idOf(d.Key)] = true
+			return nil
+		}
 		p.Priority, p.RunAt, p.key = d.Priority, d.RunAt, d.Key
 		all.dealt, all.addresses, all.orders = append(all.dealt, d), append(all.addresses, address), append(all.orders, p)
 		return nil
@@ -328,8 +337,8 @@ func keepKeys(ctx context.Context, tx pgx.Tx, claimed []job.Claimed) error {
 
 // left are those that need a decision after all: another run of the job is live.
 // Those that are gone are found out about then.
-func left(dealt []job.Dealt, out *job.DueClaim) (undecided []job.Dealt) {
-	has := make(map[runID]bool, len(dealt))
+func left(dealt []job.Dealt, out *job.DueClaim, later map[runID]bool) (undecided []job.Dealt) {
+	has := maps.Clone(later)
 	for _, c := range out.Claimed {
 		has[idOf(c.Key)] = true
 	}

@@ -165,6 +165,7 @@ func (s *Store) RescueWorkers(ctx context.Context, limit int) (retries []job.Run
 	batch.Queue(runsOfSessions, queues, ids, limit).Query(func(rows pgx.Rows) error {
 		c := job.Completion{Outcome: job.Outcome{Kind: job.Lost, Message: "the worker's session ended before it reported"}}
 		_, err := pgx.ForEachRow(rows, []any{&c.Key.Partition, raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Attempt, raw(&c.Session)}, func() error {
+			c.KeepKey()
 			lost = append(lost, c)
 			return nil
 		})

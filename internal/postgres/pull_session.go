@@ -233,9 +233,11 @@ func (s *Store) Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Dur
 }
 
 func timedOut(w job.WorkerSession, l job.Lease) job.Completion {
-	return job.Completion{Key: l.Key, Attempt: l.Attempt, Session: w.ID, Outcome: job.Outcome{
+	c := job.Completion{Key: l.Key, Attempt: l.Attempt, Session: w.ID, Outcome: job.Outcome{
 		Kind: job.Failed, Retryable: true, Unknown: true, Message: "the worker took longer than the timeout",
 	}}
+	c.KeepKey()
+	return c
 }
 
 // fates tells what became of attempts: how the run ended, or, while it is live,

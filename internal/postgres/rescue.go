@@ -61,7 +61,7 @@ type view struct {
 	overdue []job.Completion
 }
 
-const lostColumns = `partition, job_id, due_at, seq, attempt`
+const lostColumns = `partition, job_id, due_at, seq, attempt, handler IS NOT NULL AS pulled`
 
 const overdueRuns = `
 SELECT r.* FROM unnest($1::smallint[]) p, LATERAL (
@@ -145,7 +145,11 @@ func (s *Store) lost(ctx context.Context, partitions []int16, from time.Time, li
 
 func collectLost(rows pgx.Rows, message string) (lost []job.Completion, err error) {
 	c := job.Completion{Outcome: job.Outcome{Kind: job.Lost, Message: message}}
-	_, err = pgx.ForEachRow(rows, []any{&c.Key.Partition, &c.Key.Job, &c.Key.DueAt, &c.Key.Seq, &c.Attempt}, func() error {
+	var pulled bool
+	_, err = pgx.ForEachRow(rows, []any{&c.Key.Partition, &c.Key.Job, &c.Key.DueAt, &c.Key.Seq, &c.Attempt, &pulled}, func() error {
+		if c.OwnKey = ""; pulled {
+			c.KeepKey()
+		}
 		lost = append(lost, c)
 		return nil
 	})

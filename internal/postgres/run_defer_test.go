@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -60,4 +61,42 @@ func TestDeferredCostsNoAttempt(t *testing.T) {
 	var reason string
 	require.NoError(t, b.pool.QueryRow(ctx, `SELECT reason FROM run_history`).Scan(&reason))
 	require.Equal(t, "attempts", reason)
+}
+
+// TestDeferredFollowsItsJob: what a change of the job could not reach while the attempt was
+// under way the run has when it is to be tried again; and if workers pull it now, no node does.
+func TestDeferredFollowsItsJob(t *testing.T) {
+	t.Parallel()
+	targets := map[string]job.Target{
+		"a node":  {Kind: "noop", Config: json.RawMessage(`{}`)},
+		"workers": {Kind: job.WorkerKind, Config: json.RawMessage(`{"handler":"h"}`)},
+	}
+	for name, target := range targets {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupFence(t, past)
+			ctx := t.Context()
+			require.Len(t, b.claim(t, b.session, 0), 1)
+			var namespace uuid.UUID
+			require.NoError(t, b.pool.QueryRow(ctx, `SELECT namespace_id FROM job`).Scan(&namespace))
+			j, err := b.store.Job(ctx, namespace, b.key.Job)
+			require.NoError(t, err)
+			d := j.Definition
+			d.Target, d.Queue, d.Priority, d.Concurrency = target, "other", 7, job.Concurrency{Key: "k", Max: 3}
+			_, err = b.store.UpdateJob(ctx, job.UpdateOrder{Namespace: namespace, ID: b.key.Job, Actor: "test", Definition: d})
+			require.NoError(t, err)
+			retries, _, err := b.store.CompleteDecided(ctx, []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Deferred, Message: "no room"}}})
+			require.NoError(t, err)
+			var same, held, woken bool
+			require.NoError(t, b.pool.QueryRow(ctx, `
+SELECT (r.queue_id, r.priority, r.concurrency_key, r.concurrency_max, r.version, r.admit) = (j.queue_id, j.priority, j.concurrency_key, j.concurrency_max, j.version, j.admit)
+       AND r.handler IS NOT DISTINCT FROM j.handler AND r.priority = 7 AND r.state = 0, r.held IS NOT NULL, r.woken
+FROM run r JOIN job j ON j.id = r.job_id`).Scan(&same, &held, &woken))
+			require.True(t, same)
+			pulled := target.Kind == job.WorkerKind
+			require.Equal(t, !pulled, held)
+			require.Equal(t, !pulled, woken)
+			require.Equal(t, !pulled, len(retries) == 1, "of those that nodes deliver")
+		})
+	}
 }

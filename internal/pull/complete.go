@@ -16,13 +16,15 @@ const (
 	reportDelay   = 2 * time.Millisecond // a report waits so long for company
 	reportLimit   = 15 * time.Second
 	maxBatch      = 2000
-	reportWriters = 2 // batches at once
+	maxReported   = 50_000 // reports that wait to be written
+	reportWriters = 2      // batches at once
 )
 
 // reports gathers what workers report into batches.
 type reports struct {
 	mu      sync.Mutex
 	waiting []*reported
+	size    int // reports in them
 	writers int
 }
 
@@ -44,18 +46,20 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 	}
 	for i := range done {
 		done[i].Session = w.ID
+		done[i].KeepKey()
 	}
 	r := &reported{done: done, over: make(chan struct{})}
-	p.reports.mu.Lock()
-	p.reports.waiting = append(p.reports.waiting, r)
-	if p.reports.writers < reportWriters {
-		p.reports.writers++
+	begin, err := p.reports.add(r)
+	if err != nil {
+		return nil, err
+	}
+	if begin {
 		go p.write() //nolint:gosec,contextcheck // a batch is of many requests, and outlives each of them
 	}
-	p.reports.mu.Unlock()
 	select {
 	case <-r.over:
 	case <-ctx.Done():
+		p.reports.drop(r) // nobody waits for the answer, and who gets none sends it again
 		return nil, ctx.Err()
 	}
 	if r.err == nil {
@@ -66,23 +70,18 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 
 // withKeys leaves those out whose idempotency key cannot be made: they fail for
 // good, for under another key a run could take effect twice.
-func (p *Puller) withKeys(ctx context.Context, given [][]job.Claimed) {
-	var broken []job.Completion
+func (p *Puller) withKeys(queue int32, given [][]job.Claimed) {
+	var broken []debt
 	for i := range given {
 		given[i] = slices.DeleteFunc(given[i], func(c job.Claimed) bool {
 			err := c.MakeKey()
 			if err != nil {
-				broken = append(broken, job.Completion{Key: c.Key, Attempt: c.Number, Session: c.Session, Outcome: job.Outcome{Kind: job.Failed, Message: err.Error()}})
+				broken = append(broken, debt{job.Completion{Key: c.Key, Attempt: c.Number, Session: c.Session, Outcome: job.Outcome{Kind: job.Failed, Message: err.Error()}}, queue})
 			}
 			return err != nil
 		})
 	}
-	if len(broken) == 0 {
-		return
-	}
-	if _, err := p.Store.CompletePulled(ctx, broken); err != nil {
-		p.Log.Warn("runs without an idempotency key cannot be ended; they are lost with their sessions", "runs", len(broken), "error", err)
-	}
+	p.settleNow(broken)
 }
 
 // write writes batches while there is something to write.
@@ -109,6 +108,30 @@ func (p *Puller) write() {
 	}
 }
 
+// add has reports written, and says whether a writer has to begin.
+func (r *reports) add(one *reported) (begin bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.size+len(one.done) > maxReported {
+		return false, job.ErrTooManyWorkers
+	}
+	r.waiting, r.size = append(r.waiting, one), r.size+len(one.done)
+	if r.writers == reportWriters {
+		return false, nil
+	}
+	r.writers++
+	return true, nil
+}
+
+// drop forgets reports, unless they are being written.
+func (r *reports) drop(one *reported) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(r.waiting, one); i >= 0 {
+		r.waiting, r.size = slices.Delete(r.waiting, i, i+1), r.size-len(one.done)
+	}
+}
+
 // take takes a batch; none: the writer ends.
 func (r *reports) take() (batch []*reported, size int) {
 	r.mu.Lock()
@@ -118,7 +141,7 @@ func (r *reports) take() (batch []*reported, size int) {
 		size += len(r.waiting[n].done)
 		n++
 	}
-	batch, r.waiting = r.waiting[:n:n], r.waiting[n:]
+	batch, r.waiting, r.size = r.waiting[:n:n], r.waiting[n:], r.size-size
 	if n == 0 {
 		r.writers--
 		r.waiting = nil
@@ -138,11 +161,16 @@ func (p *Puller) told(queue int32, r *reported) {
 		p.Observe.Ended(c.Outcome)
 		ended[c.Key.Job] = true
 	}
+	p.hasten(queue, ended)
+}
+
+// hasten has runs asked about that wait for others of their jobs.
+func (p *Puller) hasten(queue int32, jobs map[uuid.UUID]bool) {
 	p.mu.Lock()
 	q := p.queues[queue]
 	p.mu.Unlock()
-	if q != nil && len(ended) > 0 {
-		q.hasten(ended)
+	if q != nil && len(jobs) > 0 {
+		q.hasten(jobs)
 	}
 }
 
@@ -154,13 +182,21 @@ type counts struct {
 type Counts struct {
 	Looks, Claims, Claimed, Reported, Stale int64
 	Waiting                                 int
+	Reporting                               int // reports that wait to be written
+	Lanes                                   int // that are known
 }
 
 // Counts tells what was done so far.
 func (p *Puller) Counts() Counts {
 	p.mu.Lock()
-	waiting := p.waiting
+	waiting, lanes := p.waiting, 0
+	for _, q := range p.queues {
+		lanes += q.known()
+	}
 	p.mu.Unlock()
+	p.reports.mu.Lock()
+	reporting := p.reports.size
+	p.reports.mu.Unlock()
 	c := &p.counts
-	return Counts{c.looks.Load(), c.claims.Load(), c.claimed.Load(), c.reported.Load(), c.stale.Load(), waiting}
+	return Counts{c.looks.Load(), c.claims.Load(), c.claimed.Load(), c.reported.Load(), c.stale.Load(), waiting, reporting, lanes}
 }

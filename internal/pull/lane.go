@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"maps"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -16,6 +17,9 @@ const (
 	backEvery = time.Second
 	// And at the beginning: for what nobody thought of.
 	fullEvery = 30 * time.Second
+	// maxLanes bounds what a node knows of one queue: 2,000 handlers. Names can be
+	// invented, and those of workers that left are forgotten before it is full.
+	maxLanes = 20_000
 )
 
 // laneKey names a lane within its queue.
@@ -67,6 +71,24 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// forgetLanes forgets those that nobody waits for. The lock is held.
+func (q *queue) forgetLanes() {
+	handlers := map[string]bool{}
+	for _, w := range q.line {
+		for _, h := range w.seeker.Handlers {
+			handlers[h] = true
+		}
+	}
+	maps.DeleteFunc(q.lanes, func(k laneKey, _ *lane) bool { return !handlers[k.handler] })
+}
+
+// known is how many lanes are.
+func (q *queue) known() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.lanes)
 }
 
 // lanesOf lists the lanes of handlers, of all priorities.

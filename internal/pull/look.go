@@ -155,7 +155,7 @@ func (q *queue) looks(now time.Time) (lanes []job.PullLane, skip map[runKey]bool
 	for k, p := range q.parked {
 		skip[k] = true
 		if p.at <= elapsed && handlers[p.due.Handler] {
-			q.hot = true
+			q.heat()
 		}
 	}
 	if q.hot {
@@ -176,12 +176,13 @@ func (p *Puller) lookAt(lanes []job.PullLane, places []place, o job.LookOrder) e
 	for i, at := range places {
 		q := at.queue
 		q.mu.Lock()
-		q.lanes[at.key].looked(now, first[i])
+		if known := q.lanes[at.key]; known != nil {
+			known.looked(now, first[i])
+		}
 		switch {
 		case first[i].IsZero():
 		case !first[i].After(now):
-			q.hot = true
-			q.poke()
+			q.heat()
 		default:
 			q.soon(first[i])
 		}
@@ -199,7 +200,6 @@ func (q *queue) soon(at time.Time) {
 	time.AfterFunc(wait, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.hot = true
-		q.poke()
+		q.heat()
 	})
 }

@@ -18,6 +18,7 @@ type Store interface {
 	LookDue(ctx context.Context, lanes []job.PullLane, o job.LookOrder) (now time.Time, first []time.Time, err error)
 	ClaimDue(ctx context.Context, o job.DueOrder) (job.DueClaim, error)
 	AdmitDue(ctx context.Context, queue int32, session uuid.UUID, key job.Key) (claimed *job.Claimed, done bool, err error)
+	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error)
 }
 
@@ -72,6 +73,7 @@ type Puller struct {
 	slots   chan struct{}
 	wake    chan struct{} // ends the looker's pause
 	reports reports
+	debts   debts
 	counts  counts
 }
 
@@ -164,6 +166,7 @@ type waiter struct {
 	// got is given what the poll is answered with, once.
 	got         chan answer
 	taken, over bool // a claim for it is under way; and its time is up. Of the queue
+	asked       int  // in which round of the queue; 0: in none yet
 }
 
 type answer struct {
@@ -197,23 +200,19 @@ func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullOrder)
 	}
 	a := <-poll.got // a claim is under way: what it brings must not be lost
 	if ctx.Err() != nil && len(a.runs) > 0 {
-		p.giveBack(ctx, a.runs)
+		p.giveBack(q.id, a.runs) //nolint:contextcheck // this one is over
 		return nil, ctx.Err()
 	}
 	return a.runs, a.err
 }
 
 // giveBack reports runs as lost whose worker went away before it got them.
-func (p *Puller) giveBack(ctx context.Context, runs []job.Claimed) {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimLimit)
-	defer cancel()
-	done := make([]job.Completion, len(runs))
+func (p *Puller) giveBack(queue int32, runs []job.Claimed) {
+	back := make([]debt, len(runs))
 	for i, r := range runs {
-		done[i] = job.Completion{Key: r.Key, Attempt: r.Number, Session: r.Session, Outcome: job.Outcome{Kind: job.Lost, Message: "the worker went away before it got the run"}}
+		back[i] = debt{job.Completion{Key: r.Key, Attempt: r.Number, Session: r.Session, Outcome: job.Outcome{Kind: job.Lost, Message: "the worker went away before it got the run"}}, queue}
 	}
-	if _, err := p.Store.CompletePulled(limited, done); err != nil {
-		p.Log.Warn("runs of a worker that went away cannot be given back; they are when its session ends", "runs", len(runs), "error", err)
-	}
+	p.settleNow(back)
 }
 
 // enter puts a poll into its queue's line; nil: the node is stopping.
@@ -231,8 +230,12 @@ func (p *Puller) enter(id int32, poll *waiter) (*queue, error) {
 		q = newQueue(p, id)
 		p.queues[id] = q
 	}
+	begin, err := q.enter(poll)
+	if err != nil {
+		return nil, err
+	}
 	p.waiting++
-	if q.enter(poll) {
+	if begin {
 		go q.serve()
 	}
 	if !p.looking {

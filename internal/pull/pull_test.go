@@ -21,7 +21,10 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-const patience = 30 * time.Second
+const (
+	patience = 30 * time.Second
+	pause    = time.Millisecond // between two questions
+)
 
 type bundle struct {
 	t     *testing.T

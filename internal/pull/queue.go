@@ -1,7 +1,6 @@
 package pull
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -17,12 +15,8 @@ const (
 	gatherPause = time.Millisecond // a claim waits so long for company
 	maxSeekers  = 200              // in one claim
 	laneLimit   = 1000             // candidates of one lane in one claim
-	// parkPause is after how long a run that has to wait for another of its job is
-	// asked about again. The end of that one, if it comes through here, asks earlier.
-	parkPause = time.Second
-	maxParked = 10_000
-	maxAdmits = 50 // decisions in one round
-	keepQueue = time.Minute
+	maxAdmits   = 50               // decisions in one round
+	keepQueue   = time.Minute
 )
 
 // queue is a queue that workers of this node wait for. One goroutine claims for it
@@ -32,10 +26,12 @@ type queue struct {
 	id     int32
 
 	mu      sync.Mutex
-	line    []*waiter
+	line    []*waiter // those that were asked for go behind the others
 	lanes   map[laneKey]*lane
 	parked  map[runKey]*parked
+	rounds  int  // that were begun
 	hot     bool // there may be something to claim
+	since   int  // the round in which it became so
 	full    bool // the queue's limit has kept runs back
 	serving bool
 	signal  chan struct{}
@@ -50,37 +46,40 @@ type runKey struct {
 
 func keyOf(k job.Key) runKey { return runKey{k.Job, k.DueAt.UnixMicro(), k.Seq} }
 
-// parked is a run that waits for another of its job.
-type parked struct {
-	due job.Due
-	at  time.Duration // when to ask again, by clock.Elapsed
-}
-
-// compare is the order in which they are to start.
-func (p *parked) compare(o *parked) int {
-	return cmp.Or(cmp.Compare(o.due.Priority, p.due.Priority), p.due.RunAt.Compare(o.due.RunAt))
-}
-
 func newQueue(p *Puller, id int32) *queue {
 	return &queue{puller: p, id: id, lanes: map[laneKey]*lane{}, parked: map[runKey]*parked{}, signal: make(chan struct{}, 1)}
 }
 
 // enter adds a poll, and says whether somebody has to begin to serve.
-func (q *queue) enter(w *waiter) (begin bool) {
+func (q *queue) enter(w *waiter) (begin bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.line = append(q.line, w)
 	for _, k := range lanesOf(setOf(w.seeker.Handlers)) {
 		if q.lanes[k] == nil {
 			q.lanes[k] = &lane{}
-			q.hot = true // nothing is known of it: ask at once
+			q.heat() // nothing is known of it: ask at once
 		}
+	}
+	if len(q.lanes) > maxLanes {
+		q.forgetLanes()
+	}
+	if len(q.lanes) > maxLanes {
+		q.line = q.line[:len(q.line)-1]
+		q.forgetLanes()
+		return false, job.ErrTooManyWorkers
 	}
 	begin, q.serving = !q.serving, true
 	if q.hot {
 		q.poke()
 	}
-	return begin
+	return begin, nil
+}
+
+// heat has all who wait asked for. The lock is held.
+func (q *queue) heat() {
+	q.hot, q.since = true, q.rounds
+	q.poke()
 }
 
 func setOf[T comparable](names []T) map[T]bool {
@@ -207,8 +206,8 @@ func (q *queue) round() bool {
 		}
 		q.admit(ctx, append(again, out.Undecided...), order.Seekers, given)
 	}
-	p.withKeys(ctx, given)
-	more := q.settle(out, len(out.Claimed) > 0)
+	p.withKeys(q.id, given)
+	more := q.settle(out, slices.ContainsFunc(given, func(runs []job.Claimed) bool { return len(runs) > 0 }))
 	q.answer(polls, given, setOf(out.Expired), nil)
 	return more
 }
@@ -220,10 +219,12 @@ func (q *queue) take() (polls []*waiter, order job.DueOrder, again []job.Dealt) 
 	defer q.mu.Unlock()
 	order = job.DueOrder{Queue: q.id, Limit: laneLimit, Ahead: lookPause, Skip: q.skip()}
 	handlers, sessions := map[string]bool{}, map[uuid.UUID]bool{}
+	q.rounds++
 	for _, w := range q.line {
 		if len(polls) == maxSeekers || sessions[w.seeker.Session] {
 			continue
 		}
+		w.asked = q.rounds
 		w.taken, sessions[w.seeker.Session] = true, true
 		polls, order.Seekers = append(polls, w), append(order.Seekers, w.seeker)
 		for _, h := range w.seeker.Handlers {
@@ -236,54 +237,23 @@ func (q *queue) take() (polls []*waiter, order job.DueOrder, again []job.Dealt) 
 	return polls, order, q.unpark(order.Seekers)
 }
 
-// skip leaves out what is parked. The lock is held.
-func (q *queue) skip() func(job.Key) bool {
-	if len(q.parked) == 0 {
-		return nil
-	}
-	set := make(map[runKey]bool, len(q.parked))
-	for k := range q.parked {
-		set[k] = true
-	}
-	return func(k job.Key) bool { return set[keyOf(k)] }
-}
-
-// unpark lists the parked runs that are to be asked about again, each for one
-// who knows its handler. The lock is held.
-func (q *queue) unpark(seekers []job.Seeker) (out []job.Dealt) {
-	now := clock.Elapsed()
-	var ask []*parked
-	for _, p := range q.parked {
-		if p.at <= now {
-			ask = append(ask, p)
-		}
-	}
-	slices.SortFunc(ask, (*parked).compare)
-	for _, p := range ask {
-		for i, s := range seekers {
-			if len(out) < maxAdmits && slices.Contains(s.Handlers, p.due.Handler) {
-				out = append(out, job.Dealt{Due: p.due, Seeker: i})
-				break
-			}
-		}
-	}
-	return out
-}
-
 // learn moves the marks.
 func (q *queue) learn(lanes []job.PullLane, out job.DueClaim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, l := range lanes {
-		q.lanes[laneKey{l.Handler, l.Priority}].claimed(out.Now, out.Marks[i])
+		if known := q.lanes[laneKey{l.Handler, l.Priority}]; known != nil {
+			known.claimed(out.Now, out.Marks[i])
+		}
 	}
 }
 
 // admit asks the policy about runs that need it, one by one.
 func (q *queue) admit(ctx context.Context, runs []job.Dealt, seekers []job.Seeker, given [][]job.Claimed) {
+	size := sizeOf(given...)
 	for n, d := range runs {
 		s := seekers[d.Seeker]
-		if n >= maxAdmits || len(given[d.Seeker]) >= s.Max {
+		if n >= maxAdmits || len(given[d.Seeker]) >= s.Max || size >= job.MaxClaimed {
 			q.park(d.Due, 0)
 			continue
 		}
@@ -293,8 +263,10 @@ func (q *queue) admit(ctx context.Context, runs []job.Dealt, seekers []job.Seeke
 			// It may have been started all the same; then its worker does not know.
 			q.puller.Log.Warn("decision about a run for a worker failed", "run", job.FormatRunID(d.Key), "error", err)
 			q.park(d.Due, parkPause)
+			q.puller.owe([]debt{doubt(d.Key, s.Session, q.id)}) //nolint:contextcheck // it outlives the claim
 		case claimed != nil:
 			given[d.Seeker] = append(given[d.Seeker], *claimed)
+			size += len(claimed.Payload)
 			q.release(d.Key)
 		case done:
 			q.release(d.Key)
@@ -304,40 +276,14 @@ func (q *queue) admit(ctx context.Context, runs []job.Dealt, seekers []job.Seeke
 	}
 }
 
-// park keeps a run apart until it is asked about again. What is too much is found
-// by a look from the beginning.
-func (q *queue) park(d job.Due, wait time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.parked) < maxParked || q.parked[keyOf(d.Key)] != nil {
-		q.parked[keyOf(d.Key)] = &parked{d, clock.Elapsed() + wait}
-	}
-}
-
-func (q *queue) release(k job.Key) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.parked, keyOf(k))
-}
-
-// hasten asks at once about what waits for runs that have ended: of each job the
-// first. And there may be a place under the queue's limits.
-func (q *queue) hasten(jobs map[uuid.UUID]bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	first := map[uuid.UUID]*parked{}
-	for k, p := range q.parked {
-		if f := first[k.job]; jobs[k.job] && (f == nil || p.compare(f) < 0) {
-			first[k.job] = p
+// sizeOf is how many bytes of payload runs have.
+func sizeOf(given ...[]job.Claimed) (n int) {
+	for _, runs := range given {
+		for _, r := range runs {
+			n += len(r.Payload)
 		}
 	}
-	for _, p := range first {
-		p.at, q.hot = 0, true
-	}
-	q.hot = q.hot || q.full
-	if q.hot {
-		q.poke()
-	}
+	return n
 }
 
 // settle says whether there may be more at once; if not, a look will tell.
@@ -348,25 +294,28 @@ func (q *queue) settle(out job.DueClaim, some bool) bool {
 	for _, r := range out.Refused {
 		q.full = q.full || r.Refusal.Limit.Kind == job.LimitQueue
 	}
-	q.hot = !out.Paused && some && !q.full // what is due and could not be had is for a look to find
+	// What is due and could not be had is for a look to find; but first all are asked for.
+	q.hot = !out.Paused && !q.full && (some || slices.ContainsFunc(q.line, func(w *waiter) bool { return w.asked <= q.since }))
 	if !out.Next.IsZero() {
 		q.soon(out.Next)
 	}
 	return q.hot
 }
 
-// answer tells those who got something, and lets the others wait on.
+// answer tells those who got something, and lets the others wait on, behind
+// those who were not asked for.
 func (q *queue) answer(polls []*waiter, given [][]job.Claimed, dead map[uuid.UUID]bool, err error) {
 	p := q.puller
 	now, n, stopped := p.Bound.Now(), 0, p.isStopped()
 	q.mu.Lock()
 	for i, w := range polls {
 		w.taken = false
-		if err == nil && len(given[i]) == 0 && !stopped && !w.over && !dead[w.seeker.Session] {
-			continue
-		}
 		if at := slices.Index(q.line, w); at >= 0 {
 			q.line = slices.Delete(q.line, at, at+1)
+		}
+		if err == nil && len(given[i]) == 0 && !stopped && !w.over && !dead[w.seeker.Session] {
+			q.line = append(q.line, w)
+			continue
 		}
 		a := answer{err: err}
 		switch {

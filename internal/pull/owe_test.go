@@ -1,0 +1,106 @@
+package pull_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/pull"
+)
+
+// cutOff is a store of which so many answers are still to be lost: of claims that
+// are committed, and of ends that are not.
+type cutOff struct {
+	*postgres.Store
+	claims, admits, ends atomic.Int32
+}
+
+var errCut = errors.New("the connection died")
+
+func (c *cutOff) ClaimDue(ctx context.Context, o job.DueOrder) (job.DueClaim, error) {
+	out, err := c.Store.ClaimDue(ctx, o)
+	if len(out.Claimed) > 0 && c.claims.Add(-1) >= 0 {
+		return job.DueClaim{}, errCut
+	}
+	return out, err
+}
+
+func (c *cutOff) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, key job.Key) (*job.Claimed, bool, error) {
+	claimed, done, err := c.Store.AdmitDue(ctx, queue, session, key)
+	if claimed != nil && c.admits.Add(-1) >= 0 {
+		return nil, false, errCut
+	}
+	return claimed, done, err
+}
+
+func (c *cutOff) CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error) {
+	if c.ends.Add(-1) >= 0 {
+		return nil, errCut
+	}
+	return c.Store.CompletePulled(ctx, done)
+}
+
+func (b *bundle) cut() *cutOff {
+	store := &cutOff{Store: b.store}
+	b.pull.Stop()
+	b.pull = pull.New(pull.Options{Store: store, Sessions: b.store, Bound: b.bound, TTL: time.Minute, Log: b.pull.Log})
+	b.t.Cleanup(b.pull.Stop)
+	return store
+}
+
+// A decision whose answer was lost has leased a run to a session that lives and
+// does not know it: nobody else would end it.
+func TestADecisionWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	store := b.cut()
+	store.admits.Store(1)
+	store.ends.Store(2) // nor can it be given back at once
+	// A deadline is a policy that only a decision can say yes to.
+	key := b.trigger(b.job("a", "x", func(d *job.Definition) { d.Deadline = job.Duration(time.Hour) }))
+	s := b.open()
+	got := b.claim(s, 5, patience, "x")
+	require.Negative(t, store.admits.Load())
+	require.Len(t, got, 1)
+	require.True(t, key.DueAt.Equal(got[0].Key.DueAt))
+	require.EqualValues(t, 2, got[0].Number, "the first was given back")
+	require.Equal(t, []job.GoneReason{""}, b.succeed(s, got...))
+}
+
+// A run without an idempotency key fails, though the database is away just then.
+func TestARunWithoutAKeyEndsThoughTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	store := b.cut()
+	store.ends.Store(3)
+	b.trigger(b.job("a", "x", func(d *job.Definition) { d.IdempotencyKey = `payload.customer` }))
+	require.Empty(t, b.claim(b.open(), 5, time.Second, "x"))
+	require.Eventually(t, func() bool { return b.number(`SELECT count(*) FROM run_history WHERE reason = 'rejected'`) == 1 }, patience, pause)
+	require.Negative(t, store.ends.Load())
+}
+
+// A claim whose answer was lost: the worker hears so, and its next session ends
+// the one that has the run.
+func TestAClaimWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.cut().claims.Store(1)
+	b.trigger(b.job("a", "x", nil))
+	old := b.open()
+	_, err := b.pull.Claim(t.Context(), old, job.PullOrder{Handlers: []string{"x"}, Max: 1, Wait: patience})
+	require.ErrorIs(t, err, errCut)
+	s, err := b.pull.Open(t.Context(), job.SessionOrder{Namespace: job.DefaultNamespace, Queue: "work", Name: "w", Adopt: old.ID})
+	require.NoError(t, err)
+	_, found, err := b.store.RescueWorkers(t.Context(), 100)
+	require.NoError(t, err)
+	require.Equal(t, 1, found)
+	now := job.SessionPath{Namespace: old.Namespace, Queue: old.Queue, ID: s.ID}
+	require.Len(t, b.claim(now, 1, patience, "x"), 1, "at once")
+}
