@@ -31,7 +31,7 @@ func containerOptions(t *testing.T) command.Options {
 	}
 	opts := options(t)
 	opts.Socket, opts.Images = socket, []string{image()}
-	opts.Slots = 4
+	opts.Slots = 6
 	return opts
 }
 
