@@ -13,24 +13,32 @@ var errNoChannel = errors.New("the channel was lost")
 // channel publishes and joins returns and confirmations to what was published.
 type channel struct {
 	ch     *amqp091.Channel
-	ended  chan struct{} // closed when the channel is
-	reason error         // then
+	outbox chan *published // to the goroutine that writes
+	ended  chan struct{}   // closed when the channel is
+	reason error           // then
 
-	// publishing is held while a message is handed to the client, as tags count them
-	// in order. The goroutine that reads never waits for it: the client holds a lock of
-	// its own while it hands confirmations over, and publishing takes that lock.
-	publishing sync.Mutex
-
-	mu      sync.Mutex // of the maps; never held while the client is called
+	mu      sync.Mutex // of the maps and of what is published; never held while the client is called
 	pending map[uint64]*published
 	byName  map[string]*published
 }
 
-// published is a message that waits for its confirmation.
+// published is a message that is to be written, or waits for its confirmation.
 type published struct {
-	name     string // run and attempt: what a return is known by
+	exchange, key string
+	msg           amqp091.Publishing
+	name          string // run and attempt: what a return is known by
+	done          chan answer
+
+	tag      uint64 // 0: not handed to the client yet
+	gone     bool   // nobody waits for it any more
 	returned string // why no queue got it
-	done     chan bool
+}
+
+// answer is what became of a message.
+type answer struct {
+	kept     bool
+	returned string
+	err      error
 }
 
 func newChannel(conn *amqp091.Connection) (*channel, error) {
@@ -41,8 +49,9 @@ func newChannel(conn *amqp091.Connection) (*channel, error) {
 	if err := ch.Confirm(false); err != nil {
 		return nil, errors.Join(err, ch.Close())
 	}
-	c := &channel{ch: ch, ended: make(chan struct{}), pending: map[uint64]*published{}, byName: map[string]*published{}}
+	c := &channel{ch: ch, outbox: make(chan *published), ended: make(chan struct{}), pending: map[uint64]*published{}, byName: map[string]*published{}}
 	go c.read(ch.NotifyReturn(make(chan amqp091.Return)), ch.NotifyPublish(make(chan amqp091.Confirmation)), ch.NotifyClose(make(chan *amqp091.Error, 1)))
+	go c.write()
 	return c, nil
 }
 
@@ -68,8 +77,8 @@ func (c *channel) read(returns chan amqp091.Return, confirmations chan amqp091.C
 			}
 			c.mu.Lock()
 			if p := c.pending[n.DeliveryTag]; p != nil {
-				c.forget(n.DeliveryTag, p)
-				p.done <- n.Ack
+				c.forget(p)
+				p.done <- answer{kept: n.Ack, returned: p.returned}
 			}
 			c.mu.Unlock()
 		}
@@ -96,33 +105,58 @@ func (c *channel) idle() bool {
 	return len(c.pending) == 0
 }
 
-func (c *channel) forget(tag uint64, p *published) {
-	delete(c.pending, tag)
+func (c *channel) forget(p *published) {
+	delete(c.pending, p.tag)
 	if c.byName[p.name] == p {
 		delete(c.byName, p.name)
 	}
 }
 
-// publish hands a message over. The tag is to be forgotten if nobody waits for it any more.
-func (c *channel) publish(ctx context.Context, exchange, key string, msg amqp091.Publishing) (*published, uint64, error) {
-	c.publishing.Lock()
-	defer c.publishing.Unlock()
-	p := &published{name: nameOf(msg.Headers), done: make(chan bool, 1)}
+// write is the one goroutine that publishes, as tags count messages in order. The
+// client heeds no context while it writes, so that only this goroutine waits for a
+// broker that does not read. The one that hears the broker never waits for it: the
+// client holds a lock of its own while it hands confirmations over, and publishing
+// takes that lock.
+func (c *channel) write() {
+	for {
+		select {
+		case p := <-c.outbox:
+			c.writeOne(p)
+		case <-c.ended:
+			return
+		}
+	}
+}
+
+func (c *channel) writeOne(p *published) {
 	tag := c.ch.GetNextPublishSeqNo()
 	c.mu.Lock()
+	if p.gone {
+		c.mu.Unlock()
+		return
+	}
+	p.tag = tag
 	c.pending[tag], c.byName[p.name] = p, p
 	c.mu.Unlock()
 	const mandatory, immediate = true, false
-	if err := c.ch.PublishWithContext(ctx, exchange, key, mandatory, immediate, msg); err != nil {
-		c.giveUp(tag, p)
-		return nil, 0, err
+	err := c.ch.PublishWithContext(context.Background(), p.exchange, p.key, mandatory, immediate, p.msg)
+	p.msg.Body = nil // it may wait long for its confirmation
+	if err == nil {
+		return
 	}
-	return p, tag, nil
-}
-
-// giveUp on a message whose time is over.
-func (c *channel) giveUp(tag uint64, p *published) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget(tag, p)
+	if c.pending[tag] == p {
+		c.forget(p)
+		p.done <- answer{err: err}
+	}
+}
+
+// giveUp on a message whose time is over, and say whether it may have been sent.
+func (c *channel) giveUp(p *published) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.gone = true
+	c.forget(p)
+	return p.tag != 0
 }

@@ -16,15 +16,24 @@ import (
 const (
 	heartbeat   = 10 * time.Second
 	maxChannels = 100 // exchanges on one connection
+	shutLimit   = 2 * time.Second
 )
 
 // connection is one to a broker, with a channel for each exchange. It does not
 // come back when it breaks.
 type connection struct {
 	conn *amqp091.Connection
+	raw  net.Conn
 
-	mu       sync.Mutex
-	channels map[string]*channel
+	mu       sync.Mutex // never held while the client is called
+	channels map[string]*opening
+}
+
+// opening is a channel that is, will be, or could not be made.
+type opening struct {
+	ready chan struct{} // closed when opening has ended
+	ch    *channel
+	err   error
 }
 
 // open connects to the first server that can be connected to.
@@ -54,7 +63,10 @@ func (c *impatient) Write(b []byte) (int, error) {
 }
 
 func (t *Target) openOne(ctx context.Context, vhost string, access broker.Access, server string) (*connection, error) {
-	var failed error // of the dialer: the client's own text for it says less
+	var (
+		failed error // of the dialer: the client's own text for it says less
+		raw    net.Conn
+	)
 	made, err := amqp091.DialConfig("amqp://"+server, amqp091.Config{
 		Vhost: vhost, Heartbeat: heartbeat, Locale: "en_US", Properties: amqp091.Table{"product": "belfry", "connection_name": "belfry"},
 		SASL: []amqp091.Authentication{&amqp091.PlainAuth{Username: access.User, Password: access.Password}},
@@ -67,13 +79,14 @@ func (t *Target) openOne(ctx context.Context, vhost string, access broker.Access
 			if until, ok := ctx.Deadline(); ok {
 				err = conn.SetDeadline(until)
 			}
+			raw = conn
 			return &impatient{conn}, err
 		},
 	})
 	var said *amqp091.Error
 	switch {
 	case err == nil:
-		return &connection{conn: made, channels: map[string]*channel{}}, nil
+		return &connection{conn: made, raw: raw, channels: map[string]*opening{}}, nil
 	case failed != nil:
 		return nil, failed
 	case errors.As(err, &said) && (said.Code == amqp091.AccessRefused || said.Code == amqp091.NotAllowed):
@@ -83,17 +96,41 @@ func (t *Target) openOne(ctx context.Context, vhost string, access broker.Access
 	}
 }
 
-// channel of an exchange, made if there is none.
-func (c *connection) channel(exchange string) (*channel, error) {
+// shut says farewell, and does not wait for the answer of a broker that gives none.
+func (c *connection) shut() {
+	timer := time.AfterFunc(shutLimit, func() { _ = c.raw.Close() }) // the client sees it and ends
+	defer timer.Stop()
+	_ = c.conn.Close() // broken or idle: nothing waits
+}
+
+// channel of an exchange, made if there is none, and waited for as long as ctx
+// allows.
+func (c *connection) channel(ctx context.Context, exchange string) (*channel, error) {
+	at, err := c.find(exchange) //nolint:contextcheck // others wait for the channel too
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-at.ready:
+		return at.ch, at.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// find where the channel of an exchange is or will be. One is opened at a time for
+// an exchange, by a goroutine of its own: the client waits for the broker's answer
+// without a limit. It ends with the connection at the latest.
+func (c *connection) find(exchange string) (*opening, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if found := c.channels[exchange]; found != nil && !found.closed() {
+	if found := c.channels[exchange]; found != nil && !found.over() {
 		return found, nil
 	}
+	delete(c.channels, exchange)
 	if len(c.channels) >= maxChannels {
-		for name, ch := range c.channels {
-			if ch.closed() || ch.idle() {
-				_ = ch.ch.Close() // nothing waits on it
+		for name, at := range c.channels {
+			if at.idle() {
 				delete(c.channels, name)
 			}
 		}
@@ -101,9 +138,40 @@ func (c *connection) channel(exchange string) (*channel, error) {
 	if len(c.channels) >= maxChannels {
 		return nil, errors.New("too many exchanges are written to at once")
 	}
-	made, err := newChannel(c.conn)
-	if err == nil {
-		c.channels[exchange] = made
+	made := &opening{ready: make(chan struct{})}
+	c.channels[exchange] = made
+	go func() {
+		defer close(made.ready)
+		made.ch, made.err = newChannel(c.conn)
+	}()
+	return made, nil
+}
+
+func (o *opening) opened() bool {
+	select {
+	case <-o.ready:
+		return true
+	default:
+		return false
 	}
-	return made, err
+}
+
+// over says that it is of no use, or not any more.
+func (o *opening) over() bool {
+	return o.opened() && (o.err != nil || o.ch.closed())
+}
+
+// idle says that nothing waits on it; it is then closed.
+func (o *opening) idle() bool {
+	switch {
+	case !o.opened():
+		return false
+	case o.over():
+		return true
+	case o.ch.idle():
+		go func() { _ = o.ch.ch.Close() }() // it waits for the broker's answer
+		return true
+	default:
+		return false
+	}
 }

@@ -22,7 +22,7 @@ type Target struct {
 func New(opts broker.Options) *Target {
 	return &Target{
 		opts: opts, configs: broker.Cache[*config]{Make: parse},
-		pool: broker.Pool[*connection]{Shut: func(c *connection) { _ = c.conn.Close() }}, // broken or idle: nothing waits
+		pool: broker.Pool[*connection]{Shut: (*connection).shut},
 	}
 }
 
@@ -82,38 +82,61 @@ func nameOf(headers amqp091.Table) string {
 	return fmt.Sprint(headers[broker.RunID], "/", headers[broker.Attempt])
 }
 
-// publish hands a message over and waits for what becomes of it.
+// publish hands a message over and waits for what becomes of it, both within ctx.
 func (c *config) publish(ctx context.Context, conn *connection, key string, msg amqp091.Publishing) job.Outcome {
-	ch, err := conn.channel(c.exchange)
-	if err != nil {
+	ch, err := conn.channel(ctx, c.exchange)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return c.untaken(ctx)
+	case err != nil:
 		return broker.Unconnected(ctx, c.Where(), err)
 	}
-	p, tag, err := ch.publish(ctx, c.exchange, key, msg)
-	if err != nil {
-		return c.lost(ctx, err)
+	p := &published{exchange: c.exchange, key: key, msg: msg, name: nameOf(msg.Headers), done: make(chan answer, 1)}
+	select {
+	case ch.outbox <- p:
+	case <-ch.ended:
+		return broker.Unconnected(ctx, c.Where(), ch.reason)
+	case <-ctx.Done():
+		return c.untaken(ctx)
 	}
 	select {
-	case kept := <-p.done:
-		return c.answered(kept, p.returned)
+	case a := <-p.done:
+		return c.answered(ctx, a)
 	case <-ch.ended:
 		select { // what came before it ended counts
-		case kept := <-p.done:
-			return c.answered(kept, p.returned)
+		case a := <-p.done:
+			return c.answered(ctx, a)
 		default:
 			return c.lost(ctx, ch.reason)
 		}
 	case <-ctx.Done():
-		ch.giveUp(tag, p)
-		return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
+		if ch.giveUp(p) {
+			return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
+		}
+		return c.untaken(ctx)
+	}
+}
+
+// untaken is the outcome where the broker did not take the message in time, so that
+// nothing was sent.
+func (c *config) untaken(ctx context.Context) job.Outcome {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return broker.Stopping()
+	}
+	return job.Outcome{
+		Kind: job.Failed, Retryable: true,
+		Message: broker.Clean(c.Where() + " is connected, but did not take the message within the timeout; see whether the broker is overloaded or has an alarm, or raise the job's timeout"),
 	}
 }
 
 // answered is what the broker's word means.
-func (c *config) answered(kept bool, returned string) job.Outcome {
+func (c *config) answered(ctx context.Context, a answer) job.Outcome {
 	switch {
-	case returned != "":
-		return job.Outcome{Kind: job.Failed, Message: broker.Clean("no queue is bound to the exchange for this routing key (" + returned + "); bind one, then redrive the run")}
-	case !kept:
+	case a.err != nil:
+		return c.lost(ctx, a.err)
+	case a.returned != "":
+		return job.Outcome{Kind: job.Failed, Message: broker.Clean("no queue is bound to the exchange for this routing key (" + a.returned + "); bind one, then redrive the run")}
+	case !a.kept:
 		return job.Outcome{Kind: job.Failed, Retryable: true, Message: "the broker refused the message (nack): a queue is full or cannot be written to"}
 	default:
 		return c.Done()

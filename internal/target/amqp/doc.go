@@ -22,4 +22,14 @@
 // messages of other exchanges must not go with it. Returns and confirmations of a
 // channel are read by one goroutine from unbuffered Go channels, since the broker
 // sends a return just before the confirmation of the same message and that order is all that joins them.
+//
+// # Brokers that do not answer
+//
+// The client waits for answers, and for what it writes to be read, without heed to
+// a context. So channels are opened, written to and closed by goroutines of their
+// own, a few for each exchange, and a delivery waits for them as long as its timeout
+// and no longer: that one exchange's channel does not open is no concern of the
+// others on the same connection. A broker that says nothing at all, not even that it
+// lives, loses the connection after three of its heartbeats, and one that leaves unread what is written to
+// it after writeLimit; those goroutines end with it.
 package amqp

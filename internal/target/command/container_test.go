@@ -31,7 +31,7 @@ func containerOptions(t *testing.T) command.Options {
 	}
 	opts := options(t)
 	opts.Socket, opts.Images = socket, []string{image()}
-	opts.Slots = 4
+	opts.Slots = 6
 	return opts
 }
 
@@ -201,13 +201,22 @@ func TestContainersAreHeld(t *testing.T) {
 	for name, h := range map[string]hostile{
 		"rights":  {script: `id; cat /proc/self/status | while read a b; do case $a in NoNewPrivs:|Cap[PEB]*|Seccomp:) echo $a $b;; esac; done`, says: []string{"uid=65534", "CapPrm: 0000000000000000", "CapEff: 0000000000000000", "CapBnd: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2"}},
 		"writing": {script: strings.ReplaceAll(try("echo x >/x", "echo x >/bin/x", "echo x >/etc/x", "mount -t tmpfs none /tmp", "echo 1 >/proc/sysrq-trigger", "cd /proc/1 && cat root/etc/shadow"), "2>&1", "2>/dev/null"), says: held(6)},
+		"mounts":  {script: `while read from to kind how more; do echo "$to,$how,"; done </proc/mounts`, says: []string{"/,ro,", "/tmp,rw,nosuid,nodev,", "size=4096k"}},
+		"swollen": {script: `for d in /run /var/tmp; do head -c 100000000 /dev/zero >$d/x; done`, ends: "killed "}, // where Podman lets it write; it counts as memory
+		"cpu":     {script: `cd /sys/fs/cgroup; for f in cpu.max cpu/cpu.cfs_quota_us; do [ -e $f ] && read most more <$f && echo cpu $most; done`, says: []string{"cpu 100000\n"}},
 		"network": {script: `ls /sys/class/net`, says: []string{"lo\n"}, never: "eth"},
-		"memory":  {script: `tail /dev/zero`, ends: "killed "},
-		"forks":   {script: `f() { f | f & }; f; sleep 60`, timeout: 3 * time.Second, ends: "killed: it was not done within 3s"},
-		"disk":    {script: `head -c 3000000 /dev/zero >/tmp/a && head -c 3000000 /dev/zero >/tmp/b || echo full`, says: []string{"full\n"}},
-		"output":  {script: `yes`, timeout: 3 * time.Second, ends: "killed: it was not done within 3s"},
-		"daemon":  {script: `(sleep 600 >/dev/null 2>&1 &) ; echo gone`, says: []string{"gone\n"}},
-		"code":    {script: `exit 3`, ends: "exited with code 3"},
+		"memory":  {script: `head -c 200000000 /dev/zero | tail`, ends: "killed "},
+		"forks":   {script: `f() { f | f & }; f; while :; do :; done`, timeout: 3 * time.Second, ends: "killed: it was not done within 3s"},
+		"processes": {
+			script: `(i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i + 1)); done) 2>/dev/null; set -- /proc/[0-9]*; [ $# -gt 10 ] && [ $# -le 16 ] && echo so many`, // counted without one more
+			says:   []string{"so many\n"},
+		},
+		"open files": {script: `ulimit -n; ulimit -u`, says: []string{"256\n4096\n"}},
+		"disk":       {script: `head -c 3000000 /dev/zero >/tmp/a && head -c 3000000 /dev/zero >/tmp/b || echo full`, says: []string{"full\n"}},
+		"shared":     {script: `head -c 3000000 /dev/zero >/dev/shm/a && head -c 3000000 /dev/zero >/dev/shm/b || echo full`, says: []string{"full\n"}},
+		"output":     {script: `yes`, timeout: 3 * time.Second, ends: "killed: it was not done within 3s"},
+		"daemon":     {script: `(sleep 600 >/dev/null 2>&1 &) ; echo gone`, says: []string{"gone\n"}},
+		"code":       {script: `exit 3`, ends: "exited with code 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := attempt(inImage(h.script), cmp.Or(h.timeout, time.Minute))
@@ -217,6 +226,33 @@ func TestContainersAreHeld(t *testing.T) {
 	}
 	got := target.Deliver(t.Context(), attempt(`{"image": "localhost/other:1"}`, time.Minute))
 	require.Equal(t, "not run: localhost/other:1 is not among the images that this node runs; its operator can add it to command.images", got.Message)
+}
+
+// TestHowContainersAreMade is about what a command itself does not see.
+func TestHowContainersAreMade(t *testing.T) {
+	t.Parallel()
+	opts := containerOptions(t)
+	target, c := start(t, opts), docker(t)
+	a := attempt(inImage("echo begun; sleep 600"), time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan job.Outcome, 1)
+	go func() { done <- target.Deliver(ctx, a) }()
+	require.Eventually(t, func() bool { return len(target.Outputs()) == 1 }, 20*time.Second, 10*time.Millisecond)
+	ids := containersOf(t, c, job.FormatRunID(a.Key))
+	require.Len(t, ids, 1)
+	got, err := c.ContainerInspect(t.Context(), ids[0], client.ContainerInspectOptions{})
+	require.NoError(t, err)
+	how := got.Container.HostConfig
+	require.Equal(t, opts.Memory, how.Memory)
+	require.Equal(t, opts.Memory, how.MemorySwap, "memory and swap together")
+	require.Equal(t, "none", how.LogConfig.Type)
+	require.False(t, how.IpcMode.IsHost())
+	require.False(t, how.Privileged)
+	require.Empty(t, how.Binds)
+	require.Empty(t, how.Devices)
+	cancel()
+	require.True(t, (<-done).Retryable)
+	require.Empty(t, containersOf(t, c, job.FormatRunID(a.Key)))
 }
 
 // TestContainersOfADeadRunner are removed by the next one.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
+	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
@@ -33,7 +34,7 @@ type Options struct {
 type Target struct {
 	opts    Options
 	process process
-	slots   chan struct{}
+	slots   *gate.Gate
 
 	mu    sync.Mutex
 	lives map[*life]struct{}
@@ -52,7 +53,7 @@ func New(opts Options) *Target {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	opts.Node = uuid.NewString()
-	return &Target{opts: opts, process: process{opts: opts}, slots: make(chan struct{}, max(opts.Slots, 1)), lives: map[*life]struct{}{}}
+	return &Target{opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerPlace: max(opts.Slots, 1)}), lives: map[*life]struct{}{}}
 }
 
 // Start starts the runner and tries its sandbox. An error says why commands
@@ -74,21 +75,26 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 		// It was checked when the job was saved: by a version with other rules.
 		return job.Outcome{Kind: job.Failed, Message: clean("the target's config is not valid, mend the job: "+err.Error(), maxMessage)}
 	}
+	if ctx.Err() != nil {
+		return stopping(false)
+	}
+	// Who finds no slot free waits for a moment in its slot of the node, and else comes
+	// again. All commands are one place, and how they end says nothing about it.
+	pass, later := t.slots.Enter(ctx, gate.Place{})
+	switch {
+	case later != nil && ctx.Err() != nil:
+		return stopping(false)
+	case later != nil:
+		later.Message = fmt.Sprintf("not run yet: %d commands run on this node, which is all that may at once; it waits for its turn", t.opts.Slots)
+		return *later
+	}
+	defer pass.Leave(gate.Neutral)
 	timeout := a.Timeout
 	if timeout <= 0 {
 		timeout = fallbackTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if ctx.Err() != nil {
-		return stopping(false)
-	}
-	select {
-	case t.slots <- struct{}{}:
-		defer func() { <-t.slots }()
-	case <-ctx.Done():
-		return c.waited(ctx, timeout, t.opts.Slots)
-	}
 	given, err := c.read(ctx, t.opts.Secrets, a.Namespace)
 	if err != nil {
 		return job.Outcome{Kind: job.Failed, Retryable: !errors.Is(err, secret.ErrNone), Message: clean("not run: "+err.Error(), maxMessage)}

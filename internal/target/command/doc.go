@@ -32,6 +32,7 @@
 //	out of time or memory     failed, may be tried again
 //	not allowed on this node  failed for good
 //	no sandbox, runner died   failed, may be tried again
+//	no slot for it was free   deferred: it comes again, which costs no attempt
 //
 // # What it writes
 //

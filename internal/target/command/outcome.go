@@ -67,14 +67,3 @@ func stopping(begun bool) job.Outcome {
 	}
 	return job.Outcome{Kind: job.Failed, Retryable: true, Message: "not run: the node is stopping; another one tries again"}
 }
-
-// waited is the outcome of what did not get its turn.
-func (*config) waited(ctx context.Context, timeout time.Duration, slots int) job.Outcome {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return stopping(false)
-	}
-	return job.Outcome{
-		Kind: job.Failed, Retryable: true,
-		Message: fmt.Sprintf("not run: %d others were running on this node for all of its %s; limit the queue, add nodes, or raise command.slots", slots, timeout),
-	}
-}

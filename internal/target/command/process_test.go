@@ -3,6 +3,7 @@
 package command_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/command"
 )
@@ -61,10 +63,15 @@ func isRunner(pid int) bool {
 // begin delivers beside the test a command that waits, and finds its runner.
 func begin(t *testing.T, target *command.Target, timeout time.Duration) (<-chan job.Outcome, string, int) {
 	t.Helper()
+	return beginWith(t.Context(), t, target, timeout)
+}
+
+func beginWith(ctx context.Context, t *testing.T, target *command.Target, timeout time.Duration) (<-chan job.Outcome, string, int) {
+	t.Helper()
 	marker := "waits-" + uuid.NewString()
 	done := make(chan job.Outcome, 1)
 	go func() {
-		done <- target.Deliver(t.Context(), attempt(script("echo begun; sleep 600 # "+marker), timeout))
+		done <- target.Deliver(ctx, attempt(script("echo begun; sleep 600 # "+marker), timeout))
 	}()
 	return done, marker, runnerOf(t, marker)
 }
@@ -142,19 +149,30 @@ func TestWhyItCannotStart(t *testing.T) {
 	require.ErrorContains(t, err, "commands cannot be run here: bwrap did not get as far as the command: bwrap: execvp")
 }
 
+// TestSlots: who finds none free comes again, and has lost nothing.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
 	opts.Slots = 1
 	target := start(t, opts)
-	done, _, _ := begin(t, target, time.Minute)
-	got := target.Deliver(t.Context(), attempt(script("echo turn"), 100*time.Millisecond))
+	ctx, stop := context.WithCancel(t.Context())
+	done, _, _ := beginWith(ctx, t, target, time.Minute)
+	began := clock.Elapsed()
+	got := target.Deliver(t.Context(), attempt(script("echo turn"), time.Minute))
+	require.Less(t, clock.Elapsed()-began, 30*time.Second, "it does not wait in a slot of the node")
+	require.Positive(t, got.RetryAfter)
 	require.Equal(t, job.Outcome{
-		Kind: job.Failed, Retryable: true,
-		Message: "not run: 1 others were running on this node for all of its 100ms; limit the queue, add nodes, or raise command.slots",
+		Kind: job.Deferred, RetryAfter: got.RetryAfter,
+		Message: "not run yet: 1 commands run on this node, which is all that may at once; it waits for its turn",
 	}, got)
-	target.Close()
-	<-done
+	run := job.Run{Attempt: 1}
+	require.Equal(t, job.DecideDefer, job.Decide(job.DecideInput{Run: run, Outcome: got}).Kind, "which costs no attempt")
+	stop()
+	require.Equal(t, job.Failed, (<-done).Kind)
+	require.Equal(t, job.Succeeded, target.Deliver(t.Context(), attempt(script("echo turn"), time.Minute)).Kind)
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Equal(t, "not run: the node is stopping; another one tries again", target.Deliver(stopped, attempt(script("echo turn"), time.Minute)).Message)
 }
 
 // TestWhatEndsMean is the table of exit codes.

@@ -28,4 +28,12 @@
 // host itself is unwell, is given a rest: the breaker opens. After it one delivery
 // tries; if it fails too, the rest doubles. Answers of a host that works, also
 // errors of what it runs, close the breaker.
+//
+// # Memory
+//
+// A gate remembers a bounded number of places: those in use, and of the others the
+// last ones that were. One that nobody has asked about for a quarter of an hour is
+// forgotten, also if it was given a rest, which is long over by then. Half of the
+// room is for those that rest: a flood of others does not end their rest, nor do many of them keep
+// others from being known.
 package gate

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -15,13 +16,12 @@ import (
 
 // The gate's measures.
 const (
-	share     = 2                     // of the free slots that a place may have
-	moment    = 50 * time.Millisecond // so long a delivery waits in its slot
-	minDelay  = 250 * time.Millisecond
-	reserve   = 10 // of slots, one part that nobody waits in
-	maxDelay  = 2 * time.Minute
-	together  = 200 * time.Millisecond // those that are to come back within it come together: one claim for many
-	maxPlaces = 10_000
+	share    = 2                     // of the free slots that a place may have
+	moment   = 50 * time.Millisecond // so long a delivery waits in its slot
+	minDelay = 250 * time.Millisecond
+	reserve  = 10 // of slots, one part that nobody waits in
+	maxDelay = 2 * time.Minute
+	together = 200 * time.Millisecond // those that are to come back within it come together: one claim for many
 )
 
 // Options of a Gate.
@@ -43,22 +43,27 @@ type Gate struct {
 
 	mu     sync.Mutex
 	all    int // under way or waiting in a slot
-	places map[Place]*place
+	places places
 }
 
 // place is what is known about one; its gate's lock guards it.
 type place struct {
 	breaker
+	name     Place
 	underWay int
 	line     []chan struct{} // who waits in a slot
 	took     time.Duration   // a delivery, of late
 	moved    time.Duration   // when one last entered an empty place, or left
 	next     time.Duration   // when the next one that is deferred is to come back
+
+	in      *list.List // nil: it is busy
+	element *list.Element
+	used    time.Duration // when it last was
 }
 
 // New makes a Gate.
 func New(o Options) *Gate {
-	return &Gate{opts: o, now: clock.Elapsed, places: map[Place]*place{}}
+	return &Gate{opts: o, now: clock.Elapsed, places: places{by: map[Place]*place{}}}
 }
 
 // Pass is a delivery's way through the gate.
@@ -74,7 +79,8 @@ type Pass struct {
 func (g *Gate) Enter(ctx context.Context, to Place) (*Pass, *job.Outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.place(to)
+	p := g.places.find(to, g.now())
+	defer func() { g.places.settle(p, g.now()) }()
 	if !g.room(p) {
 		if !g.mayWait(p) || !g.await(ctx, p) {
 			return nil, g.full(p, to)
@@ -106,6 +112,7 @@ func (s *Pass) Leave(r Result) {
 	s.place.moved = now
 	s.place.record(now, r, s.trying)
 	g.leave(s.place)
+	g.places.settle(s.place, now)
 }
 
 // leave gives the place of one to the first in line.
@@ -202,23 +209,4 @@ func (g *Gate) delay(p *place, from, step time.Duration) time.Duration {
 		at = now + maxDelay/2 + rand.N(maxDelay/2) //nolint:gosec // to spread them
 	}
 	return at.Truncate(together) + together - now
-}
-
-// place finds one. When there are too many, those of which nothing is to be kept
-// are forgotten.
-func (g *Gate) place(to Place) *place {
-	p := g.places[to]
-	if p != nil {
-		return p
-	}
-	if len(g.places) >= maxPlaces {
-		for key, old := range g.places {
-			if old.underWay == 0 && len(old.line) == 0 && old.rest == 0 {
-				delete(g.places, key)
-			}
-		}
-	}
-	p = &place{moved: g.now()}
-	g.places[to] = p
-	return p
 }

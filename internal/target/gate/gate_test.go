@@ -202,14 +202,3 @@ func TestBreaker(t *testing.T) {
 		}
 	})
 }
-
-// TestPlacesAreBounded: those of which nothing is known are forgotten.
-func TestPlacesAreBounded(t *testing.T) {
-	t.Parallel()
-	g := newGate(Options{})
-	for i := range 3 * maxPlaces {
-		pass, _ := g.Enter(t.Context(), Place{Host: fmt.Sprint(i)})
-		pass.Leave(Good)
-	}
-	require.LessOrEqual(t, len(g.places), maxPlaces)
-}
