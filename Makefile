@@ -34,7 +34,7 @@ test-pgbouncer: ## run the migrations through PgBouncer in transaction mode
 TARGET_SERVICES ?= nats rabbitmq kafka podman
 
 test-targets: ## run the conformance suite of all targets against real servers
-	$(if $(TARGET_SERVICES),dev/services up $(TARGET_SERVICES) && eval "$$(dev/services env $(TARGET_SERVICES))" &&) go test -race -count=1 -run 'Conformance|Forbidden|Rebinding|Held|Outlives|DeadRunner' ./internal/target/...
+	$(if $(TARGET_SERVICES),dev/services up $(TARGET_SERVICES) && eval "$$(dev/services env $(TARGET_SERVICES))" &&) go test -race -count=1 -run 'Conformance|Secured|Forbidden|Rebinding|Held|Outlives|DeadRunner' ./internal/target/...
 
 test-brokers: services ## runs for Kafka, NATS and RabbitMQ, which are killed, lose answers and are wiped; many runs at once for Kafka
 	dev/services up $(TARGET_SERVICES)
