@@ -18,6 +18,15 @@ func TestSecured(t *testing.T) {
 	s.Plain = brokertest.Place{Address: address(t).Host}
 	q, err := openChannel(t).QueueDeclare("", false, true, false, false, nil)
 	require.NoError(t, err)
-	s.Settings = map[string]any{"routing_key": q.Name}
+	s.Settings = map[string]any{"exchange": "", "routing_key": q.Name}
 	s.Run(t)
+	t.Run("guide", func(t *testing.T) {
+		t.Parallel()
+		s.Guide(t, map[string]string{"rabbitmq": s.Password, "rabbitmq-key": s.PEM(t, "client", brokertest.Key)}, func(config map[string]any) brokertest.Place {
+			if brokertest.HasCertificate(config) {
+				return s.Mutual
+			}
+			return s.Place
+		})
+	})
 }

@@ -27,7 +27,8 @@ func secured(t *testing.T) *brokertest.Secured {
 	s.Plain = brokertest.Place{Address: address(t), Silent: true}
 	s.Mutual = brokertest.Place{Address: os.Getenv("BELFRY_TEST_KAFKA_MUTUAL"), Anonymous: true}
 	s.Expired = brokertest.Place{Address: os.Getenv("BELFRY_TEST_KAFKA_EXPIRED"), Name: "expired.test"}
-	s.Settings = map[string]any{"topic": newTopic(t, 1).name, "sasl": "PLAIN"}
+	s.Settings = map[string]any{"topic": newTopic(t, 1).name}
+	s.Login = map[string]any{"sasl": "PLAIN"}
 	return s
 }
 
@@ -36,13 +37,25 @@ func TestSecured(t *testing.T) {
 	secured(t).Run(t)
 }
 
+func TestSecuredGuide(t *testing.T) {
+	t.Parallel()
+	s := secured(t)
+	makeUser(t, s.User, s.Password, "SCRAM-SHA-512")
+	s.Guide(t, map[string]string{"kafka": s.Password, "kafka-key": s.PEM(t, "client", brokertest.Key)}, func(config map[string]any) brokertest.Place {
+		if brokertest.HasCertificate(config) {
+			return s.Mutual
+		}
+		return s.Place
+	})
+}
+
 // Each mechanism, with a user of its own; and what else servers say about logins.
 func TestSecuredLogins(t *testing.T) {
 	t.Parallel()
 	s := secured(t)
-	scram := makeUser(t, "SCRAM-SHA-512", "SCRAM-SHA-256")
-	half := makeUser(t, "SCRAM-SHA-256")
 	const right, wrong = targettest.Secret, "another-4f1d9c0be7"
+	scram := makeUser(t, "u-"+uuid.NewString(), right, "SCRAM-SHA-512", "SCRAM-SHA-256")
+	half := makeUser(t, "u-"+uuid.NewString(), right, "SCRAM-SHA-256")
 	for _, c := range []struct {
 		at                   string
 		user, password, sasl string
@@ -78,11 +91,11 @@ func TestSecuredLogins(t *testing.T) {
 	}
 }
 
-// makeUser makes one with a password, for some mechanisms of SCRAM.
-func makeUser(t *testing.T, mechanisms ...string) string {
+// makeUser makes one for some mechanisms of SCRAM.
+func makeUser(t *testing.T, name, password string, mechanisms ...string) string {
 	t.Helper()
 	const rounds = 4096
-	name, salt := "u-"+uuid.NewString(), []byte("salt of a test")
+	salt := []byte("salt of a test")
 	client, err := kgo.NewClient(kgo.SeedBrokers(address(t)))
 	require.NoError(t, err)
 	defer client.Close()
@@ -94,7 +107,7 @@ func makeUser(t *testing.T, mechanisms ...string) string {
 		if m == "SCRAM-SHA-512" {
 			one.Mechanism, hashed, size = 2, sha512.New, sha512.Size
 		}
-		one.SaltedPassword, err = pbkdf2.Key(hashed, targettest.Secret, salt, rounds, size)
+		one.SaltedPassword, err = pbkdf2.Key(hashed, password, salt, rounds, size)
 		require.NoError(t, err)
 		r := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
 		r.Upsertions = append(r.Upsertions, one)

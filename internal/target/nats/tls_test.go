@@ -22,7 +22,8 @@ func secured(t *testing.T) *brokertest.Secured {
 	s.Kind, s.New = "nats", func(o broker.Options) targettest.Target { return nats.New(o) }
 	s.Plain = brokertest.Place{Address: address(t)}
 	s.SelfSecuring = true
-	s.Settings = object{"subject": "T" + natsgo.NewInbox()[7:]}
+	name := "T" + natsgo.NewInbox()[7:]
+	s.Settings = object{"subject": name, "stream": name}
 	return s
 }
 
@@ -44,6 +45,16 @@ func TestSecured(t *testing.T) {
 	s := secured(t)
 	login := natsgo.UserInfo(s.User, s.Password)
 	makeStream(t, s, s.Address, login)
+	o := newOperator(t)
+	byCredentials := brokertest.Place{Address: startSecured(t, s, ``, o.config())}
+	credentials := o.credentials(o.account)
+	makeStream(t, s, byCredentials.Address, natsgo.UserCredentialBytes([]byte(credentials)))
+	s.Guide(t, map[string]string{"nats": s.Password, "nats-creds": credentials}, func(config object) brokertest.Place {
+		if config["credentials"] != nil {
+			return byCredentials
+		}
+		return s.Place
+	})
 	s.Mutual = brokertest.Place{Address: startSecured(t, s, `verify: true`, `authorization: {user: "`+s.User+`", password: "`+s.Password+`"}`)}
 	makeStream(t, s, s.Mutual.Address, login, natsgo.ClientCert(s.Dir+"/client.pem", s.Dir+"/client.pem"))
 	s.Run(t)

@@ -23,7 +23,8 @@ import (
 type Secured struct {
 	Kind     string
 	New      func(broker.Options) targettest.Target
-	Settings map[string]any // those of the kind: where messages go
+	Settings map[string]any // where messages go
+	Login    map[string]any // beside user and password
 
 	Place
 	User, Password  string
@@ -164,6 +165,7 @@ func (s *Secured) Run(t *testing.T) {
 				stored["password"] = c.password
 			}
 			if !c.at.Anonymous {
+				maps.Copy(settings, s.Login)
 				settings["user"], settings["password"] = s.User, object{"secret": "password"}
 			}
 			if c.key != "" {
