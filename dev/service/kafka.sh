@@ -11,9 +11,12 @@ version() { echo "$KAFKA_VERSION"; }
 url() { echo "$HOST:$KAFKA_PORT"; }
 environment() {
   echo "BELFRY_TEST_KAFKA_BROKERS=$(url)"
+  echo "BELFRY_TEST_KAFKA_TLS_URL=sasl-ssl://belfry:$TLS_PASSWORD@$HOST:$KAFKA_TLS_PORT"
+  echo "BELFRY_TEST_KAFKA_MUTUAL=$HOST:$KAFKA_MUTUAL_PORT"
+  echo "BELFRY_TEST_KAFKA_EXPIRED=$HOST:$KAFKA_EXPIRED_PORT"
   echo "BELFRY_TEST_SERVICES_DIR=$SERVICES_DIR" # for tests that start one of their own
 }
-ready() { grep -q 'Kafka Server started' "$RUN_DIR/kafka.log" && port_open "$KAFKA_PORT"; }
+ready() { grep -q 'Kafka Server started' "$RUN_DIR/kafka.log" && port_open "$KAFKA_PORT" && port_open "$KAFKA_TLS_PORT"; }
 
 install() {
   command -v java >/dev/null || apt_install openjdk-17-jre-headless
@@ -28,15 +31,29 @@ install() {
 }
 
 start() {
-  local data=$RUN_DIR/data
-  port_free "$KAFKA_PORT" "$KAFKA_CONTROLLER_PORT"
+  local data=$RUN_DIR/data tls=$RUN_DIR/data/tls login=org.apache.kafka.common.security
+  local listeners=TLS://$HOST:$KAFKA_TLS_PORT,MUTUAL://$HOST:$KAFKA_MUTUAL_PORT,EXPIRED://$HOST:$KAFKA_EXPIRED_PORT
+  port_free "$KAFKA_PORT" "$KAFKA_CONTROLLER_PORT" "$KAFKA_TLS_PORT" "$KAFKA_MUTUAL_PORT" "$KAFKA_EXPIRED_PORT"
+  certificates
   cat >"$data/server.properties" <<EOF
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@$HOST:$KAFKA_CONTROLLER_PORT
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://$HOST:$KAFKA_PORT,CONTROLLER://$HOST:$KAFKA_CONTROLLER_PORT
-${BELFRY_KAFKA_ADVERTISED:+advertised.listeners=PLAINTEXT://$BELFRY_KAFKA_ADVERTISED}
+listeners=PLAINTEXT://$HOST:$KAFKA_PORT,CONTROLLER://$HOST:$KAFKA_CONTROLLER_PORT,$listeners
+advertised.listeners=PLAINTEXT://${BELFRY_KAFKA_ADVERTISED:-$HOST:$KAFKA_PORT},$listeners
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SASL_SSL,MUTUAL:SSL,EXPIRED:SSL
+ssl.keystore.type=PEM
+ssl.keystore.location=$tls/server.pem
+ssl.truststore.type=PEM
+ssl.truststore.location=$tls/ca.pem
+listener.name.expired.ssl.keystore.location=$tls/expired.pem
+listener.name.mutual.ssl.client.auth=required
+# users of SCRAM are made while it runs
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.tls.plain.sasl.jaas.config=$login.plain.PlainLoginModule required user_belfry="$TLS_PASSWORD";
+listener.name.tls.scram-sha-256.sasl.jaas.config=$login.scram.ScramLoginModule required;
+listener.name.tls.scram-sha-512.sasl.jaas.config=$login.scram.ScramLoginModule required;
 log.dirs=$data/log
 # one node: every internal topic has one copy, and few partitions are quick to make
 offsets.topic.replication.factor=1

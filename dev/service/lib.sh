@@ -198,3 +198,22 @@ http_ok() {
   exec 3>&-
   [[ $line == "HTTP/1."?" ${3:-200} "* ]]
 } 2>/dev/null
+
+# ---- TLS ----
+
+# certificates: make a CA anew in $RUN_DIR/data/tls, and what it signed, each with its key in one file: server.pem, for
+# this machine (and mutual.test); expired.pem, for expired.test; client.pem.
+certificates() {
+  local dir=$RUN_DIR/data/tls line name days alt new=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)
+  rm -rf "$dir" && mkdir "$dir"
+  command -v openssl >/dev/null || apt_install openssl
+  logged openssl req -x509 "${new[@]}" -subj '/CN=Belfry development' -days 365 -keyout "$dir/ca.key" -out "$dir/ca.pem"
+  for line in "server 365 DNS:localhost,DNS:mutual.test,IP:$HOST" "expired -1 DNS:expired.test" "client 365 DNS:belfry.test"; do
+    read -r name days alt <<<"$line"
+    logged openssl req -new "${new[@]}" -subj "/CN=$name" -addext "subjectAltName=$alt" -keyout "$dir/$name.pem" -out "$dir/$name.csr"
+    logged openssl x509 -req -in "$dir/$name.csr" -CA "$dir/ca.pem" -CAkey "$dir/ca.key" -days "$days" -copy_extensions copy -out "$dir/$name.crt"
+    cat "$dir/$name.crt" >>"$dir/$name.pem"
+  done
+  rm -f "$dir/ca.key" "$dir"/*.csr "$dir"/*.crt # nobody signs anything with it later
+  if ((EUID == 0)); then chown -R "$SERVICE_USER:" "$dir"; fi
+}

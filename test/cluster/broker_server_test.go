@@ -28,9 +28,9 @@ type brokerServer struct {
 
 // ports are the variables of each service's ports. The first is what clients connect to.
 var brokerPorts = map[string][]string{
-	"nats":     {"BELFRY_NATS_PORT", "BELFRY_NATS_MONITOR_PORT"},
-	"rabbitmq": {"BELFRY_RABBITMQ_PORT", "BELFRY_RABBITMQ_DIST_PORT", "BELFRY_RABBITMQ_EPMD_PORT"},
-	"kafka":    {"BELFRY_KAFKA_PORT", "BELFRY_KAFKA_CONTROLLER_PORT"},
+	"nats":     {"BELFRY_NATS_PORT", "BELFRY_NATS_MONITOR_PORT", "BELFRY_NATS_TLS_PORT"},
+	"rabbitmq": {"BELFRY_RABBITMQ_PORT", "BELFRY_RABBITMQ_DIST_PORT", "BELFRY_RABBITMQ_EPMD_PORT", "BELFRY_RABBITMQ_TLS_PORT"},
+	"kafka":    {"BELFRY_KAFKA_PORT", "BELFRY_KAFKA_CONTROLLER_PORT", "BELFRY_KAFKA_TLS_PORT", "BELFRY_KAFKA_MUTUAL_PORT", "BELFRY_KAFKA_EXPIRED_PORT"},
 }
 
 func newBrokerServer(t *testing.T, name string) *brokerServer {

@@ -44,6 +44,7 @@ func testBroker(t *testing.T, kind brokerKind) {
 		in.Definition.Retry = job.Retry{MaxAttempts: 100, Backoff: job.BackoffFixed, Base: job.Duration(250 * time.Millisecond)}
 	})
 	kills, cuts := 0, 0
+	begun := c.now()
 	every(f.duration(), f.faults, func(i int) {
 		b.proxy.Lose() // what comes now arrives, and nobody hears of it
 		<-time.After(300 * time.Millisecond)
@@ -60,7 +61,9 @@ func testBroker(t *testing.T, kind brokerKind) {
 	c.settle(3 * time.Minute)
 	succeeded := c.succeeded()
 	there := kind.read(t, b.address())
-	t.Log(tally(fmt.Sprintf("%d kills, %d times lost answers", kills, cuts), succeeded, there))
+	again := c.triedAgain()
+	t.Log(tally(fmt.Sprintf("%d kills, %d times lost answers, %d runs tried again", kills, cuts, again), succeeded, there))
+	require.Positive(t, again, "the faults have hit nothing")
 	require.Zero(t, c.missing(), "occurrences that did not succeed")
 	requireThere(t, succeeded, there)
 
@@ -68,7 +71,9 @@ func testBroker(t *testing.T, kind brokerKind) {
 	b.start()
 	kind.make(t, b.address())
 	require.Empty(t, kind.read(t, b.address()))
-	for _, r := range succeeded {
+	window := c.endedWithin(begun, c.now())
+	require.Len(t, window, len(succeeded))
+	for _, r := range window {
 		require.NoError(t, c.store.RetryRun(t.Context(), job.RunOrder{Namespace: job.DefaultNamespace, Key: r, Actor: "test"}))
 	}
 	c.settle(3 * time.Minute)
@@ -84,6 +89,28 @@ func (c *cluster) missing() (n int) {
 SELECT count(*) FROM job j, generate_series(date_trunc('second', j.created_at) + interval '1 s', $1::timestamptz - interval '1 s', interval '1 s') due
 WHERE NOT EXISTS (SELECT FROM run_history h WHERE h.job_id = j.id AND h.due_at = due AND h.seq = 0 AND h.ended = 1)`, c.end).Scan(&n))
 	return n
+}
+
+// triedAgain counts the runs that took more than one attempt.
+func (c *cluster) triedAgain() (n int) {
+	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), `SELECT count(*) FROM run_history WHERE attempt > 1`).Scan(&n))
+	return n
+}
+
+// endedWithin are the runs that succeeded in a window, as users list them.
+func (c *cluster) endedWithin(from, before time.Time) (keys []job.Key) {
+	q := job.RunQuery{Namespace: job.DefaultNamespace, States: []job.RunStatus{job.StatusSucceeded}, EndedFrom: from, EndedBefore: before, Limit: 100}
+	for {
+		page, err := c.store.Runs(c.t.Context(), q)
+		require.NoError(c.t, err)
+		for _, e := range page.Entries {
+			keys = append(keys, e.Key)
+		}
+		if page.Next == nil {
+			return keys
+		}
+		q.After = *page.Next
+	}
 }
 
 // succeeded are the runs that the ledger says so of, by their ids.

@@ -38,13 +38,16 @@ type opening struct {
 
 // open connects to the first server that can be connected to.
 func (t *Target) open(c *config, access broker.Access) func(context.Context) (*connection, error) {
-	return func(ctx context.Context) (conn *connection, err error) {
+	return func(ctx context.Context) (*connection, error) {
+		var failed error
 		for _, server := range access.Servers {
-			if conn, err = t.openOne(ctx, c.vhost, access, server); err == nil {
+			conn, err := t.openOne(ctx, c.vhost, access, server)
+			if err == nil {
 				return conn, nil
 			}
+			failed = broker.Kinder(failed, err)
 		}
-		return nil, err
+		return nil, failed
 	}
 }
 
@@ -64,33 +67,33 @@ func (c *impatient) Write(b []byte) (int, error) {
 
 func (t *Target) openOne(ctx context.Context, vhost string, access broker.Access, server string) (*connection, error) {
 	var (
-		failed error // of the dialer: the client's own text for it says less
-		raw    net.Conn
+		conn   *broker.Conn
+		failed error // to dial: the client's own text for it says less
 	)
 	made, err := amqp091.DialConfig("amqp://"+server, amqp091.Config{
 		Vhost: vhost, Heartbeat: heartbeat, Locale: "en_US", Properties: amqp091.Table{"product": "belfry", "connection_name": "belfry"},
 		SASL: []amqp091.Authentication{&amqp091.PlainAuth{Username: access.User, Password: access.Password}},
-		Dial: func(string, string) (conn net.Conn, err error) {
-			if conn, err = access.Dial(ctx, t.opts.Dialer, server); err != nil {
-				failed = err
-				return nil, err
+		Dial: func(string, string) (net.Conn, error) {
+			if conn, failed = access.Dial(ctx, t.opts.Dialer, server); failed != nil {
+				return nil, failed
 			}
 			// For the handshake; the client takes it away after it.
 			if until, ok := ctx.Deadline(); ok {
-				err = conn.SetDeadline(until)
+				failed = conn.SetDeadline(until)
 			}
-			raw = conn
-			return &impatient{conn}, err
+			return &impatient{conn}, failed
 		},
 	})
 	var said *amqp091.Error
 	switch {
 	case err == nil:
-		return &connection{conn: made, raw: raw, channels: map[string]*opening{}}, nil
+		return &connection{conn: made, raw: conn, channels: map[string]*opening{}}, nil
 	case failed != nil:
 		return nil, failed
 	case errors.As(err, &said) && (said.Code == amqp091.AccessRefused || said.Code == amqp091.NotAllowed):
 		return nil, &broker.FinalError{Err: errors.New("the broker does not take these credentials, or not for this virtual host; mend user, password and vhost")}
+	case conn != nil && conn.Err() != nil:
+		return nil, conn.Err()
 	default:
 		return nil, err
 	}

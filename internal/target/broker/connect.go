@@ -54,10 +54,13 @@ func (c *Config) Access(ctx context.Context, o *Options, namespace uuid.UUID, mo
 func (c *Config) Where() string { return strings.Join(c.Servers, ",") }
 
 // Dial connects to one address, with TLS if the access has it.
-func (a *Access) Dial(ctx context.Context, d Dialer, address string) (net.Conn, error) {
-	conn, err := d.DialContext(ctx, "tcp", address)
-	if err != nil || a.TLS == nil {
-		return conn, err
+func (a *Access) Dial(ctx context.Context, d Dialer, address string) (*Conn, error) {
+	conn, err := DialPlain(ctx, d, address)
+	if err != nil {
+		return nil, err
+	}
+	if a.TLS == nil {
+		return &Conn{Conn: conn, plain: true}, nil
 	}
 	config := a.TLS.Clone()
 	if config.ServerName == "" {
@@ -66,19 +69,24 @@ func (a *Access) Dial(ctx context.Context, d Dialer, address string) (net.Conn, 
 	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close() // the handshake's error says it all
+		if hungUp(err) {
+			err = &handshakeError{err}
+		}
 		return nil, err
 	}
-	return secured, nil
+	return &Conn{Conn: secured}, nil
 }
 
 // Reach finds out whether one of the servers can be connected to at all: clients
 // of clusters go on trying for long, and do not say why.
-func (a *Access) Reach(ctx context.Context, d Dialer) (err error) {
+func (a *Access) Reach(ctx context.Context, d Dialer) error {
+	var failed error
 	for _, server := range a.Servers {
-		var conn net.Conn
-		if conn, err = a.Dial(ctx, d, server); err == nil {
+		conn, err := a.Dial(ctx, d, server)
+		if err == nil {
 			return conn.Close()
 		}
+		failed = Kinder(failed, err)
 	}
-	return err
+	return failed
 }

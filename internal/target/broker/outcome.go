@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -74,7 +73,9 @@ func Unconnected(ctx context.Context, where string, err error) job.Outcome {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return Stopping()
 	default:
-		out.Message = Clean(where + " " + why(err))
+		text, final := why(err)
+		out.Retryable = !final
+		out.Message = Clean(where + " " + text)
 	}
 	return out
 }
@@ -94,31 +95,46 @@ func Unconfirmed(ctx context.Context, where string, err error) job.Outcome {
 	return out
 }
 
-// why there is no connection, and what to do.
-func why(err error) string {
+// why there is no connection, and what to do. final: waiting does not mend it.
+func why(err error) (text string, final bool) {
 	var (
 		dns     *net.DNSError
-		record  tls.RecordHeaderError
-		cert    *tls.CertificateVerificationError
 		timeout net.Error
 		unread  *unreadError
 	)
+	if text, final = whyInsecure(err); text != "" {
+		return text, final
+	}
 	switch {
 	case errors.As(err, &unread):
-		return "was not connected to: a secret could not be read just now"
+		return "was not connected to: a secret could not be read just now", false
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return "has a name that does not resolve; check servers"
-	case errors.As(err, &record):
-		return "does not speak TLS there; check the port, or tls"
-	case errors.As(err, &cert):
-		return "has a TLS certificate that is not trusted (" + cert.Err.Error() + "); give its ca, or use the host name that it is for"
+		return "has a name that does not resolve; check servers", false
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "refused the connection; check that it is running and listens there"
+		return "refused the connection; check that it is running and listens there", false
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return "could not be connected to in time; check firewalls, the port, and that tls is set as there"
+		return "could not be connected to in time; check firewalls, the port, and that tls is set as there", false
 	default:
-		return "could not be connected to (" + err.Error() + ")"
+		return "could not be connected to (" + err.Error() + ")", false
 	}
+}
+
+// Kinder is of the errors of two servers the one that waiting may mend: where one
+// is away for a while, the settings of another one decide nothing. Either may be nil.
+func Kinder(a, b error) error {
+	if a == nil || b != nil && isFinal(a) {
+		return b
+	}
+	return a
+}
+
+func isFinal(err error) bool {
+	var final *FinalError
+	if errors.Is(err, guard.ErrRefused) || errors.As(err, &final) {
+		return true
+	}
+	_, yes := why(err)
+	return yes
 }
 
 // Clean makes a text printable, valid UTF-8 and bounded.

@@ -71,7 +71,8 @@ func (t *TLS) config(ctx context.Context, o *Options, namespace uuid.UUID) (c *t
 	}
 	pair, err := tls.X509KeyPair([]byte(t.Certificate), []byte(key))
 	if err != nil {
-		return nil, "", errors.New("tls.certificate and tls.key do not fit each other") // the error's text may quote the key
+		// Without the error's text, which may quote the key.
+		return nil, "", &FinalError{errors.New("certificate and key do not fit each other; mend tls.certificate, or the secret that tls.key names")}
 	}
 	c.Certificates = []tls.Certificate{pair}
 	return c, key, nil

@@ -98,7 +98,11 @@ func (t *Target) open(c *config, access broker.Access) func(context.Context) (*p
 		options := []kgo.Opt{
 			kgo.SeedBrokers(access.Servers...), kgo.ClientID("belfry"), kgo.WithHooks(p),
 			kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
-				return access.Dial(ctx, t.opts.Dialer, address)
+				conn, err := access.Dial(ctx, t.opts.Dialer, address)
+				if err != nil {
+					return nil, err
+				}
+				return conn, nil
 			}),
 			kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(linger), kgo.ProducerBatchMaxBytes(maxBatch), kgo.MaxBufferedRecords(maxBuffered),
 			kgo.RecordDeliveryTimeout(recordTimeout), kgo.ProduceRequestTimeout(produceLimit), kgo.RequestTimeoutOverhead(produceLimit),
@@ -117,6 +121,9 @@ func (t *Target) open(c *config, access broker.Access) func(context.Context) (*p
 		}
 		if err := ping(ctx, client, p); err != nil {
 			client.Close()
+			if early := (&kgo.ErrFirstReadEOF{}); errors.As(err, &early) && access.User == "" {
+				err = errors.New("it closed the connection without an answer; if it asks for a login, give user and password")
+			}
 			return nil, err
 		}
 		p.client = client
@@ -138,13 +145,16 @@ func ping(ctx context.Context, client *kgo.Client, p *producer) error {
 		}
 	}()
 	err := client.Ping(ctx)
+	said := func(what error) bool { return errors.Is(err, what) || errors.Is(p.why(), what) }
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(p.why(), guard.ErrRefused):
 		return p.why()
-	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(p.why(), kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(p.why(), kerr.UnsupportedSaslMechanism):
+	case said(kerr.SaslAuthenticationFailed), said(kerr.UnsupportedSaslMechanism):
 		return &broker.FinalError{Err: errors.New("the brokers do not take these credentials; mend user, password and sasl")}
+	case said(kerr.IllegalSaslState):
+		return &broker.FinalError{Err: errors.New("the brokers ask for no login there; remove user and password, or give the port where they do")}
 	default:
 		return err
 	}

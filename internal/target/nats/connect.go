@@ -37,8 +37,8 @@ type dialer struct {
 }
 
 // Dial is for nats.go.
-func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	conn, err := d.to.DialContext(d.ctx, network, address)
+func (d *dialer) Dial(_, address string) (net.Conn, error) {
+	conn, err := broker.DialPlain(d.ctx, d.to, address)
 	if err != nil {
 		d.mu.Lock()
 		d.err = err
@@ -85,11 +85,10 @@ func (d *dialer) reason(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoServers) && d.err != nil:
 		return d.err
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		return &broker.FinalError{Err: errors.New("the server does not take these credentials; mend user and password, token or credentials")}
-	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
-		return &broker.FinalError{Err: errors.New("the server and tls do not agree whether the connection is encrypted")}
-	default:
-		return err
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrAccountAuthExpired):
+		err = &broker.FinalError{Err: errors.New("the server does not take these credentials; mend user and password, token or credentials")}
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		err = &broker.FinalError{Err: errors.New("the server does not speak TLS, and tls is set; remove it, or give the port for TLS")}
 	}
+	return broker.Kinder(d.err, err)
 }

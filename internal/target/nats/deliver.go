@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/broker"
@@ -59,6 +60,9 @@ func (t *Target) lease(ctx context.Context, c *config, a *job.Attempt) (*broker.
 	credentials, err := broker.ReadSecret(ctx, &t.opts, a.Namespace, c.credentials)
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
+	}
+	if _, err := nkeys.ParseDecoratedUserNKey([]byte(credentials)); credentials != "" && err != nil {
+		return nil, &broker.FinalError{Err: errors.New("the secret that credentials names is not the text of a .creds file of a user; store that")}
 	}
 	access, err := c.Access(ctx, &t.opts, a.Namespace, token, credentials)
 	if err != nil {
