@@ -62,9 +62,24 @@ func TestAWorkersKeyIsGoodForItsQueuesAlone(t *testing.T) {
 	w.must(admin.key, "POST", "/api/v1/jobs", `{"name":"pulled","schedule":"every 24h","queue":"b","target":{"kind":"worker","config":{"handler":"x"}}}`, "id")
 	run := w.must(admin.key, "POST", "/api/v1/jobs/pulled:trigger", "", "run")
 	require.Equal(t, run, w.must(both, "POST", "/api/v1/queues/b/sessions/"+onB+":claim", `{"handlers":["x"],"max":1,"wait_ms":20000}`, "run"))
-	report := `{"reports":[{"run":"` + run + `","attempt":1,"outcome":"succeeded"}]}`
-	require.Contains(t, string(w.call(mine, "POST", "/api/v1/queues/a/sessions/"+own+":complete", report).body), `"code":"stale"`)
-	require.Contains(t, string(w.call(theirs, "POST", "/api/v1/queues/a/sessions/"+foreign+":complete", report).body), `"code":"stale"`)
+	lease := `"run":"` + run + `","attempt":1`
+	report := `{"reports":[{` + lease + `,"outcome":"succeeded"}]}`
+	row := func() (text string) {
+		require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT x::text FROM run x WHERE handler = 'x' AND state = 1`).Scan(&text))
+		return text
+	}
+	before := row()
+	for session, key := range map[string]string{own: mine, foreign: theirs} {
+		at := "/api/v1/queues/a/sessions/" + session
+		for _, outcome := range []string{`"succeeded"`, `"succeeded","result":{"x":1}`, `"failed"`, `"failed","final":true`, `"cancelled"`, `"snoozed","retry_after_ms":1000`} {
+			got := string(w.call(key, "POST", at+":complete", `{"reports":[{`+lease+`,"outcome":`+outcome+`}]}`).body)
+			require.Contains(t, got, `"code":"stale"`, outcome)
+			require.Contains(t, got, `"why":"lost"`, "and nothing is told of it: %s", outcome)
+		}
+		require.Contains(t, string(w.call(key, "POST", at+":heartbeat", `{"runs":[{`+lease+`,"percent":50,"progress":"stolen"}]}`).body), `"why":"lost"`)
+		require.Contains(t, string(w.call(key, "POST", "/api/v1/queues/a/sessions", `{"name":"w","adopt":"`+onB+`","runs":[{`+lease+`}]}`).body), `"why":"lost"`)
+	}
+	require.Equal(t, before, row(), "and none of it changed anything")
 	require.Contains(t, string(w.call(both, "POST", "/api/v1/queues/b/sessions/"+onB+":complete", report).body), `"accepted":true`)
 	require.Contains(t, string(w.call(admin.key, "GET", "/api/v1/runs/"+run, "").body), `"state":"succeeded"`)
 }

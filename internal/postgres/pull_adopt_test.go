@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -29,6 +30,34 @@ func TestAdoptStaysInItsQueue(t *testing.T) {
 	_, gone, err := b.store.OpenSession(t.Context(), job.SessionOrder{Namespace: b.namespace, Queue: "other", Name: "w", TTL: time.Minute, Adopt: b.session, Runs: runs})
 	require.NoError(t, err)
 	require.Equal(t, job.GoneLost, gone[0].Why)
+}
+
+// TestAdoptTellsNothingOfOthers: who knows the session of a worker of another queue, or of another namespace's queue of
+// the same name, and its run, is not told what became of it; who is of that queue is.
+func TestAdoptTellsNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	run := b.claimAll(1)[0]
+	lease := job.Lease{Key: run.Key, Attempt: run.Number}
+	other := uuid.New()
+	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'other')`, other)
+	open := func(namespace uuid.UUID, queue string, adopt uuid.UUID) (job.WorkerSession, []job.Gone) {
+		w, gone, err := b.store.OpenSession(t.Context(), job.SessionOrder{Namespace: namespace, Queue: queue, Make: true, Name: "w", TTL: time.Minute, Adopt: adopt, Runs: []job.Lease{lease}})
+		require.NoError(t, err)
+		return w, gone
+	}
+	theirs, _ := open(b.namespace, "narrow", uuid.Nil)
+	b.exec(`UPDATE run SET handler = 'h', session_id = $1 WHERE state = 1`, theirs.ID)
+	why, err := b.store.CompletePulled(t.Context(), []job.Completion{{Key: run.Key, Attempt: run.Number, Session: theirs.ID, Outcome: job.Outcome{Kind: job.Succeeded}}})
+	require.NoError(t, err)
+	require.Equal(t, []job.GoneReason{""}, why)
+	for namespace, queue := range map[uuid.UUID]string{b.namespace: "other", other: "narrow"} {
+		_, gone := open(namespace, queue, theirs.ID)
+		require.Equal(t, []job.Gone{{Lease: lease, Why: job.GoneLost}}, gone)
+		require.Equal(t, 1, b.count(`session WHERE id = '`+theirs.ID.String()+`' AND expires_at > now()`), "and it lives on")
+	}
+	_, gone := open(b.namespace, "narrow", theirs.ID)
+	require.Equal(t, []job.Gone{{Lease: lease, Why: job.GoneReported}}, gone)
 }
 
 // TestAWorkersForgottenRunIsRescued: its session lives, and no heartbeat names the run.

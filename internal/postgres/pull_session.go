@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/belfry-dev/belfry/internal/job"
 )
@@ -64,14 +65,17 @@ RETURNING partition, job_id, due_at, seq, attempt`
 const lockMoved = lockClaimedIn + ` AND r.handler IS NOT NULL AND r.queue_id = $6 LIMIT 1 FOR UPDATE OF r) x`
 
 func (s *Store) adoptRuns(ctx context.Context, w job.WorkerSession, o job.SessionOrder) (gone []job.Gone, err error) {
-	has := map[runID]int16{}
+	has, known := map[runID]int16{}, false
 	err = s.inTx(ctx, "adopt runs", func(tx pgx.Tx) error {
 		clear(has)
 		k, attempt := splitLeases(inOrder(o.Runs))
 		var batch pgx.Batch
 		batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOf(o.Adopt))
 		// From here on nothing is leased to it any more: see endSession.
-		batch.Queue(endSession, o.Adopt, w.Queue)
+		batch.Queue(endSession, o.Adopt, w.Queue).Exec(func(tag pgconn.CommandTag) error {
+			known = tag.RowsAffected() > 0
+			return nil
+		})
 		batch.Queue(lockMoved, k.partition, k.job, k.dueAt, k.seq, o.Adopt, w.Queue)
 		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, o.Adopt, w.ID, w.Queue).Query(collectLeases(has))
 		return tx.SendBatch(ctx, &batch).Close()
@@ -79,7 +83,14 @@ func (s *Store) adoptRuns(ctx context.Context, w job.WorkerSession, o job.Sessio
 	if err != nil {
 		return nil, err
 	}
-	return s.whyGone(ctx, o.Adopt, missing(o.Runs, has))
+	if known {
+		return s.whyGone(ctx, o.Adopt, missing(o.Runs, has))
+	}
+	// Another queue's, or none at all: which, and what became of its runs, is not for this worker to hear.
+	for _, l := range o.Runs {
+		gone = append(gone, job.Gone{Lease: l, Why: job.GoneLost})
+	}
+	return gone, nil
 }
 
 // collectLeases notes which attempts were found.

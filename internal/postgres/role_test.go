@@ -3,7 +3,10 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -23,8 +26,8 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 	require.ErrorIs(t, postgres.GrantServer(t.Context(), pool.Config().ConnString(), "nobody_at_all"), postgres.ErrNoRole)
 }
 
-// tables is all that holds rows of namespaces.
-var tables = []string{"namespace", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter", "api_key", "audit_log", "job_label", "answer", "operation", "secret", "hold", "lane", "queue_rate", "run_output", "run_output_live"}
+// tables is all that holds rows of namespaces. A session is a worker's; those of nodes are nobody's: see TestSessionsOfOthers.
+var tables = []string{"namespace", "session", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter", "api_key", "audit_log", "job_label", "answer", "operation", "secret", "hold", "lane", "queue_rate", "run_output", "run_output_live"}
 
 // TestNoRowCrossesANamespace: statements without any condition see and change
 // the rows of the transaction's namespace alone.
@@ -64,6 +67,7 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 	b.exec(`INSERT INTO hold SELECT 1, queue_id, 1, queue_id, partition, job_id, due_at, seq FROM run WHERE seq = 99 ON CONFLICT DO NOTHING`)
 	b.exec(`INSERT INTO lane SELECT id, gen_random_uuid(), 1, 0, now(), now() FROM queue`)
 	b.exec(`INSERT INTO queue_rate SELECT id, 1, now() FROM queue`)
+	b.exec(`INSERT INTO session (id, name, started_at, expires_at, owns, namespace_id, queue_id) SELECT gen_random_uuid(), 'w', now(), now() + interval '1 h', false, namespace_id, id FROM queue`)
 	count := func(tx pgx.Tx, table string) (n int) {
 		require.NoError(t, tx.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&n))
 		return n
@@ -75,7 +79,7 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 			require.Positive(t, all[table], table)
 		}
 	})
-	seen := map[string]int{}
+	seen, changed := map[string]int{}, map[string]bool{}
 	for ns := range rows {
 		inTx(t, pool, ns.String(), func(tx pgx.Tx) {
 			for _, table := range tables {
@@ -92,16 +96,26 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 			require.Zero(t, count(tx, table), "%s, without a namespace", table)
 		}
 	})
-	for _, sql := range []string{
-		`UPDATE job SET name = name || 'x'`, `DELETE FROM run`, `DELETE FROM dead_letter`, `UPDATE queue SET paused = true`, `UPDATE api_key SET revoked_at = now()`,
-	} {
-		inTx(t, pool, one.String(), func(tx pgx.Tx) {
-			tag, err := tx.Exec(ctx, sql)
-			require.NoError(t, err)
-			require.LessOrEqual(t, tag.RowsAffected(), int64(1+60), sql)
-			require.Positive(t, tag.RowsAffected(), sql)
-		})
+	for _, table := range tables {
+		for _, sql := range []string{`DELETE FROM ` + table, `UPDATE ` + table + ` SET ` + b.columnOf(table) + ` = ` + b.columnOf(table)} {
+			inTx(t, pool, one.String(), func(tx pgx.Tx) {
+				mine := count(tx, table)
+				tag, err := tx.Exec(ctx, sql)
+				if err != nil {
+					require.ErrorContains(t, err, "permission denied", sql)
+					return
+				}
+				changed[table] = true
+				require.Equal(t, int64(mine), tag.RowsAffected(), sql)
+				if tag.Delete() {
+					_, err = tx.Exec(ctx, `SET LOCAL ROLE belfry_engine`)
+					require.NoError(t, err)
+					require.Equal(t, all[table]-mine, count(tx, table), "%s: what is theirs is there", sql)
+				}
+			})
+		}
 	}
+	require.Subset(t, slices.Collect(maps.Keys(changed)), []string{"job", "run", "queue", "api_key", "secret", "dead_letter", "hold"}, "some of them can be changed at all")
 	inTx(t, pool, one.String(), func(tx pgx.Tx) {
 		_, err := tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, 'theirs')`, two)
 		require.ErrorContains(t, err, "row-level security")
@@ -114,6 +128,55 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 		_, err := tx.Exec(ctx, `DELETE FROM run_history`)
 		require.ErrorContains(t, err, "permission denied", "the ledger is not the users' to change")
 	})
+	inTx(t, pool, one.String(), func(tx pgx.Tx) {
+		_, err := tx.Exec(ctx, `SELECT secret FROM cluster_key`)
+		require.ErrorContains(t, err, "permission denied", "nobody signs tokens for reports but the engine")
+	})
+}
+
+// columnOf is the first column of a table, to be set to what it is.
+func (b *jobs) columnOf(table string) (name string) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = '' ORDER BY attnum LIMIT 1`, table).Scan(&name))
+	return name
+}
+
+// TestSessionsOfOthers: a namespace sees the nodes, which work for all, and its own workers; it can change none of them,
+// and make a worker's for nobody else.
+func TestSessionsOfOthers(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	pool := pgtest.AsServer(t, b.pool)
+	store := postgres.NewStore(pool)
+	ctx, two := t.Context(), uuid.New()
+	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'two')`, two)
+	_, err := store.Register(ctx, uuid.New(), "node", time.Hour)
+	require.NoError(t, err)
+	for namespace, name := range map[uuid.UUID]string{b.namespace: "mine", two: "theirs"} {
+		_, _, err := store.OpenSession(ctx, job.SessionOrder{Namespace: namespace, Queue: "q", Make: true, Name: name, TTL: time.Hour})
+		require.NoError(t, err)
+	}
+	names := func(tx pgx.Tx) []string {
+		rows, err := tx.Query(ctx, `SELECT name FROM session ORDER BY name`)
+		require.NoError(t, err)
+		got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return got
+	}
+	inTx(t, pool, b.namespace.String(), func(tx pgx.Tx) { require.Equal(t, []string{"mine", "node"}, names(tx)) })
+	inTx(t, pool, two.String(), func(tx pgx.Tx) { require.Equal(t, []string{"node", "theirs"}, names(tx)) })
+	inTx(t, pool, "none", func(tx pgx.Tx) { require.Equal(t, []string{"node"}, names(tx)) })
+	for sql, want := range map[string]string{
+		`UPDATE session SET expires_at = '-infinity'`: "permission denied",
+		`DELETE FROM session`:                         "permission denied",
+		`INSERT INTO session (id, name, started_at, expires_at, owns, namespace_id, queue_id) SELECT gen_random_uuid(), 'x', now(), now(), false, '` + two.String() + `', 1`: "row-level security",
+		`INSERT INTO session (id, name, started_at, expires_at, owns) SELECT gen_random_uuid(), 'x', now(), now(), true`:                                                     "row-level security",
+	} {
+		inTx(t, pool, b.namespace.String(), func(tx pgx.Tx) {
+			_, err := tx.Exec(ctx, sql)
+			require.ErrorContains(t, err, want, sql)
+		})
+	}
 }
 
 // inTx runs work as the API does in a namespace, "none" without one, "" as the

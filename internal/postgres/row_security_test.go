@@ -12,7 +12,7 @@ import (
 
 // shared are the tables whose rows are nobody's: all may read them, and they hold
 // nothing that a user wrote.
-var shared = []string{"session", "partition"}
+var shared = []string{"partition"}
 
 // uncovered lists what a transaction of a namespace could reach though no policy
 // holds it back. It asks the catalogue, so it knows what tomorrow's migration makes.
@@ -32,6 +32,9 @@ WHERE (p.polroles = '{0}' OR 'belfry_api'::regrole = ANY (p.polroles)) AND pg_ge
 UNION ALL
 SELECT r.relname || ' has a policy that does not ask for the namespace: ' || p.polname FROM reachable r JOIN pg_policy p ON p.polrelid = r.oid
 WHERE (p.polroles = '{0}' OR 'belfry_api'::regrole = ANY (p.polroles)) AND pg_get_expr(p.polqual, p.polrelid) NOT LIKE '%belfry_namespace()%' AND r.relname <> ALL ($1::text[])
+UNION ALL
+SELECT r.relname || ' has a policy that lets anything be written: ' || p.polname FROM reachable r JOIN pg_policy p ON p.polrelid = r.oid
+WHERE (p.polroles = '{0}' OR 'belfry_api'::regrole = ANY (p.polroles)) AND p.polcmd <> 'r' AND pg_get_expr(coalesce(p.polwithcheck, p.polqual), p.polrelid) NOT LIKE '%belfry_namespace()%' AND r.relname <> ALL ($1::text[])
 UNION ALL
 SELECT r.relname || ' has rows that TestNoRowCrossesANamespace does not look at' FROM reachable r WHERE relkind IN ('r', 'p') AND r.relname <> ALL ($1::text[] || $2::text[])
 UNION ALL
@@ -67,6 +70,7 @@ func TestNothingIsUncovered(t *testing.T) {
 		"jobs is a view with the rights of its owner":                         `CREATE VIEW jobs AS SELECT * FROM job; GRANT SELECT ON jobs TO belfry_api`,
 		"queue has a policy that lets everything through: open":               `CREATE POLICY open ON queue TO belfry_api USING (true)`,
 		"queue has a policy that does not ask for the namespace: open":        `CREATE POLICY open ON queue USING (id > 0)`,
+		"secret has a policy that lets anything be written: open":             `CREATE POLICY open ON secret TO belfry_api USING (namespace_id = belfry_namespace()) WITH CHECK (true)`,
 		"forgotten has rows that TestNoRowCrossesANamespace does not look at": `CREATE TABLE forgotten (x int); GRANT SELECT ON forgotten TO PUBLIC`,
 		"help runs with the rights of its owner":                              `CREATE FUNCTION help() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'`,
 		"audit_log can be changed by a server, which must not":                `GRANT DELETE ON audit_log TO belfry_api`,

@@ -1,14 +1,21 @@
 package target_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target"
+	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
 )
 
 func TestList(t *testing.T) {
@@ -19,5 +26,72 @@ func TestList(t *testing.T) {
 	require.Error(t, all["noop"].Check(json.RawMessage(`{"url": "https://example.com/hook"}`)))
 	for _, one := range all {
 		one.Close()
+	}
+}
+
+// password is the one secret that there is.
+type password struct{}
+
+func (password) Secret(context.Context, uuid.UUID, string) (job.Secret, error) {
+	return job.Secret{Values: []string{"canary"}}, nil
+}
+
+// TestAllTargetsPassTheGuard (S6): no kind of target that connects somewhere reaches a forbidden address, however it is
+// spelled, as the node has them; and what they say does not tell the address that a name led to.
+func TestAllTargetsPassTheGuard(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", ":0") // any address of this machine
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	var connects atomic.Int64
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connects.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	require.NoError(t, err)
+	configs := map[string]string{
+		"http":  `{"url": "http://%s/"}`,
+		"kafka": `{"servers": [%q], "topic": "x"}`,
+		"nats":  `{"servers": [%q], "subject": "x"}`,
+		"amqp":  `{"servers": [%q], "user": "u", "password": {"secret": "p"}, "routing_key": "x"}`,
+	}
+	deliver := func(all map[string]target.Target, kind, host string) job.Outcome {
+		at := net.JoinHostPort(host, port)
+		config := fmt.Sprintf(configs[kind], at)
+		require.NoError(t, all[kind].Check(json.RawMessage(config)), config)
+		return all[kind].Deliver(t.Context(), brokertest.Attempt(kind, config))
+	}
+	all := target.New(target.Options{Secrets: password{}})
+	for kind, one := range all {
+		t.Cleanup(one.Close)
+		if _, ok := configs[kind]; !ok {
+			require.Contains(t, []string{"noop", "worker"}, kind, "a target that is not tried here")
+			continue
+		}
+		for _, host := range []string{"127.0.0.1", "127.9.9.9", "0.0.0.0", "localhost", "10.0.0.1", "169.254.169.254", "100.64.0.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "fd00:ec2::254"} {
+			out := deliver(all, kind, host)
+			require.Equal(t, job.Failed, out.Kind, "%s %s", kind, host)
+			require.Contains(t, out.Message, "may not connect to", "%s %s", kind, host)
+			require.False(t, out.Retryable, "%s %s", kind, host)
+			if host == "localhost" {
+				require.NotContains(t, out.Message, "127.0.0.1", kind)
+			}
+		}
+	}
+	require.Zero(t, connects.Load(), "connections that nobody may make")
+	// The listener does count.
+	open := target.New(target.Options{Secrets: password{}, Guard: brokertest.Guard(t, "127.0.0.0/8")})
+	for kind := range configs {
+		before := connects.Load()
+		t.Cleanup(open[kind].Close)
+		deliver(open, kind, "127.0.0.1")
+		require.Greater(t, connects.Load(), before, kind)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	nethttp "net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -228,4 +230,27 @@ func TestRedirectsToForbidden(t *testing.T) {
 		require.Equal(t, job.Failed, target.Deliver(t.Context(), to(url)).Kind)
 	}
 	require.Zero(t, connects.Load())
+}
+
+// TestNoProxy: one that the environment names would connect in our place, to what the guard never sees. It is read once
+// for a whole process, so this test is one of its own.
+func TestNoProxy(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("HTTP_PROXY") == "" {
+		port, connects := counter(t, "127.0.0.1:0")
+		proxy := "http://127.0.0.1:" + port
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoProxy$")
+		child.Env = append(os.Environ(), "HTTP_PROXY="+proxy, "HTTPS_PROXY="+proxy, "ALL_PROXY="+proxy, "NO_PROXY=")
+		out, err := child.CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.Zero(t, connects.Load())
+		return
+	}
+	dns, resolver := startNames(t)
+	dns.set("hooks.test", []netip.Addr{netip.MustParseAddr("127.0.0.1")}) // by its address it would not be proxied anyway
+	url, got := listen(t)
+	g, err := guard.New(guard.Options{Resolver: resolver, Allow: []string{"127.0.0.0/8"}})
+	require.NoError(t, err)
+	require.Equal(t, job.Succeeded, newTarget(t, http.Options{Guard: g}).Deliver(t.Context(), to(strings.Replace(url, "127.0.0.1", "hooks.test", 1))).Kind)
+	require.Len(t, got, 1)
 }

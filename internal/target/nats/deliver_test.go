@@ -1,10 +1,14 @@
 package nats_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -108,6 +112,51 @@ func TestForbidden(t *testing.T) {
 	require.Equal(t, job.Failed, out.Kind)
 	require.False(t, out.Retryable)
 	require.Contains(t, out.Message, "targets.allow")
+}
+
+// TestForbiddenAdvertised: the other servers that one tells of are not connected to, neither at once nor when the
+// connection breaks.
+func TestForbiddenAdvertised(t *testing.T) {
+	t.Parallel()
+	listen := func(address string, serve func(net.Conn)) string {
+		l, err := net.Listen("tcp", address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go serve(conn)
+			}
+		}()
+		return l.Addr().String()
+	}
+	var asked, arrived atomic.Int64
+	inner := listen("127.0.0.1:0", func(c net.Conn) { arrived.Add(1); _ = c.Close() })
+	outer := listen("127.78.1.1:0", func(c net.Conn) {
+		defer func() { _ = c.Close() }() // on the first message
+		_, _ = fmt.Fprintf(c, "INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"headers\":true,\"max_payload\":1048576,\"connect_urls\":[%q]}\r\n", inner)
+		for lines := bufio.NewScanner(c); lines.Scan(); {
+			switch verb, _, _ := strings.Cut(lines.Text(), " "); verb {
+			case "PING":
+				_, _ = io.WriteString(c, "PONG\r\n")
+			case "PUB", "HPUB":
+				asked.Add(1)
+				return
+			}
+		}
+	})
+	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, outer)})
+	t.Cleanup(target.Close)
+	for n := range int64(5) {
+		out := target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": "x"}`, outer)))
+		require.Equal(t, job.Failed, out.Kind)
+		require.True(t, out.Retryable && out.Unknown, "%+v", out)
+		require.Equal(t, n+1, asked.Load())
+	}
+	require.Zero(t, arrived.Load())
 }
 
 func TestCheck(t *testing.T) {

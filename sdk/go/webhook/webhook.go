@@ -33,11 +33,12 @@ var (
 	ErrHeaders   = errors.New("webhook: the headers webhook-id, webhook-timestamp and webhook-signature are not all there")
 	ErrTime      = errors.New("webhook: the request is too old, or from the future")
 	ErrSignature = errors.New("webhook: the signature is not right")
-	ErrSecret    = errors.New("webhook: a secret is whsec_ and base64")
+	ErrSecret    = errors.New("webhook: the receiver has no secret, or one that is not base64 after whsec_")
 )
 
 // Check says what is wrong with a request; nil: one of the secrets has signed it.
-// Several secrets are for a rotation.
+// Several secrets are for a rotation. A secret is written as it is stored in Belfry:
+// what begins with whsec_ is base64 after it, any other is used as it is.
 func Check(header http.Header, body []byte, now time.Time, secrets ...string) error {
 	id, at, signatures := header.Get("webhook-id"), header.Get("webhook-timestamp"), header.Get("webhook-signature")
 	if id == "" || at == "" || signatures == "" {
@@ -53,9 +54,11 @@ func Check(header http.Header, body []byte, now time.Time, secrets ...string) er
 	given := strings.Fields(signatures)
 	given = given[:min(len(given), maxSignatures)]
 	for _, secret := range secrets {
-		text, ok := strings.CutPrefix(secret, prefix)
-		key, err := base64.StdEncoding.DecodeString(text)
-		if !ok || err != nil || len(key) == 0 {
+		key, err := []byte(secret), error(nil)
+		if text, ok := strings.CutPrefix(secret, prefix); ok && text != "" {
+			key, err = base64.StdEncoding.DecodeString(text)
+		}
+		if err != nil || len(key) == 0 {
 			return ErrSecret
 		}
 		mac := hmac.New(sha256.New, key)
@@ -72,7 +75,9 @@ func Check(header http.Header, body []byte, now time.Time, secrets ...string) er
 }
 
 // Verify lets requests through that one of the secrets has signed, and answers
-// others with 401. What is larger than MaxBody is answered with 413.
+// others with 401. What is larger than MaxBody is answered with 413. A receiver
+// whose own secret is missing or broken answers 500, so that runs are tried again
+// until it is mended.
 func Verify(next http.Handler, secrets ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
@@ -81,7 +86,11 @@ func Verify(next http.Handler, secrets ...string) http.Handler {
 			return
 		}
 		if err := Check(r.Header, body, time.Now(), secrets...); err != nil { //nolint:forbidigo // the sender's clock against this one
-			http.Error(w, err.Error(), http.StatusUnauthorized)
+			status := http.StatusUnauthorized
+			if errors.Is(err, ErrSecret) {
+				status = http.StatusInternalServerError
+			}
+			http.Error(w, err.Error(), status)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

@@ -1,10 +1,14 @@
 package webhook_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +58,9 @@ func TestCheck(t *testing.T) {
 		"no signature":       {headers(id, at, ""), body, now, []string{secret}, webhook.ErrHeaders},
 		"no time":            {headers(id, "now", signature), body, now, []string{secret}, webhook.ErrTime},
 		"no secret":          {headers(id, at, signature), body, now, []string{""}, webhook.ErrSecret},
+		"not base64":         {headers(id, at, signature), body, now, []string{"whsec_!"}, webhook.ErrSecret},
+		"as it is":           {headers(id, at, sign("plain", id, at, body)), body, now, []string{"plain"}, nil},
+		"as it is, another":  {headers(id, at, sign("plain", id, at, body)), body, now, []string{"plain2"}, webhook.ErrSignature},
 		"no secrets":         {headers(id, at, signature), body, now, nil, webhook.ErrSecret},
 	} {
 		if err := webhook.Check(c.header, []byte(c.body), c.now, c.secrets...); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
@@ -62,20 +69,45 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// sign is the standard's signature by a key.
+func sign(key, id, at, body string) string {
+	m := hmac.New(sha256.New, []byte(key))
+	_, _ = io.WriteString(m, id+"."+at+"."+body)
+	return "v1," + base64.StdEncoding.EncodeToString(m.Sum(nil))
+}
+
 func TestVerify(t *testing.T) {
 	t.Parallel()
-	called := false
-	h := webhook.Verify(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		called = true
-		_, _ = io.ReadAll(r.Body)
-	}), secret)
-	for path, want := range map[string]int{body: http.StatusUnauthorized, strings.Repeat("x", webhook.MaxBody+1): http.StatusRequestEntityTooLarge} {
+	got := ""
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		all, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got = string(all)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	now := strconv.FormatInt(time.Now().Unix(), 10) //nolint:forbidigo // Verify's own clock
+	for name, c := range map[string]struct {
+		at, body, secret string
+		want             int
+	}{
+		"right":     {now, body, "plain", http.StatusNoContent},
+		"long past": {at, body, "plain", http.StatusUnauthorized},
+		"wrong":     {now, body, "other", http.StatusUnauthorized},
+		"too large": {now, strings.Repeat("x", webhook.MaxBody+1), "plain", http.StatusRequestEntityTooLarge},
+		"no secret": {now, body, "", http.StatusInternalServerError},
+	} {
+		got = ""
 		w := httptest.NewRecorder()
-		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(path))
-		r.Header = headers(id, at, signature) // long past
-		h.ServeHTTP(w, r)
-		if w.Code != want || called {
-			t.Errorf("%d, want %d", w.Code, want)
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body))
+		r.Header = headers(id, c.at, sign("plain", id, c.at, c.body))
+		webhook.Verify(next, c.secret).ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s: %d, want %d", name, w.Code, c.want)
+		}
+		if passed := c.want == http.StatusNoContent; passed && got != c.body || !passed && got != "" {
+			t.Errorf("%s: the handler got %q", name, got)
 		}
 	}
 }
