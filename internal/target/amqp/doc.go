@@ -13,6 +13,7 @@
 //	no such virtual host, wrong credentials   failed for good
 //	a queue is full (reject-publish)          may be tried again
 //	it cannot be connected to                 may be tried again
+//	it does not take the message in time      may be tried again
 //	no confirmation                           may be tried again; the message may be there
 //
 // # Channels

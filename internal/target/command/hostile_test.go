@@ -125,7 +125,9 @@ func hostiles(node int, secret, tcp string) map[string]hostile {
 			says:   held(5),
 		},
 		"all processes": {script: `kill -9 -1; exit 3`, ends: "exited with code 3"},
-		"its place":     {script: "nice; cat /proc/self/oom_score_adj; ulimit -c", says: []string{"10\n800\n0\n"}},
+		"its place":     {script: "nice; cat /proc/self/oom_score_adj; hostname; id -u; id -g", says: []string{"10\n800\nbelfry\n65534\n65534\n"}},
+		"its limits":    {script: "ulimit -c; ulimit -d; ulimit -f; ulimit -l; ulimit -n; ulimit -t; ulimit -u", says: []string{"0\n131072\n4096\n64\n256\n21\n33\n"}},
+		"its session":   {script: `read -ra stat </proc/self/stat; echo "session ${stat[5]}, terminal ${stat[6]}"`, says: []string{"terminal 0\n"}, never: "session 0,"}, // 0: one of outside
 		"its pid 1":     {script: `kill -9 1; kill -TERM 1; kill -INT 1; echo still`, says: []string{"still"}},
 		"mounts": {
 			script: try("mount -t tmpfs none /tmp", "mount -o remount,rw /", "mount --bind /usr /tmp", "umount /tmp", "umount -l /usr", "unshare -Ur true", "unshare -n true", "chroot / /bin/true", "nsenter -t 1 -m true", "pivot_root /tmp /tmp"),
@@ -139,10 +141,11 @@ func hostiles(node int, secret, tcp string) map[string]hostile {
 			script: `cp /bin/bash /tmp/root; chmod 6755 /tmp/root; /tmp/root -p -c 'id -u'; grep -E '^(NoNewPrivs|Cap(Prm|Eff|Bnd|Amb)|Seccomp):' /proc/self/status | tr -d '\t'; ` + try("su -c true", "setpriv --reuid 0 true", "chown 0 /tmp/root"),
 			says:   append(held(3), "65534\n", "NoNewPrivs:1", "CapPrm:0000000000000000", "CapEff:0000000000000000", "CapBnd:0000000000000000", "CapAmb:0000000000000000", "Seccomp:2"),
 		},
-		"calls":               {script: calls(), says: notPermitted()},
-		"sockets it may have": {script: `perl -MSocket -e 'for (AF_UNIX, AF_INET, AF_INET6) { socket(my $s, $_, SOCK_STREAM, 0) or die "$_: $!"; } print "all\n"'`, says: []string{"all\n"}},
-		"a terminal":          {script: try("exec 3<>/dev/tty", "exec 3<>/dev/console", "exec 3<>/dev/vda", "exec 3<>/dev/mem", "exec 3<>/dev/kmsg"), says: held(5)},
-		"a long answer":       {script: `printf '\033]0;title\007\033[31mred\033[0m \xff\xfe \342\200\256rtl\000 \a\b done\rover\n'`, says: []string{"over\n"}, never: "red"},
+		"calls":                {script: calls(), says: notPermitted()},
+		"namespaces, by clone": {script: fmt.Sprintf(`perl -e 'my $n = syscall(%d, 0x10000011, 0, 0, 0, 0); print $n == -1 ? "held\n" : "%s\n"'`, unix.SYS_CLONE, through), says: []string{"held\n"}},
+		"sockets it may have":  {script: `perl -MSocket -e 'for (AF_UNIX, AF_INET, AF_INET6) { socket(my $s, $_, SOCK_STREAM, 0) or die "$_: $!"; } print "all\n"'`, says: []string{"all\n"}},
+		"a terminal":           {script: try("exec 3<>/dev/tty", "exec 3<>/dev/console", "exec 3<>/dev/vda", "exec 3<>/dev/mem", "exec 3<>/dev/kmsg"), says: held(5)},
+		"a long answer":        {script: `printf '\033]0;title\007\033[31mred\033[0m \xff\xfe \342\200\256rtl\000 \a\b done\rover\n'`, says: []string{"over\n"}, never: "red"},
 	}
 }
 
@@ -227,6 +230,24 @@ func processes(t *testing.T, text string) (out []string) {
 		}
 	}
 	return out
+}
+
+// TestNamespaces: a command shares none with the machine, but for time.
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	opts.User = 64321 // nobody else's, to see that a command is not it
+	got := start(t, opts).Deliver(t.Context(), attempt(script("for n in cgroup ipc mnt net pid user uts; do readlink /proc/self/ns/$n; done; id -u; id -g"), time.Minute))
+	require.Equal(t, job.Succeeded, got.Kind, got)
+	lines := strings.Fields(got.Output)
+	require.Len(t, lines, 9)
+	for _, line := range lines[:7] {
+		kind, _, _ := strings.Cut(line, ":")
+		ours, err := os.Readlink("/proc/self/ns/" + kind)
+		require.NoError(t, err)
+		require.NotEqual(t, ours, line)
+	}
+	require.Equal(t, []string{"65534", "65534"}, lines[7:])
 }
 
 // TestNothingOutlivesACommand: neither a daemon nor a holder of its output keeps
