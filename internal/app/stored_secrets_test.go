@@ -68,6 +68,16 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 			answers += w.call(c.key, "GET", "/api/v1/runs/"+run, "").text + w.call(c.key, "GET", "/api/v1/jobs/"+id, "").text
 		}
 	}
+	for kind, where := range map[string]string{"kafka": `"topic":"t","sasl":"PLAIN"`, "nats": `"subject":"s"`, "amqp": `"routing_key":"k"`} {
+		id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name":%q,"schedule":"every 24h","retry":{"max_attempts":1},"target":{"kind":%q,"config":{"servers":["127.0.0.1:1"],%s,
+			"user":"me","password":{"secret":"password"},"headers":{"x":{"secret":"token"}},"tls":{"certificate":"no PEM","key":{"secret":"key"}}}}}`, kind, kind, where), "id")
+		run := w.started(n, id)
+		ended++
+		w.eventually(`SELECT count(*) = $1 FROM run_history`, ended)
+		answer := w.call(c.key, "GET", "/api/v1/runs/"+run, "").text
+		require.Contains(t, answer, "certificate and key do not fit", "it got as far as to have read the key")
+		answers += answer + w.call(c.key, "GET", "/api/v1/jobs/"+id, "").text
+	}
 	require.Contains(t, answers, "[hidden]", "the targets did repeat what they were sent")
 	for _, body := range []string{`{"value":{"x":"canary26"}}`, `{"value":"canary27","keep_previous_for":"canary28"}`, `{"valu":"canary29"}`, `{"value":"canary30`, `"canary31"`} {
 		got := w.call(c.key, "PUT", "/api/v1/secrets/token", body)

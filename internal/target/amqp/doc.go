@@ -11,6 +11,7 @@
 //	no queue is bound for the routing key     failed for good
 //	no such exchange, no right to write there failed for good
 //	no such virtual host, wrong credentials   failed for good
+//	wrong settings of TLS                     failed for good: see package broker
 //	a queue is full (reject-publish)          may be tried again
 //	it cannot be connected to                 may be tried again
 //	it does not take the message in time      may be tried again

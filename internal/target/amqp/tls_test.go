@@ -20,6 +20,10 @@ func TestSecured(t *testing.T) {
 	require.NoError(t, err)
 	s.Settings = map[string]any{"exchange": "", "routing_key": q.Name}
 	s.Run(t)
+	t.Run("away", func(t *testing.T) {
+		t.Parallel()
+		s.Away(t, nil)
+	})
 	t.Run("guide", func(t *testing.T) {
 		t.Parallel()
 		s.Guide(t, map[string]string{"rabbitmq": s.Password, "rabbitmq-key": s.PEM(t, "client", brokertest.Key)}, func(config map[string]any) brokertest.Place {

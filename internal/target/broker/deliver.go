@@ -7,7 +7,7 @@ import (
 )
 
 // Deliver makes a config ready and has one message sent with it, within the
-// attempt's timeout.
+// attempt's timeout. No secret that was read for it is in the outcome's message.
 func Deliver[C any](ctx context.Context, a *job.Attempt, configs *Cache[C], send func(context.Context, C) job.Outcome) job.Outcome {
 	if ctx.Err() != nil {
 		return Stopping()
@@ -22,5 +22,10 @@ func Deliver[C any](ctx context.Context, a *job.Attempt, configs *Cache[C], send
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return send(ctx, c)
+	ctx, read := remembering(ctx)
+	out := send(ctx, c)
+	if out.Message != "" {
+		out.Message = read.hide(out.Message)
+	}
+	return out
 }

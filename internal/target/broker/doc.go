@@ -15,6 +15,13 @@
 // they came to is unknown, so they may be tried again, unless the job says
 // at_most_once. The next delivery opens another.
 //
+// # TLS and logins
+//
+// What the job's settings are to blame for is final, and the message names the
+// setting; what is mended at the server may be tried again (decision 25). Passwords,
+// keys and credentials are stored secrets: messages never hold what a client or a
+// server said about them.
+//
 // # What goes with a message
 //
 //	Idempotency-Key  the run's id, or what the job's idempotency_key gives

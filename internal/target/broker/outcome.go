@@ -38,6 +38,9 @@ func ReadSecret(ctx context.Context, o *Options, namespace uuid.UUID, t secret.T
 	if err != nil && !errors.Is(err, secret.ErrNone) {
 		err = &unreadError{err}
 	}
+	if t.Secret != "" {
+		note(ctx, text)
+	}
 	return text, err
 }
 
@@ -155,7 +158,6 @@ func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	const more = "…"
 	end := most - len(more)
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--

@@ -12,6 +12,7 @@
 //	too few replicas in sync       may be tried again
 //	too large for the topic        failed for good
 //	not allowed, wrong credentials failed for good
+//	wrong settings of TLS          failed for good: see package broker
 //	it cannot be connected to      may be tried again
 //	no confirmation                may be tried again; the record may be there
 //

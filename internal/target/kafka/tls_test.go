@@ -37,6 +37,11 @@ func TestSecured(t *testing.T) {
 	secured(t).Run(t)
 }
 
+func TestSecuredAway(t *testing.T) {
+	t.Parallel()
+	secured(t).Away(t, func(d broker.Dialer) broker.Dialer { return &through{guard: d} })
+}
+
 func TestSecuredGuide(t *testing.T) {
 	t.Parallel()
 	s := secured(t)
@@ -82,7 +87,6 @@ func TestSecuredLogins(t *testing.T) {
 				settings["user"], settings["password"] = c.user, map[string]any{"secret": "password"}
 			}
 			out := s.Deliver(t, settings, map[string]string{"password": c.password})
-			t.Log(out.Message)
 			require.Equal(t, c.says == "", out.Kind == job.Succeeded, "%+v", out)
 			// One that hangs up may be just stopping.
 			require.Equal(t, c.says == "give user and password", out.Retryable, "%+v", out)

@@ -14,6 +14,7 @@
 //	another stream than expected    failed for good
 //	not allowed to publish          no confirmation: the server does not say to
 //	                                which message it said no
+//	wrong credentials, or TLS       failed for good: see package broker
 //	it cannot be connected to       may be tried again
 //	no confirmation                 may be tried again; the message may be there
 //

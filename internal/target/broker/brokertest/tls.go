@@ -136,6 +136,7 @@ func (s *Secured) Run(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		at       Place
+		also     string // another server
 		tls      any
 		password string // empty: the right one
 		key      string // the file that it is of
@@ -149,6 +150,8 @@ func (s *Secured) Run(t *testing.T) {
 		{name: "wrong password", at: s.Place, tls: object{"ca": ca}, password: targettest.Secret, says: "not take these credentials"},
 		{name: "authority of strangers", at: s.Place, tls: true, says: "tls.ca"},
 		{name: "wrong authority", at: s.Place, tls: object{"ca": client}, says: "tls.ca"},
+		{name: "wrong authority, and one that is away", at: s.Place, also: "127.0.0.1:1", tls: object{"ca": client}, retry: true, says: "refused the connection"},
+		{name: "one that is away", at: s.Place, also: "127.0.0.1:1", tls: object{"ca": ca}, want: job.Succeeded},
 		{name: "wrong name", at: elsewhere, tls: object{"ca": ca}, says: "tls.server_name"},
 		{name: "expired", at: s.Expired, tls: object{"ca": ca}, retry: true, says: "expired"},
 		{name: "TLS to one without", at: s.Plain, tls: object{"ca": ca}, retry: s.Plain.Silent, says: "not speak TLS"},
@@ -160,6 +163,9 @@ func (s *Secured) Run(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			settings := object{"servers": []string{c.at.Address}}
+			if c.also != "" {
+				settings["servers"] = []string{c.also, c.at.Address}
+			}
 			stored := map[string]string{"password": s.Password}
 			if c.password != "" {
 				stored["password"] = c.password
@@ -181,7 +187,6 @@ func (s *Secured) Run(t *testing.T) {
 				c.want = job.Failed
 			}
 			out := s.Deliver(t, settings, stored)
-			t.Log(out.Message)
 			if out.Kind != c.want || out.Retryable != c.retry || out.Unknown || !strings.Contains(out.Message, c.says) {
 				t.Errorf("outcome %+v; want kind %d, retryable %t, saying %q", out, c.want, c.retry, c.says)
 			}
