@@ -31,8 +31,11 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 	if !e.awaitTime(ctx, timer, a.RunAt) || !e.leased(ctx, timer, a.Session) {
 		return
 	}
-	e.Observe.Started(-e.Bound.Until(a.RunAt))
+	late := -e.Bound.Until(a.RunAt)
 	o := e.deliverOne(ctx, &a)
+	if o.Kind != job.Deferred { // else it did not start: its target had no room
+		e.Observe.Started(late)
+	}
 	e.Observe.Ended(o)
 	// Blocks while the completers are behind, and so keeps the slot.
 	e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey, Limits: a.Limits}

@@ -84,14 +84,12 @@ func (s *Store) Claim(ctx context.Context, session uuid.UUID, keys []job.Key, le
 }
 
 // lockClaimed is a statement of its own: what somebody wrote while it waited is seen by the next one alone.
-const (
-	lockClaimed   = lockClaimedIn + ` LIMIT 1 FOR UPDATE OF r) x`
-	lockClaimedIn = `
+const lockClaimed = `
 WITH` + keyed + `
 SELECT FROM k, LATERAL (
     SELECT FROM run r
-    WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.state = 1 AND r.session_id = $5`
-)
+    WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.state = 1 AND r.session_id = $5
+    LIMIT 1 FOR UPDATE OF r) x`
 
 // It writes, so that its commit waits for the standby to have the claim too: a
 // claim that was cut off may be visible and not be there after a failover.

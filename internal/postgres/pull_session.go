@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -21,18 +22,40 @@ func (s *Store) OpenSession(ctx context.Context, o job.SessionOrder) (w job.Work
 	}
 	w = job.WorkerSession{ID: uuid.New(), Namespace: o.Namespace, QueueName: o.Queue, Name: o.Name}
 	err = s.inNamespace(ctx, o.Namespace, "open a session", func(tx pgx.Tx) error {
-		if w.Queue, err = queueOf(ctx, tx, o); err != nil {
+		if w.Queue, err = queueOf(ctx, tx, o); err != nil || o.Adopt != uuid.Nil {
 			return err
 		}
-		return tx.QueryRow(ctx, `
-INSERT INTO session (id, name, started_at, expires_at, owns, namespace_id, queue_id) VALUES ($1, $2, now(), now() + $3::interval, false, $4, $5)
-RETURNING expires_at`, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).Scan(&w.ExpiresAt)
+		return tx.QueryRow(ctx, makeSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).Scan(&w.ExpiresAt)
 	})
 	if err != nil || o.Adopt == uuid.Nil {
 		return w, nil, err
 	}
-	gone, err = s.adoptRuns(ctx, w, o)
+	copy(w.ID[:familyBytes], o.Adopt[:familyBytes])
+	gone, err = s.adoptRuns(ctx, &w, o)
 	return w, gone, err
+}
+
+const makeSession = `
+INSERT INTO session (id, name, started_at, expires_at, owns, namespace_id, queue_id) VALUES ($1, $2, now(), now() + $3::interval, false, $4, $5)
+RETURNING expires_at`
+
+// familyBytes is how many bytes of its id a session has in common with the one that it adopts: those of one worker are a range
+// of ids. A worker that gets no answer asks again, for the session that it knows; what it has may be one's by then that it does
+// not know. So who adopts a session adopts all of its family. The other half is random, and gives the lock: see lockOf.
+const familyBytes = 8
+
+// family is the first and the last id of a session's.
+func family(id uuid.UUID) (first, last uuid.UUID) {
+	first, last = id, id
+	for i := familyBytes; i < len(id); i++ {
+		first[i], last[i] = 0, 0xff
+	}
+	return first, last
+}
+
+// lockFamilyOf has one session of a family opened after the other. The two numbers, which a client may choose, are no other lock's.
+func lockFamilyOf(id uuid.UUID) (int32, int32) {
+	return int32(binary.BigEndian.Uint32(id[:4])), int32(binary.BigEndian.Uint32(id[4:familyBytes]))
 }
 
 // queueOf finds the queue of a session. Only who has a key for it makes one.
@@ -47,7 +70,7 @@ func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionOrder) (id int32, err 
 	return id, err
 }
 
-// moveRuns gives runs of one session to another, by key: of the queue that both
+// moveRuns gives runs of some sessions to another, by key: of the queue that all
 // are of, so that nobody gets what a node delivers or what is in another queue.
 const moveRuns = `
 WITH k AS MATERIALIZED (
@@ -56,28 +79,39 @@ UPDATE run SET session_id = $7
 WHERE ctid = ANY (ARRAY(
     SELECT x.address FROM k, LATERAL (
         SELECT r.ctid AS address FROM run r
-        WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.attempt = k.attempt AND r.state = 1 AND r.session_id = $6
+        WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.attempt = k.attempt AND r.state = 1 AND r.session_id = ANY ($6)
           AND r.handler IS NOT NULL AND r.queue_id = $8
         LIMIT 1 FOR UPDATE) x))
 RETURNING partition, job_id, due_at, seq, attempt`
 
 // lockMoved is a statement of its own: what somebody wrote while it waited is seen by the next one alone.
-const lockMoved = lockClaimedIn + ` AND r.handler IS NOT NULL AND r.queue_id = $6 LIMIT 1 FOR UPDATE OF r) x`
+const lockMoved = `
+WITH` + keyed + `
+SELECT FROM k, LATERAL (
+    SELECT FROM run r
+    WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.state = 1 AND r.session_id = ANY ($5)
+      AND r.handler IS NOT NULL AND r.queue_id = $6 LIMIT 1 FOR UPDATE OF r) x`
 
-func (s *Store) adoptRuns(ctx context.Context, w job.WorkerSession, o job.SessionOrder) (gone []job.Gone, err error) {
+// adoptRuns opens a session that takes the place of a family.
+func (s *Store) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.SessionOrder) (gone []job.Gone, err error) {
 	has, known := map[runID]int16{}, false
 	err = s.inTx(ctx, "adopt runs", func(tx pgx.Tx) error {
 		clear(has)
+		old, locks, err := lockFamily(ctx, tx, w.Queue, o.Adopt)
+		if err != nil {
+			return err
+		}
 		k, attempt := splitLeases(inOrder(o.Runs))
 		var batch pgx.Batch
-		batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOf(o.Adopt))
-		// From here on nothing is leased to it any more: see endSession.
-		batch.Queue(endSession, o.Adopt, w.Queue).Exec(func(tag pgconn.CommandTag) error {
+		batch.Queue(`SELECT pg_advisory_xact_lock(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`, lockList(locks))
+		// From here on nothing is leased to them any more: see endSession.
+		batch.Queue(endSessions, old, w.Queue).Exec(func(tag pgconn.CommandTag) error {
 			known = tag.RowsAffected() > 0
 			return nil
 		})
-		batch.Queue(lockMoved, k.partition, k.job, k.dueAt, k.seq, o.Adopt, w.Queue)
-		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, o.Adopt, w.ID, w.Queue).Query(collectLeases(has))
+		batch.Queue(makeSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).QueryRow(func(row pgx.Row) error { return row.Scan(&w.ExpiresAt) })
+		batch.Queue(lockMoved, k.partition, k.job, k.dueAt, k.seq, old, w.Queue)
+		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, old, w.ID, w.Queue).Query(collectLeases(has))
 		return tx.SendBatch(ctx, &batch).Close()
 	})
 	if err != nil {
@@ -91,6 +125,24 @@ func (s *Store) adoptRuns(ctx context.Context, w job.WorkerSession, o job.Sessio
 		gone = append(gone, job.Gone{Lease: l, Why: job.GoneLost})
 	}
 	return gone, nil
+}
+
+// lockFamily keeps others from opening a session of a family, and tells which of the queue there are.
+func lockFamily(ctx context.Context, tx pgx.Tx, queue int32, adopt uuid.UUID) (ids []uuid.UUID, locks map[int64]bool, err error) {
+	first, last := family(adopt)
+	high, low := lockFamilyOf(adopt)
+	ids, locks = []uuid.UUID{adopt}, map[int64]bool{lockOf(adopt): true}
+	var batch pgx.Batch // one round trip; each statement sees what is committed when it begins
+	batch.Queue(`SELECT pg_advisory_xact_lock($1::integer, $2::integer), `+keyLookups, high, low)
+	batch.Queue(`SELECT id FROM session WHERE id BETWEEN $1 AND $2 AND id <> $3 AND queue_id = $4`, first, last, adopt, queue).Query(func(rows pgx.Rows) error {
+		var id uuid.UUID
+		_, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error {
+			ids, locks[lockOf(id)] = append(ids, id), true
+			return nil
+		})
+		return err
+	})
+	return ids, locks, tx.SendBatch(ctx, &batch).Close()
 }
 
 // collectLeases notes which attempts were found.
@@ -130,7 +182,10 @@ func splitLeases(leases []job.Lease) (keyColumns, []int16) {
 
 // endSession ends a worker's session, under its lock. A claim that began before
 // compares with an instant from before too; no instant is before this one.
-const endSession = `UPDATE session SET expires_at = '-infinity' WHERE id = $1 AND queue_id = $2`
+const (
+	endSession  = `UPDATE session SET expires_at = '-infinity' WHERE id = $1 AND queue_id = $2`
+	endSessions = `UPDATE session SET expires_at = '-infinity' WHERE id = ANY ($1) AND queue_id = $2`
+)
 
 // EndSession ends a worker's session: what it still has is lost, and is tried
 // again as soon as a node has seen it.

@@ -108,7 +108,9 @@ func TestReportsAreBounded(t *testing.T) {
 		send(ctx, job.MaxReports)
 	}
 	require.Eventually(t, func() bool { return b.pull.Counts().Reporting == most*job.MaxReports }, patience, pause)
-	_, err := b.pull.Complete(t.Context(), s, reports(key, 1))
+	limited, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	_, err := b.pull.Complete(limited, s, reports(key, 1))
 	require.ErrorIs(t, err, job.ErrTooManyWorkers)
 	cancel()
 	require.Eventually(t, func() bool { return b.pull.Counts().Reporting == 0 }, patience, pause)

@@ -85,7 +85,7 @@ func codeOf(status int) string {
 // fromHuma makes problems of what huma found. Its errors carry the values that
 // were sent, which may be secrets: those are left out.
 func fromHuma(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
-	p := wholeBody(status, message)
+	p := wholeBody(ctx, status, message)
 	var root *huma.Schema
 	var all huma.Registry
 	if ctx != nil {

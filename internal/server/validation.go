@@ -133,13 +133,35 @@ func wrongSchedule(field string, value any) (out []FieldProblem) {
 	return out
 }
 
+// tooLarge says how large the body of an operation may be, and what to do with a larger one.
+func tooLarge(ctx huma.Context) string {
+	if ctx == nil {
+		return "the body is too large"
+	}
+	o := ctx.Operation()
+	limit := fmt.Sprintf("the body is larger than %d kB", o.MaxBodyBytes>>10)
+	if o.MaxBodyBytes >= 1<<20 {
+		limit = fmt.Sprintf("the body is larger than %d MB", o.MaxBodyBytes>>20)
+	}
+	switch {
+	case strings.HasSuffix(o.Path, bulkPath):
+		return limit + "; send the jobs in several requests"
+	case roleOf(o) == job.Worker:
+		return limit + "; name fewer runs in one request, or shorten what is said of each"
+	case roleOf(o) == byToken:
+		return limit + "; shorten the message"
+	default:
+		return limit + "; a payload may have 256 kB, and many jobs go through POST /api/v1" + bulkPath
+	}
+}
+
 // wholeBody are the messages of huma about a body as a whole.
-func wholeBody(status int, message string) *Problem {
+func wholeBody(ctx huma.Context, status int, message string) *Problem {
 	switch {
 	case message == "request body is required":
 		return newProblem("bad_request", "the body is missing; send a JSON object")
 	case strings.HasPrefix(message, "request body is too large"):
-		return newProblem("too_large", fmt.Sprintf("the body is larger than %d MB; a payload may have 256 kB, and many jobs go through POST /api/v1%s", maxBody>>20, bulkPath))
+		return newProblem("too_large", tooLarge(ctx))
 	case message == "cannot read request body":
 		return newProblem("bad_request", "the body broke off before its end")
 	}

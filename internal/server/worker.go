@@ -26,7 +26,8 @@ func (s *Server) registerWorkers() {
 	const sessions = "/queues/{queue}/sessions"
 	open := operation("open-session", http.MethodPost, sessions, "Open a worker's session", job.Worker)
 	open.Description = "A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. " +
-		"After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once."
+		"After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. " +
+		"It may be asked again if there was no answer: what a session has that you never heard of is adopted too."
 	open.DefaultStatus, open.MaxBodyBytes = http.StatusCreated, maxLeases
 	huma.Register(s.api, open, s.openSession)
 	claim := operation("claim-runs", http.MethodPost, sessions+"/{session}:claim", "Claim runs that are due", job.Worker)

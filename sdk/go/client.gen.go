@@ -3817,7 +3817,7 @@ type ClientInterface interface {
 
 	// OpenSessionWithBody Open a worker's session
 	//
-	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3826,7 +3826,7 @@ type ClientInterface interface {
 
 	// OpenSession Open a worker's session
 	//
-	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4833,7 +4833,7 @@ func (c *RawClient) LimitQueue(ctx context.Context, queue string, body LimitQueu
 
 // OpenSessionWithBody Open a worker's session
 //
-// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4852,7 +4852,7 @@ func (c *RawClient) OpenSessionWithBody(ctx context.Context, queue string, conte
 
 // OpenSession Open a worker's session
 //
-// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8704,7 +8704,7 @@ type ClientWithResponsesInterface interface {
 
 	// OpenSessionWithBodyWithResponse Open a worker's session
 	//
-	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8713,7 +8713,7 @@ type ClientWithResponsesInterface interface {
 
 	// OpenSessionWithResponse Open a worker's session
 	//
-	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -12102,7 +12102,7 @@ func (c *ClientWithResponses) LimitQueueWithResponse(ctx context.Context, queue 
 
 // OpenSessionWithBodyWithResponse Open a worker's session
 //
-// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12117,7 +12117,7 @@ func (c *ClientWithResponses) OpenSessionWithBodyWithResponse(ctx context.Contex
 
 // OpenSessionWithResponse Open a worker's session
 //
-// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once.
+// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -1,0 +1,58 @@
+package engine_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// watcher notes what it is told.
+type watcher struct {
+	mu   sync.Mutex
+	late []time.Duration
+	ends []job.OutcomeKind
+}
+
+func (w *watcher) Started(late time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.late = append(w.late, late)
+}
+
+func (w *watcher) Ended(o job.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ends = append(w.ends, o.Kind)
+}
+
+func (*watcher) Failed(string) {}
+
+// An attempt whose target has no room for it has not started. One that has is as
+// late as it was when it began.
+func TestDeferredIsNotStarted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	w := &watcher{}
+	b.engine.Observe = w
+	var late time.Duration // when it was delivered
+	b.target.answer = func(a job.Attempt) job.Outcome {
+		if a.Number < 3 {
+			return job.Outcome{Kind: job.Deferred, Message: "no room"}
+		}
+		late = b.bound.Now().Sub(a.RunAt)
+		<-time.After(200 * time.Millisecond)
+		return job.Outcome{Kind: job.Succeeded}
+	}
+	b.create(t, "once", schedule.Spec{At: "2026-03-29T01:30:00Z"}, nil)
+	stop := b.start(t)
+	b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 3`, 1)
+	stop()
+	require.Equal(t, []job.OutcomeKind{job.Deferred, job.Deferred, job.Succeeded}, w.ends)
+	require.Len(t, w.late, 1)
+	require.LessOrEqual(t, w.late[0], late)
+}
