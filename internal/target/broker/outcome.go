@@ -20,6 +20,7 @@ import (
 
 const (
 	maxMessage = 512 // bytes of what a broker said
+	more       = "…" // after what was cut
 	// FallbackTimeout is for attempts that come without one.
 	FallbackTimeout = 30 * time.Second
 )
@@ -39,7 +40,20 @@ func ReadSecret(ctx context.Context, o *Options, namespace uuid.UUID, t secret.T
 	if err != nil && !errors.Is(err, secret.ErrNone) {
 		err = &unreadError{err}
 	}
+	hide(ctx, text)
 	return text, err
+}
+
+// secretsKey finds what is secret in a delivery, in its context: brokers repeat in
+// their errors what they were sent.
+type secretsKey struct{}
+
+func hide(ctx context.Context, text string) {
+	if all, ok := ctx.Value(secretsKey{}).(*[]string); ok {
+		for line := range strings.Lines(text) { // as Clean leaves no line break, the lines of a key are told apart
+			*all = append(*all, strings.TrimSpace(line))
+		}
+	}
 }
 
 // Mend is the outcome of a config or an expression that does not do, or of a
@@ -139,7 +153,6 @@ func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	const more = "…"
 	end := most - len(more)
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
