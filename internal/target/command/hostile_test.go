@@ -126,7 +126,6 @@ func hostiles(node int, secret, open, tcp string) map[string]hostile {
 		},
 		"all processes": {script: `kill -9 -1; exit 3`, ends: "exited with code 3"},
 		"its place":     {script: "nice; cat /proc/self/oom_score_adj; ulimit -c", says: []string{"10\n800\n0\n"}},
-		"namespaces":    {script: "cat /proc/sys/user/max_user_namespaces", says: []string{"1\n"}}, // the one that it is in
 		"its pid 1":     {script: `kill -9 1; kill -TERM 1; kill -INT 1; echo still`, says: []string{"still"}},
 		"mounts": {
 			script: try("mount -t tmpfs none /tmp", "mount -o remount,rw /", "mount --bind /usr /tmp", "umount /tmp", "umount -l /usr", "unshare -Ur true", "unshare -n true", "chroot / /bin/true", "nsenter -t 1 -m true", "pivot_root /tmp /tmp"),
