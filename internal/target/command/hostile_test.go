@@ -128,8 +128,9 @@ func hostiles(node int, secret, open, tcp string) map[string]hostile {
 		"its place":     {script: "nice; cat /proc/self/oom_score_adj; ulimit -c", says: []string{"10\n800\n0\n"}},
 		"its pid 1":     {script: `kill -9 1; kill -TERM 1; kill -INT 1; echo still`, says: []string{"still"}},
 		"mounts": {
-			script: try("mount -t tmpfs none /tmp", "mount -o remount,rw /", "mount --bind /usr /tmp", "umount /tmp", "umount -l /usr", "unshare -Ur true", "unshare -n true", "chroot / /bin/true", "nsenter -t 1 -m true", "pivot_root /tmp /tmp"),
-			says:   held(10),
+			script: try("mount -t tmpfs none /tmp", "mount -o remount,rw /", "mount --bind /usr /tmp", "umount /tmp", "umount -l /usr", "unshare -Ur true", "unshare -n true", "chroot / /bin/true", "nsenter -t 1 -m true", "pivot_root /tmp /tmp",
+				fmt.Sprintf(`perl -e 'exit(syscall(%d, 0x10000011, 0, 0, 0, 0) == -1)'`, unix.SYS_CLONE)), // into a namespace where it is root
+			says: held(11),
 		},
 		"writing outside": {
 			script: try("echo x >/x", "echo x >/usr/x", "echo x >"+filepath.Join(directory, "x"), "echo x >/dev/x", "echo x >/proc/sys/kernel/core_pattern", "echo x >/proc/sysrq-trigger", "echo x >"+program(), "echo x >"+filepath.Join(open, "x"), "mkdir /mnt/x", "ln -s /etc /usr/y", "mknod /tmp/d b 8 0", "mknod /tmp/n c 1 1"),
