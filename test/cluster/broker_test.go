@@ -3,20 +3,23 @@ package cluster_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/seal"
 )
 
-// TestBroker: while runs go to a broker, it is killed and started again, and the
+// TestBroker (F25): while runs go to a broker, it is killed and started again, and the
 // answers to what it has taken are lost. Each run that succeeded is in the broker. Then
-// the broker is wiped, and the runs of the time before are redriven: all are there.
+// the broker is wiped, and the runs of that window are run again by the command line: all are there.
 func TestBroker(t *testing.T) {
 	t.Parallel()
 	for name, kind := range brokerKinds {
@@ -28,14 +31,14 @@ func TestBroker(t *testing.T) {
 }
 
 func testBroker(t *testing.T, kind brokerKind) {
-	f := form{faults: 4, seconds: 16, jobs: 50}.long()
+	f, begun := form{faults: 4, seconds: 16, jobs: 50}.long(), clock.Now()
 	b := newBrokerServer(t, kind.service)
 	kind.make(t, b.address())
 	keys, err := seal.New()
 	require.NoError(t, err)
 	text, err := keys.Text()
 	require.NoError(t, err)
-	c := newCluster(t, setup{nodes: 2, env: []string{"BELFRY_SECRETS_KEYSET=" + text}})
+	c := newCluster(t, setup{nodes: 2, api: true, env: []string{"BELFRY_SECRETS_KEYSET=" + text}})
 	c.store.UseSealer(keys)
 	_, err = c.store.PutSecret(t.Context(), job.SecretOrder{Namespace: job.DefaultNamespace, Name: "rabbitmq", Value: job.Secret{Values: []string{"belfry"}}, Actor: "test"})
 	require.NoError(t, err)
@@ -68,9 +71,13 @@ func testBroker(t *testing.T, kind brokerKind) {
 	b.start()
 	kind.make(t, b.address())
 	require.Empty(t, kind.read(t, b.address()))
-	for _, r := range succeeded {
-		require.NoError(t, c.store.RetryRun(t.Context(), job.RunOrder{Namespace: job.DefaultNamespace, Key: r, Actor: "test"}))
-	}
+	_, key, err := c.store.CreateKey(t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "ann", Role: job.Operator, Actor: "test"})
+	require.NoError(t, err)
+	retry := exec.CommandContext(t.Context(), binary, "run", "retry", "--state", "succeeded", "--ended-from", begun.Format(time.RFC3339), "-o", "json")
+	retry.Env = append(os.Environ(), "BELFRY_SERVER=http://"+c.nodes[0].listen, "BELFRY_KEY="+key)
+	said, err := retry.Output()
+	require.NoError(t, err, string(said))
+	require.Contains(t, string(said), fmt.Sprintf(`"done": %d,`, len(succeeded)))
 	c.settle(3 * time.Minute)
 	there = kind.read(t, b.address())
 	t.Log(tally("wiped, all redriven", succeeded, there))
