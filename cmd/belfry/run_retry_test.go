@@ -28,7 +28,10 @@ UNION ALL SELECT partition, 1, 1, id, at, at, at, 1, 1, 1, 0, queue_id FROM job,
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT to_char(at, f), to_char(at + interval '6 min', f) FROM
 (SELECT (date_trunc('hour', now()) - interval '2 h') AT TIME ZONE 'UTC' AS at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"' AS f) x`).Scan(&from, &to))
 	for _, args := range [][]string{
-		{}, {"--state", "succeeded"}, {"--ended-from", from}, {"--state", "running", "--due-from", from},
+		{},
+		{"--state", "succeeded"},
+		{"--ended-from", from},
+		{"--state", "running", "--due-from", from},
 		{"run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000", "--state", "failed"},
 	} {
 		s := a.belfry("", append([]string{"run", "retry"}, args...)...)

@@ -185,7 +185,8 @@ func TestBrokerRepeatsSecrets(t *testing.T) {
 			_, _ = io.WriteString(c, "INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"headers\":true,\"max_payload\":1048576}\r\n")
 			line, _ := bufio.NewReader(c).ReadString('\n')
 			heard.Store(&line)
-			_, _ = fmt.Fprintf(c, "-ERR 'you said %s'\r\n", strings.TrimSpace(line[strings.Index(line, `"pass"`):]))
+			_, said, _ := strings.Cut(line, `"pass"`)
+			_, _ = fmt.Fprintf(c, "-ERR 'you said %s'\r\n", strings.TrimSpace(said))
 			_ = c.Close()
 		}
 	}()
