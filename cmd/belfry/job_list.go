@@ -110,6 +110,7 @@ func newJobRuns() *cobra.Command {
   belfry job runs report --state failed --state skipped
   belfry job runs report --due-from 2026-01-01T00:00:00Z -o json`,
 	}
+	f.limit = limitFlag(cmd.Flags())
 	f.add(cmd)
 	cmd.RunE = with(func(ctx context.Context, r *remote, args []string) error {
 		zone := time.UTC

@@ -23,12 +23,11 @@ func newRun() *cobra.Command {
 type runFilter struct {
 	states                                                *choice
 	reason, queue, dueFrom, dueBefore, endedFrom, endedBy string
-	limit                                                 *int
+	limit                                                 *int // of lists
 }
 
 func (v *runFilter) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	v.limit = limitFlag(f)
 	v.states = choiceFlag(f, "state", "%s; may be repeated", "pending", "due", "running", "waiting", "succeeded", "failed", "cancelled", "skipped")
 	v.states.many = true
 	f.StringVar(&v.reason, "reason", "", "why it ended so, such as overlap")
@@ -56,6 +55,7 @@ or waiting those that are live. Times are in UTC; belfry job runs has the job's.
   belfry run list --state running
   belfry run list --ended-from 2026-01-31T00:00:00Z --limit 0 -o json`,
 	}
+	f.limit = limitFlag(cmd.Flags())
 	f.add(cmd)
 	cmd.RunE = with(func(ctx context.Context, r *remote, _ []string) error {
 		return list(ctx, r, listing{
@@ -151,16 +151,6 @@ func newRunCancel() *cobra.Command {
 it reports is ignored; its target may still finish what it began.`,
 		Example: `  belfry run cancel run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000`,
 		RunE:    runVerb("cancel", yellow.Render("cancelled")),
-	}
-}
-
-func newRunRetry() *cobra.Command {
-	return &cobra.Command{
-		Use: "retry RUN", Short: "Run an ended run again", Args: wants(1, 1),
-		Long: `Run an ended run again, under its old id: its target gets the same idempotency key
-as before.`,
-		Example: `  belfry run retry run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000`,
-		RunE:    runVerb("retry", green.Render("runs again")),
 	}
 }
 

@@ -77,7 +77,7 @@ func (w *workers) stale() (n int) {
 }
 
 // steps are where workers die, one after the other.
-var steps = []string{"answered", "claimed", "running", "effect", "completed"}
+var steps = []string{"opened", "beat", "answered", "claimed", "running", "effect", "completed"}
 
 // TestWorkerCrashes (F26): workers die at each step, and some stand still until
 // their session is over and then report. Nothing is lost, and what came too late

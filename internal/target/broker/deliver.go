@@ -24,8 +24,6 @@ func Deliver[C any](ctx context.Context, a *job.Attempt, configs *Cache[C], send
 	defer cancel()
 	ctx, read := remembering(ctx)
 	out := send(ctx, c)
-	if out.Message != "" {
-		out.Message = read.hide(out.Message)
-	}
+	out.Message = read.hide(out.Message)
 	return out
 }

@@ -64,6 +64,7 @@ func (c *Config) Message(ctx context.Context, o *Options, a *job.Attempt) (*Mess
 	}
 	if c.Report && o.Report != nil {
 		url, token := o.Report(*a)
+		note(ctx, token)
 		m.Headers = append(m.Headers, Pair{RunURL, url}, Pair{RunToken, token})
 	}
 	return m, nil

@@ -19,6 +19,7 @@ import (
 
 const (
 	maxMessage = 512 // bytes of what a broker said
+	more       = "…" // after what was cut
 	// FallbackTimeout is for attempts that come without one.
 	FallbackTimeout = 30 * time.Second
 )

@@ -146,7 +146,7 @@ func (c *config) spec(a *job.Attempt, given *given, timeout time.Duration) *runn
 		Program: c.program, Args: c.args, Stdin: []byte(a.Payload), Network: c.network, Timeout: timeout, Image: c.image,
 		Label: run + "/" + strconv.Itoa(int(a.Number)),
 		Env: []string{
-			"BELFRY_RUN_ID=" + run, "BELFRY_IDEMPOTENCY_KEY=" + run, "BELFRY_JOB=" + job.FormatJobID(a.Key.Job),
+			"BELFRY_RUN_ID=" + run, "BELFRY_IDEMPOTENCY_KEY=" + a.IdempotencyKey(), "BELFRY_JOB=" + job.FormatJobID(a.Key.Job),
 			"BELFRY_DUE_AT=" + a.Key.DueAt.UTC().Format(dueLayout), "BELFRY_ATTEMPT=" + strconv.Itoa(int(a.Number)),
 			"TRACEPARENT=" + a.Traceparent(),
 		},

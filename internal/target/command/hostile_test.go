@@ -95,7 +95,7 @@ func notPermitted() []string {
 	return []string{s}
 }
 
-func hostiles(node int, secret, tcp string) map[string]hostile {
+func hostiles(node int, secret, open, tcp string) map[string]hostile {
 	pid := strconv.Itoa(node)
 	return map[string]hostile{
 		"fork bomb":                  {script: `f() { f | f & }; f; sleep 60`, timeout: 2 * time.Second, ends: "killed: it was not done within 2s"},
@@ -130,12 +130,13 @@ func hostiles(node int, secret, tcp string) map[string]hostile {
 		"its session":   {script: `read -ra stat </proc/self/stat; echo "session ${stat[5]}, terminal ${stat[6]}"`, says: []string{"terminal 0\n"}, never: "session 0,"}, // 0: one of outside
 		"its pid 1":     {script: `kill -9 1; kill -TERM 1; kill -INT 1; echo still`, says: []string{"still"}},
 		"mounts": {
-			script: try("mount -t tmpfs none /tmp", "mount -o remount,rw /", "mount --bind /usr /tmp", "umount /tmp", "umount -l /usr", "unshare -Ur true", "unshare -n true", "chroot / /bin/true", "nsenter -t 1 -m true", "pivot_root /tmp /tmp"),
-			says:   held(10),
+			script: try("mount -t tmpfs none /tmp", "mount -o remount,rw /", "mount --bind /usr /tmp", "umount /tmp", "umount -l /usr", "unshare -Ur true", "unshare -n true", "chroot / /bin/true", "nsenter -t 1 -m true", "pivot_root /tmp /tmp",
+				fmt.Sprintf(`perl -e 'exit(syscall(%d, 0x10000011, 0, 0, 0, 0) == -1)'`, unix.SYS_CLONE)), // into a namespace where it is root
+			says: held(11),
 		},
 		"writing outside": {
-			script: try("echo x >/x", "echo x >/usr/x", "echo x >"+filepath.Join(directory, "x"), "echo x >/dev/x", "echo x >/proc/sys/kernel/core_pattern", "echo x >/proc/sysrq-trigger", "echo x >"+program(), "mkdir /mnt/x", "ln -s /etc /usr/y", "mknod /tmp/d b 8 0", "mknod /tmp/n c 1 1"),
-			says:   held(11),
+			script: try("echo x >/x", "echo x >/usr/x", "echo x >"+filepath.Join(directory, "x"), "echo x >/dev/x", "echo x >/proc/sys/kernel/core_pattern", "echo x >/proc/sysrq-trigger", "echo x >"+program(), "echo x >"+filepath.Join(open, "x"), "mkdir /mnt/x", "ln -s /etc /usr/y", "mknod /tmp/d b 8 0", "mknod /tmp/n c 1 1"),
+			says:   held(12),
 		},
 		"more rights": {
 			script: `cp /bin/bash /tmp/root; chmod 6755 /tmp/root; /tmp/root -p -c 'id -u'; grep -E '^(NoNewPrivs|Cap(Prm|Eff|Bnd|Amb)|Seccomp):' /proc/self/status | tr -d '\t'; ` + try("su -c true", "setpriv --reuid 0 true", "chown 0 /tmp/root"),
@@ -168,12 +169,17 @@ func TestEscapesAreHeld(t *testing.T) {
 	}()
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("canary"), 0o644))
+	open, err := os.MkdirTemp("", "belfry-open-") // that everybody may write to; not t.TempDir: another user has to pass through
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(open) })
+	require.NoError(t, os.Chmod(open, 0o777))
 	opts := options(t)
+	opts.Paths = append(opts.Paths, open)
 	opts.Memory, opts.Processes, opts.Scratch, opts.Slots = 128<<20, 32, 4<<20, 3
 	target := start(t, opts)
 	marker := "marker-" + uuid.NewString()
 	before := mounts(t)
-	for name, h := range hostiles(os.Getpid(), secret, listener.Addr().String()) {
+	for name, h := range hostiles(os.Getpid(), secret, open, listener.Addr().String()) {
 		t.Run(name, func(t *testing.T) {
 			done := make(chan job.Outcome, 1)
 			go func() {

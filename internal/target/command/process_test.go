@@ -194,6 +194,14 @@ func TestWhatEndsMean(t *testing.T) {
 	}
 }
 
+// TestTheKeyIsTheJobs: a job may have said what the idempotency key is made of.
+func TestTheKeyIsTheJobs(t *testing.T) {
+	t.Parallel()
+	a := attempt(script(`echo "$BELFRY_IDEMPOTENCY_KEY"`), time.Minute)
+	a.OwnKey = "nightly/2026-03-29"
+	require.Equal(t, "nightly/2026-03-29\n", start(t, options(t)).Deliver(t.Context(), a).Output)
+}
+
 // TestEnvironmentIsTheCommands: what a job sets there must not reach bubblewrap, which
 // runs outside of the sandbox.
 func TestEnvironmentIsTheCommands(t *testing.T) {

@@ -2,6 +2,7 @@ package nats_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -157,6 +159,45 @@ func TestForbiddenAdvertised(t *testing.T) {
 		require.Equal(t, n+1, asked.Load())
 	}
 	require.Zero(t, arrived.Load())
+}
+
+// vault is what users have stored.
+type vault map[string]string
+
+func (v vault) Secret(_ context.Context, _ uuid.UUID, name string) (job.Secret, error) {
+	return job.Secret{Values: []string{v[name]}}, nil
+}
+
+// TestBrokerRepeatsSecrets (S15): a server that answers with what it was sent, password, token of the report and all, has
+// none of it shown.
+func TestBrokerRepeatsSecrets(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	var heard atomic.Pointer[string]
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"headers\":true,\"max_payload\":1048576}\r\n")
+			line, _ := bufio.NewReader(c).ReadString('\n')
+			heard.Store(&line)
+			_, said, _ := strings.Cut(line, `"pass"`)
+			_, _ = fmt.Fprintf(c, "-ERR 'you said %s'\r\n", strings.TrimSpace(said))
+			_ = c.Close()
+		}
+	}()
+	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8"), Secrets: vault{"p": "canary-" + strings.Repeat("x", 600), "q": "canary-short"}})
+	t.Cleanup(target.Close)
+	for _, name := range []string{"p", "q"} { // one is cut off with the message, and one is not
+		out := target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": "x", "user": "u", "password": {"secret": %q}}`, l.Addr(), name)))
+		require.Contains(t, *heard.Load(), "canary", "it was told")
+		require.Contains(t, out.Message, "[hidden]")
+		require.NotContains(t, out.Message, "canary")
+	}
 }
 
 func TestCheck(t *testing.T) {

@@ -109,6 +109,10 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer, err
 	}
 	switch {
+	case strings.HasSuffix(r.URL.Path, "/sessions"):
+		crash("opened")
+	case strings.HasSuffix(r.URL.Path, ":heartbeat"):
+		crash("beat")
 	case strings.HasSuffix(r.URL.Path, ":complete"):
 		crash("completed")
 	case strings.HasSuffix(r.URL.Path, ":claim") && step == "answered":

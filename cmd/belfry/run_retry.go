@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	belfry "github.com/belfry-dev/belfry/sdk/go"
+)
+
+// maxRetried bounds the runs of one window: all of them are listed before the first is retried, as those that end anew
+// would be listed again.
+const maxRetried = 1_000_000
+
+func newRunRetry() *cobra.Command {
+	var f runFilter
+	var job string
+	cmd := &cobra.Command{
+		Use: "retry [RUN]", Short: "Run an ended run, or all of a window, again", Args: wants(0, 1),
+		Long: `Run an ended run again, under its old id: its target gets the same idempotency key
+as before.
+
+Without a run, all that the filters leave are run again, one after the other: for a
+target that has lost what it had, such as a broker that was wiped. Say in which
+--state they ended, and from when. Those that cannot be run again are counted:
+their job is deleted, they are live already, or they were triggered, as the payload
+of a trigger is kept for dead letters alone.`,
+		Example: `  belfry run retry run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000
+  belfry run retry --state succeeded --ended-from 2026-01-31T08:00:00Z --ended-before 2026-01-31T09:30:00Z --queue events`,
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&job, "job", "", "id or name of a job")
+	one := runVerb("retry", green.Render("runs again"))
+	window := with(func(ctx context.Context, r *remote, _ []string) error {
+		query := f.query()
+		query.Set("job", job)
+		return r.retryAll(ctx, query)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		live := slices.ContainsFunc(*f.states.to, func(s string) bool { return slices.Contains([]string{"pending", "due", "running", "waiting"}, s) })
+		switch filtered := f.states.String()+job+f.reason+f.queue+f.dueFrom+f.dueBefore+f.endedFrom+f.endedBy != ""; {
+		case len(args) > 0 && filtered:
+			return usagef("name a run or a filter, not both")
+		case len(args) > 0:
+			return one(cmd, args)
+		case f.states.String() == "" || live || f.dueFrom+f.endedFrom == "":
+			return usagef("which ones? Name a run, or say how they ended (--state succeeded) and from when (--ended-from or --due-from)")
+		}
+		return window(cmd, args)
+	}
+	return cmd
+}
+
+// retryAll runs all runs of a list again.
+func (r *remote) retryAll(ctx context.Context, query url.Values) error {
+	for name, values := range query {
+		if values[0] == "" {
+			query.Del(name)
+		}
+	}
+	query.Set("page_size", strconv.Itoa(maxPage))
+	seen, ids := map[string]bool{}, []string{}
+	for raw, err := range r.List(ctx, "/runs", query) {
+		if err != nil {
+			return err
+		}
+		v, err := view[runView](raw)
+		if err != nil {
+			return err
+		}
+		if !seen[v.ID] { // one that was run again before has ended twice
+			seen[v.ID], ids = true, append(ids, v.ID)
+		}
+		if len(ids) > maxRetried {
+			return fmt.Errorf("there are more than %d; take a smaller window", maxRetried)
+		}
+	}
+	bar := newProgress(r.cmd.ErrOrStderr(), "retry", int64(len(ids)))
+	defer bar.end()
+	done, refused := 0, 0
+	for _, id := range ids {
+		switch _, err := r.post(ctx, runPath(id)+":retry", nil); {
+		case err == nil:
+			done++
+		case belfry.CodeOf(err) == "conflict", belfry.CodeOf(err) == "not_found":
+			refused++
+		default:
+			bar.end()
+			return fmt.Errorf("%s (%d of %d are done; it can be said again): %w", id, done, len(ids), err)
+		}
+		bar.set(int64(done+refused), int64(len(ids)))
+	}
+	bar.end()
+	raw, err := json.Marshal(map[string]any{"kind": "retry", "count": len(ids), "done": done, "refused": refused})
+	if err != nil {
+		return err
+	}
+	return r.show(raw, func() error {
+		r.say("retry: %d of %d run again", done, len(ids))
+		if refused > 0 {
+			r.say("%s", faint.Render(fmt.Sprintf("%d cannot: their job is deleted, they are live, or they were triggered", refused)))
+		}
+		return nil
+	})
+}
