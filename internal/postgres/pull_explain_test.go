@@ -58,10 +58,11 @@ func (b *bulk) pullSteps() []*hot {
 			"job by partition id", "namespace by id", "queue", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "run by queue_id handler priority run_at", "session",
 		}},
 		{name: "Heartbeat", step: func() {
-			_, gone, err := b.store.Heartbeat(ctx, w, time.Hour, []job.Lease{{Key: got.Claimed[0].Key, Attempt: got.Claimed[0].Number}})
+			percent := int16(1)
+			_, gone, err := b.store.Heartbeat(ctx, w, time.Hour, []job.Lease{{Key: got.Claimed[0].Key, Attempt: got.Claimed[0].Number, Percent: &percent}})
 			require.NoError(t, err)
 			require.Empty(t, gone)
-		}, ways: []string{"job by partition id", "run by partition job_id due_at seq", "session"}},
+		}, ways: []string{"job by partition id", "run by address", "run by partition job_id due_at seq", "session"}},
 		{name: "CompletePulled", step: func() {
 			var done []job.Completion
 			for _, c := range got.Claimed[:20] {

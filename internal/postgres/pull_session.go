@@ -235,8 +235,10 @@ FROM k, LATERAL (
     LIMIT 1) r
 LEFT JOIN LATERAL (SELECT timeout_ms FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
 
+// noteProgress waits for nobody: who has the run locked is about to end it, and while a heartbeat waits its session is not renewed.
 const noteProgress = `
-UPDATE run SET percent = $7, progress = $8 WHERE ` + byKey + ` AND attempt = $5 AND session_id = $6 AND state = 1`
+UPDATE run SET percent = $7, progress = $8 WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM run WHERE ` + byKey + ` AND attempt = $5 AND session_id = $6 AND state = 1 LIMIT 1 FOR UPDATE SKIP LOCKED))`
 
 // timeoutGrace is how much longer than its timeout an attempt may take: the
 // worker's own clock ends it first.

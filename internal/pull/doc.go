@@ -9,6 +9,8 @@
 //
 //	reports ──► gathered for a few ms ──► CompletePulled ──► answers
 //
+//	what no worker was told of ──► owed ──► Claimed, CompletePulled
+//
 // A lane is the runs of one queue, handler and priority. Its mark is the time up
 // to which this node has taken all that is due: claims and looks begin there. A
 // mark that is too far makes a run late and not lost, since looks go back a

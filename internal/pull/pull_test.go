@@ -272,6 +272,34 @@ func TestHeartbeat(t *testing.T) {
 	require.Equal(t, 1, b.number(`SELECT count(*) FROM run WHERE state = 0 AND attempt = 1 AND attempts::text LIKE '%longer than the timeout%'`), "to be tried again")
 }
 
+// Who has a run locked for long does not keep its worker's session from being renewed.
+func TestAHeartbeatWaitsForNoRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.trigger(b.job("a", "x", nil))
+	s := b.open()
+	got := b.claim(s, 1, patience, "x")
+	require.Len(t, got, 1)
+	b.exec(`UPDATE session SET expires_at = now() + interval '8 s'`)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), `SELECT FROM run FOR UPDATE`)
+	require.NoError(t, err)
+	percent := int16(40)
+	lease := []job.Lease{{Key: got[0].Key, Attempt: 1, Percent: &percent}}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	gone, err := b.pull.Heartbeat(ctx, s, lease)
+	require.NoError(t, err)
+	require.Empty(t, gone)
+	require.Equal(t, 1, b.number(`SELECT count(*) FROM session WHERE id = $1 AND expires_at > now() + interval '8 s'`, s.ID))
+	require.NoError(t, tx.Rollback(t.Context()))
+	_, err = b.pull.Heartbeat(t.Context(), s, lease)
+	require.NoError(t, err)
+	require.Equal(t, 1, b.number(`SELECT count(*) FROM run WHERE percent = 40`))
+}
+
 // Two nodes that hand out runs of one job that allows one at a time.
 func TestOverlapHoldsForWorkers(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,7 @@ type link struct {
 
 	mu        sync.RWMutex // held to read by who sends, to write by who changes the session
 	id        string       // of the session; empty: there is none
+	unsettled bool         // another may have taken its place: there was no answer
 	ttl       time.Duration
 	beatEvery time.Duration
 
@@ -105,6 +106,28 @@ func (l *link) open(ctx context.Context) error {
 func (l *link) renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.replace(ctx)
+}
+
+// settle does it if that was tried and there was no answer. Nothing else is sent
+// before: through a session that is over it would be refused.
+func (l *link) settle(ctx context.Context) error {
+	l.mu.RLock()
+	settled := !l.unsettled
+	l.mu.RUnlock()
+	if settled {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.unsettled {
+		return nil // somebody else did
+	}
+	return l.replace(ctx)
+}
+
+// replace is renew with the lock held.
+func (l *link) replace(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var body struct {
@@ -124,8 +147,10 @@ func (l *link) renew(ctx context.Context) error {
 		Gone      []gone `json:"gone"`
 	}
 	if err := l.worker.client.Call(ctx, belfry.Request{Method: http.MethodPost, Path: l.sessions(), Body: body}, &out); err != nil {
+		l.unsettled = l.id != "" && inDoubt(err) && !gonePast(err)
 		return err
 	}
+	l.unsettled = false
 	l.id, l.ttl, l.beatEvery = out.ID, time.Duration(out.TTL)*time.Millisecond, time.Duration(out.Heartbeat)*time.Millisecond
 	l.alive(sent)
 	for _, g := range out.Gone {
@@ -137,6 +162,9 @@ func (l *link) renew(ctx context.Context) error {
 // claim asks for up to n runs. An error after which it is not known whether some
 // were claimed makes a new session.
 func (l *link) claim(ctx context.Context, names []string, n int) ([]*Run, error) {
+	if err := l.settle(ctx); err != nil {
+		return nil, err
+	}
 	l.mu.RLock()
 	if l.id == "" {
 		l.mu.RUnlock()
@@ -201,27 +229,21 @@ func (l *link) beat(ctx context.Context) {
 
 func (l *link) beatOnce(ctx context.Context) {
 	l.mu.RLock()
-	if l.id == "" {
-		l.mu.RUnlock()
+	none, ttl := l.id == "", l.ttl
+	l.mu.RUnlock()
+	if none {
 		return // the next claim opens one
 	}
-	sent := now()
-	limited, cancel := context.WithTimeout(ctx, l.ttl/2)
-	var out struct {
-		Gone []gone `json:"gone"`
-	}
-	err := l.call(limited, "heartbeat", map[string]any{"runs": l.worker.leases(true)}, &out)
+	limited, cancel := context.WithTimeout(ctx, ttl/2)
+	gone, err := l.sendBeat(limited)
 	cancel()
-	over := l.silence() > l.ttl
-	l.mu.RUnlock()
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
-		l.alive(sent)
-		for _, g := range out.Gone {
+		for _, g := range gone {
 			l.worker.lost(g)
 		}
-	case gonePast(err) || over:
+	case gonePast(err) || l.silence() > ttl:
 		// Others may have what was ours.
 		l.worker.log.WarnContext(ctx, "the session is over: its runs are lost", "queue", l.worker.queue, "error", err)
 		l.worker.lostAll()
@@ -231,15 +253,35 @@ func (l *link) beatOnce(ctx context.Context) {
 	}
 }
 
+func (l *link) sendBeat(ctx context.Context) ([]gone, error) {
+	if err := l.settle(ctx); err != nil {
+		return nil, err
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var out struct {
+		Gone []gone `json:"gone"`
+	}
+	sent := now()
+	err := l.call(ctx, "heartbeat", map[string]any{"runs": l.worker.leases(true)}, &out)
+	if err == nil {
+		l.alive(sent)
+	}
+	return out.Gone, err
+}
+
 // forget gives up the session: the next claim opens another.
 func (l *link) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.id = ""
+	l.id, l.unsettled = "", false
 }
 
 // end ends the session: what it has that nobody knows of is given to others.
 func (l *link) end(ctx context.Context) error {
+	if err := l.settle(ctx); err != nil {
+		return err
+	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.id == "" {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
 const (
@@ -73,7 +75,7 @@ func (w *Worker) append(batch *[]reportWire, r report) (size int) {
 	return len(one.Message) + len(one.Result) + 150
 }
 
-// maxDelay is what the server takes. It refuses the whole of a batch with more.
+// maxDelay is what the server takes.
 const maxDelay = 30 * 24 * time.Hour
 
 // short cuts a message to what the server takes.
@@ -84,18 +86,25 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:maxMessage-3], "") + "…"
 }
 
-// send sends reports until there is an answer: twice is harmless.
+// send sends reports until there is an answer: twice is harmless. The server
+// refuses them all if it does not understand one of them; then they are sent by
+// halves, so that the others are not lost.
 func (w *Worker) send(ctx context.Context, batch []reportWire) {
 	ctx, cancel := context.WithTimeout(ctx, giveUp)
 	defer cancel()
 	for wait := firstWait; ; wait = min(2*wait, longWait) {
 		answers, err := w.link.complete(ctx, batch)
-		if err == nil {
+		switch {
+		case err == nil:
 			w.settle(answers)
 			return
-		}
-		if gonePast(err) || final(err) || ctx.Err() != nil {
-			w.log.ErrorContext(ctx, "reports were refused; their runs are tried again", "runs", len(batch), "error", err)
+		case refused(err) && len(batch) > 1:
+			half := len(batch) / 2
+			w.send(ctx, batch[:half])
+			w.send(ctx, batch[half:])
+			return
+		case refused(err) || gonePast(err) || final(err) || ctx.Err() != nil:
+			w.log.ErrorContext(ctx, "reports were refused; their runs are tried again", "runs", len(batch), "run", batch[0].Run, "error", err)
 			for _, r := range batch {
 				w.drop(r.Run, r.Attempt)
 			}
@@ -103,6 +112,16 @@ func (w *Worker) send(ctx context.Context, batch []reportWire) {
 		}
 		w.log.WarnContext(ctx, "report failed", "runs", len(batch), "again_in", wait, "error", err)
 		pause(ctx, wait)
+	}
+}
+
+// refused says that a request is wrong in itself.
+func refused(err error) bool {
+	switch belfry.CodeOf(err) {
+	case "invalid", "bad_request", "too_large":
+		return true
+	default:
+		return false
 	}
 }
 
@@ -124,6 +143,9 @@ func (w *Worker) settle(answers []answerWire) {
 
 // complete sends reports through the session that has their runs.
 func (l *link) complete(ctx context.Context, batch []reportWire) ([]answerWire, error) {
+	if l.settle(ctx) != nil {
+		return nil, errUnsettled // the reports are not at fault
+	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.id == "" {
