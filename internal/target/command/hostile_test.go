@@ -95,7 +95,10 @@ func notPermitted() []string {
 	return []string{s}
 }
 
-func hostiles(node int, secret, open, tcp string) map[string]hostile {
+// anybodys is a directory that a command sees, and that anybody may write to out here.
+func anybodys() string { return filepath.Join(directory, "anybodys") }
+
+func hostiles(node int, secret, tcp string) map[string]hostile {
 	pid := strconv.Itoa(node)
 	return map[string]hostile{
 		"fork bomb":                  {script: `f() { f | f & }; f; sleep 60`, timeout: 2 * time.Second, ends: "killed: it was not done within 2s"},
@@ -114,7 +117,7 @@ func hostiles(node int, secret, open, tcp string) map[string]hostile {
 			script: try("cat /proc/"+pid+"/environ", "ls /proc/"+pid+"/fd", "cat /proc/"+pid+"/mem") + `cat /proc/*/environ | tr '\0' '\n'; ls -d /proc/[0-9]* | wc -l`,
 			says:   held(3), never: "DATABASE",
 		},
-		"its own environment": {script: `tr '\0' '\n' </proc/1/environ; env; ls -l /proc/self/fd | wc -l`, says: []string{"BELFRY_RUN_ID=run_", "TRACEPARENT=00-"}, never: "DATABASE"},
+		"its own environment": {script: `tr '\0' '\n' </proc/1/environ; env; ls -l /proc/self/fd | wc -l`, says: []string{"BELFRY_RUN_ID=run_", "TRACEPARENT=00-", "PATH=/usr/local/bin:/usr/bin:/bin\n", "HOME=/tmp\n", "LANG=C.UTF-8\n"}, never: "DATABASE"},
 		"open files":          {script: `exec perl -e 'opendir my $d, "/proc/self/fd"; for (sort readdir $d) { my $to = readlink "/proc/self/fd/$_"; print "$_ $to\n" if $_ ne "." && $_ ne ".." && $to !~ m,^/proc/, }'`, says: []string{"0 pipe:", "\n1 pipe:", "\n2 pipe:"}, never: "\n3 "},
 		"the machine's network": {
 			script: try("exec 3<>/dev/tcp/"+strings.Replace(tcp, ":", "/", 1), "exec 3<>/dev/tcp/169.254.169.254/80", "exec 3<>/dev/tcp/10.0.0.1/80", "exec 3<>/dev/tcp/1.1.1.1/53", "exec 3<>/dev/tcp/::1/5432"),
@@ -127,6 +130,7 @@ func hostiles(node int, secret, open, tcp string) map[string]hostile {
 		"all processes": {script: `kill -9 -1; exit 3`, ends: "exited with code 3"},
 		"its place":     {script: "nice; cat /proc/self/oom_score_adj; hostname; id -u; id -g", says: []string{"10\n800\nbelfry\n65534\n65534\n"}},
 		"its limits":    {script: "ulimit -c; ulimit -d; ulimit -f; ulimit -l; ulimit -n; ulimit -t; ulimit -u", says: []string{"0\n131072\n4096\n64\n256\n21\n33\n"}},
+		"its scratch":   {script: "stat -c %a /tmp /dev/shm", says: []string{"1777\n1777\n"}},
 		"its session":   {script: `read -ra stat </proc/self/stat; echo "session ${stat[5]}, terminal ${stat[6]}"`, says: []string{"terminal 0\n"}, never: "session 0,"}, // 0: one of outside
 		"its pid 1":     {script: `kill -9 1; kill -TERM 1; kill -INT 1; echo still`, says: []string{"still"}},
 		"mounts": {
@@ -135,8 +139,8 @@ func hostiles(node int, secret, open, tcp string) map[string]hostile {
 			says: held(11),
 		},
 		"writing outside": {
-			script: try("echo x >/x", "echo x >/usr/x", "echo x >"+filepath.Join(directory, "x"), "echo x >/dev/x", "echo x >/proc/sys/kernel/core_pattern", "echo x >/proc/sysrq-trigger", "echo x >"+program(), "echo x >"+filepath.Join(open, "x"), "mkdir /mnt/x", "ln -s /etc /usr/y", "mknod /tmp/d b 8 0", "mknod /tmp/n c 1 1"),
-			says:   held(12),
+			script: try("echo x >/x", "echo x >/usr/x", "echo x >"+filepath.Join(directory, "x"), "echo x >/dev/x", "echo x >/proc/sys/kernel/core_pattern", "echo x >/proc/sysrq-trigger", "echo x >"+program(), "mkdir /mnt/x", "ln -s /etc /usr/y", "mknod /tmp/d b 8 0", "mknod /tmp/n c 1 1", "echo x >"+anybodys()+"/x"),
+			says:   append(held(12), "anybodys/x: Read-only file system"),
 		},
 		"more rights": {
 			script: `cp /bin/bash /tmp/root; chmod 6755 /tmp/root; /tmp/root -p -c 'id -u'; grep -E '^(NoNewPrivs|Cap(Prm|Eff|Bnd|Amb)|Seccomp):' /proc/self/status | tr -d '\t'; ` + try("su -c true", "setpriv --reuid 0 true", "chown 0 /tmp/root"),
@@ -167,19 +171,16 @@ func TestEscapesAreHeld(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
+	require.NoError(t, os.MkdirAll(anybodys(), 0o755))
+	require.NoError(t, os.Chmod(anybodys(), 0o777))
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("canary"), 0o644))
-	open, err := os.MkdirTemp("", "belfry-open-") // that everybody may write to; not t.TempDir: another user has to pass through
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(open) })
-	require.NoError(t, os.Chmod(open, 0o777))
 	opts := options(t)
-	opts.Paths = append(opts.Paths, open)
 	opts.Memory, opts.Processes, opts.Scratch, opts.Slots = 128<<20, 32, 4<<20, 3
 	target := start(t, opts)
 	marker := "marker-" + uuid.NewString()
 	before := mounts(t)
-	for name, h := range hostiles(os.Getpid(), secret, open, listener.Addr().String()) {
+	for name, h := range hostiles(os.Getpid(), secret, listener.Addr().String()) {
 		t.Run(name, func(t *testing.T) {
 			done := make(chan job.Outcome, 1)
 			go func() {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/command"
@@ -60,6 +61,8 @@ func prepare(m *testing.M) (int, error) {
 	if err := os.Chmod(directory, 0o755); err != nil {
 		return 0, err
 	}
+	// Where the machine has such a limit already, the sandbox's own would not show.
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) // it takes root
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return 0, err

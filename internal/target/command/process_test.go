@@ -30,7 +30,7 @@ func runnerOf(t *testing.T, text string) int {
 		all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, file := range all {
 			args, _ := os.ReadFile(file)
-			if !strings.HasPrefix(string(args), "/usr/bin/bwrap\x00") || !strings.Contains(string(args), text) {
+			if !strings.HasPrefix(string(args), "belfry-sandbox-") || !strings.Contains(string(args), text) {
 				continue
 			}
 			// The outer bwrap is the runner's child.
@@ -134,6 +134,18 @@ func TestARunnerThatDies(t *testing.T) {
 		require.Eventually(t, func() bool { return len(processes(t, marker)) == 0 }, 10*time.Second, 5*time.Millisecond)
 		require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "back\n", OutputTotal: 5}, target.Deliver(t.Context(), attempt(script("echo back"), time.Minute)))
 	}
+}
+
+// TestCommandsDieWithTheirRunner also where no other comes after it.
+func TestCommandsDieWithTheirRunner(t *testing.T) {
+	t.Parallel()
+	target := start(t, options(t))
+	done, marker, pid := begin(t, target, time.Minute)
+	require.Eventually(t, func() bool { return len(target.Outputs()) == 1 }, 20*time.Second, 5*time.Millisecond, "it has begun")
+	require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+	target.Close()
+	require.True(t, (<-done).Unknown)
+	require.Eventually(t, func() bool { return len(processes(t, marker)) == 0 }, 10*time.Second, 5*time.Millisecond)
 }
 
 // TestWhyItCannotStart: the message says what to do.

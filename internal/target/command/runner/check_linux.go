@@ -19,6 +19,7 @@ func (b *sandbox) check(ctx context.Context) error {
 	if len(tree(os.Getpid())) == 0 || !exists("/proc/thread-self/children") {
 		return errors.New("the kernel does not tell the children of processes (CONFIG_PROC_CHILDREN), so their memory cannot be limited")
 	}
+	b.sweep()
 	bwrap, err := exec.LookPath(b.settings.Bubblewrap)
 	if err != nil {
 		bwrap = b.settings.Bubblewrap // run says what is wrong

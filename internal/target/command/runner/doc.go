@@ -12,7 +12,8 @@
 // sandbox has shown whether it works here. Then each [Order] starts or stops a
 // command, and each [Report] carries what it wrote or what it came to. When the
 // node goes away its end of the pipes is closed: all commands are killed and the
-// runner ends. When the runner is killed, its commands die with it.
+// runner ends. When the runner is killed, its commands die with it, and the next
+// runner kills what was just being made then: see sweep_linux.go.
 //
 // # The sandbox
 //

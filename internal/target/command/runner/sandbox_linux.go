@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -164,7 +165,9 @@ func (b *sandbox) start(s *Spec) (c *boxed, err error) {
 	defer closeAll([]*os.File{filter})
 	cmd := exec.Command(bwrap, append([]string{"--args", strconv.Itoa(argsFD), "--", s.Program}, s.Args...)...) //nolint:gosec,noctx // to run what it is told is its purpose; the list of programs was asked, and it is killed by its pid namespace
 	cmd.Env = []string{}                                                                                        // that of the command is among the arguments: it must not reach bwrap itself
+	cmd.Args[0] = b.name()
 	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // until bwrap does it itself
 	cmd.Stdin = bytes.NewReader(s.Stdin)
 	cmd.Stdout, cmd.Stderr = theirs[3], theirs[3]
 	cmd.ExtraFiles = []*os.File{theirs[0], theirs[1], theirs[2], filter}

@@ -1,0 +1,33 @@
+package runner
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSweep: what a runner of this node left is killed when the next one begins, and
+// nothing of another's.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	of := func() *sandbox {
+		return &sandbox{settings: &Settings{Node: uuid.NewString(), Bubblewrap: "/no/such/bwrap"}}
+	}
+	mine, other := of(), of()
+	leave := func(b *sandbox) *exec.Cmd {
+		cmd := exec.Command("sleep", "600")
+		cmd.Args[0] = b.name()
+		require.NoError(t, cmd.Start())
+		return cmd
+	}
+	one, two, theirs := leave(mine), leave(mine), leave(other)
+	require.Len(t, mine.left(), 2)
+	require.ErrorContains(t, mine.check(t.Context()), "bubblewrap is not there")
+	require.ErrorContains(t, one.Wait(), "killed")
+	require.ErrorContains(t, two.Wait(), "killed")
+	require.Len(t, other.left(), 1)
+	require.NoError(t, theirs.Process.Kill())
+	_ = theirs.Wait()
+}
