@@ -51,7 +51,7 @@ SELECT 1, j.plan_from, j.partition, 0::bigint, j.id,
     AND j.plan_from > (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.broken_at IS NULL) AND ` + firstPending + ` IS NULL, NULL::timestamptz
 FROM (
     SELECT j.plan_from, j.partition, j.id, j.end_at, j.cursor_id FROM job j
-    WHERE j.namespace_id = @namespace AND j.state = 1 AND j.plan_from > now() AND j.plan_from < @before AND (j.plan_from, j.partition, j.id) > (@due, @part, @uncursed)
+    WHERE j.namespace_id = @namespace AND j.state + 0 = 1 AND j.plan_from > now() AND j.plan_from < @before AND (j.plan_from, j.partition, j.id) > (@due, @part, @uncursed)
     ORDER BY j.plan_from, j.partition, j.id LIMIT @most) j`
 
 // As the engine: row-level security would pass over the runs of others before it

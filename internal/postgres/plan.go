@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -238,7 +241,7 @@ FROM c, LATERAL (
 ON CONFLICT DO NOTHING
 RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id, coalesce(concurrency_key, 0), coalesce(concurrency_max, 0), handler IS NOT NULL`
 
-// Jobs with max_runs: the same, counted. The cursor's lock protects runs_left.
+// Jobs with max_runs: the same, as many as are left. The cursor's lock protects runs_left.
 const insertPlannedLimited = `
 WITH` + planned + `, candidate AS (
     SELECT j.*, c.due_at, ` + runAtOf + ` AS run_at, c.origin, row_number() OVER (PARTITION BY j.id ORDER BY c.due_at) AS n
@@ -247,34 +250,43 @@ WITH` + planned + `, candidate AS (
         WHERE partition = c.partition AND cursor_id = c.cursor_id AND state = 1 AND runs_left IS NOT NULL
           AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
         OFFSET 0) j
-), inserted AS (
-    INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, woken)
-    SELECT partition, 0, version, id, due_at, run_at, 0, 0, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, handler IS NULL AND run_at > $7 FROM candidate WHERE n <= runs_left
-    ON CONFLICT DO NOTHING
-    RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id, coalesce(concurrency_key, 0), coalesce(concurrency_max, 0), handler IS NOT NULL AS pulled
-), counted AS (
-    UPDATE job SET runs_left = runs_left - i.n,
-        state = CASE WHEN runs_left <= i.n THEN 3 ELSE state END, finished_at = CASE WHEN runs_left <= i.n THEN $6::timestamptz END
-    FROM (SELECT partition, job_id, count(*) AS n FROM inserted GROUP BY partition, job_id) i
-    WHERE job.partition = i.partition AND job.id = i.job_id
 )
-SELECT * FROM inserted`
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, woken)
+SELECT partition, 0, version, id, due_at, run_at, 0, 0, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, handler IS NULL AND run_at > $6 FROM candidate WHERE n <= runs_left
+ON CONFLICT DO NOTHING
+RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id, coalesce(concurrency_key, 0), coalesce(concurrency_max, 0), handler IS NOT NULL`
 
+// What follows changes rows by their address: PostgreSQL, which may believe that a table is empty, could read all of it for each
+// row that is named, instead of the other way round. They are locked, so that their address stays.
+const plannedCursors = `ctid = ANY (ARRAY(
+    SELECT x.address FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS id) k, LATERAL (
+        SELECT ctid AS address FROM cursor WHERE partition = k.partition AND id = k.id LIMIT 1) x))`
+
+// Ids of cursors are unique in a shard.
 const moveCursors = `
-UPDATE cursor SET next_due_at = m.next_due_at, broken_at = NULL, retry_at = NULL, problem = NULL
-FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS id, unnest($3::timestamptz[]) AS next_due_at) m
-WHERE cursor.partition = m.partition AND cursor.id = m.id`
+UPDATE cursor SET next_due_at = ($3::timestamptz[])[array_position($2::bigint[], id)], broken_at = NULL, retry_at = NULL, problem = NULL
+WHERE ` + plannedCursors
 
 const breakCursors = `
-UPDATE cursor SET broken_at = coalesce(broken_at, $5), retry_at = m.retry_at, problem = m.problem
-FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS id, unnest($3::timestamptz[]) AS retry_at, unnest($4::text[]) AS problem) m
-WHERE cursor.partition = m.partition AND cursor.id = m.id`
+UPDATE cursor SET broken_at = coalesce(broken_at, $5), retry_at = ($3::timestamptz[])[array_position($2::bigint[], id)], problem = ($4::text[])[array_position($2::bigint[], id)]
+WHERE ` + plannedCursors
 
 // A one-off is done when it is planned, as far as its schedule goes.
 const finishJobs = `
-UPDATE job SET state = 3, finished_at = $3::timestamptz
-FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS cursor_id) e
-WHERE job.partition = e.partition AND job.cursor_id = e.cursor_id AND job.state = 1`
+UPDATE job SET state = 3, finished_at = $3::timestamptz WHERE ctid = ANY (ARRAY(
+    SELECT x.address FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS cursor_id) k, LATERAL (
+        SELECT ctid AS address FROM job WHERE partition = k.partition AND cursor_id = k.cursor_id AND state = 1 FOR UPDATE) x))`
+
+// countBatch bounds the search for a job's number.
+const countBatch = 1000
+
+const countRuns = `
+UPDATE job SET (runs_left, state, finished_at) = (
+    SELECT l, CASE WHEN l <= 0 THEN 3 ELSE job.state END, CASE WHEN l <= 0 THEN $4::timestamptz END
+    FROM (SELECT runs_left - ($3::integer[])[array_position($2::uuid[], id)] AS l OFFSET 0) x)
+WHERE ctid = ANY (ARRAY(
+    SELECT x.address FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS id) k, LATERAL (
+        SELECT ctid AS address FROM job WHERE partition = k.partition AND id = k.id LIMIT 1 FOR UPDATE) x))`
 
 const insertCursorSkips = `
 INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, made_at)
@@ -286,10 +298,10 @@ ON CONFLICT DO NOTHING`
 // loads no further than that, and its sweep has to find it.
 func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *job.Planned) error {
 	var batch pgx.Batch
+	limited := map[jobKey]int32{}
 	if d := &b.due; len(d.cursor) > 0 {
-		collect := func(rows pgx.Rows) error { return collectPlanned(rows, out) }
-		batch.Queue(insertPlanned, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).Query(collect)
-		batch.Queue(insertPlannedLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, out.Now, until).Query(collect)
+		batch.Queue(insertPlanned, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, nil) })
+		batch.Queue(insertPlannedLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, limited) })
 	}
 	if m := &b.moved; len(m.cursor) > 0 {
 		batch.Queue(moveCursors, m.partition, m.cursor, m.next)
@@ -303,6 +315,33 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *
 	if k := &b.skipped; len(k.cursor) > 0 {
 		batch.Queue(insertCursorSkips, k.partition, k.cursor, k.from, k.to, k.count, k.reason, out.Now)
 	}
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return err
+	}
+	return countLimited(ctx, tx, limited, out.Now)
+}
+
+// jobKey names a job.
+type jobKey struct {
+	partition int16
+	id        uuid.UUID
+}
+
+// countLimited takes runs off what jobs with max_runs have left.
+func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]int32, now time.Time) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	var batch pgx.Batch
+	for part := range slices.Chunk(slices.Collect(maps.Keys(runs)), countBatch) {
+		var partitions []int16
+		var ids []uuid.UUID
+		var counts []int32
+		for _, k := range part {
+			partitions, ids, counts = append(partitions, k.partition), append(ids, k.id), append(counts, runs[k])
+		}
+		batch.Queue(countRuns, partitions, ids, counts, now)
+	}
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
@@ -315,10 +354,14 @@ func (b *planBatch) count(tx pgx.Tx) {
 	}
 }
 
-func collectPlanned(rows pgx.Rows, out *job.Planned) error {
+// collectPlanned takes in what was planned; if counted is not nil, how many runs of each job.
+func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]int32) error {
 	run := job.Run{State: job.Pending}
 	var pulled bool // by workers: not this node's to deliver
 	_, err := pgx.ForEachRow(rows, []any{&run.Partition, raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin, &run.Queue, &run.ConcurrencyKey, &run.ConcurrencyMax, &pulled}, func() error {
+		if counted != nil {
+			counted[jobKey{run.Partition, run.Job}]++
+		}
 		if !pulled {
 			out.Runs = append(out.Runs, run)
 		}
