@@ -16,8 +16,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/seal"
 )
 
-// TestBroker (F25): while runs go to a broker, it is killed and started again, and the
-// answers to what it has taken are lost. Each run that succeeded is in the broker. Then
+// TestBroker (F25): while runs go to a broker, it is killed and started again, the
+// answers to what it has taken are lost, and so is what was sent to it. Each run that succeeded is in the broker. Then
 // the broker is wiped, and the runs of that window are run again by the command line: all are there.
 func TestBroker(t *testing.T) {
 	t.Parallel()
@@ -45,26 +45,29 @@ func testBroker(t *testing.T, kind brokerKind) {
 		in.Definition.Target = job.Target{Kind: kind.target, Config: json.RawMessage(kind.config(b.proxy.Address()))}
 		in.Definition.Retry = job.Retry{MaxAttempts: 100, Backoff: job.BackoffFixed, Base: job.Duration(250 * time.Millisecond)}
 	})
-	kills, cuts := 0, 0
+	var faults [3]int
 	begun := c.now()
 	every(f.duration(), f.faults, func(i int) {
-		b.proxy.Lose() // what comes now arrives, and nobody hears of it
-		<-time.After(300 * time.Millisecond)
-		if i%2 == 0 {
+		faults[i%3]++
+		fault := b.proxy.Lose // what comes now arrives, and nobody hears of it
+		if i%3 == 2 {
+			fault = b.proxy.Swallow // it was written, and does not arrive
+		}
+		fault()
+		<-time.After(1100 * time.Millisecond) // so that runs of at least one second meet it
+		if i%3 == 0 {
 			b.kill()
-			b.proxy.Cut()
-			b.start()
-			kills++
-			return
 		}
 		b.proxy.Cut()
-		cuts++
+		if i%3 == 0 {
+			b.start()
+		}
 	})
 	c.settle(3 * time.Minute)
 	succeeded := c.succeeded()
 	there := kind.read(t, b.address())
 	again := c.triedAgain()
-	t.Log(tally(fmt.Sprintf("%s: %d kills, %d times lost answers, %d runs tried again", kind.service, kills, cuts, again), succeeded, there))
+	t.Log(tally(fmt.Sprintf("%s: %d kills, %d times lost answers, %d times lost messages, %d runs tried again", kind.service, faults[0], faults[1], faults[2], again), succeeded, there))
 	require.Positive(t, again, "the faults have hit nothing")
 	require.Zero(t, c.missing(), "occurrences that did not succeed")
 	requireThere(t, succeeded, there)

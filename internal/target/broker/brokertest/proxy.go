@@ -25,6 +25,7 @@ type Proxy struct {
 	hold     string        // answers are held back once this was sent
 	released chan struct{} // closed: nothing is held back
 	lose     atomic.Bool   // answers do not arrive
+	swallow  atomic.Bool   // nor does what is sent
 	Opened   atomic.Int64  // connections so far
 }
 
@@ -81,6 +82,9 @@ func (p *Proxy) Hold(after string) {
 // Lose the broker's answers from now on; what is sent still arrives.
 func (p *Proxy) Lose() { p.lose.Store(true) }
 
+// Swallow what is sent to the broker from now on: the target has written it, and nobody has it.
+func (p *Proxy) Swallow() { p.swallow.Store(true) }
+
 // Cut all connections. New ones are taken, and lose nothing.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -89,6 +93,7 @@ func (p *Proxy) Cut() {
 		_ = c.Close()
 	}
 	p.lose.Store(false)
+	p.swallow.Store(false)
 }
 
 // Release what is held back, for good.
@@ -165,6 +170,9 @@ func (p *Proxy) forward(to io.Writer, from io.Reader, held chan struct{}) {
 			held = nil
 		}
 		tail = tail[max(0, len(tail)-1024):]
+		if p.swallow.Load() && err == nil {
+			continue
+		}
 		if _, failed := to.Write(buf[:n]); failed != nil || err != nil {
 			return
 		}
