@@ -363,7 +363,7 @@ type runID struct {
 func idOf(k job.Key) runID { return runID{k.Job, k.DueAt.UnixMicro(), k.Seq} }
 
 // AdmitDue decides about one run that ClaimDue left, for a session: see Admit.
-func (s *Store) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, key job.Key) (claimed *job.Claimed, done bool, err error) {
+func (s *Store) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, due job.Due) (claimed *job.Claimed, done bool, err error) {
 	err = s.inTx(ctx, "admit for a worker", func(tx pgx.Tx) error {
 		var paused bool
 		var batch pgx.Batch
@@ -377,10 +377,13 @@ func (s *Store) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, ke
 		if paused {
 			return nil
 		}
-		a := admission{tx: tx, query: admissiblePulled, attempt: job.Claimed{Attempt: job.Attempt{Key: key, Session: session}}}
+		a := admission{tx: tx, query: admissiblePulled, attempt: job.Claimed{Attempt: job.Attempt{Key: due.Key, Session: session}}}
 		if err := a.read(ctx, 0); err != nil {
 			done = noRows(err)
 			return ignoreNoRows(err)
+		}
+		if done = a.attempt.Handler != due.Handler; done { // its job was changed: a look finds it where it is now
+			return nil
 		}
 		if err := s.admit(ctx, &a); err != nil {
 			return err

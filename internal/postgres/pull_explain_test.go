@@ -24,10 +24,10 @@ func (b *bulk) pulling() (session job.WorkerSession) {
 	return session
 }
 
-func (b *bulk) aPending() (k job.Key) {
+func (b *bulk) aPending() (d job.Due) {
 	b.t.Helper()
-	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT partition, job_id, due_at, seq FROM run WHERE state = 0 LIMIT 1`).Scan(&k.Partition, &k.Job, &k.DueAt, &k.Seq))
-	return k
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT partition, job_id, due_at, seq, handler FROM run WHERE state = 0 LIMIT 1`).Scan(&d.Partition, &d.Job, &d.DueAt, &d.Seq, &d.Handler))
+	return d
 }
 
 func pullLanes(queue int32) (out []job.PullLane) {
@@ -42,7 +42,7 @@ func (b *bulk) pullSteps() []*hot {
 	t, ctx := b.t, b.t.Context()
 	var w job.WorkerSession
 	var got job.DueClaim
-	var key job.Key
+	var due job.Due
 	return []*hot{
 		{name: "LookDue", before: func() { w = b.pulling() }, step: func() {
 			_, first, err := b.store.LookDue(ctx, pullLanes(w.Queue), job.LookOrder{Ahead: time.Second, Limit: 1})
@@ -72,8 +72,8 @@ func (b *bulk) pullSteps() []*hot {
 			require.NoError(t, err)
 			require.Empty(t, why[0])
 		}, ways: []string{"hold by address", "hold by kind id n", "run by address", "run by partition job_id due_at seq"}},
-		{name: "AdmitDue", before: func() { key = b.aPending() }, step: func() {
-			claimed, done, err := b.store.AdmitDue(ctx, w.Queue, w.ID, key)
+		{name: "AdmitDue", before: func() { due = b.aPending() }, step: func() {
+			claimed, done, err := b.store.AdmitDue(ctx, w.Queue, w.ID, due)
 			require.NoError(t, err)
 			require.True(t, done)
 			require.NotNil(t, claimed)

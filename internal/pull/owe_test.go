@@ -32,8 +32,8 @@ func (c *cutOff) ClaimDue(ctx context.Context, o job.DueOrder) (job.DueClaim, er
 	return out, err
 }
 
-func (c *cutOff) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, key job.Key) (*job.Claimed, bool, error) {
-	claimed, done, err := c.Store.AdmitDue(ctx, queue, session, key)
+func (c *cutOff) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, due job.Due) (*job.Claimed, bool, error) {
+	claimed, done, err := c.Store.AdmitDue(ctx, queue, session, due)
 	if claimed != nil && c.admits.Add(-1) >= 0 {
 		return nil, false, errCut
 	}

@@ -17,7 +17,7 @@ import (
 type Store interface {
 	LookDue(ctx context.Context, lanes []job.PullLane, o job.LookOrder) (now time.Time, first []time.Time, err error)
 	ClaimDue(ctx context.Context, o job.DueOrder) (job.DueClaim, error)
-	AdmitDue(ctx context.Context, queue int32, session uuid.UUID, key job.Key) (claimed *job.Claimed, done bool, err error)
+	AdmitDue(ctx context.Context, queue int32, session uuid.UUID, due job.Due) (claimed *job.Claimed, done bool, err error)
 	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error)
 }

@@ -424,13 +424,7 @@ func TestAJobMovesToWorkersAndBack(t *testing.T) {
 	b := setup(t)
 	id := b.job("a", "x", nil)
 	key := b.trigger(id)
-	update := func(target job.Target) {
-		j, err := b.store.Job(t.Context(), job.DefaultNamespace, id)
-		require.NoError(t, err)
-		j.Target = target
-		_, err = b.store.UpdateJob(t.Context(), job.UpdateOrder{Namespace: job.DefaultNamespace, ID: id, Definition: j.Definition, Actor: "test"})
-		require.NoError(t, err)
-	}
+	update := func(target job.Target) { b.aim(id, target) }
 	all := []int16{key.Partition}
 	update(job.Target{Kind: "noop"})
 	require.Empty(t, b.claim(b.open(), 1, 300*time.Millisecond, "x"))
@@ -442,6 +436,33 @@ func TestAJobMovesToWorkersAndBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, pending)
 	require.Len(t, b.claim(b.open(), 1, patience, "y"), 1)
+}
+
+// A run that waited for another of its job goes to who knows its handler by then.
+func TestAWaitingRunFollowsItsJobToAnotherHandler(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.job("a", "x", func(d *job.Definition) { d.Overlap = job.OverlapQueueAll })
+	b.trigger(id)
+	b.trigger(id)
+	s := b.open()
+	first := b.claim(s, 1, patience, "x")
+	require.Len(t, first, 1)
+	require.Empty(t, b.claim(s, 1, 300*time.Millisecond, "x"))
+	b.aim(id, job.Target{Kind: job.WorkerKind, Config: json.RawMessage(`{"handler":"y"}`)})
+	b.succeed(s, first...)
+	require.Empty(t, b.claim(s, 1, 1500*time.Millisecond, "x"))
+	require.Len(t, b.claim(s, 1, patience, "y"), 1)
+}
+
+// aim gives a job another target.
+func (b *bundle) aim(id uuid.UUID, target job.Target) {
+	b.t.Helper()
+	j, err := b.store.Job(b.t.Context(), job.DefaultNamespace, id)
+	require.NoError(b.t, err)
+	j.Target = target
+	_, err = b.store.UpdateJob(b.t.Context(), job.UpdateOrder{Namespace: job.DefaultNamespace, ID: id, Definition: j.Definition, Actor: "test"})
+	require.NoError(b.t, err)
 }
 
 // A session of one queue or namespace is none of another's.

@@ -257,7 +257,7 @@ func (q *queue) admit(ctx context.Context, runs []job.Dealt, seekers []job.Seeke
 			q.park(d.Due, 0)
 			continue
 		}
-		claimed, done, err := q.puller.Store.AdmitDue(ctx, q.id, s.Session, d.Key)
+		claimed, done, err := q.puller.Store.AdmitDue(ctx, q.id, s.Session, d.Due)
 		switch {
 		case err != nil:
 			// It may have been started all the same; then its worker does not know.
