@@ -257,6 +257,18 @@ func TestNamespaces(t *testing.T) {
 	require.Equal(t, []string{"65534", "65534"}, lines[7:])
 }
 
+// TestARunnerOfRoot, which no setting makes: a command has no more rights for it.
+func TestARunnerOfRoot(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("it takes root")
+	}
+	opts := options(t)
+	opts.User = 0
+	got := start(t, opts).Deliver(t.Context(), attempt(script(`grep -E '^Cap(Prm|Eff|Bnd|Amb):' /proc/self/status | tr -d '\t'; id -u`), time.Minute))
+	require.Equal(t, "CapPrm:0000000000000000\nCapEff:0000000000000000\nCapBnd:0000000000000000\nCapAmb:0000000000000000\n65534\n", got.Output)
+}
+
 // TestNothingOutlivesACommand: neither a daemon nor a holder of its output keeps
 // a command from ending, or is there afterwards.
 func TestNothingOutlivesACommand(t *testing.T) {

@@ -20,14 +20,15 @@ func TestSweep(t *testing.T) {
 		cmd := exec.Command("sleep", "600")
 		cmd.Args[0] = b.name()
 		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 		return cmd
 	}
-	one, two, theirs := leave(mine), leave(mine), leave(other)
+	one, two := leave(mine), leave(mine)
+	leave(other)
 	require.Len(t, mine.left(), 2)
 	require.ErrorContains(t, mine.check(t.Context()), "bubblewrap is not there")
+	require.Empty(t, mine.left())
 	require.ErrorContains(t, one.Wait(), "killed")
 	require.ErrorContains(t, two.Wait(), "killed")
 	require.Len(t, other.left(), 1)
-	require.NoError(t, theirs.Process.Kill())
-	_ = theirs.Wait()
 }
