@@ -50,7 +50,8 @@ func testBroker(t *testing.T, kind brokerKind) {
 	every(f.duration(), f.faults, func(i int) {
 		faults[i%3]++
 		fault := b.proxy.Lose // what comes now arrives, and nobody hears of it
-		if i%3 == 0 { // first, as a broker may take long to start again
+		// First, as a broker may take long to start again.
+		if i%3 == 0 {
 			fault = b.proxy.Swallow // it was written, and does not arrive
 		}
 		fault()
