@@ -28,6 +28,8 @@ const (
 type Options struct {
 	Slots    int // of the node; 0: no limit but PerPlace
 	PerPlace int // deliveries under way at once, at most; 0: what the slots allow
+	// MaxDelay is how long one is deferred, at most; 0: 2 minutes. A short one costs more claims while many wait.
+	MaxDelay time.Duration
 }
 
 // Place is a host, to one namespace.
@@ -63,6 +65,9 @@ type place struct {
 
 // New makes a Gate.
 func New(o Options) *Gate {
+	if o.MaxDelay == 0 {
+		o.MaxDelay = maxDelay
+	}
 	return &Gate{opts: o, now: clock.Elapsed, places: places{by: map[Place]*place{}}}
 }
 
@@ -199,14 +204,14 @@ func (g *Gate) resting(p *place, to Place, again time.Duration) *job.Outcome {
 
 // delay is when one that is deferred is to come back, not before from: one after
 // the other, each a step later. Those that would come too late come at any
-// time within the second half of maxDelay.
+// time within the second half of MaxDelay.
 func (g *Gate) delay(p *place, from, step time.Duration) time.Duration {
-	now := g.now()
+	now, most := g.now(), g.opts.MaxDelay
 	p.next = max(p.next, from, now+minDelay) + step
 	at := p.next
-	if at > now+maxDelay {
-		p.next = now + maxDelay
-		at = now + maxDelay/2 + rand.N(maxDelay/2) //nolint:gosec // to spread them
+	if at > now+most {
+		p.next = now + most
+		at = now + most/2 + rand.N(most/2) //nolint:gosec // to spread them
 	}
 	return at.Truncate(together) + together - now
 }
