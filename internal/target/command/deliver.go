@@ -17,11 +17,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
-const (
-	fallbackTimeout = 30 * time.Second // for attempts that come without one
-	// maxDelay is how long a slot may be free while somebody waits for it.
-	maxDelay = 5 * time.Second
-)
+// fallbackTimeout is for attempts that come without one.
+const fallbackTimeout = 30 * time.Second
 
 // Options of the target.
 type Options struct {
@@ -56,7 +53,7 @@ func New(opts Options) *Target {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	opts.Node = uuid.NewString()
-	return &Target{opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerPlace: max(opts.Slots, 1), MaxDelay: maxDelay}), lives: map[*life]struct{}{}}
+	return &Target{opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerPlace: max(opts.Slots, 1)}), lives: map[*life]struct{}{}}
 }
 
 // Start starts the runner and tries its sandbox. An error says why commands
