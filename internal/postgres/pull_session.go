@@ -133,7 +133,7 @@ func lockFamily(ctx context.Context, tx pgx.Tx, queue int32, adopt uuid.UUID) (i
 	first, last := family(adopt)
 	high, low := lockFamilyOf(adopt)
 	locks = map[int64]bool{} // of sessions that there are: which lock an id gives is its client's to choose
-	var batch pgx.Batch // one round trip; each statement sees what is committed when it begins
+	var batch pgx.Batch      // one round trip; each statement sees what is committed when it begins
 	batch.Queue(`SELECT pg_advisory_xact_lock($1::integer, $2::integer), `+keyLookups, high, low)
 	batch.Queue(`SELECT id FROM session WHERE id BETWEEN $1 AND $2 AND queue_id = $3`, first, last, queue).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
