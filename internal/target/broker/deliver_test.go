@@ -30,7 +30,8 @@ func TestSecretsAreHidden(t *testing.T) {
 		`a first "line" b`:                       "a [hidden] b",
 		`{"pass": "first \"line\"\n"}`:           `{"pass": "[hidden]\n"}`,
 		"second-line, second-line":               "[hidden], [hidden]",
-		strings.Repeat("x", 506) + "second-line": strings.Repeat("x", 506) + "[hidden]",
+		strings.Repeat("x", 506) + "second-line": strings.Repeat("x", 506) + "[hidden]…",
+		strings.Repeat("x", 508) + "second-line": strings.Repeat("x", 508) + "[hidden]…",
 		strings.Repeat("x", 500) + "second-line": strings.Repeat("x", 500) + "[hidden]",
 	} {
 		out := broker.Deliver(t.Context(), &job.Attempt{}, configs, func(ctx context.Context, _ string) job.Outcome {

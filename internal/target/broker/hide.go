@@ -29,9 +29,5 @@ func note(ctx context.Context, text string) {
 }
 
 func (s *secrets) hide(message string) string {
-	text, cut := strings.CutSuffix(message, more)
-	if text = secret.Blot(text, secret.Forms(s.lines)); cut {
-		text += more
-	}
-	return text
+	return secret.Blot(message, secret.Forms(s.lines))
 }
