@@ -83,7 +83,7 @@ func (p *producer) why() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
-		return errors.New("the connection was lost")
+		return broker.OwnError("the connection was lost")
 	}
 	return p.err
 }
@@ -122,7 +122,7 @@ func (t *Target) open(c *config, access broker.Access) func(context.Context) (*p
 		if err := ping(ctx, client, p); err != nil {
 			client.Close()
 			if early := (&kgo.ErrFirstReadEOF{}); errors.As(err, &early) && access.User == "" {
-				err = errors.New("it closed the connection without an answer; if it asks for a login, give user and password")
+				err = broker.OwnError("it closed the connection without an answer; if it asks for a login, give user and password")
 			}
 			return nil, err
 		}
