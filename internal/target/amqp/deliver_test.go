@@ -1,11 +1,13 @@
 package amqp_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
@@ -123,6 +125,31 @@ func TestRefusals(t *testing.T) {
 	out = wrong.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "x"`))
 	require.False(t, out.Retryable)
 	require.Contains(t, out.Message, "does not take these credentials")
+}
+
+// stored is the value of each secret.
+type stored string
+
+func (s stored) Secret(context.Context, uuid.UUID, string) (job.Secret, error) {
+	return job.Secret{Values: []string{string(s)}}, nil
+}
+
+// What the broker says is shown without what is secret in it, and our own words are
+// shown as they are.
+func TestBrokerRepeatsSecrets(t *testing.T) {
+	t.Parallel()
+	u := address(t)
+	for _, c := range []struct{ secret, more, says string }{
+		{"canary", `"exchange": "a-canary", "routing_key": "x"`, "the broker refused the message: NOT_FOUND - no exchange 'a-[hidden]' in"},
+		{"broker", `"exchange": "a-broker", "routing_key": "x"`, "the broker refused the message: NOT_FOUND - no exchange 'a-[hidden]' in"},
+		{"NO_ROUTE", `"routing_key": "none"`, "for this routing key ([hidden]); bind one"},
+		{"password", `"vhost": "none", "routing_key": "x"`, "mend user, password and vhost"},
+	} {
+		target := amqp.New(broker.Options{Dialer: brokertest.Guard(t, u.Host), Secrets: withPassword{stored(c.secret), "belfry"}})
+		t.Cleanup(target.Close)
+		out := target.Deliver(t.Context(), attempt(u.Host, `, "headers": {"x": {"secret": "x"}}, `+c.more))
+		require.Contains(t, out.Message, c.says)
+	}
 }
 
 func TestForbidden(t *testing.T) {

@@ -3,12 +3,15 @@ package kafka
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
@@ -32,20 +35,72 @@ type producer struct {
 	client *kgo.Client
 	down   chan struct{} // closed when none can be
 
-	mu    sync.Mutex
-	open  int
-	err   error // of the last try to connect, if it failed
-	timer *time.Timer
+	mu     sync.Mutex
+	open   int
+	err    error // of the last try to connect, if it failed
+	timer  *time.Timer
+	so     moment
+	failed map[int32]failure // to connect the last time, by broker
+}
+
+// dialError says that a broker could not be connected to.
+type dialError struct{ error }
+
+func (e *dialError) Unwrap() error { return e.error }
+
+// moment in the life of a producer: how much it has done by then.
+type moment struct{ connects, writes int }
+
+// failure to connect, and as which try that was.
+type failure struct {
+	err error
+	at  int
+}
+
+func (p *producer) now() moment {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.so
+}
+
+// whyNot is why brokers that others lead to could not be connected to since then;
+// nil: they could, or it was not tried.
+func (p *producer) whyNot(since moment) (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(p.failed)) {
+		if f := p.failed[id]; id >= 0 && f.at > since.connects { // servers of the config have numbers below 0
+			err = broker.Kinder(err, f.err)
+		}
+	}
+	return err
+}
+
+// OnBrokerWrite is for kgo.
+func (p *producer) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, bytes int, _, _ time.Duration, _ error) { //nolint:revive // kgo's
+	if key != int16(kmsg.Produce) || bytes == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.so.writes++
 }
 
 // OnBrokerConnect is for kgo.
-func (p *producer) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+func (p *producer) OnBrokerConnect(to kgo.BrokerMetadata, _ time.Duration, conn net.Conn, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.err = err
+	p.so.connects++
+	if delete(p.failed, to.NodeID); err != nil {
+		p.failed[to.NodeID] = failure{err, p.so.connects}
+	}
 	switch {
 	case err == nil:
 		p.open++
+		if p.isDown() {
+			_ = conn.Close() // what was not sent by then was said not to be
+		}
 		if p.timer != nil {
 			p.timer.Stop()
 			p.timer = nil
@@ -71,10 +126,17 @@ func (p *producer) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
 }
 
 func (p *producer) giveUp() {
+	if !p.isDown() {
+		close(p.down)
+	}
+}
+
+func (p *producer) isDown() bool {
 	select {
 	case <-p.down:
+		return true
 	default:
-		close(p.down)
+		return false
 	}
 }
 
@@ -83,7 +145,7 @@ func (p *producer) why() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
-		return errors.New("the connection was lost")
+		return broker.OwnError("the connection was lost")
 	}
 	return p.err
 }
@@ -94,13 +156,13 @@ func (t *Target) open(c *config, access broker.Access) func(context.Context) (*p
 		if err := access.Reach(ctx, t.opts.Dialer); err != nil {
 			return nil, err
 		}
-		p := &producer{down: make(chan struct{})}
+		p := &producer{down: make(chan struct{}), failed: map[int32]failure{}}
 		options := []kgo.Opt{
 			kgo.SeedBrokers(access.Servers...), kgo.ClientID("belfry"), kgo.WithHooks(p),
 			kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
 				conn, err := access.Dial(ctx, t.opts.Dialer, address)
 				if err != nil {
-					return nil, err
+					return nil, &dialError{err}
 				}
 				return conn, nil
 			}),
@@ -122,7 +184,7 @@ func (t *Target) open(c *config, access broker.Access) func(context.Context) (*p
 		if err := ping(ctx, client, p); err != nil {
 			client.Close()
 			if early := (&kgo.ErrFirstReadEOF{}); errors.As(err, &early) && access.User == "" {
-				err = errors.New("it closed the connection without an answer; if it asks for a login, give user and password")
+				err = broker.OwnError("it closed the connection without an answer; if it asks for a login, give user and password")
 			}
 			return nil, err
 		}

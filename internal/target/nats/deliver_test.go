@@ -198,6 +198,19 @@ func TestBrokerRepeatsSecrets(t *testing.T) {
 		require.Contains(t, out.Message, "[hidden]")
 		require.NotContains(t, out.Message, "canary")
 	}
+
+	reporting := nats.New(broker.Options{
+		Dialer: brokertest.Guard(t, "127.0.0.0/8"), Secrets: vault{"p": "canary-one", "h": "canary-two"},
+		Report: func(job.Attempt) (string, string) { return "https://example.com/run", "canary-three" },
+	})
+	t.Cleanup(reporting.Close)
+	out := reporting.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(
+		`{"servers": [%q], "subject": "x", "user": "u", "password": {"secret": "p"}, "headers": {"x": {"secret": "h"}}, "wait_for": "report"}`, brokertest.Echo(t, broker.RunToken, "x"))))
+	require.Contains(t, out.Message, "the stream refused the message: you said", "it was sent")
+	require.Contains(t, out.Message, "Belfry-Run-Token: [hidden]")
+	require.Contains(t, out.Message, "x: [hidden]")
+	require.Contains(t, out.Message, `"pass":"[hidden]"`)
+	require.NotContains(t, out.Message, "canary")
 }
 
 func TestCheck(t *testing.T) {
