@@ -26,9 +26,14 @@ type debt struct {
 	queue          int32 // whose runs may wait for this one
 }
 
+// untold is the outcome of an attempt that no worker was told of. Nothing was done,
+// for certain: it is free, and the run is for the next one at once, also where an
+// outcome that is not known would end it.
+func untold(why string) job.Outcome { return job.Outcome{Kind: job.Snoozed, Message: why} }
+
 // doubt is a run that may have been leased to a session: the answer was lost.
 func doubt(k job.Key, session uuid.UUID, queue int32) debt {
-	return debt{job.Completion{Key: k, Session: session, Outcome: job.Outcome{Kind: job.Lost, Message: "the database's answer was lost before the worker got the run"}}, queue}
+	return debt{job.Completion{Key: k, Session: session, Outcome: untold("the database's answer was lost before the worker got the run")}, queue}
 }
 
 // debts are what this node has to write before others get the runs.

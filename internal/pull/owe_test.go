@@ -20,6 +20,7 @@ import (
 type cutOff struct {
 	*postgres.Store
 	claims, admits, ends atomic.Int32
+	begun, gate          chan struct{} // a claim that has something tells and waits; nil: it does not
 }
 
 var errCut = errors.New("the connection died")
@@ -28,6 +29,10 @@ func (c *cutOff) ClaimDue(ctx context.Context, o job.DueOrder) (job.DueClaim, er
 	out, err := c.Store.ClaimDue(ctx, o)
 	if len(out.Claimed) > 0 && c.claims.Add(-1) >= 0 {
 		return job.DueClaim{}, errCut
+	}
+	if c.begun != nil && len(out.Claimed) > 0 {
+		c.begun <- struct{}{}
+		<-c.gate
 	}
 	return out, err
 }
@@ -72,6 +77,49 @@ func TestADecisionWhoseAnswerWasLost(t *testing.T) {
 	require.True(t, key.DueAt.Equal(got[0].Key.DueAt))
 	require.EqualValues(t, 2, got[0].Number, "the first was given back")
 	require.Equal(t, []job.GoneReason{""}, b.succeed(s, got...))
+}
+
+// What no worker was told of was not done: a run that is never tried twice is for
+// the next worker, and one with a single attempt has it still.
+func TestWhatNobodyWasToldOfCostsNothing(t *testing.T) {
+	t.Parallel()
+	once := func(d *job.Definition) { d.Delivery, d.Retry = job.AtMostOnce, job.Retry{MaxAttempts: 1} }
+	for name, lose := range map[string]func(b *bundle, store *cutOff, s job.SessionPath){
+		"the answer was lost": func(b *bundle, store *cutOff, s job.SessionPath) {
+			store.admits.Store(job.LostLimit + 1)
+			b.trigger(b.job("a", "x", func(d *job.Definition) { once(d); d.Deadline = job.Duration(time.Hour) }))
+		},
+		"the worker went away": func(b *bundle, store *cutOff, s job.SessionPath) {
+			b.trigger(b.job("a", "x", once))
+			for range job.LostLimit + 1 {
+				store.begun, store.gate = make(chan struct{}), make(chan struct{})
+				ctx, cancel := context.WithCancel(b.t.Context())
+				over := make(chan error, 1)
+				go func() {
+					_, err := b.pull.Claim(ctx, s, job.PullOrder{Handlers: []string{"x"}, Max: 1, Wait: patience})
+					over <- err
+				}()
+				<-store.begun
+				cancel()
+				close(store.gate)
+				require.ErrorIs(b.t, <-over, context.Canceled)
+			}
+			store.begun = nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			store, s := b.cut(), b.open()
+			lose(b, store, s)
+			got := b.claim(s, 1, patience, "x")
+			require.Len(t, got, 1)
+			require.EqualValues(t, job.LostLimit+2, got[0].Number, "the number fences, and goes on")
+			require.Zero(t, b.number(`SELECT count(*) FROM dead_letter`))
+			b.report(s, got[0], job.Outcome{Kind: job.Failed, Retryable: true})
+			require.Equal(t, 1, b.number(`SELECT count(*) FROM dead_letter WHERE reason = 'attempts'`), "it has one attempt")
+		})
+	}
 }
 
 // A run without an idempotency key fails, though the database is away just then.
