@@ -2,6 +2,7 @@ package pull
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -110,7 +111,7 @@ func (p *Puller) lookOnce() (some bool, err error) {
 			return nil
 		}
 		some = true
-		err := p.lookAt(lanes, places, job.LookOrder{Ahead: lookAhead, Limit: limit, Skip: func(k job.Key) bool { return skip[keyOf(k)] }})
+		err := p.lookAt(lanes, places, job.LookOrder{Ahead: lookAhead, Limit: limit, Skip: leaveOut(skip)})
 		lanes, places, skip, limit = nil, nil, map[runKey]bool{}, 1
 		return err
 	}
@@ -119,9 +120,7 @@ func (p *Puller) lookOnce() (some bool, err error) {
 		for _, one := range l {
 			lanes, places = append(lanes, one), append(places, place{q, laneKey{one.Handler, one.Priority}})
 		}
-		for k := range s {
-			skip[k] = true
-		}
+		maps.Copy(skip, s)
 		limit = max(limit, n+1)
 		if len(lanes) >= maxLooked {
 			if err := flush(); err != nil {
@@ -151,10 +150,9 @@ func (q *queue) looks(now time.Time) (lanes []job.PullLane, skip map[runKey]bool
 	for _, k := range lanesOf(handlers) {
 		lanes = append(lanes, job.PullLane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].from(now, elapsed)})
 	}
-	skip = make(map[runKey]bool, len(q.parked))
+	skip = q.apart()
 	for k, p := range q.parked {
-		skip[k] = true
-		if p.at <= elapsed && handlers[p.due.Handler] {
+		if skip[k] && p.at <= elapsed && handlers[p.due.Handler] {
 			q.heat()
 		}
 	}

@@ -41,6 +41,29 @@ type debts struct {
 	mu     sync.Mutex
 	list   []debt
 	paying bool
+	// doubtful are the runs of doubts, and their queues. Nobody asks about them: the
+	// same session might get what its doubt then takes for its own.
+	doubtful map[runKey]int32
+}
+
+// of lists the doubtful runs of a queue.
+func (d *debts) of(queue int32) (out []runKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, q := range d.doubtful {
+		if q == queue {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func (d *debts) settled(keys []job.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, k := range keys {
+		delete(d.doubtful, keyOf(k))
+	}
 }
 
 // owe has debts written, until the database takes them.
@@ -48,7 +71,13 @@ func (p *Puller) owe(more []debt) {
 	d := &p.debts
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.list = append(d.list, more[:min(len(more), max(maxOwed-len(d.list), 0))]...)
+	more = more[:min(len(more), max(maxOwed-len(d.list), 0))]
+	d.list = append(d.list, more...)
+	for _, m := range more {
+		if m.Attempt == 0 {
+			d.doubtful[keyOf(m.Key)] = m.queue
+		}
+	}
 	if !d.paying && len(d.list) > 0 {
 		d.paying = true
 		go p.pay()
@@ -150,6 +179,9 @@ func (p *Puller) settleDoubts(ctx context.Context, part []debt) error {
 		if d := &part[i]; d.Attempt == 0 && found[keyOf(d.Key)].Session == d.Session {
 			d.Attempt = found[keyOf(d.Key)].Number
 		}
+	}
+	for _, keys := range doubts {
+		p.debts.settled(keys) // what is leased nobody else gets
 	}
 	return nil
 }

@@ -21,6 +21,8 @@ type cutOff struct {
 	*postgres.Store
 	claims, admits, ends atomic.Int32
 	begun, gate          chan struct{} // a claim that has something tells and waits; nil: it does not
+	refused              atomic.Int32  // so many decisions are still to come to nothing
+	asked                chan struct{} // questions about claims wait for it; nil: they do not
 }
 
 var errCut = errors.New("the connection died")
@@ -38,11 +40,21 @@ func (c *cutOff) ClaimDue(ctx context.Context, o job.DueOrder) (job.DueClaim, er
 }
 
 func (c *cutOff) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, due job.Due) (*job.Claimed, bool, error) {
+	if c.refused.Add(-1) >= 0 {
+		return nil, false, errCut
+	}
 	claimed, done, err := c.Store.AdmitDue(ctx, queue, session, due)
 	if claimed != nil && c.admits.Add(-1) >= 0 {
 		return nil, false, errCut
 	}
 	return claimed, done, err
+}
+
+func (c *cutOff) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {
+	if c.asked != nil {
+		<-c.asked
+	}
+	return c.Store.Claimed(ctx, session, keys)
 }
 
 func (c *cutOff) CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error) {
@@ -99,7 +111,11 @@ func TestWhatNobodyWasToldOfCostsNothing(t *testing.T) {
 					_, err := b.pull.Claim(ctx, s, job.PullOrder{Handlers: []string{"x"}, Max: 1, Wait: patience})
 					over <- err
 				}()
-				<-store.begun
+				select {
+				case <-store.begun:
+				case <-over:
+					require.Fail(b.t, "the run is gone")
+				}
 				cancel()
 				close(store.gate)
 				require.ErrorIs(b.t, <-over, context.Canceled)
@@ -118,6 +134,47 @@ func TestWhatNobodyWasToldOfCostsNothing(t *testing.T) {
 			require.Zero(t, b.number(`SELECT count(*) FROM dead_letter`))
 			b.report(s, got[0], job.Outcome{Kind: job.Failed, Retryable: true})
 			require.Equal(t, 1, b.number(`SELECT count(*) FROM dead_letter WHERE reason = 'attempts'`), "it has one attempt")
+		})
+	}
+}
+
+// A decision that came to nothing is not known to: until it is, nobody else asks
+// about the run, or what its worker has by then would be taken for it.
+func TestADoubtEndsNoOtherAttempt(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*job.Definition){
+		"undecided": func(d *job.Definition) { d.Deadline = job.Duration(time.Hour) },
+		"waiting":   func(d *job.Definition) { d.Overlap = job.OverlapQueueAll },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			store := b.cut()
+			id := b.job("a", "x", change)
+			s := b.open()
+			if name == "waiting" {
+				b.trigger(id)
+				first := b.claim(s, 1, patience, "x")
+				b.trigger(id)
+				require.Empty(t, b.claim(s, 1, 300*time.Millisecond, "x"))
+				store.refused.Store(1)
+				b.succeed(s, first...)
+			} else {
+				store.refused.Store(1)
+				b.trigger(id)
+			}
+			store.asked = make(chan struct{})
+			over := make(chan []job.Claimed, 1)
+			go func() { over <- b.claim(s, 1, patience, "x") }()
+			b.waiting(1)
+			looks := b.pull.Counts().Looks + 10 // longer than a parked run waits
+			require.Eventually(t, func() bool { return b.pull.Counts().Looks >= looks || len(over) > 0 }, patience, pause)
+			require.Empty(t, over, "it was given out, and what became of it before is not known")
+			close(store.asked) // now the database answers
+			got := <-over
+			require.Len(t, got, 1)
+			require.Negative(t, store.refused.Load())
+			require.Equal(t, []job.GoneReason{""}, b.succeed(s, got...))
 		})
 	}
 }

@@ -87,7 +87,7 @@ func New(o Options) *Puller {
 	}
 	return &Puller{
 		Options: o, queues: map[int32]*queue{}, known: map[uuid.UUID]job.WorkerSession{},
-		slots: make(chan struct{}, claimers), wake: make(chan struct{}, 1),
+		slots: make(chan struct{}, claimers), wake: make(chan struct{}, 1), debts: debts{doubtful: map[runKey]int32{}},
 	}
 }
 

@@ -217,7 +217,8 @@ func (q *queue) round() bool {
 func (q *queue) take() (polls []*waiter, order job.DueOrder, again []job.Dealt) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	order = job.DueOrder{Queue: q.id, Limit: laneLimit, Ahead: lookPause, Skip: q.skip()}
+	apart := q.apart()
+	order = job.DueOrder{Queue: q.id, Limit: laneLimit, Ahead: lookPause, Skip: leaveOut(apart)}
 	handlers, sessions := map[string]bool{}, map[uuid.UUID]bool{}
 	q.rounds++
 	for _, w := range q.line {
@@ -234,7 +235,7 @@ func (q *queue) take() (polls []*waiter, order job.DueOrder, again []job.Dealt) 
 	for _, k := range lanesOf(handlers) {
 		order.Lanes = append(order.Lanes, job.PullLane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].mark})
 	}
-	return polls, order, q.unpark(order.Seekers)
+	return polls, order, q.unpark(apart, order.Seekers)
 }
 
 // learn moves the marks.
