@@ -190,8 +190,13 @@ func (q *queue) round() bool {
 	}
 	given := make([][]job.Claimed, len(polls))
 	index := make(map[uuid.UUID]int, len(polls))
-	for i, s := range order.Seekers {
+	dead := setOf(out.Expired)
+	for i := range order.Seekers {
+		s := &order.Seekers[i]
 		index[s.Session] = i
+		if dead[s.Session] {
+			s.Max = 0 // a decision would still give it something, up to its last moment
+		}
 	}
 	for _, c := range out.Claimed {
 		i := index[c.Session]
@@ -208,7 +213,7 @@ func (q *queue) round() bool {
 	}
 	p.withKeys(q.id, given)
 	more := q.settle(out, slices.ContainsFunc(given, func(runs []job.Claimed) bool { return len(runs) > 0 }))
-	q.answer(polls, given, setOf(out.Expired), nil)
+	q.answer(polls, given, dead, nil)
 	return more
 }
 
