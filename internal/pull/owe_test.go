@@ -165,14 +165,20 @@ func TestADoubtEndsNoOtherAttempt(t *testing.T) {
 			}
 			store.asked = make(chan struct{})
 			over := make(chan []job.Claimed, 1)
-			go func() { over <- b.claim(s, 1, patience, "x") }()
+			go func() { over <- b.claim(s, 5, patience, "x") }()
 			b.waiting(1)
 			looks := b.pull.Counts().Looks + 10 // longer than a parked run waits
 			require.Eventually(t, func() bool { return b.pull.Counts().Looks >= looks || len(over) > 0 }, patience, pause)
 			require.Empty(t, over, "it was given out, and what became of it before is not known")
-			close(store.asked) // now the database answers
+			other := b.job("b", "x", nil)
+			b.trigger(other)
 			got := <-over
 			require.Len(t, got, 1)
+			require.Equal(t, other, got[0].Key.Job, "others are")
+			close(store.asked) // now the database answers
+			got = b.claim(s, 5, patience, "x")
+			require.Len(t, got, 1)
+			require.Equal(t, id, got[0].Key.Job)
 			require.Negative(t, store.refused.Load())
 			require.Equal(t, []job.GoneReason{""}, b.succeed(s, got...))
 		})
