@@ -61,12 +61,10 @@ func (p *Puller) unknown() bool {
 	defer p.mu.Unlock()
 	for _, q := range p.queues {
 		q.mu.Lock()
-		for _, w := range q.line {
-			for _, h := range w.seeker.Handlers {
-				if q.lanes[laneKey{h, 0}].mark.IsZero() {
-					q.mu.Unlock()
-					return true
-				}
+		for h := range q.awaited() {
+			if q.lanes[laneKey{h, 0}].mark.IsZero() {
+				q.mu.Unlock()
+				return true
 			}
 		}
 		q.mu.Unlock()
@@ -141,12 +139,7 @@ func (q *queue) looks(now time.Time) (lanes []job.PullLane, skip map[runKey]bool
 		return nil, nil, 0
 	}
 	elapsed := clock.Elapsed()
-	handlers := map[string]bool{}
-	for _, w := range q.line {
-		for _, h := range w.seeker.Handlers {
-			handlers[h] = true
-		}
-	}
+	handlers := q.awaited()
 	for _, k := range lanesOf(handlers) {
 		lanes = append(lanes, job.PullLane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].from(now, elapsed)})
 	}
