@@ -147,7 +147,9 @@ func (l *link) replace(ctx context.Context) error {
 		Gone      []gone `json:"gone"`
 	}
 	if err := l.worker.client.Call(ctx, belfry.Request{Method: http.MethodPost, Path: l.sessions(), Body: body}, &out); err != nil {
-		l.unsettled = l.id != "" && inDoubt(err) && !gonePast(err)
+		if l.id != "" && inDoubt(err) && !gonePast(err) {
+			l.unsettled = true // and stays so: that another try is refused says nothing of the one before
+		}
 		return err
 	}
 	l.unsettled = false
