@@ -39,16 +39,12 @@ type opening struct {
 
 // open connects to the first server that can be connected to.
 func (t *Target) open(c *config, access broker.Access) func(context.Context) (*connection, error) {
-	return func(ctx context.Context) (*connection, error) {
-		var failed error
-		for _, server := range access.Servers {
-			conn, err := t.openOne(ctx, c.vhost, access, server)
-			if err == nil {
-				return conn, nil
-			}
-			failed = broker.Kinder(failed, err)
-		}
-		return nil, failed
+	return func(ctx context.Context) (conn *connection, err error) {
+		err = access.Try(ctx, func(ctx context.Context, server string) (err error) {
+			conn, err = t.openOne(ctx, c.vhost, access, server)
+			return err
+		})
+		return conn, err
 	}
 }
 
