@@ -178,3 +178,17 @@ func TestCheck(t *testing.T) {
 	}
 	require.NoError(t, target.Check(json.RawMessage(`{`+access+`, "routing_key": "due.${job.name}", "exchange": "e", "vhost": "v"}`)))
 }
+
+// A server that does not answer leaves time for the next.
+func TestSecondServer(t *testing.T) {
+	t.Parallel()
+	q, err := openChannel(t).QueueDeclare("", false, true, true, false, nil)
+	require.NoError(t, err)
+	brokertest.Second(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
+		o.Secrets = withPassword{password: "belfry"}
+		target := amqp.New(o)
+		defer target.Close()
+		a := brokertest.Attempt("amqp", fmt.Sprintf(`{"servers": [%q, %q], "user": "belfry", "password": {"secret": "rabbitmq"}, "routing_key": %q}`, first, address(t).Host, q.Name))
+		return target.Deliver(t.Context(), a)
+	})
+}

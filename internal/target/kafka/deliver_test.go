@@ -225,3 +225,14 @@ func TestCheck(t *testing.T) {
 	}
 	require.NoError(t, target.Check(json.RawMessage(`{"servers": ["x"], "topic": "a.${job.queue}", "user": "u", "password": {"secret": "p"}, "sasl": "PLAIN", "tls": true}`)))
 }
+
+// A server that does not answer leaves time for the next.
+func TestSecondServer(t *testing.T) {
+	t.Parallel()
+	b := newTopic(t, 1)
+	brokertest.Second(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
+		target := kafka.New(o)
+		defer target.Close()
+		return target.Deliver(t.Context(), brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q, %q], "topic": %q}`, first, address(t), b.name)))
+	})
+}

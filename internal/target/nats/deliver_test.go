@@ -246,3 +246,17 @@ func TestCheck(t *testing.T) {
 	}
 	require.NoError(t, target.Check(json.RawMessage(`{"servers": ["a", "b:1"], "subject": "x.${job.id}", "tls": true, "user": "u", "password": {"secret": "p"}}`)))
 }
+
+// A server that does not answer leaves time for the next.
+func TestSecondServer(t *testing.T) {
+	t.Parallel()
+	to := address(t)
+	name := "S" + natsgo.NewInbox()[7:]
+	_, err := connect(t, to).CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
+	require.NoError(t, err)
+	brokertest.Second(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
+		target := nats.New(o)
+		defer target.Close()
+		return target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q, %q], "subject": %q}`, first, to, name)))
+	})
+}
