@@ -101,12 +101,6 @@ func (c *channel) closed() bool {
 	}
 }
 
-func (c *channel) idle() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.pending) == 0
-}
-
 func (c *channel) forget(p *published) {
 	delete(c.pending, p.tag)
 	if c.byName[p.name] == p {

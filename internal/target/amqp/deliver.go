@@ -84,13 +84,14 @@ func nameOf(headers amqp091.Table) string {
 
 // publish hands a message over and waits for what becomes of it, both within ctx.
 func (c *config) publish(ctx context.Context, conn *connection, key string, msg amqp091.Publishing) job.Outcome {
-	ch, err := conn.channel(ctx, c.exchange)
+	ch, release, err := conn.get(ctx, c.exchange)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return c.untaken(ctx)
 	case err != nil:
 		return broker.Unconnected(ctx, c.Where(), err)
 	}
+	defer release()
 	p := &published{exchange: c.exchange, key: key, msg: msg, name: nameOf(msg.Headers), done: make(chan answer, 1)}
 	select {
 	case ch.outbox <- p:
@@ -132,6 +133,8 @@ func (c *config) untaken(ctx context.Context) job.Outcome {
 // answered is what the broker's word means.
 func (c *config) answered(ctx context.Context, a answer) job.Outcome {
 	switch {
+	case errors.Is(a.err, amqp091.ErrClosed): // it was, before the message was written to its end
+		return broker.Unconnected(ctx, c.Where(), a.err)
 	case a.err != nil:
 		return c.lost(ctx, a.err)
 	case a.returned != "":

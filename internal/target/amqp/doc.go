@@ -22,7 +22,9 @@
 //
 // Each exchange has a channel of its own on the shared connection: a broker closes
 // the whole channel when a message names an exchange that is not there, and the
-// messages of other exchanges must not go with it. Returns and confirmations of a
+// messages of other exchanges must not go with it. There are at most maxChannels, or
+// as many as the broker allows: one exchange more takes the place of the channel that
+// was not used for longest, and waits for one while all are in use. Returns and confirmations of a
 // channel are read by one goroutine from unbuffered Go channels, since the broker
 // sends a return just before the confirmation of the same message and that order is all that joins them.
 //

@@ -1,11 +1,11 @@
 package amqp_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +31,8 @@ type silent struct {
 	to       string
 	keeps    atomic.Int32  // answers on this channel and those after it, if not 0
 	keepsAll atomic.Bool   // all but heartbeats
+	most     atomic.Int32  // channels that it allows, if not 0
+	opened   atomic.Int32  // channels so far
 	deaf     chan struct{} // closed: nothing is read any more
 	over     chan struct{}
 	ended    chan struct{} // gets one when the target has closed its connection
@@ -82,23 +84,26 @@ func (s *silent) forward(to io.Writer, from io.Reader) {
 	}
 }
 
-// back passes answers on frame by frame: type, channel, size, content, an end.
+// back passes answers on frame by frame.
 func (s *silent) back(to io.Writer, from io.Reader) {
 	for {
-		head := make([]byte, 7)
-		if _, err := io.ReadFull(from, head); err != nil {
-			return
-		}
-		body := make([]byte, binary.BigEndian.Uint32(head[3:])+1)
-		if _, err := io.ReadFull(from, body); err != nil {
+		frame, err := readFrame(from)
+		if err != nil {
 			return
 		}
 		const heartbeat = 8
-		channel, kept := int32(binary.BigEndian.Uint16(head[1:])), s.keeps.Load()
-		if kept != 0 && channel >= kept || s.keepsAll.Load() && head[0] != heartbeat {
+		channel, kept := int32(binary.BigEndian.Uint16(frame[1:])), s.keeps.Load()
+		if kept != 0 && channel >= kept || s.keepsAll.Load() && frame[0] != heartbeat {
 			continue
 		}
-		if _, err := to.Write(slices.Concat(head, body)); err != nil {
+		tune, opened := []byte{0, 10, 0, 30}, []byte{0, 20, 0, 11}
+		switch method := frame[7:]; {
+		case bytes.HasPrefix(method, tune) && s.most.Load() != 0:
+			binary.BigEndian.PutUint16(method[4:], uint16(s.most.Load()))
+		case bytes.HasPrefix(method, opened):
+			s.opened.Add(1)
+		}
+		if _, err := to.Write(frame); err != nil {
 			return
 		}
 	}
