@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,15 +31,16 @@ as before.
 Without a run, all that the filters leave are run again, one after the other: for a
 target that has lost what it had, such as a broker that was wiped. Say in which
 --state they ended, and from when. Those that cannot be run again are counted:
-their job is deleted, they are live already, or they were triggered, as the payload
-of a trigger is kept for dead letters alone.`,
+their job is deleted, they are live already or have run again and ended otherwise or
+later than the window says, or they were triggered, as the payload of a trigger is
+kept for dead letters alone.`,
 		Example: `  belfry run retry run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000
   belfry run retry --state succeeded --ended-from 2026-01-31T08:00:00Z --ended-before 2026-01-31T09:30:00Z --queue events`,
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&job, "job", "", "id or name of a job")
 	one := runVerb("retry", green.Render("runs again"))
-	window := with(func(ctx context.Context, r *remote, _ []string) error {
+	all := with(func(ctx context.Context, r *remote, _ []string) error {
 		query := f.query()
 		query.Set("job", job)
 		return r.retryAll(ctx, query)
@@ -51,9 +55,45 @@ of a trigger is kept for dead letters alone.`,
 		case f.states.String() == "" || live || f.dueFrom+f.endedFrom == "":
 			return usagef("which ones? Name a run, or say how they ended (--state succeeded) and from when (--ended-from or --due-from)")
 		}
-		return window(cmd, args)
+		return all(cmd, args)
 	}
 	return cmd
+}
+
+// window is the runs of a list, each once.
+type window struct {
+	ids     []string
+	attempt map[string]int // with which each ended last
+	last    time.Time      // when the last of them ended
+}
+
+// before is an end of the window that leaves out what ends from now on, as runs do that are run again.
+func (w *window) before(query url.Values) string {
+	return cmp.Or(query.Get("ended_before"), w.last.Add(time.Microsecond).UTC().Format(time.RFC3339Nano))
+}
+
+func (r *remote) ended(ctx context.Context, query url.Values) (*window, error) {
+	w := &window{attempt: map[string]int{}}
+	for raw, err := range r.List(ctx, "/runs", query) {
+		if err != nil {
+			return nil, err
+		}
+		v, err := view[runView](raw)
+		if err != nil {
+			return nil, err
+		}
+		if _, seen := w.attempt[v.ID]; !seen { // one that was run again before has ended twice
+			w.ids = append(w.ids, v.ID)
+		}
+		w.attempt[v.ID] = max(w.attempt[v.ID], v.Attempt)
+		if v.EndedAt != nil && v.EndedAt.After(w.last) {
+			w.last = *v.EndedAt
+		}
+		if len(w.ids) > maxRetried {
+			return nil, fmt.Errorf("there are more than %d; take a smaller window", maxRetried)
+		}
+	}
+	return w, nil
 }
 
 // retryAll runs all runs of a list again.
@@ -64,46 +104,36 @@ func (r *remote) retryAll(ctx context.Context, query url.Values) error {
 		}
 	}
 	query.Set("page_size", strconv.Itoa(maxPage))
-	seen, ids := map[string]bool{}, []string{}
-	for raw, err := range r.List(ctx, "/runs", query) {
-		if err != nil {
-			return err
-		}
-		v, err := view[runView](raw)
-		if err != nil {
-			return err
-		}
-		if !seen[v.ID] { // one that was run again before has ended twice
-			seen[v.ID], ids = true, append(ids, v.ID)
-		}
-		if len(ids) > maxRetried {
-			return fmt.Errorf("there are more than %d; take a smaller window", maxRetried)
-		}
+	again, err := r.ended(ctx, query)
+	if err != nil {
+		return err
 	}
-	bar := newProgress(r.cmd.ErrOrStderr(), "retry", int64(len(ids)))
+	bar := newProgress(r.cmd.ErrOrStderr(), "retry", int64(len(again.ids)))
 	defer bar.end()
 	done, refused := 0, 0
-	for _, id := range ids {
-		switch _, err := r.post(ctx, runPath(id)+":retry", nil); {
+	for _, id := range again.ids {
+		// One that has ended anew since is refused: it has been run again.
+		after := url.Values{"attempt": {strconv.Itoa(again.attempt[id])}}
+		switch err := r.Call(ctx, belfry.Request{Method: http.MethodPost, Path: runPath(id) + ":retry", Query: after}, nil); {
 		case err == nil:
 			done++
 		case belfry.CodeOf(err) == "conflict", belfry.CodeOf(err) == "not_found":
 			refused++
 		default:
 			bar.end()
-			return fmt.Errorf("%s (%d of %d are done; it can be said again): %w", id, done, len(ids), err)
+			return fmt.Errorf("%s (%d of %d are done; to go on, say it again with --ended-before %s, which leaves those out): %w", id, done, len(again.ids), again.before(query), err)
 		}
-		bar.set(int64(done+refused), int64(len(ids)))
+		bar.set(int64(done+refused), int64(len(again.ids)))
 	}
 	bar.end()
-	raw, err := json.Marshal(map[string]any{"kind": "retry", "count": len(ids), "done": done, "refused": refused})
+	raw, err := json.Marshal(map[string]any{"kind": "retry", "count": len(again.ids), "done": done, "refused": refused})
 	if err != nil {
 		return err
 	}
 	return r.show(raw, func() error {
-		r.say("retry: %d of %d run again", done, len(ids))
+		r.say("retry: %d of %d run again", done, len(again.ids))
 		if refused > 0 {
-			r.say("%s", faint.Render(fmt.Sprintf("%d cannot: their job is deleted, they are live, or they were triggered", refused)))
+			r.say("%s", faint.Render(fmt.Sprintf("%d cannot: their job is deleted, they are live or have run again since, or they were triggered", refused)))
 		}
 		return nil
 	})

@@ -1,6 +1,13 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,4 +58,49 @@ UNION ALL SELECT partition, 1, 1, id, at, at, at, 1, 1, 1, 0, queue_id FROM job,
 	n, _ = live()
 	require.Equal(t, 6, n)
 	require.Contains(t, a.good("run", "retry", "--state", "failed", "--job", "events", "--due-from", from, "-o", "json"), `"done": 5`)
+}
+
+// TestRunRetryOnlyOfTheLastEnd: what succeeded since it failed is not run again, nor is, after an error on the way, what
+// the command had done by then.
+func TestRunRetryOnlyOfTheLastEnd(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	a := apiOn(t, pool)
+	a.good("job", "create", "events", "--every", "1h", "--target", "noop")
+	_, err := pool.Exec(t.Context(), `DELETE FROM run`)
+	require.NoError(t, err)
+	// Six failed, one of them without an attempt, and one has succeeded since.
+	_, err = pool.Exec(t.Context(), `INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
+SELECT partition, 0, 1, id, at, at, at, 2, least(n, 1), 0, 0, queue_id FROM job, generate_series(0, 5) n, LATERAL (SELECT date_trunc('hour', now()) - interval '2 h' + n * interval '1 min' AS at) x
+UNION ALL SELECT partition, 0, 1, id, at, at, at + interval '30 min', 1, 2, 0, 0, queue_id FROM job, LATERAL (SELECT date_trunc('hour', now()) - interval '119 min' AS at) x`)
+	require.NoError(t, err)
+	at, err := url.Parse(a.url)
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(at)
+	var retries atomic.Int32
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ":retry") && retries.Add(1) == 3 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	a.url = web.URL
+	retry := []string{"run", "retry", "--state", "failed", "--ended-from", "2026-01-01T00:00:00Z", "-o", "json"}
+	s := a.belfry("", retry...)
+	require.ErrorContains(t, s.failure, "2 of 6 are done")
+	before := regexp.MustCompile(`--ended-before \S+Z`).FindString(s.failure.Error())
+	require.NotEmpty(t, before)
+	again := func() string {
+		// What is live fails once more.
+		_, err := pool.Exec(t.Context(), `WITH r AS (DELETE FROM run RETURNING *) INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
+SELECT partition, seq, version, job_id, due_at, run_at, now(), 2, attempt + 1, origin, 0, queue_id FROM r`)
+		require.NoError(t, err)
+		return a.good(append(retry, strings.Fields(before)...)...)
+	}
+	said := again()
+	require.Contains(t, said, `"done": 3`)
+	require.Contains(t, said, `"refused": 3`, "the one that succeeded, and the two that were done before")
+	require.Contains(t, again(), `"done": 0`)
 }

@@ -123,6 +123,7 @@ func (in *DecideInput) deferred() Decision {
 	first := in.tries() <= 1 && in.Run.Origin != FromRedrive
 	switch {
 	case in.Run.Attempt >= maxDeferred:
+		in.Outcome.Retryable = true // there is nothing wrong with it
 		return in.failed()
 	case first && in.Policy.Deadline > 0 && in.Now.After(in.Run.DueAt.Add(time.Duration(in.Policy.Deadline))):
 		return Decision{Kind: DecideFinish, Ended: EndedSkipped, Reason: ReasonExpired}

@@ -54,7 +54,7 @@ func TestDecide(t *testing.T) {
 		"deferred past its deadline it expires":                      {policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSkipped, Reason: "expired"}},
 		"deferred before its deadline it waits":                      {policy: job.Policy{Deadline: job.Duration(time.Hour)}, due: -time.Minute, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideDefer, RunAt: at(0)}},
 		"a retry that is deferred does not expire":                   {policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute, attempt: 2, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideDefer, RunAt: at(0)}},
-		"numbers do not run out":                                     {attempt: 30_000, outcome: job.Outcome{Kind: job.Deferred, Retryable: true}, want: dead("attempts")},
+		"numbers do not run out":                                     {attempt: 30_000, outcome: job.Outcome{Kind: job.Deferred}, want: dead("attempts")},
 		"cancelled by a user finishes and is no dead letter":         {outcome: job.Outcome{Kind: job.Cancelled}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "cancelled"}},
 		"cancelled by a newer run says so":                           {outcome: job.Outcome{Kind: job.Cancelled, Reason: job.ReasonReplaced}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "replaced"}},
 		"a refusal for good is not tried again":                      {outcome: job.Outcome{Kind: job.Failed}, want: dead("rejected")},

@@ -137,5 +137,6 @@ type RunOrder struct {
 	Namespace uuid.UUID
 	Key       Key
 	Actor     string
-	Once      *Once // of a retry or a redrive; nil: as often as it is asked for
+	Once      *Once  // of a retry or a redrive; nil: as often as it is asked for
+	Attempt   *int16 // of a retry: that of the end which is meant, if it has to be the newest; nil: whichever that is
 }

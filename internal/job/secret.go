@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -43,6 +44,10 @@ func CheckSecretName(name string) error {
 	return &Problem{Field: "name", Problem: "it is not a name for a secret", Fix: "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}
 }
 
+// SigningPrefix is what secrets for signatures begin with, as Standard Webhooks
+// writes them: what follows is base64.
+const SigningPrefix = "whsec_"
+
 // The limits of secrets.
 const (
 	MaxSecret       = 64 << 10 // bytes: a certificate with its chain
@@ -77,6 +82,9 @@ func (o SecretOrder) Validate() error {
 	}
 	if n := len(o.Value.Value()); n == 0 || n > MaxSecret {
 		c.add("value", fmt.Sprintf("%d bytes; 1 to %d are taken", n, MaxSecret), "send the value itself")
+	}
+	if strings.TrimSpace(o.Value.Value()) == SigningPrefix {
+		c.add("value", "there is nothing after whsec_, so that anybody could sign with it", "send the whole secret; was a variable empty?")
 	}
 	if o.KeepPrevious < 0 || o.KeepPrevious > time.Duration(MaxKeepPrevious) {
 		c.add("keep_previous_for", "it is not between 0s and 30d", "write how long receivers may take to know the new value, for example 24h")

@@ -282,7 +282,7 @@ const countBatch = 1000
 
 const countRuns = `
 UPDATE job SET (runs_left, state, finished_at) = (
-    SELECT l, CASE WHEN l <= 0 THEN 3 ELSE job.state END, CASE WHEN l <= 0 THEN $4::timestamptz END
+    SELECT l, CASE WHEN l <= 0 THEN 3 ELSE job.state END, CASE WHEN l <= 0 THEN coalesce(job.finished_at, $4::timestamptz) ELSE job.finished_at END
     FROM (SELECT runs_left - ($3::integer[])[array_position($2::uuid[], id)] AS l OFFSET 0) x)
 WHERE ctid = ANY (ARRAY(
     SELECT x.address FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS id) k, LATERAL (

@@ -48,7 +48,7 @@ func (s *Store) retryAs(ctx context.Context, o job.RunOrder, action string, dead
 		}
 		e, err := readEnded(ctx, tx, k)
 		if err == nil {
-			err = e.mayRetry(gone, deadOnly)
+			err = e.mayRetry(o, gone, deadOnly)
 		}
 		if err != nil {
 			return err
@@ -99,10 +99,12 @@ func readEnded(ctx context.Context, tx pgx.Tx, k job.Key) (e ended, err error) {
 	return e, err
 }
 
-func (e *ended) mayRetry(gone, deadOnly bool) error {
+func (e *ended) mayRetry(o job.RunOrder, gone, deadOnly bool) error {
 	switch {
 	case deadOnly && !e.dead:
 		return ErrNotFound
+	case o.Attempt != nil && *o.Attempt != e.attempt:
+		return fmt.Errorf("%w: the run last ended with attempt %d, not %d; look at how that went", ErrConflict, e.attempt, *o.Attempt)
 	case gone:
 		return fmt.Errorf("%w: the job is deleted, so nobody knows where the run goes", ErrConflict)
 	case e.isRange:

@@ -133,11 +133,17 @@ func TestResealSecrets(t *testing.T) {
 func TestSecretLimits(t *testing.T) {
 	t.Parallel()
 	b := setupSecrets(t)
-	for name, o := range map[string]job.SecretOrder{
-		"name":              {Name: "A b", Value: job.Secret{Values: []string{"canary"}}},
-		"value":             {Name: "a"},
-		"keep_previous_for": {Name: "a", Value: job.Secret{Values: []string{"canary"}}, KeepPrevious: -1},
+	for _, c := range []struct {
+		name string
+		o    job.SecretOrder
+	}{
+		{"name", job.SecretOrder{Name: "A b", Value: job.Secret{Values: []string{"canary"}}}},
+		{"value", job.SecretOrder{Name: "a"}},
+		{"value", job.SecretOrder{Name: "a", Value: job.Secret{Values: []string{"whsec_"}}}},
+		{"value", job.SecretOrder{Name: "a", Value: job.Secret{Values: []string{"whsec_\n"}}}},
+		{"keep_previous_for", job.SecretOrder{Name: "a", Value: job.Secret{Values: []string{"canary"}}, KeepPrevious: -1}},
 	} {
+		name, o := c.name, c.o
 		_, err := b.store.PutSecret(t.Context(), o)
 		problems := job.Problems(err)
 		require.Len(t, problems, 1)

@@ -106,7 +106,7 @@ func (s *Server) listDeadLetters(ctx context.Context, in *listDeadLettersInput) 
 	return out, nil
 }
 
-func (s *Server) redriveDeadLetter(ctx context.Context, in *retryRunInput) (*runOutput, error) {
+func (s *Server) redriveDeadLetter(ctx context.Context, in *RedriveInput) (*runOutput, error) {
 	return s.again(ctx, "redrive-dead-letter", in, s.opts.DeadLetters.RedriveDeadLetter)
 }
 

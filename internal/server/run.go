@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -32,7 +34,8 @@ func (s *Server) registerRuns() {
 	huma.Register(s.api, cancel, s.cancelRun)
 	retry := operation("retry-run", http.MethodPost, "/runs/{run}:retry", "Run an ended run again", job.Operator)
 	retry.Description = "The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. " +
-		"The job's definition of today holds, with all its attempts. A dead letter of the run is gone."
+		"The job's definition of today holds, with all its attempts. A dead letter of the run is gone. " +
+		"Who has a list of runs to try again sends the attempt of each: one that has run again since is then refused with 409."
 	retry.DefaultStatus = http.StatusAccepted
 	huma.Register(s.api, retry, s.retryRun)
 	output := operation("get-run-output", http.MethodGet, "/runs/{run}/output", "Get what a run's command has written", job.Viewer)
@@ -198,18 +201,48 @@ func (s *Server) cancelRun(ctx context.Context, in *RunPath) (*cancelRunOutput, 
 	return out, nil
 }
 
-type retryRunInput struct {
+// RedriveInput names a run that is to be live again.
+type RedriveInput struct {
 	RunPath
 	Idempotency
 }
 
-func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*runOutput, error) {
-	return s.again(ctx, "retry-run", in, s.opts.Ledger.RetryRun)
+type retryRunInput struct {
+	RedriveInput
+	Attempt OptionalAttempt `query:"attempt" minimum:"0" maximum:"32767" doc:"Only if the run last ended with this attempt, as a list of runs tells it. Left out: however often it has ended." example:"3"`
 }
+
+func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*runOutput, error) {
+	if !in.Attempt.set {
+		return s.again(ctx, "retry-run", &in.RedriveInput, s.opts.Ledger.RetryRun)
+	}
+	return s.again(ctx, fmt.Sprintf("retry-run after %d", in.Attempt.Number), &in.RedriveInput, func(ctx context.Context, o job.RunOrder) error {
+		o.Attempt = &in.Attempt.Number
+		return s.opts.Ledger.RetryRun(ctx, o)
+	})
+}
+
+// OptionalAttempt is the number of an attempt in a query, where 0 is another thing
+// than none: a run may end without one.
+type OptionalAttempt struct {
+	Number int16
+	set    bool
+}
+
+// Schema is that of the number.
+func (OptionalAttempt) Schema(r huma.Registry) *huma.Schema {
+	return huma.SchemaFromType(r, reflect.TypeFor[int16]())
+}
+
+// Receiver is where the number goes.
+func (a *OptionalAttempt) Receiver() reflect.Value { return reflect.ValueOf(a).Elem().Field(0) }
+
+// OnParamSet notes whether there is one.
+func (a *OptionalAttempt) OnParamSet(set bool, _ any) { a.set = set }
 
 // again makes a run live again, once for an Idempotency-Key. A repetition is
 // answered with the run as it is by then.
-func (s *Server) again(ctx context.Context, operation string, in *retryRunInput, change func(context.Context, job.RunOrder) error) (*runOutput, error) {
+func (s *Server) again(ctx context.Context, operation string, in *RedriveInput, change func(context.Context, job.RunOrder) error) (*runOutput, error) {
 	o, err := in.order(ctx)
 	if err != nil {
 		return nil, err

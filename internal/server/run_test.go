@@ -74,6 +74,42 @@ func TestARunIsShownWithItsAttempts(t *testing.T) {
 	require.Contains(t, a.json(t)["detail"], "succeeded")
 }
 
+// TestARetryOfACertainEnd: only the newest end that a run has is retried, if the
+// request names one.
+func TestARetryOfACertainEnd(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	stop := n.work()
+	id := n.create("bad", yearly, "/no", `"overlap":"allow"`)
+	runs := n.die(id, 2)
+	retry := "/runs/" + runs[0] + ":retry"
+	for query, want := range map[string]int{"?attempt=0": 409, "?attempt=2": 409, "?attempt=-1": 422, "?attempt=32768": 422, "?attempt=x": 422, "?attempt=": 422} {
+		a := n.call("POST", retry+query, "")
+		require.Equal(t, want, a.status, "%s: %s", query, a.body)
+	}
+	a := n.call("POST", retry+"?attempt=0", "")
+	require.Contains(t, a.json(t)["detail"], "last ended with attempt 1, not 0")
+	const key = "Idempotency-Key"
+	require.Equal(t, 202, n.call("POST", retry+"?attempt=1", "", key, "k").status)
+	n.await("/runs/"+runs[0], "attempt", 2.)
+	n.await("/runs/"+runs[0], "dead_letter", true)
+	require.Equal(t, 202, n.call("POST", retry+"?attempt=1", "", key, "k").status, "the same request again")
+	require.Equal(t, 422, n.call("POST", retry+"?attempt=2", "", key, "k").status, "another request")
+	require.Equal(t, 409, n.call("POST", retry+"?attempt=1", "").status)
+	stop()
+	require.Equal(t, 202, n.call("POST", retry+"?attempt=2", "").status)
+	require.Equal(t, 409, n.call("POST", retry+"?attempt=2", "").status, "it is live")
+
+	// One that ended before its first attempt.
+	run := n.trigger(id)
+	require.Equal(t, 200, n.call("POST", "/runs/"+run+":cancel", "").status)
+	a = n.call("POST", "/runs/"+run+":retry?attempt=1", "")
+	require.Contains(t, a.json(t)["detail"], "last ended with attempt 0, not 1")
+	a = n.call("POST", "/runs/"+run+":retry?attempt=0", "")
+	require.NotContains(t, a.json(t)["detail"], "last ended", "%s", a.body)
+	require.Equal(t, 422, n.call("POST", "/dead-letters/"+runs[1]+":redrive?attempt=1", "").status, "a dead letter is the newest end")
+}
+
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)

@@ -3259,6 +3259,9 @@ type GetRunOutputParams struct {
 
 // RetryRunParams defines parameters for RetryRun.
 type RetryRunParams struct {
+	// Attempt Only if the run last ended with this attempt, as a list of runs tells it. Left out: however often it has ended.
+	Attempt *int32 `form:"attempt,omitempty" json:"attempt,omitempty"`
+
 	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -3986,7 +3989,7 @@ type ClientInterface interface {
 
 	// RetryRun Run an ended run again
 	//
-	// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone.
+	// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone. Who has a list of runs to try again sends the attempt of each: one that has run again since is then refused with 409.
 	//
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 	RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5212,7 +5215,7 @@ func (c *RawClient) HeartbeatRun(ctx context.Context, run string, reqEditors ...
 
 // RetryRun Run an ended run again
 //
-// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone.
+// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone. Who has a list of runs to try again sends the attempt of each: one that has run again since is then refused with 409.
 //
 // Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 func (c *RawClient) RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8077,6 +8080,33 @@ func NewRetryRunRequest(server string, run string, params *RetryRunParams) (*htt
 		return nil, err
 	}
 
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Attempt != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "attempt", *params.Attempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
@@ -8887,7 +8917,7 @@ type ClientWithResponsesInterface interface {
 
 	// RetryRunWithResponse Run an ended run again
 	//
-	// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone.
+	// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone. Who has a list of runs to try again sends the attempt of each: one that has run again since is then refused with 409.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -12411,7 +12441,7 @@ func (c *ClientWithResponses) HeartbeatRunWithResponse(ctx context.Context, run 
 
 // RetryRunWithResponse Run an ended run again
 //
-// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone.
+// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone. Who has a list of runs to try again sends the attempt of each: one that has run again since is then refused with 409.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -108,6 +108,65 @@ func TestALostAnswerToAnAdoption(t *testing.T) {
 	require.GreaterOrEqual(t, adoptions.Load(), int32(4))
 }
 
+// The answer to an adoption is lost, and the next ones are refused for longer than the client tries: which session has the
+// runs is still not known, so nothing is sent through the old one, which is over.
+func TestARefusedAdoptionAfterALostOne(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t, time.Minute)
+	n.rescue()
+	const refusals = 10 // of which one call of the client takes 4
+	var claims, adoptions, refused, through atomic.Int32
+	isAdoption := func(path string, request []byte) bool {
+		return strings.HasSuffix(path, "/sessions") && bytes.Contains(request, []byte(`"adopt"`))
+	}
+	at, err := url.Parse(n.between(func(b []byte) []byte { return b }, func(path string, request, answer []byte) bool {
+		if isAdoption(path, request) {
+			return adoptions.Add(1) == 1
+		}
+		return strings.HasSuffix(path, ":claim") && bytes.Contains(answer, []byte(`"handler":"lost"`)) && claims.Add(1) == 1
+	}))
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(at)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if adoptions.Load() == 1 {
+			if !strings.HasSuffix(r.URL.Path, "/sessions") {
+				through.Add(1)
+			} else if refused.Add(1) <= refusals {
+				w.Header().Set("Content-Type", "application/problem+json")
+				w.Header().Set("Retry-After", "0")
+				w.WriteHeader(http.StatusTooManyRequests)
+				_, _ = io.WriteString(w, `{"code":"rate_limited","status":429,"title":"Too many requests"}`)
+				return
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	w := n.worker(web.URL)
+	hold := make(chan struct{})
+	w.Handle("stays", func(ctx context.Context, _ *worker.Run) error {
+		select {
+		case <-hold:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	w.Handle("lost", func(context.Context, *worker.Run) error { return nil })
+	n.job("stays", "")
+	n.job("lost", "")
+	n.start(w)
+	stays := n.trigger("stays", "{}")
+	n.await(stays, "running")
+	lost := n.trigger("lost", "{}")
+	n.await(lost, "succeeded")
+	close(hold)
+	n.await(stays, "succeeded")
+	require.Greater(t, refused.Load(), int32(refusals))
+	require.Zero(t, through.Load(), "requests through a session that is over")
+	require.Equal(t, 1, n.run(stays).Attempt)
+}
+
 // The server does not understand one of many reports, and refuses them all: the
 // others are taken all the same.
 func TestABadReportAmongGoodOnes(t *testing.T) {

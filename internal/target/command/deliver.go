@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
@@ -19,8 +20,10 @@ import (
 
 const (
 	fallbackTimeout = 30 * time.Second // for attempts that come without one
-	// maxDelay is how long a slot may be free while somebody waits for it.
-	maxDelay = 5 * time.Second
+	// soonest is within how long one that was just deferred comes again. Who was often, comes later.
+	soonest  = 5 * time.Second
+	patience = 20 // deferrals, for which the time grows by soonest again
+	maxAfter = 2 * time.Minute
 )
 
 // Options of the target.
@@ -56,7 +59,7 @@ func New(opts Options) *Target {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	opts.Node = uuid.NewString()
-	return &Target{opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerPlace: max(opts.Slots, 1), MaxDelay: maxDelay}), lives: map[*life]struct{}{}}
+	return &Target{opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerPlace: max(opts.Slots, 1)}), lives: map[*life]struct{}{}}
 }
 
 // Start starts the runner and tries its sandbox. An error says why commands
@@ -88,6 +91,7 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	case later != nil && ctx.Err() != nil:
 		return stopping(false)
 	case later != nil:
+		later.RetryAfter = comeAgain(later.RetryAfter, a.Number)
 		later.Message = fmt.Sprintf("not run yet: %d commands run on this node, which is all that may at once; it waits for its turn", t.opts.Slots)
 		return *later
 	}
@@ -159,4 +163,15 @@ func (c *config) spec(a *job.Attempt, given *given, timeout time.Duration) *runn
 	}
 	s.Env = append(s.Env, given.env...)
 	return s
+}
+
+// comeAgain is when an attempt that was deferred comes again: so soon that a slot is
+// not free for long while it waits, compared with how long it has waited already; and so
+// late that many which wait for hours cost little, and none comes 30,000 times in a month.
+func comeAgain(after time.Duration, attempt int16) time.Duration {
+	most := min(soonest*time.Duration(1+attempt/patience), maxAfter)
+	if after <= most {
+		return after
+	}
+	return most/2 + rand.N(most/2) //nolint:gosec // to spread them
 }

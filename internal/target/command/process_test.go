@@ -173,7 +173,6 @@ func TestSlots(t *testing.T) {
 	got := target.Deliver(t.Context(), attempt(script("echo turn"), time.Minute))
 	require.Less(t, clock.Elapsed()-began, 30*time.Second, "it does not wait in a slot of the node")
 	require.Positive(t, got.RetryAfter)
-	require.LessOrEqual(t, got.RetryAfter, 6*time.Second)
 	require.Equal(t, job.Outcome{
 		Kind: job.Deferred, RetryAfter: got.RetryAfter,
 		Message: "not run yet: 1 commands run on this node, which is all that may at once; it waits for its turn",

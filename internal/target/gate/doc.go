@@ -20,7 +20,7 @@
 // Who finds no room waits in its slot, if room is expected within a moment, as it
 // is with places that answer fast; else it is deferred. When it comes back follows
 // from how fast the place works off what it has: the deferred ones are spread at
-// that pace, at most MaxDelay away, so that many of them cost few claims.
+// that pace, at most maxDelay away, so that many of them cost few claims.
 //
 // # Breaker
 //

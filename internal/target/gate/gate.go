@@ -28,8 +28,6 @@ const (
 type Options struct {
 	Slots    int // of the node; 0: no limit but PerPlace
 	PerPlace int // deliveries under way at once, at most; 0: what the slots allow
-	// MaxDelay is how long one is deferred, at most; 0: 2 minutes. A short one costs more claims while many wait.
-	MaxDelay time.Duration
 }
 
 // Place is a host, to one namespace.
@@ -65,9 +63,6 @@ type place struct {
 
 // New makes a Gate.
 func New(o Options) *Gate {
-	if o.MaxDelay == 0 {
-		o.MaxDelay = maxDelay
-	}
 	return &Gate{opts: o, now: clock.Elapsed, places: places{by: map[Place]*place{}}}
 }
 
@@ -204,14 +199,14 @@ func (g *Gate) resting(p *place, to Place, again time.Duration) *job.Outcome {
 
 // delay is when one that is deferred is to come back, not before from: one after
 // the other, each a step later. Those that would come too late come at any
-// time within the second half of MaxDelay.
+// time within the second half of maxDelay.
 func (g *Gate) delay(p *place, from, step time.Duration) time.Duration {
-	now, most := g.now(), g.opts.MaxDelay
+	now := g.now()
 	p.next = max(p.next, from, now+minDelay) + step
 	at := p.next
-	if at > now+most {
-		p.next = now + most
-		at = now + most/2 + rand.N(most/2) //nolint:gosec // to spread them
+	if at > now+maxDelay {
+		p.next = now + maxDelay
+		at = now + maxDelay/2 + rand.N(maxDelay/2) //nolint:gosec // to spread them
 	}
 	return at.Truncate(together) + together - now
 }

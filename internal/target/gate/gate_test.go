@@ -125,20 +125,6 @@ func TestDeferredComeBackAtThePace(t *testing.T) {
 	})
 }
 
-// TestMaxDelay: who is to take what is free soon is not sent away for long.
-func TestMaxDelay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := newGate(Options{PerPlace: 1, MaxDelay: 5 * time.Second})
-		fill(t, g, slow, 1)
-		time.Sleep(time.Hour) //nolint:forbidigo // not real
-		for range 100 {
-			_, out := g.Enter(t.Context(), slow)
-			require.LessOrEqual(t, out.RetryAfter, 5*time.Second+together)
-		}
-	})
-}
-
 // TestWaitingEnds: when it takes too long after all, and when the node stops.
 func TestWaitingEnds(t *testing.T) {
 	t.Parallel()

@@ -175,10 +175,18 @@ func TestSignature(t *testing.T) {
 	secrets["mine"] = []string{"not base64, and no prefix"}
 	s = deliver(mine)
 	require.Equal(t, sign([]byte("not base64, and no prefix"), s.header.Get("Webhook-Id"), now.Unix(), s.body), s.header.Get("Webhook-Signature"))
-	secrets["mine"] = []string{"whsec_!"}
-	out := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"url": %q%s}`, url, mine)))
-	require.Contains(t, out.Message, "not base64")
-	require.NotContains(t, out.Message, "whsec_!")
+	for _, wrong := range []string{"whsec_!", "whsec_", "whsec_\n", ""} {
+		secrets["mine"] = []string{wrong}
+		out := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"url": %q%s}`, url, mine)))
+		require.Equal(t, job.Failed, out.Kind, "%q", wrong)
+		require.Contains(t, out.Message, "not base64")
+		require.NotContains(t, out.Message, "whsec_!")
+		require.Empty(t, got, "not sent")
+		secrets["mine"] = []string{known, wrong} // replaced: what was wrong with it is over
+		s = deliver(mine)
+		require.Len(t, strings.Fields(s.header.Get("Webhook-Signature")), 1)
+		require.NoError(t, verify(s, known))
+	}
 }
 
 // failing is a vault that cannot be opened.

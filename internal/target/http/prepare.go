@@ -2,9 +2,11 @@ package http
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
@@ -81,10 +83,13 @@ func (t *Target) sign(ctx context.Context, d *delivery, a *job.Attempt, body str
 		return withoutSecret(name, err)
 	}
 	id, now, signatures := job.FormatRunID(a.Key), t.opts.Now(), ""
-	for _, value := range found.Values {
+	for i, value := range found.Values {
 		hook, err := webhook(value)
+		if err != nil && i > 0 {
+			continue // the one before was wrong, and has been replaced for that
+		}
 		if err != nil {
-			return unusable(name, "after whsec_ it is not base64")
+			return unusable(name, "after whsec_ there is nothing, or it is not base64")
 		}
 		signature, err := hook.Sign(id, now, []byte(body))
 		if err != nil {
@@ -101,13 +106,19 @@ func (t *Target) sign(ctx context.Context, d *delivery, a *job.Attempt, body str
 }
 
 // webhook is the signer of a secret: base64 after whsec_, as the standard writes
-// it, or else the bytes as they are.
+// it, or else the bytes as they are. whsec_ alone is none: anybody could sign with it.
 func webhook(value string) (*webhooks.Webhook, error) {
-	const prefix = "whsec_"
-	if len(value) > len(prefix) && value[:len(prefix)] == prefix {
-		return webhooks.NewWebhook(value)
+	key := []byte(value)
+	if text, ok := strings.CutPrefix(value, job.SigningPrefix); ok {
+		var err error
+		if key, err = base64.StdEncoding.DecodeString(text); err != nil {
+			return nil, err
+		}
 	}
-	return webhooks.NewWebhookRaw([]byte(value))
+	if len(key) == 0 {
+		return nil, errors.New("an empty key")
+	}
+	return webhooks.NewWebhookRaw(key)
 }
 
 // withoutSecret: it may be stored a moment later, and a database that is away

@@ -33,12 +33,13 @@ var (
 	ErrHeaders   = errors.New("webhook: the headers webhook-id, webhook-timestamp and webhook-signature are not all there")
 	ErrTime      = errors.New("webhook: the request is too old, or from the future")
 	ErrSignature = errors.New("webhook: the signature is not right")
-	ErrSecret    = errors.New("webhook: the receiver has no secret, or one that is not base64 after whsec_")
+	ErrSecret    = errors.New("webhook: the receiver has no secret, or one with nothing or no base64 after whsec_")
 )
 
 // Check says what is wrong with a request; nil: one of the secrets has signed it.
 // Several secrets are for a rotation. A secret is written as it is stored in Belfry:
-// what begins with whsec_ is base64 after it, any other is used as it is.
+// what begins with whsec_ is base64 after it, any other is used as it is. whsec_ alone
+// is ErrSecret: something was not set, and anybody could sign with it.
 func Check(header http.Header, body []byte, now time.Time, secrets ...string) error {
 	id, at, signatures := header.Get("webhook-id"), header.Get("webhook-timestamp"), header.Get("webhook-signature")
 	if id == "" || at == "" || signatures == "" {
@@ -55,7 +56,7 @@ func Check(header http.Header, body []byte, now time.Time, secrets ...string) er
 	given = given[:min(len(given), maxSignatures)]
 	for _, secret := range secrets {
 		key, err := []byte(secret), error(nil)
-		if text, ok := strings.CutPrefix(secret, prefix); ok && text != "" {
+		if text, ok := strings.CutPrefix(secret, prefix); ok {
 			key, err = base64.StdEncoding.DecodeString(text)
 		}
 		if err != nil || len(key) == 0 {

@@ -59,6 +59,8 @@ func TestCheck(t *testing.T) {
 		"no time":            {headers(id, "now", signature), body, now, []string{secret}, webhook.ErrTime},
 		"no secret":          {headers(id, at, signature), body, now, []string{""}, webhook.ErrSecret},
 		"not base64":         {headers(id, at, signature), body, now, []string{"whsec_!"}, webhook.ErrSecret},
+		"only a prefix":      {headers(id, at, sign("whsec_", id, at, body)), body, now, []string{"whsec_"}, webhook.ErrSecret},
+		"an empty key":       {headers(id, at, sign("", id, at, body)), body, now, []string{"whsec_\n"}, webhook.ErrSecret},
 		"as it is":           {headers(id, at, sign("plain", id, at, body)), body, now, []string{"plain"}, nil},
 		"as it is, another":  {headers(id, at, sign("plain", id, at, body)), body, now, []string{"plain2"}, webhook.ErrSignature},
 		"no secrets":         {headers(id, at, signature), body, now, nil, webhook.ErrSecret},

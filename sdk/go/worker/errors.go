@@ -11,3 +11,9 @@ var errOver = &belfry.Problem{Code: "session_expired", Title: "The session has e
 
 // errUnsettled says that it is not known which session has the runs.
 var errUnsettled = errors.New("worker: there is no answer yet that tells which session has the runs")
+
+// unsettledError is why it could not be asked for.
+type unsettledError struct{ err error }
+
+func (e *unsettledError) Error() string { return e.err.Error() }
+func (e *unsettledError) Unwrap() error { return e.err }

@@ -16,7 +16,8 @@ import (
 //
 // A claim without an answer may have leased runs to the session that this worker
 // does not know. Then a new session takes its place, which adopts what is known;
-// while that happens nothing else may be sent.
+// while that happens nothing else may be sent. So it does if the session is over
+// before its time: a request of this worker that came late has adopted it.
 type link struct {
 	worker *Worker
 
@@ -26,8 +27,9 @@ type link struct {
 	ttl       time.Duration
 	beatEvery time.Duration
 
-	seenMu sync.Mutex
-	seen   time.Time // when the server was last heard of; monotonic
+	seenMu    sync.Mutex
+	seen      time.Time          // when the server was last heard of; monotonic
+	stopClaim context.CancelFunc // of the claim under way, which may wait for long with mu; nil: there is none
 }
 
 type leaseWire struct {
@@ -79,7 +81,9 @@ func (l *link) call(ctx context.Context, verb string, body, out any) error {
 func (l *link) alive(sent time.Time) {
 	l.seenMu.Lock()
 	defer l.seenMu.Unlock()
-	l.seen = sent
+	if sent.After(l.seen) {
+		l.seen = sent
+	}
 }
 
 func now() time.Time { return time.Now() } //nolint:forbidigo // a worker has no database clock; only elapsed time is taken
@@ -93,7 +97,7 @@ func (l *link) silence() time.Duration {
 // open opens the first session, and tries until it can.
 func (l *link) open(ctx context.Context) error {
 	for wait := firstWait; ; wait = min(2*wait, longWait) {
-		err := l.renew(ctx)
+		err := l.renew(ctx, "")
 		if err == nil || final(err) || ctx.Err() != nil {
 			return err
 		}
@@ -102,28 +106,73 @@ func (l *link) open(ctx context.Context) error {
 	}
 }
 
-// renew opens a session in place of the one there is.
-func (l *link) renew(ctx context.Context) error {
+// renew opens a session in place of one, unless somebody else did.
+func (l *link) renew(ctx context.Context, id string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.id != id {
+		return nil
+	}
 	return l.replace(ctx)
 }
 
-// settle does it if that was tried and there was no answer. Nothing else is sent
-// before: through a session that is over it would be refused.
-func (l *link) settle(ctx context.Context) error {
-	l.mu.RLock()
-	settled := !l.unsettled
-	l.mu.RUnlock()
-	if settled {
-		return nil
+// settled waits until it is known which session has the runs, and holds mu to
+// read: if that is not known, it is asked for first, as through a session that is
+// over everything would be refused.
+func (l *link) settled(ctx context.Context) error {
+	for {
+		l.mu.RLock()
+		if !l.unsettled {
+			return nil
+		}
+		l.mu.RUnlock()
+		if err := l.settle(ctx); err != nil {
+			return &unsettledError{err}
+		}
 	}
+}
+
+func (l *link) settle(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.unsettled {
 		return nil // somebody else did
 	}
 	return l.replace(ctx)
+}
+
+// over notes that a session has ended before its time. A claim through it brings
+// nothing any more.
+func (l *link) over(id string) {
+	l.seenMu.Lock()
+	if l.stopClaim != nil {
+		l.stopClaim()
+	}
+	l.seenMu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.id == id {
+		l.unsettled = true
+	}
+}
+
+// send sends a request through the session that has the runs. If that is over
+// before its time, another takes its place, once. It says which one was used.
+func (l *link) send(ctx context.Context, verb string, body func() any, out any) (id string, err error) {
+	for again := false; ; again = true {
+		if err := l.settled(ctx); err != nil {
+			return "", err
+		}
+		id, ttl, err := l.id, l.ttl, error(errOver)
+		if id != "" {
+			err = l.call(ctx, verb, body(), out)
+		}
+		l.mu.RUnlock()
+		if id == "" || again || !gonePast(err) || l.silence() > ttl {
+			return id, err
+		}
+		l.over(id)
+	}
 }
 
 // replace is renew with the lock held.
@@ -147,7 +196,9 @@ func (l *link) replace(ctx context.Context) error {
 		Gone      []gone `json:"gone"`
 	}
 	if err := l.worker.client.Call(ctx, belfry.Request{Method: http.MethodPost, Path: l.sessions(), Body: body}, &out); err != nil {
-		l.unsettled = l.id != "" && inDoubt(err) && !gonePast(err)
+		if l.id != "" && inDoubt(err) && !gonePast(err) {
+			l.unsettled = true // and stays so: that another try is refused says nothing of the one before
+		}
 		return err
 	}
 	l.unsettled = false
@@ -159,40 +210,48 @@ func (l *link) replace(ctx context.Context) error {
 	return nil
 }
 
-// claim asks for up to n runs. An error after which it is not known whether some
-// were claimed makes a new session.
-func (l *link) claim(ctx context.Context, names []string, n int) ([]*Run, error) {
-	if err := l.settle(ctx); err != nil {
-		return nil, err
+// claim asks for up to n runs, hands them to take, and says how many there were. An
+// error after which it is not known whether some were claimed makes a new session.
+func (l *link) claim(ctx context.Context, names []string, n int, take func(*Run)) (int, error) {
+	if err := l.settled(ctx); err != nil {
+		return 0, err
 	}
-	l.mu.RLock()
-	if l.id == "" {
+	id := l.id
+	if id == "" {
 		l.mu.RUnlock()
-		return nil, l.renew(ctx)
+		return 0, l.renew(ctx, id)
 	}
 	var out struct {
 		Runs []claimedWire `json:"runs"`
 	}
 	limited, cancel := context.WithTimeout(ctx, claimTimeout)
+	l.mayStop(cancel)
 	err := l.call(limited, "claim", map[string]any{"handlers": names, "max": n, "wait_ms": pollWait.Milliseconds()}, &out)
+	l.mayStop(nil)
 	cancel()
-	l.mu.RUnlock()
 	if err != nil {
+		l.mu.RUnlock()
 		if ctx.Err() == nil && inDoubt(err) {
-			if e := l.renew(ctx); e != nil {
-				return nil, errors.Join(err, e)
+			if e := l.renew(ctx, id); e != nil {
+				return 0, errors.Join(err, e)
 			}
 		}
-		return nil, err
+		return 0, err
 	}
-	runs := make([]*Run, len(out.Runs))
-	for i, c := range out.Runs {
-		runs[i] = &Run{
+	for _, c := range out.Runs {
+		take(&Run{
 			ID: c.Run, Key: c.Key, Attempt: c.Attempt, Job: c.Job, JobName: c.JobName, Handler: c.Handler, Origin: c.Origin,
 			DueAt: c.DueAt, RunAt: c.RunAt, ClaimedAt: c.ClaimedAt, Timeout: time.Duration(c.Timeout) * time.Millisecond, Payload: c.Payload,
-		}
+		})
 	}
-	return runs, nil
+	l.mu.RUnlock() // they are known now: a new session adopts what is known
+	return len(out.Runs), nil
+}
+
+func (l *link) mayStop(claim context.CancelFunc) {
+	l.seenMu.Lock()
+	defer l.seenMu.Unlock()
+	l.stopClaim = claim
 }
 
 // inDoubt says whether a request may have had an effect, or its session is over.
@@ -235,14 +294,10 @@ func (l *link) beatOnce(ctx context.Context) {
 		return // the next claim opens one
 	}
 	limited, cancel := context.WithTimeout(ctx, ttl/2)
-	gone, err := l.sendBeat(limited)
+	_, err := l.sendBeat(limited)
 	cancel()
 	switch {
-	case ctx.Err() != nil:
-	case err == nil:
-		for _, g := range gone {
-			l.worker.lost(g)
-		}
+	case ctx.Err() != nil || err == nil:
 	case gonePast(err) || l.silence() > ttl:
 		// Others may have what was ours.
 		l.worker.log.WarnContext(ctx, "the session is over: its runs are lost", "queue", l.worker.queue, "error", err)
@@ -253,21 +308,21 @@ func (l *link) beatOnce(ctx context.Context) {
 	}
 }
 
-func (l *link) sendBeat(ctx context.Context) ([]gone, error) {
-	if err := l.settle(ctx); err != nil {
-		return nil, err
-	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
+// sendBeat sends a heartbeat, and says through which session.
+func (l *link) sendBeat(ctx context.Context) (id string, err error) {
 	var out struct {
 		Gone []gone `json:"gone"`
 	}
 	sent := now()
-	err := l.call(ctx, "heartbeat", map[string]any{"runs": l.worker.leases(true)}, &out)
-	if err == nil {
-		l.alive(sent)
+	runs := sync.OnceValue(func() any { return map[string]any{"runs": l.worker.leases(true)} }) // progress is taken once
+	if id, err = l.send(ctx, "heartbeat", runs, &out); err != nil {
+		return id, err
 	}
-	return out.Gone, err
+	l.alive(sent)
+	for _, g := range out.Gone {
+		l.worker.lost(g)
+	}
+	return id, nil
 }
 
 // forget gives up the session: the next claim opens another.
@@ -279,10 +334,9 @@ func (l *link) forget() {
 
 // end ends the session: what it has that nobody knows of is given to others.
 func (l *link) end(ctx context.Context) error {
-	if err := l.settle(ctx); err != nil {
+	if err := l.settled(ctx); err != nil {
 		return err
 	}
-	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.id == "" {
 		return nil

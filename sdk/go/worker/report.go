@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,19 +145,52 @@ func (w *Worker) settle(answers []answerWire) {
 
 // complete sends reports through the session that has their runs.
 func (l *link) complete(ctx context.Context, batch []reportWire) ([]answerWire, error) {
-	if l.settle(ctx) != nil {
-		return nil, errUnsettled // the reports are not at fault
-	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.id == "" {
-		return nil, errOver
-	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	id, answers, err := l.sendReports(ctx, batch)
+	lost := lostOf(batch, answers)
+	if err != nil || len(lost) == 0 {
+		return answers, err
+	}
+	// They are, or the session was over before its time: a heartbeat tells, and then
+	// another one has their runs.
+	now, err := l.sendBeat(ctx)
+	if err != nil {
+		return nil, errUnsettled
+	}
+	if now == id {
+		return answers, nil
+	}
+	_, more, err := l.sendReports(ctx, lost)
+	return append(slices.DeleteFunc(answers, answerWire.lost), more...), err
+}
+
+func (l *link) sendReports(ctx context.Context, batch []reportWire) (id string, answers []answerWire, err error) {
 	var out struct {
 		Answers []answerWire `json:"answers"`
 	}
-	err := l.call(ctx, "complete", map[string]any{"reports": batch}, &out)
-	return out.Answers, err
+	id, err = l.send(ctx, "complete", func() any { return map[string]any{"reports": batch} }, &out)
+	var unsettled *unsettledError
+	if errors.As(err, &unsettled) {
+		return id, nil, errUnsettled // the reports are not at fault
+	}
+	return id, out.Answers, err
+}
+
+func (a answerWire) lost() bool { return !a.Accepted && a.Why == "lost" }
+
+// lostOf is the reports that were not taken as their runs are not the session's.
+func lostOf(batch []reportWire, answers []answerWire) (out []reportWire) {
+	lost := map[string]int{} // attempt by run
+	for _, a := range answers {
+		if a.lost() {
+			lost[a.Run] = a.Attempt
+		}
+	}
+	for _, r := range batch {
+		if lost[r.Run] == r.Attempt {
+			out = append(out, r)
+		}
+	}
+	return out
 }

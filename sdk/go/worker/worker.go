@@ -184,10 +184,18 @@ func (w *Worker) pull(ctx, work context.Context, names []string, handling *sync.
 		if n == 0 {
 			return nil // stopping
 		}
-		runs, err := w.link.claim(ctx, names, n)
-		w.release(n - len(runs))
+		took, err := w.link.claim(ctx, names, n, func(r *Run) {
+			// Known before anything else is sent: a new session adopts what is known.
+			ctx, cancel := context.WithCancelCause(work)
+			w.add(r, cancel)
+			handling.Go(func() {
+				defer cancel(nil)
+				w.work(ctx, r)
+			})
+		})
+		w.release(n - took)
 		switch {
-		case ctx.Err() != nil && len(runs) == 0:
+		case ctx.Err() != nil && took == 0:
 			return nil
 		case final(err):
 			return fmt.Errorf("worker: %w", err)
@@ -198,15 +206,6 @@ func (w *Worker) pull(ctx, work context.Context, names []string, handling *sync.
 			continue
 		}
 		wait = firstWait
-		for _, r := range runs {
-			// Known before anything else is sent: a new session adopts what is known.
-			ctx, cancel := context.WithCancelCause(work)
-			w.add(r, cancel)
-			handling.Go(func() {
-				defer cancel(nil)
-				w.work(ctx, r)
-			})
-		}
 	}
 }
 
