@@ -60,6 +60,12 @@ func TestEachMetricIsExplained(t *testing.T) {
 		explained[row[1]] = fmt.Sprint(row[2], labels)
 	}
 	require.Equal(t, registered, explained)
+
+	_, row, _ := strings.Cut(string(page), "| `belfry_attempts_total` |")
+	row, _, _ = strings.Cut(row, "\n")
+	for _, outcome := range outcomeNames {
+		require.Contains(t, row, outcome, "an outcome that attempts are counted by")
+	}
 }
 
 var logCall = regexp.MustCompile(`(?:[lL]og\.(?:Info|Warn|Error)\(|[lL]og\.Log\([\w.()]+, \w+, |\.(?:Failed|Worked)\([\w.]+, )"([^"]+)"`)

@@ -45,8 +45,10 @@ func (r *Reader) tls(c *Config) {
 			inner.Add(Shorten(name), "there is no such setting", "use ca, server_name, certificate and key")
 		}
 	}
-	if c.TLS.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(c.TLS.CA)) {
-		inner.Add("ca", "it holds no certificate", "write it as PEM")
+	for _, p := range []struct{ field, text string }{{"ca", c.TLS.CA}, {"certificate", c.TLS.Certificate}} {
+		if p.text != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(p.text)) {
+			inner.Add(p.field, "it holds no certificate", "write it as PEM")
+		}
 	}
 	if (c.TLS.Certificate == "") != (c.TLS.Key.Secret == "") {
 		inner.Add("key", "certificate and key go together", "give both, or neither")
