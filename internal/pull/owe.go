@@ -17,7 +17,12 @@ const (
 	// maxOwed bounds what a node remembers. More than that is found by the rescue
 	// of runs that their workers have forgotten.
 	maxOwed = 10_000
+	// maxAsked is about how many sessions one round asks; the others are for the next.
+	maxAsked = 100
 )
+
+// toRescue is what becomes of runs that are not given back.
+const toRescue = "runs that no worker was told of are not given back; they end with their workers' sessions, or by their timeout"
 
 // debt is an attempt that is leased to a session whose worker was never told of
 // it, and what becomes of it. The session lives, so nobody else will end it.
@@ -71,17 +76,42 @@ func (p *Puller) owe(more []debt) {
 	d := &p.debts
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	more = more[:min(len(more), max(maxOwed-len(d.list), 0))]
+	n := min(len(more), max(maxOwed-len(d.list), 0))
+	if n < len(more) {
+		p.Log.Warn(toRescue, "runs", len(more)-n, "because", "too many are owed")
+	}
+	d.add(more[:n])
+	if !d.paying && len(d.list) > 0 {
+		d.paying = true
+		go p.pay()
+	}
+}
+
+// add puts debts behind the others. The lock is held.
+func (d *debts) add(more []debt) {
 	d.list = append(d.list, more...)
 	for _, m := range more {
 		if m.Attempt == 0 {
 			d.doubtful[keyOf(m.Key)] = m.queue
 		}
 	}
-	if !d.paying && len(d.list) > 0 {
-		d.paying = true
-		go p.pay()
-	}
+}
+
+// back puts debts behind the others that could not be paid.
+func (d *debts) back(left []debt) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.add(left)
+}
+
+// drop forgets all, and says how many they were.
+func (d *debts) drop() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := len(d.list)
+	d.list = nil
+	clear(d.doubtful)
+	return n
 }
 
 // settleNow writes debts, and owes them if it cannot.
@@ -89,9 +119,9 @@ func (p *Puller) settleNow(all []debt) {
 	if len(all) == 0 {
 		return
 	}
-	if err := p.payOnce(all); err != nil {
-		p.Log.Warn("runs that no worker was told of cannot be given back yet", "runs", len(all), "error", err)
-		p.owe(all)
+	if left, err := p.payOnce(all); len(left) > 0 {
+		p.Log.Warn("runs that no worker was told of cannot be given back yet", "runs", len(left), "error", err)
+		p.owe(left)
 	}
 }
 
@@ -108,80 +138,110 @@ func (d *debts) take() []debt {
 // pay writes what is owed. A node that has stopped tries once more.
 func (p *Puller) pay() {
 	var trouble telemetry.Trouble
-	pause := owePause
-	for part := p.debts.take(); len(part) > 0; {
-		err := p.payOnce(part)
+	pause, last := owePause, false
+	for part := p.debts.take(); len(part) > 0; part = p.debts.take() {
+		left, err := p.payOnce(part)
+		p.debts.back(left)
 		if err == nil {
 			trouble.Worked(p.Log, "runs that no worker was told of can be given back again")
-			part, pause = p.debts.take(), owePause
+			pause, last = owePause, false
 			continue
 		}
-		stopped := p.isStopped()
+		if last && len(left) == len(part) {
+			p.Log.Warn(toRescue, "runs", p.debts.drop(), "because", "the node stops", "error", err)
+			continue
+		}
+		last = p.isStopped()
+		trouble.Failed(p.Log, "runs that no worker was told of cannot be given back", err, "runs", len(left), "again_in", pause)
 		<-time.After(pause)
-		if stopped {
-			part = p.debts.take()
-			continue
-		}
-		trouble.Failed(p.Log, "runs that no worker was told of cannot be given back", err, "runs", len(part), "again_in", pause)
 		pause = min(2*pause, oweMaxPause)
 	}
 }
 
-func (p *Puller) payOnce(part []debt) error {
-	ctx, cancel := context.WithTimeout(context.Background(), claimLimit)
-	defer cancel()
-	if err := p.settleDoubts(ctx, part); err != nil {
-		return err
+// payOnce writes debts, and returns those that are left: after an error, or because
+// they were too many. What was found out about them stays.
+func (p *Puller) payOnce(part []debt) (left []debt, err error) {
+	known, left, err := p.settleDoubts(part)
+	if len(known) == 0 {
+		return left, err
 	}
-	var done []job.Completion
-	for _, d := range part {
-		if d.Attempt > 0 {
-			done = append(done, d.Completion)
-		}
-	}
-	if len(done) > 0 {
-		if _, err := p.Store.CompletePulled(ctx, done); err != nil {
-			return err
-		}
-	}
+	done := make([]job.Completion, len(known))
 	ended := map[int32]map[uuid.UUID]bool{}
-	for _, d := range part {
+	for i, d := range known {
+		done[i] = d.Completion
 		if ended[d.queue] == nil {
 			ended[d.queue] = map[uuid.UUID]bool{}
 		}
 		ended[d.queue][d.Key.Job] = true
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), claimLimit)
+	defer cancel()
+	if _, failed := p.Store.CompletePulled(ctx, done); failed != nil {
+		return append(left, known...), failed
+	}
 	for queue, jobs := range ended {
 		p.hasten(queue, jobs)
 	}
-	return nil
+	return left, err
 }
 
-// settleDoubts asks which attempts there are of those that are not known.
-func (p *Puller) settleDoubts(ctx context.Context, part []debt) error {
-	doubts := map[uuid.UUID][]job.Key{}
+// settleDoubts asks which attempts there are of those that are not known, one
+// session after the other, until one is not answered: that one is the last of
+// what is left, for it may be the only one.
+func (p *Puller) settleDoubts(part []debt) (known, left []debt, err error) {
+	var sessions []uuid.UUID
+	doubts := map[uuid.UUID][]debt{}
 	for _, d := range part {
-		if d.Attempt == 0 {
-			doubts[d.Session] = append(doubts[d.Session], d.Key)
+		if d.Attempt > 0 {
+			known = append(known, d)
+			continue
+		}
+		if doubts[d.Session] == nil {
+			sessions = append(sessions, d.Session)
+		}
+		doubts[d.Session] = append(doubts[d.Session], d)
+	}
+	var unanswered []debt
+	for n, session := range sessions {
+		own := doubts[session]
+		if err != nil || n >= maxAsked {
+			left = append(left, own...)
+			continue
+		}
+		var found []debt
+		if found, err = p.ask(session, own); err != nil {
+			unanswered = own
+		}
+		known = append(known, found...)
+	}
+	return known, append(left, unanswered...), err
+}
+
+// ask asks about the doubts of one session, and returns those that were right.
+func (p *Puller) ask(session uuid.UUID, doubts []debt) (found []debt, err error) {
+	keys := make([]job.Key, len(doubts))
+	for i, d := range doubts {
+		keys[i] = d.Key
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), claimLimit)
+	defer cancel()
+	attempts, err := p.Store.Claimed(ctx, session, keys)
+	if err != nil {
+		return nil, err
+	}
+	numbers := map[runKey]int16{}
+	for _, a := range attempts {
+		numbers[keyOf(a.Key)] = a.Number
+	}
+	jobs := map[uuid.UUID]bool{}
+	for _, d := range doubts {
+		if d.Attempt = numbers[keyOf(d.Key)]; d.Attempt > 0 {
+			found = append(found, d)
+		} else {
+			jobs[d.Key.Job] = true
 		}
 	}
-	found := map[runKey]job.Attempt{}
-	for session, keys := range doubts {
-		attempts, err := p.Store.Claimed(ctx, session, keys)
-		if err != nil {
-			return err
-		}
-		for _, a := range attempts {
-			found[keyOf(a.Key)] = a
-		}
-	}
-	for i := range part {
-		if d := &part[i]; d.Attempt == 0 && found[keyOf(d.Key)].Session == d.Session {
-			d.Attempt = found[keyOf(d.Key)].Number
-		}
-	}
-	for _, keys := range doubts {
-		p.debts.settled(keys) // what is leased nobody else gets
-	}
-	return nil
+	p.debts.settled(keys) // what is leased nobody else gets
+	p.hasten(doubts[0].queue, jobs)
+	return found, nil
 }

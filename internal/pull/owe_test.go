@@ -3,6 +3,9 @@ package pull_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +24,7 @@ type cutOff struct {
 	*postgres.Store
 	claims, admits, ends atomic.Int32
 	begun, gate          chan struct{} // a claim that has something tells and waits; nil: it does not
+	onEnd                func(left int32)
 	refused              atomic.Int32  // so many decisions are still to come to nothing
 	asked                chan struct{} // questions about claims wait for it; nil: they do not
 }
@@ -58,7 +62,10 @@ func (c *cutOff) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key)
 }
 
 func (c *cutOff) CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error) {
-	if c.ends.Add(-1) >= 0 {
+	if n := c.ends.Add(-1); n >= 0 {
+		if c.onEnd != nil {
+			c.onEnd(n)
+		}
 		return nil, errCut
 	}
 	return c.Store.CompletePulled(ctx, done)
@@ -195,6 +202,55 @@ func TestARunWithoutAKeyEndsThoughTheDatabaseIsAway(t *testing.T) {
 	require.Empty(t, b.claim(b.open(), 5, time.Second, "x"))
 	require.Eventually(t, func() bool { return b.number(`SELECT count(*) FROM run_history WHERE reason = 'rejected'`) == 1 }, patience, pause)
 	require.Negative(t, store.ends.Load())
+}
+
+// A node that stops while the database is away tries once more, and says what it
+// leaves behind.
+func TestAStoppedNodeTriesOnceMore(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ends   int32 // that fail: the first is of the claim, and the node stops in the second
+		ended  int
+		logged string
+	}{
+		"it comes back": {2, 1, ""},
+		"it does not":   {1000, 0, "runs=1 because=\"the node stops\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			store, log := b.cut(), &lines{}
+			b.pull.Log = slog.New(slog.NewTextHandler(log, nil))
+			store.ends.Store(c.ends)
+			store.onEnd = func(left int32) {
+				if left == c.ends-2 {
+					b.pull.Stop()
+				}
+			}
+			b.trigger(b.job("a", "x", func(d *job.Definition) { d.IdempotencyKey = `payload.customer` }))
+			require.Empty(t, b.claim(b.open(), 5, time.Second, "x"))
+			require.Eventually(t, func() bool { return b.number(`SELECT count(*) FROM run_history`) == c.ended && log.has(c.logged) }, patience, pause)
+			require.Equal(t, max(c.ends-3, -1), store.ends.Load(), "three in all")
+		})
+	}
+}
+
+// lines is what was logged.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), text)
 }
 
 // A claim whose answer was lost: the worker hears so, and its next session ends
