@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
 )
 
 // dump is all rows of all tables, as text.
@@ -35,6 +38,14 @@ func (w *walk) dump() (out string) {
 		out += table + "\n" + text + "\n"
 	}
 	return out
+}
+
+// somePEM is a certificate.
+func somePEM(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
 // TestStoredSecretsAppearNowhere (S15): what is stored for targets reaches them, and
@@ -71,15 +82,23 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 			answers += w.call(c.key, "GET", "/api/v1/runs/"+run, "").text + w.call(c.key, "GET", "/api/v1/jobs/"+id, "").text
 		}
 	}
-	for kind, where := range map[string]string{"kafka": `"topic":"t","sasl":"PLAIN"`, "nats": `"subject":"s"`, "amqp": `"routing_key":"k"`} {
-		id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name":%q,"schedule":"every 24h","retry":{"max_attempts":1},"target":{"kind":%q,"config":{"servers":["127.0.0.1:1"],%s,
-			"user":"me","password":{"secret":"password"},"headers":{"x":{"secret":"token"}},"tls":{"certificate":"no PEM","key":{"secret":"key"}}}}}`, kind, kind, where), "id")
+	send := func(kind, config string) (answer string) {
+		id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(
+			`{"name":"broker-%d","schedule":"every 24h","retry":{"max_attempts":1},"target":{"kind":%q,"config":{"user":"me","password":{"secret":"password"},"headers":{"x":{"secret":"token"}},%s}}}`, ended, kind, config), "id")
 		run := w.started(n, id)
 		ended++
 		w.eventually(`SELECT count(*) = $1 FROM run_history`, ended)
-		answer := w.call(c.key, "GET", "/api/v1/runs/"+run, "").text
-		require.Contains(t, answer, "certificate and key do not fit", "it got as far as to have read the key")
+		answer = w.call(c.key, "GET", "/api/v1/runs/"+run, "").text
 		answers += answer + w.call(c.key, "GET", "/api/v1/jobs/"+id, "").text
+		return answer
+	}
+	for kind, where := range map[string]string{"kafka": `"topic":"t","sasl":"PLAIN"`, "nats": `"subject":"s"`, "amqp": `"routing_key":"k"`} {
+		answer := send(kind, fmt.Sprintf(`"servers":["127.0.0.1:1"],%s,"tls":{"certificate":%q,"key":{"secret":"key"}}`, where, somePEM(t)))
+		require.Contains(t, answer, "certificate and key do not fit", "it got as far as to have read the key")
+	}
+	answer := send("nats", fmt.Sprintf(`"servers":[%q],"subject":"s","wait_for":"report"`, brokertest.Echo(t, "Belfry-Run-Token", "x")))
+	for _, hidden := range []string{"Belfry-Run-Token: [hidden]", "x: [hidden]", `\"pass\":\"[hidden]\"`} {
+		require.Contains(t, answer, hidden, "it was sent, and repeated")
 	}
 	require.Contains(t, answers, "[hidden]", "the targets did repeat what they were sent")
 	for _, body := range []string{`{"value":{"x":"canary26"}}`, `{"value":"canary27","keep_previous_for":"canary28"}`, `{"valu":"canary29"}`, `{"value":"canary30`, `"canary31"`} {

@@ -75,6 +75,19 @@ func TestAOneOffIsRemovedWhenItWasKeptForLongEnough(t *testing.T) {
 	require.Equal(t, 2, b.count(`cursor`))
 }
 
+// TestAOneOffWithRunsLeftIsFinishedToo: its schedule ends before its max_runs are used up.
+func TestAOneOffWithRunsLeftIsFinishedToo(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("limited", schedule.Spec{At: b.now().Add(10 * time.Minute).UTC().Format(time.RFC3339)})
+	d.MaxRuns = 5
+	j := b.create(d)
+	for more := true; more; {
+		more = b.plan(20 * time.Minute).More
+	}
+	require.Equal(t, 1, b.count(`job WHERE id = $1 AND state = 3 AND runs_left = 4 AND finished_at IS NOT NULL AND remove_at IS NOT NULL`, j.ID))
+}
+
 func TestACursorLeavesWithItsLastJob(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)

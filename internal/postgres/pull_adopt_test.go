@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"context"
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -58,6 +60,25 @@ func TestAdoptTellsNothingOfOthers(t *testing.T) {
 	}
 	_, gone := open(b.namespace, "narrow", theirs.ID)
 	require.Equal(t, []job.Gone{{Lease: lease, Why: job.GoneReported}}, gone)
+}
+
+// TestAdoptLocksNothingOfOthers: an id that is made up gives no lock, such as that of another namespace's queue.
+func TestAdoptLocksNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	theirs, _, err := b.store.OpenSession(t.Context(), job.SessionOrder{Namespace: b.namespace, Queue: "narrow", Make: true, Name: "w", TTL: time.Minute})
+	require.NoError(t, err)
+	lock, adopt := 0x62656c66_00000000|uint64(theirs.Queue), uuid.New()
+	binary.BigEndian.PutUint64(adopt[8:], lock)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.Background())) }()
+	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, int64(lock))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, _, err = b.store.OpenSession(ctx, job.SessionOrder{Namespace: b.namespace, Queue: "other", Make: true, Name: "w", TTL: time.Minute, Adopt: adopt})
+	require.NoError(t, err)
 }
 
 // TestAWorkersForgottenRunIsRescued: its session lives, and no heartbeat names the run.

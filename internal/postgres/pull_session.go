@@ -128,13 +128,14 @@ func (s *Store) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.Sessi
 }
 
 // lockFamily keeps others from opening a session of a family, and tells which of the queue there are.
+// To one that is not there, nor was a moment ago, nothing is leased.
 func lockFamily(ctx context.Context, tx pgx.Tx, queue int32, adopt uuid.UUID) (ids []uuid.UUID, locks map[int64]bool, err error) {
 	first, last := family(adopt)
 	high, low := lockFamilyOf(adopt)
-	ids, locks = []uuid.UUID{adopt}, map[int64]bool{lockOf(adopt): true}
-	var batch pgx.Batch // one round trip; each statement sees what is committed when it begins
+	locks = map[int64]bool{} // of sessions that there are: which lock an id gives is its client's to choose
+	var batch pgx.Batch      // one round trip; each statement sees what is committed when it begins
 	batch.Queue(`SELECT pg_advisory_xact_lock($1::integer, $2::integer), `+keyLookups, high, low)
-	batch.Queue(`SELECT id FROM session WHERE id BETWEEN $1 AND $2 AND id <> $3 AND queue_id = $4`, first, last, adopt, queue).Query(func(rows pgx.Rows) error {
+	batch.Queue(`SELECT id FROM session WHERE id BETWEEN $1 AND $2 AND queue_id = $3`, first, last, queue).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		_, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error {
 			ids, locks[lockOf(id)] = append(ids, id), true

@@ -1,7 +1,6 @@
 package pull
 
 import (
-	"maps"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -17,9 +16,9 @@ const (
 	backEvery = time.Second
 	// And at the beginning: for what nobody thought of.
 	fullEvery = 30 * time.Second
-	// maxLanes bounds what a node knows of one queue: 2,000 handlers. Names can be
-	// invented, and those of workers that left are forgotten before it is full.
-	maxLanes = 20_000
+	// maxHandlers bounds what a node knows of one queue: 20,000 lanes. Names can be
+	// invented, and those that nobody waits for make room.
+	maxHandlers = 2000
 )
 
 // laneKey names a lane within its queue.
@@ -73,15 +72,72 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// forgetLanes forgets those that nobody waits for. The lock is held.
-func (q *queue) forgetLanes() {
-	handlers := map[string]bool{}
-	for _, w := range q.line {
-		for _, h := range w.seeker.Handlers {
-			handlers[h] = true
+// count counts a poll for its handlers; false: too many are waited for. It costs
+// what the poll names, and not what the queue knows, for all polls of the node
+// wait meanwhile. The lock is held.
+func (q *queue) count(names []string) bool {
+	own, fresh, idle := setOf(names), 0, len(q.idle)
+	for h := range own {
+		switch _, known := q.handlers[h]; {
+		case !known:
+			fresh++
+		case q.idle[h]:
+			idle--
 		}
 	}
-	maps.DeleteFunc(q.lanes, func(k laneKey, _ *lane) bool { return !handlers[k.handler] })
+	over := len(q.handlers) + fresh - maxHandlers
+	if over > idle {
+		return false
+	}
+	for h := range q.idle {
+		if over <= 0 {
+			break
+		}
+		if !own[h] {
+			q.forget(h)
+			over--
+		}
+	}
+	for _, h := range names {
+		if _, known := q.handlers[h]; !known {
+			for _, k := range lanesOf(map[string]bool{h: true}) {
+				q.lanes[k] = &lane{}
+			}
+			q.heat() // nothing is known of it: ask at once
+		}
+		q.handlers[h]++
+		delete(q.idle, h)
+	}
+	return true
+}
+
+// uncount is of a poll that has left the line. The lock is held.
+func (q *queue) uncount(w *waiter) {
+	for _, h := range w.seeker.Handlers {
+		if q.handlers[h]--; q.handlers[h] == 0 {
+			q.idle[h] = true
+		}
+	}
+}
+
+// forget forgets a handler that nobody waits for. The lock is held.
+func (q *queue) forget(handler string) {
+	delete(q.idle, handler)
+	delete(q.handlers, handler)
+	for _, k := range lanesOf(map[string]bool{handler: true}) {
+		delete(q.lanes, k)
+	}
+}
+
+// awaited are the handlers that somebody waits for. The lock is held.
+func (q *queue) awaited() map[string]bool {
+	out := make(map[string]bool, len(q.handlers)-len(q.idle))
+	for h := range q.handlers {
+		if !q.idle[h] {
+			out[h] = true
+		}
+	}
+	return out
 }
 
 // known is how many lanes are.

@@ -2,6 +2,7 @@ package pull
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -60,12 +61,10 @@ func (p *Puller) unknown() bool {
 	defer p.mu.Unlock()
 	for _, q := range p.queues {
 		q.mu.Lock()
-		for _, w := range q.line {
-			for _, h := range w.seeker.Handlers {
-				if q.lanes[laneKey{h, 0}].mark.IsZero() {
-					q.mu.Unlock()
-					return true
-				}
+		for h := range q.awaited() {
+			if q.lanes[laneKey{h, 0}].mark.IsZero() {
+				q.mu.Unlock()
+				return true
 			}
 		}
 		q.mu.Unlock()
@@ -110,7 +109,7 @@ func (p *Puller) lookOnce() (some bool, err error) {
 			return nil
 		}
 		some = true
-		err := p.lookAt(lanes, places, job.LookOrder{Ahead: lookAhead, Limit: limit, Skip: func(k job.Key) bool { return skip[keyOf(k)] }})
+		err := p.lookAt(lanes, places, job.LookOrder{Ahead: lookAhead, Limit: limit, Skip: leaveOut(skip)})
 		lanes, places, skip, limit = nil, nil, map[runKey]bool{}, 1
 		return err
 	}
@@ -119,9 +118,7 @@ func (p *Puller) lookOnce() (some bool, err error) {
 		for _, one := range l {
 			lanes, places = append(lanes, one), append(places, place{q, laneKey{one.Handler, one.Priority}})
 		}
-		for k := range s {
-			skip[k] = true
-		}
+		maps.Copy(skip, s)
 		limit = max(limit, n+1)
 		if len(lanes) >= maxLooked {
 			if err := flush(); err != nil {
@@ -142,19 +139,13 @@ func (q *queue) looks(now time.Time) (lanes []job.PullLane, skip map[runKey]bool
 		return nil, nil, 0
 	}
 	elapsed := clock.Elapsed()
-	handlers := map[string]bool{}
-	for _, w := range q.line {
-		for _, h := range w.seeker.Handlers {
-			handlers[h] = true
-		}
-	}
+	handlers := q.awaited()
 	for _, k := range lanesOf(handlers) {
 		lanes = append(lanes, job.PullLane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].from(now, elapsed)})
 	}
-	skip = make(map[runKey]bool, len(q.parked))
+	skip = q.apart()
 	for k, p := range q.parked {
-		skip[k] = true
-		if p.at <= elapsed && handlers[p.due.Handler] {
+		if skip[k] && p.at <= elapsed && handlers[p.due.Handler] {
 			q.heat()
 		}
 	}

@@ -26,9 +26,14 @@ type debt struct {
 	queue          int32 // whose runs may wait for this one
 }
 
+// untold is the outcome of an attempt that no worker was told of. Nothing was done,
+// for certain: it is free, and the run is for the next one at once, also where an
+// outcome that is not known would end it.
+func untold(why string) job.Outcome { return job.Outcome{Kind: job.Snoozed, Message: why} }
+
 // doubt is a run that may have been leased to a session: the answer was lost.
 func doubt(k job.Key, session uuid.UUID, queue int32) debt {
-	return debt{job.Completion{Key: k, Session: session, Outcome: job.Outcome{Kind: job.Lost, Message: "the database's answer was lost before the worker got the run"}}, queue}
+	return debt{job.Completion{Key: k, Session: session, Outcome: untold("the database's answer was lost before the worker got the run")}, queue}
 }
 
 // debts are what this node has to write before others get the runs.
@@ -36,6 +41,29 @@ type debts struct {
 	mu     sync.Mutex
 	list   []debt
 	paying bool
+	// doubtful are the runs of doubts, and their queues. Nobody asks about them: the
+	// same session might get what its doubt then takes for its own.
+	doubtful map[runKey]int32
+}
+
+// of lists the doubtful runs of a queue.
+func (d *debts) of(queue int32) (out []runKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, q := range d.doubtful {
+		if q == queue {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func (d *debts) settled(keys []job.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, k := range keys {
+		delete(d.doubtful, keyOf(k))
+	}
 }
 
 // owe has debts written, until the database takes them.
@@ -43,7 +71,13 @@ func (p *Puller) owe(more []debt) {
 	d := &p.debts
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.list = append(d.list, more[:min(len(more), max(maxOwed-len(d.list), 0))]...)
+	more = more[:min(len(more), max(maxOwed-len(d.list), 0))]
+	d.list = append(d.list, more...)
+	for _, m := range more {
+		if m.Attempt == 0 {
+			d.doubtful[keyOf(m.Key)] = m.queue
+		}
+	}
 	if !d.paying && len(d.list) > 0 {
 		d.paying = true
 		go p.pay()
@@ -145,6 +179,9 @@ func (p *Puller) settleDoubts(ctx context.Context, part []debt) error {
 		if d := &part[i]; d.Attempt == 0 && found[keyOf(d.Key)].Session == d.Session {
 			d.Attempt = found[keyOf(d.Key)].Number
 		}
+	}
+	for _, keys := range doubts {
+		p.debts.settled(keys) // what is leased nobody else gets
 	}
 	return nil
 }

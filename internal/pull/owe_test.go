@@ -20,6 +20,9 @@ import (
 type cutOff struct {
 	*postgres.Store
 	claims, admits, ends atomic.Int32
+	begun, gate          chan struct{} // a claim that has something tells and waits; nil: it does not
+	refused              atomic.Int32  // so many decisions are still to come to nothing
+	asked                chan struct{} // questions about claims wait for it; nil: they do not
 }
 
 var errCut = errors.New("the connection died")
@@ -29,15 +32,29 @@ func (c *cutOff) ClaimDue(ctx context.Context, o job.DueOrder) (job.DueClaim, er
 	if len(out.Claimed) > 0 && c.claims.Add(-1) >= 0 {
 		return job.DueClaim{}, errCut
 	}
+	if c.begun != nil && len(out.Claimed) > 0 {
+		c.begun <- struct{}{}
+		<-c.gate
+	}
 	return out, err
 }
 
 func (c *cutOff) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, due job.Due) (*job.Claimed, bool, error) {
+	if c.refused.Add(-1) >= 0 {
+		return nil, false, errCut
+	}
 	claimed, done, err := c.Store.AdmitDue(ctx, queue, session, due)
 	if claimed != nil && c.admits.Add(-1) >= 0 {
 		return nil, false, errCut
 	}
 	return claimed, done, err
+}
+
+func (c *cutOff) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {
+	if c.asked != nil {
+		<-c.asked
+	}
+	return c.Store.Claimed(ctx, session, keys)
 }
 
 func (c *cutOff) CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error) {
@@ -72,6 +89,100 @@ func TestADecisionWhoseAnswerWasLost(t *testing.T) {
 	require.True(t, key.DueAt.Equal(got[0].Key.DueAt))
 	require.EqualValues(t, 2, got[0].Number, "the first was given back")
 	require.Equal(t, []job.GoneReason{""}, b.succeed(s, got...))
+}
+
+// What no worker was told of was not done: a run that is never tried twice is for
+// the next worker, and one with a single attempt has it still.
+func TestWhatNobodyWasToldOfCostsNothing(t *testing.T) {
+	t.Parallel()
+	once := func(d *job.Definition) { d.Delivery, d.Retry = job.AtMostOnce, job.Retry{MaxAttempts: 1} }
+	for name, lose := range map[string]func(b *bundle, store *cutOff, s job.SessionPath){
+		"the answer was lost": func(b *bundle, store *cutOff, s job.SessionPath) {
+			store.admits.Store(job.LostLimit + 1)
+			b.trigger(b.job("a", "x", func(d *job.Definition) { once(d); d.Deadline = job.Duration(time.Hour) }))
+		},
+		"the worker went away": func(b *bundle, store *cutOff, s job.SessionPath) {
+			b.trigger(b.job("a", "x", once))
+			for range job.LostLimit + 1 {
+				store.begun, store.gate = make(chan struct{}), make(chan struct{})
+				ctx, cancel := context.WithCancel(b.t.Context())
+				over := make(chan error, 1)
+				go func() {
+					_, err := b.pull.Claim(ctx, s, job.PullOrder{Handlers: []string{"x"}, Max: 1, Wait: patience})
+					over <- err
+				}()
+				select {
+				case <-store.begun:
+				case <-over:
+					require.Fail(b.t, "the run is gone")
+				}
+				cancel()
+				close(store.gate)
+				require.ErrorIs(b.t, <-over, context.Canceled)
+			}
+			store.begun = nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			store, s := b.cut(), b.open()
+			lose(b, store, s)
+			got := b.claim(s, 1, patience, "x")
+			require.Len(t, got, 1)
+			require.EqualValues(t, job.LostLimit+2, got[0].Number, "the number fences, and goes on")
+			require.Zero(t, b.number(`SELECT count(*) FROM dead_letter`))
+			b.report(s, got[0], job.Outcome{Kind: job.Failed, Retryable: true})
+			require.Equal(t, 1, b.number(`SELECT count(*) FROM dead_letter WHERE reason = 'attempts'`), "it has one attempt")
+		})
+	}
+}
+
+// A decision that came to nothing is not known to: until it is, nobody else asks
+// about the run, or what its worker has by then would be taken for it.
+func TestADoubtEndsNoOtherAttempt(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*job.Definition){
+		"undecided": func(d *job.Definition) { d.Deadline = job.Duration(time.Hour) },
+		"waiting":   func(d *job.Definition) { d.Overlap = job.OverlapQueueAll },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			store := b.cut()
+			id := b.job("a", "x", change)
+			s := b.open()
+			if name == "waiting" {
+				b.trigger(id)
+				first := b.claim(s, 1, patience, "x")
+				b.trigger(id)
+				require.Empty(t, b.claim(s, 1, 300*time.Millisecond, "x"))
+				store.refused.Store(1)
+				b.succeed(s, first...)
+			} else {
+				store.refused.Store(1)
+				b.trigger(id)
+			}
+			store.asked = make(chan struct{})
+			over := make(chan []job.Claimed, 1)
+			go func() { over <- b.claim(s, 5, patience, "x") }()
+			b.waiting(1)
+			looks := b.pull.Counts().Looks + 10 // longer than a parked run waits
+			require.Eventually(t, func() bool { return b.pull.Counts().Looks >= looks || len(over) > 0 }, patience, pause)
+			require.Empty(t, over, "it was given out, and what became of it before is not known")
+			other := b.job("b", "x", nil)
+			b.trigger(other)
+			got := <-over
+			require.Len(t, got, 1)
+			require.Equal(t, other, got[0].Key.Job, "others are")
+			close(store.asked) // now the database answers
+			got = b.claim(s, 5, patience, "x")
+			require.Len(t, got, 1)
+			require.Equal(t, id, got[0].Key.Job)
+			require.Negative(t, store.refused.Load())
+			require.Equal(t, []job.GoneReason{""}, b.succeed(s, got...))
+		})
+	}
 }
 
 // A run without an idempotency key fails, though the database is away just then.

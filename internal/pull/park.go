@@ -29,25 +29,34 @@ func (p *parked) compare(o *parked) int {
 	return cmp.Or(cmp.Compare(o.due.Priority, p.due.Priority), p.due.RunAt.Compare(o.due.RunAt))
 }
 
-// skip leaves out what is parked. The lock is held.
-func (q *queue) skip() func(job.Key) bool {
-	if len(q.parked) == 0 {
-		return nil
-	}
+// apart are the runs that claims and looks leave out: those that are parked, and
+// with false those that nobody is to ask about. The lock is held.
+func (q *queue) apart() map[runKey]bool {
 	set := make(map[runKey]bool, len(q.parked))
 	for k := range q.parked {
 		set[k] = true
 	}
-	return func(k job.Key) bool { return set[keyOf(k)] }
+	for _, k := range q.puller.debts.of(q.id) {
+		set[k] = false
+	}
+	return set
+}
+
+// leaveOut makes a filter of keys; nil: of none.
+func leaveOut(set map[runKey]bool) func(job.Key) bool {
+	if len(set) == 0 {
+		return nil
+	}
+	return func(k job.Key) bool { _, ok := set[keyOf(k)]; return ok }
 }
 
 // unpark lists the parked runs that are to be asked about again, each for one
 // who knows its handler. The lock is held.
-func (q *queue) unpark(seekers []job.Seeker) (out []job.Dealt) {
+func (q *queue) unpark(apart map[runKey]bool, seekers []job.Seeker) (out []job.Dealt) {
 	now := clock.Elapsed()
 	var ask []*parked
-	for _, p := range q.parked {
-		if p.at <= now {
+	for k, p := range q.parked {
+		if p.at <= now && apart[k] {
 			ask = append(ask, p)
 		}
 	}

@@ -87,7 +87,7 @@ func New(o Options) *Puller {
 	}
 	return &Puller{
 		Options: o, queues: map[int32]*queue{}, known: map[uuid.UUID]job.WorkerSession{},
-		slots: make(chan struct{}, claimers), wake: make(chan struct{}, 1),
+		slots: make(chan struct{}, claimers), wake: make(chan struct{}, 1), debts: debts{doubtful: map[runKey]int32{}},
 	}
 }
 
@@ -206,11 +206,11 @@ func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullOrder)
 	return a.runs, a.err
 }
 
-// giveBack reports runs as lost whose worker went away before it got them.
+// giveBack returns runs whose worker went away before it got them.
 func (p *Puller) giveBack(queue int32, runs []job.Claimed) {
 	back := make([]debt, len(runs))
 	for i, r := range runs {
-		back[i] = debt{job.Completion{Key: r.Key, Attempt: r.Number, Session: r.Session, Outcome: job.Outcome{Kind: job.Lost, Message: "the worker went away before it got the run"}}, queue}
+		back[i] = debt{job.Completion{Key: r.Key, Attempt: r.Number, Session: r.Session, Outcome: untold("the worker went away before it got the run")}, queue}
 	}
 	p.settleNow(back)
 }

@@ -505,6 +505,29 @@ func TestWhoIsOverGetsNothing(t *testing.T) {
 	require.Equal(t, 1, b.number(`SELECT count(*) FROM run WHERE attempt = 1`))
 }
 
+// Nor one that is about to be over, which a decision would still take for live: it
+// is told to open another session, and what waited is for that one.
+func TestWhoIsAboutToBeOverGetsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.pull = b.puller(time.Minute)
+	id := b.job("a", "x", func(d *job.Definition) { d.Overlap = job.OverlapQueueAll })
+	b.trigger(id)
+	b.trigger(id)
+	first, still := b.open(), b.open()
+	live := b.claim(first, 1, patience, "x")
+	require.Len(t, live, 1)
+	require.Empty(t, b.claim(still, 1, 300*time.Millisecond, "x"), "the other waits for it")
+	b.exec(`UPDATE session SET expires_at = now() + interval '900 ms' WHERE id = $1`, still.ID)
+	b.succeed(first, live...)
+	_, err := b.pull.Claim(t.Context(), still, job.PullOrder{Handlers: []string{"x"}, Max: 5, Wait: patience})
+	require.ErrorIs(t, err, job.ErrSessionExpired)
+	require.Zero(t, b.number(`SELECT count(*) FROM run WHERE session_id = $1`, still.ID), "nothing is leased to it")
+	next := b.claim(b.open(), 1, patience, "x")
+	require.Len(t, next, 1)
+	require.EqualValues(t, 1, next[0].Number)
+}
+
 // A worker that goes away while a claim for it is under way loses nothing.
 func TestWhoWentAwayGetsNothing(t *testing.T) {
 	t.Parallel()

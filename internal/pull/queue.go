@@ -25,9 +25,14 @@ type queue struct {
 	puller *Puller
 	id     int32
 
-	mu      sync.Mutex
-	line    []*waiter // those that were asked for go behind the others
-	lanes   map[laneKey]*lane
+	mu    sync.Mutex
+	line  []*waiter // those that were asked for go behind the others
+	lanes map[laneKey]*lane
+	// handlers are those that have lanes, with how many polls wait for each; those
+	// with none are idle.
+	handlers map[string]int
+	idle     map[string]bool
+
 	parked  map[runKey]*parked
 	rounds  int  // that were begun
 	hot     bool // there may be something to claim
@@ -47,28 +52,20 @@ type runKey struct {
 func keyOf(k job.Key) runKey { return runKey{k.Job, k.DueAt.UnixMicro(), k.Seq} }
 
 func newQueue(p *Puller, id int32) *queue {
-	return &queue{puller: p, id: id, lanes: map[laneKey]*lane{}, parked: map[runKey]*parked{}, signal: make(chan struct{}, 1)}
+	return &queue{
+		puller: p, id: id, lanes: map[laneKey]*lane{}, handlers: map[string]int{}, idle: map[string]bool{},
+		parked: map[runKey]*parked{}, signal: make(chan struct{}, 1),
+	}
 }
 
 // enter adds a poll, and says whether somebody has to begin to serve.
 func (q *queue) enter(w *waiter) (begin bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.line = append(q.line, w)
-	for _, k := range lanesOf(setOf(w.seeker.Handlers)) {
-		if q.lanes[k] == nil {
-			q.lanes[k] = &lane{}
-			q.heat() // nothing is known of it: ask at once
-		}
-	}
-	if len(q.lanes) > maxLanes {
-		q.forgetLanes()
-	}
-	if len(q.lanes) > maxLanes {
-		q.line = q.line[:len(q.line)-1]
-		q.forgetLanes()
+	if !q.count(w.seeker.Handlers) {
 		return false, job.ErrTooManyWorkers
 	}
+	q.line = append(q.line, w)
 	begin, q.serving = !q.serving, true
 	if q.hot {
 		q.poke()
@@ -109,6 +106,7 @@ func (q *queue) leave(w *waiter) bool {
 		return false // it has its answer
 	}
 	q.line = slices.Delete(q.line, i, i+1)
+	q.uncount(w)
 	return true
 }
 
@@ -120,6 +118,7 @@ func (q *queue) dismiss() (n int) {
 		if w.taken {
 			return false
 		}
+		q.uncount(w)
 		w.got <- answer{}
 		n++
 		return true
@@ -190,8 +189,13 @@ func (q *queue) round() bool {
 	}
 	given := make([][]job.Claimed, len(polls))
 	index := make(map[uuid.UUID]int, len(polls))
-	for i, s := range order.Seekers {
+	dead := setOf(out.Expired)
+	for i := range order.Seekers {
+		s := &order.Seekers[i]
 		index[s.Session] = i
+		if dead[s.Session] {
+			s.Max = 0 // a decision would still give it something, up to its last moment
+		}
 	}
 	for _, c := range out.Claimed {
 		i := index[c.Session]
@@ -208,7 +212,7 @@ func (q *queue) round() bool {
 	}
 	p.withKeys(q.id, given)
 	more := q.settle(out, slices.ContainsFunc(given, func(runs []job.Claimed) bool { return len(runs) > 0 }))
-	q.answer(polls, given, setOf(out.Expired), nil)
+	q.answer(polls, given, dead, nil)
 	return more
 }
 
@@ -217,7 +221,8 @@ func (q *queue) round() bool {
 func (q *queue) take() (polls []*waiter, order job.DueOrder, again []job.Dealt) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	order = job.DueOrder{Queue: q.id, Limit: laneLimit, Ahead: lookPause, Skip: q.skip()}
+	apart := q.apart()
+	order = job.DueOrder{Queue: q.id, Limit: laneLimit, Ahead: lookPause, Skip: leaveOut(apart)}
 	handlers, sessions := map[string]bool{}, map[uuid.UUID]bool{}
 	q.rounds++
 	for _, w := range q.line {
@@ -234,7 +239,7 @@ func (q *queue) take() (polls []*waiter, order job.DueOrder, again []job.Dealt) 
 	for _, k := range lanesOf(handlers) {
 		order.Lanes = append(order.Lanes, job.PullLane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].mark})
 	}
-	return polls, order, q.unpark(order.Seekers)
+	return polls, order, q.unpark(apart, order.Seekers)
 }
 
 // learn moves the marks.
@@ -317,6 +322,7 @@ func (q *queue) answer(polls []*waiter, given [][]job.Claimed, dead map[uuid.UUI
 			q.line = append(q.line, w)
 			continue
 		}
+		q.uncount(w)
 		a := answer{err: err}
 		switch {
 		case err != nil:

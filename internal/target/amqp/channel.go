@@ -6,9 +6,11 @@ import (
 	"sync"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/belfry-dev/belfry/internal/target/broker"
 )
 
-var errNoChannel = errors.New("the channel was lost")
+const errNoChannel = broker.OwnError("the channel was lost")
 
 // channel publishes and joins returns and confirmations to what was published.
 type channel struct {

@@ -3,6 +3,7 @@ package amqp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -38,16 +39,12 @@ type opening struct {
 
 // open connects to the first server that can be connected to.
 func (t *Target) open(c *config, access broker.Access) func(context.Context) (*connection, error) {
-	return func(ctx context.Context) (*connection, error) {
-		var failed error
-		for _, server := range access.Servers {
-			conn, err := t.openOne(ctx, c.vhost, access, server)
-			if err == nil {
-				return conn, nil
-			}
-			failed = broker.Kinder(failed, err)
-		}
-		return nil, failed
+	return func(ctx context.Context) (conn *connection, err error) {
+		err = access.Try(ctx, func(ctx context.Context, server string) (err error) {
+			conn, err = t.openOne(ctx, c.vhost, access, server)
+			return err
+		})
+		return conn, err
 	}
 }
 
@@ -70,30 +67,32 @@ func (t *Target) openOne(ctx context.Context, vhost string, access broker.Access
 		conn   *broker.Conn
 		failed error // to dial: the client's own text for it says less
 	)
+	over := func() bool { return true }
+	as := &login{amqp091.PlainAuth{Username: access.User, Password: access.Password}, amqp091.Table{"product": "belfry", "connection_name": "belfry"}}
 	made, err := amqp091.DialConfig("amqp://"+server, amqp091.Config{
-		Vhost: vhost, Heartbeat: heartbeat, Locale: "en_US", Properties: amqp091.Table{"product": "belfry", "connection_name": "belfry"},
-		SASL: []amqp091.Authentication{&amqp091.PlainAuth{Username: access.User, Password: access.Password}},
+		Vhost: vhost, Heartbeat: heartbeat, Locale: "en_US", Properties: as.properties, SASL: []amqp091.Authentication{as},
 		Dial: func(string, string) (net.Conn, error) {
 			if conn, failed = access.Dial(ctx, t.opts.Dialer, server); failed != nil {
 				return nil, failed
 			}
-			// For the handshake; the client takes it away after it.
-			if until, ok := ctx.Deadline(); ok {
-				failed = conn.SetDeadline(until)
-			}
-			return &impatient{conn}, failed
+			// Not by a deadline: the client sets its own, for heartbeats, in the midst of the login.
+			over = context.AfterFunc(ctx, func() { _ = conn.Close() })
+			return &impatient{conn}, nil
 		},
 	})
-	var said *amqp091.Error
+	as.Password = "" // the client keeps it
+	inTime := over()
 	switch {
-	case err == nil:
+	case err == nil && inTime:
 		return &connection{conn: made, raw: conn, channels: map[string]*opening{}}, nil
 	case failed != nil:
 		return nil, failed
-	case errors.As(err, &said) && (said.Code == amqp091.AccessRefused || said.Code == amqp091.NotAllowed):
-		return nil, &broker.FinalError{Err: errors.New("the broker does not take these credentials, or not for this virtual host; mend user, password and vhost")}
-	case conn != nil && conn.Err() != nil:
-		return nil, conn.Err()
+	case refused(err):
+		return nil, errRefused
+	case !inTime:
+		return nil, ctx.Err()
+	case conn != nil && conn.Err() != nil && !said(err):
+		return nil, fmt.Errorf("it hung up during the login: %w", conn.Err())
 	default:
 		return nil, err
 	}

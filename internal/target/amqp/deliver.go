@@ -135,7 +135,7 @@ func (c *config) answered(ctx context.Context, a answer) job.Outcome {
 	case a.err != nil:
 		return c.lost(ctx, a.err)
 	case a.returned != "":
-		return job.Outcome{Kind: job.Failed, Message: broker.Clean("no queue is bound to the exchange for this routing key (" + a.returned + "); bind one, then redrive the run")}
+		return job.Outcome{Kind: job.Failed, Message: broker.Clean("no queue is bound to the exchange for this routing key (" + broker.Said(ctx, a.returned) + "); bind one, then redrive the run")}
 	case !a.kept:
 		return job.Outcome{Kind: job.Failed, Retryable: true, Message: "the broker refused the message (nack): a queue is full or cannot be written to"}
 	default:
@@ -149,7 +149,7 @@ func (c *config) lost(ctx context.Context, err error) job.Outcome {
 	if errors.As(err, &said) && said.Server {
 		switch said.Code {
 		case amqp091.NotFound, amqp091.AccessRefused, amqp091.PreconditionFailed:
-			return job.Outcome{Kind: job.Failed, Status: said.Code, Message: broker.Clean("the broker refused the message: " + said.Reason + "; mend the exchange or its rights, then redrive the run")}
+			return job.Outcome{Kind: job.Failed, Status: said.Code, Message: broker.Clean("the broker refused the message: " + broker.Said(ctx, said.Reason) + "; mend the exchange or its rights, then redrive the run")}
 		}
 	}
 	return broker.Unconfirmed(ctx, c.Where(), err)

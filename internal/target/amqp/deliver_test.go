@@ -1,11 +1,13 @@
 package amqp_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
@@ -125,6 +127,31 @@ func TestRefusals(t *testing.T) {
 	require.Contains(t, out.Message, "does not take these credentials")
 }
 
+// stored is the value of each secret.
+type stored string
+
+func (s stored) Secret(context.Context, uuid.UUID, string) (job.Secret, error) {
+	return job.Secret{Values: []string{string(s)}}, nil
+}
+
+// What the broker says is shown without what is secret in it, and our own words are
+// shown as they are.
+func TestBrokerRepeatsSecrets(t *testing.T) {
+	t.Parallel()
+	u := address(t)
+	for _, c := range []struct{ secret, more, says string }{
+		{"canary", `"exchange": "a-canary", "routing_key": "x"`, "the broker refused the message: NOT_FOUND - no exchange 'a-[hidden]' in"},
+		{"broker", `"exchange": "a-broker", "routing_key": "x"`, "the broker refused the message: NOT_FOUND - no exchange 'a-[hidden]' in"},
+		{"NO_ROUTE", `"routing_key": "none"`, "for this routing key ([hidden]); bind one"},
+		{"password", `"vhost": "none", "routing_key": "x"`, "mend user, password and vhost"},
+	} {
+		target := amqp.New(broker.Options{Dialer: brokertest.Guard(t, u.Host), Secrets: withPassword{stored(c.secret), "belfry"}})
+		t.Cleanup(target.Close)
+		out := target.Deliver(t.Context(), attempt(u.Host, `, "headers": {"x": {"secret": "x"}}, `+c.more))
+		require.Contains(t, out.Message, c.says)
+	}
+}
+
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	out := newTarget(t).Deliver(t.Context(), attempt("127.0.0.1:5672", `, "routing_key": "x"`))
@@ -150,4 +177,18 @@ func TestCheck(t *testing.T) {
 		require.Equal(t, "target.config."+field, problems[0].Field, config)
 	}
 	require.NoError(t, target.Check(json.RawMessage(`{`+access+`, "routing_key": "due.${job.name}", "exchange": "e", "vhost": "v"}`)))
+}
+
+// A server that does not answer leaves time for the next.
+func TestSecondServer(t *testing.T) {
+	t.Parallel()
+	q, err := openChannel(t).QueueDeclare("", false, true, true, false, nil)
+	require.NoError(t, err)
+	brokertest.Second(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
+		o.Secrets = withPassword{password: "belfry"}
+		target := amqp.New(o)
+		defer target.Close()
+		a := brokertest.Attempt("amqp", fmt.Sprintf(`{"servers": [%q, %q], "user": "belfry", "password": {"secret": "rabbitmq"}, "routing_key": %q}`, first, address(t).Host, q.Name))
+		return target.Deliver(t.Context(), a)
+	})
 }

@@ -14,6 +14,7 @@
 //	wrong settings of TLS                     failed for good: see package broker
 //	a queue is full (reject-publish)          may be tried again
 //	it cannot be connected to                 may be tried again
+//	it leaves during the login, or is full    may be tried again: only its own word is a refusal
 //	it does not take the message in time      may be tried again
 //	no confirmation                           may be tried again; the message may be there
 //

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/clock"
 )
 
 // Dialer is how a target connects: see guard.Guard.
@@ -77,16 +80,27 @@ func (a *Access) Dial(ctx context.Context, d Dialer, address string) (*Conn, err
 	return &Conn{Conn: secured}, nil
 }
 
-// Reach finds out whether one of the servers can be connected to at all: clients
-// of clusters go on trying for long, and do not say why.
-func (a *Access) Reach(ctx context.Context, d Dialer) error {
+// Try the servers one after the other, until one works. Each has its share of the
+// time that is left: one whose answers do not come, as behind a firewall that drops
+// all, must not hide those after it.
+func (a *Access) Try(ctx context.Context, open func(ctx context.Context, server string) error) error {
 	var failed error
-	for _, server := range a.Servers {
-		conn, err := a.Dial(ctx, d, server)
+	for i, server := range a.Servers {
+		share, cancel := share(ctx, len(a.Servers)-i)
+		err := open(share, server)
+		cancel()
 		if err == nil {
-			return conn.Close()
+			return nil
 		}
 		failed = Kinder(failed, err)
 	}
 	return failed
+}
+
+// share is a part of the time that is left.
+func share(ctx context.Context, among int) (context.Context, context.CancelFunc) {
+	if until, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, until.Sub(clock.Now())/time.Duration(among))
+	}
+	return context.WithCancel(ctx)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Deliver makes a config ready and has one message sent with it, within the
-// attempt's timeout. No secret that was read for it is in the outcome's message.
+// attempt's timeout.
 func Deliver[C any](ctx context.Context, a *job.Attempt, configs *Cache[C], send func(context.Context, C) job.Outcome) job.Outcome {
 	if ctx.Err() != nil {
 		return Stopping()
@@ -22,8 +22,5 @@ func Deliver[C any](ctx context.Context, a *job.Attempt, configs *Cache[C], send
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	ctx, read := remembering(ctx)
-	out := send(ctx, c)
-	out.Message = read.hide(out.Message)
-	return out
+	return send(remembering(ctx), c)
 }

@@ -9,7 +9,9 @@
 // batches and not one round trip after the other. A [Pool] opens them one at a
 // time each, bounds their number, waits longer and longer between tries that
 // failed, and closes those that nobody has used for a while. A secret that was
-// changed is another connection.
+// changed is another connection. Of several servers the first that works is taken;
+// each has its share of the time that is left, so that one which does not answer
+// does not hide the next.
 //
 // A connection that breaks fails all deliveries that wait on it, at once: what
 // they came to is unknown, so they may be tried again, unless the job says

@@ -24,7 +24,7 @@ func (e *handshakeError) Unwrap() error { return e.error }
 // whyInsecure is why of what concerns TLS; empty: nothing. Final is what the job's
 // settings have to be mended for: a certificate that has expired is renewed at the
 // server, and one that hangs up may be just stopping.
-func whyInsecure(err error) (text string, final bool) {
+func whyInsecure(err error, hide *secrets) (text string, final bool) {
 	var (
 		record    tls.RecordHeaderError
 		cert      *tls.CertificateVerificationError
@@ -37,7 +37,7 @@ func whyInsecure(err error) (text string, final bool) {
 	case errors.As(err, &record):
 		return "does not speak TLS there, and tls is set; remove it, or give the port for TLS", true
 	case errors.As(err, &cert):
-		return whyUntrusted(cert.Err)
+		return whyUntrusted(cert.Err, hide)
 	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls names alerts so
 		if slices.Contains(aboutClient, alert(op.Err)) {
 			return "wants a certificate of the client, or another one (" + op.Err.Error() + "); mend tls.certificate and tls.key", true
@@ -50,7 +50,7 @@ func whyInsecure(err error) (text string, final bool) {
 	}
 }
 
-func whyUntrusted(err error) (text string, final bool) {
+func whyUntrusted(err error, hide *secrets) (text string, final bool) {
 	var (
 		unknown x509.UnknownAuthorityError
 		host    x509.HostnameError
@@ -60,11 +60,11 @@ func whyUntrusted(err error) (text string, final bool) {
 	case errors.As(err, &unknown):
 		return "has a TLS certificate of an authority that is not known; give the authority's own as tls.ca", true
 	case errors.As(err, &host):
-		return "has a TLS certificate for another name (" + host.Error() + "); use that in servers, or give it as tls.server_name", true
+		return "has a TLS certificate for another name (" + hide.reason(host) + "); use that in servers, or give it as tls.server_name", true
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "has a TLS certificate that has expired, or is not valid yet (" + invalid.Detail + "); renew it there", false
 	default:
-		return "has a TLS certificate that is not trusted (" + err.Error() + "); replace it there", false
+		return "has a TLS certificate that is not trusted (" + hide.reason(err) + "); replace it there", false
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	FallbackTimeout = 30 * time.Second
 )
 
-// FinalError is one that waiting does not mend.
+// FinalError is one that waiting does not mend, in our own words.
 type FinalError struct{ Err error }
 
 func (f *FinalError) Error() string { return f.Err.Error() }
@@ -77,7 +77,7 @@ func Unconnected(ctx context.Context, where string, err error) job.Outcome {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return Stopping()
 	default:
-		text, final := why(err)
+		text, final := why(err, secretsOf(ctx))
 		out.Retryable = !final
 		out.Message = Clean(where + " " + text)
 	}
@@ -94,19 +94,19 @@ func Unconfirmed(ctx context.Context, where string, err error) job.Outcome {
 	case ctx.Err() != nil:
 		out.Message = "not waited for: the node is stopping; another one tries again"
 	default:
-		out.Message = Clean(where + " broke off before it confirmed the message, and may have it (" + err.Error() + ")")
+		out.Message = Clean(where + " broke off before it confirmed the message, and may have it (" + secretsOf(ctx).reason(err) + ")")
 	}
 	return out
 }
 
 // why there is no connection, and what to do. final: waiting does not mend it.
-func why(err error) (text string, final bool) {
+func why(err error, hide *secrets) (text string, final bool) {
 	var (
 		dns     *net.DNSError
 		timeout net.Error
 		unread  *unreadError
 	)
-	if text, final = whyInsecure(err); text != "" {
+	if text, final = whyInsecure(err, hide); text != "" {
 		return text, final
 	}
 	switch {
@@ -119,7 +119,7 @@ func why(err error) (text string, final bool) {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "could not be connected to in time; check firewalls, the port, and that tls is set as there", false
 	default:
-		return "could not be connected to (" + err.Error() + ")", false
+		return "could not be connected to (" + hide.reason(err) + ")", false
 	}
 }
 
@@ -137,7 +137,7 @@ func isFinal(err error) bool {
 	if errors.Is(err, guard.ErrRefused) || errors.As(err, &final) {
 		return true
 	}
-	_, yes := why(err)
+	_, yes := why(err, nil)
 	return yes
 }
 

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -19,10 +18,10 @@ const (
 )
 
 // ErrFull says that all places for connections are in use.
-var ErrFull = fmt.Errorf("this node has %d connections to brokers of this kind, and none is idle; use fewer different settings of connection", MaxConnections)
+var ErrFull error = OwnError(fmt.Sprintf("this node has %d connections to brokers of this kind, and none is idle; use fewer different settings of connection", MaxConnections))
 
 // ErrClosed says that the pool is closed: the node stops.
-var ErrClosed = errors.New("the node is stopping")
+var ErrClosed error = OwnError("the node is stopping")
 
 // Pool shares connections by their key. The zero value with Close set is ready.
 type Pool[C any] struct {

@@ -84,41 +84,59 @@ func (c *config) produce(ctx context.Context, p *producer, record *kgo.Record) (
 	// not cancelled with it: a record that is taken back takes those behind it along.
 	deadline, _ := ctx.Deadline() // Deliver sees to it that there is one
 	until, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	since := p.now()
 	p.client.TryProduce(until, record, func(_ *kgo.Record, err error) {
 		cancel()
 		done <- err
 	})
 	select {
 	case err := <-done:
-		return c.answered(ctx, err)
+		return c.answered(ctx, err, p.whyNot(since))
 	case <-p.down:
 		select { // what came before counts
 		case err := <-done:
-			return c.answered(ctx, err)
+			return c.answered(ctx, err, p.whyNot(since))
 		default:
-			return c.unreachable(ctx, p.why()), true
+			return c.unreachable(ctx, p, since), true
 		}
 	case <-ctx.Done():
 		return broker.Unconfirmed(ctx, c.Where(), ctx.Err()), false
 	}
 }
 
-// unreachable is what it means that no broker can be connected to.
-func (c *config) unreachable(ctx context.Context, err error) job.Outcome {
-	if errors.Is(err, guard.ErrRefused) {
-		return broker.Unconnected(ctx, c.Where()+" or a broker that it leads to", err)
+// unreachable is what it means that no broker can be connected to. Where none was
+// written to since the record was handed over, that was not sent.
+func (c *config) unreachable(ctx context.Context, p *producer, since moment) job.Outcome {
+	err := p.why()
+	if errors.Is(err, guard.ErrRefused) || p.now().writes == since.writes {
+		return c.unconnected(ctx, err)
 	}
 	return broker.Unconfirmed(ctx, c.Where(), err)
 }
 
-// answered is what it means that the client is done with a record.
-func (c *config) answered(ctx context.Context, err error) (out job.Outcome, broken bool) {
+func (c *config) unconnected(ctx context.Context, err error) job.Outcome {
+	return broker.Unconnected(ctx, c.Where()+" or a broker that it leads to", err)
+}
+
+// answered is what it means that the client is done with a record. away is why
+// brokers could not be connected to meanwhile.
+func (c *config) answered(ctx context.Context, err, away error) (out job.Outcome, broken bool) {
 	if err == nil {
 		return c.Done(), false
 	}
 	out = job.Outcome{Kind: job.Failed}
-	var said *kerr.Error
+	var (
+		said *kerr.Error
+		dial *dialError
+	)
 	switch {
+	case errors.As(err, &dial):
+		return c.unconnected(ctx, err), false
+	case unsent(err) && away != nil:
+		return c.unconnected(ctx, away), false
+	case errors.Is(err, kgo.ErrRecordRetries), errors.Is(err, kgo.ErrRecordTimeout):
+		out.Retryable = true
+		out.Message = c.Where() + " led to no broker that took the record; see to the brokers"
 	case errors.Is(err, context.DeadlineExceeded):
 		out.Retryable = true
 		out.Message = c.Where() + " did not take the records before this one in time; see whether it is overloaded"
@@ -144,4 +162,11 @@ func (c *config) answered(ctx context.Context, err error) (out job.Outcome, brok
 		return broker.Unconfirmed(ctx, c.Where(), err), errors.Is(err, kgo.ErrClientClosed)
 	}
 	return out, broken
+}
+
+// unsent says that a record was given up before it was sent. An idempotent producer
+// does not let go so, nor for want of a connection, of one that may be there: it would
+// not know how to go on counting.
+func unsent(err error) bool {
+	return errors.Is(err, kgo.ErrRecordRetries) || errors.Is(err, kgo.ErrRecordTimeout) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -2,8 +2,13 @@ package kafka_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -100,6 +105,106 @@ func TestForbiddenAdvertised(t *testing.T) {
 	require.Contains(t, out.Message, "targets.allow")
 }
 
+// elsewhere is a dialer that leads away from the addresses that a broker advertises.
+type elsewhere struct {
+	broker.Dialer
+	seed, to string
+	before   func() // it leads away
+}
+
+func (d *elsewhere) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if address != d.seed {
+		d.before()
+		address = d.to
+	}
+	return d.Dialer.DialContext(ctx, network, address)
+}
+
+// secure stands before an address and speaks TLS. It gives its own, and what to trust.
+func secure(t *testing.T, to string) (seed, ca string) {
+	t.Helper()
+	known := httptest.NewTLSServer(nil)
+	t.Cleanup(known.Close)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: known.TLS.Certificates, MinVersion: tls.VersionTLS12})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
+			go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
+		}
+	}()
+	return l.Addr().String(), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: known.Certificate().Raw}))
+}
+
+// A broker that another one leads to, and that cannot be connected to, has not got
+// the record: that is known, and what waiting does not mend is final.
+func TestUnreachableAdvertised(t *testing.T) {
+	t.Parallel()
+	b := newTopic(t, 1)
+	plain := httptest.NewServer(nil)
+	t.Cleanup(plain.Close)
+	for _, c := range []struct {
+		to        string
+		retryable bool
+		says      string
+	}{
+		{"127.0.0.1:1", true, "or a broker that it leads to refused the connection"},
+		{plain.Listener.Addr().String(), false, "or a broker that it leads to does not speak TLS there"},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			t.Parallel()
+			seed, ca := secure(t, address(t))
+			target := kafka.New(broker.Options{Dialer: &elsewhere{brokertest.Guard(t, "127.0.0.0/8"), seed, c.to, func() {}}})
+			t.Cleanup(target.Close)
+			out := target.Deliver(t.Context(), brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q, "tls": {"ca": %q}}`, seed, b.name, ca)))
+			require.Equal(t, job.Failed, out.Kind)
+			require.False(t, out.Unknown, "%+v", out)
+			require.Equal(t, c.retryable, out.Retryable, "%+v", out)
+			require.Contains(t, out.Message, c.says)
+		})
+	}
+}
+
+// Where all brokers are away, a record that was not sent to any has not arrived, and
+// one that was may have.
+func TestAllAway(t *testing.T) {
+	t.Parallel()
+	for _, sent := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sent: %t", sent), func(t *testing.T) {
+			t.Parallel()
+			b := newTopic(t, 1)
+			proxy := brokertest.NewProxy(t, address(t))
+			a := brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q}`, proxy.Address(), b.name))
+			d := &elsewhere{Dialer: brokertest.Guard(t, "127.0.0.0/8"), seed: proxy.Address(), to: "127.0.0.1:1", before: proxy.Down}
+			if sent {
+				d.to, d.before = proxy.Address(), func() {}
+				proxy.Hold(a.Payload)
+				t.Cleanup(proxy.Release)
+				go func() {
+					b.await(a.Payload)
+					proxy.Down()
+				}()
+			}
+			target := kafka.New(broker.Options{Dialer: d})
+			t.Cleanup(target.Close)
+			out := target.Deliver(t.Context(), a)
+			require.True(t, out.Kind == job.Failed && out.Retryable, "%+v", out)
+			require.Equal(t, sent, out.Unknown, "%+v", out)
+			require.Contains(t, out.Message, "refused")
+		})
+	}
+}
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	target := kafka.New(broker.Options{})
@@ -119,4 +224,15 @@ func TestCheck(t *testing.T) {
 		require.Equal(t, "target.config."+field, problems[0].Field, config)
 	}
 	require.NoError(t, target.Check(json.RawMessage(`{"servers": ["x"], "topic": "a.${job.queue}", "user": "u", "password": {"secret": "p"}, "sasl": "PLAIN", "tls": true}`)))
+}
+
+// A server that does not answer leaves time for the next.
+func TestSecondServer(t *testing.T) {
+	t.Parallel()
+	b := newTopic(t, 1)
+	brokertest.Second(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
+		target := kafka.New(o)
+		defer target.Close()
+		return target.Deliver(t.Context(), brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q, %q], "topic": %q}`, first, address(t), b.name)))
+	})
 }

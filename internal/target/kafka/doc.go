@@ -27,4 +27,6 @@
 // A cluster of which no broker can be reached is given up within downGrace: all
 // deliveries fail, the client is closed, and the next delivery makes another. Addresses
 // that brokers advertise are connected to through the guard, as those of the config.
+// Where one of them cannot be, nothing was sent: it is what it is for those of the
+// config, when the client has tried recordRetries times.
 package kafka

@@ -105,6 +105,21 @@ func (b *topic) until(taken bool) {
 	}, 20*time.Second, 50*time.Millisecond)
 }
 
+// await a record with that value.
+func (b *topic) await(value string) {
+	reader, err := kgo.NewClient(kgo.SeedBrokers(address(b.t)), kgo.ConsumeTopics(b.name), kgo.FetchMaxWait(100*time.Millisecond))
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	defer reader.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), brokertest.Patience)
+	defer cancel()
+	for found := false; !found && ctx.Err() == nil; {
+		reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) { found = found || string(r.Value) == value })
+	}
+}
+
 // through is a dialer that leads to the proxy of a test, though the broker
 // advertises its own address.
 type through struct {

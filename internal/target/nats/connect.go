@@ -3,8 +3,9 @@ package nats
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,35 +48,48 @@ func (d *dialer) Dial(_, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// open connects. token and credentials may be empty.
+// open connects to one of the servers, by chance, as clients of NATS do to spread
+// over a cluster. token and credentials may be empty.
 func (t *Target) open(access broker.Access, token, credentials string) func(context.Context) (*connection, error) {
-	return func(ctx context.Context) (*connection, error) {
-		d := &dialer{ctx: ctx, to: t.opts.Dialer}
-		n := &connection{broken: make(chan struct{})}
-		options := []nats.Option{
-			nats.Name("belfry"), nats.NoReconnect(), nats.IgnoreDiscoveredServers(), nats.SetCustomDialer(d), nats.SkipHostLookup(),
-			nats.ClosedHandler(func(*nats.Conn) { close(n.broken) }), nats.Timeout(openTimeout(ctx)),
-			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // else it prints
-		}
+	return func(ctx context.Context) (n *connection, err error) {
+		var login []nats.Option
 		if access.TLS != nil {
-			options = append(options, nats.Secure(access.TLS))
+			login = append(login, nats.Secure(access.TLS))
 		}
 		if access.User != "" {
-			options = append(options, nats.UserInfo(access.User, access.Password))
+			login = append(login, nats.UserInfo(access.User, access.Password))
 		}
 		if token != "" {
-			options = append(options, nats.Token(token))
+			login = append(login, nats.Token(token))
 		}
 		if credentials != "" {
-			options = append(options, nats.UserCredentialBytes([]byte(credentials)))
+			login = append(login, nats.UserCredentialBytes([]byte(credentials)))
 		}
-		var err error
-		if n.conn, err = nats.Connect("nats://"+strings.Join(access.Servers, ",nats://"), options...); err != nil {
-			return nil, d.reason(err)
-		}
-		n.js, err = jetstream.New(n.conn, jetstream.WithPublishAsyncMaxPending(maxPending), jetstream.WithPublishAsyncTimeout(confirmLimit))
+		mixed := access
+		mixed.Servers = slices.Clone(access.Servers)
+		rand.Shuffle(len(mixed.Servers), func(i, j int) { mixed.Servers[i], mixed.Servers[j] = mixed.Servers[j], mixed.Servers[i] }) //nolint:gosec // no secret
+		err = mixed.Try(ctx, func(ctx context.Context, server string) (err error) {
+			n, err = t.openOne(ctx, server, login)
+			return err
+		})
 		return n, err
 	}
+}
+
+func (t *Target) openOne(ctx context.Context, server string, login []nats.Option) (*connection, error) {
+	d := &dialer{ctx: ctx, to: t.opts.Dialer}
+	n := &connection{broken: make(chan struct{})}
+	options := []nats.Option{
+		nats.Name("belfry"), nats.NoReconnect(), nats.IgnoreDiscoveredServers(), nats.SetCustomDialer(d), nats.SkipHostLookup(),
+		nats.ClosedHandler(func(*nats.Conn) { close(n.broken) }), nats.Timeout(openTimeout(ctx)),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // else it prints
+	}
+	var err error
+	if n.conn, err = nats.Connect("nats://"+server, append(options, login...)...); err != nil {
+		return nil, d.reason(err)
+	}
+	n.js, err = jetstream.New(n.conn, jetstream.WithPublishAsyncMaxPending(maxPending), jetstream.WithPublishAsyncTimeout(confirmLimit))
+	return n, err
 }
 
 // reason is why there is no connection, in place of "no servers available".

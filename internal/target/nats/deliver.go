@@ -112,7 +112,7 @@ func (c *config) publish(ctx context.Context, conn *connection, msg *nats.Msg) (
 		case <-future.Ok():
 			return c.Done(), true
 		default:
-			return broker.Unconfirmed(ctx, c.Where(), errors.New("the connection was lost")), true
+			return broker.Unconfirmed(ctx, c.Where(), broker.OwnError("the connection was lost")), true
 		}
 	case <-ctx.Done():
 		return broker.Unconfirmed(ctx, c.Where(), ctx.Err()), false
@@ -143,7 +143,7 @@ func (c *config) refused(ctx context.Context, err error) (job.Outcome, bool) {
 		const tooLarge, otherStream, sealed = 10054, 10060, 10109
 		out.Status = api.Code
 		out.Retryable = api.ErrorCode != tooLarge && api.ErrorCode != otherStream && api.ErrorCode != sealed
-		out.Message = broker.Clean("the stream refused the message: " + api.Description)
+		out.Message = broker.Clean("the stream refused the message: " + broker.Said(ctx, api.Description))
 	default:
 		return broker.Unconfirmed(ctx, c.Where(), err), true
 	}

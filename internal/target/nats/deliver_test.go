@@ -198,6 +198,19 @@ func TestBrokerRepeatsSecrets(t *testing.T) {
 		require.Contains(t, out.Message, "[hidden]")
 		require.NotContains(t, out.Message, "canary")
 	}
+
+	reporting := nats.New(broker.Options{
+		Dialer: brokertest.Guard(t, "127.0.0.0/8"), Secrets: vault{"p": "canary-one", "h": "canary-two"},
+		Report: func(job.Attempt) (string, string) { return "https://example.com/run", "canary-three" },
+	})
+	t.Cleanup(reporting.Close)
+	out := reporting.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(
+		`{"servers": [%q], "subject": "x", "user": "u", "password": {"secret": "p"}, "headers": {"x": {"secret": "h"}}, "wait_for": "report"}`, brokertest.Echo(t, broker.RunToken, "x"))))
+	require.Contains(t, out.Message, "the stream refused the message: you said", "it was sent")
+	require.Contains(t, out.Message, "Belfry-Run-Token: [hidden]")
+	require.Contains(t, out.Message, "x: [hidden]")
+	require.Contains(t, out.Message, `"pass":"[hidden]"`)
+	require.NotContains(t, out.Message, "canary")
 }
 
 func TestCheck(t *testing.T) {
@@ -232,4 +245,18 @@ func TestCheck(t *testing.T) {
 		require.NotEmpty(t, problems[0].Fix)
 	}
 	require.NoError(t, target.Check(json.RawMessage(`{"servers": ["a", "b:1"], "subject": "x.${job.id}", "tls": true, "user": "u", "password": {"secret": "p"}}`)))
+}
+
+// A server that does not answer leaves time for the next.
+func TestSecondServer(t *testing.T) {
+	t.Parallel()
+	to := address(t)
+	name := "S" + natsgo.NewInbox()[7:]
+	_, err := connect(t, to).CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
+	require.NoError(t, err)
+	brokertest.Second(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
+		target := nats.New(o)
+		defer target.Close()
+		return target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q, %q], "subject": %q}`, first, to, name)))
+	})
 }

@@ -33,19 +33,30 @@ func Forms(values []string) (all []string) {
 }
 
 // Blot makes secrets, given by their Forms, unreadable in what somebody else said:
-// before anything of it is cut off.
+// before anything of it is cut off here. Where that says of itself that it was cut
+// off, a piece of a secret before it is blotted out however short it is.
 func Blot(text string, forms []string) string {
 	for _, form := range forms {
 		text = strings.ReplaceAll(text, form, blot)
 	}
-	// What was read may end within a secret.
+	least, mark := shortest, ""
+	for _, m := range []string{"…", "..."} {
+		if rest, cut := strings.CutSuffix(text, m); cut {
+			text, least, mark = rest, 1, m
+			break
+		}
+	}
+	piece := 0 // what was read may end within a secret
 	for _, form := range forms {
-		for n := min(len(form)-1, len(text)); n >= shortest; n-- {
+		for n := min(len(form)-1, len(text)); n >= max(least, piece+1); n-- {
 			if strings.HasSuffix(text, form[:n]) {
-				text = text[:len(text)-n] + blot
+				piece = n
 				break
 			}
 		}
 	}
-	return text
+	if piece > 0 {
+		text = text[:len(text)-piece] + blot
+	}
+	return text + mark
 }
