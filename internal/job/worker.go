@@ -13,8 +13,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrTooManyWorkers says that more workers wait than a node takes.
-var ErrTooManyWorkers = errors.New("too many workers wait on this node")
+// What a node has too much of, for now.
+var (
+	ErrTooManyWorkers  = errors.New("too many workers wait on this node")
+	ErrTooManyHandlers = errors.New("workers wait on this node for too many handlers of the queue")
+	ErrTooManyReports  = errors.New("too many reports wait on this node to be written")
+)
 
 // What the store, the API and the loops say to each other about workers: users'
 // processes that pull runs.

@@ -113,7 +113,7 @@ func (r *reports) add(one *reported) (begin bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.size+len(one.done) > maxReported {
-		return false, job.ErrTooManyWorkers
+		return false, job.ErrTooManyReports
 	}
 	r.waiting, r.size = append(r.waiting, one), r.size+len(one.done)
 	if r.writers == reportWriters {

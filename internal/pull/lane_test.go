@@ -41,7 +41,7 @@ func TestARefusedPollCostsLittle(t *testing.T) {
 			begin := clock.Elapsed()
 			_, err := q.enter(w)
 			least = min(least, clock.Elapsed()-begin)
-			require.ErrorIs(t, err, job.ErrTooManyWorkers)
+			require.ErrorIs(t, err, job.ErrTooManyHandlers)
 		}
 		require.Less(t, testing.AllocsPerRun(10, func() { _, _ = q.enter(w) }), 100.0, "it makes nothing of what it names")
 		return least
@@ -65,7 +65,7 @@ func TestHandlersThatNobodyWaitsForMakeRoom(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, maxHandlers*(job.MaxPriority+1), q.known())
 		_, err = q.enter(pollOf(2*maxHandlers + i))
-		require.ErrorIs(t, err, job.ErrTooManyWorkers)
+		require.ErrorIs(t, err, job.ErrTooManyHandlers)
 		require.True(t, q.leave(w))
 	}
 	for i := range maxHandlers/job.MaxHandlers - 1 {

@@ -63,7 +63,7 @@ func (q *queue) enter(w *waiter) (begin bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.count(w.seeker.Handlers) {
-		return false, job.ErrTooManyWorkers
+		return false, job.ErrTooManyHandlers
 	}
 	q.line = append(q.line, w)
 	begin, q.serving = !q.serving, true

@@ -132,6 +132,10 @@ func (s *Server) problem(ctx context.Context, err error) error {
 		return newProblem("session_expired", "no heartbeat came in time, and the runs that the session had were given to others; open a new one")
 	case errors.Is(err, job.ErrTooManyWorkers):
 		return newProblem("rate_limited", "more workers wait on this node than it takes; try again, or another node")
+	case errors.Is(err, job.ErrTooManyHandlers):
+		return newProblem("rate_limited", "workers wait on this node for more handlers of the queue than it takes; name fewer, or try another node")
+	case errors.Is(err, job.ErrTooManyReports):
+		return newProblem("rate_limited", "more reports wait on this node to be written than it takes, for the database is slow or away; send them again in a moment")
 	case errors.Is(err, job.ErrConflict):
 		return newProblem("conflict", strings.TrimPrefix(err.Error()[strings.Index(err.Error(), job.ErrConflict.Error())+len(job.ErrConflict.Error()):], ": "))
 	case errors.Is(err, job.ErrSlowList):

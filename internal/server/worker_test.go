@@ -1,0 +1,59 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/server"
+)
+
+// fullNode has too much of something.
+type fullNode struct {
+	server.Workers
+	of error
+}
+
+func (n *fullNode) Claim(context.Context, job.SessionPath, job.PullOrder) ([]job.Claimed, error) {
+	return nil, n.of
+}
+
+func (n *fullNode) Complete(context.Context, job.SessionPath, []job.Completion) ([]job.GoneReason, error) {
+	return nil, n.of
+}
+
+// A worker is told what the node has too much of: what to do differs.
+func TestAWorkerIsToldWhatIsTooMuch(t *testing.T) {
+	t.Parallel()
+	b := &bundle{t: t, pool: pgtest.New(t)}
+	b.store = postgres.NewStore(pgtest.AsServer(t, b.pool))
+	node := &fullNode{}
+	web := httptest.NewServer(server.New(server.Options{Keys: b.store, Audit: b.store, Workers: node}).Handler())
+	t.Cleanup(web.Close)
+	b.url, b.key = web.URL+"/api/v1", b.newKey(defaultNamespace, job.Admin)
+	session := "/queues/work/sessions/" + job.FormatSessionID(uuid.New())
+	run := job.FormatRunID(job.Key{Job: uuid.New(), DueAt: time.Unix(1, 0)})
+	for _, c := range []struct {
+		of         error
+		verb, body string
+		says       string
+	}{
+		{job.ErrTooManyWorkers, ":claim", `{"handlers":["x"],"max":1}`, "more workers wait"},
+		{job.ErrTooManyHandlers, ":claim", `{"handlers":["x"],"max":1}`, "more handlers"},
+		{job.ErrTooManyReports, ":complete", `{"reports":[{"run":"` + run + `","attempt":1,"outcome":"succeeded"}]}`, "more reports"},
+	} {
+		node.of = c.of
+		got := b.call("POST", session+c.verb, c.body)
+		require.Equal(t, http.StatusTooManyRequests, got.status, "%s", got.body)
+		require.Equal(t, "rate_limited", got.json(t)["code"])
+		require.Contains(t, got.json(t)["detail"], c.says)
+	}
+}
