@@ -21,9 +21,6 @@ const (
 	maxAsked = 100
 )
 
-// toRescue is what becomes of runs that are not given back.
-const toRescue = "runs that no worker was told of are not given back; they end with their workers' sessions, or by their timeout"
-
 // debt is an attempt that is leased to a session whose worker was never told of
 // it, and what becomes of it. The session lives, so nobody else will end it.
 type debt struct {
@@ -78,13 +75,19 @@ func (p *Puller) owe(more []debt) {
 	defer d.mu.Unlock()
 	n := min(len(more), max(maxOwed-len(d.list), 0))
 	if n < len(more) {
-		p.Log.Warn(toRescue, "runs", len(more)-n, "because", "too many are owed")
+		p.abandon(len(more)-n, "too many are owed")
 	}
 	d.add(more[:n])
 	if !d.paying && len(d.list) > 0 {
 		d.paying = true
 		go p.pay()
 	}
+}
+
+// abandon says that runs are not given back: they end with their workers'
+// sessions, or by their timeout.
+func (p *Puller) abandon(n int, why string) {
+	p.Log.Warn("runs that no worker was told of are left to the rescue", "runs", n, "because", why)
 }
 
 // add puts debts behind the others. The lock is held.
@@ -148,7 +151,7 @@ func (p *Puller) pay() {
 			continue
 		}
 		if last && len(left) == len(part) {
-			p.Log.Warn(toRescue, "runs", p.debts.drop(), "because", "the node stops", "error", err)
+			p.abandon(p.debts.drop(), "the node stops: "+err.Error())
 			continue
 		}
 		last = p.isStopped()

@@ -214,7 +214,7 @@ func TestAStoppedNodeTriesOnceMore(t *testing.T) {
 		logged string
 	}{
 		"it comes back": {2, 1, ""},
-		"it does not":   {1000, 0, "runs=1 because=\"the node stops\""},
+		"it does not":   {1000, 0, "runs=1 because=\"the node stops: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
