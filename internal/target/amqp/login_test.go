@@ -95,6 +95,7 @@ func farewell(code uint16, text string) []byte {
 // just now, has not said that the credentials are wrong.
 func TestABrokerThatLeavesDuringTheLogin(t *testing.T) {
 	t.Parallel()
+	address(t) // or skip
 	const access = `access to vhost '/' refused for user 'belfry': `
 	for _, c := range []struct {
 		name   string
