@@ -34,7 +34,10 @@ FROM pg_stat_database WHERE datname = current_database()`).Scan(&w.transactions,
 // BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 is the long form.
 func TestAnIdleNodeIsIdle(t *testing.T) {
 	t.Parallel()
-	const most = 10.0 // transactions per second
+	most := 10.0 // transactions per second
+	if os.Getenv("BELFRY_IDLE_JOBS") == "" {
+		most = 15 // autovacuum counts too, and has more to do in a new database beside other tests
+	}
 	jobs, window := number(t, "BELFRY_IDLE_JOBS", 20_000), time.Duration(number(t, "BELFRY_IDLE_SECONDS", 8))*time.Second
 	url, pool := pgtest.ServerURL(t)
 	conn, err := pgx.Connect(t.Context(), pool.Config().ConnString())
