@@ -14,10 +14,12 @@ import (
 // fenced by its attempt: a stale one finds no row. Nor does one whose row somebody
 // else, who gave it a hold, wrote while this waited for the lock: the address is that of a version
 // which this statement does not see yet.
-const completeSucceeded = `
+const (
+	succeededKeys = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
-           unnest($5::smallint[]) AS attempt
+           unnest($5::smallint[]) AS attempt`
+	succeededFound = `
 ), ended AS (
     DELETE FROM run
     WHERE ctid = ANY (ARRAY(
@@ -25,12 +27,16 @@ WITH k AS MATERIALIZED (
         FROM k, LATERAL (
             SELECT r.ctid AS address FROM run r
             WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
-              AND r.attempt = k.attempt AND r.state <> 0
+              AND r.attempt = k.attempt AND r.state <> 0`
+	succeededEnd = `
             LIMIT 1 FOR UPDATE) x))
     RETURNING *
 ), ` + freeHolds + `
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, attempts, idempotency_key)
 SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, now(), 1, attempt, origin, 0, session_id, queue_id, attempts, idempotency_key FROM ended`
+
+	completeSucceeded = succeededKeys + succeededFound + succeededEnd
+)
 
 // CompleteSucceeded ends runs whose attempt succeeded. It returns how many of
 // them were fenced: another attempt has taken their place, and nothing changed.

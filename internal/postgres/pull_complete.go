@@ -13,23 +13,7 @@ import (
 
 // completePulled is completeSucceeded for what workers report: fenced by session
 // and attempt, and it tells which were found.
-const completePulled = `
-WITH k AS MATERIALIZED (
-    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
-           unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id
-), ended AS (
-    DELETE FROM run
-    WHERE ctid = ANY (ARRAY(
-        SELECT x.address
-        FROM k, LATERAL (
-            SELECT r.ctid AS address FROM run r
-            WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
-              AND r.attempt = k.attempt AND r.state <> 0 AND r.session_id = k.session_id
-            LIMIT 1 FOR UPDATE) x))
-    RETURNING *
-), ` + freeHolds + `
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, attempts, idempotency_key)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, now(), 1, attempt, origin, 0, session_id, queue_id, attempts, idempotency_key FROM ended
+const completePulled = succeededKeys + `, unnest($6::uuid[]) AS session_id` + succeededFound + ` AND r.session_id = k.session_id` + succeededEnd + `
 RETURNING job_id, due_at, seq, attempt, session_id`
 
 // report is what tells one report from another.

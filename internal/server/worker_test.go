@@ -39,7 +39,7 @@ func TestAWorkerIsToldWhatIsTooMuch(t *testing.T) {
 	web := httptest.NewServer(server.New(server.Options{Keys: b.store, Audit: b.store, Workers: node}).Handler())
 	t.Cleanup(web.Close)
 	b.url, b.key = web.URL+"/api/v1", b.newKey(defaultNamespace, job.Admin)
-	session := "/queues/work/sessions/" + job.FormatSessionID(uuid.New())
+	session := "/queues/mail/sessions/" + job.FormatSessionID(uuid.New())
 	run := job.FormatRunID(job.Key{Job: uuid.New(), DueAt: time.Unix(1, 0)})
 	for _, c := range []struct {
 		of         error

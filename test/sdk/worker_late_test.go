@@ -59,7 +59,7 @@ func TestALateAdoption(t *testing.T) {
 			n.await(stays, "running")
 			client, err := belfry.New(n.url, n.key)
 			require.NoError(t, err)
-			require.NoError(t, client.Call(t.Context(), belfry.Request{Method: http.MethodPost, Path: "/queues/work/sessions", Body: map[string]any{
+			require.NoError(t, client.Call(t.Context(), belfry.Request{Method: http.MethodPost, Path: "/queues/mail/sessions", Body: map[string]any{
 				"name": "w", "adopt": <-opened, "runs": []map[string]any{{"run": stays, "attempt": 1}},
 			}}, nil))
 			if !c.ends {

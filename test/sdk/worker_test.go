@@ -42,7 +42,7 @@ type node struct {
 	pool   *pgxpool.Pool
 	store  *postgres.Store
 	url    string
-	key    string // a worker's, of queue "work"
+	key    string // a worker's, of queue "mail"
 	client *belfry.Client
 	log    *slog.Logger
 }
@@ -66,7 +66,7 @@ func setupNode(t *testing.T, ttl time.Duration) *node {
 	t.Cleanup(p.Stop)
 	n.url = web.URL
 	var err error
-	_, n.key, err = n.store.CreateKey(t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "w", Role: job.Worker, Queues: []string{"work"}, Actor: "test"})
+	_, n.key, err = n.store.CreateKey(t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "w", Role: job.Worker, Queues: []string{"mail"}, Actor: "test"})
 	require.NoError(t, err)
 	_, admin, err := n.store.CreateKey(t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "a", Role: job.Admin, Actor: "test"})
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func (n *node) rescue() {
 
 func (n *node) job(handler, more string) {
 	n.t.Helper()
-	body := fmt.Sprintf(`{"name":%q,"schedule":"every 24h","queue":"work","overlap":"allow","target":{"kind":"worker","config":{"handler":%q}}%s}`, handler, handler, more)
+	body := fmt.Sprintf(`{"name":%q,"schedule":"every 24h","queue":"mail","overlap":"allow","target":{"kind":"worker","config":{"handler":%q}}%s}`, handler, handler, more)
 	require.NoError(n.t, n.client.Call(n.t.Context(), belfry.Request{Method: http.MethodPost, Path: "/jobs", Body: []byte(body), Header: map[string]string{"Content-Type": "application/json"}}, nil))
 }
 
@@ -137,7 +137,7 @@ func (n *node) worker(url string, opts ...worker.Option) *worker.Worker {
 	n.t.Helper()
 	c, err := belfry.New(url, n.key)
 	require.NoError(n.t, err)
-	return worker.New(c, "work", append([]worker.Option{worker.Log(n.log), worker.Name("w")}, opts...)...)
+	return worker.New(c, "mail", append([]worker.Option{worker.Log(n.log), worker.Name("w")}, opts...)...)
 }
 
 // start runs a worker until the test, or the returned function, ends it.
