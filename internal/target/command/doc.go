@@ -13,7 +13,7 @@
 //
 //	stdin                   the config's stdin, or else the run's payload
 //	BELFRY_RUN_ID           the run's id
-//	BELFRY_IDEMPOTENCY_KEY  the same: it is the same on every attempt and redrive
+//	BELFRY_IDEMPOTENCY_KEY  the run's id, or what the job's idempotency_key gives; the same on every attempt and redrive
 //	BELFRY_JOB              the job's id
 //	BELFRY_DUE_AT           nominal time, RFC 3339 with microseconds, UTC
 //	BELFRY_ATTEMPT          from 1
