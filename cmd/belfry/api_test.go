@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/seal"
@@ -44,7 +44,7 @@ func apiOn(t *testing.T, pool *pgxpool.Pool) *api {
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
 	namespace := uuid.MustParse("00000000-0000-7000-8000-000000000001")
-	_, secret, err := store.CreateKey(t.Context(), job.KeyOrder{Namespace: namespace, Name: "test", Role: job.Admin, Actor: "test"})
+	_, secret, err := store.CreateKey(t.Context(), access.KeyParams{Namespace: namespace, Name: "test", Role: access.Admin, Actor: "test"})
 	require.NoError(t, err)
 	return &api{t, web.URL, secret}
 }

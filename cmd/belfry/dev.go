@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/config"
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/telemetry"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
@@ -224,7 +224,7 @@ func (d *dev) prepare(ctx context.Context, dir, owner string) error {
 		if d.secret.Key != "" {
 			return d.keep(dir)
 		}
-		if d.secret.Key, err = app.CreateKey(ctx, owner, "default", "belfry dev", job.Admin); err != nil {
+		if d.secret.Key, err = app.CreateKey(ctx, owner, "default", "belfry dev", access.Admin); err != nil {
 			return err
 		}
 		return d.keep(dir)

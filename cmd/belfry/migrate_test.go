@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
@@ -25,7 +25,7 @@ func TestMigratePrintsTheFirstKeyOnce(t *testing.T) {
 	out, err = run(t, "migrate", "--database-url", url, "--server-role", role)
 	require.NoError(t, err)
 	require.Contains(t, out, "nodes can log in as "+role)
-	_, err = job.KeyHash(secretLine.FindString(out))
+	_, err = access.KeyHash(secretLine.FindString(out))
 	require.NoError(t, err, "%s", out)
 	out, err = run(t, "migrate", "--database-url", url, "--server-role", role)
 	require.NoError(t, err)

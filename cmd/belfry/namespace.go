@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/config"
-	"github.com/belfry-dev/belfry/internal/job"
 )
 
 func newNamespace() *cobra.Command {
@@ -98,7 +98,7 @@ func newNamespaceKey() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			secret, err := app.CreateKey(cmd.Context(), v.DatabaseURL, args[0], name, job.Role(role))
+			secret, err := app.CreateKey(cmd.Context(), v.DatabaseURL, args[0], name, access.Role(role))
 			if err != nil {
 				return err
 			}
@@ -106,10 +106,10 @@ func newNamespaceKey() *cobra.Command {
 		},
 	}
 	var roles []string
-	for _, r := range job.Roles {
+	for _, r := range access.Roles {
 		roles = append(roles, string(r))
 	}
 	cmd.Flags().StringVar(&name, "name", "by the owner of the database", "what the key is for")
-	cmd.Flags().StringVar(&role, "role", string(job.Admin), strings.Join(roles, ", "))
+	cmd.Flags().StringVar(&role, "role", string(access.Admin), strings.Join(roles, ", "))
 	return cmd
 }

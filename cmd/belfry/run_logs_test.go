@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -20,7 +21,7 @@ func TestRunLogs(t *testing.T) {
 	ctx := t.Context()
 	a.good("job", "create", "backup", "--every", "1h", "--target", "noop")
 	a.good("job", "trigger", "backup")
-	o := job.Output{Namespace: job.DefaultNamespace, Attempt: 1, Text: "one\n", Total: 104}
+	o := job.Output{Namespace: access.DefaultNamespace, Attempt: 1, Text: "one\n", Total: 104}
 	require.NoError(t, pool.QueryRow(ctx, `UPDATE run SET state = 1, attempt = 1, claimed_at = now() WHERE seq > 0 RETURNING partition, job_id, due_at, seq`).
 		Scan(&o.Key.Partition, &o.Key.Job, &o.Key.DueAt, &o.Key.Seq))
 	id := job.FormatRunID(o.Key)

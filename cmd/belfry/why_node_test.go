@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/config"
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
@@ -35,7 +35,7 @@ type whyNode struct {
 func newWhyNode(t *testing.T) *whyNode {
 	t.Helper()
 	url, pool := pgtest.ServerURL(t)
-	key, err := app.CreateKey(t.Context(), pool.Config().ConnString(), "default", "oncall", job.Admin)
+	key, err := app.CreateKey(t.Context(), pool.Config().ConnString(), "default", "oncall", access.Admin)
 	require.NoError(t, err)
 	port, err := freePort(t.Context())
 	require.NoError(t, err)

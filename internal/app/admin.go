@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
@@ -31,7 +31,7 @@ func Grant(ctx context.Context, url, role string) error {
 // returns its secret; empty if there was one already.
 func FirstKey(ctx context.Context, url string) (secret string, err error) {
 	err = asOwner(ctx, url, func(s *postgres.Store) error {
-		secret, err = s.FirstKey(ctx, job.DefaultNamespace)
+		secret, err = s.FirstKey(ctx, access.DefaultNamespace)
 		return err
 	})
 	return secret, err
@@ -52,7 +52,7 @@ func CreateNamespace(ctx context.Context, url, name string) (secret string, err 
 
 // CreateKey makes a key of a namespace, for those who have lost the last one, and
 // returns its secret.
-func CreateKey(ctx context.Context, url, namespace, name string, role job.Role) (secret string, err error) {
+func CreateKey(ctx context.Context, url, namespace, name string, role access.Role) (secret string, err error) {
 	err = asOwner(ctx, url, func(s *postgres.Store) error {
 		all, err := s.Namespaces(ctx)
 		if err != nil {
@@ -60,7 +60,7 @@ func CreateKey(ctx context.Context, url, namespace, name string, role job.Role) 
 		}
 		for _, n := range all {
 			if n.Name == namespace {
-				_, secret, err = s.CreateKey(ctx, job.KeyOrder{Namespace: n.ID, Name: name, Role: role, Actor: "belfry"})
+				_, secret, err = s.CreateKey(ctx, access.KeyParams{Namespace: n.ID, Name: name, Role: role, Actor: "belfry"})
 				return err
 			}
 		}
@@ -70,7 +70,7 @@ func CreateKey(ctx context.Context, url, namespace, name string, role job.Role) 
 }
 
 // Namespaces lists all.
-func Namespaces(ctx context.Context, url string) (out []job.Namespace, err error) {
+func Namespaces(ctx context.Context, url string) (out []access.Namespace, err error) {
 	err = asOwner(ctx, url, func(s *postgres.Store) error {
 		out, err = s.Namespaces(ctx)
 		return err

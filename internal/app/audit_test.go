@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
@@ -51,9 +51,9 @@ func TestEachChangeIsAudited(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t)
 	t.Cleanup(func() { close(w.sink.release) })
-	n := w.tenant(job.DefaultNamespace)
+	n := w.tenant(access.DefaultNamespace)
 	entries := func() int64 {
-		good, _, err := w.store.VerifyAudit(t.Context(), n.id, job.AuditMark{}, 1000)
+		good, _, err := w.store.VerifyAudit(t.Context(), n.id, access.AuditMark{}, 1000)
 		require.NoError(t, err)
 		return good.Seq
 	}
@@ -100,17 +100,17 @@ func TestChangedAuditIsFound(t *testing.T) {
 		server := pgtest.AsServer(t, pool)
 		store := postgres.NewStore(server)
 		for range 4 {
-			_, _, err := store.CreateKey(ctx, job.KeyOrder{Namespace: job.DefaultNamespace, Name: "k", Role: job.Viewer, Actor: "test"})
+			_, _, err := store.CreateKey(ctx, access.KeyParams{Namespace: access.DefaultNamespace, Name: "k", Role: access.Viewer, Actor: "test"})
 			require.NoError(t, err)
 		}
-		good, _, err := store.VerifyAudit(ctx, job.DefaultNamespace, job.AuditMark{}, 1000)
+		good, _, err := store.VerifyAudit(ctx, access.DefaultNamespace, access.AuditMark{}, 1000)
 		require.NoError(t, err)
 		require.EqualValues(t, 4, good.Seq)
 		_, err = server.Exec(ctx, sql)
 		require.ErrorContains(t, err, "permission denied", sql)
 		_, err = pool.Exec(ctx, sql)
 		require.NoError(t, err, sql)
-		_, _, err = store.VerifyAudit(ctx, job.DefaultNamespace, job.AuditMark{}, 1_000_000)
+		_, _, err = store.VerifyAudit(ctx, access.DefaultNamespace, access.AuditMark{}, 1_000_000)
 		require.ErrorContains(t, err, "is not what was written there", sql)
 	}
 }

@@ -124,7 +124,7 @@ func (b *bundle) create(t *testing.T, name string, change func(*job.Definition))
 		Name: name, Schedule: schedule.Spec{At: "2026-01-01T00:00:00Z"}, Target: job.Target{Kind: "noop", Config: json.RawMessage(`{}`)},
 	}
 	change(&d)
-	j, err := b.store.CreateJob(t.Context(), postgres.CreateInput{Namespace: namespace, Definition: d, Actor: "test"})
+	j, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: namespace, Definition: d, Actor: "test"})
 	require.NoError(t, err)
 	return j
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
@@ -37,7 +38,7 @@ func accepting(t *testing.T) (string, <-chan taken) {
 func TestReports(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t)
-	n := w.tenant(job.DefaultNamespace)
+	n := w.tenant(access.DefaultNamespace)
 	url, got := accepting(t)
 	id := w.must(n.key, "POST", "/api/v1/jobs", fmt.Sprintf(
 		`{"name":"later","schedule":"every 24h","overlap":"allow","retry":{"max_attempts":2,"backoff":"none","jitter":-1},"report_timeout":"10m","target":{"kind":"http","config":{"url":%q}}}`, url), "id")
@@ -107,7 +108,7 @@ func TestReports(t *testing.T) {
 func TestTraceIsContinued(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t)
-	n := w.tenant(job.DefaultNamespace)
+	n := w.tenant(access.DefaultNamespace)
 	url, got := accepting(t)
 	for _, overlap := range []string{"allow", "replace"} { // claimed, and admitted
 		id := w.must(n.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name":"traced-%s","schedule":"every 24h","overlap":%q,"target":{"kind":"http","config":{"url":%q}}}`, overlap, overlap, url), "id")

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -41,7 +42,7 @@ const (
 
 // secrets keeps what targets ask for at each delivery for a moment.
 type secrets struct {
-	read  func(ctx context.Context, namespace uuid.UUID, name string) (job.Secret, error)
+	read  func(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error)
 	calls singleflight.Group // of a thousand deliveries at once, one asks
 
 	mu    sync.Mutex
@@ -54,13 +55,13 @@ type secretKey struct {
 }
 
 type knownSecret struct {
-	secret job.Secret
+	secret access.Secret
 	err    error
 	at     time.Duration // by clock.Elapsed
 }
 
 // Secret is secret.Source.
-func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) (job.Secret, error) {
+func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error) {
 	key := secretKey{namespace, name}
 	s.mu.Lock()
 	known, ok := s.known[key]
@@ -85,9 +86,9 @@ func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) 
 	})
 	select {
 	case <-ctx.Done():
-		return job.Secret{}, ctx.Err()
+		return access.Secret{}, ctx.Err()
 	case r := <-answer:
-		found, _ := r.Val.(job.Secret)
+		found, _ := r.Val.(access.Secret)
 		return found, r.Err
 	}
 }

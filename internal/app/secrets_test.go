@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
@@ -39,7 +39,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 	u.User = url.UserPassword(u.User.Username(), "canary0password")
 	s, c := serveAPI(t, func(c *Config) { c.DatabaseURL = u.String() })
 	w := &walk{t: t, base: c.base, pool: pool, log: s.log}
-	n := &tenant{id: job.DefaultNamespace, key: c.key}
+	n := &tenant{id: access.DefaultNamespace, key: c.key}
 	ended := 0
 	for _, status := range []int{200, 400, 410, 500} {
 		id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(

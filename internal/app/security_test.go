@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -46,10 +47,10 @@ func newWalk(t *testing.T) *walk {
 	return &walk{t: t, base: c.base, pool: pool, store: postgres.NewStore(pool), log: s.log, sink: newSink(t)}
 }
 
-func (w *walk) key(namespace uuid.UUID, role job.Role, life time.Duration) (job.APIKey, string) {
+func (w *walk) key(namespace uuid.UUID, role access.Role, life time.Duration) (access.APIKey, string) {
 	w.t.Helper()
 	w.count++
-	k, secret, err := w.store.CreateKey(w.t.Context(), job.KeyOrder{Namespace: namespace, Name: fmt.Sprintf("key-%d", w.count), Role: role, ExpiresIn: life, Actor: "test"})
+	k, secret, err := w.store.CreateKey(w.t.Context(), access.KeyParams{Namespace: namespace, Name: fmt.Sprintf("key-%d", w.count), Role: role, ExpiresIn: life, Actor: "test"})
 	require.NoError(w.t, err)
 	return k, secret
 }
@@ -112,19 +113,19 @@ func (w *walk) eventually(query string, args ...any) {
 func TestNoRouteIsOpen(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t)
-	tenant := w.tenant(job.DefaultNamespace)
-	expired, expiredSecret := w.key(job.DefaultNamespace, job.Admin, time.Millisecond)
+	tenant := w.tenant(access.DefaultNamespace)
+	expired, expiredSecret := w.key(access.DefaultNamespace, access.Admin, time.Millisecond)
 	w.eventually(`SELECT now() > $1`, expired.ExpiresAt)
-	revoked, revokedSecret := w.key(job.DefaultNamespace, job.Admin, 0)
-	require.NoError(t, w.store.RevokeKey(t.Context(), job.DefaultNamespace, revoked.ID, "test"))
+	revoked, revokedSecret := w.key(access.DefaultNamespace, access.Admin, 0)
+	require.NoError(t, w.store.RevokeKey(t.Context(), access.DefaultNamespace, revoked.ID, "test"))
 	refused := map[string]string{
-		"none": "", "malformed": "bfk_nonsense", "unknown": job.FormatKey([32]byte{1, 2, 3}), "expired": expiredSecret, "revoked": revokedSecret,
+		"none": "", "malformed": "bfk_nonsense", "unknown": access.FormatKey([32]byte{1, 2, 3}), "expired": expiredSecret, "revoked": revokedSecret,
 	}
 	smaller := map[string]string{}
-	for i, role := range job.Roles[1:] {
-		_, smaller[string(role)] = w.key(job.DefaultNamespace, job.Roles[i], 0)
+	for i, role := range access.Roles[1:] {
+		_, smaller[string(role)] = w.key(access.DefaultNamespace, access.Roles[i], 0)
 	}
-	_, smaller["worker"] = w.key(job.DefaultNamespace, job.Operator, 0)
+	_, smaller["worker"] = w.key(access.DefaultNamespace, access.Operator, 0)
 	calls := 0
 	for _, o := range operations(t, w.base) {
 		for kind, key := range refused {
@@ -190,7 +191,7 @@ func (w *walk) tenant(namespace uuid.UUID) *tenant {
 	w.t.Helper()
 	mark := strings.ReplaceAll(uuid.NewString(), "-", "")
 	n := &tenant{id: namespace, named: "named" + mark[:12], inner: "inner" + mark[12:24]}
-	_, n.key = w.key(namespace, job.Admin, 0)
+	_, n.key = w.key(namespace, access.Admin, 0)
 	n.objects = map[string]string{
 		"job": w.job(n, "/ok"), "key": w.must(n.key, "POST", "/api/v1/keys", `{"name":"`+n.named+`","role":"viewer"}`, "id"),
 		"queue": "q-" + n.named, "version": "1", "secret": "s-" + n.named,
@@ -279,7 +280,7 @@ func TestNoByteCrossesANamespace(t *testing.T) {
 	w := newWalk(t)
 	other, err := w.store.CreateNamespace(t.Context(), "other")
 	require.NoError(t, err)
-	theirs, mine := w.tenant(other.ID), w.tenant(job.DefaultNamespace)
+	theirs, mine := w.tenant(other.ID), w.tenant(access.DefaultNamespace)
 	before := w.rows(theirs.id)
 	// Each operation is asked for what is theirs in every way it can be named.
 	clean := func(o operation, path, body string) reply {

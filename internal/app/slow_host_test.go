@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -91,7 +92,7 @@ type crowd struct {
 func (b *bundle) many(t *testing.T, c crowd) {
 	t.Helper()
 	for from := 0; from < c.n; from += 1000 {
-		o := job.BulkOrder{Namespace: namespace, Actor: "test"}
+		o := job.BulkParams{Namespace: namespace, Actor: "test"}
 		for i := from; i < min(c.n, from+1000); i++ {
 			o.Jobs = append(o.Jobs, job.NewJob{Definition: job.Definition{
 				Name: fmt.Sprintf("%s-%d", c.name, i), Schedule: schedule.Spec{At: c.due(i).UTC().Format("2006-01-02T15:04:05.000Z07:00")},
@@ -167,7 +168,7 @@ SELECT (SELECT count(*) FROM run WHERE held IS NOT NULL), (SELECT count(*) FROM 
 func TestABreakerShows(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t)
-	n := w.tenant(job.DefaultNamespace)
+	n := w.tenant(access.DefaultNamespace)
 	var up atomic.Bool
 	host := newReceiver(t, func(out http.ResponseWriter, _ *http.Request) {
 		if !up.Load() {

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/telemetry"
 )
@@ -63,7 +63,7 @@ func prepare(ctx context.Context, c Config, store *postgres.Store) error {
 	if c.Bootstrap == nil {
 		return nil
 	}
-	secret, err := store.FirstKey(ctx, job.DefaultNamespace)
+	secret, err := store.FirstKey(ctx, access.DefaultNamespace)
 	if err == nil && secret != "" {
 		c.Bootstrap(secret)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
 )
@@ -57,7 +57,7 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 	server, pool := pgtest.ServerURL(t)
 	s, c := serveAPI(t, func(c *Config) { c.DatabaseURL = server })
 	w := &walk{t: t, base: c.base, pool: pool, log: s.log}
-	n := &tenant{id: job.DefaultNamespace, key: c.key}
+	n := &tenant{id: access.DefaultNamespace, key: c.key}
 	values := map[string]string{"token": "canary21bearer", "old": "canary22replaced", "key": "canary23header", "password": "canary24password", "webhook-signing": "canary25signing"}
 	for name, value := range values {
 		got := w.call(c.key, "PUT", "/api/v1/secrets/"+name, `{"value":"before-`+value+`"}`)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -16,12 +17,12 @@ import (
 func TestAWorkersKeyIsGoodForItsQueuesAlone(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t)
-	admin := w.tenant(job.DefaultNamespace)
+	admin := w.tenant(access.DefaultNamespace)
 	other, err := w.store.CreateNamespace(t.Context(), "other")
 	require.NoError(t, err)
 	_, theirs := w.workerKey(other.ID, "a")
-	_, mine := w.workerKey(job.DefaultNamespace, "a")
-	_, both := w.workerKey(job.DefaultNamespace, "a", "b")
+	_, mine := w.workerKey(access.DefaultNamespace, "a")
+	_, both := w.workerKey(access.DefaultNamespace, "a", "b")
 	open := func(key, queue string) string {
 		return w.must(key, "POST", "/api/v1/queues/"+queue+"/sessions", `{"name":"w"}`, "id")
 	}
@@ -84,9 +85,9 @@ func TestAWorkersKeyIsGoodForItsQueuesAlone(t *testing.T) {
 	require.Contains(t, string(w.call(admin.key, "GET", "/api/v1/runs/"+run, "").body), `"state":"succeeded"`)
 }
 
-func (w *walk) workerKey(namespace uuid.UUID, queues ...string) (job.APIKey, string) {
+func (w *walk) workerKey(namespace uuid.UUID, queues ...string) (access.APIKey, string) {
 	w.t.Helper()
-	k, secret, err := w.store.CreateKey(w.t.Context(), job.KeyOrder{Namespace: namespace, Name: "worker", Role: job.Worker, Queues: queues, Actor: "test"})
+	k, secret, err := w.store.CreateKey(w.t.Context(), access.KeyParams{Namespace: namespace, Name: "worker", Role: access.Worker, Queues: queues, Actor: "test"})
 	require.NoError(w.t, err)
 	return k, secret
 }

@@ -115,7 +115,7 @@ func (w *bare) workOn(ctx context.Context, i int) error {
 			part = append(part, int16(p))
 		}
 		for more := true; more; {
-			planned, err := w.store.Plan(ctx, job.PlanOrder{Partitions: part, Cursors: w.cursors})
+			planned, err := w.store.Plan(ctx, job.PlanParams{Partitions: part, Cursors: w.cursors})
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ type Member interface {
 
 // Planner is the store, as plan sees it.
 type Planner interface {
-	Plan(ctx context.Context, in job.PlanOrder) (job.Planned, error)
+	Plan(ctx context.Context, in job.PlanParams) (job.Planned, error)
 	NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error)
 	Pending(ctx context.Context, partitions []int16, until time.Time) ([]job.Run, error)
 	Woken(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error)

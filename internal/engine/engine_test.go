@@ -110,7 +110,7 @@ func (b *bundle) create(t *testing.T, name string, spec schedule.Spec, change fu
 	if change != nil {
 		change(&d)
 	}
-	j, err := b.store.CreateJob(t.Context(), postgres.CreateInput{Namespace: uuid.MustParse("00000000-0000-7000-8000-000000000001"), Definition: d, Actor: "test"})
+	j, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: uuid.MustParse("00000000-0000-7000-8000-000000000001"), Definition: d, Actor: "test"})
 	require.NoError(t, err)
 	return j
 }
@@ -232,7 +232,7 @@ func TestFailingJobsArePaused(t *testing.T) {
 	b.create(t, "gone", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.Target.Kind = "gone" })
 	b.eventually(t, "both are paused", `SELECT count(*) FROM job WHERE state = 2 AND note LIKE 'paused by Belfry%'`, 2)
 	b.eventually(t, "after two failures", `SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 'fails'`, 2)
-	change, err := b.store.ResumeJob(t.Context(), job.Order{Namespace: j.Namespace, ID: j.ID})
+	change, err := b.store.ResumeJob(t.Context(), job.ChangeParams{Namespace: j.Namespace, ID: j.ID})
 	require.NoError(t, err)
 	require.True(t, change.Changed)
 	require.Less(t, change.Missed, int64(30), "only what was due while it was paused")
@@ -250,7 +250,7 @@ func TestRunsOfADeletedJobEnd(t *testing.T) {
 	b.start(t)
 	j := b.create(t, "deleted", schedule.Spec{At: "2026-01-01T00:00:00Z"}, nil)
 	b.eventually(t, "it runs", `SELECT count(*) FROM run WHERE state = 1`, 1)
-	_, err := b.store.DeleteJob(t.Context(), job.Order{Namespace: j.Namespace, ID: j.ID})
+	_, err := b.store.DeleteJob(t.Context(), job.ChangeParams{Namespace: j.Namespace, ID: j.ID})
 	require.NoError(t, err)
 	close(release)
 	b.eventually(t, "and is not tried again", `SELECT count(*) FROM run_history WHERE ended = 3 AND reason = 'deleted'`, 1)

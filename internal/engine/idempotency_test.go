@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
@@ -37,7 +38,7 @@ func TestIdempotencyKeyOfAJob(t *testing.T) {
 			b.eventually(t, "the key of the dead letter", `SELECT count(*) FROM dead_letter WHERE idempotency_key = '`+want+`'`, 1)
 			d := j.Definition
 			d.Name, d.Payload, d.IdempotencyKey = "other", nil, `"other"`
-			_, err := b.store.UpdateJob(t.Context(), job.UpdateOrder{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
+			_, err := b.store.UpdateJob(t.Context(), job.UpdateParams{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
 			require.NoError(t, err)
 			key := job.Key{Partition: j.Partition, Job: j.ID, DueAt: b.seen()[0].Key.DueAt}
 			b.redrive(t, key, overlap == job.OverlapQueue)
@@ -76,7 +77,7 @@ func TestIdempotencyKeyThatIsNew(t *testing.T) {
 	b.eventually(t, "the dead letter", `SELECT count(*) FROM dead_letter`, 1)
 	d := j.Definition
 	d.IdempotencyKey = `"new"`
-	_, err := b.store.UpdateJob(t.Context(), job.UpdateOrder{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
+	_, err := b.store.UpdateJob(t.Context(), job.UpdateParams{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
 	require.NoError(t, err)
 	key := job.Key{Partition: j.Partition, Job: j.ID, DueAt: b.seen()[0].Key.DueAt}
 	b.redrive(t, key, false)
@@ -102,10 +103,10 @@ func TestIdempotencyKeyOfASuccessThatIsTriedAgain(t *testing.T) {
 	b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1`, 1)
 	d := j.Definition
 	d.IdempotencyKey = `"new"`
-	_, err := b.store.UpdateJob(t.Context(), job.UpdateOrder{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
+	_, err := b.store.UpdateJob(t.Context(), job.UpdateParams{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
 	require.NoError(t, err)
 	key := job.Key{Partition: j.Partition, Job: j.ID, DueAt: b.seen()[0].Key.DueAt}
-	require.NoError(t, b.store.RetryRun(t.Context(), job.RunOrder{Namespace: j.Namespace, Key: key, Actor: "test"}))
+	require.NoError(t, b.store.RetryRun(t.Context(), job.RunParams{Namespace: j.Namespace, Key: key, Actor: "test"}))
 	b.eventually(t, "the second success", `SELECT count(*) FROM run_history WHERE ended = 1`, 2)
 	require.Equal(t, job.FormatRunID(key), b.seen()[1].IdempotencyKey())
 }
@@ -122,7 +123,7 @@ func TestIdempotencyKeyThatFails(t *testing.T) {
 	b.eventually(t, "the failure", `SELECT count(*) FROM run_history WHERE reason = 'rejected'`, 1)
 	b.eventually(t, "its message", `SELECT count(*) FROM run_history WHERE message LIKE 'not delivered, as the job''s idempotency_key failed: %; mend the job, then redrive the run'`, 1)
 	require.Zero(t, b.target.count())
-	_, err := b.store.TriggerJob(t.Context(), job.Order{Namespace: j.Namespace, ID: j.ID, Actor: "test"}, json.RawMessage(`{"customer": "c-7"}`))
+	_, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: j.Namespace, ID: j.ID, Actor: "test"}, json.RawMessage(`{"customer": "c-7"}`))
 	require.NoError(t, err)
 	b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1 AND idempotency_key = 'c-7'`, 1)
 	stop()
@@ -132,12 +133,12 @@ func TestIdempotencyKeyThatFails(t *testing.T) {
 // redrive a run by itself, or all dead letters.
 func (b *bundle) redrive(t *testing.T, key job.Key, all bool) {
 	t.Helper()
-	namespace := job.DefaultNamespace
+	namespace := access.DefaultNamespace
 	if !all {
-		require.NoError(t, b.store.RedriveDeadLetter(t.Context(), job.RunOrder{Namespace: namespace, Key: key, Actor: "test"}))
+		require.NoError(t, b.store.RedriveDeadLetter(t.Context(), job.RunParams{Namespace: namespace, Key: key, Actor: "test"}))
 		return
 	}
-	_, err := b.store.BeginOperation(t.Context(), job.OperationOrder{Namespace: namespace, Kind: job.Redrive, Rate: 100, Actor: "test"})
+	_, err := b.store.BeginOperation(t.Context(), job.OperationParams{Namespace: namespace, Kind: job.Redrive, Rate: 100, Actor: "test"})
 	require.NoError(t, err)
 	for {
 		worked, err := b.store.WorkOperation(t.Context())

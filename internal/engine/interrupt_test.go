@@ -30,7 +30,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	b.create(t, "claimed ahead", schedule.Spec{At: due.UTC().Format(time.RFC3339)}, nil)
 	stop := b.start(t)
 	k := b.live(t)
-	attempt, err := b.store.CancelRun(t.Context(), job.RunOrder{Namespace: namespace, Key: k, Actor: "test"})
+	attempt, err := b.store.CancelRun(t.Context(), job.RunParams{Namespace: namespace, Key: k, Actor: "test"})
 	require.NoError(t, err)
 	require.True(t, b.engine.Interrupt(k, attempt))
 	require.Positive(t, b.bound.Until(due), "in time")
@@ -46,7 +46,7 @@ func TestCancelThroughAnotherNodeInterrupts(t *testing.T) {
 	b.engine.Targets["slow"] = slow
 	b.start(t)
 	b.create(t, "slow", schedule.Spec{At: "2026-01-01T00:00:00Z"}, func(d *job.Definition) { d.Target.Kind = "slow" })
-	_, err := b.store.CancelRun(t.Context(), job.RunOrder{Namespace: namespace, Key: b.live(t), Actor: "test"})
+	_, err := b.store.CancelRun(t.Context(), job.RunParams{Namespace: namespace, Key: b.live(t), Actor: "test"})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		slow.mu.Lock()

@@ -9,11 +9,11 @@ import (
 
 // waiting tells which limits to ask about, up to most of them and each in its turn, and what waits for
 // each queue. It forgets what nobody waits for.
-func (w *wheel) waiting(most int) (ask []job.Limit, waits []job.Lane) {
+func (w *wheel) waiting(most int) (ask []job.Limit, waits []job.WaiterReport) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	used := map[bound]bool{}
-	queues := map[int32]*job.Lane{}
+	queues := map[int32]*job.WaiterReport{}
 	for id, in := range w.lanes.of {
 		for _, l := range id.bounds() {
 			used[l] = true
@@ -50,15 +50,15 @@ func (w *wheel) waiting(most int) (ask []job.Limit, waits []job.Lane) {
 	for _, q := range queues {
 		waits = append(waits, *q)
 	}
-	slices.SortFunc(waits, func(a, b job.Lane) int { return cmp.Compare(a.Queue, b.Queue) })
+	slices.SortFunc(waits, func(a, b job.WaiterReport) int { return cmp.Compare(a.Queue, b.Queue) })
 	return ask, waits
 }
 
 // sum adds a lane to what waits for its queue. What its key keeps from starting is no reason for others to wait.
-func (l *lanes) sum(queues map[int32]*job.Lane, id laneID, in *lane) {
+func (l *lanes) sum(queues map[int32]*job.WaiterReport, id laneID, in *lane) {
 	q := queues[id.queue]
 	if q == nil {
-		q = &job.Lane{Queue: id.queue, Priority: -1}
+		q = &job.WaiterReport{Queue: id.queue, Priority: -1}
 		queues[id.queue] = q
 	}
 	q.Waiting += int32(in.size)
@@ -72,7 +72,7 @@ func (l *lanes) sum(queues map[int32]*job.Lane, id laneID, in *lane) {
 }
 
 // answer notes what room there is under limits that were asked about.
-func (w *wheel) answer(asked []job.Limit, rooms map[job.Limit]*job.Room) {
+func (w *wheel) answer(asked []job.Limit, rooms map[job.Limit]*job.Capacity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range asked {
@@ -85,7 +85,7 @@ func (w *wheel) answer(asked []job.Limit, rooms map[job.Limit]*job.Room) {
 }
 
 // free is how many places there seem to be, under a queue's limit or the maximum of a key.
-func free(r *job.Room, keyMax int32) int {
+func free(r *job.Capacity, keyMax int32) int {
 	switch {
 	case r == nil: // it has no limit any more
 		return laneTry

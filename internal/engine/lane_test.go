@@ -51,7 +51,7 @@ func TestManyRunsOfAJobInALane(t *testing.T) {
 		require.Empty(t, w.busy[a].waiting)
 		_, waits := w.waiting(1)
 		if i < len(many)-1 {
-			require.Equal(t, []job.Lane{{Queue: 1, Waiting: int32(len(many) + max(len(other)-i-1, 0) - i - 1), Priority: -1}}, waits)
+			require.Equal(t, []job.WaiterReport{{Queue: 1, Waiting: int32(len(many) + max(len(other)-i-1, 0) - i - 1), Priority: -1}}, waits)
 		}
 		w.release(out)
 	}

@@ -15,7 +15,7 @@ type Limits interface {
 	// ClaimLimited claims runs that get a place, and says why others do not.
 	ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, []job.Refused, error)
 	// Places says what waits here for queues and tells what room there is.
-	Places(ctx context.Context, session uuid.UUID, limits []job.Limit, lanes []job.Lane) (map[job.Limit]*job.Room, error)
+	Places(ctx context.Context, session uuid.UUID, limits []job.Limit, lanes []job.WaiterReport) (map[job.Limit]*job.Capacity, error)
 	// MendHolds makes the places that are taken those of the live runs again.
 	MendHolds(ctx context.Context, partitions []int16) (removed, added int, err error)
 }

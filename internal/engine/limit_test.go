@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -28,7 +29,7 @@ func (c *counted) ClaimLimited(ctx context.Context, session uuid.UUID, keys []jo
 	return c.Store.ClaimLimited(ctx, session, keys)
 }
 
-func (c *counted) Places(ctx context.Context, session uuid.UUID, limits []job.Limit, lanes []job.Lane) (map[job.Limit]*job.Room, error) {
+func (c *counted) Places(ctx context.Context, session uuid.UUID, limits []job.Limit, lanes []job.WaiterReport) (map[job.Limit]*job.Capacity, error) {
 	c.places.Add(1)
 	return c.Store.Places(ctx, session, limits, lanes)
 }
@@ -68,7 +69,7 @@ func (g *gated) open() int {
 
 func (b *bundle) limit(t *testing.T, queue string, l job.QueueLimits) {
 	t.Helper()
-	o := job.QueueOrder{Namespace: job.DefaultNamespace, Name: queue, Limits: l, Actor: "test"}
+	o := job.QueueParams{Namespace: access.DefaultNamespace, Name: queue, Limits: l, Actor: "test"}
 	if err := b.store.CreateQueue(t.Context(), o); !errors.Is(err, job.ErrConflict) {
 		require.NoError(t, err)
 		return
@@ -115,7 +116,7 @@ func TestALimitedQueue(t *testing.T) {
 	elapsed := b.bound.Now().Sub(began) + 3*time.Second // and what came before
 	require.LessOrEqual(t, spent, int64(elapsed/(100*time.Millisecond)), "waiting is cheap")
 	require.Equal(t, most, g.open())
-	q, err := b.store.Queue(t.Context(), job.DefaultNamespace, "narrow")
+	q, err := b.store.Queue(t.Context(), access.DefaultNamespace, "narrow")
 	require.NoError(t, err)
 	require.EqualValues(t, most, q.Running)
 	require.EqualValues(t, waiting-most, q.Waiting)

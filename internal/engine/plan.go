@@ -35,7 +35,7 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 	}
 	for len(due) > 0 && ctx.Err() == nil {
 		part := due[:min(len(due), planPartitions)]
-		planned, err := e.Planner.Plan(ctx, job.PlanOrder{Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors})
+		planned, err := e.Planner.Plan(ctx, job.PlanParams{Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors})
 		if err != nil {
 			e.loads.order(part, e.Bound.Now()) // it may have committed all the same
 			return 0, err

@@ -34,6 +34,31 @@ const (
 	AdmitReplace Verdict = 4 // cancel the live ones, then start
 )
 
+// AdmitRule says what a claim has to check before it starts a run of a job. The
+// numbers are stored, in job.admit and run.admit.
+type AdmitRule int16
+
+// The rules.
+const (
+	AdmitFreely   AdmitRule = 0 // nothing to check
+	AdmitIfAlone  AdmitRule = 1 // start if no other run of the job is live, else ask Admit
+	AdmitByPolicy AdmitRule = 2 // always ask Admit
+)
+
+// AdmitRule is the cheapest rule that keeps the policy, with defaults filled in.
+func (p Policy) AdmitRule() AdmitRule {
+	switch {
+	case p.Deadline > 0:
+		return AdmitByPolicy
+	case p.Overlap == OverlapAllow:
+		return AdmitFreely
+	case p.Overlap == OverlapSkip:
+		return AdmitIfAlone
+	default:
+		return AdmitByPolicy
+	}
+}
+
 // Admit decides, when a run is due, whether it may start.
 //
 // A run that has begun is carried to its end: a retry is not skipped because

@@ -15,9 +15,9 @@ const (
 	maxLookedAt = 100_000
 )
 
-// BackfillOrder asks for runs of a job's schedule in a range that has passed.
-type BackfillOrder struct {
-	Order
+// BackfillParams asks for runs of a job's schedule in a range that has passed.
+type BackfillParams struct {
+	ChangeParams
 	From, To time.Time // due times from, and before
 	Pace     Duration  // the distance at which they start
 	Max      int       // at most so many runs, the oldest
@@ -35,13 +35,13 @@ type Backfilled struct {
 }
 
 // Validate returns every problem of an order at once: see [Problems].
-func (o *BackfillOrder) Validate(now time.Time) error {
-	var c checker
+func (o *BackfillParams) Validate(now time.Time) error {
+	var c Checker
 	if !o.From.Before(o.To) {
-		c.add("to", "it is not after from", "swap or move them")
+		c.Add("to", "it is not after from", "swap or move them")
 	}
 	if o.To.After(now) {
-		c.add("to", "it is not past", "runs to come are made by the schedule; use a time that has passed")
+		c.Add("to", "it is not past", "runs to come are made by the schedule; use a time that has passed")
 	}
 	between(&c, "pace", o.Pace, [2]Duration{0, MaxPace})
 	between(&c, "max", int32(o.Max), [2]int32{1, MaxBackfill})
@@ -50,7 +50,7 @@ func (o *BackfillOrder) Validate(now time.Time) error {
 
 // Backfill decides which due times of a schedule get a run. known tells, for due
 // times of a stretch, those that have run or are to run.
-func Backfill(s *schedule.Schedule, o *BackfillOrder, known func(from, to time.Time) (map[time.Time]bool, error)) (due []time.Time, out Backfilled, err error) {
+func Backfill(s *schedule.Schedule, o *BackfillParams, known func(from, to time.Time) (map[time.Time]bool, error)) (due []time.Time, out Backfilled, err error) {
 	const stretch = 10_000
 	after, last := o.From.Add(-time.Nanosecond), o.To.Add(-time.Nanosecond)
 	for looked := 0; looked < maxLookedAt; looked += stretch {

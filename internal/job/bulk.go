@@ -5,12 +5,12 @@ import "github.com/google/uuid"
 // MaxBulk is how many jobs one transaction makes.
 const MaxBulk = 1000
 
-// BulkOrder is jobs to be made together, at most MaxBulk.
-type BulkOrder struct {
-	Namespace uuid.UUID
-	Jobs      []NewJob
-	Actor     string
-	Once      *Once
+// BulkParams is jobs to be made together, at most MaxBulk.
+type BulkParams struct {
+	Namespace  uuid.UUID
+	Jobs       []NewJob
+	Actor      string
+	Idempotent *IdempotentRequest
 }
 
 // NewJob is one of them.
@@ -19,7 +19,7 @@ type NewJob struct {
 	Definition Definition
 }
 
-// Made is one of the jobs of a BulkOrder: the job, or why it was not made.
+// Made is one of the jobs of a BulkParams: the job, or why it was not made.
 type Made struct {
 	Job Job
 	Err error

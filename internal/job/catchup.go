@@ -109,3 +109,20 @@ func occurrences(s *schedule.Schedule, from, to time.Time) iter.Seq[schedule.Occ
 		}
 	}
 }
+
+// Around returns the occurrences that fire next to an instant: the last one
+// before it and the first one after. Zero: there is none.
+func Around(s *schedule.Schedule, at time.Time) (before, after time.Time) {
+	if next, err := s.Next(at); err == nil {
+		after = next.UTC()
+	}
+	for back := time.Minute; ; back *= 4 {
+		from := later(at.Add(-back), beforeAll)
+		if t, n := newest(s, from, at.Add(-time.Nanosecond), 1); n == 1 {
+			return t, after
+		}
+		if !from.After(beforeAll) || back > schedule.Horizon {
+			return time.Time{}, after
+		}
+	}
+}

@@ -19,17 +19,17 @@ var (
 	ErrConflict = errors.New("conflict")
 )
 
-// CreateOrder is a job to be made.
-type CreateOrder struct {
+// CreateParams is a job to be made.
+type CreateParams struct {
 	Namespace  uuid.UUID
 	ID         uuid.UUID // zero: a new one
 	Definition Definition
 	Actor      string
-	Once       *Once // nil: as often as it is asked for
+	Idempotent *IdempotentRequest // nil: as often as it is asked for
 }
 
-// UpdateOrder is a new definition of a job.
-type UpdateOrder struct {
+// UpdateParams is a new definition of a job.
+type UpdateParams struct {
 	Namespace  uuid.UUID
 	ID         uuid.UUID
 	IfVersion  int32  // only if this is the job's version; 0: any
@@ -38,19 +38,19 @@ type UpdateOrder struct {
 	Actor      string
 }
 
-// Order is what somebody asks of a job.
-type Order struct {
-	Namespace uuid.UUID
-	ID        uuid.UUID
-	IfVersion int32  // only if this is the job's version; 0: any
-	IfTag     string // only if this is the job's tag; empty: any
-	Actor     string // empty: Belfry itself
-	Trace     string // of a trigger: the traceparent of who asks; empty: none
-	Once      *Once  // of a trigger or a backfill; nil: as often as it is asked for
+// ChangeParams is what somebody asks of a job.
+type ChangeParams struct {
+	Namespace  uuid.UUID
+	ID         uuid.UUID
+	IfVersion  int32              // only if this is the job's version; 0: any
+	IfTag      string             // only if this is the job's tag; empty: any
+	Actor      string             // empty: Belfry itself
+	Trace      string             // of a trigger: the traceparent of who asks; empty: none
+	Idempotent *IdempotentRequest // of a trigger or a backfill; nil: as often as it is asked for
 }
 
 // Fits says whether the job is still the one that the order was made for.
-func (o Order) Fits(j Job) bool {
+func (o ChangeParams) Fits(j Job) bool {
 	return (o.IfVersion == 0 || o.IfVersion == j.Version) && (o.IfTag == "" || o.IfTag == j.Tag())
 }
 

@@ -77,25 +77,25 @@ type Operation struct {
 	EndedAt   time.Time // zero: it is running
 }
 
-// OperationOrder is an operation to be begun.
-type OperationOrder struct {
-	Namespace uuid.UUID
-	Kind      OperationKind
-	Filter    DeadFilter
-	Rate      int
-	Actor     string
-	Once      *Once // nil: as often as it is asked for
+// OperationParams is an operation to be begun.
+type OperationParams struct {
+	Namespace  uuid.UUID
+	Kind       OperationKind
+	Filter     DeadFilter
+	Rate       int
+	Actor      string
+	Idempotent *IdempotentRequest // nil: as often as it is asked for
 }
 
 // MaxOperationRate bounds how many dead letters an operation works on per second.
 const MaxOperationRate = 1000
 
 // Validate returns every problem of an order at once: see [Problems].
-func (o OperationOrder) Validate() error {
-	var c checker
-	oneOf(&c, "kind", o.Kind, Redrive, Discard)
+func (o OperationParams) Validate() error {
+	var c Checker
+	OneOf(&c, "kind", o.Kind, Redrive, Discard)
 	if o.Rate < 1 || o.Rate > MaxOperationRate {
-		c.add("rate", "it is not between 1 and 1000", "leave it out for 50 per second")
+		c.Add("rate", "it is not between 1 and 1000", "leave it out for 50 per second")
 	}
 	return errors.Join(c...)
 }

@@ -134,7 +134,7 @@ func (in *DecideInput) deferred() Decision {
 // tries is how many attempts count. A redrive gives a run as many new ones as a
 // new run has, and begins with the shortest delay: whoever asks for it has put
 // right what failed. The number of the attempt goes on, for it is the fence.
-func (in *DecideInput) tries() int16 { return in.Run.Attempt - in.Run.Base }
+func (in *DecideInput) tries() int16 { return in.Run.Attempt - in.Run.FreeAttempts }
 
 // lostDelay: whose node died is tried again at once, for it is late already
 // through no fault of its own; each further time suggests that the fault is its

@@ -99,7 +99,7 @@ func TestDecide(t *testing.T) {
 			key := someKey
 			key.DueAt = key.DueAt.Add(tc.due)
 			got := job.Decide(job.DecideInput{
-				Run: job.Run{Key: key, Attempt: tc.attempt, Base: tc.base, State: job.Running}, Policy: tc.policy.WithDefaults(), Outcome: tc.outcome, Now: noon,
+				Run: job.Run{Key: key, Attempt: tc.attempt, FreeAttempts: tc.base, State: job.Running}, Policy: tc.policy.WithDefaults(), Outcome: tc.outcome, Now: noon,
 			})
 			require.Equal(t, tc.want, got)
 		})

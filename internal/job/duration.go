@@ -43,7 +43,7 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := schedule.ParseDuration(string(text))
 	if err != nil || v < 0 {
-		return &Problem{Field: "duration", Problem: quote(string(text)) + " is not a duration", Fix: "write for example 30s, 15m, 1h30m or 7d"}
+		return &Problem{Field: "duration", Problem: Quote(string(text)) + " is not a duration", Fix: "write for example 30s, 15m, 1h30m or 7d"}
 	}
 	*d = Duration(v)
 	return nil
@@ -57,7 +57,7 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	}
 	var text string
 	if json.Unmarshal(data, &text) != nil {
-		return &Problem{Field: "duration", Problem: quote(string(data)) + " is not a string with a unit", Fix: `write for example "30s", "15m" or "7d"`}
+		return &Problem{Field: "duration", Problem: Quote(string(data)) + " is not a string with a unit", Fix: `write for example "30s", "15m" or "7d"`}
 	}
 	return d.UnmarshalText([]byte(text))
 }

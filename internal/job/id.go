@@ -34,42 +34,42 @@ const (
 	operIDs   = "op_"
 )
 
-// alphabet keeps the order of the bytes that it encodes, and needs no escaping
+// Alphabet keeps the order of the bytes that it encodes, and needs no escaping
 // in a URL, a shell or a file name, also where case is lost.
-var alphabet = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
+var Alphabet = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
 // FormatJobID is the public id of a job: "job_" and 26 characters.
-func FormatJobID(id uuid.UUID) string { return jobPrefix + alphabet.EncodeToString(id[:]) }
+func FormatJobID(id uuid.UUID) string { return jobPrefix + Alphabet.EncodeToString(id[:]) }
 
 // ParseJobID reads what FormatJobID writes, and nothing else.
 func ParseJobID(s string) (uuid.UUID, error) {
 	var id uuid.UUID
-	if !decode(s, jobPrefix, id[:]) {
-		return uuid.UUID{}, fmt.Errorf("%w of a job: %s", ErrBadID, quote(s))
+	if !DecodeID(s, jobPrefix, id[:]) {
+		return uuid.UUID{}, fmt.Errorf("%w of a job: %s", ErrBadID, Quote(s))
 	}
 	return id, nil
 }
 
 // FormatKeyID is the public id of an API key, which is no secret.
-func FormatKeyID(id uuid.UUID) string { return keyIDs + alphabet.EncodeToString(id[:]) }
+func FormatKeyID(id uuid.UUID) string { return keyIDs + Alphabet.EncodeToString(id[:]) }
 
 // ParseKeyID reads what FormatKeyID writes, and nothing else.
 func ParseKeyID(s string) (uuid.UUID, error) {
 	var id uuid.UUID
-	if !decode(s, keyIDs, id[:]) {
-		return uuid.UUID{}, fmt.Errorf("%w of a key: %s", ErrBadID, quote(s))
+	if !DecodeID(s, keyIDs, id[:]) {
+		return uuid.UUID{}, fmt.Errorf("%w of a key: %s", ErrBadID, Quote(s))
 	}
 	return id, nil
 }
 
 // FormatOperationID is the public id of an operation.
-func FormatOperationID(id uuid.UUID) string { return operIDs + alphabet.EncodeToString(id[:]) }
+func FormatOperationID(id uuid.UUID) string { return operIDs + Alphabet.EncodeToString(id[:]) }
 
 // ParseOperationID reads what FormatOperationID writes, and nothing else.
 func ParseOperationID(s string) (uuid.UUID, error) {
 	var id uuid.UUID
-	if !decode(s, operIDs, id[:]) {
-		return uuid.UUID{}, fmt.Errorf("%w of an operation: %s", ErrBadID, quote(s))
+	if !DecodeID(s, operIDs, id[:]) {
+		return uuid.UUID{}, fmt.Errorf("%w of an operation: %s", ErrBadID, Quote(s))
 	}
 	return id, nil
 }
@@ -97,14 +97,14 @@ func (k Key) encode() [keyBytes]byte {
 // then by due time.
 func FormatRunID(k Key) string {
 	b := k.encode()
-	return runPrefix + alphabet.EncodeToString(b[:])
+	return runPrefix + Alphabet.EncodeToString(b[:])
 }
 
 // ParseRunID reads what FormatRunID writes, and nothing else.
 func ParseRunID(s string) (Key, error) {
 	var b [keyBytes]byte
-	if !decode(s, runPrefix, b[:]) || b[23] > 0x7f {
-		return Key{}, fmt.Errorf("%w of a run: %s", ErrBadID, quote(s))
+	if !DecodeID(s, runPrefix, b[:]) || b[23] > 0x7f {
+		return Key{}, fmt.Errorf("%w of a run: %s", ErrBadID, Quote(s))
 	}
 	k := Key{Job: uuid.UUID(b[:16]), Seq: int16(binary.BigEndian.Uint16(b[23:]))}
 	due := int64(binary.BigEndian.Uint64(b[16:])>>8) - dueBias
@@ -113,17 +113,17 @@ func ParseRunID(s string) (Key, error) {
 	return k, nil
 }
 
-// decode fills to from a text with a prefix. It refuses any text but the one
+// DecodeID fills to from a text with a prefix. It refuses any text but the one
 // that encodes the same bytes: two spellings of an id would be two cache keys,
 // two idempotency keys, two log searches.
-func decode(s, prefix string, to []byte) bool {
+func DecodeID(s, prefix string, to []byte) bool {
 	text, ok := strings.CutPrefix(s, prefix)
-	if !ok || len(text) != alphabet.EncodedLen(len(to)) {
+	if !ok || len(text) != Alphabet.EncodedLen(len(to)) {
 		return false
 	}
 	// The encoding leaves out line breaks, so fewer bytes may come out.
-	if n, err := alphabet.Decode(to, []byte(text)); err != nil || n != len(to) {
+	if n, err := Alphabet.Decode(to, []byte(text)); err != nil || n != len(to) {
 		return false
 	}
-	return alphabet.EncodeToString(to) == text
+	return Alphabet.EncodeToString(to) == text
 }

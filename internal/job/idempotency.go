@@ -13,7 +13,7 @@ import (
 // MaxIdempotencyKey is how long one may be, in bytes: it goes into headers.
 const MaxIdempotencyKey = 255
 
-func (c *checker) idempotencyKey(text string) {
+func (c *Checker) idempotencyKey(text string) {
 	if text == "" {
 		return
 	}
@@ -22,12 +22,12 @@ func (c *checker) idempotencyKey(text string) {
 	}
 }
 
-func (c *checker) expression(field string, err error) {
+func (c *Checker) expression(field string, err error) {
 	var e *expr.Error
 	if !errors.As(err, &e) {
 		e = &expr.Error{Problem: err.Error(), Fix: "write it as in the guide"}
 	}
-	c.add(field, e.Problem, e.Fix)
+	c.Add(field, e.Problem, e.Fix)
 }
 
 // IdempotencyKey is what the target gets: the same on every attempt and redrive.

@@ -132,11 +132,11 @@ type RunPage struct {
 	Next    *RunMark // nil: there is no more
 }
 
-// RunOrder is what somebody asks of a run.
-type RunOrder struct {
-	Namespace uuid.UUID
-	Key       Key
-	Actor     string
-	Once      *Once  // of a retry or a redrive; nil: as often as it is asked for
-	Attempt   *int16 // of a retry: that of the end which is meant, if it has to be the newest; nil: whichever that is
+// RunParams is what somebody asks of a run.
+type RunParams struct {
+	Namespace  uuid.UUID
+	Key        Key
+	Actor      string
+	Idempotent *IdempotentRequest // of a retry or a redrive; nil: as often as it is asked for
+	Attempt    *int16             // of a retry: that of the end which is meant, if it has to be the newest; nil: whichever that is
 }

@@ -51,18 +51,18 @@ func (l QueueLimits) Limited() bool { return l.MaxRunning > 0 || l.Rate.Count > 
 
 // Validate returns every problem at once, see [Problems].
 func (l QueueLimits) Validate() error {
-	var c checker
+	var c Checker
 	if l.MaxRunning < 0 || l.MaxRunning > MaxRunning {
-		c.add("max_running", fmt.Sprintf("%d is out of range", l.MaxRunning), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRunning))
+		c.Add("max_running", fmt.Sprintf("%d is out of range", l.MaxRunning), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRunning))
 	}
 	if l.Rate.Count < 0 || l.Rate.Count > MaxRate {
-		c.add("rate", fmt.Sprintf("%d is out of range", l.Rate.Count), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRate))
+		c.Add("rate", fmt.Sprintf("%d is out of range", l.Rate.Count), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRate))
 	}
 	switch {
 	case l.Burst < 0 || l.Burst > MaxRate:
-		c.add("burst", fmt.Sprintf("%d is out of range", l.Burst), fmt.Sprintf("use 1 to %d, or leave it out", MaxRate))
+		c.Add("burst", fmt.Sprintf("%d is out of range", l.Burst), fmt.Sprintf("use 1 to %d, or leave it out", MaxRate))
 	case l.Burst > 0 && l.Rate.Count == 0:
-		c.add("burst", "there is no rate that it could be of", "set rate as well, for example 100/s")
+		c.Add("burst", "there is no rate that it could be of", "set rate as well, for example 100/s")
 	}
 	return errors.Join(c...)
 }
@@ -72,7 +72,7 @@ func ValidateQueue(name string) error {
 	if queueForm.MatchString(name) {
 		return nil
 	}
-	return &Problem{"name", quote(name) + " is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}
+	return &Problem{"name", Quote(name) + " is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}
 }
 
 // burst with its default.
@@ -99,7 +99,7 @@ func ParseRate(text string) (Rate, error) {
 	count, unit, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseInt(count, 10, 32)
 	if err != nil || rateUnits[unit] == 0 || n < 1 || n > MaxRate {
-		return Rate{}, &Problem{"rate", quote(text) + " is not a rate", fmt.Sprintf("write 1 to %d starts per second, minute or hour, for example 100/s, 30/m or 1000/h", MaxRate)}
+		return Rate{}, &Problem{"rate", Quote(text) + " is not a rate", fmt.Sprintf("write 1 to %d starts per second, minute or hour, for example 100/s, 30/m or 1000/h", MaxRate)}
 	}
 	return Rate{int32(n), rateUnits[unit]}, nil
 }

@@ -72,8 +72,8 @@ func TestPlacesAreGrantedInOrder(t *testing.T) {
 	t.Parallel()
 	at := func(minutes int) time.Time { return eight.Add(-time.Duration(minutes) * time.Minute) }
 	limits := job.QueueLimits{MaxRunning: 5}
-	rooms := map[job.Limit]*job.Room{queueOf(1): {Locked: true, Running: 2, Limits: limits}, keyOf(7): {Locked: true, Running: 1}}
-	from := []job.Applicant{
+	rooms := map[job.Limit]*job.Capacity{queueOf(1): {Locked: true, Running: 2, Limits: limits}, keyOf(7): {Locked: true, Running: 1}}
+	from := []job.Candidate{
 		{Queue: 1, Priority: 0, RunAt: at(60)},
 		{Queue: 1, Priority: 5, RunAt: at(1)},
 		{Queue: 1, Priority: 5, RunAt: at(2)},
@@ -81,22 +81,22 @@ func TestPlacesAreGrantedInOrder(t *testing.T) {
 		{Queue: 1, Priority: 1, RunAt: at(3), Key: 7, KeyMax: 2},
 		{Queue: 2, Priority: 0, RunAt: at(0)}, // a queue without a limit
 	}
-	got := job.GrantPlaces(rooms, from, eight)
+	got := job.GrantPermits(rooms, from, eight)
 	require.Equal(t, []job.Refusal{{Limit: queueOf(1), Running: 5}, {}, {}, {Limit: keyOf(7), Running: 1}, {}, {}}, got)
 	require.Equal(t, 5, rooms[queueOf(1)].Running)
 	require.Equal(t, 2, rooms[keyOf(7)].Running)
 
 	// Without the lock nothing is granted.
-	rooms = map[job.Limit]*job.Room{queueOf(1): {Limits: limits}}
-	got = job.GrantPlaces(rooms, from[:1], eight)
+	rooms = map[job.Limit]*job.Capacity{queueOf(1): {Limits: limits}}
+	got = job.GrantPermits(rooms, from[:1], eight)
 	require.Positive(t, got[0].After)
 }
 
 func TestWhoWaitsLongerElsewhereGoesFirst(t *testing.T) {
 	t.Parallel()
 	try := func(mine, other job.Waiter) bool {
-		rooms := map[job.Limit]*job.Room{queueOf(1): {Locked: true, Limits: job.QueueLimits{MaxRunning: 5}, Ahead: &other}}
-		got := job.GrantPlaces(rooms, []job.Applicant{{Queue: 1, Priority: mine.Priority, RunAt: mine.RunAt}}, eight)
+		rooms := map[job.Limit]*job.Capacity{queueOf(1): {Locked: true, Limits: job.QueueLimits{MaxRunning: 5}, Ahead: &other}}
+		got := job.GrantPermits(rooms, []job.Candidate{{Queue: 1, Priority: mine.Priority, RunAt: mine.RunAt}}, eight)
 		return got[0] == job.Refusal{}
 	}
 	ago := func(d time.Duration) time.Time { return eight.Add(-d) }
@@ -114,7 +114,7 @@ func TestARateHoldsInEveryWindow(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		l := job.QueueLimits{Rate: job.Rate{Count: 1 + r.Int32N(200), Seconds: []int32{1, 60}[r.IntN(2)]}, Burst: 1 + r.Int32N(20)}
-		room := &job.Room{Locked: true, Limits: l}
+		room := &job.Capacity{Locked: true, Limits: l}
 		now, latest := eight, time.Time{} // put back, the clock passes the same instants again; the bucket counts them once
 		var starts []time.Time
 		for range 300 {
@@ -126,11 +126,11 @@ func TestARateHoldsInEveryWindow(t *testing.T) {
 			if now.After(latest) {
 				latest = now
 			}
-			from := make([]job.Applicant, r.IntN(30))
+			from := make([]job.Candidate, r.IntN(30))
 			for i := range from {
-				from[i] = job.Applicant{Queue: 1, RunAt: eight}
+				from[i] = job.Candidate{Queue: 1, RunAt: eight}
 			}
-			for _, refusal := range job.GrantPlaces(map[job.Limit]*job.Room{queueOf(1): room}, from, now) {
+			for _, refusal := range job.GrantPermits(map[job.Limit]*job.Capacity{queueOf(1): room}, from, now) {
 				if refusal == (job.Refusal{}) {
 					starts = append(starts, latest)
 				} else {

@@ -14,8 +14,8 @@ import (
 // Label is one that a list asks for.
 type Label struct{ Key, Value string }
 
-// ListOrder says which jobs of a namespace to list. What is zero does not matter.
-type ListOrder struct {
+// ListParams says which jobs of a namespace to list. What is zero does not matter.
+type ListParams struct {
 	Namespace uuid.UUID
 	Labels    []Label // all of them
 	State     State

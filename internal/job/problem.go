@@ -37,8 +37,8 @@ func Problems(err error) []*Problem {
 	return nil
 }
 
-// quote shows user input in a message: bounded, and control characters escaped.
-func quote(s string) string {
+// Quote shows user input in a message: bounded, and control characters escaped.
+func Quote(s string) string {
 	const most = 60
 	n := 0
 	for i := range s {

@@ -19,8 +19,8 @@ type Queue struct {
 	Waiting int64 // runs that wait for one, as nodes said within the last seconds; of a limited queue only
 }
 
-// QueueOrder is what somebody asks of a queue.
-type QueueOrder struct {
+// QueueParams is what somebody asks of a queue.
+type QueueParams struct {
 	Namespace uuid.UUID
 	Name      string
 	Note      string // of a pause: why

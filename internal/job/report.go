@@ -44,17 +44,17 @@ func (r Report) Token(key []byte) string {
 	b = append(append(b, r.Namespace[:]...), run[:]...)
 	b = binary.BigEndian.AppendUint16(b, uint16(r.Attempt))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Until.Unix()))
-	return reportPrefix + alphabet.EncodeToString(append(b, reportSum(key, b)...))
+	return reportPrefix + Alphabet.EncodeToString(append(b, reportSum(key, b)...))
 }
 
 // ParseReport reads what Token has written with the same key, and nothing else.
 // It takes as long for a wrong signature as for a right one.
 func ParseReport(key []byte, text string) (r Report, err error) {
 	var b [reportBytes + sha256.Size]byte
-	if len(key) == 0 || !decode(text, reportPrefix, b[:]) || !hmac.Equal(b[reportBytes:], reportSum(key, b[:reportBytes])) {
+	if len(key) == 0 || !DecodeID(text, reportPrefix, b[:]) || !hmac.Equal(b[reportBytes:], reportSum(key, b[:reportBytes])) {
 		return r, ErrBadReport
 	}
-	if r.Key, err = ParseRunID(runPrefix + alphabet.EncodeToString(b[16:16+keyBytes])); err != nil {
+	if r.Key, err = ParseRunID(runPrefix + Alphabet.EncodeToString(b[16:16+keyBytes])); err != nil {
 		return r, ErrBadReport
 	}
 	r.Namespace = uuid.UUID(b[:16])

@@ -15,17 +15,28 @@ type Key struct {
 	Seq       int16     // 0: by schedule; from 1: triggered or backfilled
 }
 
+// RunKey is a Key for maps. It holds no pointers, so the garbage collector does
+// not scan large maps of it, and equal instants are equal whatever their zone.
+type RunKey struct {
+	Job   uuid.UUID
+	DueAt int64 // microseconds since 1970
+	Seq   int16
+}
+
+// RunKey returns the key in a form that can be compared.
+func (k Key) RunKey() RunKey { return RunKey{k.Job, k.DueAt.UnixMicro(), k.Seq} }
+
 // Run is one occurrence of a job.
 type Run struct {
 	Key
-	Version  int32     // of the job, when the run was made
-	RunAt    time.Time // when it may start: jitter and retry delay move it
-	State    RunState
-	Attempt  int16 // the fencing token; 0 before the first claim
-	Base     int16 // attempts before the last redrive, which count no more
-	Priority int16
-	Origin   Origin
-	Queue    int32 // of the database
+	Version      int32     // of the job, when the run was made
+	RunAt        time.Time // when it may start: jitter and retry delay move it
+	State        RunState
+	Attempt      int16 // the fencing token; 0 before the first claim
+	FreeAttempts int16 // attempts that do not count against max_attempts
+	Priority     int16
+	Origin       Origin
+	Queue        int32 // of the database
 	// ConcurrencyKey that it runs under, see [Concurrency.ID]; 0: none.
 	ConcurrencyKey int64
 	ConcurrencyMax int32 // of the job; 0: none

@@ -44,26 +44,29 @@ var (
 	kindForm     = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 )
 
+// ValidQueueName reports whether a string is a valid queue name.
+func ValidQueueName(name string) bool { return queueForm.MatchString(name) }
+
 // Validate returns every problem of a definition at once, so that its author
 // mends it in one go: see [Problems]. What is left out has its default.
 func (d Definition) Validate() error {
 	d = d.WithDefaults()
-	var c checker
-	c.name(d.Name)
+	var c Checker
+	c.Name(d.Name)
 	c.labels(d.Labels)
 	c.schedule(d.Schedule)
 	c.target(d.Target)
 	c.payload(d.Payload)
 	if !queueForm.MatchString(d.Queue) {
-		c.add("queue", quote(d.Queue)+" is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+		c.Add("queue", Quote(d.Queue)+" is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
 	}
 	between(&c, "priority", d.Priority, [2]int16{0, MaxPriority})
 	atLeastZero(&c, "max_runs", d.MaxRuns, "0 means no limit")
 	c.idempotencyKey(d.IdempotencyKey)
 	c.retry(d.Retry)
 	c.missed(d.Missed)
-	oneOf(&c, "overlap", d.Overlap, OverlapSkip, OverlapQueue, OverlapQueueAll, OverlapAllow, OverlapReplace)
-	oneOf(&c, "delivery", d.Delivery, AtLeastOnce, AtMostOnce)
+	OneOf(&c, "overlap", d.Overlap, OverlapSkip, OverlapQueue, OverlapQueueAll, OverlapAllow, OverlapReplace)
+	OneOf(&c, "delivery", d.Delivery, AtLeastOnce, AtMostOnce)
 	between(&c, "timeout", d.Timeout, [2]Duration{MinTimeout, MaxTimeout})
 	between(&c, "report_timeout", d.ReportTimeout, [2]Duration{MinTimeout, MaxReportTimeout})
 	c.deadline(d.Deadline, d.Schedule.Jitter)
@@ -73,22 +76,22 @@ func (d Definition) Validate() error {
 	return errors.Join(c...)
 }
 
-// checker collects problems.
-type checker []error
+// Checker collects problems.
+type Checker []error
 
-func (c *checker) add(field, problem, fix string) {
+func (c *Checker) Add(field, problem, fix string) {
 	*c = append(*c, &Problem{Field: field, Problem: problem, Fix: fix})
 }
 
-func (c *checker) name(name string) {
+func (c *Checker) Name(name string) {
 	n := utf8.RuneCountInString(name)
 	switch {
 	case n == 0:
-		c.add("name", "it is empty", "give the job a name")
+		c.Add("name", "it is empty", "give the job a name")
 	case n > MaxName:
-		c.add("name", fmt.Sprintf("%d characters; at most %d are taken", n, MaxName), "shorten it; labels carry the rest")
+		c.Add("name", fmt.Sprintf("%d characters; at most %d are taken", n, MaxName), "shorten it; labels carry the rest")
 	case !printable(name) || strings.TrimSpace(name) != name:
-		c.add("name", quote(name)+" has characters that cannot be seen", "use printable characters, and no space at either end")
+		c.Add("name", Quote(name)+" has characters that cannot be seen", "use printable characters, and no space at either end")
 	}
 }
 
@@ -97,23 +100,23 @@ func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-func (c *checker) labels(labels map[string]string) {
+func (c *Checker) labels(labels map[string]string) {
 	if len(labels) > MaxLabels {
-		c.add("labels", fmt.Sprintf("%d labels; at most %d are taken", len(labels), MaxLabels), "put what nobody filters by into the payload")
+		c.Add("labels", fmt.Sprintf("%d labels; at most %d are taken", len(labels), MaxLabels), "put what nobody filters by into the payload")
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if len(k) > MaxLabelKey || !labelKeyForm.MatchString(k) {
-			c.add("labels", quote(k)+" is not a label key", fmt.Sprintf("use 1 to %d letters, digits, '.', '_', '/' and '-', with a letter or digit at both ends", MaxLabelKey))
+			c.Add("labels", Quote(k)+" is not a label key", fmt.Sprintf("use 1 to %d letters, digits, '.', '_', '/' and '-', with a letter or digit at both ends", MaxLabelKey))
 			continue
 		}
 		if v := labels[k]; utf8.RuneCountInString(v) > MaxLabelValue || !printable(v) {
-			c.add("labels."+k, "the value is too long or has characters that cannot be seen", fmt.Sprintf("use at most %d printable characters", MaxLabelValue))
+			c.Add("labels."+k, "the value is too long or has characters that cannot be seen", fmt.Sprintf("use at most %d printable characters", MaxLabelValue))
 		}
 	}
 }
 
-func (c *checker) schedule(spec schedule.Spec) {
+func (c *Checker) schedule(spec schedule.Spec) {
 	if _, err := schedule.New(spec, ""); err != nil { // what H means does not matter to whether it is valid
 		*c = append(*c, ScheduleProblem(err))
 	}
@@ -139,47 +142,47 @@ func ScheduleProblem(err error) *Problem {
 	}
 }
 
-func (c *checker) target(t Target) {
+func (c *Checker) target(t Target) {
 	switch {
 	case t.Kind == "":
-		c.add("target.kind", "it is empty", "say where runs go, for example http")
+		c.Add("target.kind", "it is empty", "say where runs go, for example http")
 	case !kindForm.MatchString(t.Kind):
-		c.add("target.kind", quote(t.Kind)+" is not the name of a kind", "write for example http")
+		c.Add("target.kind", Quote(t.Kind)+" is not the name of a kind", "write for example http")
 	}
 	switch {
 	case len(t.Config) > MaxConfig:
-		c.add("target.config", fmt.Sprintf("%d bytes; at most %d are taken", len(t.Config), MaxConfig), "shorten it; data for the target belongs into the payload")
+		c.Add("target.config", fmt.Sprintf("%d bytes; at most %d are taken", len(t.Config), MaxConfig), "shorten it; data for the target belongs into the payload")
 	case len(t.Config) > 0 && !json.Valid(t.Config):
-		c.add("target.config", "it is not valid JSON", "write an object")
+		c.Add("target.config", "it is not valid JSON", "write an object")
 	}
 }
 
-func (c *checker) payload(p json.RawMessage) {
+func (c *Checker) payload(p json.RawMessage) {
 	switch {
 	case len(p) > MaxPayload:
-		c.add("payload", fmt.Sprintf("%d bytes; at most %d are taken", len(p), MaxPayload), "store the data elsewhere and send where it is")
+		c.Add("payload", fmt.Sprintf("%d bytes; at most %d are taken", len(p), MaxPayload), "store the data elsewhere and send where it is")
 	case len(p) > 0 && !json.Valid(p):
-		c.add("payload", "it is not valid JSON", "quote it if it is a text")
+		c.Add("payload", "it is not valid JSON", "quote it if it is a text")
 	}
 }
 
-func (c *checker) retry(r Retry) {
+func (c *Checker) retry(r Retry) {
 	between(c, "retry.max_attempts", r.MaxAttempts, [2]int16{1, MaxAttempts})
-	oneOf(c, "retry.backoff", r.Backoff, BackoffNone, BackoffFixed, BackoffLinear, BackoffExponential)
+	OneOf(c, "retry.backoff", r.Backoff, BackoffNone, BackoffFixed, BackoffLinear, BackoffExponential)
 	between(c, "retry.base", r.Base, [2]Duration{Duration(time.Millisecond), MaxBase})
 	between(c, "retry.cap", r.Cap, [2]Duration{Duration(time.Millisecond), MaxCap})
 	if r.Cap > 0 && r.Base > r.Cap {
-		c.add("retry.cap", fmt.Sprintf("%s is less than base %s", r.Cap, r.Base), "raise cap or lower base")
+		c.Add("retry.cap", fmt.Sprintf("%s is less than base %s", r.Cap, r.Base), "raise cap or lower base")
 	}
 	if r.Jitter != noJitter && !(r.Jitter > 0 && r.Jitter <= 1) { // also not NaN
-		c.add("retry.jitter", fmt.Sprintf("%v is not a part", r.Jitter), "use a number above 0, up to 1, or -1 for none")
+		c.Add("retry.jitter", fmt.Sprintf("%v is not a part", r.Jitter), "use a number above 0, up to 1, or -1 for none")
 	}
 }
 
-func (c *checker) missed(m Missed) {
-	oneOf(c, "missed.policy", m.Policy, MissedSkip, MissedOnce, MissedAll)
-	oneOf(c, "missed.paused", m.Paused, MissedSkip, MissedOnce, MissedAll)
-	oneOf(c, "missed.created", m.Created, MissedSkip, MissedOnce, MissedAll)
+func (c *Checker) missed(m Missed) {
+	OneOf(c, "missed.policy", m.Policy, MissedSkip, MissedOnce, MissedAll)
+	OneOf(c, "missed.paused", m.Paused, MissedSkip, MissedOnce, MissedAll)
+	OneOf(c, "missed.created", m.Created, MissedSkip, MissedOnce, MissedAll)
 	between(c, "missed.catch_up_window", m.CatchUpWindow, [2]Duration{Duration(time.Second), MaxCatchUpWindow})
 	between(c, "missed.max", m.Max, [2]int32{1, MaxMissed})
 	between(c, "missed.pace", m.Pace, [2]Duration{Duration(time.Millisecond), MaxPace})
@@ -187,40 +190,40 @@ func (c *checker) missed(m Missed) {
 
 // deadline also refuses one that jitter alone can exceed: runs would expire
 // for no fault, some of them each time.
-func (c *checker) deadline(d Duration, jitter string) {
+func (c *Checker) deadline(d Duration, jitter string) {
 	if d == 0 {
 		return
 	}
 	between(c, "deadline", d, [2]Duration{Duration(time.Second), MaxDeadline})
 	if j, err := schedule.ParseDuration(jitter); err == nil && time.Duration(d) <= j {
-		c.add("deadline", fmt.Sprintf("%s is not longer than the schedule's jitter %s", d, Duration(j)), "raise deadline or lower jitter")
+		c.Add("deadline", fmt.Sprintf("%s is not longer than the schedule's jitter %s", d, Duration(j)), "raise deadline or lower jitter")
 	}
 }
 
-func (c *checker) concurrency(v Concurrency) {
+func (c *Checker) concurrency(v Concurrency) {
 	switch n := utf8.RuneCountInString(v.Key); {
 	case n == 0 && v.Max != 0:
-		c.add("concurrency.key", "it is empty", "name what the runs share, for example customer-42")
+		c.Add("concurrency.key", "it is empty", "name what the runs share, for example customer-42")
 	case n > MaxConcurrencyKey || !printable(v.Key):
-		c.add("concurrency.key", quote(v.Key)+" is too long or has characters that cannot be seen", fmt.Sprintf("use at most %d printable characters", MaxConcurrencyKey))
+		c.Add("concurrency.key", Quote(v.Key)+" is too long or has characters that cannot be seen", fmt.Sprintf("use at most %d printable characters", MaxConcurrencyKey))
 	case n > 0:
 		between(c, "concurrency.max", v.Max, [2]int32{1, MaxRunning})
 	}
 }
 
-func between[T int16 | int32 | Duration](c *checker, field string, v T, lim [2]T) {
+func between[T int16 | int32 | Duration](c *Checker, field string, v T, lim [2]T) {
 	if v < lim[0] || v > lim[1] {
-		c.add(field, fmt.Sprintf("%v is out of range", v), fmt.Sprintf("use %v to %v", lim[0], lim[1]))
+		c.Add(field, fmt.Sprintf("%v is out of range", v), fmt.Sprintf("use %v to %v", lim[0], lim[1]))
 	}
 }
 
-func atLeastZero(c *checker, field string, v int32, fix string) {
+func atLeastZero(c *Checker, field string, v int32, fix string) {
 	if v < 0 {
-		c.add(field, fmt.Sprintf("%d is negative", v), "use 0 or more; "+fix)
+		c.Add(field, fmt.Sprintf("%d is negative", v), "use 0 or more; "+fix)
 	}
 }
 
-func oneOf[T ~string](c *checker, field string, v T, values ...T) {
+func OneOf[T ~string](c *Checker, field string, v T, values ...T) {
 	if slices.Contains(values, v) {
 		return
 	}
@@ -229,5 +232,5 @@ func oneOf[T ~string](c *checker, field string, v T, values ...T) {
 		names[i] = string(x)
 	}
 	last := len(names) - 1
-	c.add(field, "unknown value "+quote(string(v)), "use "+strings.Join(names[:last], ", ")+" or "+names[last])
+	c.Add(field, "unknown value "+Quote(string(v)), "use "+strings.Join(names[:last], ", ")+" or "+names[last])
 }

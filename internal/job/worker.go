@@ -39,9 +39,9 @@ const (
 	snoozeLimit = int16(10_000)
 )
 
-// MaxClaimed is how many bytes of payload are claimed at once; what goes beyond is
+// MaxClaimBytes is how many bytes of payload are claimed at once; what goes beyond is
 // left for the next claim. It is many times what one run may have.
-const MaxClaimed = 8 << 20
+const MaxClaimBytes = 8 << 20
 
 var handlerForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$`)
 
@@ -63,10 +63,10 @@ func (t Target) Handler() string {
 	return c.Handler
 }
 
-// PullLane is the runs of a queue that have one handler and one priority, by the
+// Feed is the runs of a queue that have one handler and one priority, by the
 // time they may start. All that is due before the mark has been taken, as far as
 // the node knows that has it.
-type PullLane struct {
+type Feed struct {
 	Queue    int32
 	Handler  string
 	Priority int16
@@ -79,37 +79,37 @@ type Due struct {
 	RunAt    time.Time
 	Handler  string
 	Priority int16
-	Lane     int   // by its index in the order
-	Admit    int16 // 0: nothing to decide; 1: nothing if no other run of the job is live; 2: ask Admit
+	Feed     int   // by its index in the order
+	Admit    AdmitRule
 }
 
-// Seeker is a worker that waits for runs.
-type Seeker struct {
+// Poll is a worker that waits for runs.
+type Poll struct {
 	Session  uuid.UUID
 	Handlers []string
 	Max      int
 }
 
-// Dealt is a run and the seeker, by its index, that gets it.
-type Dealt struct {
+// Assignment is a run and the seeker, by its index, that gets it.
+type Assignment struct {
 	Due
-	Seeker int
+	Poll int
 }
 
-// Deal says who gets which of the runs that are due, given in the order in which
+// Assign decides who gets which of the runs that are due, given in the order in which
 // they are to start. Of those that know its handler and have room, a run goes to
 // the one that has got fewest, so that work spreads. No two runs of a job that
 // allows one at a time are dealt at once: the second is left for the next
 // time, and so are all after it of that job.
-func Deal(due []Due, seekers []Seeker) (dealt []Dealt) {
-	given := make([]int, len(seekers))
+func Assign(due []Due, polls []Poll) (dealt []Assignment) {
+	given := make([]int, len(polls))
 	taken := map[uuid.UUID]bool{}
 	for _, d := range due {
-		if d.Admit != 0 && taken[d.Job] {
+		if d.Admit != AdmitFreely && taken[d.Job] {
 			continue
 		}
 		best := -1
-		for i, s := range seekers {
+		for i, s := range polls {
 			if given[i] < s.Max && (best < 0 || given[i] < given[best]) && slices.Contains(s.Handlers, d.Handler) {
 				best = i
 			}
@@ -119,43 +119,43 @@ func Deal(due []Due, seekers []Seeker) (dealt []Dealt) {
 		}
 		given[best]++
 		taken[d.Job] = true
-		dealt = append(dealt, Dealt{d, best})
+		dealt = append(dealt, Assignment{d, best})
 	}
 	return dealt
 }
 
-// DueOrder asks for runs of one queue.
-type DueOrder struct {
-	Queue   int32
-	Lanes   []PullLane
-	Seekers []Seeker
-	Limit   int            // at most so many candidates of each lane
-	Ahead   time.Duration  // a run that is due so soon is told of
-	Skip    func(Key) bool // runs that are not to be looked at now; nil: none
+// PullClaimParams asks for runs of one queue.
+type PullClaimParams struct {
+	Queue int32
+	Feeds []Feed
+	Polls []Poll
+	Limit int            // at most so many candidates of each lane
+	Ahead time.Duration  // a run that is due so soon is told of
+	Skip  func(Key) bool // runs that are not to be looked at now; nil: none
 }
 
-// LookOrder says how lanes are looked at.
-type LookOrder struct {
+// PollParams says how lanes are looked at.
+type PollParams struct {
 	Ahead time.Duration  // runs that are due so soon count too
 	Limit int            // of a lane, to find one that is not skipped
 	Skip  func(Key) bool // nil: none
 }
 
-// DueClaim is what a claim of due runs came to.
-type DueClaim struct {
+// PullClaimResult is what a claim of due runs came to.
+type PullClaimResult struct {
 	Now       time.Time
 	Paused    bool // the queue starts nothing
 	Limited   bool // the queue has limits
-	Refused   []RefusedDue
+	Refused   []RefusedRun
 	Claimed   []Claimed
-	Undecided []Dealt     // need a decision: see Admit
-	Marks     []time.Time // of the lanes, in their order
-	Expired   []uuid.UUID // sessions that are over
-	Next      time.Time   // when the next run is due, if that is soon; zero: it is not
+	Undecided []Assignment // need a decision: see Admit
+	Marks     []time.Time  // of the lanes, in their order
+	Expired   []uuid.UUID  // sessions that are over
+	Next      time.Time    // when the next run is due, if that is soon; zero: it is not
 }
 
-// RefusedDue is a run that found no place under a limit.
-type RefusedDue struct {
+// RefusedRun is a run that found no place under a limit.
+type RefusedRun struct {
 	Due
 	Refusal Refusal
 }
@@ -187,8 +187,8 @@ type WorkerSession struct {
 	ExpiresAt time.Time
 }
 
-// SessionOrder is a worker's session to be opened.
-type SessionOrder struct {
+// SessionParams is a worker's session to be opened.
+type SessionParams struct {
 	Namespace uuid.UUID
 	Queue     string
 	Name      string
@@ -201,12 +201,12 @@ type SessionOrder struct {
 }
 
 // Validate returns every problem of an order at once: see [Problems].
-func (o SessionOrder) Validate() error {
-	var c checker
+func (o SessionParams) Validate() error {
+	var c Checker
 	if !queueForm.MatchString(o.Queue) {
-		return &Problem{Field: "queue", Problem: quote(o.Queue) + " is not a queue name", Fix: "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}
+		return &Problem{Field: "queue", Problem: Quote(o.Queue) + " is not a queue name", Fix: "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}
 	}
-	c.name(o.Name)
+	c.Name(o.Name)
 	if len(c) > 0 {
 		return c[0]
 	}
@@ -249,7 +249,7 @@ func checkHandler(field, name string) *Problem {
 	if ValidHandler(name) {
 		return nil
 	}
-	return &Problem{Field: field, Problem: quote(name) + " is not the name of a handler", Fix: "use 1 to 100 letters, digits, '.', '_', ':', '/' and '-', beginning with a letter or digit"}
+	return &Problem{Field: field, Problem: Quote(name) + " is not the name of a handler", Fix: "use 1 to 100 letters, digits, '.', '_', ':', '/' and '-', beginning with a letter or digit"}
 }
 
 // CheckWorkerConfig says what is wrong with the settings of a worker target.
@@ -276,13 +276,13 @@ func CheckWorkerConfig(config json.RawMessage) error {
 const sessionIDs = "ses_"
 
 // FormatSessionID is the public id of a worker's session.
-func FormatSessionID(id uuid.UUID) string { return sessionIDs + alphabet.EncodeToString(id[:]) }
+func FormatSessionID(id uuid.UUID) string { return sessionIDs + Alphabet.EncodeToString(id[:]) }
 
 // ParseSessionID reads what FormatSessionID writes, and nothing else.
 func ParseSessionID(s string) (uuid.UUID, error) {
 	var id uuid.UUID
-	if !decode(s, sessionIDs, id[:]) {
-		return uuid.UUID{}, fmt.Errorf("%w of a session: %s", ErrBadID, quote(s))
+	if !DecodeID(s, sessionIDs, id[:]) {
+		return uuid.UUID{}, fmt.Errorf("%w of a session: %s", ErrBadID, Quote(s))
 	}
 	return id, nil
 }
@@ -321,8 +321,8 @@ type OpenedSession struct {
 	Gone []Gone
 }
 
-// PullOrder is a worker's wish for runs.
-type PullOrder struct {
+// PullParams is a worker's wish for runs.
+type PullParams struct {
 	Handlers []string
 	Max      int
 	Wait     time.Duration // so long for the first one

@@ -11,26 +11,26 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-func dueOf(id byte, handler string, admit int16) job.Due {
+func dueOf(id byte, handler string, admit job.AdmitRule) job.Due {
 	return job.Due{Key: job.Key{Job: uuid.UUID{id}}, Handler: handler, Admit: admit}
 }
 
 func TestDeal(t *testing.T) {
 	t.Parallel()
-	a := job.Seeker{Handlers: []string{"x", "y"}, Max: 2}
-	b := job.Seeker{Handlers: []string{"x"}, Max: 10}
+	a := job.Poll{Handlers: []string{"x", "y"}, Max: 2}
+	b := job.Poll{Handlers: []string{"x"}, Max: 10}
 	for name, c := range map[string]struct {
-		due     []job.Due
-		seekers []job.Seeker
-		want    []int // by due: the seeker; -1: nobody
+		due   []job.Due
+		polls []job.Poll
+		want  []int // by due: the seeker; -1: nobody
 	}{
-		"spread":                    {[]job.Due{dueOf(1, "x", 0), dueOf(2, "x", 0), dueOf(3, "x", 0), dueOf(4, "x", 0)}, []job.Seeker{a, b}, []int{0, 1, 0, 1}},
-		"only who knows it":         {[]job.Due{dueOf(1, "y", 0), dueOf(2, "y", 0), dueOf(3, "y", 0)}, []job.Seeker{b, a}, []int{1, 1, -1}},
-		"never more than asked for": {[]job.Due{dueOf(1, "x", 0), dueOf(2, "x", 0), dueOf(3, "x", 0)}, []job.Seeker{a}, []int{0, 0, -1}},
-		"nobody knows it":           {[]job.Due{dueOf(1, "z", 0), dueOf(2, "x", 0)}, []job.Seeker{a, b}, []int{-1, 0}},
-		"one of an exclusive job":   {[]job.Due{dueOf(1, "x", 1), dueOf(1, "x", 1), dueOf(2, "x", 1)}, []job.Seeker{b}, []int{0, -1, 0}},
-		"all of one that is not":    {[]job.Due{dueOf(1, "x", 0), dueOf(1, "x", 0)}, []job.Seeker{b}, []int{0, 0}},
-		"no room at all":            {[]job.Due{dueOf(1, "x", 0)}, []job.Seeker{{Handlers: []string{"x"}}}, []int{-1}},
+		"spread":                    {[]job.Due{dueOf(1, "x", 0), dueOf(2, "x", 0), dueOf(3, "x", 0), dueOf(4, "x", 0)}, []job.Poll{a, b}, []int{0, 1, 0, 1}},
+		"only who knows it":         {[]job.Due{dueOf(1, "y", 0), dueOf(2, "y", 0), dueOf(3, "y", 0)}, []job.Poll{b, a}, []int{1, 1, -1}},
+		"never more than asked for": {[]job.Due{dueOf(1, "x", 0), dueOf(2, "x", 0), dueOf(3, "x", 0)}, []job.Poll{a}, []int{0, 0, -1}},
+		"nobody knows it":           {[]job.Due{dueOf(1, "z", 0), dueOf(2, "x", 0)}, []job.Poll{a, b}, []int{-1, 0}},
+		"one of an exclusive job":   {[]job.Due{dueOf(1, "x", 1), dueOf(1, "x", 1), dueOf(2, "x", 1)}, []job.Poll{b}, []int{0, -1, 0}},
+		"all of one that is not":    {[]job.Due{dueOf(1, "x", 0), dueOf(1, "x", 0)}, []job.Poll{b}, []int{0, 0}},
+		"no room at all":            {[]job.Due{dueOf(1, "x", 0)}, []job.Poll{{Handlers: []string{"x"}}}, []int{-1}},
 	} {
 		for i := range c.due {
 			c.due[i].Seq = int16(i)
@@ -39,8 +39,8 @@ func TestDeal(t *testing.T) {
 		for i := range got {
 			got[i] = -1
 		}
-		for _, d := range job.Deal(c.due, c.seekers) {
-			got[d.Seq] = d.Seeker
+		for _, d := range job.Assign(c.due, c.polls) {
+			got[d.Seq] = d.Poll
 		}
 		require.Equal(t, c.want, got, name)
 	}

@@ -81,7 +81,7 @@ type admission struct {
 	query     string // that reads it
 	attempt   job.Claimed
 	in        job.AdmitInput
-	applicant job.Applicant
+	applicant job.Candidate
 	limited   bool // it falls under a limit
 	out       job.Admitted
 	refusal   job.Refusal
@@ -133,7 +133,7 @@ func (s *Store) admit(ctx context.Context, a *admission) error {
 	}
 	var p place
 	if a.limited {
-		places, err := s.takePlaces(ctx, a.tx, a.attempt.Session, []placeOrder{{a.applicant, k}})
+		places, err := s.takePlaces(ctx, a.tx, a.attempt.Session, []permitCandidate{{a.applicant, k}})
 		if err != nil {
 			return err
 		}

@@ -8,11 +8,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// auditOrder is who did what to which object.
-type auditOrder struct {
+// auditParams is who did what to which object.
+type auditParams struct {
 	namespace uuid.UUID
 	actor     string // empty: Belfry itself
 	action    string
@@ -37,7 +38,7 @@ const insertAudit = `INSERT INTO audit_log (namespace_id, seq, at, actor, action
 
 // audit writes what a transaction of a namespace did, as its last statement: it
 // is there if and only if the change is.
-func audit(ctx context.Context, tx pgx.Tx, o auditOrder, detail any) error {
+func audit(ctx context.Context, tx pgx.Tx, o auditParams, detail any) error {
 	text, err := json.Marshal(detail)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
@@ -45,7 +46,7 @@ func audit(ctx context.Context, tx pgx.Tx, o auditOrder, detail any) error {
 	if o.actor == "" {
 		o.actor = itself
 	}
-	e := job.AuditEntry{Actor: o.actor, Action: o.action, Object: o.object, Detail: string(text)}
+	e := access.AuditEntry{Actor: o.actor, Action: o.action, Object: o.object, Detail: string(text)}
 	// The lock in a statement of its own: the next one must see what came before.
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(o.namespace)); err != nil {
 		return fmt.Errorf("audit: %w", err)
@@ -70,12 +71,12 @@ func audit(ctx context.Context, tx pgx.Tx, o auditOrder, detail any) error {
 func auditLock(namespace uuid.UUID) int64 { return ^lockOf(namespace) }
 
 func (c *change) audit(ctx context.Context, action string, detail any) error {
-	return audit(ctx, c.tx, auditOrder{c.order.Namespace, c.order.Actor, action, job.FormatJobID(c.job.ID)}, detail)
+	return audit(ctx, c.tx, auditParams{c.order.Namespace, c.order.Actor, action, job.FormatJobID(c.job.ID)}, detail)
 }
 
 // Audit lists the entries of a namespace, the newest first, those before a
 // sequence number; 0: from the newest.
-func (s *Store) Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) (out []job.AuditEntry, err error) {
+func (s *Store) Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) (out []access.AuditEntry, err error) {
 	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanAudit)
 		return err
@@ -87,7 +88,7 @@ WHERE namespace_id = $1 AND ($2 = 0 OR seq < $2) ORDER BY seq DESC LIMIT $3`, na
 	return out, nil
 }
 
-func scanAudit(row pgx.CollectableRow) (e job.AuditEntry, err error) {
+func scanAudit(row pgx.CollectableRow) (e access.AuditEntry, err error) {
 	var hash []byte
 	err = row.Scan(&e.Seq, &e.At, &e.Actor, &e.Action, &e.Object, &e.Detail, &hash)
 	copy(e.Hash[:], hash)
@@ -99,7 +100,7 @@ func scanAudit(row pgx.CollectableRow) (e job.AuditEntry, err error) {
 // mark. It returns how far they are good, and an error that names the first that
 // is not. The mark holds the hash it was given, so that what was verified before
 // and is changed meanwhile shows too.
-func (s *Store) VerifyAudit(ctx context.Context, namespace uuid.UUID, from job.AuditMark, limit int) (good job.AuditMark, more bool, err error) {
+func (s *Store) VerifyAudit(ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int) (good access.AuditMark, more bool, err error) {
 	good = from
 	read := 0
 	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
@@ -110,9 +111,9 @@ func (s *Store) VerifyAudit(ctx context.Context, namespace uuid.UUID, from job.A
 				return err
 			}
 			if e.Seq != good.Seq+1 || e.Hash != e.Chain(namespace, good.Hash) {
-				return &job.AuditBroken{Seq: good.Seq + 1, At: e.At}
+				return &access.AuditBroken{Seq: good.Seq + 1, At: e.At}
 			}
-			good = job.AuditMark{Seq: e.Seq, Hash: e.Hash}
+			good = access.AuditMark{Seq: e.Seq, Hash: e.Hash}
 			read++
 		}
 		return rows.Err()

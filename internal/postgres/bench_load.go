@@ -56,7 +56,7 @@ func (s *Scratch) LoadJobs(ctx context.Context, in BenchJobs, progress func(jobs
 	}
 	for from := 0; from < in.Jobs; from += loadChunk {
 		to := min(from+loadChunk, in.Jobs)
-		_, err := s.pool.Exec(ctx, insertBenchJobs, from, to-1, benchNamespace, in.Schedules, queue, d.Priority, d.admit(), d.timeoutMS(),
+		_, err := s.pool.Exec(ctx, insertBenchJobs, from, to-1, benchNamespace, in.Schedules, queue, d.Priority, int16(d.AdmitRule()), d.timeoutMS(),
 			d.Target.Kind, d.text.config, d.payload, d.text.policy)
 		if err != nil {
 			return fmt.Errorf("load jobs: %w", err)

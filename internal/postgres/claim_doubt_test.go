@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -72,13 +71,13 @@ func TestRunsBeyondTheLookAheadAreWoken(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
 	for _, jitter := range []string{"", "24h"} {
-		j, err := b.store.CreateJob(t.Context(), postgres.CreateInput{Namespace: uuid.New(), Actor: "test", Definition: job.Definition{
+		j, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: uuid.New(), Actor: "test", Definition: job.Definition{
 			Name: "every" + jitter, Schedule: schedule.Spec{Every: "30s", Jitter: jitter}, Target: job.Target{Kind: "noop", Config: json.RawMessage(`{}`)},
 		}})
 		require.NoError(t, err)
 		_, err = b.pool.Exec(t.Context(), `DELETE FROM run WHERE job_id = $1`, j.ID)
 		require.NoError(t, err)
-		_, err = b.store.Plan(t.Context(), job.PlanOrder{Partitions: []int16{j.Partition}, LookAhead: 2 * time.Minute, Cursors: 10})
+		_, err = b.store.Plan(t.Context(), job.PlanParams{Partitions: []int16{j.Partition}, LookAhead: 2 * time.Minute, Cursors: 10})
 		require.NoError(t, err)
 		var planned, wrong int
 		require.NoError(t, b.pool.QueryRow(t.Context(), `

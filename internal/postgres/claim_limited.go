@@ -40,12 +40,12 @@ func (s *Store) ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.
 	k := splitKeys(keys)
 	err = s.inTx(ctx, "claim under limits", func(tx pgx.Tx) error {
 		attempts, refused = nil, nil
-		var runs []placeOrder
+		var runs []permitCandidate
 		var addresses []string
 		var batch pgx.Batch
 		batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+keyLookups, lockOf(session))
 		batch.Queue(applicantRuns, k.partition, k.job, k.dueAt, k.seq, session).Query(func(rows pgx.Rows) error {
-			var o placeOrder
+			var o permitCandidate
 			var address string
 			_, err := pgx.ForEachRow(rows, []any{&address, &o.key.Partition, raw(&o.key.Job), &o.key.DueAt, &o.key.Seq, &o.Priority, &o.RunAt, &o.Queue, &o.Key, &o.KeyMax}, func() error {
 				runs, addresses = append(runs, o), append(addresses, address)
@@ -71,7 +71,7 @@ func (s *Store) ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.
 
 // placed are runs and what takePlaces said about each.
 type placed struct {
-	runs      []placeOrder
+	runs      []permitCandidate
 	addresses []string
 	places    []place
 }
@@ -79,14 +79,14 @@ type placed struct {
 func startPlaced(ctx context.Context, tx pgx.Tx, session uuid.UUID, in placed) (attempts []job.Attempt, refused []job.Refused, err error) {
 	var address []string
 	var queueHold, keyHold []*int64
-	limits := map[keyAt][]job.Limit{}
+	limits := map[job.RunKey][]job.Limit{}
 	for i, p := range in.places {
 		if !p.granted() {
 			refused = append(refused, job.Refused{Key: in.runs[i].key, Refusal: p.Refusal})
 			continue
 		}
 		address, queueHold, keyHold = append(address, in.addresses[i]), append(queueHold, p.queueHold), append(keyHold, p.keyHold)
-		limits[at(in.runs[i].key)] = p.limits(&in.runs[i].Applicant)
+		limits[in.runs[i].key.RunKey()] = p.limits(&in.runs[i].Candidate)
 	}
 	if len(address) == 0 {
 		return nil, refused, nil
@@ -99,19 +99,10 @@ func startPlaced(ctx context.Context, tx pgx.Tx, session uuid.UUID, in placed) (
 		return nil, nil, err
 	}
 	for i := range attempts {
-		attempts[i].Limits = limits[at(attempts[i].Key)]
+		attempts[i].Limits = limits[attempts[i].Key.RunKey()]
 	}
 	return attempts, refused, nil
 }
-
-// keyAt is a key that can be compared: equal instants may differ in their zones.
-type keyAt struct {
-	job uuid.UUID
-	due int64
-	seq int16
-}
-
-func at(k job.Key) keyAt { return keyAt{k.Job, k.DueAt.UnixMicro(), k.Seq} }
 
 // writeLanes says what waits here. It need not survive a crash.
 const writeLanes = `
@@ -121,9 +112,9 @@ ON CONFLICT (queue_id, session_id) DO UPDATE SET waiting = excluded.waiting, pri
 
 // Places says what waits for queues on this node, and tells what room there is, without a lock: a hint. Queues
 // that have no limit any more are left out.
-func (s *Store) Places(ctx context.Context, session uuid.UUID, limits []job.Limit, lanes []job.Lane) (map[job.Limit]*job.Room, error) {
+func (s *Store) Places(ctx context.Context, session uuid.UUID, limits []job.Limit, lanes []job.WaiterReport) (map[job.Limit]*job.Capacity, error) {
 	kind, id, low := s.lows.columns(limits)
-	r := rooms{rooms: map[job.Limit]*job.Room{}}
+	r := rooms{rooms: map[job.Limit]*job.Capacity{}}
 	var queue, waiting []int32
 	var priority []int16
 	var runAt []time.Time

@@ -10,12 +10,12 @@ import (
 )
 
 // RedriveDeadLetter makes a dead letter a live run again: see RetryRun.
-func (s *Store) RedriveDeadLetter(ctx context.Context, o job.RunOrder) error {
+func (s *Store) RedriveDeadLetter(ctx context.Context, o job.RunParams) error {
 	return s.retryAs(ctx, o, "dead_letter.redrive", true)
 }
 
 // DiscardDeadLetter removes a dead letter. History keeps how the run failed.
-func (s *Store) DiscardDeadLetter(ctx context.Context, o job.RunOrder) error {
+func (s *Store) DiscardDeadLetter(ctx context.Context, o job.RunParams) error {
 	k := o.Key
 	return s.retrying(ctx, o.Namespace, "discard "+job.FormatRunID(k), func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, deleteDeadLetter, k.Partition, k.Job, k.DueAt, k.Seq)
@@ -25,7 +25,7 @@ func (s *Store) DiscardDeadLetter(ctx context.Context, o job.RunOrder) error {
 		if tag.RowsAffected() == 0 {
 			return ErrNotFound
 		}
-		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "dead_letter.discard", job.FormatRunID(k)}, struct {
+		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "dead_letter.discard", job.FormatRunID(k)}, struct {
 			Job string `json:"job"`
 		}{job.FormatJobID(k.Job)})
 	})

@@ -88,7 +88,7 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 		var in job.DecideInput
 		var policy *string
 		var namespace *uuid.UUID
-		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.Base, &in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &in.Run.ConcurrencyKey, &in.Run.ConcurrencyMax, &policy, &namespace, &handler, &in.Now}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.FreeAttempts, &in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &in.Run.ConcurrencyKey, &in.Run.ConcurrencyMax, &policy, &namespace, &handler, &in.Now}, func() error {
 			in.Run.Key, in.Outcome, in.Policy = done[n-1].Key, done[n-1].Outcome, job.Policy{}
 			d.fenced--
 			d.found = append(d.found, done[n-1])
@@ -147,7 +147,7 @@ func (s *Store) pauseFailing(ctx context.Context, p pause) error {
 		}
 		note = fmt.Sprintf("paused by Belfry: %d failed runs in a row", p.after)
 	}
-	_, err := s.PauseJob(ctx, job.Order{Namespace: p.namespace, ID: p.key.Job}, note)
+	_, err := s.PauseJob(ctx, job.ChangeParams{Namespace: p.namespace, ID: p.key.Job}, note)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -262,7 +262,7 @@ func (d *decided) write(in job.DecideInput, decision job.Decision, handler *stri
 			break // as above
 		}
 		run := in.Run
-		run.State, run.RunAt, run.Base = job.Pending, decision.RunAt, run.Base+1
+		run.State, run.RunAt, run.FreeAttempts = job.Pending, decision.RunAt, run.FreeAttempts+1
 		d.retries = append(d.retries, run)
 	case job.DecideWait:
 		d.batch.Queue(waitRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.ReportBy)

@@ -5,7 +5,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -17,24 +16,24 @@ func (b *bulk) changeSteps() []*hot {
 	return []*hot{
 		{name: "CreateJob", step: func() {
 			var err error
-			made, err = b.store.CreateJob(ctx, postgres.CreateInput{Namespace: namespace, Definition: d, Actor: "ann"})
+			made, err = b.store.CreateJob(ctx, job.CreateParams{Namespace: namespace, Definition: d, Actor: "ann"})
 			require.NoError(t, err)
 		}},
 		{name: "UpdateJob", step: func() {
 			d.Schedule.Every = "2m"
-			_, err := b.store.UpdateJob(ctx, postgres.UpdateInput{Namespace: namespace, ID: made.ID, Definition: d, Actor: "ann"})
+			_, err := b.store.UpdateJob(ctx, job.UpdateParams{Namespace: namespace, ID: made.ID, Definition: d, Actor: "ann"})
 			require.NoError(t, err)
 		}},
 		{name: "PauseJob", step: func() {
-			_, err := b.store.PauseJob(ctx, job.Order{Namespace: namespace, ID: made.ID}, "")
+			_, err := b.store.PauseJob(ctx, job.ChangeParams{Namespace: namespace, ID: made.ID}, "")
 			require.NoError(t, err)
 		}},
 		{name: "ResumeJob", step: func() {
-			_, err := b.store.ResumeJob(ctx, job.Order{Namespace: namespace, ID: made.ID})
+			_, err := b.store.ResumeJob(ctx, job.ChangeParams{Namespace: namespace, ID: made.ID})
 			require.NoError(t, err)
 		}},
 		{name: "TriggerJob", step: func() {
-			_, err := b.store.TriggerJob(ctx, job.Order{Namespace: namespace, ID: made.ID}, nil)
+			_, err := b.store.TriggerJob(ctx, job.ChangeParams{Namespace: namespace, ID: made.ID}, nil)
 			require.NoError(t, err)
 		}},
 		{name: "Job", step: func() { _, err := b.store.Job(ctx, namespace, made.ID); require.NoError(t, err) }},
@@ -53,7 +52,7 @@ func (b *bulk) changeSteps() []*hot {
 		}},
 		{name: "Broken", step: func() { _, _, err := b.store.Broken(ctx, 1000); require.NoError(t, err) }},
 		{name: "DeleteJob", step: func() {
-			_, err := b.store.DeleteJob(ctx, job.Order{Namespace: namespace, ID: made.ID})
+			_, err := b.store.DeleteJob(ctx, job.ChangeParams{Namespace: namespace, ID: made.ID})
 			require.NoError(t, err)
 		}},
 	}

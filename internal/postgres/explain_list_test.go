@@ -24,7 +24,7 @@ func TestListsByDueTimeWalkTheirIndexes(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT namespace_id FROM job LIMIT 1`).Scan(&namespace))
 	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES (1, $1, 'default') ON CONFLICT DO NOTHING`, namespace)
 	sent := r.during(func() {
-		page, err := b.store.ListJobs(t.Context(), job.ListOrder{Namespace: namespace, Due: &job.DueRange{Before: b.now().Add(48 * time.Hour)}, Limit: 100})
+		page, err := b.store.ListJobs(t.Context(), job.ListParams{Namespace: namespace, Due: &job.DueRange{Before: b.now().Add(48 * time.Hour)}, Limit: 100})
 		require.NoError(t, err)
 		require.Len(t, page.Jobs, 100)
 	})

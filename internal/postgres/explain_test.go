@@ -232,7 +232,7 @@ func (b *bulk) hotSteps() []*hot {
 		}, step: func() {
 			runs, skipped := 0, int64(0)
 			for more := true; more; {
-				planned, err := b.store.Plan(ctx, job.PlanOrder{Partitions: all[:10], LookAhead: 3 * time.Hour, Cursors: 500})
+				planned, err := b.store.Plan(ctx, job.PlanParams{Partitions: all[:10], LookAhead: 3 * time.Hour, Cursors: 500})
 				require.NoError(t, err)
 				runs, skipped, more = runs+len(planned.Runs), skipped+planned.Skipped, planned.More
 			}
@@ -246,7 +246,7 @@ func (b *bulk) hotSteps() []*hot {
 		{name: "Plan one-offs", before: func() { b.oneOffs(200) }, step: func() {
 			runs := 0
 			for more := true; more; {
-				planned, err := b.store.Plan(ctx, job.PlanOrder{Partitions: all[10:], LookAhead: 3 * time.Minute, Cursors: 500})
+				planned, err := b.store.Plan(ctx, job.PlanParams{Partitions: all[10:], LookAhead: 3 * time.Minute, Cursors: 500})
 				require.NoError(t, err)
 				runs, more = runs+len(planned.Runs), planned.More
 			}
@@ -302,7 +302,7 @@ func (b *bulk) hotSteps() []*hot {
 			"sort of lane", // one for each node
 		}},
 		{name: "Places", step: func() {
-			_, err := b.store.Places(ctx, b.session, []job.Limit{{Kind: job.LimitQueue, ID: 77}, {Kind: job.LimitKey, ID: 5}}, []job.Lane{{Queue: 77, Waiting: 3}})
+			_, err := b.store.Places(ctx, b.session, []job.Limit{{Kind: job.LimitQueue, ID: 77}, {Kind: job.LimitKey, ID: 5}}, []job.WaiterReport{{Queue: 77, Waiting: 3}})
 			require.NoError(t, err)
 		}, ways: []string{"hold by kind id n", "lane by queue_id", "queue", "queue_rate by queue_id", "sort of lane"}},
 		{name: "Rescue", before: func() {
@@ -328,7 +328,7 @@ func (b *bulk) hotSteps() []*hot {
 // oneOffs makes one-off jobs that are not planned yet.
 func (b *bulk) oneOffs(n int) {
 	b.t.Helper()
-	o := job.BulkOrder{Namespace: uuid.MustParse(strings.Trim(bulkNamespace, "'")), Actor: "test"}
+	o := job.BulkParams{Namespace: uuid.MustParse(strings.Trim(bulkNamespace, "'")), Actor: "test"}
 	for i := range n {
 		o.Jobs = append(o.Jobs, job.NewJob{Definition: job.Definition{
 			Name: fmt.Sprintf("one-off-%d", i), Schedule: schedule.Spec{At: b.now().Add(2 * time.Minute).UTC().Format(time.RFC3339)}, Target: job.Target{Kind: "noop"},

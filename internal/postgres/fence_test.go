@@ -34,12 +34,12 @@ func setupFence(t *testing.T, due schedule.Spec) *fenceBundle {
 	require.NoError(t, err)
 	_, err = b.store.Take(t.Context(), b.session, owned)
 	require.NoError(t, err)
-	j, err := b.store.CreateJob(t.Context(), postgres.CreateInput{
+	j, err := b.store.CreateJob(t.Context(), job.CreateParams{
 		Namespace: uuid.New(), Actor: "test",
 		Definition: job.Definition{Name: "job", Schedule: due, Target: job.Target{Kind: "noop", Config: json.RawMessage(`{}`)}},
 	})
 	require.NoError(t, err)
-	_, err = b.store.Plan(t.Context(), job.PlanOrder{Partitions: []int16{j.Partition}, LookAhead: time.Minute, Cursors: 10})
+	_, err = b.store.Plan(t.Context(), job.PlanParams{Partitions: []int16{j.Partition}, LookAhead: time.Minute, Cursors: 10})
 	require.NoError(t, err)
 	b.key = job.Key{Partition: j.Partition, Job: j.ID}
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT due_at, seq FROM run`).Scan(&b.key.DueAt, &b.key.Seq))
@@ -167,7 +167,7 @@ func TestPlanningAgainChangesNothing(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run`).Scan(&before))
 	_, err := b.pool.Exec(t.Context(), `UPDATE cursor SET next_due_at = (SELECT min(due_at) FROM run)`)
 	require.NoError(t, err)
-	planned, err := b.store.Plan(t.Context(), job.PlanOrder{Partitions: []int16{b.key.Partition}, LookAhead: time.Minute, Cursors: 10})
+	planned, err := b.store.Plan(t.Context(), job.PlanParams{Partitions: []int16{b.key.Partition}, LookAhead: time.Minute, Cursors: 10})
 	require.NoError(t, err)
 	require.Equal(t, 1, planned.Cursors)
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run`).Scan(&after))

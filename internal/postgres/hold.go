@@ -14,7 +14,7 @@ const limitQueue = `
 UPDATE queue SET max_running = nullif($3, 0), rate = nullif($4, 0), rate_seconds = nullif($5, 0), burst = nullif($6, 0) WHERE namespace_id = $1 AND name = $2`
 
 // CreateQueue makes a queue with limits, or says ErrConflict.
-func (s *Store) CreateQueue(ctx context.Context, o job.QueueOrder) error {
+func (s *Store) CreateQueue(ctx context.Context, o job.QueueParams) error {
 	return s.inNamespace(ctx, o.Namespace, "queue.create", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, o.Namespace, o.Name)
 		if err != nil {
@@ -27,12 +27,12 @@ func (s *Store) CreateQueue(ctx context.Context, o job.QueueOrder) error {
 	})
 }
 
-func writeLimits(ctx context.Context, tx pgx.Tx, o *job.QueueOrder, action string) error {
+func writeLimits(ctx context.Context, tx pgx.Tx, o *job.QueueParams, action string) error {
 	l := o.Limits
 	if _, err := tx.Exec(ctx, limitQueue, o.Namespace, o.Name, l.MaxRunning, l.Rate.Count, l.Rate.Seconds, l.Burst); err != nil {
 		return err
 	}
-	return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, action, o.Name}, struct {
+	return audit(ctx, tx, auditParams{o.Namespace, o.Actor, action, o.Name}, struct {
 		MaxRunning int32  `json:"max_running,omitempty"`
 		Rate       string `json:"rate,omitempty"`
 		Burst      int32  `json:"burst,omitempty"`
@@ -40,7 +40,7 @@ func writeLimits(ctx context.Context, tx pgx.Tx, o *job.QueueOrder, action strin
 }
 
 // LimitQueue sets the limits of a queue, or says ErrNotFound. Nodes heed them at once. What runs already counts, and goes on though it may be more than the limit.
-func (s *Store) LimitQueue(ctx context.Context, o job.QueueOrder) error {
+func (s *Store) LimitQueue(ctx context.Context, o job.QueueParams) error {
 	var id int32
 	var was bool
 	err := s.inNamespace(ctx, o.Namespace, "queue.limit", func(tx pgx.Tx) (err error) {

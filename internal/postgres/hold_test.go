@@ -36,7 +36,7 @@ func setupLimits(t *testing.T) *limits {
 func (b *limits) limit(queue string, l job.QueueLimits) {
 	b.t.Helper()
 	b.exec(`INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, b.namespace, queue)
-	require.NoError(b.t, b.store.LimitQueue(b.t.Context(), job.QueueOrder{Namespace: b.namespace, Name: queue, Limits: l, Actor: "ann"}))
+	require.NoError(b.t, b.store.LimitQueue(b.t.Context(), job.QueueParams{Namespace: b.namespace, Name: queue, Limits: l, Actor: "ann"}))
 }
 
 // due makes jobs with a run each that is due, and returns the runs.
@@ -132,7 +132,7 @@ func TestEveryTransitionKeepsHoldsExact(t *testing.T) {
 	require.Len(t, refused, 5)
 	b.decide(job.Outcome{Kind: job.Succeeded}, attempts[2])
 	b.decide(job.Outcome{Kind: job.Failed}, more[0]) // a dead letter
-	_, err := b.store.CancelRun(t.Context(), job.RunOrder{Namespace: b.namespace, Key: more[1].Key, Actor: "ann"})
+	_, err := b.store.CancelRun(t.Context(), job.RunParams{Namespace: b.namespace, Key: more[1].Key, Actor: "ann"})
 	require.NoError(t, err)
 	b.exact()
 	require.Zero(t, b.running())
@@ -159,7 +159,7 @@ func TestEveryTransitionKeepsHoldsExact(t *testing.T) {
 	// A job that is deleted while its run is live: the run ends by itself.
 	attempts, _ = b.claim(keys[8:]...)
 	require.Len(t, attempts, 2)
-	_, err = b.store.DeleteJob(t.Context(), job.Order{Namespace: b.namespace, ID: attempts[0].Key.Job})
+	_, err = b.store.DeleteJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: attempts[0].Key.Job})
 	require.NoError(t, err)
 	b.exact()
 	b.decide(failedOnce, attempts[0])
@@ -187,7 +187,7 @@ func TestReplaceTakesThePlaceOfWhatItReplaces(t *testing.T) {
 	}
 	require.NotNil(t, admit(first).Attempt)
 	trigger := func() job.Key {
-		k, err := b.store.TriggerJob(t.Context(), job.Order{Namespace: b.namespace, ID: first.Job, Actor: "ann"}, nil)
+		k, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: first.Job, Actor: "ann"}, nil)
 		require.NoError(t, err)
 		return k
 	}
@@ -308,7 +308,7 @@ func TestALimitWaitsForClaimsUnderWay(t *testing.T) {
 	require.NoError(t, err)
 	set := make(chan error, 1)
 	go func() {
-		set <- b.store.LimitQueue(t.Context(), job.QueueOrder{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 1}})
+		set <- b.store.LimitQueue(t.Context(), job.QueueParams{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 1}})
 	}()
 	require.Eventually(t, func() bool {
 		var waits bool
@@ -406,7 +406,7 @@ func TestPriorityHoldsAcrossNodes(t *testing.T) {
 	var queue int32
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT id FROM queue`).Scan(&queue))
 	say := func(session uuid.UUID, priority int16, at time.Time) {
-		_, err := b.store.Places(t.Context(), session, nil, []job.Lane{{Queue: queue, Waiting: 4, Priority: priority, RunAt: at}})
+		_, err := b.store.Places(t.Context(), session, nil, []job.WaiterReport{{Queue: queue, Waiting: 4, Priority: priority, RunAt: at}})
 		require.NoError(t, err)
 	}
 	say(uuid.New(), 4, b.now())

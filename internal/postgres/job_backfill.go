@@ -29,9 +29,9 @@ WHERE j.partition = $1 AND j.id = $2`
 // BackfillJob makes runs for occurrences of a job's schedule that have passed,
 // also of a paused or finished job. They start now, one after the other at the
 // pace, with sequence numbers of their own.
-func (s *Store) BackfillJob(ctx context.Context, o job.BackfillOrder) (out job.Backfilled, err error) {
+func (s *Store) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.Backfilled, err error) {
 	err = s.retrying(ctx, o.Namespace, "backfill "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
-		if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
 		b := backfill{tx: tx, order: &o, seq: map[time.Time]int16{}}
@@ -41,10 +41,10 @@ func (s *Store) BackfillJob(ctx context.Context, o job.BackfillOrder) (out job.B
 		if out, err = b.make(ctx); err != nil || o.DryRun {
 			return err
 		}
-		if err := keep(ctx, tx, o.Namespace, o.Once, out); err != nil {
+		if err := keep(ctx, tx, o.Namespace, o.Idempotent, out); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "job.backfill", job.FormatJobID(o.ID)}, struct {
+		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "job.backfill", job.FormatJobID(o.ID)}, struct {
 			Name string    `json:"name"`
 			From time.Time `json:"from"`
 			To   time.Time `json:"to"`
@@ -56,7 +56,7 @@ func (s *Store) BackfillJob(ctx context.Context, o job.BackfillOrder) (out job.B
 
 type backfill struct {
 	tx    pgx.Tx
-	order *job.BackfillOrder
+	order *job.BackfillParams
 	job   storedJob
 	now   time.Time
 	seq   map[time.Time]int16 // the highest in the ledger, by due time

@@ -14,7 +14,7 @@ import (
 
 // CreateJobs saves many jobs in one transaction, each as CreateJob would. Those
 // that are not valid, or whose name is taken, are left out and told.
-func (s *Store) CreateJobs(ctx context.Context, o job.BulkOrder) ([]job.Made, error) {
+func (s *Store) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.Made, error) {
 	if len(o.Jobs) > job.MaxBulk {
 		return nil, fmt.Errorf("create jobs: %d at once; at most %d are taken", len(o.Jobs), job.MaxBulk)
 	}
@@ -38,8 +38,8 @@ func (s *Store) CreateJobs(ctx context.Context, o job.BulkOrder) ([]job.Made, er
 	return made, err
 }
 
-func (s *Store) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkOrder, jobs []*newJob, made []job.Made) error {
-	if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+func (s *Store) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs []*newJob, made []job.Made) error {
+	if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 		return err
 	}
 	c := creation{store: s, tx: tx, namespace: o.Namespace, actor: o.Actor}
@@ -57,7 +57,7 @@ func (s *Store) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkOrder, job
 		}
 	}
 	if len(c.jobs) == 0 {
-		return keep(ctx, tx, o.Namespace, o.Once, made)
+		return keep(ctx, tx, o.Namespace, o.Idempotent, made)
 	}
 	if err := c.create(ctx); err != nil {
 		return err
@@ -67,11 +67,11 @@ func (s *Store) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkOrder, job
 			made[i] = job.Made{Job: n.job}
 		}
 	}
-	if err := keep(ctx, tx, o.Namespace, o.Once, made); err != nil {
+	if err := keep(ctx, tx, o.Namespace, o.Idempotent, made); err != nil {
 		return err
 	}
 	first, last := job.FormatJobID(c.jobs[0].job.ID), job.FormatJobID(c.jobs[len(c.jobs)-1].job.ID)
-	return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "job.create_bulk", first}, struct {
+	return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "job.create_bulk", first}, struct {
 		Count int    `json:"count"`
 		First string `json:"first"`
 		Last  string `json:"last"`
@@ -146,7 +146,7 @@ func (c *creation) decide(n *newJob, rows *jobRows, runs *runRows, skipped *skip
 	j.NextDue = n.cursor.nextDue(j.State, due, planFrom, d)
 	queue := c.queues[d.Queue]
 	rows.add(n, queue, left, planFrom)
-	of := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), queue, d.concurrencyKey(c.namespace), d.concurrencyMax(), d.handler(), d.own}
+	of := runsOf{j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), queue, d.concurrencyKey(c.namespace), d.concurrencyMax(), d.handler(), d.own}
 	runs.add(&of, due, c.now)
 	skipped.add(&of, skips)
 	countSkips(c.tx, skips)
@@ -176,7 +176,7 @@ func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time) {
 	j, d := &n.job, n.definition
 	r.partition, r.id = append(r.partition, j.Partition), append(r.id, pgtype.UUID{Bytes: j.ID, Valid: true})
 	r.cursor, r.queue = append(r.cursor, n.cursor.id), append(r.queue, queue)
-	r.state, r.priority, r.admit = append(r.state, int16(j.State)), append(r.priority, d.Priority), append(r.admit, d.admit())
+	r.state, r.priority, r.admit = append(r.state, int16(j.State)), append(r.priority, d.Priority), append(r.admit, int16(d.AdmitRule()))
 	r.jitter, r.timeout = append(r.jitter, d.jitter.Milliseconds()), append(r.timeout, d.timeoutMS())
 	r.maxRuns, r.runsLeft = append(r.maxRuns, d.MaxRuns), append(r.runsLeft, left)
 	r.planFrom, r.endAt = append(r.planFrom, planFrom), append(r.endAt, d.endAt)

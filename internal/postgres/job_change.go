@@ -12,9 +12,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// Change is what a change of a job came to.
-type Change = job.Change
-
 // errMoved: between reading which cursor a job has and locking that, the job got another.
 var errMoved = fmt.Errorf("%w: the job is changed by others all the time", ErrConflict)
 
@@ -42,7 +39,7 @@ func (s *Store) retrying(ctx context.Context, namespace uuid.UUID, what string, 
 // jobs of those alone; claim waits for nothing; so nobody waits in a circle.
 type change struct {
 	tx     pgx.Tx
-	order  job.Order
+	order  job.ChangeParams
 	job    storedJob
 	cursor cursor
 	now    time.Time
@@ -53,7 +50,7 @@ type change struct {
 // instant from before the wait for a lock would lie before changes, runs and
 // completions that are visible behind the lock, and would undo them. After it,
 // no run that is due later can have been completed, and none can be claimed.
-func lockJob(ctx context.Context, tx pgx.Tx, o job.Order, also ...int64) (*change, map[int64]cursor, error) {
+func lockJob(ctx context.Context, tx pgx.Tx, o job.ChangeParams, also ...int64) (*change, map[int64]cursor, error) {
 	partition := job.PartitionOf(o.ID)
 	at, err := cursorOf(ctx, tx, o)
 	if err != nil {
@@ -125,7 +122,7 @@ func (c *change) nextDue(ctx context.Context, in job.NextDueInput) (time.Time, e
 const readClock = `SELECT clock_timestamp()`
 
 // cursorOf tells which cursor a job has, without a lock.
-func cursorOf(ctx context.Context, tx pgx.Tx, o job.Order) (cursor int64, err error) {
+func cursorOf(ctx context.Context, tx pgx.Tx, o job.ChangeParams) (cursor int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT j.cursor_id FROM job j `+whereJob, job.PartitionOf(o.ID), o.ID, o.Namespace).Scan(&cursor)
 	if noRows(err) {
 		return 0, ErrNotFound
@@ -134,7 +131,7 @@ func cursorOf(ctx context.Context, tx pgx.Tx, o job.Order) (cursor int64, err er
 }
 
 // changeJob locks a job and lets work change it.
-func (s *Store) changeJob(ctx context.Context, what string, o job.Order, work func(*change) error) error {
+func (s *Store) changeJob(ctx context.Context, what string, o job.ChangeParams, work func(*change) error) error {
 	return s.retrying(ctx, o.Namespace, what+" "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
 		c, _, err := lockJob(ctx, tx, o)
 		if err != nil {

@@ -9,15 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // waiting runs a change while tx holds a lock that it needs, lets meanwhile do
 // something in tx when the change waits, commits, and returns the change.
-func (b *jobs) waiting(tx pgx.Tx, change func(context.Context) (postgres.Change, error), meanwhile func()) postgres.Change {
+func (b *jobs) waiting(tx pgx.Tx, change func(context.Context) (job.Change, error), meanwhile func()) job.Change {
 	b.t.Helper()
 	type result struct {
-		postgres.Change
+		job.Change
 		error
 	}
 	done := make(chan result, 1)
@@ -51,20 +50,20 @@ const lockCursorOf = `SELECT c.id FROM cursor c, job j WHERE j.id = $1 AND c.par
 func TestAChangeWaitsForTheCursorAndLooksAtTheClockThen(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
-	for name, change := range map[string]func(context.Context, job.Job) (postgres.Change, error){
-		"create": func(ctx context.Context, _ job.Job) (postgres.Change, error) {
-			j, err := b.store.CreateJob(ctx, postgres.CreateInput{Namespace: b.namespace, ID: idIn(partition), Definition: definition("new", everySecond)})
-			return postgres.Change{Now: j.CreatedAt}, err
+	for name, change := range map[string]func(context.Context, job.Job) (job.Change, error){
+		"create": func(ctx context.Context, _ job.Job) (job.Change, error) {
+			j, err := b.store.CreateJob(ctx, job.CreateParams{Namespace: b.namespace, ID: idIn(partition), Definition: definition("new", everySecond)})
+			return job.Change{Now: j.CreatedAt}, err
 		},
-		"update": func(ctx context.Context, j job.Job) (postgres.Change, error) {
-			j, err := b.store.UpdateJob(ctx, postgres.UpdateInput{Namespace: b.namespace, ID: j.ID, Definition: definition("changed", everyMinute)})
-			return postgres.Change{Now: j.UpdatedAt}, err
+		"update": func(ctx context.Context, j job.Job) (job.Change, error) {
+			j, err := b.store.UpdateJob(ctx, job.UpdateParams{Namespace: b.namespace, ID: j.ID, Definition: definition("changed", everyMinute)})
+			return job.Change{Now: j.UpdatedAt}, err
 		},
-		"pause": func(ctx context.Context, j job.Job) (postgres.Change, error) {
-			return b.store.PauseJob(ctx, job.Order{Namespace: b.namespace, ID: j.ID}, "")
+		"pause": func(ctx context.Context, j job.Job) (job.Change, error) {
+			return b.store.PauseJob(ctx, job.ChangeParams{Namespace: b.namespace, ID: j.ID}, "")
 		},
-		"delete": func(ctx context.Context, j job.Job) (postgres.Change, error) {
-			return b.store.DeleteJob(ctx, job.Order{Namespace: b.namespace, ID: j.ID})
+		"delete": func(ctx context.Context, j job.Job) (job.Change, error) {
+			return b.store.DeleteJob(ctx, job.ChangeParams{Namespace: b.namespace, ID: j.ID})
 		},
 	} {
 		j := b.create(definition(name, everySecond))
@@ -72,7 +71,7 @@ func TestAChangeWaitsForTheCursorAndLooksAtTheClockThen(t *testing.T) {
 		_, err := tx.Exec(t.Context(), lockCursorOf, j.ID)
 		require.NoError(t, err)
 		var released time.Time
-		c := b.waiting(tx, func(ctx context.Context) (postgres.Change, error) { return change(ctx, j) }, func() {
+		c := b.waiting(tx, func(ctx context.Context) (job.Change, error) { return change(ctx, j) }, func() {
 			require.NoError(t, tx.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&released))
 		})
 		require.True(t, c.Now.After(released), name)
@@ -88,8 +87,8 @@ func TestAJobThatMovesWhileItsCursorIsWaitedFor(t *testing.T) {
 	tx := b.begin()
 	_, err := tx.Exec(t.Context(), lockCursorOf, j.ID)
 	require.NoError(t, err)
-	pause := func(ctx context.Context) (postgres.Change, error) {
-		return b.store.PauseJob(ctx, job.Order{Namespace: b.namespace, ID: j.ID}, "")
+	pause := func(ctx context.Context) (job.Change, error) {
+		return b.store.PauseJob(ctx, job.ChangeParams{Namespace: b.namespace, ID: j.ID}, "")
 	}
 	b.waiting(tx, pause, func() {
 		_, err := tx.Exec(t.Context(), `UPDATE job SET plan_from = plan_from - interval '1 h', cursor_id = (SELECT cursor_id FROM job WHERE id = $2) WHERE id = $1`, j.ID, other.ID)

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
@@ -36,7 +37,7 @@ func TestPlanLooksAtTheClockOnce(t *testing.T) {
 	const plans = 30
 	var last time.Time
 	for range plans {
-		p, err := store.Plan(t.Context(), postgres.PlanInput{Partitions: []int16{partition}, LookAhead: 2 * time.Second, Cursors: 10})
+		p, err := store.Plan(t.Context(), job.PlanParams{Partitions: []int16{partition}, LookAhead: 2 * time.Second, Cursors: 10})
 		require.NoError(t, err)
 		last = p.Now
 	}

@@ -12,29 +12,26 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// CreateInput is a job to be made.
-type CreateInput = job.CreateOrder
-
 // CreateJob saves a job, and writes those of its runs that the planner has gone
 // past already, so a job that is due soon waits for no loop. CreatedAt is the
 // instant that it was decided by: what is due later is the job's.
-func (s *Store) CreateJob(ctx context.Context, in CreateInput) (job.Job, error) {
+func (s *Store) CreateJob(ctx context.Context, in job.CreateParams) (job.Job, error) {
 	n, err := newJobOf(in.ID, in.Definition)
 	if err != nil {
 		return job.Job{}, fmt.Errorf("create job: %w", err)
 	}
 	err = s.retrying(ctx, in.Namespace, "create job", func(tx pgx.Tx) error {
-		if err := once(ctx, tx, in.Namespace, in.Once); err != nil {
+		if err := once(ctx, tx, in.Namespace, in.Idempotent); err != nil {
 			return err
 		}
 		c := creation{store: s, tx: tx, namespace: in.Namespace, actor: in.Actor, jobs: []*newJob{n}}
 		if err := c.create(ctx); err != nil {
 			return err
 		}
-		if err := keep(ctx, tx, in.Namespace, in.Once, n.job); err != nil {
+		if err := keep(ctx, tx, in.Namespace, in.Idempotent, n.job); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditOrder{in.Namespace, in.Actor, "job.create", job.FormatJobID(n.job.ID)}, named{n.job.Name})
+		return audit(ctx, tx, auditParams{in.Namespace, in.Actor, "job.create", job.FormatJobID(n.job.ID)}, named{n.job.Name})
 	})
 	if err != nil {
 		return job.Job{}, nameTaken(err, n.definition.Name)

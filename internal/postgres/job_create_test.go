@@ -17,7 +17,7 @@ func TestCreateRefuses(t *testing.T) {
 	b := setupJobs(t)
 	first := b.create(definition("a", everyHour))
 	create := func(namespace, id uuid.UUID, d job.Definition) error {
-		_, err := b.store.CreateJob(t.Context(), postgres.CreateInput{Namespace: namespace, ID: id, Definition: d})
+		_, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: namespace, ID: id, Definition: d})
 		return err
 	}
 	err := create(b.namespace, uuid.Nil, definition("a", everyHour))
@@ -65,7 +65,7 @@ func TestJobsOfOneScheduleShareACursor(t *testing.T) {
 	other.Name, other.Schedule.Every = "another schedule", "2m"
 	b.create(other)
 	require.Equal(t, 3, b.cursors())
-	_, err := b.store.CreateJob(t.Context(), postgres.CreateInput{Namespace: uuid.New(), ID: idIn(partition), Definition: d})
+	_, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: uuid.New(), ID: idIn(partition), Definition: d})
 	require.NoError(t, err)
 	require.Equal(t, 4, b.cursors(), "another namespace")
 }

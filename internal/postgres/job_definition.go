@@ -118,20 +118,6 @@ func (d *definition) planFrom(now time.Time) time.Time {
 	return later(now.Add(instant), d.startAt)
 }
 
-// admit is how claim goes about runs of the job, see the table run.
-func (d *definition) admit() int16 {
-	switch {
-	case d.Deadline > 0:
-		return 2
-	case d.Overlap == job.OverlapAllow:
-		return 0
-	case d.Overlap == job.OverlapSkip:
-		return 1
-	default:
-		return 2
-	}
-}
-
 // handler is what workers know the job by; nil: nodes deliver its runs.
 func (d *definition) handler() *string {
 	if name := d.Target.Handler(); name != "" {

@@ -21,11 +21,11 @@ RETURNING ended)
 SELECT count(*) FILTER (WHERE ended = 3), count(*) FILTER (WHERE ended = 4) FROM ended`
 
 // DeleteJob removes a job. Its versions and its history stay.
-func (s *Store) DeleteJob(ctx context.Context, o job.Order) (Change, error) {
-	var out Change
+func (s *Store) DeleteJob(ctx context.Context, o job.ChangeParams) (job.Change, error) {
+	var out job.Change
 	err := s.changeJob(ctx, "delete", o, func(c *change) error {
 		j := &c.job
-		out = Change{Job: j.Job, Now: c.now, Changed: true}
+		out = job.Change{Job: j.Job, Now: c.now, Changed: true}
 		skips, err := c.unplanned()
 		if err != nil {
 			return err

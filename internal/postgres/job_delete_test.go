@@ -22,7 +22,7 @@ func TestDelete(t *testing.T) {
 	at := func(i int) time.Time { return due[i].Due.Add(-time.Minute) }
 	b.exec(`UPDATE run SET due_at = due_at - interval '1 min', attempt = CASE WHEN due_at = $3 THEN 1 ELSE 0 END, state = CASE WHEN due_at = $4 THEN 1 ELSE 0 END
 		WHERE job_id = $1 AND due_at <= $2`, j.ID, due[2].Due, due[1].Due, due[2].Due)
-	trigger, err := b.store.TriggerJob(t.Context(), job.Order{Namespace: b.namespace, ID: j.ID}, nil)
+	trigger, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, nil)
 	require.NoError(t, err)
 	c := b.remove(j)
 	require.True(t, c.Changed)
@@ -36,15 +36,15 @@ func TestDelete(t *testing.T) {
 	require.ErrorIs(t, err, postgres.ErrNotFound)
 	for _, err := range []error{
 		func() error {
-			_, err := b.store.DeleteJob(t.Context(), job.Order{Namespace: b.namespace, ID: j.ID})
+			_, err := b.store.DeleteJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID})
 			return err
 		}(),
 		func() error {
-			_, err := b.store.ResumeJob(t.Context(), job.Order{Namespace: b.namespace, ID: j.ID})
+			_, err := b.store.ResumeJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID})
 			return err
 		}(),
 		func() error {
-			_, err := b.store.TriggerJob(t.Context(), job.Order{Namespace: b.namespace, ID: j.ID}, nil)
+			_, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, nil)
 			return err
 		}(),
 	} {
@@ -97,7 +97,7 @@ func TestTrigger(t *testing.T) {
 	d.Priority = 3
 	j := b.create(d)
 	b.pause(j)
-	key, err := b.store.TriggerJob(t.Context(), job.Order{Namespace: b.namespace, ID: j.ID}, json.RawMessage(`{"x":1}`))
+	key, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, json.RawMessage(`{"x":1}`))
 	require.NoError(t, err)
 	require.Equal(t, job.Key{Partition: partition, Job: j.ID, DueAt: key.DueAt, Seq: 1}, key)
 	require.Equal(t, []entry{{Due: key.DueAt, Count: 1, Seq: 1, RunAt: key.DueAt, Origin: job.FromTrigger}}, b.ledger(j))
@@ -108,13 +108,13 @@ func TestTrigger(t *testing.T) {
 	require.JSONEq(t, `{"x":1}`, payload)
 	require.True(t, woken)
 	require.Equal(t, 3, priority)
-	second, err := b.store.TriggerJob(t.Context(), job.Order{Namespace: b.namespace, ID: j.ID}, nil)
+	second, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, nil)
 	require.NoError(t, err)
 	require.True(t, second.DueAt.After(key.DueAt))
 	for _, bad := range []json.RawMessage{json.RawMessage(`{`), make(json.RawMessage, job.MaxPayload+1)} {
-		_, err = b.store.TriggerJob(t.Context(), job.Order{Namespace: b.namespace, ID: j.ID}, bad)
+		_, err = b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, bad)
 		require.Len(t, job.Problems(err), 1)
 	}
-	_, err = b.store.TriggerJob(t.Context(), job.Order{Namespace: uuid.New(), ID: j.ID}, nil)
+	_, err = b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: uuid.New(), ID: j.ID}, nil)
 	require.ErrorIs(t, err, postgres.ErrNotFound)
 }

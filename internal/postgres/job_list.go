@@ -28,7 +28,7 @@ const (
 // others of what it finds there. With one filter nothing is looked at in vain. With
 // more, the one that fewest jobs have leads, and a page ends after walkTime or
 // maxScanned jobs, full or not.
-func (s *Store) ListJobs(ctx context.Context, o job.ListOrder) (page job.ListPage, err error) {
+func (s *Store) ListJobs(ctx context.Context, o job.ListParams) (page job.ListPage, err error) {
 	l := listing{Store: s, order: o, began: clock.Elapsed(), args: pgx.NamedArgs{
 		"namespace": o.Namespace, "after": o.After.ID, "limit": o.Limit,
 		"state": nil, "queue": nil, "target": nil, "labels": nil, "name": nil,
@@ -57,7 +57,7 @@ func (s *Store) ListJobs(ctx context.Context, o job.ListOrder) (page job.ListPag
 // listing is the making of a page.
 type listing struct {
 	*Store
-	order job.ListOrder
+	order job.ListParams
 	args  pgx.NamedArgs
 	began time.Duration
 }

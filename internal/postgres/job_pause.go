@@ -28,7 +28,7 @@ WHERE partition = $1 AND id = $2`
 
 // PauseJob stops a job's schedule. A finished job with a run that is still to
 // come is paused too; with none there is nothing to pause.
-func (s *Store) PauseJob(ctx context.Context, o job.Order, note string) (out Change, err error) {
+func (s *Store) PauseJob(ctx context.Context, o job.ChangeParams, note string) (out job.Change, err error) {
 	err = s.changeJob(ctx, "pause", o, func(c *change) error {
 		out, err = c.pause(ctx, note)
 		if err != nil || !out.Changed {
@@ -42,9 +42,9 @@ func (s *Store) PauseJob(ctx context.Context, o job.Order, note string) (out Cha
 	return out, err
 }
 
-func (c *change) pause(ctx context.Context, note string) (Change, error) {
+func (c *change) pause(ctx context.Context, note string) (job.Change, error) {
 	j := &c.job
-	out := Change{Job: j.Job, Now: c.now}
+	out := job.Change{Job: j.Job, Now: c.now}
 	if j.State == job.Paused {
 		return out, nil
 	}
@@ -76,10 +76,10 @@ RETURNING queue_id, admit, concurrency_key, concurrency_max, handler`
 
 // ResumeJob starts a job's schedule again. What was due in between runs or is
 // skipped by the policy missed.paused.
-func (s *Store) ResumeJob(ctx context.Context, o job.Order) (Change, error) {
-	var out Change
+func (s *Store) ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error) {
+	var out job.Change
 	err := s.changeJob(ctx, "resume", o, func(c *change) error {
-		out = Change{Job: c.job.Job, Now: c.now}
+		out = job.Change{Job: c.job.Job, Now: c.now}
 		if c.job.State != job.Paused {
 			return nil
 		}

@@ -23,7 +23,7 @@ func TestPause(t *testing.T) {
 	retry := late.Add(-time.Second)
 	b.exec(`UPDATE run SET due_at = $2 WHERE job_id = $1 AND due_at = $3`, j.ID, late, due[0].Due)
 	b.exec(`UPDATE run SET due_at = $2, attempt = 1 WHERE job_id = $1 AND due_at = $3`, j.ID, retry, due[1].Due)
-	trigger, err := b.store.TriggerJob(t.Context(), job.Order{Namespace: b.namespace, ID: j.ID}, nil)
+	trigger, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, nil)
 	require.NoError(t, err)
 
 	c := b.pause(j)
@@ -42,7 +42,7 @@ func TestPause(t *testing.T) {
 	b.plan(60 * time.Second)
 	require.Len(t, b.ledger(j), 3, "nothing is planned for it")
 	require.NotEmpty(t, b.live(other))
-	_, err = b.store.PauseJob(t.Context(), job.Order{Namespace: uuid.New(), ID: j.ID}, "")
+	_, err = b.store.PauseJob(t.Context(), job.ChangeParams{Namespace: uuid.New(), ID: j.ID}, "")
 	require.ErrorIs(t, err, postgres.ErrNotFound)
 }
 

@@ -116,16 +116,16 @@ func TestNoCursorVanishesUnderAJob(t *testing.T) {
 				if i%5 == 0 {
 					d.Schedule = schedule.Spec{At: "2026-01-01T00:00:00Z"}
 				}
-				j, err := b.store.CreateJob(t.Context(), postgres.CreateInput{Namespace: b.namespace, ID: id, Definition: d})
+				j, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: b.namespace, ID: id, Definition: d})
 				if !noError(t, err) {
 					return
 				}
 				d.Schedule = specs[(i+1)%2]
-				if _, err = b.store.UpdateJob(t.Context(), postgres.UpdateInput{Namespace: b.namespace, ID: j.ID, Definition: d}); !noError(t, err) {
+				if _, err = b.store.UpdateJob(t.Context(), job.UpdateParams{Namespace: b.namespace, ID: j.ID, Definition: d}); !noError(t, err) {
 					return
 				}
 				if i < rounds-1 {
-					if _, err = b.store.DeleteJob(t.Context(), job.Order{Namespace: b.namespace, ID: j.ID}); !noError(t, err) {
+					if _, err = b.store.DeleteJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}); !noError(t, err) {
 						return
 					}
 				}

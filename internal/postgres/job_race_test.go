@@ -115,7 +115,7 @@ func (r *race) keepPlanning(ctx context.Context, often time.Duration, lookAhead 
 			continue
 		}
 		// Not ctx: a plan that is cancelled half-way would test something else.
-		_, err := r.store.Plan(context.WithoutCancel(ctx), postgres.PlanInput{Partitions: r.partitions, LookAhead: lookAhead(), Cursors: 1 + rand.IntN(8)})
+		_, err := r.store.Plan(context.WithoutCancel(ctx), job.PlanParams{Partitions: r.partitions, LookAhead: lookAhead(), Cursors: 1 + rand.IntN(8)})
 		if !r.check(err) {
 			return
 		}
@@ -190,22 +190,22 @@ func (r *race) operate() {
 	switch n := rand.IntN(100); {
 	case n < 40:
 		which := raceSchedules[rand.IntN(len(raceSchedules))]
-		j, err := r.store.UpdateJob(ctx, postgres.UpdateInput{Namespace: r.namespace, ID: id, Definition: r.definition(id, which.spec)})
+		j, err := r.store.UpdateJob(ctx, job.UpdateParams{Namespace: r.namespace, ID: id, Definition: r.definition(id, which.spec)})
 		if r.check(err) {
 			r.record(id, deed{"edit", j.UpdatedAt, which.step})
 		}
 	case n < 62:
-		c, err := r.store.PauseJob(ctx, job.Order{Namespace: r.namespace, ID: id}, "race")
+		c, err := r.store.PauseJob(ctx, job.ChangeParams{Namespace: r.namespace, ID: id}, "race")
 		if r.check(err) && c.Changed {
 			r.record(id, deed{kind: "pause", at: c.Now})
 		}
 	case n < 84:
-		c, err := r.store.ResumeJob(ctx, job.Order{Namespace: r.namespace, ID: id})
+		c, err := r.store.ResumeJob(ctx, job.ChangeParams{Namespace: r.namespace, ID: id})
 		if r.check(err) && c.Changed {
 			r.record(id, deed{kind: "resume", at: c.Now})
 		}
 	case n < 90:
-		c, err := r.store.DeleteJob(ctx, job.Order{Namespace: r.namespace, ID: id})
+		c, err := r.store.DeleteJob(ctx, job.ChangeParams{Namespace: r.namespace, ID: id})
 		if r.check(err) {
 			r.record(id, deed{kind: "delete", at: c.Now})
 			r.mu.Lock()
@@ -213,7 +213,7 @@ func (r *race) operate() {
 			r.mu.Unlock()
 		}
 	default:
-		key, err := r.store.TriggerJob(ctx, job.Order{Namespace: r.namespace, ID: id}, nil)
+		key, err := r.store.TriggerJob(ctx, job.ChangeParams{Namespace: r.namespace, ID: id}, nil)
 		if r.check(err) {
 			r.mu.Lock()
 			r.lives[id].triggers[key.DueAt]++
@@ -234,7 +234,7 @@ func (r *race) definition(id uuid.UUID, spec schedule.Spec) job.Definition {
 // create makes a job, or some of them at once: the first in the slot, the others
 // where slots are free.
 func (r *race) create(slot int) {
-	bulk := job.BulkOrder{Namespace: r.namespace}
+	bulk := job.BulkParams{Namespace: r.namespace}
 	steps := map[uuid.UUID]int64{}
 	for range 1 + rand.IntN(12)*rand.IntN(2) {
 		id, which := idIn(r.partitions[rand.IntN(len(r.partitions))]), raceSchedules[rand.IntN(len(raceSchedules))]
@@ -243,7 +243,7 @@ func (r *race) create(slot int) {
 	made := make([]job.Made, 1)
 	var err error
 	if first := bulk.Jobs[0]; len(bulk.Jobs) == 1 {
-		made[0].Job, err = r.store.CreateJob(context.Background(), postgres.CreateInput{Namespace: r.namespace, ID: first.ID, Definition: first.Definition})
+		made[0].Job, err = r.store.CreateJob(context.Background(), job.CreateParams{Namespace: r.namespace, ID: first.ID, Definition: first.Definition})
 	} else {
 		r.bulks.Add(1)
 		made, err = r.store.CreateJobs(context.Background(), bulk)
@@ -275,7 +275,7 @@ func (r *race) record(id uuid.UUID, d deed) {
 // resumeAll ends every pause: only then is what lies in it settled.
 func (r *race) resumeAll() {
 	for id, life := range r.lives {
-		c, err := r.store.ResumeJob(r.t.Context(), job.Order{Namespace: r.namespace, ID: id})
+		c, err := r.store.ResumeJob(r.t.Context(), job.ChangeParams{Namespace: r.namespace, ID: id})
 		if errors.Is(err, postgres.ErrNotFound) {
 			require.True(r.t, life.has("delete"), "%s is gone", id)
 			continue
@@ -290,7 +290,7 @@ func (r *race) resumeAll() {
 // planAll plans as far as the planners could have, and returns until when.
 func (r *race) planAll() time.Time {
 	for {
-		p, err := r.store.Plan(r.t.Context(), postgres.PlanInput{Partitions: r.partitions, LookAhead: raceLookAhead, Cursors: 100})
+		p, err := r.store.Plan(r.t.Context(), job.PlanParams{Partitions: r.partitions, LookAhead: raceLookAhead, Cursors: 100})
 		require.NoError(r.t, err)
 		require.Empty(r.t, p.Broken)
 		if p.Cursors == 0 {

@@ -71,35 +71,35 @@ func (b *jobs) soon(in time.Duration) schedule.Spec {
 // create makes a job in the test's partition.
 func (b *jobs) create(d job.Definition) job.Job {
 	b.t.Helper()
-	j, err := b.store.CreateJob(b.t.Context(), postgres.CreateInput{Namespace: b.namespace, ID: idIn(partition), Definition: d, Actor: "ann"})
+	j, err := b.store.CreateJob(b.t.Context(), job.CreateParams{Namespace: b.namespace, ID: idIn(partition), Definition: d, Actor: "ann"})
 	require.NoError(b.t, err)
 	return j
 }
 
 func (b *jobs) update(j job.Job, d job.Definition) job.Job {
 	b.t.Helper()
-	j, err := b.store.UpdateJob(b.t.Context(), postgres.UpdateInput{Namespace: b.namespace, ID: j.ID, Definition: d, Actor: "bob"})
+	j, err := b.store.UpdateJob(b.t.Context(), job.UpdateParams{Namespace: b.namespace, ID: j.ID, Definition: d, Actor: "bob"})
 	require.NoError(b.t, err)
 	return j
 }
 
-func (b *jobs) pause(j job.Job) postgres.Change {
+func (b *jobs) pause(j job.Job) job.Change {
 	b.t.Helper()
-	c, err := b.store.PauseJob(b.t.Context(), job.Order{Namespace: b.namespace, ID: j.ID}, "on fire")
+	c, err := b.store.PauseJob(b.t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, "on fire")
 	require.NoError(b.t, err)
 	return c
 }
 
-func (b *jobs) resume(j job.Job) postgres.Change {
+func (b *jobs) resume(j job.Job) job.Change {
 	b.t.Helper()
-	c, err := b.store.ResumeJob(b.t.Context(), job.Order{Namespace: b.namespace, ID: j.ID})
+	c, err := b.store.ResumeJob(b.t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID})
 	require.NoError(b.t, err)
 	return c
 }
 
-func (b *jobs) remove(j job.Job) postgres.Change {
+func (b *jobs) remove(j job.Job) job.Change {
 	b.t.Helper()
-	c, err := b.store.DeleteJob(b.t.Context(), job.Order{Namespace: b.namespace, ID: j.ID})
+	c, err := b.store.DeleteJob(b.t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID})
 	require.NoError(b.t, err)
 	return c
 }
@@ -114,7 +114,7 @@ func (b *jobs) get(j job.Job) job.Job {
 // plan plans the test's partition so far ahead.
 func (b *jobs) plan(ahead time.Duration) job.Planned {
 	b.t.Helper()
-	p, err := b.store.Plan(b.t.Context(), postgres.PlanInput{Partitions: []int16{partition}, LookAhead: ahead, Cursors: 100})
+	p, err := b.store.Plan(b.t.Context(), job.PlanParams{Partitions: []int16{partition}, LookAhead: ahead, Cursors: 100})
 	require.NoError(b.t, err)
 	require.Empty(b.t, p.Broken)
 	return p

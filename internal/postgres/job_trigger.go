@@ -19,7 +19,7 @@ RETURNING seq`
 
 // TriggerJob makes a run of a job that is due now, with a payload in place of
 // the job's if one is given. It works on paused and finished jobs too.
-func (s *Store) TriggerJob(ctx context.Context, o job.Order, payload json.RawMessage) (job.Key, error) {
+func (s *Store) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.RawMessage) (job.Key, error) {
 	what := "trigger " + job.FormatJobID(o.ID)
 	text, err := checkPayload(payload)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Store) TriggerJob(ctx context.Context, o job.Order, payload json.RawMes
 	}
 	key := job.Key{Partition: job.PartitionOf(o.ID), Job: o.ID}
 	err = s.retrying(ctx, o.Namespace, what, func(tx pgx.Tx) error {
-		if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
 		// The lock keeps a delete from leaving the run behind, and triggers of one
@@ -50,10 +50,10 @@ func (s *Store) TriggerJob(ctx context.Context, o job.Order, payload json.RawMes
 		if err := tx.QueryRow(ctx, insertTriggered, key.Partition, o.ID, key.DueAt, text, o.Trace).Scan(&key.Seq); err != nil {
 			return err
 		}
-		if err := keep(ctx, tx, o.Namespace, o.Once, key); err != nil {
+		if err := keep(ctx, tx, o.Namespace, o.Idempotent, key); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "job.trigger", job.FormatJobID(o.ID)}, struct {
+		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "job.trigger", job.FormatJobID(o.ID)}, struct {
 			Name    string `json:"name"`
 			Run     string `json:"run"`
 			Payload bool   `json:"payload,omitempty"` // with one of its own; what it says is nobody's business here

@@ -10,14 +10,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// UpdateInput is a new definition of a job.
-type UpdateInput = job.UpdateOrder
-
 // UpdateJob gives a job a new definition. UpdatedAt is the instant that it was
 // decided by: what is due later is due by the new one, and what was due before
 // and has not started stays due. Runs that have not started are delivered as
 // the new definition says.
-func (s *Store) UpdateJob(ctx context.Context, in UpdateInput) (job.Job, error) {
+func (s *Store) UpdateJob(ctx context.Context, in job.UpdateParams) (job.Job, error) {
 	what := "update " + job.FormatJobID(in.ID)
 	d, err := define(in.Definition, in.ID)
 	if err != nil {
@@ -34,7 +31,7 @@ func (s *Store) UpdateJob(ctx context.Context, in UpdateInput) (job.Job, error) 
 	return out, nil
 }
 
-func (s *Store) update(ctx context.Context, tx pgx.Tx, in UpdateInput, d *definition) (job.Job, error) {
+func (s *Store) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *definition) (job.Job, error) {
 	queue, err := findQueue(ctx, tx, in.Namespace, d.Queue)
 	if err != nil {
 		return job.Job{}, err
@@ -44,7 +41,7 @@ func (s *Store) update(ctx context.Context, tx pgx.Tx, in UpdateInput, d *defini
 	if err != nil {
 		return job.Job{}, err
 	}
-	c, cursors, err := lockJob(ctx, tx, job.Order{Namespace: in.Namespace, ID: in.ID, IfVersion: in.IfVersion, IfTag: in.IfTag, Actor: in.Actor}, to)
+	c, cursors, err := lockJob(ctx, tx, job.ChangeParams{Namespace: in.Namespace, ID: in.ID, IfVersion: in.IfVersion, IfTag: in.IfTag, Actor: in.Actor}, to)
 	if err != nil {
 		return job.Job{}, err
 	}
@@ -184,11 +181,11 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 	j.Definition, j.State, j.UpdatedAt = d.Definition, u.state, u.now
 	j.Version++
 	var batch pgx.Batch
-	batch.Queue(updateJobRow, j.Partition, j.ID, u.to.id, u.queue, j.Version, j.State, d.Priority, d.admit(), d.jitter.Milliseconds(), d.timeoutMS(),
+	batch.Queue(updateJobRow, j.Partition, j.ID, u.to.id, u.queue, j.Version, j.State, d.Priority, int16(d.AdmitRule()), d.jitter.Milliseconds(), d.timeoutMS(),
 		d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name, d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep(), d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler())
 	batch.Queue(insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now, j.Namespace)
-	batch.Queue(updatePending, j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler())
-	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), u.queue, d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.own}
+	batch.Queue(updatePending, j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), u.queue, d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler())
+	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), u.queue, d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.own}
 	runs.insert(&batch, u.due, u.now)
 	runs.skip(&batch, u.skips, u.now)
 	countSkips(u.tx, u.skips)

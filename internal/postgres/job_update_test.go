@@ -39,7 +39,7 @@ func TestUpdateRefuses(t *testing.T) {
 	b := setupJobs(t)
 	j := b.create(definition("a", everyHour))
 	b.create(definition("b", everyHour))
-	in := postgres.UpdateInput{Namespace: b.namespace, ID: j.ID, Definition: definition("c", everyHour), IfVersion: 2}
+	in := job.UpdateParams{Namespace: b.namespace, ID: j.ID, Definition: definition("c", everyHour), IfVersion: 2}
 	_, err := b.store.UpdateJob(t.Context(), in)
 	require.ErrorIs(t, err, postgres.ErrConflict)
 	require.ErrorContains(t, err, "the job has version 1")

@@ -10,11 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
-
-// KeyOrder is a key to be made.
-type KeyOrder = job.KeyOrder
 
 const insertKey = `
 INSERT INTO api_key (id, namespace_id, name, role, prefix, hash, created_by, created_at, expires_at, queues)
@@ -22,7 +20,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, now(), CASE WHEN $8::interval > interval '0'
 RETURNING created_at, expires_at`
 
 // CreateKey makes a key and returns it with its secret, which is not stored.
-func (s *Store) CreateKey(ctx context.Context, o KeyOrder) (k job.APIKey, secret string, err error) {
+func (s *Store) CreateKey(ctx context.Context, o access.KeyParams) (k access.APIKey, secret string, err error) {
 	if err := o.Validate(); err != nil {
 		return k, "", fmt.Errorf("create key: %w", err)
 	}
@@ -50,7 +48,7 @@ func (s *Store) FirstKey(ctx context.Context, namespace uuid.UUID) (secret strin
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM api_key WHERE namespace_id = $1)`, namespace).Scan(&has); err != nil || has {
 			return err
 		}
-		_, secret, err = createKey(ctx, tx, KeyOrder{Namespace: namespace, Name: "first", Role: job.Admin, Actor: itself})
+		_, secret, err = createKey(ctx, tx, access.KeyParams{Namespace: namespace, Name: "first", Role: access.Admin, Actor: itself})
 		return err
 	})
 	if err != nil {
@@ -60,17 +58,17 @@ func (s *Store) FirstKey(ctx context.Context, namespace uuid.UUID) (secret strin
 }
 
 // createKey makes a key in a transaction of its namespace, as its last statement.
-func createKey(ctx context.Context, tx pgx.Tx, o KeyOrder) (k job.APIKey, secret string, err error) {
+func createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k access.APIKey, secret string, err error) {
 	var random [32]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return k, "", err
 	}
-	secret = job.FormatKey(random)
-	hash, err := job.KeyHash(secret)
+	secret = access.FormatKey(random)
+	hash, err := access.KeyHash(secret)
 	if err != nil {
 		return k, "", err
 	}
-	k = job.APIKey{Namespace: o.Namespace, Name: o.Name, Role: o.Role, Queues: o.Queues, Prefix: job.KeyShown(secret), CreatedBy: o.Actor}
+	k = access.APIKey{Namespace: o.Namespace, Name: o.Name, Role: o.Role, Queues: o.Queues, Prefix: access.KeyShown(secret), CreatedBy: o.Actor}
 	if k.ID, err = uuid.NewV7(); err != nil {
 		return k, "", err
 	}
@@ -80,16 +78,16 @@ func createKey(ctx context.Context, tx pgx.Tx, o KeyOrder) (k job.APIKey, secret
 		return k, "", err
 	}
 	k.CreatedAt, k.ExpiresAt = k.CreatedAt.UTC(), deref(expires).UTC()
-	return k, secret, audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "key.create", job.FormatKeyID(k.ID)}, struct {
-		Name   string   `json:"name"`
-		Role   job.Role `json:"role"`
-		Queues []string `json:"queues,omitempty"`
+	return k, secret, audit(ctx, tx, auditParams{o.Namespace, o.Actor, "key.create", job.FormatKeyID(k.ID)}, struct {
+		Name   string      `json:"name"`
+		Role   access.Role `json:"role"`
+		Queues []string    `json:"queues,omitempty"`
 	}{k.Name, k.Role, k.Queues})
 }
 
 // Principal finds who has a secret, by its hash: before it, no namespace is
 // known. ErrNotFound: there is no such key, or it is revoked or expired.
-func (s *Store) Principal(ctx context.Context, hash [32]byte) (p job.Principal, err error) {
+func (s *Store) Principal(ctx context.Context, hash [32]byte) (p access.Principal, err error) {
 	var left *float64
 	err = s.pool.QueryRow(ctx, `
 SELECT k.id, k.name, k.namespace_id, n.name, k.role, k.queues, extract(epoch FROM k.expires_at - now())::float8
@@ -130,9 +128,9 @@ func (s *Store) KeyHashes(ctx context.Context) ([][8]byte, error) {
 }
 
 // Keys lists the keys of a namespace, the newest first.
-func (s *Store) Keys(ctx context.Context, namespace uuid.UUID) (out []job.APIKey, err error) {
+func (s *Store) Keys(ctx context.Context, namespace uuid.UUID) (out []access.APIKey, err error) {
 	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k job.APIKey, err error) {
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k access.APIKey, err error) {
 			var expires, revoked *time.Time
 			err = row.Scan(&k.ID, &k.Namespace, &k.Name, &k.Role, &k.Queues, &k.Prefix, &k.CreatedBy, &k.CreatedAt, &expires, &revoked)
 			k.CreatedAt, k.ExpiresAt, k.RevokedAt = k.CreatedAt.UTC(), deref(expires).UTC(), deref(revoked).UTC()
@@ -158,6 +156,6 @@ func (s *Store) RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor st
 		case err != nil:
 			return err
 		}
-		return audit(ctx, tx, auditOrder{namespace, actor, "key.revoke", job.FormatKeyID(id)}, named{name})
+		return audit(ctx, tx, auditParams{namespace, actor, "key.revoke", job.FormatKeyID(id)}, named{name})
 	})
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 // Namespaces are the database owner's: no key reaches beyond its own.
 
 // CreateNamespace makes a namespace. ErrConflict: the name is taken.
-func (s *Store) CreateNamespace(ctx context.Context, name string) (n job.Namespace, err error) {
-	if err := job.ValidateNamespace(name); err != nil {
+func (s *Store) CreateNamespace(ctx context.Context, name string) (n access.Namespace, err error) {
+	if err := access.ValidateNamespace(name); err != nil {
 		return n, fmt.Errorf("create namespace: %w", err)
 	}
 	n.Name = name
@@ -29,18 +29,18 @@ func (s *Store) CreateNamespace(ctx context.Context, name string) (n job.Namespa
 		case err != nil:
 			return err
 		}
-		return audit(ctx, tx, auditOrder{n.ID, itself, "namespace.create", name}, named{name})
+		return audit(ctx, tx, auditParams{n.ID, itself, "namespace.create", name}, named{name})
 	})
 	return n, err
 }
 
 // Namespaces lists all, by name.
-func (s *Store) Namespaces(ctx context.Context) ([]job.Namespace, error) {
+func (s *Store) Namespaces(ctx context.Context) ([]access.Namespace, error) {
 	rows, err := s.pool.Query(ctx, `SELECT id, name, created_at FROM namespace ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[job.Namespace])
+	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[access.Namespace])
 	if err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
 	}

@@ -23,7 +23,7 @@ ON CONFLICT (namespace_id, key, part) DO UPDATE SET request = excluded.request, 
 
 // once runs work, or recalls what it came to before: then the error is ErrDone.
 // It is called first in a transaction; keep is last.
-func once(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.Once) error {
+func once(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.IdempotentRequest) error {
 	if o == nil {
 		return nil
 	}
@@ -43,11 +43,11 @@ func once(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.Once) erro
 		return job.ErrKeyUsed
 	}
 	o.Answer = []byte(body)
-	return job.ErrDone
+	return job.ErrAlreadyDone
 }
 
 // keep stores the answer of what was done.
-func keep(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.Once, result any) error {
+func keep(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.IdempotentRequest, result any) error {
 	if o == nil {
 		return nil
 	}

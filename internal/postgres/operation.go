@@ -17,7 +17,7 @@ SELECT count(*) FROM dead_letter d JOIN queue q ON q.id = d.queue_id
 WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue) AND (@any_job OR d.partition = @partition AND d.job_id = @job) AND ` + wantDead
 
 // BeginOperation begins work on all dead letters that a filter means now.
-func (s *Store) BeginOperation(ctx context.Context, o job.OperationOrder) (op job.Operation, err error) {
+func (s *Store) BeginOperation(ctx context.Context, o job.OperationParams) (op job.Operation, err error) {
 	what := "begin to " + string(o.Kind) + " dead letters"
 	if err := o.Validate(); err != nil {
 		return op, fmt.Errorf("%s: %w", what, err)
@@ -31,7 +31,7 @@ func (s *Store) BeginOperation(ctx context.Context, o job.OperationOrder) (op jo
 		return op, fmt.Errorf("%s: %w", what, err)
 	}
 	err = s.inNamespace(ctx, o.Namespace, what, func(tx pgx.Tx) error {
-		if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
 		args := deadArgs(o.Namespace, o.Filter)
@@ -46,10 +46,10 @@ VALUES ($1, $2, $3, $4, now(), $5, 'running', $6, $7, now(), now()) RETURNING cr
 			return err
 		}
 		op.CreatedAt = op.CreatedAt.UTC()
-		if err := keep(ctx, tx, o.Namespace, o.Once, op); err != nil {
+		if err := keep(ctx, tx, o.Namespace, o.Idempotent, op); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}, struct {
+		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}, struct {
 			Kind   job.OperationKind `json:"kind"`
 			Filter job.DeadFilter    `json:"filter"`
 			Count  int64             `json:"count"`
@@ -114,6 +114,6 @@ func (s *Store) AbortOperation(ctx context.Context, namespace, id uuid.UUID, act
 		if _, err := tx.Exec(ctx, `UPDATE operation SET state = 'aborted', ended_at = now() WHERE id = $1`, id); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditOrder{namespace, actor, "operation.abort", job.FormatOperationID(id)}, struct{}{})
+		return audit(ctx, tx, auditParams{namespace, actor, "operation.abort", job.FormatOperationID(id)}, struct{}{})
 	})
 }

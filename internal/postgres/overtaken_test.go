@@ -107,7 +107,7 @@ func TestALimitTakesInWhatOvertookIt(t *testing.T) {
 	b := setupLimits(t)
 	b.claimAll(3)
 	b.overtaken(func() error {
-		return b.store.LimitQueue(t.Context(), job.QueueOrder{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 5}, Actor: "ann"})
+		return b.store.LimitQueue(t.Context(), job.QueueParams{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 5}, Actor: "ann"})
 	})
 	b.exact()
 }
@@ -120,7 +120,7 @@ func TestALimitAmongCompletions(t *testing.T) {
 	var all sync.WaitGroup
 	errs := make(chan error, 100)
 	all.Go(func() {
-		errs <- b.store.LimitQueue(t.Context(), job.QueueOrder{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 500}, Actor: "ann"})
+		errs <- b.store.LimitQueue(t.Context(), job.QueueParams{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 500}, Actor: "ann"})
 	})
 	for w := range 4 {
 		all.Go(func() {

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -58,18 +59,18 @@ func TestOwnerAndServerAreTwo(t *testing.T) {
 	require.NoError(t, server.CheckRole(ctx))
 
 	store := openAs(t, asOwner)
-	secret, err := store.FirstKey(ctx, job.DefaultNamespace)
+	secret, err := store.FirstKey(ctx, access.DefaultNamespace)
 	require.NoError(t, err)
-	hash, err := job.KeyHash(secret)
+	hash, err := access.KeyHash(secret)
 	require.NoError(t, err)
 	p, err := server.Principal(ctx, hash)
 	require.NoError(t, err)
-	require.Equal(t, job.Admin, p.Role)
-	again, err := store.FirstKey(ctx, job.DefaultNamespace)
+	require.Equal(t, access.Admin, p.Role)
+	again, err := store.FirstKey(ctx, access.DefaultNamespace)
 	require.NoError(t, err)
 	require.Empty(t, again, "once")
-	require.NoError(t, server.RevokeKey(ctx, job.DefaultNamespace, p.Key, "test"))
-	again, err = server.FirstKey(ctx, job.DefaultNamespace)
+	require.NoError(t, server.RevokeKey(ctx, access.DefaultNamespace, p.Key, "test"))
+	again, err = server.FirstKey(ctx, access.DefaultNamespace)
 	require.NoError(t, err)
 	require.Empty(t, again, "a revoked key was a key")
 
@@ -84,13 +85,13 @@ func TestOwnerAndServerAreTwo(t *testing.T) {
 	require.Len(t, all, 2)
 	_, err = server.CreateNamespace(ctx, "third")
 	require.ErrorContains(t, err, "permission denied", "a server makes no namespaces")
-	good, _, err := server.VerifyAudit(ctx, n.ID, job.AuditMark{}, 1000)
+	good, _, err := server.VerifyAudit(ctx, n.ID, access.AuditMark{}, 1000)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, good.Seq)
 
 	// And it works: a job is made and its history kept.
 	require.NoError(t, server.MakeHistory(ctx, 1))
-	_, err = server.CreateJob(ctx, postgres.CreateInput{Namespace: n.ID, Definition: definition("j", everySecond), Actor: "test"})
+	_, err = server.CreateJob(ctx, job.CreateParams{Namespace: n.ID, Definition: definition("j", everySecond), Actor: "test"})
 	require.NoError(t, err)
 	require.ErrorContains(t, store.CheckRole(ctx), "owns the tables")
 }
@@ -126,7 +127,7 @@ func TestOneFirstKey(t *testing.T) {
 	made := make(chan string, many)
 	for range many {
 		go func() {
-			secret, err := store.FirstKey(t.Context(), job.DefaultNamespace)
+			secret, err := store.FirstKey(t.Context(), access.DefaultNamespace)
 			if err != nil {
 				secret = err.Error()
 			}
@@ -140,6 +141,6 @@ func TestOneFirstKey(t *testing.T) {
 		}
 	}
 	require.Len(t, secrets, 1)
-	_, err := job.KeyHash(secrets[0])
+	_, err := access.KeyHash(secrets[0])
 	require.NoError(t, err)
 }

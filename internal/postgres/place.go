@@ -12,9 +12,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// placeOrder is a run that is to start, if there is a place. Its row is locked.
-type placeOrder struct {
-	job.Applicant
+// permitCandidate is a run that is to start, if there is a place. Its row is locked.
+type permitCandidate struct {
+	job.Candidate
 	key job.Key
 }
 
@@ -27,7 +27,7 @@ type place struct {
 func (p *place) granted() bool { return p.Refusal == (job.Refusal{}) }
 
 // limits that it has a place of.
-func (p *place) limits(a *job.Applicant) (out []job.Limit) {
+func (p *place) limits(a *job.Candidate) (out []job.Limit) {
 	if p.queueHold != nil {
 		out = append(out, job.Limit{Kind: job.LimitQueue, ID: int64(a.Queue)})
 	}
@@ -45,19 +45,19 @@ func (p *place) limits(a *job.Applicant) (out []job.Limit) {
 //
 // Who calls has to hold the shared lock of a session that is alive: a limit that is
 // new counts the runs that began without it when such transactions are over.
-func (s *Store) takePlaces(ctx context.Context, tx pgx.Tx, session uuid.UUID, runs []placeOrder) ([]place, error) {
+func (s *Store) takePlaces(ctx context.Context, tx pgx.Tx, session uuid.UUID, runs []permitCandidate) ([]place, error) {
 	if len(runs) > maxPlaces {
 		return nil, fmt.Errorf("%d runs at once; at most %d are taken", len(runs), maxPlaces)
 	}
-	from := make([]job.Applicant, len(runs))
+	from := make([]job.Candidate, len(runs))
 	for i := range runs {
-		from[i] = runs[i].Applicant
+		from[i] = runs[i].Candidate
 	}
 	r, err := s.readRooms(ctx, tx, session, limitsOf(from))
 	if err != nil {
 		return nil, err
 	}
-	refusals := job.GrantPlaces(r.rooms, from, r.now)
+	refusals := job.GrantPermits(r.rooms, from, r.now)
 	out := make([]place, len(runs))
 	var w holdRows
 	for i := range runs {
@@ -79,7 +79,7 @@ func (s *Store) takePlaces(ctx context.Context, tx pgx.Tx, session uuid.UUID, ru
 }
 
 // limitsOf lists each limit once.
-func limitsOf(from []job.Applicant) (out []job.Limit) {
+func limitsOf(from []job.Candidate) (out []job.Limit) {
 	known := map[job.Limit]bool{}
 	for i := range from {
 		for _, l := range from[i].Limits() {
@@ -120,7 +120,7 @@ LEFT JOIN LATERAL (
 // rooms are limits as a transaction sees them.
 type rooms struct {
 	now   time.Time
-	rooms map[job.Limit]*job.Room
+	rooms map[job.Limit]*job.Capacity
 	first int64 // of maxPlaces numbers for holds
 }
 
@@ -139,7 +139,7 @@ func (s *Store) readRooms(ctx context.Context, tx pgx.Tx, session uuid.UUID, lim
 
 func (s *Store) readRoomsOnce(ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit) (*rooms, error) {
 	kind, id, low := s.lows.columns(limits)
-	r := &rooms{rooms: map[job.Limit]*job.Room{}}
+	r := &rooms{rooms: map[job.Limit]*job.Capacity{}}
 	locked := map[job.Limit]bool{}
 	var batch pgx.Batch
 	batch.Queue(lockLimits, kind, id, low).Query(func(rows pgx.Rows) error {
@@ -169,7 +169,7 @@ func (s *Store) collectRooms(r *rooms) func(pgx.Rows) error {
 		var at, runAt *time.Time
 		var priority *int16
 		_, err := pgx.ForEachRow(rows, []any{&l.Kind, &l.ID, &q.MaxRunning, &q.Rate.Count, &q.Rate.Seconds, &q.Burst, &running, &oldest, &tokens, &at, &priority, &runAt}, func() error {
-			room := &job.Room{Running: running, Limits: q}
+			room := &job.Capacity{Running: running, Limits: q}
 			if tokens != nil {
 				room.Bucket = job.Bucket{Tokens: *tokens, At: *at}
 			}
@@ -195,7 +195,7 @@ type holdRows struct {
 	refilled []time.Time
 }
 
-func (w *holdRows) add(l job.Limit, n int64, run *placeOrder) {
+func (w *holdRows) add(l job.Limit, n int64, run *permitCandidate) {
 	w.kind, w.id, w.n = append(w.kind, int16(l.Kind)), append(w.id, l.ID), append(w.n, n)
 	w.queue, w.keys = append(w.queue, run.Queue), append(w.keys, run.key)
 }
@@ -208,7 +208,7 @@ const writeBuckets = `
 INSERT INTO queue_rate (queue_id, tokens, at) SELECT unnest($1::integer[]), unnest($2::double precision[]), unnest($3::timestamptz[])
 ON CONFLICT (queue_id) DO UPDATE SET tokens = excluded.tokens, at = excluded.at`
 
-func (w *holdRows) write(ctx context.Context, tx pgx.Tx, rooms map[job.Limit]*job.Room) error {
+func (w *holdRows) write(ctx context.Context, tx pgx.Tx, rooms map[job.Limit]*job.Capacity) error {
 	if len(w.n) == 0 {
 		return nil // nothing was taken
 	}

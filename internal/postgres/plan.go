@@ -14,9 +14,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// PlanInput says which part of the future to plan.
-type PlanInput = job.PlanOrder
-
 // selectCursorsDue takes what nobody else has locked.
 const selectCursorsDue = `
 SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at
@@ -44,7 +41,7 @@ const lockTimeout = "500ms"
 // look-ahead, and advances those cursors, in one transaction and by one
 // instant. Correct with any number of planners: a cursor is planned by the
 // one that holds its lock.
-func (s *Store) Plan(ctx context.Context, in PlanInput) (job.Planned, error) {
+func (s *Store) Plan(ctx context.Context, in job.PlanParams) (job.Planned, error) {
 	out, err := s.plan(ctx, in, true)
 	if code(err) == "55P03" { // lock_not_available
 		return s.plan(ctx, in, false)
@@ -52,7 +49,7 @@ func (s *Store) Plan(ctx context.Context, in PlanInput) (job.Planned, error) {
 	return out, err
 }
 
-func (s *Store) plan(ctx context.Context, in PlanInput, wait bool) (out job.Planned, err error) {
+func (s *Store) plan(ctx context.Context, in job.PlanParams, wait bool) (out job.Planned, err error) {
 	err = s.inTx(ctx, "plan", func(tx pgx.Tx) error {
 		out = job.Planned{}
 		// THE instant: every statement below is given this one and reads no clock.
@@ -114,7 +111,7 @@ type planBatch struct {
 
 // planCursors locks the cursors that are due and lets job.Plan decide each.
 // Those that are late come first, and alone: what follows waits for no lock.
-func (s *Store) planCursors(ctx context.Context, tx pgx.Tx, in PlanInput, wait bool, out *job.Planned) (*planBatch, error) {
+func (s *Store) planCursors(ctx context.Context, tx pgx.Tx, in job.PlanParams, wait bool, out *job.Planned) (*planBatch, error) {
 	b, until := &planBatch{}, out.Now.Add(in.LookAhead)
 	decide := func(rows pgx.Rows) error { return s.decideCursors(rows, b, until, out) }
 	if wait {

@@ -23,7 +23,7 @@ func TestBrokenCursorsStepAside(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
 	const broken, cursors = 60, 25
-	order := job.PlanOrder{Partitions: []int16{partition}, LookAhead: time.Minute, Cursors: cursors}
+	order := job.PlanParams{Partitions: []int16{partition}, LookAhead: time.Minute, Cursors: cursors}
 	j := b.create(definition("neighbour", everySecond))
 	b.cursorBack(j, time.Minute)
 	b.breakAll(broken)
@@ -63,7 +63,7 @@ func TestBrokenCursorsStepAside(t *testing.T) {
 func TestALateCursorIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
-	order := job.PlanOrder{Partitions: []int16{partition}, LookAhead: time.Minute, Cursors: 10}
+	order := job.PlanParams{Partitions: []int16{partition}, LookAhead: time.Minute, Cursors: 10}
 	late := b.create(definition("late", everyMinute))
 	b.plan(time.Minute)
 	b.cursorBack(late, 2*time.Minute)

@@ -31,7 +31,7 @@ func TestPlanCost(t *testing.T) {
 		begin := clock.Elapsed()
 		for first := 0; first < job.Partitions; first += 64 {
 			for more := true; more; transactions++ {
-				planned, err := b.store.Plan(t.Context(), job.PlanOrder{Partitions: allPartitions()[first : first+64], LookAhead: c.ahead, Cursors: 500})
+				planned, err := b.store.Plan(t.Context(), job.PlanParams{Partitions: allPartitions()[first : first+64], LookAhead: c.ahead, Cursors: 500})
 				require.NoError(t, err)
 				require.Empty(t, planned.Broken)
 				runs, cursors, more = runs+len(planned.Runs), cursors+planned.Cursors, planned.More

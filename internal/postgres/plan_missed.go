@@ -64,7 +64,7 @@ func settleEnded(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (n in
 		if d, r, err := settle(j, next[j.cursor], now); err == nil { // if it cannot be read, its cursor has accounted for it
 			var due []job.DueTime
 			due, left = limited(r.Due, left)
-			runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, d.admit(), j.queueID, d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.own}
+			runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), j.queueID, d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.own}
 			runs.insert(&batch, due, now)
 			runs.skip(&batch, r.Skips, now)
 			countSkips(tx, r.Skips)

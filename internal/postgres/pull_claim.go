@@ -81,19 +81,19 @@ func lockOfQueue(queue int32) int64 { return 0x62656c66_00000000 | int64(uint32(
 const beginClaim = `SELECT pg_advisory_xact_lock_shared(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`
 
 // ClaimDue claims runs of a queue that are due for the workers that wait for
-// some, in one transaction: job.Deal says who gets which. Runs that need a
+// some, in one transaction: job.Assign says who gets which. Runs that need a
 // decision are returned, to be asked about one by one: see AdmitDue.
-func (s *Store) ClaimDue(ctx context.Context, o job.DueOrder) (out job.DueClaim, err error) {
+func (s *Store) ClaimDue(ctx context.Context, o job.PullClaimParams) (out job.PullClaimResult, err error) {
 	err = s.inTx(ctx, "claim for workers", func(tx pgx.Tx) error {
-		out = job.DueClaim{Marks: make([]time.Time, len(o.Lanes))}
+		out = job.PullClaimResult{Marks: make([]time.Time, len(o.Feeds))}
 		due, err := readDue(ctx, tx, &o, &out)
 		if err != nil || out.Paused {
 			return err
 		}
-		var plain []job.Dealt
-		for _, d := range job.Deal(due, o.Seekers) {
+		var plain []job.Assignment
+		for _, d := range job.Assign(due, o.Polls) {
 			switch {
-			case d.Admit == 2:
+			case d.Admit == job.AdmitByPolicy:
 				out.Undecided = append(out.Undecided, d)
 			case len(plain) < maxPlaces:
 				plain = append(plain, d)
@@ -111,42 +111,42 @@ func (s *Store) ClaimDue(ctx context.Context, o job.DueOrder) (out job.DueClaim,
 }
 
 // markLeft keeps the marks before what is still to be had.
-func markLeft(due []job.Due, out *job.DueClaim) {
-	gone := make(map[runID]bool, len(due))
+func markLeft(due []job.Due, out *job.PullClaimResult) {
+	gone := make(map[job.RunKey]bool, len(due))
 	for _, c := range out.Claimed {
-		gone[idOf(c.Key)] = true
+		gone[c.Key.RunKey()] = true
 	}
 	for _, d := range out.Undecided {
-		gone[idOf(d.Key)] = true
+		gone[d.Key.RunKey()] = true
 	}
 	for _, r := range out.Refused { // by a key: kept apart, so that it keeps nobody behind it
-		gone[idOf(r.Key)] = r.Refusal.Limit.Kind == job.LimitKey
+		gone[r.Key.RunKey()] = r.Refusal.Limit.Kind == job.LimitKey
 	}
 	for _, d := range due {
-		if gone[idOf(d.Key)] {
+		if gone[d.Key.RunKey()] {
 			continue
 		}
-		if d.RunAt.Before(out.Marks[d.Lane]) {
-			out.Marks[d.Lane] = d.RunAt
+		if d.RunAt.Before(out.Marks[d.Feed]) {
+			out.Marks[d.Feed] = d.RunAt
 		}
 	}
 }
 
 // readDue locks the queue and reads the candidates, in the order in which they
 // are to start.
-func readDue(ctx context.Context, tx pgx.Tx, o *job.DueOrder, out *job.DueClaim) (due []job.Due, err error) {
-	locks := make([]int64, len(o.Seekers))
-	for i, seeker := range o.Seekers {
+func readDue(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, out *job.PullClaimResult) (due []job.Due, err error) {
+	locks := make([]int64, len(o.Polls))
+	for i, seeker := range o.Polls {
 		locks[i] = lockOf(seeker.Session)
 	}
-	l := splitLanes(o.Lanes)
+	l := splitLanes(o.Feeds)
 	var batch pgx.Batch // one round trip; each statement sees what is committed when it begins
 	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOfQueue(o.Queue))
 	batch.Queue(beginClaim, locks)
 	batch.Queue(`SELECT now(), coalesce(bool_or(paused), true), coalesce(bool_or(limited), false) FROM queue WHERE id = $1`, o.Queue).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&out.Now, &out.Paused, &out.Limited)
 	})
-	batch.Queue(liveSeekers, sessionIDs(o.Seekers), o.Queue).Query(func(rows pgx.Rows) error {
+	batch.Queue(livePolls, sessionIDs(o.Polls), o.Queue).Query(func(rows pgx.Rows) error {
 		return dropExpired(rows, o, out)
 	})
 	batch.Queue(dueRuns, l.queue, l.handler, l.priority, l.mark, o.Limit, o.Ahead).Query(func(rows pgx.Rows) error {
@@ -156,31 +156,31 @@ func readDue(ctx context.Context, tx pgx.Tx, o *job.DueOrder, out *job.DueClaim)
 	return due, tx.SendBatch(ctx, &batch).Close()
 }
 
-// liveSeekers are the sessions that may be given a run: not those that are about
+// livePolls are the sessions that may be given a run: not those that are about
 // to end, for the run would be lost at once.
-const liveSeekers = `SELECT id FROM session WHERE id = ANY ($1) AND queue_id = $2 AND expires_at > now() + interval '1 s'`
+const livePolls = `SELECT id FROM session WHERE id = ANY ($1) AND queue_id = $2 AND expires_at > now() + interval '1 s'`
 
 // dropExpired gives nothing to sessions that are over.
-func dropExpired(rows pgx.Rows, o *job.DueOrder, out *job.DueClaim) error {
-	alive := make(map[uuid.UUID]bool, len(o.Seekers))
+func dropExpired(rows pgx.Rows, o *job.PullClaimParams, out *job.PullClaimResult) error {
+	alive := make(map[uuid.UUID]bool, len(o.Polls))
 	var id uuid.UUID
 	_, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error {
 		alive[id] = true
 		return nil
 	})
-	o.Seekers = slices.Clone(o.Seekers)
-	for i := range o.Seekers {
-		if !alive[o.Seekers[i].Session] {
-			out.Expired = append(out.Expired, o.Seekers[i].Session)
-			o.Seekers[i].Max = 0
+	o.Polls = slices.Clone(o.Polls)
+	for i := range o.Polls {
+		if !alive[o.Polls[i].Session] {
+			out.Expired = append(out.Expired, o.Polls[i].Session)
+			o.Polls[i].Max = 0
 		}
 	}
 	return err
 }
 
-func sessionIDs(seekers []job.Seeker) pgtype.FlatArray[pgtype.UUID] {
-	out := make(pgtype.FlatArray[pgtype.UUID], len(seekers))
-	for i, s := range seekers {
+func sessionIDs(polls []job.Poll) pgtype.FlatArray[pgtype.UUID] {
+	out := make(pgtype.FlatArray[pgtype.UUID], len(polls))
+	for i, s := range polls {
 		out[i] = pgtype.UUID{Bytes: s.Session, Valid: true}
 	}
 	return out
@@ -188,15 +188,15 @@ func sessionIDs(seekers []job.Seeker) pgtype.FlatArray[pgtype.UUID] {
 
 // collectDue reads candidates and moves the marks: a lane that has fewer than
 // were asked for is known up to now, another one up to the last of them.
-func collectDue(rows pgx.Rows, o *job.DueOrder, out *job.DueClaim) (due []job.Due, err error) {
-	counts := make([]int, len(o.Lanes))
+func collectDue(rows pgx.Rows, o *job.PullClaimParams, out *job.PullClaimResult) (due []job.Due, err error) {
+	counts := make([]int, len(o.Feeds))
 	for i := range out.Marks {
 		out.Marks[i] = out.Now
 	}
 	var n int
 	var d job.Due
 	_, err = pgx.ForEachRow(rows, []any{&n, &d.Partition, raw(&d.Job), &d.DueAt, &d.Seq, &d.RunAt, &d.Admit}, func() error {
-		d.Handler, d.Priority, d.Lane = o.Lanes[n].Handler, o.Lanes[n].Priority, n
+		d.Handler, d.Priority, d.Feed = o.Feeds[n].Handler, o.Feeds[n].Priority, n
 		if d.RunAt.After(out.Now) {
 			if out.Next.IsZero() || d.RunAt.Before(out.Next) {
 				out.Next = d.RunAt
@@ -219,14 +219,14 @@ func collectDue(rows pgx.Rows, o *job.DueOrder, out *job.DueClaim) (due []job.Du
 
 // starting are runs that are about to be started.
 type starting struct {
-	dealt     []job.Dealt
+	dealt     []job.Assignment
 	addresses []string
-	orders    []placeOrder
+	orders    []permitCandidate
 	places    []place
-	later     map[runID]bool // those that are too much for one claim
+	later     map[job.RunKey]bool // those that are too much for one claim
 }
 
-func (s *Store) claimDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, dealt []job.Dealt, out *job.DueClaim) error {
+func (s *Store) claimDealt(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, dealt []job.Assignment, out *job.PullClaimResult) error {
 	all, err := lockDealt(ctx, tx, o.Queue, dealt)
 	if err != nil {
 		return err
@@ -243,7 +243,7 @@ func (s *Store) claimDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, deal
 	return keepKeys(ctx, tx, out.Claimed)
 }
 
-func lockDealt(ctx context.Context, tx pgx.Tx, queue int32, dealt []job.Dealt) (all starting, err error) {
+func lockDealt(ctx context.Context, tx pgx.Tx, queue int32, dealt []job.Assignment) (all starting, err error) {
 	keys, handlers := make([]job.Key, len(dealt)), make([]string, len(dealt))
 	for i, d := range dealt {
 		keys[i], handlers[i] = d.Key, d.Handler
@@ -255,13 +255,13 @@ func lockDealt(ctx context.Context, tx pgx.Tx, queue int32, dealt []job.Dealt) (
 	}
 	var n, size, total int
 	var address string
-	var p placeOrder
-	all.later = map[runID]bool{}
+	var p permitCandidate
+	all.later = map[job.RunKey]bool{}
 	_, err = pgx.ForEachRow(rows, []any{&n, &address, &p.Queue, &p.Key, &p.KeyMax, &size}, func() error {
 		d := dealt[n]
 		// None after it either, though it be small: the large ones would be last for ever.
-		if total += size; total > job.MaxClaimed && len(all.dealt) > 0 {
-			all.later[idOf(d.Key)] = true
+		if total += size; total > job.MaxClaimBytes && len(all.dealt) > 0 {
+			all.later[d.Key.RunKey()] = true
 			return nil
 		}
 		p.Priority, p.RunAt, p.key = d.Priority, d.RunAt, d.Key
@@ -273,7 +273,7 @@ func lockDealt(ctx context.Context, tx pgx.Tx, queue int32, dealt []job.Dealt) (
 
 // placesFor takes a place for each run under the limits that it falls under. Where
 // nothing is limited it asks nobody.
-func (s *Store) placesFor(ctx context.Context, tx pgx.Tx, all starting, out *job.DueClaim) ([]place, error) {
+func (s *Store) placesFor(ctx context.Context, tx pgx.Tx, all starting, out *job.PullClaimResult) ([]place, error) {
 	limited := out.Limited
 	for _, o := range all.orders {
 		limited = limited || o.Key != 0
@@ -285,18 +285,18 @@ func (s *Store) placesFor(ctx context.Context, tx pgx.Tx, all starting, out *job
 	return s.takePlaces(ctx, tx, uuid.Nil, all.orders)
 }
 
-func startDealt(ctx context.Context, tx pgx.Tx, o *job.DueOrder, all starting, out *job.DueClaim) error {
+func startDealt(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, all starting, out *job.PullClaimResult) error {
 	places := all.places
 	var addresses []string
 	var sessions pgtype.FlatArray[pgtype.UUID]
 	var queueHold, keyHold []*int64
 	for i, d := range all.dealt {
 		if !places[i].granted() {
-			out.Refused = append(out.Refused, job.RefusedDue{Due: d.Due, Refusal: places[i].Refusal})
+			out.Refused = append(out.Refused, job.RefusedRun{Due: d.Due, Refusal: places[i].Refusal})
 			continue
 		}
 		addresses, queueHold, keyHold = append(addresses, all.addresses[i]), append(queueHold, places[i].queueHold), append(keyHold, places[i].keyHold)
-		sessions = append(sessions, pgtype.UUID{Bytes: o.Seekers[d.Seeker].Session, Valid: true})
+		sessions = append(sessions, pgtype.UUID{Bytes: o.Polls[d.Poll].Session, Valid: true})
 	}
 	if len(addresses) == 0 {
 		return nil
@@ -337,30 +337,21 @@ func keepKeys(ctx context.Context, tx pgx.Tx, claimed []job.Claimed) error {
 
 // left are those that need a decision after all: another run of the job is live.
 // Those that are gone are found out about then.
-func left(dealt []job.Dealt, out *job.DueClaim, later map[runID]bool) (undecided []job.Dealt) {
+func left(dealt []job.Assignment, out *job.PullClaimResult, later map[job.RunKey]bool) (undecided []job.Assignment) {
 	has := maps.Clone(later)
 	for _, c := range out.Claimed {
-		has[idOf(c.Key)] = true
+		has[c.Key.RunKey()] = true
 	}
 	for _, r := range out.Refused {
-		has[idOf(r.Key)] = true
+		has[r.Key.RunKey()] = true
 	}
 	for _, d := range dealt {
-		if d.Admit != 0 && !has[idOf(d.Key)] {
+		if d.Admit != job.AdmitFreely && !has[d.Key.RunKey()] {
 			undecided = append(undecided, d)
 		}
 	}
 	return undecided
 }
-
-// runID is a key that can be compared.
-type runID struct {
-	job uuid.UUID
-	due int64
-	seq int16
-}
-
-func idOf(k job.Key) runID { return runID{k.Job, k.DueAt.UnixMicro(), k.Seq} }
 
 // AdmitDue decides about one run that ClaimDue left, for a session: see Admit.
 func (s *Store) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, due job.Due) (claimed *job.Claimed, done bool, err error) {
@@ -414,7 +405,7 @@ func ignoreNoRows(err error) error {
 // LookDue finds when each lane has its first run, if one is due by ahead from
 // now. Limit is how many of a lane are looked at to find one that is not
 // skipped. It takes no lock.
-func (s *Store) LookDue(ctx context.Context, look []job.PullLane, o job.LookOrder) (now time.Time, first []time.Time, err error) {
+func (s *Store) LookDue(ctx context.Context, look []job.Feed, o job.PollParams) (now time.Time, first []time.Time, err error) {
 	first = make([]time.Time, len(look))
 	l := splitLanes(look)
 	var batch pgx.Batch // one round trip, one transaction
@@ -445,7 +436,7 @@ type laneColumns struct {
 	mark     []time.Time
 }
 
-func splitLanes(in []job.PullLane) (l laneColumns) {
+func splitLanes(in []job.Feed) (l laneColumns) {
 	for _, lane := range in {
 		l.queue, l.handler = append(l.queue, lane.Queue), append(l.handler, lane.Handler)
 		l.priority, l.mark = append(l.priority, lane.Priority), append(l.mark, lane.Mark)

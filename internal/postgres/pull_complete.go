@@ -18,12 +18,12 @@ RETURNING job_id, due_at, seq, attempt, session_id`
 
 // report is what tells one report from another.
 type report struct {
-	run     runID
+	run     job.RunKey
 	attempt int16
 	session uuid.UUID
 }
 
-func reportOf(c job.Completion) report { return report{idOf(c.Key), c.Attempt, c.Session} }
+func reportOf(c job.Completion) report { return report{c.Key.RunKey(), c.Attempt, c.Session} }
 
 // CompletePulled writes what workers report. It returns why each was not taken,
 // in their order; empty: it was. Each names its session. Twice in one call is
@@ -84,7 +84,7 @@ func (s *Store) completePulled(ctx context.Context, done []job.Completion, taken
 		var key job.Key
 		var session pgtype.UUID
 		_, err := pgx.ForEachRow(rows, []any{raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session}, func() error {
-			r.run, r.session = idOf(key), session.Bytes
+			r.run, r.session = key.RunKey(), session.Bytes
 			taken[r] = true
 			ended++
 			return nil

@@ -30,9 +30,9 @@ func (b *bulk) aPending() (d job.Due) {
 	return d
 }
 
-func pullLanes(queue int32) (out []job.PullLane) {
+func pullLanes(queue int32) (out []job.Feed) {
 	for p := range int16(job.MaxPriority + 1) {
-		out = append(out, job.PullLane{Queue: queue, Handler: "x", Priority: p})
+		out = append(out, job.Feed{Queue: queue, Handler: "x", Priority: p})
 	}
 	return out
 }
@@ -41,17 +41,17 @@ func pullLanes(queue int32) (out []job.PullLane) {
 func (b *bulk) pullSteps() []*hot {
 	t, ctx := b.t, b.t.Context()
 	var w job.WorkerSession
-	var got job.DueClaim
+	var got job.PullClaimResult
 	var due job.Due
 	return []*hot{
 		{name: "LookDue", before: func() { w = b.pulling() }, step: func() {
-			_, first, err := b.store.LookDue(ctx, pullLanes(w.Queue), job.LookOrder{Ahead: time.Second, Limit: 1})
+			_, first, err := b.store.LookDue(ctx, pullLanes(w.Queue), job.PollParams{Ahead: time.Second, Limit: 1})
 			require.NoError(t, err)
 			require.False(t, first[0].IsZero())
 		}, ways: []string{"run by queue_id handler priority run_at"}},
 		{name: "ClaimDue", step: func() {
 			var err error
-			got, err = b.store.ClaimDue(ctx, job.DueOrder{Queue: w.Queue, Lanes: pullLanes(w.Queue), Limit: 100, Seekers: []job.Seeker{{Session: w.ID, Handlers: []string{"x"}, Max: 50}}})
+			got, err = b.store.ClaimDue(ctx, job.PullClaimParams{Queue: w.Queue, Feeds: pullLanes(w.Queue), Limit: 100, Polls: []job.Poll{{Session: w.ID, Handlers: []string{"x"}, Max: 50}}})
 			require.NoError(t, err)
 			require.Len(t, got.Claimed, 50)
 		}, ways: []string{

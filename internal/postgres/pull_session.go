@@ -16,7 +16,7 @@ import (
 
 // OpenSession makes a session for a worker, and its queue if the order says so. What is adopted has to be of the same namespace and queue; gone are
 // those of the runs named that are no longer the old session's.
-func (s *Store) OpenSession(ctx context.Context, o job.SessionOrder) (w job.WorkerSession, gone []job.Gone, err error) {
+func (s *Store) OpenSession(ctx context.Context, o job.SessionParams) (w job.WorkerSession, gone []job.Gone, err error) {
 	if err := o.Validate(); err != nil {
 		return w, nil, fmt.Errorf("open a session: %w", err)
 	}
@@ -59,7 +59,7 @@ func lockFamilyOf(id uuid.UUID) (int32, int32) {
 }
 
 // queueOf finds the queue of a session. Only who has a key for it makes one.
-func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionOrder) (id int32, err error) {
+func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionParams) (id int32, err error) {
 	if o.Make {
 		return findQueue(ctx, tx, o.Namespace, o.Queue)
 	}
@@ -93,8 +93,8 @@ SELECT FROM k, LATERAL (
       AND r.handler IS NOT NULL AND r.queue_id = $6 LIMIT 1 FOR UPDATE OF r) x`
 
 // adoptRuns opens a session that takes the place of a family.
-func (s *Store) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.SessionOrder) (gone []job.Gone, err error) {
-	has, known := map[runID]int16{}, false
+func (s *Store) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.SessionParams) (gone []job.Gone, err error) {
+	has, known := map[job.RunKey]int16{}, false
 	err = s.inTx(ctx, "adopt runs", func(tx pgx.Tx) error {
 		clear(has)
 		old, locks, err := lockFamily(ctx, tx, w.Queue, o.Adopt)
@@ -147,21 +147,21 @@ func lockFamily(ctx context.Context, tx pgx.Tx, queue int32, adopt uuid.UUID) (i
 }
 
 // collectLeases notes which attempts were found.
-func collectLeases(has map[runID]int16) func(pgx.Rows) error {
+func collectLeases(has map[job.RunKey]int16) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var k job.Key
 		var attempt int16
 		_, err := pgx.ForEachRow(rows, []any{&k.Partition, raw(&k.Job), &k.DueAt, &k.Seq, &attempt}, func() error {
-			has[idOf(k)] = attempt
+			has[k.RunKey()] = attempt
 			return nil
 		})
 		return err
 	}
 }
 
-func missing(leases []job.Lease, has map[runID]int16) (out []job.Lease) {
+func missing(leases []job.Lease, has map[job.RunKey]int16) (out []job.Lease) {
 	for _, l := range leases {
-		if has[idOf(l.Key)] != l.Attempt {
+		if has[l.Key.RunKey()] != l.Attempt {
 			out = append(out, l)
 		}
 	}

@@ -55,16 +55,16 @@ func (s *Store) Queue(ctx context.Context, namespace uuid.UUID, name string) (q 
 
 // PauseQueue keeps the runs of a queue from starting, once the nodes have heard
 // of it: within about a second. What is under way is not touched.
-func (s *Store) PauseQueue(ctx context.Context, o job.QueueOrder) error {
+func (s *Store) PauseQueue(ctx context.Context, o job.QueueParams) error {
 	return s.setQueue(ctx, o, "queue.pause", true)
 }
 
 // ResumeQueue lets them start again.
-func (s *Store) ResumeQueue(ctx context.Context, o job.QueueOrder) error {
+func (s *Store) ResumeQueue(ctx context.Context, o job.QueueParams) error {
 	return s.setQueue(ctx, o, "queue.resume", false)
 }
 
-func (s *Store) setQueue(ctx context.Context, o job.QueueOrder, action string, paused bool) error {
+func (s *Store) setQueue(ctx context.Context, o job.QueueParams, action string, paused bool) error {
 	return s.inNamespace(ctx, o.Namespace, action, func(tx pgx.Tx) error {
 		var was bool
 		err := tx.QueryRow(ctx, `SELECT paused FROM queue WHERE namespace_id = $1 AND name = $2 FOR UPDATE`, o.Namespace, o.Name).Scan(&was)
@@ -80,7 +80,7 @@ func (s *Store) setQueue(ctx context.Context, o job.QueueOrder, action string, p
 		if err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, action, o.Name}, struct {
+		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, action, o.Name}, struct {
 			Note string `json:"note,omitempty"`
 		}{o.Note})
 	})

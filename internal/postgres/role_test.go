@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -45,10 +46,10 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 		for i := range n {
 			d := definition(fmt.Sprintf("job-%d", i), everySecond)
 			d.Labels = map[string]string{"team": "x"}
-			_, err := store.CreateJob(ctx, postgres.CreateInput{Namespace: ns, Definition: d, Actor: "test"})
+			_, err := store.CreateJob(ctx, job.CreateParams{Namespace: ns, Definition: d, Actor: "test"})
 			require.NoError(t, err)
 		}
-		_, _, err := store.CreateKey(ctx, job.KeyOrder{Namespace: ns, Name: "k", Role: job.Viewer, Actor: "test"})
+		_, _, err := store.CreateKey(ctx, access.KeyParams{Namespace: ns, Name: "k", Role: access.Viewer, Actor: "test"})
 		require.NoError(t, err)
 	}
 	b.exec(`INSERT INTO cursor_skip SELECT partition, id, now(), now(), 1, 'missed', now() FROM cursor`)
@@ -153,7 +154,7 @@ func TestSessionsOfOthers(t *testing.T) {
 	_, err := store.Register(ctx, uuid.New(), "node", time.Hour)
 	require.NoError(t, err)
 	for namespace, name := range map[uuid.UUID]string{b.namespace: "mine", two: "theirs"} {
-		_, _, err := store.OpenSession(ctx, job.SessionOrder{Namespace: namespace, Queue: "q", Make: true, Name: name, TTL: time.Hour})
+		_, _, err := store.OpenSession(ctx, job.SessionParams{Namespace: namespace, Queue: "q", Make: true, Name: name, TTL: time.Hour})
 		require.NoError(t, err)
 	}
 	names := func(tx pgx.Tx) []string {

@@ -13,7 +13,7 @@ import (
 // CancelRun ends a live run. An attempt that is under way is not waited for:
 // what it reports is fenced. It returns the number of that attempt; 0: there was
 // none.
-func (s *Store) CancelRun(ctx context.Context, o job.RunOrder) (attempt int16, err error) {
+func (s *Store) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, err error) {
 	k := o.Key
 	err = s.retrying(ctx, o.Namespace, "cancel "+job.FormatRunID(k), func(tx pgx.Tx) error {
 		var state job.RunState
@@ -32,7 +32,7 @@ func (s *Store) CancelRun(ctx context.Context, o job.RunOrder) (attempt int16, e
 		if state == job.Pending {
 			attempt = 0
 		}
-		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "run.cancel", job.FormatRunID(k)}, struct {
+		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "run.cancel", job.FormatRunID(k)}, struct {
 			Job     string `json:"job"`
 			Attempt int16  `json:"attempt,omitempty"` // that was under way
 		}{job.FormatJobID(k.Job), attempt})

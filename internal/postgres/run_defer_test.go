@@ -33,7 +33,7 @@ func TestDeferredCostsNoAttempt(t *testing.T) {
 	for n := range int16(7) {
 		require.Len(t, b.claim(t, b.session, 0), 1)
 		run, _ := end(n+1, deferred)
-		require.Equal(t, []int16{n + 1, n + 1}, []int16{run.Attempt, run.Base})
+		require.Equal(t, []int16{n + 1, n + 1}, []int16{run.Attempt, run.FreeAttempts})
 		var left time.Duration
 		require.NoError(t, b.pool.QueryRow(ctx, `SELECT $1 - now()`, run.RunAt).Scan(&left))
 		require.InDelta(t, time.Minute, left, float64(10*time.Second))
@@ -83,7 +83,7 @@ func TestDeferredFollowsItsJob(t *testing.T) {
 			require.NoError(t, err)
 			d := j.Definition
 			d.Target, d.Queue, d.Priority, d.Concurrency = target, "other", 7, job.Concurrency{Key: "k", Max: 3}
-			_, err = b.store.UpdateJob(ctx, job.UpdateOrder{Namespace: namespace, ID: b.key.Job, Actor: "test", Definition: d})
+			_, err = b.store.UpdateJob(ctx, job.UpdateParams{Namespace: namespace, ID: b.key.Job, Actor: "test", Definition: d})
 			require.NoError(t, err)
 			retries, _, err := b.store.CompleteDecided(ctx, []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Deferred, Message: "no room"}}})
 			require.NoError(t, err)

@@ -28,15 +28,15 @@ const deleteDeadLetter = `DELETE FROM dead_letter WHERE ` + byKey
 // RetryRun makes an ended run live again, with the same id, and so with the same
 // idempotency key: what a target has done for it, it need not do again. The job's
 // definition of today holds.
-func (s *Store) RetryRun(ctx context.Context, o job.RunOrder) error {
+func (s *Store) RetryRun(ctx context.Context, o job.RunParams) error {
 	return s.retryAs(ctx, o, "run.retry", false)
 }
 
 // retryAs is RetryRun under a name, for dead letters alone or for any.
-func (s *Store) retryAs(ctx context.Context, o job.RunOrder, action string, deadOnly bool) error {
+func (s *Store) retryAs(ctx context.Context, o job.RunParams, action string, deadOnly bool) error {
 	k := o.Key
 	return s.retrying(ctx, o.Namespace, action+" "+job.FormatRunID(k), func(tx pgx.Tx) error {
-		if err := once(ctx, tx, o.Namespace, o.Once); err != nil {
+		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
 		// The lock keeps a delete from leaving the run behind, and two retries apart.
@@ -63,10 +63,10 @@ func (s *Store) retryAs(ctx context.Context, o job.RunOrder, action string, dead
 		if _, err := tx.Exec(ctx, deleteDeadLetter, k.Partition, k.Job, k.DueAt, k.Seq); err != nil {
 			return err
 		}
-		if err := keep(ctx, tx, o.Namespace, o.Once, k); err != nil {
+		if err := keep(ctx, tx, o.Namespace, o.Idempotent, k); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, action, job.FormatRunID(k)}, struct {
+		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, action, job.FormatRunID(k)}, struct {
 			Job  string `json:"job"`
 			Name string `json:"name"`
 		}{job.FormatJobID(k.Job), name})
@@ -99,7 +99,7 @@ func readEnded(ctx context.Context, tx pgx.Tx, k job.Key) (e ended, err error) {
 	return e, err
 }
 
-func (e *ended) mayRetry(o job.RunOrder, gone, deadOnly bool) error {
+func (e *ended) mayRetry(o job.RunParams, gone, deadOnly bool) error {
 	switch {
 	case deadOnly && !e.dead:
 		return ErrNotFound

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 // Sealer encrypts what is stored, and decrypts it. What it seals opens with the
@@ -36,7 +36,7 @@ RETURNING ` + secretInfo
 
 const secretInfo = `name, version, created_at, updated_at, updated_by, CASE WHEN previous_until > now() THEN previous_until END` //nolint:gosec // columns
 
-func scanSecret(row pgx.CollectableRow) (i job.SecretInfo, err error) {
+func scanSecret(row pgx.CollectableRow) (i access.SecretInfo, err error) {
 	var until *time.Time
 	err = row.Scan(&i.Name, &i.Version, &i.CreatedAt, &i.UpdatedAt, &i.UpdatedBy, &until)
 	i.CreatedAt, i.UpdatedAt, i.PreviousUntil = i.CreatedAt.UTC(), i.UpdatedAt.UTC(), deref(until).UTC()
@@ -44,13 +44,13 @@ func scanSecret(row pgx.CollectableRow) (i job.SecretInfo, err error) {
 }
 
 // PutSecret stores a secret, in place of the one of that name if there is one.
-func (s *Store) PutSecret(ctx context.Context, o job.SecretOrder) (info job.SecretInfo, err error) {
+func (s *Store) PutSecret(ctx context.Context, o access.SecretParams) (info access.SecretInfo, err error) {
 	const what = "store a secret"
 	if err := o.Validate(); err != nil {
 		return info, fmt.Errorf("%s: %w", what, err)
 	}
 	if s.sealer == nil {
-		return info, job.ErrNoKeyset
+		return info, access.ErrNoKeyset
 	}
 	err = s.inNamespace(ctx, o.Namespace, what, func(tx pgx.Tx) error {
 		// One after the other: the value is sealed for its version.
@@ -62,11 +62,11 @@ func (s *Store) PutSecret(ctx context.Context, o job.SecretOrder) (info job.Secr
 		if err != nil {
 			return err
 		}
-		if version == 0 && count >= job.MaxSecrets {
+		if version == 0 && count >= access.MaxSecrets {
 			return fmt.Errorf("%w: the namespace has %d secrets, which is the most; delete one", ErrConflict, count)
 		}
 		version++
-		sealed, err := s.sealer.Seal([]byte(o.Value.Value()), job.SecretBound(o.Namespace, o.Name, version))
+		sealed, err := s.sealer.Seal([]byte(o.Value.Value()), access.SecretBound(o.Namespace, o.Name, version))
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (s *Store) PutSecret(ctx context.Context, o job.SecretOrder) (info job.Secr
 		if info, err = pgx.CollectExactlyOneRow(rows, scanSecret); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditOrder{o.Namespace, o.Actor, "secret.set", o.Name}, struct {
+		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "secret.set", o.Name}, struct {
 			Version int32 `json:"version"`
 		}{version})
 	})
@@ -85,7 +85,7 @@ func (s *Store) PutSecret(ctx context.Context, o job.SecretOrder) (info job.Secr
 }
 
 // Secrets lists those of a namespace by name, after one, without their values.
-func (s *Store) Secrets(ctx context.Context, namespace uuid.UUID, after string, limit int) (out []job.SecretInfo, err error) {
+func (s *Store) Secrets(ctx context.Context, namespace uuid.UUID, after string, limit int) (out []access.SecretInfo, err error) {
 	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanSecret)
 		return err
@@ -106,13 +106,13 @@ func (s *Store) DeleteSecret(ctx context.Context, namespace uuid.UUID, name, act
 		if tag.RowsAffected() == 0 {
 			return ErrNotFound
 		}
-		return audit(ctx, tx, auditOrder{namespace, actor, "secret.delete", name}, struct{}{})
+		return audit(ctx, tx, auditParams{namespace, actor, "secret.delete", name}, struct{}{})
 	})
 }
 
 // Secret opens a secret for a target: the newest value and, while it is to be
 // used too, the one before.
-func (s *Store) Secret(ctx context.Context, namespace uuid.UUID, name string) (out job.Secret, err error) {
+func (s *Store) Secret(ctx context.Context, namespace uuid.UUID, name string) (out access.Secret, err error) {
 	var version int32
 	var sealed, before []byte
 	var both *bool
@@ -129,16 +129,16 @@ func (s *Store) Secret(ctx context.Context, namespace uuid.UUID, name string) (o
 	case err != nil:
 		return out, fmt.Errorf("read a secret: %w", err)
 	case s.sealer == nil:
-		return out, job.ErrNoKeyset
+		return out, access.ErrNoKeyset
 	}
-	plain, err := s.sealer.Open(sealed, job.SecretBound(namespace, name, version))
+	plain, err := s.sealer.Open(sealed, access.SecretBound(namespace, name, version))
 	if err != nil {
 		return out, fmt.Errorf("open the secret %s: %w", name, err)
 	}
 	out.Values = []string{string(plain)}
 	if both != nil && *both {
 		// One that does not open any more is not worth a failed delivery.
-		if plain, err := s.sealer.Open(before, job.SecretBound(namespace, name, version-1)); err == nil {
+		if plain, err := s.sealer.Open(before, access.SecretBound(namespace, name, version-1)); err == nil {
 			out.Values = append(out.Values, string(plain))
 		}
 	}
@@ -192,8 +192,8 @@ func (s *Store) resealSome(ctx context.Context, after sealedRow) (old []sealedRo
 		}
 		failed = 0
 		for _, r := range old {
-			value, err1 := s.reseal(r.Value, job.SecretBound(r.Namespace, r.Name, r.Version))
-			previous, err2 := s.reseal(r.Previous, job.SecretBound(r.Namespace, r.Name, r.Version-1))
+			value, err1 := s.reseal(r.Value, access.SecretBound(r.Namespace, r.Name, r.Version))
+			previous, err2 := s.reseal(r.Previous, access.SecretBound(r.Namespace, r.Name, r.Version-1))
 			if err1 != nil || err2 != nil {
 				failed++
 				continue

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -31,10 +32,10 @@ func setupSecrets(t *testing.T) *secretBundle {
 	return b
 }
 
-func (b *secretBundle) put(name, value string, keep time.Duration) job.SecretInfo {
+func (b *secretBundle) put(name, value string, keep time.Duration) access.SecretInfo {
 	b.t.Helper()
-	info, err := b.store.PutSecret(b.t.Context(), job.SecretOrder{
-		Namespace: b.namespace, Name: name, Value: job.Secret{Values: []string{value}}, KeepPrevious: keep, Actor: "key:test",
+	info, err := b.store.PutSecret(b.t.Context(), access.SecretParams{
+		Namespace: b.namespace, Name: name, Value: access.Secret{Values: []string{value}}, KeepPrevious: keep, Actor: "key:test",
 	})
 	require.NoError(b.t, err)
 	return info
@@ -127,7 +128,7 @@ func TestResealSecrets(t *testing.T) {
 	require.Error(t, err)
 	b.store.UseSealer(nil)
 	_, err = b.store.Secret(ctx, b.namespace, "s0")
-	require.ErrorIs(t, err, job.ErrNoKeyset)
+	require.ErrorIs(t, err, access.ErrNoKeyset)
 }
 
 func TestSecretLimits(t *testing.T) {
@@ -135,13 +136,13 @@ func TestSecretLimits(t *testing.T) {
 	b := setupSecrets(t)
 	for _, c := range []struct {
 		name string
-		o    job.SecretOrder
+		o    access.SecretParams
 	}{
-		{"name", job.SecretOrder{Name: "A b", Value: job.Secret{Values: []string{"canary"}}}},
-		{"value", job.SecretOrder{Name: "a"}},
-		{"value", job.SecretOrder{Name: "a", Value: job.Secret{Values: []string{"whsec_"}}}},
-		{"value", job.SecretOrder{Name: "a", Value: job.Secret{Values: []string{"whsec_\n"}}}},
-		{"keep_previous_for", job.SecretOrder{Name: "a", Value: job.Secret{Values: []string{"canary"}}, KeepPrevious: -1}},
+		{"name", access.SecretParams{Name: "A b", Value: access.Secret{Values: []string{"canary"}}}},
+		{"value", access.SecretParams{Name: "a"}},
+		{"value", access.SecretParams{Name: "a", Value: access.Secret{Values: []string{"whsec_"}}}},
+		{"value", access.SecretParams{Name: "a", Value: access.Secret{Values: []string{"whsec_\n"}}}},
+		{"keep_previous_for", access.SecretParams{Name: "a", Value: access.Secret{Values: []string{"canary"}}, KeepPrevious: -1}},
 	} {
 		name, o := c.name, c.o
 		_, err := b.store.PutSecret(t.Context(), o)
@@ -152,7 +153,7 @@ func TestSecretLimits(t *testing.T) {
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", o, o, o), "canary")
 	}
 	b.exec(`INSERT INTO secret SELECT $1, 'n' || g, 1, '', NULL, NULL, now(), now(), '' FROM generate_series(1, 1000) g`, b.namespace)
-	_, err := b.store.PutSecret(t.Context(), job.SecretOrder{Namespace: b.namespace, Name: "x", Value: job.Secret{Values: []string{"1"}}})
+	_, err := b.store.PutSecret(t.Context(), access.SecretParams{Namespace: b.namespace, Name: "x", Value: access.Secret{Values: []string{"1"}}})
 	require.ErrorIs(t, err, job.ErrConflict)
 	b.put("n1", "1", 0) // in place of one
 }

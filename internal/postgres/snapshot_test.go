@@ -78,7 +78,7 @@ func (p *path) round(w int, end time.Duration) {
 	ahead := time.Duration(1+p.rounds[w]) * time.Hour
 	for i := 0; i < len(mine) && clock.Elapsed() < end; i += p.group {
 		t0 := clock.Elapsed()
-		planned, err := p.store.Plan(ctx, job.PlanOrder{Partitions: mine[i:min(i+p.group, len(mine))], LookAhead: ahead, Cursors: 60 * p.group})
+		planned, err := p.store.Plan(ctx, job.PlanParams{Partitions: mine[i:min(i+p.group, len(mine))], LookAhead: ahead, Cursors: 60 * p.group})
 		require.NoError(p.t, err)
 		t1 := clock.Elapsed()
 		var keys []job.Key

@@ -10,25 +10,26 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/why"
 )
 
-// why collects what job.Explain needs to know.
-type why struct {
+// whyReader collects what why.Explain needs to know.
+type whyReader struct {
 	tx     pgx.Tx
-	order  job.WhyOrder
+	order  why.Params
 	stored *storedJob // nil: deleted
-	facts  job.WhyFacts
+	facts  why.Facts
 }
 
 // Why tells the stories of occurrences of a job, also of one that is deleted:
 // of that at a time, or of the last and the next one.
-func (s *Store) Why(ctx context.Context, o job.WhyOrder) (out []job.Why, err error) {
+func (s *Store) Why(ctx context.Context, o why.Params) (out []why.Story, err error) {
 	err = s.inNamespace(ctx, o.Namespace, "explain "+job.FormatJobID(o.Job), func(tx pgx.Tx) error {
 		out = nil
 		if _, err := tx.Exec(ctx, `SELECT `+forLists); err != nil {
 			return err
 		}
-		y := why{tx: tx, order: o}
+		y := whyReader{tx: tx, order: o}
 		if err := y.readJob(ctx); err != nil {
 			return err
 		}
@@ -40,7 +41,7 @@ func (s *Store) Why(ctx context.Context, o job.WhyOrder) (out []job.Why, err err
 			if err := y.readAt(ctx, at); err != nil {
 				return err
 			}
-			out = append(out, job.Explain(y.facts))
+			out = append(out, why.Explain(y.facts))
 		}
 		return nil
 	})
@@ -54,7 +55,7 @@ SELECT now(), coalesce((SELECT min(to_timestamp(right(c.relname, 8) || '+00', 'Y
        (SELECT min(created_at) FROM job_version WHERE partition = $1 AND job_id = $2)`
 
 // readJob reads what is the same for all times.
-func (y *why) readJob(ctx context.Context) error {
+func (y *whyReader) readJob(ctx context.Context) error {
 	id, partition := y.order.Job, job.PartitionOf(y.order.Job)
 	f := &y.facts
 	f.ID = id
@@ -90,7 +91,7 @@ func (y *why) readJob(ctx context.Context) error {
 }
 
 // lastDeed reads who did something to an object last, and when.
-func (y *why) lastDeed(ctx context.Context, action, object string, at *time.Time, actor *string) error {
+func (y *whyReader) lastDeed(ctx context.Context, action, object string, at *time.Time, actor *string) error {
 	err := y.tx.QueryRow(ctx, `SELECT at, actor FROM audit_log WHERE namespace_id = $1 AND object = $2 AND action = $3 ORDER BY seq DESC LIMIT 1`,
 		y.order.Namespace, object, action).Scan(at, actor)
 	if noRows(err) {
@@ -100,7 +101,7 @@ func (y *why) lastDeed(ctx context.Context, action, object string, at *time.Time
 }
 
 // times are those that were asked about.
-func (y *why) times(ctx context.Context) ([]time.Time, error) {
+func (y *whyReader) times(ctx context.Context) ([]time.Time, error) {
 	if err := y.readVersion(ctx, y.facts.Now); err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func (y *why) times(ctx context.Context) ([]time.Time, error) {
 		if err == nil {
 			zone = compiled.Zone()
 		}
-		at, err := job.ParseWhen(y.order.At, zone)
+		at, err := why.ParseWhen(y.order.At, zone)
 		return []time.Time{at}, err
 	}
 	if err != nil {
@@ -131,7 +132,7 @@ SELECT version, definition FROM job_version WHERE partition = $1 AND job_id = $2
 
 // readVersion reads the definition that was in force at a time: before the job
 // was made, its first.
-func (y *why) readVersion(ctx context.Context, at time.Time) error {
+func (y *whyReader) readVersion(ctx context.Context, at time.Time) error {
 	var definition string
 	err := y.tx.QueryRow(ctx, versionAt, job.PartitionOf(y.order.Job), y.order.Job, at).Scan(&y.facts.Version, &definition)
 	if err != nil {
@@ -166,7 +167,7 @@ SELECT s.from_due, s.to_due, s.count, s.reason FROM (
 WHERE s.to_due >= $3`
 
 // readAt reads what is known about one time.
-func (y *why) readAt(ctx context.Context, at time.Time) error {
+func (y *whyReader) readAt(ctx context.Context, at time.Time) error {
 	if err := y.readVersion(ctx, at); err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (y *why) readAt(ctx context.Context, at time.Time) error {
 
 // readCursor reads how far the schedule that was in force is planned, and what
 // was skipped of it for all jobs.
-func (y *why) readCursor(ctx context.Context) error {
+func (y *whyReader) readCursor(ctx context.Context) error {
 	f, partition := &y.facts, job.PartitionOf(y.order.Job)
 	d, err := derive(f.Definition, y.order.Job)
 	if err != nil {
@@ -219,7 +220,7 @@ func (y *why) readCursor(ctx context.Context) error {
 
 // readAround reads whether the queue of the run is paused, and who did that, what its
 // limits leave, and who cancelled the run.
-func (y *why) readAround(ctx context.Context) error {
+func (y *whyReader) readAround(ctx context.Context) error {
 	f := &y.facts
 	f.QueuePaused, f.QueueNote, f.QueueBy, f.CancelledBy, f.Queue, f.KeyRunning = time.Time{}, "", "", "", job.Queue{}, 0
 	if len(f.Entries) == 0 {
@@ -241,7 +242,7 @@ func (y *why) readAround(ctx context.Context) error {
 }
 
 // readLimits reads what the limits leave that a run falls under.
-func (y *why) readLimits(ctx context.Context, queue string) error {
+func (y *whyReader) readLimits(ctx context.Context, queue string) error {
 	f := &y.facts
 	var batch pgx.Batch
 	batch.Queue(selectQueues+`AND name = $2`, y.order.Namespace, queue).Query(func(rows pgx.Rows) error {

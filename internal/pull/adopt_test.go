@@ -36,7 +36,7 @@ func setupAdopt(t *testing.T, runs int) *adopting {
 // adopt opens a session in place of another, with some runs.
 func (b *adopting) adopt(old uuid.UUID, runs ...job.Claimed) job.OpenedSession {
 	b.t.Helper()
-	o := job.SessionOrder{Namespace: b.at.Namespace, Queue: b.at.Queue, Name: "w", Adopt: old}
+	o := job.SessionParams{Namespace: b.at.Namespace, Queue: b.at.Queue, Name: "w", Adopt: old}
 	for _, r := range runs {
 		o.Runs = append(o.Runs, job.Lease{Key: r.Key, Attempt: r.Number})
 	}
@@ -100,7 +100,7 @@ func TestAdoptionsAtOnce(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
-			_, err := b.pull.Open(t.Context(), job.SessionOrder{
+			_, err := b.pull.Open(t.Context(), job.SessionParams{
 				Namespace: b.at.Namespace, Queue: b.at.Queue, Name: "w", Adopt: b.at.ID, Runs: []job.Lease{{Key: b.runs[0].Key, Attempt: 1}},
 			})
 			assertNil(t, err)

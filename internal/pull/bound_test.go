@@ -54,13 +54,13 @@ func TestHandlersOfAQueueAreBounded(t *testing.T) {
 	for i := range most {
 		s := b.open()
 		wait.Go(func() {
-			_, err := b.pull.Claim(ctx, s, job.PullOrder{Handlers: invented(i), Max: 1, Wait: patience})
+			_, err := b.pull.Claim(ctx, s, job.PullParams{Handlers: invented(i), Max: 1, Wait: patience})
 			assertNil(t, err)
 		})
 	}
 	b.waiting(most)
 	s := b.open()
-	_, err := b.pull.Claim(ctx, s, job.PullOrder{Handlers: invented(most), Max: 1, Wait: time.Millisecond})
+	_, err := b.pull.Claim(ctx, s, job.PullParams{Handlers: invented(most), Max: 1, Wait: time.Millisecond})
 	require.ErrorIs(t, err, job.ErrTooManyHandlers)
 	require.Equal(t, maxLanes, b.pull.Counts().Lanes)
 	require.Equal(t, most, b.pull.Counts().Waiting)

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -83,10 +84,10 @@ func TestTheKeyOfAnExpressionStays(t *testing.T) {
 // keyed gives a job an idempotency_key.
 func (b *bundle) keyed(id uuid.UUID, key string) {
 	b.t.Helper()
-	j, err := b.store.Job(b.t.Context(), job.DefaultNamespace, id)
+	j, err := b.store.Job(b.t.Context(), access.DefaultNamespace, id)
 	require.NoError(b.t, err)
 	j.IdempotencyKey = key
-	_, err = b.store.UpdateJob(b.t.Context(), job.UpdateOrder{Namespace: job.DefaultNamespace, ID: id, Definition: j.Definition, Actor: "test"})
+	_, err = b.store.UpdateJob(b.t.Context(), job.UpdateParams{Namespace: access.DefaultNamespace, ID: id, Definition: j.Definition, Actor: "test"})
 	require.NoError(b.t, err)
 }
 

@@ -24,7 +24,7 @@ func full(t *testing.T, polls int) *queue {
 }
 
 func pollOf(n int) *waiter {
-	w := &waiter{seeker: job.Seeker{Session: uuid.New(), Max: 1}, got: make(chan answer, 1)}
+	w := &waiter{seeker: job.Poll{Session: uuid.New(), Max: 1}, got: make(chan answer, 1)}
 	for i := range job.MaxHandlers {
 		w.seeker.Handlers = append(w.seeker.Handlers, fmt.Sprintf("h%d-%d", n, i))
 	}

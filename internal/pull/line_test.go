@@ -26,7 +26,7 @@ func TestALongLineStarvesNobody(t *testing.T) {
 	for range line {
 		s := b.open()
 		wait.Go(func() {
-			_, err := b.pull.Claim(ctx, s, job.PullOrder{Handlers: []string{"first"}, Max: 1, Wait: patience})
+			_, err := b.pull.Claim(ctx, s, job.PullParams{Handlers: []string{"first"}, Max: 1, Wait: patience})
 			assertNil(t, err)
 		})
 	}
@@ -35,7 +35,7 @@ func TestALongLineStarvesNobody(t *testing.T) {
 	require.Empty(t, b.claim(s, 1, 1, "last"), "so that nothing is new to the queue any more")
 	got := make(chan []job.Claimed, 1)
 	wait.Go(func() {
-		runs, err := b.pull.Claim(ctx, s, job.PullOrder{Handlers: []string{"last"}, Max: 1, Wait: patience})
+		runs, err := b.pull.Claim(ctx, s, job.PullParams{Handlers: []string{"last"}, Max: 1, Wait: patience})
 		assertNil(t, err)
 		got <- runs
 	})

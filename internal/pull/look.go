@@ -101,7 +101,7 @@ func (p *Puller) lookOnce() (some bool, err error) {
 		queues = append(queues, q)
 	}
 	p.mu.Unlock()
-	var lanes []job.PullLane
+	var lanes []job.Feed
 	var places []place
 	skip, limit := map[runKey]bool{}, 1
 	flush := func() error {
@@ -109,7 +109,7 @@ func (p *Puller) lookOnce() (some bool, err error) {
 			return nil
 		}
 		some = true
-		err := p.lookAt(lanes, places, job.LookOrder{Ahead: lookAhead, Limit: limit, Skip: leaveOut(skip)})
+		err := p.lookAt(lanes, places, job.PollParams{Ahead: lookAhead, Limit: limit, Skip: leaveOut(skip)})
 		lanes, places, skip, limit = nil, nil, map[runKey]bool{}, 1
 		return err
 	}
@@ -132,7 +132,7 @@ func (p *Puller) lookOnce() (some bool, err error) {
 
 // looks lists the lanes that are to be looked at, what is to be left out, and how
 // many that are.
-func (q *queue) looks(now time.Time) (lanes []job.PullLane, skip map[runKey]bool, n int) {
+func (q *queue) looks(now time.Time) (lanes []job.Feed, skip map[runKey]bool, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.line) == 0 {
@@ -141,7 +141,7 @@ func (q *queue) looks(now time.Time) (lanes []job.PullLane, skip map[runKey]bool
 	elapsed := clock.Elapsed()
 	handlers := q.awaited()
 	for _, k := range lanesOf(handlers) {
-		lanes = append(lanes, job.PullLane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].from(now, elapsed)})
+		lanes = append(lanes, job.Feed{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].from(now, elapsed)})
 	}
 	skip = q.apart()
 	for k, p := range q.parked {
@@ -156,7 +156,7 @@ func (q *queue) looks(now time.Time) (lanes []job.PullLane, skip map[runKey]bool
 }
 
 // lookAt sends the statement, and wakes the queues that have something due.
-func (p *Puller) lookAt(lanes []job.PullLane, places []place, o job.LookOrder) error {
+func (p *Puller) lookAt(lanes []job.Feed, places []place, o job.PollParams) error {
 	ctx, cancel := context.WithTimeout(context.Background(), claimLimit)
 	defer cancel()
 	now, first, err := p.Store.LookDue(ctx, lanes, o)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
@@ -31,10 +32,10 @@ type cutOff struct {
 
 var errCut = errors.New("the connection died")
 
-func (c *cutOff) ClaimDue(ctx context.Context, o job.DueOrder) (job.DueClaim, error) {
+func (c *cutOff) ClaimDue(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error) {
 	out, err := c.Store.ClaimDue(ctx, o)
 	if len(out.Claimed) > 0 && c.claims.Add(-1) >= 0 {
-		return job.DueClaim{}, errCut
+		return job.PullClaimResult{}, errCut
 	}
 	if c.begun != nil && len(out.Claimed) > 0 {
 		c.begun <- struct{}{}
@@ -115,7 +116,7 @@ func TestWhatNobodyWasToldOfCostsNothing(t *testing.T) {
 				ctx, cancel := context.WithCancel(b.t.Context())
 				over := make(chan error, 1)
 				go func() {
-					_, err := b.pull.Claim(ctx, s, job.PullOrder{Handlers: []string{"x"}, Max: 1, Wait: patience})
+					_, err := b.pull.Claim(ctx, s, job.PullParams{Handlers: []string{"x"}, Max: 1, Wait: patience})
 					over <- err
 				}()
 				select {
@@ -261,9 +262,9 @@ func TestAClaimWhoseAnswerWasLost(t *testing.T) {
 	b.cut().claims.Store(1)
 	b.trigger(b.job("a", "x", nil))
 	old := b.open()
-	_, err := b.pull.Claim(t.Context(), old, job.PullOrder{Handlers: []string{"x"}, Max: 1, Wait: patience})
+	_, err := b.pull.Claim(t.Context(), old, job.PullParams{Handlers: []string{"x"}, Max: 1, Wait: patience})
 	require.ErrorIs(t, err, errCut)
-	s, err := b.pull.Open(t.Context(), job.SessionOrder{Namespace: job.DefaultNamespace, Queue: "work", Name: "w", Adopt: old.ID})
+	s, err := b.pull.Open(t.Context(), job.SessionParams{Namespace: access.DefaultNamespace, Queue: "work", Name: "w", Adopt: old.ID})
 	require.NoError(t, err)
 	_, found, err := b.store.RescueWorkers(t.Context(), 100)
 	require.NoError(t, err)

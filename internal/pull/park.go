@@ -52,7 +52,7 @@ func leaveOut(set map[runKey]bool) func(job.Key) bool {
 
 // unpark lists the parked runs that are to be asked about again, each for one
 // who knows its handler. The lock is held.
-func (q *queue) unpark(apart map[runKey]bool, seekers []job.Seeker) (out []job.Dealt) {
+func (q *queue) unpark(apart map[runKey]bool, polls []job.Poll) (out []job.Assignment) {
 	now := clock.Elapsed()
 	var ask []*parked
 	for k, p := range q.parked {
@@ -62,9 +62,9 @@ func (q *queue) unpark(apart map[runKey]bool, seekers []job.Seeker) (out []job.D
 	}
 	slices.SortFunc(ask, (*parked).compare)
 	for _, p := range ask {
-		for i, s := range seekers {
+		for i, s := range polls {
 			if len(out) < maxAdmits && slices.Contains(s.Handlers, p.due.Handler) {
-				out = append(out, job.Dealt{Due: p.due, Seeker: i})
+				out = append(out, job.Assignment{Due: p.due, Poll: i})
 				break
 			}
 		}

@@ -15,8 +15,8 @@ import (
 
 // Store is the database, as workers' claims and reports see it.
 type Store interface {
-	LookDue(ctx context.Context, lanes []job.PullLane, o job.LookOrder) (now time.Time, first []time.Time, err error)
-	ClaimDue(ctx context.Context, o job.DueOrder) (job.DueClaim, error)
+	LookDue(ctx context.Context, lanes []job.Feed, o job.PollParams) (now time.Time, first []time.Time, err error)
+	ClaimDue(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error)
 	AdmitDue(ctx context.Context, queue int32, session uuid.UUID, due job.Due) (claimed *job.Claimed, done bool, err error)
 	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error)
@@ -24,7 +24,7 @@ type Store interface {
 
 // Sessions is the database, as the sessions of workers see it.
 type Sessions interface {
-	OpenSession(ctx context.Context, o job.SessionOrder) (job.WorkerSession, []job.Gone, error)
+	OpenSession(ctx context.Context, o job.SessionParams) (job.WorkerSession, []job.Gone, error)
 	WorkerSession(ctx context.Context, namespace uuid.UUID, queue string, id uuid.UUID) (job.WorkerSession, error)
 	Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Duration, leases []job.Lease) (time.Time, []job.Gone, error)
 	EndSession(ctx context.Context, w job.WorkerSession) error
@@ -126,7 +126,7 @@ func (p *Puller) forget(id uuid.UUID) {
 }
 
 // Open opens a session for a worker.
-func (p *Puller) Open(ctx context.Context, o job.SessionOrder) (job.OpenedSession, error) {
+func (p *Puller) Open(ctx context.Context, o job.SessionParams) (job.OpenedSession, error) {
 	o.TTL = p.TTL
 	w, gone, err := p.Sessions.OpenSession(ctx, o)
 	if err != nil {
@@ -162,7 +162,7 @@ func (p *Puller) End(ctx context.Context, at job.SessionPath) error {
 
 // waiter is a long poll.
 type waiter struct {
-	seeker job.Seeker
+	seeker job.Poll
 	// got is given what the poll is answered with, once.
 	got         chan answer
 	taken, over bool // a claim for it is under way; and its time is up. Of the queue
@@ -177,12 +177,12 @@ type answer struct {
 // Claim waits until there is a run for a worker, or for so long. Up to o.Max
 // are returned; none: there was none. After an error it is not known whether
 // some were leased to the session.
-func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullOrder) ([]job.Claimed, error) {
+func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullParams) ([]job.Claimed, error) {
 	w, err := p.session(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	poll := &waiter{seeker: job.Seeker{Session: w.ID, Handlers: o.Handlers, Max: o.Max}, got: make(chan answer, 1)}
+	poll := &waiter{seeker: job.Poll{Session: w.ID, Handlers: o.Handlers, Max: o.Max}, got: make(chan answer, 1)}
 	q, err := p.enter(w.Queue, poll) //nolint:contextcheck // claims are for all who wait, and outlive each of them
 	if err != nil || q == nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
@@ -64,28 +65,28 @@ func (b *bundle) job(name, handler string, change func(*job.Definition)) uuid.UU
 	if change != nil {
 		change(&d)
 	}
-	j, err := b.store.CreateJob(b.t.Context(), job.CreateOrder{Namespace: job.DefaultNamespace, Definition: d, Actor: "test"})
+	j, err := b.store.CreateJob(b.t.Context(), job.CreateParams{Namespace: access.DefaultNamespace, Definition: d, Actor: "test"})
 	require.NoError(b.t, err)
 	return j.ID
 }
 
 func (b *bundle) trigger(id uuid.UUID) job.Key {
 	b.t.Helper()
-	k, err := b.store.TriggerJob(b.t.Context(), job.Order{Namespace: job.DefaultNamespace, ID: id, Actor: "test"}, nil)
+	k, err := b.store.TriggerJob(b.t.Context(), job.ChangeParams{Namespace: access.DefaultNamespace, ID: id, Actor: "test"}, nil)
 	require.NoError(b.t, err)
 	return k
 }
 
 func (b *bundle) open() job.SessionPath {
 	b.t.Helper()
-	s, err := b.pull.Open(b.t.Context(), job.SessionOrder{Namespace: job.DefaultNamespace, Queue: "work", Name: "w", Make: true})
+	s, err := b.pull.Open(b.t.Context(), job.SessionParams{Namespace: access.DefaultNamespace, Queue: "work", Name: "w", Make: true})
 	require.NoError(b.t, err)
-	return job.SessionPath{Namespace: job.DefaultNamespace, Queue: "work", ID: s.ID}
+	return job.SessionPath{Namespace: access.DefaultNamespace, Queue: "work", ID: s.ID}
 }
 
 func (b *bundle) claim(at job.SessionPath, most int, wait time.Duration, handlers ...string) []job.Claimed {
 	b.t.Helper()
-	got, err := b.pull.Claim(b.t.Context(), at, job.PullOrder{Handlers: handlers, Max: most, Wait: wait})
+	got, err := b.pull.Claim(b.t.Context(), at, job.PullParams{Handlers: handlers, Max: most, Wait: wait})
 	require.NoError(b.t, err)
 	return got
 }
@@ -225,15 +226,15 @@ func TestAdopt(t *testing.T) {
 	b.trigger(id)
 	unknown := b.claim(old, 1, patience, "x") // whose answer never came
 	require.Len(t, unknown, 1)
-	s, err := b.pull.Open(t.Context(), job.SessionOrder{
-		Namespace: job.DefaultNamespace, Queue: "work", Name: "w", Adopt: old.ID, Runs: []job.Lease{{Key: known[0].Key, Attempt: 1}},
+	s, err := b.pull.Open(t.Context(), job.SessionParams{
+		Namespace: access.DefaultNamespace, Queue: "work", Name: "w", Adopt: old.ID, Runs: []job.Lease{{Key: known[0].Key, Attempt: 1}},
 	})
 	require.NoError(t, err)
 	require.Empty(t, s.Gone)
 	_, found, err := b.store.RescueWorkers(t.Context(), 100)
 	require.NoError(t, err)
 	require.Equal(t, 1, found)
-	now := job.SessionPath{Namespace: job.DefaultNamespace, Queue: "work", ID: s.ID}
+	now := job.SessionPath{Namespace: access.DefaultNamespace, Queue: "work", ID: s.ID}
 	again := b.claim(now, 5, patience, "x")
 	require.Len(t, again, 1)
 	require.Equal(t, unknown[0].Key.DueAt.UnixMicro(), again[0].Key.DueAt.UnixMicro())
@@ -252,7 +253,7 @@ func TestHeartbeat(t *testing.T) {
 	for len(got) < 4 {
 		got = append(got, b.claim(s, 4-len(got), patience, "x")...)
 	}
-	_, err := b.store.CancelRun(t.Context(), job.RunOrder{Namespace: job.DefaultNamespace, Key: got[0].Key, Actor: "test"})
+	_, err := b.store.CancelRun(t.Context(), job.RunParams{Namespace: access.DefaultNamespace, Key: got[0].Key, Actor: "test"})
 	require.NoError(t, err)
 	_, err = b.pool.Exec(t.Context(), `UPDATE run SET claimed_at = claimed_at - interval '1 hour' WHERE due_at = $1`, got[1].Key.DueAt)
 	require.NoError(t, err)
@@ -336,11 +337,11 @@ func TestAPausedQueueGivesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.job("a", "x", nil)
-	require.NoError(t, b.store.PauseQueue(t.Context(), job.QueueOrder{Namespace: job.DefaultNamespace, Name: "work", Actor: "test"}))
+	require.NoError(t, b.store.PauseQueue(t.Context(), job.QueueParams{Namespace: access.DefaultNamespace, Name: "work", Actor: "test"}))
 	b.trigger(id)
 	s := b.open()
 	require.Empty(t, b.claim(s, 5, 500*time.Millisecond, "x"))
-	require.NoError(t, b.store.ResumeQueue(t.Context(), job.QueueOrder{Namespace: job.DefaultNamespace, Name: "work", Actor: "test"}))
+	require.NoError(t, b.store.ResumeQueue(t.Context(), job.QueueParams{Namespace: access.DefaultNamespace, Name: "work", Actor: "test"}))
 	require.Len(t, b.claim(s, 5, patience, "x"), 1)
 }
 
@@ -420,10 +421,10 @@ func TestAWaitingRunFollowsItsJobToAnotherHandler(t *testing.T) {
 // aim gives a job another target.
 func (b *bundle) aim(id uuid.UUID, target job.Target) {
 	b.t.Helper()
-	j, err := b.store.Job(b.t.Context(), job.DefaultNamespace, id)
+	j, err := b.store.Job(b.t.Context(), access.DefaultNamespace, id)
 	require.NoError(b.t, err)
 	j.Target = target
-	_, err = b.store.UpdateJob(b.t.Context(), job.UpdateOrder{Namespace: job.DefaultNamespace, ID: id, Definition: j.Definition, Actor: "test"})
+	_, err = b.store.UpdateJob(b.t.Context(), job.UpdateParams{Namespace: access.DefaultNamespace, ID: id, Definition: j.Definition, Actor: "test"})
 	require.NoError(b.t, err)
 }
 
@@ -436,7 +437,7 @@ func TestASessionIsOfOneQueue(t *testing.T) {
 		{Namespace: s.Namespace, Queue: "other", ID: s.ID}, {Namespace: uuid.New(), Queue: s.Queue, ID: s.ID}, {Namespace: s.Namespace, Queue: s.Queue, ID: uuid.New()},
 	} {
 		for _, p := range []*pull.Puller{b.pull, b.puller(time.Second)} { // one that knows the session and one that does not
-			_, err := p.Claim(t.Context(), at, job.PullOrder{Handlers: []string{"x"}, Max: 1, Wait: time.Millisecond})
+			_, err := p.Claim(t.Context(), at, job.PullParams{Handlers: []string{"x"}, Max: 1, Wait: time.Millisecond})
 			require.ErrorIs(t, err, job.ErrNotFound)
 			_, err = p.Heartbeat(t.Context(), at, nil)
 			require.ErrorIs(t, err, job.ErrNotFound)
@@ -455,7 +456,7 @@ func TestWhoIsOverGetsNothing(t *testing.T) {
 	still := b.open()
 	over := make(chan error, 1)
 	go func() {
-		_, err := b.pull.Claim(context.Background(), still, job.PullOrder{Handlers: []string{"x"}, Max: 1, Wait: patience})
+		_, err := b.pull.Claim(context.Background(), still, job.PullParams{Handlers: []string{"x"}, Max: 1, Wait: patience})
 		over <- err
 	}()
 	require.Eventually(t, func() bool { return b.pull.Counts().Waiting == 1 }, patience, time.Millisecond)
@@ -482,7 +483,7 @@ func TestWhoIsAboutToBeOverGetsNothing(t *testing.T) {
 	require.Empty(t, b.claim(still, 1, 300*time.Millisecond, "x"), "the other waits for it")
 	b.exec(`UPDATE session SET expires_at = now() + interval '900 ms' WHERE id = $1`, still.ID)
 	b.succeed(first, live...)
-	_, err := b.pull.Claim(t.Context(), still, job.PullOrder{Handlers: []string{"x"}, Max: 5, Wait: patience})
+	_, err := b.pull.Claim(t.Context(), still, job.PullParams{Handlers: []string{"x"}, Max: 5, Wait: patience})
 	require.ErrorIs(t, err, job.ErrSessionExpired)
 	require.Zero(t, b.number(`SELECT count(*) FROM run WHERE session_id = $1`, still.ID), "nothing is leased to it")
 	next := b.claim(b.open(), 1, patience, "x")
@@ -499,7 +500,7 @@ func TestWhoWentAwayGetsNothing(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = b.pull.Claim(ctx, s, job.PullOrder{Handlers: []string{"x"}, Max: 1, Wait: patience})
+		_, _ = b.pull.Claim(ctx, s, job.PullParams{Handlers: []string{"x"}, Max: 1, Wait: patience})
 	}()
 	require.Eventually(t, func() bool { return b.pull.Counts().Waiting == 1 }, patience, time.Millisecond)
 	cancel()
@@ -524,7 +525,7 @@ func (b *bundle) busy(runs int, hold time.Duration) (most int) {
 		s := b.open()
 		wait.Go(func() {
 			for over := false; !over; {
-				got, err := p.Claim(b.t.Context(), s, job.PullOrder{Handlers: []string{"x"}, Max: 5, Wait: 300 * time.Millisecond})
+				got, err := p.Claim(b.t.Context(), s, job.PullParams{Handlers: []string{"x"}, Max: 5, Wait: 300 * time.Millisecond})
 				if !assertNil(b.t, err) {
 					return
 				}
@@ -559,7 +560,7 @@ func TestLimitOfAQueueHoldsForWorkers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.job("a", "x", nil)
-	o := job.QueueOrder{Namespace: job.DefaultNamespace, Name: "work", Limits: job.QueueLimits{MaxRunning: 3}, Actor: "test"}
+	o := job.QueueParams{Namespace: access.DefaultNamespace, Name: "work", Limits: job.QueueLimits{MaxRunning: 3}, Actor: "test"}
 	require.NoError(t, b.store.LimitQueue(t.Context(), o))
 	for range 40 {
 		b.trigger(id)

@@ -13,7 +13,7 @@ import (
 
 const (
 	gatherPause = time.Millisecond // a claim waits so long for company
-	maxSeekers  = 200              // in one claim
+	maxPolls    = 200              // in one claim
 	laneLimit   = 1000             // candidates of one lane in one claim
 	maxAdmits   = 50               // decisions in one round
 	keepQueue   = time.Minute
@@ -190,8 +190,8 @@ func (q *queue) round() bool {
 	given := make([][]job.Claimed, len(polls))
 	index := make(map[uuid.UUID]int, len(polls))
 	dead := setOf(out.Expired)
-	for i := range order.Seekers {
-		s := &order.Seekers[i]
+	for i := range order.Polls {
+		s := &order.Polls[i]
 		index[s.Session] = i
 		if dead[s.Session] {
 			s.Max = 0 // a decision would still give it something, up to its last moment
@@ -202,13 +202,13 @@ func (q *queue) round() bool {
 		given[i] = append(given[i], c)
 	}
 	if !out.Paused {
-		q.learn(order.Lanes, out)
+		q.learn(order.Feeds, out)
 		for _, r := range out.Refused {
 			if r.Refusal.Limit.Kind == job.LimitKey {
 				q.park(r.Due, parkPause)
 			}
 		}
-		q.admit(ctx, append(again, out.Undecided...), order.Seekers, given)
+		q.admit(ctx, append(again, out.Undecided...), order.Polls, given)
 	}
 	p.withKeys(q.id, given)
 	more := q.settle(out, slices.ContainsFunc(given, func(runs []job.Claimed) bool { return len(runs) > 0 }))
@@ -218,32 +218,32 @@ func (q *queue) round() bool {
 
 // take marks those who wait as taken, and makes the order of their claim. Two
 // polls of one session are never in one claim: its runs have to be told apart.
-func (q *queue) take() (polls []*waiter, order job.DueOrder, again []job.Dealt) {
+func (q *queue) take() (polls []*waiter, order job.PullClaimParams, again []job.Assignment) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	apart := q.apart()
-	order = job.DueOrder{Queue: q.id, Limit: laneLimit, Ahead: lookPause, Skip: leaveOut(apart)}
+	order = job.PullClaimParams{Queue: q.id, Limit: laneLimit, Ahead: lookPause, Skip: leaveOut(apart)}
 	handlers, sessions := map[string]bool{}, map[uuid.UUID]bool{}
 	q.rounds++
 	for _, w := range q.line {
-		if len(polls) == maxSeekers || sessions[w.seeker.Session] {
+		if len(polls) == maxPolls || sessions[w.seeker.Session] {
 			continue
 		}
 		w.asked = q.rounds
 		w.taken, sessions[w.seeker.Session] = true, true
-		polls, order.Seekers = append(polls, w), append(order.Seekers, w.seeker)
+		polls, order.Polls = append(polls, w), append(order.Polls, w.seeker)
 		for _, h := range w.seeker.Handlers {
 			handlers[h] = true
 		}
 	}
 	for _, k := range lanesOf(handlers) {
-		order.Lanes = append(order.Lanes, job.PullLane{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].mark})
+		order.Feeds = append(order.Feeds, job.Feed{Queue: q.id, Handler: k.handler, Priority: k.priority, Mark: q.lanes[k].mark})
 	}
-	return polls, order, q.unpark(apart, order.Seekers)
+	return polls, order, q.unpark(apart, order.Polls)
 }
 
 // learn moves the marks.
-func (q *queue) learn(lanes []job.PullLane, out job.DueClaim) {
+func (q *queue) learn(lanes []job.Feed, out job.PullClaimResult) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, l := range lanes {
@@ -254,11 +254,11 @@ func (q *queue) learn(lanes []job.PullLane, out job.DueClaim) {
 }
 
 // admit asks the policy about runs that need it, one by one.
-func (q *queue) admit(ctx context.Context, runs []job.Dealt, seekers []job.Seeker, given [][]job.Claimed) {
+func (q *queue) admit(ctx context.Context, runs []job.Assignment, polls []job.Poll, given [][]job.Claimed) {
 	size := sizeOf(given...)
 	for n, d := range runs {
-		s := seekers[d.Seeker]
-		if n >= maxAdmits || len(given[d.Seeker]) >= s.Max || size >= job.MaxClaimed {
+		s := polls[d.Poll]
+		if n >= maxAdmits || len(given[d.Poll]) >= s.Max || size >= job.MaxClaimBytes {
 			q.park(d.Due, 0)
 			continue
 		}
@@ -270,7 +270,7 @@ func (q *queue) admit(ctx context.Context, runs []job.Dealt, seekers []job.Seeke
 			q.park(d.Due, parkPause)
 			q.puller.owe([]debt{doubt(d.Key, s.Session, q.id)}) //nolint:contextcheck // it outlives the claim
 		case claimed != nil:
-			given[d.Seeker] = append(given[d.Seeker], *claimed)
+			given[d.Poll] = append(given[d.Poll], *claimed)
 			size += len(claimed.Payload)
 			q.release(d.Key)
 		case done:
@@ -292,7 +292,7 @@ func sizeOf(given ...[]job.Claimed) (n int) {
 }
 
 // settle says whether there may be more at once; if not, a look will tell.
-func (q *queue) settle(out job.DueClaim, some bool) bool {
+func (q *queue) settle(out job.PullClaimResult, some bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.full = false

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -26,7 +27,7 @@ func TestAnAnswerHasSoManyBytes(t *testing.T) {
 			var due []job.Key
 			for i := range 48 { // some with a payload of their own
 				large := b.job(fmt.Sprint("large", i), "x", func(d *job.Definition) { d.Policy, d.Payload = policy, payload })
-				key, err := b.store.TriggerJob(t.Context(), job.Order{Namespace: job.DefaultNamespace, ID: large, Actor: "test"}, [][]byte{nil, payload}[i%2])
+				key, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: access.DefaultNamespace, ID: large, Actor: "test"}, [][]byte{nil, payload}[i%2])
 				require.NoError(t, err)
 				due = append(due, key)
 			}
@@ -42,7 +43,7 @@ func TestAnAnswerHasSoManyBytes(t *testing.T) {
 				for _, r := range more {
 					size += len(r.Payload)
 				}
-				require.LessOrEqual(t, size, job.MaxClaimed+len(payload))
+				require.LessOrEqual(t, size, job.MaxClaimBytes+len(payload))
 				got = append(got, more...)
 			}
 			require.GreaterOrEqual(t, answers, 2)

@@ -9,18 +9,18 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 // AuditLog is the store, as its readers see it.
 type AuditLog interface {
-	Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) ([]job.AuditEntry, error)
-	VerifyAudit(ctx context.Context, namespace uuid.UUID, from job.AuditMark, limit int) (good job.AuditMark, more bool, err error)
+	Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) ([]access.AuditEntry, error)
+	VerifyAudit(ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int) (good access.AuditMark, more bool, err error)
 }
 
 func (s *Server) registerAudit() {
-	huma.Register(s.api, operation("list-audit", http.MethodGet, "/audit", "List who changed what, the newest first", job.Admin), s.listAudit)
-	verify := operation("verify-audit", http.MethodGet, "/audit:verify", "Check that nothing was changed in the audit log", job.Admin)
+	huma.Register(s.api, operation("list-audit", http.MethodGet, "/audit", "List who changed what, the newest first", access.Admin), s.listAudit)
+	verify := operation("verify-audit", http.MethodGet, "/audit:verify", "Check that nothing was changed in the audit log", access.Admin)
 	verify.Description = "Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one."
 	huma.Register(s.api, verify, s.verifyAudit)
 }
@@ -53,7 +53,7 @@ func (s *Server) listAudit(ctx context.Context, in *LedgerPage) (*listAuditOutpu
 		return nil, s.problem(ctx, err)
 	}
 	out := &listAuditOutput{}
-	out.Body.Items, out.Body.NextPageToken = paged(found, in.PageSize, func(e job.AuditEntry) any { return e.Seq }, func(e job.AuditEntry) AuditEntry {
+	out.Body.Items, out.Body.NextPageToken = paged(found, in.PageSize, func(e access.AuditEntry) any { return e.Seq }, func(e access.AuditEntry) AuditEntry {
 		return AuditEntry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Object: e.Object, Detail: JSON(e.Detail), Hash: e.Hash[:]}
 	})
 	return out, nil
@@ -78,12 +78,12 @@ type verifyAuditOutput struct {
 
 func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verifyAuditOutput, error) {
 	out := &verifyAuditOutput{}
-	var from job.AuditMark
+	var from access.AuditMark
 	if err := (&LedgerPage{PageToken: in.PageToken}).after(&from); err != nil {
 		return nil, s.problem(ctx, err)
 	}
 	good, more, err := s.opts.Audit.VerifyAudit(ctx, principal(ctx).Namespace, from, maxVerified)
-	if broken, ok := errors.AsType[*job.AuditBroken](err); ok {
+	if broken, ok := errors.AsType[*access.AuditBroken](err); ok {
 		out.Body.Problem = broken.Error()
 		err = nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
@@ -30,8 +31,8 @@ const needs = "role"
 type principalKey struct{}
 
 // principal is who asks. authenticate has put it there.
-func principal(ctx context.Context) job.Principal {
-	p, _ := ctx.Value(principalKey{}).(job.Principal)
+func principal(ctx context.Context) access.Principal {
+	p, _ := ctx.Value(principalKey{}).(access.Principal)
 	return p
 }
 
@@ -67,7 +68,7 @@ func (s *Server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, newProblem("forbidden", "this needs the role "+string(role)+", and the key has "+string(p.Role)))
 		return
 	}
-	if role == job.Worker && !p.Serves(ctx.Param("queue")) {
+	if role == access.Worker && !p.Serves(ctx.Param("queue")) {
 		s.refuse(ctx, newProblem("forbidden", "the key is not one of this queue; belfry key create --role worker --queue makes one"))
 		return
 	}
@@ -91,20 +92,20 @@ func (s *Server) refuse(ctx huma.Context, err error) {
 
 // roleOf is the role that an operation needs. One that says nothing needs admin:
 // forgetting it opens nothing.
-func roleOf(o *huma.Operation) job.Role {
-	if role, ok := o.Metadata[needs].(job.Role); ok {
+func roleOf(o *huma.Operation) access.Role {
+	if role, ok := o.Metadata[needs].(access.Role); ok {
 		return role
 	}
-	return job.Admin
+	return access.Admin
 }
 
 // find tells who a request comes from.
-func (s *Server) find(ctx context.Context, header, address string) (p job.Principal, err error) {
+func (s *Server) find(ctx context.Context, header, address string) (p access.Principal, err error) {
 	scheme, secret, _ := strings.Cut(header, " ")
 	if header == "" || !strings.EqualFold(scheme, "Bearer") {
 		return p, newProblem("unauthenticated", "send a key: Authorization: Bearer bfk_…; belfry key create makes one")
 	}
-	hash, err := job.KeyHash(strings.TrimSpace(secret))
+	hash, err := access.KeyHash(strings.TrimSpace(secret))
 	if err != nil {
 		return p, newProblem("unauthenticated", "that is not a key of Belfry; is it complete?")
 	}
@@ -140,12 +141,12 @@ type keyCache struct {
 }
 
 type cachedKey struct {
-	principal job.Principal
+	principal access.Principal
 	until     time.Duration // by clock.Elapsed
 }
 
 // get returns a key; fresh: it need not be asked about; known: it was good once.
-func (c *keyCache) get(hash [32]byte) (p job.Principal, fresh, known bool) {
+func (c *keyCache) get(hash [32]byte) (p access.Principal, fresh, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k, ok := c.byHash[hash]
@@ -168,7 +169,7 @@ func (c *keyCache) forget(id uuid.UUID) {
 
 // put remembers a key that was asked about at a time of clock.Elapsed: its life is
 // counted from before the question, so that it never seems longer than it is.
-func (c *keyCache) put(hash [32]byte, p job.Principal, asked time.Duration) {
+func (c *keyCache) put(hash [32]byte, p access.Principal, asked time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byHash == nil || len(c.byHash) >= maxKeys {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server"
 )
 
@@ -22,7 +22,7 @@ func TestAKeyExpiresOnTime(t *testing.T) {
 	b := limited(t, server.Limits{})
 	const life = 700 * time.Millisecond
 	begun := clock.Elapsed()
-	k, secret, err := b.store.CreateKey(t.Context(), job.KeyOrder{Namespace: defaultNamespace, Name: "short", Role: job.Viewer, ExpiresIn: life, Actor: "test"})
+	k, secret, err := b.store.CreateKey(t.Context(), access.KeyParams{Namespace: defaultNamespace, Name: "short", Role: access.Viewer, ExpiresIn: life, Actor: "test"})
 	require.NoError(t, err)
 	good := 0
 	var last int
@@ -49,7 +49,7 @@ func TestAGoodKeyIsServedDuringAFlood(t *testing.T) {
 	b := limited(t, server.Limits{})
 	fresh := make([]string, 20)
 	for i := range fresh {
-		fresh[i] = b.newKey(defaultNamespace, job.Viewer)
+		fresh[i] = b.newKey(defaultNamespace, access.Viewer)
 	}
 	stop := make(chan struct{})
 	refused := make(chan int, 8)
@@ -66,18 +66,18 @@ func TestAGoodKeyIsServedDuringAFlood(t *testing.T) {
 				}
 				var guess [32]byte
 				copy(guess[:], fmt.Sprintf("%d-%d", worker, i))
-				if b.callAs(job.FormatKey(guess), "GET", "/self", "").status == http.StatusTooManyRequests {
+				if b.callAs(access.FormatKey(guess), "GET", "/self", "").status == http.StatusTooManyRequests {
 					slowed++
 				}
 			}
 		})
 	}
 	status := func(key string) int { return b.callAs(key, "GET", "/self", "").status }
-	require.Eventually(t, func() bool { return status(job.FormatKey([32]byte{99})) == http.StatusTooManyRequests }, 20*time.Second, time.Millisecond, "the flood is held back")
+	require.Eventually(t, func() bool { return status(access.FormatKey([32]byte{99})) == http.StatusTooManyRequests }, 20*time.Second, time.Millisecond, "the flood is held back")
 	for _, key := range fresh {
 		require.Equal(t, http.StatusOK, status(key), "a key that this node has never seen")
 	}
-	made := b.newKey(defaultNamespace, job.Viewer)
+	made := b.newKey(defaultNamespace, access.Viewer)
 	begun := clock.Elapsed()
 	require.Eventually(t, func() bool { return status(made) == http.StatusOK }, 5*time.Second, 20*time.Millisecond)
 	t.Logf("a key made during the flood works after %s", clock.Elapsed()-begun)
@@ -92,7 +92,7 @@ func TestAGoodKeyIsServedDuringAFlood(t *testing.T) {
 func TestAnAuditActorIsOneKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	one, other := b.newKey(defaultNamespace, job.Admin), b.newKey(defaultNamespace, job.Admin)
+	one, other := b.newKey(defaultNamespace, access.Admin), b.newKey(defaultNamespace, access.Admin)
 	for i, key := range []string{one, other} {
 		a := b.callAs(key, "POST", "/jobs", strings.Replace(hourly, "report", fmt.Sprintf("job-%d", i), 1))
 		require.Equal(t, 201, a.status, "%s", a.body)
@@ -109,10 +109,10 @@ func TestAuditIsVerifiedInParts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for range 7 {
-		b.newKey(defaultNamespace, job.Viewer)
+		b.newKey(defaultNamespace, access.Viewer)
 	}
 	ctx := t.Context()
-	first, more, err := b.store.VerifyAudit(ctx, defaultNamespace, job.AuditMark{}, 5)
+	first, more, err := b.store.VerifyAudit(ctx, defaultNamespace, access.AuditMark{}, 5)
 	require.NoError(t, err)
 	require.True(t, more)
 	require.EqualValues(t, 5, first.Seq)

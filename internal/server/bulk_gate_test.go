@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/server"
 )
 
@@ -50,7 +50,7 @@ func TestBulksWaitForTheirTurn(t *testing.T) {
 	bulk := func(key, name string) answer {
 		return b.callAs(key, "POST", "/jobs:bulk", `{"name":"`+name+`","schedule":"every 1h","target":{"kind":"noop"}}`, "Content-Type", "application/x-ndjson")
 	}
-	one, two, three := b.key, b.newKey(defaultNamespace, job.Editor), b.newKey(defaultNamespace, job.Editor)
+	one, two, three := b.key, b.newKey(defaultNamespace, access.Editor), b.newKey(defaultNamespace, access.Editor)
 	first := b.slowBulk(one)
 	refused := bulk(one, "more")
 	require.Equal(t, http.StatusTooManyRequests, refused.status)

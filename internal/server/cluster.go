@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -16,7 +17,7 @@ type Clusters interface {
 }
 
 func (s *Server) registerCluster() {
-	huma.Register(s.api, operation("get-cluster", http.MethodGet, "/cluster", "Tell which nodes live and what they work on", job.Viewer), s.getCluster)
+	huma.Register(s.api, operation("get-cluster", http.MethodGet, "/cluster", "Tell which nodes live and what they work on", access.Viewer), s.getCluster)
 }
 
 // Node is a live process of the cluster.

@@ -7,30 +7,31 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // DeadLetters is the store, as dead letters see it.
 type DeadLetters interface {
 	DeadLetters(ctx context.Context, q job.DeadQuery) (job.DeadPage, error)
-	RedriveDeadLetter(ctx context.Context, o job.RunOrder) error
-	DiscardDeadLetter(ctx context.Context, o job.RunOrder) error
+	RedriveDeadLetter(ctx context.Context, o job.RunParams) error
+	DiscardDeadLetter(ctx context.Context, o job.RunParams) error
 }
 
 func (s *Server) registerDeadLetters() {
-	huma.Register(s.api, deadOperation("list-dead-letters", http.MethodGet, "/dead-letters", "List dead letters, the newest first", job.Viewer), s.listDeadLetters)
-	redrive := deadOperation("redrive-dead-letter", http.MethodPost, "/dead-letters/{run}:redrive", "Redrive a dead letter", job.Operator)
+	huma.Register(s.api, deadOperation("list-dead-letters", http.MethodGet, "/dead-letters", "List dead letters, the newest first", access.Viewer), s.listDeadLetters)
+	redrive := deadOperation("redrive-dead-letter", http.MethodPost, "/dead-letters/{run}:redrive", "Redrive a dead letter", access.Operator)
 	redrive.Description = "The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no dead letter any more."
 	redrive.DefaultStatus = http.StatusAccepted
 	huma.Register(s.api, redrive, s.redriveDeadLetter)
-	discard := deadOperation("discard-dead-letter", http.MethodPost, "/dead-letters/{run}:discard", "Discard a dead letter", job.Operator)
+	discard := deadOperation("discard-dead-letter", http.MethodPost, "/dead-letters/{run}:discard", "Discard a dead letter", access.Operator)
 	discard.Description = "History keeps how the run failed."
 	discard.DefaultStatus = http.StatusNoContent
 	huma.Register(s.api, discard, s.discardDeadLetter)
 }
 
 // deadOperation is an operation of the group dead-letters.
-func deadOperation(id, method, path, summary string, role job.Role) huma.Operation {
+func deadOperation(id, method, path, summary string, role access.Role) huma.Operation {
 	o := operation(id, method, path, summary, role)
 	o.Tags = []string{"dead-letters"}
 	return o

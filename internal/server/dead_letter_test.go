@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 // operate works on operations as a node does, until the test ends.
@@ -91,9 +91,9 @@ func TestDeadLettersOneByOne(t *testing.T) {
 	items, _ := n.all("/dead-letters?page_size=2")
 	require.Len(t, items, 7)
 
-	viewer := n.newKey(defaultNamespace, job.Viewer)
+	viewer := n.newKey(defaultNamespace, access.Viewer)
 	require.Equal(t, 403, n.callAs(viewer, "POST", "/dead-letters/"+worn[1]+":redrive", "").status)
-	other := n.newKey(n.otherNamespace(), job.Admin)
+	other := n.newKey(n.otherNamespace(), access.Admin)
 	require.Empty(t, n.callAs(other, "GET", "/dead-letters", "").json(t)["items"])
 	require.Equal(t, 404, n.callAs(other, "POST", "/dead-letters/"+worn[1]+":discard", "").status)
 }
@@ -111,7 +111,7 @@ func TestDeadLettersInBulk(t *testing.T) {
 
 	require.Equal(t, 422, n.call("POST", "/dead-letters:redrive", `{}`).status, "without a filter one has to say all")
 	require.Equal(t, 422, n.call("POST", "/dead-letters:redrive", `{"all":true,"rate":5000}`).status)
-	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, job.Viewer), "POST", "/dead-letters:redrive", `{"all":true}`).status)
+	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, access.Viewer), "POST", "/dead-letters:redrive", `{"all":true}`).status)
 	a := n.call("POST", "/dead-letters:redrive", `{"reason":"rejected","rate":4}`)
 	require.Equal(t, 202, a.status, "%s", a.body)
 	op := a.json(t)
@@ -161,7 +161,7 @@ func TestDeadLettersInBulk(t *testing.T) {
 	require.Empty(t, items)
 	items, _ = n.all("/operations?page_size=1")
 	require.Len(t, items, 3)
-	other := n.newKey(n.otherNamespace(), job.Admin)
+	other := n.newKey(n.otherNamespace(), access.Admin)
 	require.Empty(t, n.callAs(other, "GET", "/operations", "").json(t)["items"])
 	require.Equal(t, 404, n.callAs(other, "GET", path, "").status)
 }

@@ -18,7 +18,7 @@ type Idempotency struct {
 
 // once is the order's part of it; nil without a key. answer makes the output
 // that is sent now, and recalled later.
-func (i *Idempotency) once(operation string, request any, answer func(result any) any) (*job.Once, error) {
+func (i *Idempotency) once(operation string, request any, answer func(result any) any) (*job.IdempotentRequest, error) {
 	if i.IdempotencyKey == "" {
 		return nil, nil
 	}
@@ -26,15 +26,15 @@ func (i *Idempotency) once(operation string, request any, answer func(result any
 	if err != nil {
 		return nil, err
 	}
-	return &job.Once{
+	return &job.IdempotentRequest{
 		Key: i.IdempotencyKey, Request: sha256.Sum256(text),
 		Encode: func(result any) ([]byte, error) { return json.Marshal(answer(result)) },
 	}, nil
 }
 
 // recalled is the answer to a request that was carried out before.
-func recalled[T any](once *job.Once, err error) (*T, error) {
-	if !errors.Is(err, job.ErrDone) {
+func recalled[T any](once *job.IdempotentRequest, err error) (*T, error) {
+	if !errors.Is(err, job.ErrAlreadyDone) {
 		return nil, err
 	}
 	out := new(T)

@@ -9,11 +9,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // operation describes one, with the role that it needs.
-func operation(id, method, path, summary string, role job.Role) huma.Operation {
+func operation(id, method, path, summary string, role access.Role) huma.Operation {
 	return huma.Operation{
 		OperationID: id, Method: method, Path: "/api/v1" + path, Summary: summary, Tags: []string{strings.Split(id, "-")[1]},
 		Metadata: map[string]any{needs: role}, MaxBodyBytes: maxBody,
@@ -41,16 +42,16 @@ func jobResult(j job.Job) *JobOutput {
 }
 
 func (s *Server) registerJobs() {
-	create := operation("create-job", http.MethodPost, "/jobs", "Create a job", job.Editor)
+	create := operation("create-job", http.MethodPost, "/jobs", "Create a job", access.Editor)
 	create.DefaultStatus = http.StatusCreated
 	huma.Register(s.api, create, s.createJob)
-	huma.Register(s.api, operation("get-job", http.MethodGet, "/jobs/{job}", "Get a job", job.Viewer), s.getJob)
-	huma.Register(s.api, operation("replace-job", http.MethodPut, "/jobs/{job}", "Replace a job, or create one by name", job.Editor), s.replaceJob)
+	huma.Register(s.api, operation("get-job", http.MethodGet, "/jobs/{job}", "Get a job", access.Viewer), s.getJob)
+	huma.Register(s.api, operation("replace-job", http.MethodPut, "/jobs/{job}", "Replace a job, or create one by name", access.Editor), s.replaceJob)
 	replace := s.api.OpenAPI().Paths["/api/v1/jobs/{job}"].Put
 	created := *replace.Responses["200"]
 	created.Description = http.StatusText(http.StatusCreated)
 	replace.Responses["201"] = &created // huma knows one success for an operation
-	remove := operation("delete-job", http.MethodDelete, "/jobs/{job}", "Delete a job", job.Editor)
+	remove := operation("delete-job", http.MethodDelete, "/jobs/{job}", "Delete a job", access.Editor)
 	remove.DefaultStatus = http.StatusNoContent
 	remove.Description = "Its runs that have not begun are taken back, those that have begun are carried to their end, and its history stays. " + claimLead
 	huma.Register(s.api, remove, s.deleteJob)
@@ -88,13 +89,13 @@ func (s *Server) createJob(ctx context.Context, in *createJobInput) (*createJobO
 	return createdJob(j), nil
 }
 
-func (s *Server) create(ctx context.Context, in *JobInput, once *job.Once) (job.Job, error) {
+func (s *Server) create(ctx context.Context, in *JobInput, once *job.IdempotentRequest) (job.Job, error) {
 	d, err := s.checked(in)
 	if err != nil {
 		return job.Job{}, err
 	}
 	p := principal(ctx)
-	return s.opts.Jobs.CreateJob(ctx, job.CreateOrder{Namespace: p.Namespace, Definition: d, Actor: p.Actor(), Once: once})
+	return s.opts.Jobs.CreateJob(ctx, job.CreateParams{Namespace: p.Namespace, Definition: d, Actor: p.Actor(), Idempotent: once})
 }
 
 // checked is a definition that the store will take, and the job's target too:
@@ -156,10 +157,10 @@ func (s *Server) deleteJob(ctx context.Context, in *deleteJobInput) (*struct{}, 
 }
 
 // order is what a request asks of a job.
-func (s *Server) order(ctx context.Context, path string, m *Precondition) (job.Order, error) {
+func (s *Server) order(ctx context.Context, path string, m *Precondition) (job.ChangeParams, error) {
 	id, err := s.idOf(ctx, path)
 	if err != nil {
-		return job.Order{}, err
+		return job.ChangeParams{}, err
 	}
 	return s.bound(ctx, id, m)
 }

@@ -7,11 +7,12 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 func (s *Server) registerBackfill() {
-	o := operation("backfill-job", http.MethodPost, "/jobs/{job}:backfill", "Run a job for times that have passed", job.Operator)
+	o := operation("backfill-job", http.MethodPost, "/jobs/{job}:backfill", "Run a job for times that have passed", access.Operator)
 	o.Description = `Makes a run for each occurrence of the job's schedule as it is now that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 
 Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. At most 10,000 runs are made by one call: go_on_from then tells where the next one begins.`
@@ -50,7 +51,7 @@ func (s *Server) backfillJob(ctx context.Context, in *backfillJobInput) (*backfi
 		return nil, s.problem(ctx, err)
 	}
 	b := &in.Body
-	o := job.BackfillOrder{Order: order, From: b.From, To: b.To, Pace: job.Duration(time.Second), Max: job.MaxBackfill, Again: b.Again, DryRun: b.DryRun}
+	o := job.BackfillParams{ChangeParams: order, From: b.From, To: b.To, Pace: job.Duration(time.Second), Max: job.MaxBackfill, Again: b.Again, DryRun: b.DryRun}
 	if b.Max > 0 {
 		o.Max = b.Max
 	}
@@ -61,13 +62,13 @@ func (s *Server) backfillJob(ctx context.Context, in *backfillJobInput) (*backfi
 	}
 	answer := func(r any) any { return backfilled(r.(job.Backfilled), o.DryRun) }
 	if !o.DryRun {
-		if o.Once, err = in.once("backfill-job", []any{o.ID, b}, answer); err != nil {
+		if o.Idempotent, err = in.once("backfill-job", []any{o.ID, b}, answer); err != nil {
 			return nil, s.problem(ctx, err)
 		}
 	}
 	made, err := s.opts.Verbs.BackfillJob(ctx, o)
 	if err != nil {
-		out, err := recalled[backfillJobOutput](o.Once, err)
+		out, err := recalled[backfillJobOutput](o.Idempotent, err)
 		if err != nil {
 			return nil, s.refused(ctx, err, &in.Precondition)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -86,7 +87,7 @@ func TestAJobIsBackfilled(t *testing.T) {
 		require.Contains(t, string(a.body), `"field":"`+field+`"`)
 	}
 	require.Equal(t, 404, b.call("POST", "/jobs/none:backfill", fmt.Sprintf(`{"from":%q,"to":%q}`, at(-2), at(-1))).status)
-	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, job.AuditMark{}, 1000)
+	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditMark{}, 1000)
 	require.NoError(t, err)
 	require.EqualValues(t, 7, good.Seq, "a key, create, pause and four backfills")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
@@ -25,7 +26,7 @@ const (
 )
 
 func (s *Server) registerBulkCreate() {
-	bulk := operation("create-jobs", http.MethodPost, bulkPath, "Create many jobs", job.Editor)
+	bulk := operation("create-jobs", http.MethodPost, bulkPath, "Create many jobs", access.Editor)
 	bulk.Description = fmt.Sprintf(`The body is NDJSON: on each line a job as in create-job, at most %d lines and %d MB.
 
 Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of %d lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
@@ -111,11 +112,11 @@ func (s *Server) createJobs(ctx context.Context, in *createJobsInput) (*createJo
 
 // part is what keeps a transaction of a bulk from being carried out twice; nil
 // without a key.
-func (i *Idempotency) part(part int, request [32]byte) *job.Once {
+func (i *Idempotency) part(part int, request [32]byte) *job.IdempotentRequest {
 	if i.IdempotencyKey == "" {
 		return nil
 	}
-	return &job.Once{Key: i.IdempotencyKey, Part: int16(part), Request: request}
+	return &job.IdempotentRequest{Key: i.IdempotencyKey, Part: int16(part), Request: request}
 }
 
 // line of a bulk.
@@ -142,10 +143,10 @@ func splitLines(body []byte) (out []line, err error) {
 }
 
 // createChunk makes the jobs of some lines, in one transaction.
-func (s *Server) createChunk(ctx context.Context, once *job.Once, chunk []line) ([]BulkResult, error) {
+func (s *Server) createChunk(ctx context.Context, once *job.IdempotentRequest, chunk []line) ([]BulkResult, error) {
 	p := principal(ctx)
 	results := make([]BulkResult, len(chunk))
-	o := job.BulkOrder{Namespace: p.Namespace, Actor: p.Actor(), Once: once}
+	o := job.BulkParams{Namespace: p.Namespace, Actor: p.Actor(), Idempotent: once}
 	var at []int // the result of each definition
 	for i, l := range chunk {
 		results[i].Line = l.number

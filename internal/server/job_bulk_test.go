@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 func TestManyJobsAtOnce(t *testing.T) {
@@ -49,7 +49,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 	require.Equal(t, "other", six["queue"])
 	require.Equal(t, map[string]any{"x": 1.}, six["payload"])
 	require.NotNil(t, six["next_due_at"])
-	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, job.AuditMark{}, 1000)
+	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditMark{}, 1000)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, good.Seq, "a key, a job, a bulk")
 

@@ -11,11 +11,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 func (s *Server) registerJobLists() {
-	list := operation("list-jobs", http.MethodGet, "/jobs", "List jobs", job.Viewer)
+	list := operation("list-jobs", http.MethodGet, "/jobs", "List jobs", access.Viewer)
 	list.Description = `All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs.
 
 A page may be short, or even empty, and not be the last: go on as long as there is a next_page_token.`
@@ -43,7 +44,7 @@ type listJobsOutput struct {
 }
 
 func (s *Server) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutput, error) {
-	o := job.ListOrder{Namespace: principal(ctx).Namespace, Name: in.Name, Target: in.Target, Queue: in.Queue, Limit: in.PageSize}
+	o := job.ListParams{Namespace: principal(ctx).Namespace, Name: in.Name, Target: in.Target, Queue: in.Queue, Limit: in.PageSize}
 	for state, name := range stateNames {
 		if name == in.State {
 			o.State = state

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -56,7 +57,7 @@ func TestJobsAreListed(t *testing.T) {
 	foreign := uuid.New()
 	_, err := b.pool.Exec(t.Context(), `INSERT INTO namespace (id, name) VALUES ($1, 'other')`, foreign)
 	require.NoError(t, err)
-	other := b.newKey(foreign, job.Admin)
+	other := b.newKey(foreign, access.Admin)
 	require.Equal(t, 201, b.callAs(other, "POST", "/jobs", `{"name":"Report_99","schedule":"every 1h","target":{"kind":"noop"},"labels":{"team":"t1"}}`).status)
 
 	named := func(numbers ...int) (out []string) {
@@ -127,7 +128,7 @@ func TestJobsAreListedByDueTime(t *testing.T) {
 	require.Equal(t, 200, b.call("POST", "/jobs/paused:pause", "").status)
 	b.make(`{"name":"soon","schedule":"every 1s","target":{"kind":"noop"},"labels":{"a":"b"}}`)
 	// The planner has gone past the next hours for some of them.
-	_, err := b.store.Plan(t.Context(), job.PlanOrder{Partitions: partitions(), LookAhead: 2*time.Hour + 10*time.Minute, Cursors: 1000})
+	_, err := b.store.Plan(t.Context(), job.PlanParams{Partitions: partitions(), LookAhead: 2*time.Hour + 10*time.Minute, Cursors: 1000})
 	require.NoError(t, err)
 
 	names := []string{"soon"}
@@ -185,7 +186,7 @@ func TestDueListsAgree(t *testing.T) {
 		require.Equal(t, 200, b.call("POST", fmt.Sprintf("/jobs/job-%04d:pause", 4+i*13), "").status)
 	}
 	// Some have planned runs; and cursors that cannot be planned are due at no time.
-	_, err := b.store.Plan(t.Context(), job.PlanOrder{Partitions: partitions()[:100], LookAhead: 10 * time.Minute, Cursors: 10_000})
+	_, err := b.store.Plan(t.Context(), job.PlanParams{Partitions: partitions()[:100], LookAhead: 10 * time.Minute, Cursors: 10_000})
 	require.NoError(t, err)
 	_, err = b.pool.Exec(t.Context(), `UPDATE cursor SET broken_at = now(), retry_at = now() + interval '1 h' WHERE partition = 200`)
 	require.NoError(t, err)

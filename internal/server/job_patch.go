@@ -9,11 +9,12 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 func (s *Server) registerPatch() {
-	patch := operation("patch-job", http.MethodPatch, "/jobs/{job}", "Change parts of a job", job.Editor)
+	patch := operation("patch-job", http.MethodPatch, "/jobs/{job}", "Change parts of a job", access.Editor)
 	patch.Description = "A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole."
 	huma.Register(s.api, patch, s.patchJob)
 	all := s.api.OpenAPI().Components.Schemas
@@ -79,7 +80,7 @@ func (s *Server) patchJob(ctx context.Context, in *patchJobInput) (*JobOutput, e
 		if err != nil {
 			return nil, s.problem(ctx, err)
 		}
-		j, err := s.opts.Jobs.UpdateJob(ctx, job.UpdateOrder{Namespace: p.Namespace, ID: old.ID, IfVersion: old.Version, IfTag: o.IfTag, Definition: d, Actor: p.Actor()})
+		j, err := s.opts.Jobs.UpdateJob(ctx, job.UpdateParams{Namespace: p.Namespace, ID: old.ID, IfVersion: old.Version, IfTag: o.IfTag, Definition: d, Actor: p.Actor()})
 		switch {
 		case err == nil:
 			return jobResult(j), nil

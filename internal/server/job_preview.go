@@ -7,16 +7,17 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 func (s *Server) registerPreviews() {
-	unsaved := operation("preview-job", http.MethodPost, "/jobs:preview", "Preview a schedule or a job that is not saved", job.Viewer)
+	unsaved := operation("preview-job", http.MethodPost, "/jobs:preview", "Preview a schedule or a job that is not saved", access.Viewer)
 	unsaved.Description = "Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example."
 	huma.Register(s.api, unsaved, s.previewUnsaved)
-	saved := operation("preview-saved-job", http.MethodGet, "/jobs/{job}/preview", "Preview a job", job.Viewer)
+	saved := operation("preview-saved-job", http.MethodGet, "/jobs/{job}/preview", "Preview a job", access.Viewer)
 	saved.Tags = unsaved.Tags
 	saved.Description = "What its schedule says, whether or not the job is paused or has runs left."
 	huma.Register(s.api, saved, s.previewSaved)

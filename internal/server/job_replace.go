@@ -68,7 +68,7 @@ func (s *Server) putNew(ctx context.Context, in *replaceJobInput, d job.Definiti
 		return nil, newProblem("precondition_failed", "there is no such job; leave If-Match out to create it")
 	}
 	p := principal(ctx)
-	j, err := s.opts.Jobs.CreateJob(ctx, job.CreateOrder{Namespace: p.Namespace, Definition: d, Actor: p.Actor()})
+	j, err := s.opts.Jobs.CreateJob(ctx, job.CreateParams{Namespace: p.Namespace, Definition: d, Actor: p.Actor()})
 	if errors.Is(err, job.ErrConflict) {
 		return nil, errRaced
 	}
@@ -87,7 +87,7 @@ func (s *Server) putOver(ctx context.Context, in *replaceJobInput, d job.Definit
 	if err != nil {
 		return nil, err
 	}
-	j, err := s.opts.Jobs.UpdateJob(ctx, job.UpdateOrder{Namespace: o.Namespace, ID: o.ID, IfVersion: o.IfVersion, IfTag: o.IfTag, Definition: d, Actor: o.Actor})
+	j, err := s.opts.Jobs.UpdateJob(ctx, job.UpdateParams{Namespace: o.Namespace, ID: o.ID, IfVersion: o.IfVersion, IfTag: o.IfTag, Definition: d, Actor: o.Actor})
 	if errors.Is(err, job.ErrNotFound) && in.IfMatch == "" {
 		return nil, errRaced
 	}
@@ -109,9 +109,9 @@ func (s *Server) changed(ctx context.Context, err error, m *Precondition) error 
 func (m *Precondition) binds() bool { return m != nil && m.IfMatch != "" && m.IfMatch != "*" }
 
 // bound is an order for a job, bound to the version that a request names.
-func (s *Server) bound(ctx context.Context, id uuid.UUID, m *Precondition) (job.Order, error) {
+func (s *Server) bound(ctx context.Context, id uuid.UUID, m *Precondition) (job.ChangeParams, error) {
 	p := principal(ctx)
-	o := job.Order{Namespace: p.Namespace, ID: id, Actor: p.Actor()}
+	o := job.ChangeParams{Namespace: p.Namespace, ID: id, Actor: p.Actor()}
 	if !m.binds() {
 		return o, nil
 	}

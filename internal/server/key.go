@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -23,7 +24,7 @@ type Key struct {
 	RevokedAt *time.Time `json:"revoked_at,omitempty"`
 }
 
-func wireKey(k job.APIKey) Key {
+func wireKey(k access.APIKey) Key {
 	out := Key{ID: job.FormatKeyID(k.ID), Name: k.Name, Role: string(k.Role), Queues: k.Queues, Prefix: k.Prefix, CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt}
 	if !k.ExpiresAt.IsZero() {
 		out.ExpiresAt = &k.ExpiresAt
@@ -35,14 +36,14 @@ func wireKey(k job.APIKey) Key {
 }
 
 func (s *Server) registerKeys() {
-	create := operation("create-key", http.MethodPost, "/keys", "Create a key", job.Admin)
+	create := operation("create-key", http.MethodPost, "/keys", "Create a key", access.Admin)
 	create.DefaultStatus = http.StatusCreated
 	huma.Register(s.api, create, s.createKey)
-	huma.Register(s.api, operation("list-keys", http.MethodGet, "/keys", "List the keys", job.Admin), s.listKeys)
-	revoke := operation("revoke-key", http.MethodDelete, "/keys/{key}", "Revoke a key", job.Admin)
+	huma.Register(s.api, operation("list-keys", http.MethodGet, "/keys", "List the keys", access.Admin), s.listKeys)
+	revoke := operation("revoke-key", http.MethodDelete, "/keys/{key}", "Revoke a key", access.Admin)
 	revoke.DefaultStatus = http.StatusNoContent
 	huma.Register(s.api, revoke, s.revokeKey)
-	huma.Register(s.api, operation("get-self", http.MethodGet, "/self", "Tell who the key is", job.Viewer), s.getSelf)
+	huma.Register(s.api, operation("get-self", http.MethodGet, "/self", "Tell who the key is", access.Viewer), s.getSelf)
 }
 
 type createKeyInput struct {
@@ -69,8 +70,8 @@ func (s *Server) createKey(ctx context.Context, in *createKeyInput) (*createKeyO
 		}
 	}
 	p := principal(ctx)
-	k, secret, err := s.opts.Keys.CreateKey(ctx, job.KeyOrder{
-		Namespace: p.Namespace, Name: in.Body.Name, Role: job.Role(in.Body.Role), Queues: in.Body.Queues, ExpiresIn: time.Duration(life), Actor: p.Actor(),
+	k, secret, err := s.opts.Keys.CreateKey(ctx, access.KeyParams{
+		Namespace: p.Namespace, Name: in.Body.Name, Role: access.Role(in.Body.Role), Queues: in.Body.Queues, ExpiresIn: time.Duration(life), Actor: p.Actor(),
 	})
 	if err != nil {
 		return nil, s.problem(ctx, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 // Limits of one node. What is 0 has its default.
@@ -119,7 +119,7 @@ type keyUse struct {
 	underway int
 }
 
-func (l *keyLimiter) enter(p job.Principal) (done func(), err error) {
+func (l *keyLimiter) enter(p access.Principal) (done func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byKey == nil || len(l.byKey) >= maxLimited {

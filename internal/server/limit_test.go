@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/server"
@@ -37,14 +37,14 @@ func limited(t *testing.T, l server.Limits) *bundle {
 	web.Config = server.HTTP(s.Handler())
 	web.Start()
 	t.Cleanup(web.Close)
-	b.url, b.key = web.URL+"/api/v1", b.newKey(defaultNamespace, job.Admin)
+	b.url, b.key = web.URL+"/api/v1", b.newKey(defaultNamespace, access.Admin)
 	return b
 }
 
 func TestAKeyIsLimited(t *testing.T) {
 	t.Parallel()
 	b := limited(t, server.Limits{KeyRate: 1, KeyBurst: 5})
-	other := b.newKey(defaultNamespace, job.Viewer)
+	other := b.newKey(defaultNamespace, access.Viewer)
 	statuses := map[int]int{}
 	for range 20 {
 		a := b.call("GET", "/self", "")
@@ -83,7 +83,7 @@ func (b *bundle) waiting(n int) {
 func TestMoreThanTheNodeCanDo(t *testing.T) {
 	t.Parallel()
 	b := limited(t, server.Limits{Requests: 4})
-	keys := []string{b.key, b.newKey(defaultNamespace, job.Admin), b.newKey(defaultNamespace, job.Admin)}
+	keys := []string{b.key, b.newKey(defaultNamespace, access.Admin), b.newKey(defaultNamespace, access.Admin)}
 	release := b.held()
 	defer release()
 	var calls sync.WaitGroup
@@ -119,7 +119,7 @@ func TestUnknownKeysAreLimited(t *testing.T) {
 	require.Equal(t, http.StatusOK, b.call("GET", "/self", "").status)
 	statuses := map[int]int{}
 	for i := range 200 {
-		statuses[b.callAs(job.FormatKey([32]byte{byte(i), 1}), "GET", "/self", "").status]++
+		statuses[b.callAs(access.FormatKey([32]byte{byte(i), 1}), "GET", "/self", "").status]++
 	}
 	require.GreaterOrEqual(t, statuses[http.StatusUnauthorized], 50)
 	require.Positive(t, statuses[http.StatusTooManyRequests])

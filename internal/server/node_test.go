@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -85,7 +86,7 @@ func setupNode(t *testing.T) *node {
 		DeadLetters: n.store, Operations: n.store, Queues: n.store, Cluster: n.store, Audit: n.store, Version: "test", Log: log,
 	}).Handler())
 	t.Cleanup(web.Close)
-	n.url, n.key = web.URL+"/api/v1", n.newKey(defaultNamespace, job.Admin)
+	n.url, n.key = web.URL+"/api/v1", n.newKey(defaultNamespace, access.Admin)
 	return n
 }
 

@@ -8,12 +8,13 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // Operations is the store, as operations see it.
 type Operations interface {
-	BeginOperation(ctx context.Context, o job.OperationOrder) (job.Operation, error)
+	BeginOperation(ctx context.Context, o job.OperationParams) (job.Operation, error)
 	Operations(ctx context.Context, namespace, before uuid.UUID, limit int) ([]job.Operation, error)
 	Operation(ctx context.Context, namespace, id uuid.UUID) (job.Operation, error)
 	AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor string) error
@@ -21,7 +22,7 @@ type Operations interface {
 
 func (s *Server) registerOperations() {
 	for _, kind := range []job.OperationKind{job.Redrive, job.Discard} {
-		o := deadOperation(string(kind)+"-dead-letters", http.MethodPost, "/dead-letters:"+string(kind), "Begin to "+string(kind)+" the dead letters that a filter means", job.Operator)
+		o := deadOperation(string(kind)+"-dead-letters", http.MethodPost, "/dead-letters:"+string(kind), "Begin to "+string(kind)+" the dead letters that a filter means", access.Operator)
 		o.Description = "The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. " +
 			"What fails again after it began is left alone."
 		o.DefaultStatus = http.StatusAccepted
@@ -29,9 +30,9 @@ func (s *Server) registerOperations() {
 			return s.beginOperation(ctx, kind, in)
 		})
 	}
-	huma.Register(s.api, operation("list-operations", http.MethodGet, "/operations", "List operations, the newest first", job.Viewer), s.listOperations)
-	huma.Register(s.api, operation("get-operation", http.MethodGet, "/operations/{operation}", "Get an operation with its progress", job.Viewer), s.getOperation)
-	abort := operation("abort-operation", http.MethodPost, "/operations/{operation}:abort", "Abort an operation", job.Operator)
+	huma.Register(s.api, operation("list-operations", http.MethodGet, "/operations", "List operations, the newest first", access.Viewer), s.listOperations)
+	huma.Register(s.api, operation("get-operation", http.MethodGet, "/operations/{operation}", "Get an operation with its progress", access.Viewer), s.getOperation)
+	abort := operation("abort-operation", http.MethodPost, "/operations/{operation}:abort", "Abort an operation", access.Operator)
 	abort.Description = "What it has done stays done."
 	huma.Register(s.api, abort, s.abortOperation)
 }
@@ -115,7 +116,7 @@ func (s *Server) beginOperation(ctx context.Context, kind job.OperationKind, in 
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	o, err := s.opts.Operations.BeginOperation(ctx, job.OperationOrder{Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor(), Once: once})
+	o, err := s.opts.Operations.BeginOperation(ctx, job.OperationParams{Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor(), Idempotent: once})
 	if err != nil {
 		out, err := recalled[operationOutput](once, err)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -16,28 +17,28 @@ import (
 type Queues interface {
 	Queues(ctx context.Context, namespace uuid.UUID, after string, limit int) ([]job.Queue, error)
 	Queue(ctx context.Context, namespace uuid.UUID, name string) (job.Queue, error)
-	PauseQueue(ctx context.Context, o job.QueueOrder) error
-	ResumeQueue(ctx context.Context, o job.QueueOrder) error
-	CreateQueue(ctx context.Context, o job.QueueOrder) error
-	LimitQueue(ctx context.Context, o job.QueueOrder) error
+	PauseQueue(ctx context.Context, o job.QueueParams) error
+	ResumeQueue(ctx context.Context, o job.QueueParams) error
+	CreateQueue(ctx context.Context, o job.QueueParams) error
+	LimitQueue(ctx context.Context, o job.QueueParams) error
 }
 
 func (s *Server) registerQueues() {
-	huma.Register(s.api, operation("list-queues", http.MethodGet, "/queues", "List the queues by name", job.Viewer), s.listQueues)
-	huma.Register(s.api, operation("get-queue", http.MethodGet, "/queues/{queue}", "Get a queue", job.Viewer), s.getQueue)
-	create := operation("create-queue", http.MethodPost, "/queues", "Create a queue", job.Editor)
+	huma.Register(s.api, operation("list-queues", http.MethodGet, "/queues", "List the queues by name", access.Viewer), s.listQueues)
+	huma.Register(s.api, operation("get-queue", http.MethodGet, "/queues/{queue}", "Get a queue", access.Viewer), s.getQueue)
+	create := operation("create-queue", http.MethodPost, "/queues", "Create a queue", access.Editor)
 	create.DefaultStatus = http.StatusCreated
 	create.Description = "A job makes its queue by itself; this is for limits that hold from the first run on."
 	huma.Register(s.api, create, s.createQueue)
-	limit := operation("limit-queue", http.MethodPut, "/queues/{queue}", "Set the limits of a queue", job.Editor)
+	limit := operation("limit-queue", http.MethodPut, "/queues/{queue}", "Set the limits of a queue", access.Editor)
 	limit.Description = "What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, " +
 		"then the oldest. What runs already counts, and is never ended by a limit that is lower."
 	huma.Register(s.api, limit, s.limitQueue)
-	pause := operation("pause-queue", http.MethodPost, "/queues/{queue}:pause", "Pause a queue", job.Operator)
+	pause := operation("pause-queue", http.MethodPost, "/queues/{queue}:pause", "Pause a queue", access.Operator)
 	pause.Description = "Within about a second no run of the queue starts any more, by schedule, trigger or retry. What is under way ends as usual. " +
 		"Runs wait and are not lost; those of jobs with a deadline may expire meanwhile."
 	huma.Register(s.api, pause, s.pauseQueue)
-	huma.Register(s.api, operation("resume-queue", http.MethodPost, "/queues/{queue}:resume", "Resume a queue", job.Operator), s.resumeQueue)
+	huma.Register(s.api, operation("resume-queue", http.MethodPost, "/queues/{queue}:resume", "Resume a queue", access.Operator), s.resumeQueue)
 }
 
 // Queue is a lane for runs.
@@ -87,7 +88,7 @@ func (s *Server) createQueue(ctx context.Context, in *createQueueInput) (*queueO
 	l, err := in.Body.limits()
 	p := principal(ctx)
 	if err = errors.Join(job.ValidateQueue(in.Body.Name), err); err == nil {
-		err = s.opts.Queues.CreateQueue(ctx, job.QueueOrder{Namespace: p.Namespace, Name: in.Body.Name, Limits: l, Actor: p.Actor()})
+		err = s.opts.Queues.CreateQueue(ctx, job.QueueParams{Namespace: p.Namespace, Name: in.Body.Name, Limits: l, Actor: p.Actor()})
 	}
 	if err != nil {
 		return nil, s.problem(ctx, err)
@@ -104,7 +105,7 @@ func (s *Server) limitQueue(ctx context.Context, in *limitQueueInput) (*queueOut
 	l, err := in.Body.limits()
 	p := principal(ctx)
 	if err == nil {
-		err = s.opts.Queues.LimitQueue(ctx, job.QueueOrder{Namespace: p.Namespace, Name: in.Queue, Limits: l, Actor: p.Actor()})
+		err = s.opts.Queues.LimitQueue(ctx, job.QueueParams{Namespace: p.Namespace, Name: in.Queue, Limits: l, Actor: p.Actor()})
 	}
 	if err != nil {
 		return nil, s.problem(ctx, err)
@@ -159,7 +160,7 @@ type pauseQueueInput struct {
 
 func (s *Server) pauseQueue(ctx context.Context, in *pauseQueueInput) (*queueOutput, error) {
 	p := principal(ctx)
-	o := job.QueueOrder{Namespace: p.Namespace, Name: in.Queue, Actor: p.Actor()}
+	o := job.QueueParams{Namespace: p.Namespace, Name: in.Queue, Actor: p.Actor()}
 	if in.Body != nil {
 		o.Note = in.Body.Note
 	}
@@ -171,7 +172,7 @@ func (s *Server) pauseQueue(ctx context.Context, in *pauseQueueInput) (*queueOut
 
 func (s *Server) resumeQueue(ctx context.Context, in *QueuePath) (*queueOutput, error) {
 	p := principal(ctx)
-	if err := s.opts.Queues.ResumeQueue(ctx, job.QueueOrder{Namespace: p.Namespace, Name: in.Queue, Actor: p.Actor()}); err != nil {
+	if err := s.opts.Queues.ResumeQueue(ctx, job.QueueParams{Namespace: p.Namespace, Name: in.Queue, Actor: p.Actor()}); err != nil {
 		return nil, s.problem(ctx, err)
 	}
 	return s.getQueue(ctx, in)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -62,8 +63,8 @@ func TestQueues(t *testing.T) {
 	require.Equal(t, "a", n.get("/queues/a")["name"])
 	require.Equal(t, 404, n.call("GET", "/queues/none", "").status)
 	require.Equal(t, 404, n.call("POST", "/queues/none:pause", "").status)
-	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, job.Viewer), "POST", "/queues/a:pause", "").status)
-	other := n.newKey(n.otherNamespace(), job.Admin)
+	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, access.Viewer), "POST", "/queues/a:pause", "").status)
+	other := n.newKey(n.otherNamespace(), access.Admin)
 	require.Equal(t, 404, n.callAs(other, "POST", "/queues/a:pause", "").status)
 	require.Empty(t, n.callAs(other, "GET", "/queues", "").json(t)["items"])
 }
@@ -107,7 +108,7 @@ func TestAudit(t *testing.T) {
 	require.Equal(t, []any{"queue.pause", "operation.begin", "run.cancel", "job.trigger", "job.create", "key.create"}, actions)
 	require.Equal(t, run, items[2]["object"])
 	require.Regexp(t, `^key:test \[key_[0-9a-z]{26}\]$`, items[2]["actor"])
-	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, job.Editor), "GET", "/audit", "").status)
+	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, access.Editor), "GET", "/audit", "").status)
 
 	got := n.get("/audit:verify")
 	require.Equal(t, true, got["ok"])
@@ -135,7 +136,7 @@ func TestALimitedQueueSaysWhyRunsWait(t *testing.T) {
 		require.Contains(t, string(a.body), field)
 	}
 	require.Contains(t, string(n.call("POST", "/queues", `{"name":"No!"}`).body), "is not a queue name")
-	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, job.Operator), "PUT", "/queues/narrow", `{}`).status)
+	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, access.Operator), "PUT", "/queues/narrow", `{}`).status)
 
 	slow := n.create("slow", yearly, "/hang", `"queue":"narrow","overlap":"allow","concurrency":{"key":"customer-42","max":5}`)
 	require.Equal(t, map[string]any{"key": "customer-42", "max": 5.}, n.get("/jobs/slow")["concurrency"])

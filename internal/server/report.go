@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -20,7 +21,7 @@ type Reports interface {
 
 // byToken is the role of operations that are done with the token of one run, which
 // is no key: it may do these for that run, and nothing else.
-const byToken job.Role = "run"
+const byToken access.Role = "run"
 
 type reportKey struct{}
 
@@ -61,7 +62,7 @@ func (s *Server) authenticateReport(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	// A namespace whose targets report too often slows down itself alone.
-	done, err := s.limiter.enter(job.Principal{Key: r.Namespace})
+	done, err := s.limiter.enter(access.Principal{Key: r.Namespace})
 	if err != nil {
 		s.refuse(ctx, err)
 		return

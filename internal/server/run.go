@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -18,27 +19,27 @@ import (
 type Ledger interface {
 	Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error)
 	Run(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.Entry, error)
-	CancelRun(ctx context.Context, o job.RunOrder) (attempt int16, err error)
-	RetryRun(ctx context.Context, o job.RunOrder) error
+	CancelRun(ctx context.Context, o job.RunParams) (attempt int16, err error)
+	RetryRun(ctx context.Context, o job.RunParams) error
 	Outputs(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.Output, error)
 }
 
 func (s *Server) registerRuns() {
-	huma.Register(s.api, operation("list-runs", http.MethodGet, "/runs", "List runs, the newest first", job.Viewer), s.listRuns)
-	huma.Register(s.api, operation("list-job-runs", http.MethodGet, "/jobs/{job}/runs", "List the runs of a job, the newest first", job.Viewer), s.listJobRuns)
-	huma.Register(s.api, operation("get-run", http.MethodGet, "/runs/{run}", "Get a run with all its attempts", job.Viewer), s.getRun)
-	cancel := operation("cancel-run", http.MethodPost, "/runs/{run}:cancel", "Cancel a live run", job.Operator)
+	huma.Register(s.api, operation("list-runs", http.MethodGet, "/runs", "List runs, the newest first", access.Viewer), s.listRuns)
+	huma.Register(s.api, operation("list-job-runs", http.MethodGet, "/jobs/{job}/runs", "List the runs of a job, the newest first", access.Viewer), s.listJobRuns)
+	huma.Register(s.api, operation("get-run", http.MethodGet, "/runs/{run}", "Get a run with all its attempts", access.Viewer), s.getRun)
+	cancel := operation("cancel-run", http.MethodPost, "/runs/{run}:cancel", "Cancel a live run", access.Operator)
 	cancel.Description = "A run that has not started ends as cancelled. One that has ends as cancelled too, and what its attempt reports is ignored. " +
 		"The attempt itself is interrupted if the node that answers is the one that runs it; else it goes on until its timeout. " +
 		"Either way its target may have received the call, and may finish what it began."
 	huma.Register(s.api, cancel, s.cancelRun)
-	retry := operation("retry-run", http.MethodPost, "/runs/{run}:retry", "Run an ended run again", job.Operator)
+	retry := operation("retry-run", http.MethodPost, "/runs/{run}:retry", "Run an ended run again", access.Operator)
 	retry.Description = "The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. " +
 		"The job's definition of today holds, with all its attempts. A dead letter of the run is gone. " +
 		"Who has a list of runs to try again sends the attempt of each: one that has run again since is then refused with 409."
 	retry.DefaultStatus = http.StatusAccepted
 	huma.Register(s.api, retry, s.retryRun)
-	output := operation("get-run-output", http.MethodGet, "/runs/{run}/output", "Get what a run's command has written", job.Viewer)
+	output := operation("get-run-output", http.MethodGet, "/runs/{run}/output", "Get what a run's command has written", access.Viewer)
 	output.Description = "The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. " +
 		"To follow it, ask again with after set to total of the last answer, and with wait."
 	huma.Register(s.api, output, s.getRunOutput)
@@ -141,10 +142,10 @@ func (p *RunPath) key() (job.Key, error) {
 }
 
 // order is what a request asks of the run that the path names.
-func (p *RunPath) order(ctx context.Context) (job.RunOrder, error) {
+func (p *RunPath) order(ctx context.Context) (job.RunParams, error) {
 	k, err := p.key()
 	who := principal(ctx)
-	return job.RunOrder{Namespace: who.Namespace, Key: k, Actor: who.Actor()}, err
+	return job.RunParams{Namespace: who.Namespace, Key: k, Actor: who.Actor()}, err
 }
 
 type runOutput struct {
@@ -216,7 +217,7 @@ func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*runOutput, e
 	if !in.Attempt.set {
 		return s.again(ctx, "retry-run", &in.RedriveInput, s.opts.Ledger.RetryRun)
 	}
-	return s.again(ctx, fmt.Sprintf("retry-run after %d", in.Attempt.Number), &in.RedriveInput, func(ctx context.Context, o job.RunOrder) error {
+	return s.again(ctx, fmt.Sprintf("retry-run after %d", in.Attempt.Number), &in.RedriveInput, func(ctx context.Context, o job.RunParams) error {
 		o.Attempt = &in.Attempt.Number
 		return s.opts.Ledger.RetryRun(ctx, o)
 	})
@@ -242,15 +243,15 @@ func (a *OptionalAttempt) OnParamSet(set bool, _ any) { a.set = set }
 
 // again makes a run live again, once for an Idempotency-Key. A repetition is
 // answered with the run as it is by then.
-func (s *Server) again(ctx context.Context, operation string, in *RedriveInput, change func(context.Context, job.RunOrder) error) (*runOutput, error) {
+func (s *Server) again(ctx context.Context, operation string, in *RedriveInput, change func(context.Context, job.RunParams) error) (*runOutput, error) {
 	o, err := in.order(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if o.Once, err = in.once(operation, in.Run, func(any) any { return struct{}{} }); err != nil {
+	if o.Idempotent, err = in.once(operation, in.Run, func(any) any { return struct{}{} }); err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	if err := change(ctx, o); err != nil && !errors.Is(err, job.ErrDone) {
+	if err := change(ctx, o); err != nil && !errors.Is(err, job.ErrAlreadyDone) {
 		return nil, s.refused(ctx, err, nil)
 	}
 	return s.runResult(ctx, o.Key)

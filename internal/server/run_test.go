@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 func timeOf(t *testing.T, field any) time.Time {
@@ -44,7 +44,7 @@ func TestARunIsShownWithItsAttempts(t *testing.T) {
 		require.NotEmpty(t, attempt["ended_at"])
 	}
 	require.Equal(t, 404, n.call("GET", "/runs/run_nonsense", "").status)
-	other := n.newKey(n.otherNamespace(), job.Admin)
+	other := n.newKey(n.otherNamespace(), access.Admin)
 	require.Equal(t, 404, n.callAs(other, "GET", "/runs/"+run, "").status, "a run of another namespace")
 	require.Equal(t, 404, n.callAs(other, "POST", "/runs/"+run+":retry", "").status)
 
@@ -200,7 +200,7 @@ func TestRunsAreListedByPages(t *testing.T) {
 	require.Equal(t, 422, n.call("GET", "/runs?state=running,failed", "").status)
 	require.Equal(t, 422, n.call("GET", "/runs?page_token=x", "").status)
 	require.Equal(t, 404, n.call("GET", "/jobs/nobody/runs", "").status)
-	other := n.newKey(n.otherNamespace(), job.Viewer)
+	other := n.newKey(n.otherNamespace(), access.Viewer)
 	for _, path := range []string{"/runs", "/runs?state=failed", "/runs?state=due", "/runs?job=" + good, "/jobs/" + bad + "/runs"} {
 		a := n.callAs(other, "GET", path, "")
 		require.Equal(t, 200, a.status, "%s", a.body)

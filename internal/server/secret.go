@@ -9,24 +9,25 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // Secrets is the store, as secrets see it.
 type Secrets interface {
-	PutSecret(ctx context.Context, o job.SecretOrder) (job.SecretInfo, error)
-	Secrets(ctx context.Context, namespace uuid.UUID, after string, limit int) ([]job.SecretInfo, error)
+	PutSecret(ctx context.Context, o access.SecretParams) (access.SecretInfo, error)
+	Secrets(ctx context.Context, namespace uuid.UUID, after string, limit int) ([]access.SecretInfo, error)
 	DeleteSecret(ctx context.Context, namespace uuid.UUID, name, actor string) error
 }
 
 func (s *Server) registerSecrets() {
-	put := operation("put-secret", http.MethodPut, "/secrets/{secret}", "Store a secret, or replace one", job.Editor)
+	put := operation("put-secret", http.MethodPut, "/secrets/{secret}", "Store a secret, or replace one", access.Editor)
 	put.Description = "Targets name it in their config as {\"secret\": \"NAME\"}. The value is encrypted and can never be read back. " +
 		"Nodes use a new value within 10 seconds."
 	huma.Register(s.api, put, s.putSecret)
-	list := operation("list-secrets", http.MethodGet, "/secrets", "List the secrets by name, without their values", job.Viewer)
+	list := operation("list-secrets", http.MethodGet, "/secrets", "List the secrets by name, without their values", access.Viewer)
 	huma.Register(s.api, list, s.listSecrets)
-	remove := operation("delete-secret", http.MethodDelete, "/secrets/{secret}", "Delete a secret", job.Editor)
+	remove := operation("delete-secret", http.MethodDelete, "/secrets/{secret}", "Delete a secret", access.Editor)
 	remove.Description = "Runs of jobs that name it fail until it is there again."
 	remove.DefaultStatus = http.StatusNoContent
 	huma.Register(s.api, remove, s.deleteSecret)
@@ -42,7 +43,7 @@ type Secret struct {
 	PreviousUntil *time.Time `json:"previous_until,omitempty" doc:"Until then the value before it is used too, where two can be: signatures."`
 }
 
-func wireSecret(i job.SecretInfo) Secret {
+func wireSecret(i access.SecretInfo) Secret {
 	return Secret{Name: i.Name, Version: i.Version, CreatedAt: i.CreatedAt, UpdatedAt: i.UpdatedAt, UpdatedBy: i.UpdatedBy, PreviousUntil: timeOrNil(i.PreviousUntil)}
 }
 
@@ -74,11 +75,11 @@ func (s *Server) putSecret(ctx context.Context, in *putSecretInput) (*secretOutp
 		}
 	}
 	p := principal(ctx)
-	info, err := s.opts.Secrets.PutSecret(ctx, job.SecretOrder{
-		Namespace: p.Namespace, Name: in.Secret, Value: job.Secret{Values: []string{in.Body.Value}}, KeepPrevious: time.Duration(keep), Actor: p.Actor(),
+	info, err := s.opts.Secrets.PutSecret(ctx, access.SecretParams{
+		Namespace: p.Namespace, Name: in.Secret, Value: access.Secret{Values: []string{in.Body.Value}}, KeepPrevious: time.Duration(keep), Actor: p.Actor(),
 	})
-	if errors.Is(err, job.ErrNoKeyset) {
-		return nil, newProblem("unavailable", job.ErrNoKeyset.Error())
+	if errors.Is(err, access.ErrNoKeyset) {
+		return nil, newProblem("unavailable", access.ErrNoKeyset.Error())
 	}
 	if err != nil {
 		return nil, s.problem(ctx, err)
@@ -103,7 +104,7 @@ func (s *Server) listSecrets(ctx context.Context, in *LedgerPage) (*listSecretsO
 		return nil, s.problem(ctx, err)
 	}
 	out := &listSecretsOutput{}
-	out.Body.Items, out.Body.NextPageToken = paged(found, in.PageSize, func(i job.SecretInfo) any { return i.Name }, wireSecret)
+	out.Body.Items, out.Body.NextPageToken = paged(found, in.PageSize, func(i access.SecretInfo) any { return i.Name }, wireSecret)
 	return out, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -27,30 +28,30 @@ const (
 
 // Keys is the store, as authentication and the keys see it.
 type Keys interface {
-	Principal(ctx context.Context, hash [32]byte) (job.Principal, error)
+	Principal(ctx context.Context, hash [32]byte) (access.Principal, error)
 	KeyHashes(ctx context.Context) ([][8]byte, error)
-	CreateKey(ctx context.Context, o job.KeyOrder) (job.APIKey, string, error)
-	Keys(ctx context.Context, namespace uuid.UUID) ([]job.APIKey, error)
+	CreateKey(ctx context.Context, o access.KeyParams) (access.APIKey, string, error)
+	Keys(ctx context.Context, namespace uuid.UUID) ([]access.APIKey, error)
 	RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) error
 }
 
 // Jobs is the store, as the definitions of jobs see it.
 type Jobs interface {
-	CreateJob(ctx context.Context, o job.CreateOrder) (job.Job, error)
-	UpdateJob(ctx context.Context, o job.UpdateOrder) (job.Job, error)
-	DeleteJob(ctx context.Context, o job.Order) (job.Change, error)
+	CreateJob(ctx context.Context, o job.CreateParams) (job.Job, error)
+	UpdateJob(ctx context.Context, o job.UpdateParams) (job.Job, error)
+	DeleteJob(ctx context.Context, o job.ChangeParams) (job.Change, error)
 	Job(ctx context.Context, namespace, id uuid.UUID) (job.Job, error)
 	JobByName(ctx context.Context, namespace uuid.UUID, name string) (job.Job, error)
-	ListJobs(ctx context.Context, o job.ListOrder) (job.ListPage, error)
+	ListJobs(ctx context.Context, o job.ListParams) (job.ListPage, error)
 }
 
 // Verbs is the store, as the verbs on jobs see it.
 type Verbs interface {
-	PauseJob(ctx context.Context, o job.Order, note string) (job.Change, error)
-	ResumeJob(ctx context.Context, o job.Order) (job.Change, error)
-	TriggerJob(ctx context.Context, o job.Order, payload json.RawMessage) (job.Key, error)
-	CreateJobs(ctx context.Context, o job.BulkOrder) ([]job.Made, error)
-	BackfillJob(ctx context.Context, o job.BackfillOrder) (job.Backfilled, error)
+	PauseJob(ctx context.Context, o job.ChangeParams, note string) (job.Change, error)
+	ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error)
+	TriggerJob(ctx context.Context, o job.ChangeParams, payload json.RawMessage) (job.Key, error)
+	CreateJobs(ctx context.Context, o job.BulkParams) ([]job.Made, error)
+	BackfillJob(ctx context.Context, o job.BackfillParams) (job.Backfilled, error)
 }
 
 // Options of a Server.

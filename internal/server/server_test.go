@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/server"
@@ -48,13 +48,13 @@ func setup(t *testing.T) *bundle {
 	})
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
-	b.url, b.key = web.URL+"/api/v1", b.newKey(defaultNamespace, job.Admin)
+	b.url, b.key = web.URL+"/api/v1", b.newKey(defaultNamespace, access.Admin)
 	return b
 }
 
-func (b *bundle) newKey(namespace uuid.UUID, role job.Role) string {
+func (b *bundle) newKey(namespace uuid.UUID, role access.Role) string {
 	b.t.Helper()
-	_, secret, err := b.store.CreateKey(b.t.Context(), job.KeyOrder{Namespace: namespace, Name: "test", Role: role, Actor: "test"})
+	_, secret, err := b.store.CreateKey(b.t.Context(), access.KeyParams{Namespace: namespace, Name: "test", Role: role, Actor: "test"})
 	require.NoError(b.t, err)
 	return secret
 }
@@ -153,7 +153,7 @@ func TestTheLifeOfAJob(t *testing.T) {
 		actions = append(actions, e.Action)
 	}
 	require.Equal(t, []string{"job.delete", "job.trigger", "job.resume", "job.pause", "job.create", "job.update", "job.create", "key.create"}, actions)
-	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, job.AuditMark{}, 1000)
+	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditMark{}, 1000)
 	require.NoError(t, err)
 	require.EqualValues(t, len(entries), good.Seq)
 }
@@ -208,12 +208,12 @@ func TestNamesAndVersionsInThePath(t *testing.T) {
 func TestNoKeyNoAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for _, key := range []string{"", "bfk_wrong", job.FormatKey([32]byte{1})} {
+	for _, key := range []string{"", "bfk_wrong", access.FormatKey([32]byte{1})} {
 		a := b.callAs(key, "GET", "/self", "")
 		require.Equal(t, 401, a.status)
 		require.Equal(t, "unauthenticated", a.json(t)["code"])
 	}
-	viewer := b.newKey(defaultNamespace, job.Viewer)
+	viewer := b.newKey(defaultNamespace, access.Viewer)
 	require.Equal(t, 200, b.callAs(viewer, "GET", "/self", "").status)
 	require.Equal(t, 403, b.callAs(viewer, "POST", "/jobs", hourly).status)
 	require.Equal(t, 403, b.callAs(viewer, "GET", "/keys", "").status)

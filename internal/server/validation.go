@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/job"
 )
@@ -146,7 +147,7 @@ func tooLarge(ctx huma.Context) string {
 	switch {
 	case strings.HasSuffix(o.Path, bulkPath):
 		return limit + "; send the jobs in several requests"
-	case roleOf(o) == job.Worker:
+	case roleOf(o) == access.Worker:
 		return limit + "; name fewer runs in one request, or shorten what is said of each"
 	case roleOf(o) == byToken:
 		return limit + "; shorten the message"

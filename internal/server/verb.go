@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -13,11 +14,11 @@ import (
 const claimLead = "Runs are claimed up to 250 ms before they are due, so that they start on time: after the answer no run of the job begins but one that was claimed before, which is due within 250 ms."
 
 func (s *Server) registerVerbs() {
-	pause := operation("pause-job", http.MethodPost, "/jobs/{job}:pause", "Pause a job", job.Operator)
+	pause := operation("pause-job", http.MethodPost, "/jobs/{job}:pause", "Pause a job", access.Operator)
 	pause.Description = "Runs by schedule that have not begun are taken back; what has begun is carried to its end, and what was asked for by hand still runs. " + claimLead
 	huma.Register(s.api, pause, s.pauseJob)
-	huma.Register(s.api, operation("resume-job", http.MethodPost, "/jobs/{job}:resume", "Resume a job", job.Operator), s.resumeJob)
-	trigger := operation("trigger-job", http.MethodPost, "/jobs/{job}:trigger", "Run a job now", job.Operator)
+	huma.Register(s.api, operation("resume-job", http.MethodPost, "/jobs/{job}:resume", "Resume a job", access.Operator), s.resumeJob)
+	trigger := operation("trigger-job", http.MethodPost, "/jobs/{job}:trigger", "Run a job now", access.Operator)
 	trigger.DefaultStatus = http.StatusAccepted
 	huma.Register(s.api, trigger, s.triggerJob)
 }
@@ -100,14 +101,14 @@ func (s *Server) triggerJob(ctx context.Context, in *triggerJobInput) (*triggerJ
 	if in.Body != nil {
 		payload = in.Body.Payload
 	}
-	o.Once, err = in.once("trigger-job", []any{o.ID, payload}, func(key any) any { return triggeredRun(key.(job.Key)) })
+	o.Idempotent, err = in.once("trigger-job", []any{o.ID, payload}, func(key any) any { return triggeredRun(key.(job.Key)) })
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
 	o.Trace, _ = job.ParseTraceparent(in.Traceparent)
 	key, err := s.opts.Verbs.TriggerJob(ctx, o, null(payload))
 	if err != nil {
-		out, err := recalled[triggerJobOutput](o.Once, err)
+		out, err := recalled[triggerJobOutput](o.Idempotent, err)
 		if err != nil {
 			return nil, s.refused(ctx, err, &in.Precondition)
 		}

@@ -7,16 +7,18 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/why"
 )
 
 // Stories is the store, as why sees it.
 type Stories interface {
-	Why(ctx context.Context, o job.WhyOrder) ([]job.Why, error)
+	Why(ctx context.Context, o why.Params) ([]why.Story, error)
 }
 
 func (s *Server) registerWhy() {
-	o := operation("explain-job", http.MethodGet, "/jobs/{job}/why", "Tell what became of an occurrence, and why", job.Viewer)
+	o := operation("explain-job", http.MethodGet, "/jobs/{job}/why", "Tell what became of an occurrence, and why", access.Viewer)
 	o.Description = "Without a time: of the last and of the next occurrence. A job that is deleted is named by its id; its history and versions remain."
 	huma.Register(s.api, o, s.explainJob)
 }
@@ -51,7 +53,7 @@ func (s *Server) explainJob(ctx context.Context, in *explainJobInput) (*explainJ
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	stories, err := s.opts.Stories.Why(ctx, job.WhyOrder{Namespace: principal(ctx).Namespace, Job: id, At: in.At})
+	stories, err := s.opts.Stories.Why(ctx, why.Params{Namespace: principal(ctx).Namespace, Job: id, At: in.At})
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
@@ -64,7 +66,7 @@ func (s *Server) explainJob(ctx context.Context, in *explainJobInput) (*explainJ
 	return out, nil
 }
 
-func wireWhy(w job.Why) Story {
+func wireWhy(w why.Story) Story {
 	out := Story{
 		At: w.At, Local: w.At.In(w.Zone).Format("2006-01-02 15:04:05 MST"), Code: string(w.Code), Reason: string(w.Reason),
 		Text: w.Text, Next: w.Next, Version: w.Version, Nearest: w.Nearest,

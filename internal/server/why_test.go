@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -62,7 +63,7 @@ func TestWhyWithAnEngine(t *testing.T) {
 	n.exec(`DELETE FROM session`)
 	require.Contains(t, n.why("tick", "")[0]["text"], "no live node owns")
 	// Planned, and nobody there to start it.
-	_, err := n.store.Plan(t.Context(), job.PlanOrder{Partitions: soleMember{}.Owned(), LookAhead: time.Minute, Cursors: 100})
+	_, err := n.store.Plan(t.Context(), job.PlanParams{Partitions: soleMember{}.Owned(), LookAhead: time.Minute, Cursors: 100})
 	require.NoError(t, err)
 	story = n.why("tick", "")[0]
 	require.Equal(t, "due", story["code"], story["text"])
@@ -121,7 +122,7 @@ func TestWhyNothingRan(t *testing.T) {
 	n.exec(`UPDATE job_version SET created_at = '2020-01-01'`)
 	n.exec(`UPDATE job SET plan_from = '2020-01-01' WHERE name = 'hourly'`)
 	n.exec(`UPDATE cursor SET next_due_at = date_trunc('hour', now()) - interval '1 day' WHERE id = (SELECT cursor_id FROM job WHERE name = 'hourly')`)
-	_, err := n.store.Plan(t.Context(), job.PlanOrder{Partitions: soleMember{}.Owned(), LookAhead: time.Second, Cursors: 100})
+	_, err := n.store.Plan(t.Context(), job.PlanParams{Partitions: soleMember{}.Owned(), LookAhead: time.Second, Cursors: 100})
 	require.NoError(t, err)
 	var missed time.Time
 	require.NoError(t, n.pool.QueryRow(t.Context(), `SELECT date_trunc('hour', now()) - interval '3 hours'`).Scan(&missed))
@@ -130,6 +131,6 @@ func TestWhyNothingRan(t *testing.T) {
 	require.Equal(t, "missed", story["reason"])
 	require.Contains(t, story["text"], "missed.policy: skip")
 
-	other := n.newKey(n.otherNamespace(), job.Viewer)
+	other := n.newKey(n.otherNamespace(), access.Viewer)
 	require.Equal(t, 404, n.callAs(other, "GET", "/jobs/"+hourly+"/why", "").status)
 }

@@ -7,13 +7,14 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // Workers is who hands runs to workers, as the API sees it.
 type Workers interface {
-	Open(ctx context.Context, o job.SessionOrder) (job.OpenedSession, error)
-	Claim(ctx context.Context, at job.SessionPath, o job.PullOrder) ([]job.Claimed, error)
+	Open(ctx context.Context, o job.SessionParams) (job.OpenedSession, error)
+	Claim(ctx context.Context, at job.SessionPath, o job.PullParams) ([]job.Claimed, error)
 	Heartbeat(ctx context.Context, at job.SessionPath, leases []job.Lease) ([]job.Gone, error)
 	Complete(ctx context.Context, at job.SessionPath, done []job.Completion) ([]job.GoneReason, error)
 	End(ctx context.Context, at job.SessionPath) error
@@ -24,24 +25,24 @@ const maxLeases = 4 << 20
 
 func (s *Server) registerWorkers() {
 	const sessions = "/queues/{queue}/sessions"
-	open := operation("open-session", http.MethodPost, sessions, "Open a worker's session", job.Worker)
+	open := operation("open-session", http.MethodPost, sessions, "Open a worker's session", access.Worker)
 	open.Description = "A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. " +
 		"After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. " +
 		"It may be asked again if there was no answer: what a session has that you never heard of is adopted too."
 	open.DefaultStatus, open.MaxBodyBytes = http.StatusCreated, maxLeases
 	huma.Register(s.api, open, s.openSession)
-	claim := operation("claim-runs", http.MethodPost, sessions+"/{session}:claim", "Claim runs that are due", job.Worker)
+	claim := operation("claim-runs", http.MethodPost, sessions+"/{session}:claim", "Claim runs that are due", access.Worker)
 	claim.Description = "Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. " +
 		"Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session."
 	huma.Register(s.api, claim, s.claimRuns)
-	beat := operation("beat-session", http.MethodPost, sessions+"/{session}:heartbeat", "Keep a session alive", job.Worker)
+	beat := operation("beat-session", http.MethodPost, sessions+"/{session}:heartbeat", "Keep a session alive", access.Worker)
 	beat.Description = "List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them."
 	beat.MaxBodyBytes = maxLeases
 	huma.Register(s.api, beat, s.beatSession)
-	complete := operation("complete-runs", http.MethodPost, sessions+"/{session}:complete", "Report what runs came to", job.Worker)
+	complete := operation("complete-runs", http.MethodPost, sessions+"/{session}:complete", "Report what runs came to", access.Worker)
 	complete.Description = "Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told."
 	huma.Register(s.api, complete, s.completeRuns)
-	end := operation("end-session", http.MethodDelete, sessions+"/{session}", "End a session", job.Worker)
+	end := operation("end-session", http.MethodDelete, sessions+"/{session}", "End a session", access.Worker)
 	end.Description = "What it still has is lost and tried again by others."
 	end.DefaultStatus = http.StatusNoContent
 	huma.Register(s.api, end, s.endSession)
@@ -115,7 +116,7 @@ const beatsOfTTL = 3
 
 func (s *Server) openSession(ctx context.Context, in *openSessionInput) (*openSessionOutput, error) {
 	p := principal(ctx)
-	o := job.SessionOrder{Namespace: p.Namespace, Queue: in.Queue, Name: in.Body.Name, Make: p.Role == job.Worker, Runs: make([]job.Lease, len(in.Body.Runs))}
+	o := job.SessionParams{Namespace: p.Namespace, Queue: in.Queue, Name: in.Body.Name, Make: p.Role == access.Worker, Runs: make([]job.Lease, len(in.Body.Runs))}
 	for i := range in.Body.Runs {
 		var ok bool
 		if o.Runs[i], ok = in.Body.Runs[i].lease(); !ok {
@@ -180,7 +181,7 @@ func (s *Server) claimRuns(ctx context.Context, in *claimRunsInput) (*claimRunsO
 		}
 	}
 	client := recordOf(ctx).wait(ctx)
-	runs, err := s.opts.Workers.Claim(client, at, job.PullOrder{Handlers: in.Body.Handlers, Max: in.Body.Max, Wait: time.Duration(in.Body.WaitMillis) * time.Millisecond})
+	runs, err := s.opts.Workers.Claim(client, at, job.PullParams{Handlers: in.Body.Handlers, Max: in.Body.Max, Wait: time.Duration(in.Body.WaitMillis) * time.Millisecond})
 	if err != nil {
 		return nil, s.sessionProblem(ctx, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -22,7 +23,7 @@ type fullNode struct {
 	of error
 }
 
-func (n *fullNode) Claim(context.Context, job.SessionPath, job.PullOrder) ([]job.Claimed, error) {
+func (n *fullNode) Claim(context.Context, job.SessionPath, job.PullParams) ([]job.Claimed, error) {
 	return nil, n.of
 }
 
@@ -38,7 +39,7 @@ func TestAWorkerIsToldWhatIsTooMuch(t *testing.T) {
 	node := &fullNode{}
 	web := httptest.NewServer(server.New(server.Options{Keys: b.store, Audit: b.store, Workers: node}).Handler())
 	t.Cleanup(web.Close)
-	b.url, b.key = web.URL+"/api/v1", b.newKey(defaultNamespace, job.Admin)
+	b.url, b.key = web.URL+"/api/v1", b.newKey(defaultNamespace, access.Admin)
 	session := "/queues/mail/sessions/" + job.FormatSessionID(uuid.New())
 	run := job.FormatRunID(job.Key{Job: uuid.New(), DueAt: time.Unix(1, 0)})
 	for _, c := range []struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
@@ -32,8 +33,8 @@ func TestList(t *testing.T) {
 // password is the one secret that there is.
 type password struct{}
 
-func (password) Secret(context.Context, uuid.UUID, string) (job.Secret, error) {
-	return job.Secret{Values: []string{"canary"}}, nil
+func (password) Secret(context.Context, uuid.UUID, string) (access.Secret, error) {
+	return access.Secret{Values: []string{"canary"}}, nil
 }
 
 // TestAllTargetsPassTheGuard (S6): no kind of target that connects somewhere reaches a forbidden address, however it is

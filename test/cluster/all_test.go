@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // TestAll is the long report, by `make cluster-all`: nodes die all the time,
@@ -20,7 +20,7 @@ func TestAll(t *testing.T) {
 	f := form{faults: 30, seconds: 25, jobs: 40}.long()
 	crashes, handovers := number("CRASHES", 1), number("HANDOVERS", 25)
 	c := newCluster(t, setup{nodes: 3, own: true})
-	c.create(f.jobs, f.duration(), func(i int, in *postgres.CreateInput) {
+	c.create(f.jobs, f.duration(), func(i int, in *job.CreateParams) {
 		if i%2 == 0 {
 			spread(i, in)
 		}

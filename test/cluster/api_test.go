@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
@@ -30,7 +31,7 @@ type caller struct {
 
 func (c *cluster) caller(deadline time.Duration) *caller {
 	c.t.Helper()
-	_, secret, err := c.store.CreateKey(c.t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "user", Role: job.Editor, Actor: "test"})
+	_, secret, err := c.store.CreateKey(c.t.Context(), access.KeyParams{Namespace: access.DefaultNamespace, Name: "user", Role: access.Editor, Actor: "test"})
 	require.NoError(c.t, err)
 	return &caller{c, secret, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}, deadline}
 }
@@ -167,7 +168,7 @@ func TestAPIDuringFaults(t *testing.T) {
 	require.Zero(t, r.Unpaused)
 	require.Zero(t, r.Phantom)
 	require.Zero(t, r.NotAudited)
-	_, _, err := c.store.VerifyAudit(t.Context(), job.DefaultNamespace, job.AuditMark{}, 1_000_000)
+	_, _, err := c.store.VerifyAudit(t.Context(), access.DefaultNamespace, access.AuditMark{}, 1_000_000)
 	require.NoError(t, err)
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/seal"
 )
 
@@ -39,9 +39,9 @@ func testBroker(t *testing.T, kind brokerKind) {
 	require.NoError(t, err)
 	c := newCluster(t, setup{nodes: 2, api: true, env: []string{"BELFRY_SECRETS_KEYSET=" + text}})
 	c.store.UseSealer(keys)
-	_, err = c.store.PutSecret(t.Context(), job.SecretOrder{Namespace: job.DefaultNamespace, Name: "rabbitmq", Value: job.Secret{Values: []string{"belfry"}}, Actor: "test"})
+	_, err = c.store.PutSecret(t.Context(), access.SecretParams{Namespace: access.DefaultNamespace, Name: "rabbitmq", Value: access.Secret{Values: []string{"belfry"}}, Actor: "test"})
 	require.NoError(t, err)
-	c.create(f.jobs, f.duration(), func(_ int, in *postgres.CreateInput) {
+	c.create(f.jobs, f.duration(), func(_ int, in *job.CreateParams) {
 		in.Definition.Target = job.Target{Kind: kind.target, Config: json.RawMessage(kind.config(b.proxy.Address()))}
 		in.Definition.Retry = job.Retry{MaxAttempts: 100, Backoff: job.BackoffFixed, Base: job.Duration(250 * time.Millisecond)}
 	})
@@ -77,7 +77,7 @@ func testBroker(t *testing.T, kind brokerKind) {
 	b.start()
 	kind.make(t, b.address())
 	require.Empty(t, kind.read(t, b.address()))
-	_, key, err := c.store.CreateKey(t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "ann", Role: job.Operator, Actor: "test"})
+	_, key, err := c.store.CreateKey(t.Context(), access.KeyParams{Namespace: access.DefaultNamespace, Name: "ann", Role: access.Operator, Actor: "test"})
 	require.NoError(t, err)
 	retry := exec.CommandContext(t.Context(), binary, "run", "retry", "--state", "succeeded", "--ended-from", begun.Format(time.RFC3339), "-o", "json")
 	retry.Env = append(os.Environ(), "BELFRY_SERVER=http://"+c.nodes[0].listen, "BELFRY_KEY="+key)

@@ -168,11 +168,11 @@ func (c *cluster) now() (now time.Time) {
 
 // create makes jobs that are due each second until the end. Every run must
 // happen, however late.
-func (c *cluster) create(n int, d time.Duration, edit ...func(int, *postgres.CreateInput)) {
+func (c *cluster) create(n int, d time.Duration, edit ...func(int, *job.CreateParams)) {
 	c.t.Helper()
 	c.end = c.now().Add(d).Truncate(time.Second)
 	for i := range n {
-		in := postgres.CreateInput{
+		in := job.CreateParams{
 			Namespace: uuid.MustParse("00000000-0000-7000-8000-000000000001"), Actor: "test",
 			Definition: job.Definition{
 				Name: fmt.Sprintf("job-%d", i), Schedule: schedule.Spec{Every: "1s", EndAt: c.end},
@@ -195,7 +195,7 @@ func (c *cluster) create(n int, d time.Duration, edit ...func(int, *postgres.Cre
 
 // spread has runs start all over the second and not only at its beginning, so
 // that the time until the next one tells something.
-func spread(_ int, in *postgres.CreateInput) { in.Definition.Schedule.Jitter = "1s" }
+func spread(_ int, in *job.CreateParams) { in.Definition.Schedule.Jitter = "1s" }
 
 // every calls a fault n times, evenly over d.
 func every(d time.Duration, n int, fault func(i int)) {

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/test/oracle"
 )
 
@@ -55,7 +54,7 @@ func TestDown(t *testing.T) {
 	t.Parallel()
 	jobs := number("JOBS", 30)
 	c := newCluster(t, setup{})
-	c.create(jobs, 12*time.Second, func(i int, in *postgres.CreateInput) {
+	c.create(jobs, 12*time.Second, func(i int, in *job.CreateParams) {
 		in.Definition.Schedule.Every = periods[i%len(periods)].String()
 		in.Definition.Missed = missed[i/len(periods)%len(missed)].policy
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
@@ -29,7 +30,7 @@ func TestHotTopic(t *testing.T) {
 	c.end = due
 	const chunk = 1000
 	for first := 0; first < runs; first += chunk {
-		order := job.BulkOrder{Namespace: job.DefaultNamespace, Actor: "test"}
+		order := job.BulkParams{Namespace: access.DefaultNamespace, Actor: "test"}
 		for i := first; i < min(first+chunk, runs); i++ {
 			// Spread over the second.
 			at := due.Add(time.Duration(i%1000) * time.Millisecond)

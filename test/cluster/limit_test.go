@@ -11,15 +11,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // limited makes a queue with limits, and its jobs part of it.
-func (c *cluster) limited(queue string, l job.QueueLimits) func(int, *postgres.CreateInput) {
+func (c *cluster) limited(queue string, l job.QueueLimits) func(int, *job.CreateParams) {
 	c.t.Helper()
-	require.NoError(c.t, c.store.CreateQueue(c.t.Context(), job.QueueOrder{Namespace: job.DefaultNamespace, Name: queue, Limits: l, Actor: "test"}))
-	return func(_ int, in *postgres.CreateInput) { in.Definition.Queue = queue }
+	require.NoError(c.t, c.store.CreateQueue(c.t.Context(), job.QueueParams{Namespace: access.DefaultNamespace, Name: queue, Limits: l, Actor: "test"}))
+	return func(_ int, in *job.CreateParams) { in.Definition.Queue = queue }
 }
 
 // TestLimitOfAQueue: three nodes, one of them killed again and again, and a queue that is always full: never more of its
@@ -30,7 +30,7 @@ func TestLimitOfAQueue(t *testing.T) {
 	f := form{faults: 6, seconds: 14, jobs: 60}.long()
 	c := newCluster(t, setup{nodes: 3, slow: func(r *rand.Rand) time.Duration { return time.Duration(300+r.IntN(900)) * time.Millisecond }})
 	keyOf := map[string]string{}
-	c.create(f.jobs, f.duration(), c.limited("narrow", job.QueueLimits{MaxRunning: places}), func(i int, in *postgres.CreateInput) {
+	c.create(f.jobs, f.duration(), c.limited("narrow", job.QueueLimits{MaxRunning: places}), func(i int, in *job.CreateParams) {
 		in.Definition.Timeout = job.Duration(time.Minute)
 		if i%2 == 0 {
 			in.Definition.Concurrency = job.Concurrency{Key: fmt.Sprintf("key-%d", i%keys), Max: keyPlaces}

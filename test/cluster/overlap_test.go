@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // slowly takes longer than the time between two runs of a job, and sometimes
@@ -28,7 +27,7 @@ func TestOverlap(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 6, seconds: 12, jobs: 30}.long()
 	c := newCluster(t, setup{nodes: 3, slow: slowly})
-	c.create(f.jobs, f.duration(), func(_ int, in *postgres.CreateInput) {
+	c.create(f.jobs, f.duration(), func(_ int, in *job.CreateParams) {
 		in.Definition.Overlap = job.OverlapSkip
 		in.Definition.Timeout = job.Duration(time.Minute)
 	})
@@ -50,7 +49,7 @@ func TestOverlapPause(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 4, seconds: 16, jobs: 100}.long()
 	c := newCluster(t, setup{nodes: 3, slow: func(r *rand.Rand) time.Duration { return time.Duration(500+r.IntN(1500)) * time.Millisecond }})
-	c.create(f.jobs, f.duration()+2*ttl, func(i int, in *postgres.CreateInput) {
+	c.create(f.jobs, f.duration()+2*ttl, func(i int, in *job.CreateParams) {
 		spread(i, in)
 		in.Definition.Overlap = job.OverlapSkip
 	})

@@ -13,11 +13,10 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // inPartition gives job i an id in partition i.
-func inPartition(i int, in *postgres.CreateInput) {
+func inPartition(i int, in *job.CreateParams) {
 	for in.ID = uuid.New(); job.PartitionOf(in.ID) != int16(i%job.Partitions); in.ID = uuid.New() {
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // TestLimitOfWorkers: a queue that is always full, workers with more slots than it has places, on three nodes; nodes and workers
@@ -22,7 +21,7 @@ func TestLimitOfWorkers(t *testing.T) {
 	f := form{faults: 5, seconds: 14, jobs: 60}.long()
 	c := newCluster(t, setup{nodes: 3, api: true, slow: func(r *rand.Rand) time.Duration { return time.Duration(300+r.IntN(600)) * time.Millisecond }})
 	limit := c.limited("work", job.QueueLimits{MaxRunning: places})
-	c.create(f.jobs, f.duration(), limit, pulled, func(_ int, in *postgres.CreateInput) { in.Definition.Timeout = job.Duration(time.Minute) })
+	c.create(f.jobs, f.duration(), limit, pulled, func(_ int, in *job.CreateParams) { in.Definition.Timeout = job.Duration(time.Minute) })
 	w := c.workers()
 	var processes []*exec.Cmd
 	for range 6 {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // backlog makes runs of the cluster's jobs that are due now.
@@ -56,7 +56,7 @@ func TestMeasureWorkers(t *testing.T) {
 	}
 	runs, rate, seconds := number("RUNS", 200_000), number("RATE", 1000), number("SECONDS", 20)
 	c := newCluster(t, setup{nodes: 1, api: true})
-	c.create(rate, time.Duration(seconds+600)*time.Second, pulled, func(_ int, in *postgres.CreateInput) {
+	c.create(rate, time.Duration(seconds+600)*time.Second, pulled, func(_ int, in *job.CreateParams) {
 		in.Definition.Schedule.StartAt = c.now().Add(time.Hour) // not yet
 		in.Definition.Schedule.EndAt = in.Definition.Schedule.StartAt.Add(time.Duration(seconds) * time.Second)
 	})

@@ -15,16 +15,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // workerTTL of a worker's session.
 const workerTTL = 3 * time.Second
 
 // pulled makes the jobs of a cluster ones of workers.
-func pulled(_ int, in *postgres.CreateInput) {
+func pulled(_ int, in *job.CreateParams) {
 	in.Definition.Queue = "work"
 	in.Definition.Target = job.Target{Kind: job.WorkerKind, Config: json.RawMessage(`{"handler":"work"}`)}
 }
@@ -39,7 +39,7 @@ type workers struct {
 
 func (c *cluster) workers() *workers {
 	c.t.Helper()
-	_, secret, err := c.store.CreateKey(c.t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "w", Role: job.Worker, Queues: []string{"work"}, Actor: "test"})
+	_, secret, err := c.store.CreateKey(c.t.Context(), access.KeyParams{Namespace: access.DefaultNamespace, Name: "w", Role: access.Worker, Queues: []string{"work"}, Actor: "test"})
 	require.NoError(c.t, err)
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(c.t, err)

@@ -23,8 +23,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
@@ -66,9 +66,9 @@ func setupNode(t *testing.T, ttl time.Duration) *node {
 	t.Cleanup(p.Stop)
 	n.url = web.URL
 	var err error
-	_, n.key, err = n.store.CreateKey(t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "w", Role: job.Worker, Queues: []string{"mail"}, Actor: "test"})
+	_, n.key, err = n.store.CreateKey(t.Context(), access.KeyParams{Namespace: access.DefaultNamespace, Name: "w", Role: access.Worker, Queues: []string{"mail"}, Actor: "test"})
 	require.NoError(t, err)
-	_, admin, err := n.store.CreateKey(t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "a", Role: job.Admin, Actor: "test"})
+	_, admin, err := n.store.CreateKey(t.Context(), access.KeyParams{Namespace: access.DefaultNamespace, Name: "a", Role: access.Admin, Actor: "test"})
 	require.NoError(t, err)
 	n.client, err = belfry.New(web.URL, admin)
 	require.NoError(t, err)
@@ -443,7 +443,7 @@ func errorless(t *testing.T, err error) bool {
 func TestTheExampleWorks(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t, 10*time.Second)
-	_, key, err := n.store.CreateKey(t.Context(), job.KeyOrder{Namespace: job.DefaultNamespace, Name: "g", Role: job.Worker, Queues: []string{"greetings"}, Actor: "test"})
+	_, key, err := n.store.CreateKey(t.Context(), access.KeyParams{Namespace: access.DefaultNamespace, Name: "g", Role: access.Worker, Queues: []string{"greetings"}, Actor: "test"})
 	require.NoError(t, err)
 	program := filepath.Join(t.TempDir(), "worker")
 	out, err := exec.Command("go", "build", "-o", program, "github.com/belfry-dev/belfry/sdk/go/examples/worker").CombinedOutput()

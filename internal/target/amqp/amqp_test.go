@@ -11,7 +11,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/target/amqp"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
@@ -37,12 +37,12 @@ type withPassword struct {
 	password string
 }
 
-func (w withPassword) Secret(ctx context.Context, namespace uuid.UUID, name string) (job.Secret, error) {
+func (w withPassword) Secret(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error) {
 	if name == "rabbitmq" {
-		return job.Secret{Values: []string{w.password}}, nil
+		return access.Secret{Values: []string{w.password}}, nil
 	}
 	if w.Source == nil {
-		return job.Secret{}, secret.ErrNone
+		return access.Secret{}, secret.ErrNone
 	}
 	return w.Source.Secret(ctx, namespace, name)
 }

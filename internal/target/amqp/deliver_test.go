@@ -11,6 +11,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/amqp"
 	"github.com/belfry-dev/belfry/internal/target/broker"
@@ -130,8 +131,8 @@ func TestRefusals(t *testing.T) {
 // stored is the value of each secret.
 type stored string
 
-func (s stored) Secret(context.Context, uuid.UUID, string) (job.Secret, error) {
-	return job.Secret{Values: []string{string(s)}}, nil
+func (s stored) Secret(context.Context, uuid.UUID, string) (access.Secret, error) {
+	return access.Secret{Values: []string{string(s)}}, nil
 }
 
 // What the broker says is shown without what is secret in it, and our own words are

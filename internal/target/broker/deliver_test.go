@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/secret"
@@ -19,8 +20,8 @@ import (
 
 type stored string
 
-func (s stored) Secret(context.Context, uuid.UUID, string) (job.Secret, error) {
-	return job.Secret{Values: []string{string(s)}}, nil
+func (s stored) Secret(context.Context, uuid.UUID, string) (access.Secret, error) {
+	return access.Secret{Values: []string{string(s)}}, nil
 }
 
 // No form of a secret that was read is in what a broker said, even where that is cut.

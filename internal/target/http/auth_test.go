@@ -27,6 +27,7 @@ import (
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/http"
@@ -36,11 +37,11 @@ import (
 // vault has the secrets of the namespace that attempts have.
 type vault map[string][]string
 
-func (v vault) Secret(_ context.Context, namespace uuid.UUID, name string) (job.Secret, error) {
+func (v vault) Secret(_ context.Context, namespace uuid.UUID, name string) (access.Secret, error) {
 	if values := v[name]; values != nil && namespace == uuid.Nil {
-		return job.Secret{Values: values}, nil
+		return access.Secret{Values: values}, nil
 	}
-	return job.Secret{}, secret.ErrNone
+	return access.Secret{}, secret.ErrNone
 }
 
 // seen is a request with its body.
@@ -192,8 +193,8 @@ func TestSignature(t *testing.T) {
 // failing is a vault that cannot be opened.
 type failing struct{}
 
-func (failing) Secret(context.Context, uuid.UUID, string) (job.Secret, error) {
-	return job.Secret{}, errors.New("canary: connection refused")
+func (failing) Secret(context.Context, uuid.UUID, string) (access.Secret, error) {
+	return access.Secret{}, errors.New("canary: connection refused")
 }
 
 // TestUnsignedIsNotSent: while it is not known whether requests are to be signed,

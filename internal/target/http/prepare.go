@@ -10,6 +10,7 @@ import (
 
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
@@ -109,7 +110,7 @@ func (t *Target) sign(ctx context.Context, d *delivery, a *job.Attempt, body str
 // it, or else the bytes as they are. whsec_ alone is none: anybody could sign with it.
 func webhook(value string) (*webhooks.Webhook, error) {
 	key := []byte(value)
-	if text, ok := strings.CutPrefix(value, job.SigningPrefix); ok {
+	if text, ok := strings.CutPrefix(value, access.SigningPrefix); ok {
 		var err error
 		if key, err = base64.StdEncoding.DecodeString(text); err != nil {
 			return nil, err
@@ -128,7 +129,7 @@ func withoutSecret(name string, err error) *job.Outcome {
 	switch {
 	case errors.Is(err, secret.ErrNone):
 		why = "is not there; store it: belfry secret set " + name
-	case errors.Is(err, job.ErrNoKeyset):
+	case errors.Is(err, access.ErrNoKeyset):
 		why = "cannot be read: " + err.Error()
 	}
 	return &job.Outcome{Kind: job.Failed, Retryable: true, Message: "not sent: the secret " + name + " " + why}

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
@@ -164,8 +165,8 @@ func TestForbiddenAdvertised(t *testing.T) {
 // vault is what users have stored.
 type vault map[string]string
 
-func (v vault) Secret(_ context.Context, _ uuid.UUID, name string) (job.Secret, error) {
-	return job.Secret{Values: []string{v[name]}}, nil
+func (v vault) Secret(_ context.Context, _ uuid.UUID, name string) (access.Secret, error) {
+	return access.Secret{Values: []string{v[name]}}, nil
 }
 
 // TestBrokerRepeatsSecrets (S15): a server that answers with what it was sent, password, token of the report and all, has

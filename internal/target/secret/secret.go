@@ -9,13 +9,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 // Source gives the secrets of a namespace by name. It keeps them for a moment, so
 // that it may be asked for each delivery.
 type Source interface {
-	Secret(ctx context.Context, namespace uuid.UUID, name string) (job.Secret, error)
+	Secret(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error)
 }
 
 // ErrNone says that there is no secret of that name.
@@ -35,7 +35,7 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 		return nil
 	}
 	var ref map[string]string
-	if json.Unmarshal(raw, &ref) != nil || len(ref) != 1 || job.CheckSecretName(ref["secret"]) != nil {
+	if json.Unmarshal(raw, &ref) != nil || len(ref) != 1 || access.CheckSecretName(ref["secret"]) != nil {
 		return errors.New(`it is neither a text nor {"secret": "NAME"}`)
 	}
 	t.Secret = ref["secret"]

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/secret"
@@ -31,11 +32,11 @@ const (
 // secrets are those of Given.
 type secrets struct{}
 
-func (secrets) Secret(_ context.Context, _ uuid.UUID, name string) (job.Secret, error) {
+func (secrets) Secret(_ context.Context, _ uuid.UUID, name string) (access.Secret, error) {
 	if name != SecretName {
-		return job.Secret{}, secret.ErrNone
+		return access.Secret{}, secret.ErrNone
 	}
-	return job.Secret{Values: []string{Secret}}, nil
+	return access.Secret{Values: []string{Secret}}, nil
 }
 
 const (

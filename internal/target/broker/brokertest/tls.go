@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/secret"
@@ -90,12 +91,12 @@ func (s *Secured) PEM(t *testing.T, file, part string) string {
 // secrets by name.
 type secrets map[string]string
 
-func (s secrets) Secret(_ context.Context, _ uuid.UUID, name string) (job.Secret, error) {
+func (s secrets) Secret(_ context.Context, _ uuid.UUID, name string) (access.Secret, error) {
 	value, ok := s[name]
 	if !ok {
-		return job.Secret{}, secret.ErrNone
+		return access.Secret{}, secret.ErrNone
 	}
-	return job.Secret{Values: []string{value}}, nil
+	return access.Secret{Values: []string{value}}, nil
 }
 
 // Deliver with settings, and see that what is secret stays so.

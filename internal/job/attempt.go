@@ -82,8 +82,8 @@ type Ownership struct {
 	Epoch     int64
 }
 
-// PlanOrder says which part of the future to plan.
-type PlanOrder struct {
+// PlanParams says which part of the future to plan.
+type PlanParams struct {
 	Partitions []int16
 	LookAhead  time.Duration
 	Cursors    int // at most so many in one transaction

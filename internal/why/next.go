@@ -1,63 +1,68 @@
-package job
+package why
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
 
 // next says what comes after an occurrence, or what somebody can do about it.
 // Empty: nothing needs to be done.
-func (t *teller) next(w Why) string {
+func (t *teller) next(w Story) string {
 	switch w.Code {
-	case WhyFailed:
+	case Failed:
 		return t.afterFailure(w.Entry)
-	case WhyCancelled:
+	case Cancelled:
 		return "It does not run again by itself. To run it after all, retry the run."
-	case WhySkipped:
+	case Skipped:
 		return t.afterSkip(w)
-	case WhyRunning:
+	case Running:
 		return fmt.Sprintf("The attempt is ended after %s (timeout).", t.Definition.Timeout)
-	case WhyWaiting:
+	case Waiting:
 		return "Without a report by then the attempt counts as lost, and is tried again; with delivery at_most_once the run fails."
-	case WhyRetrying:
+	case Retrying:
 		return t.sprintf("It is tried again by itself, up to %d attempts in all; then it is a dead letter.", t.Definition.Retry.MaxAttempts)
-	case WhyPlanned, WhyNotDue:
+	case Planned, NotDue:
 		return "Nothing needs to be done."
-	case WhyDue:
+	case Due:
 		if !t.Owned {
 			return "Start a node, or look why none is alive. The run is not lost: it starts late."
 		}
 		return "It starts by itself as soon as a slot is free. If this lasts: give the nodes more slots, add nodes, or raise the job's priority."
-	case WhyQueuePaused:
+	case QueuePaused:
 		return "Resume the queue: what waits starts then, by priority."
-	case WhyBehind:
+	case Behind:
 		return "It starts when the other run ends. If that one hangs, cancel it, or give the job a shorter timeout."
-	case WhyPaused:
+	case Paused:
 		return t.afterPause(w)
-	case WhyFinished:
+	case Finished:
 		return "Raise max_runs, or set it to 0, to let the job run on."
-	case WhyBeforeStart:
+	case BeforeStart:
 		return "Move start_at if it is to run earlier."
-	case WhyAfterEnd:
+	case AfterEnd:
 		return "Move end_at if the job is to run on."
-	case WhyUnplanned:
+	case Unplanned:
 		if !t.Owned {
 			return "Start a node, or look why none is alive."
 		}
 		return "It is dealt with by itself within seconds. If this lasts, look into the log of the node for failures of plan."
-	case WhyDeleted:
+	case Deleted:
 		return "To have it run again, create the job anew: its versions are kept in the audit log."
 	default:
 		return ""
 	}
 }
 
-func (t *teller) afterFailure(e *Entry) string {
+func (t *teller) afterFailure(e *job.Entry) string {
 	switch {
 	case e == nil || !e.DeadLetter:
 		return ""
 	case t.Job == nil:
 		return "Its job is deleted, so it cannot run again: discard the dead letter."
-	case e.Reason == ReasonGone:
+	case e.Reason == job.ReasonGone:
 		return "Mend the target or the job, redrive the dead letter, and resume the job: it is paused."
-	case e.Reason == ReasonUnknownOutcome:
+	case e.Reason == job.ReasonUnknownOutcome:
 		return "Look at the target whether it happened. If not, redrive the dead letter; else discard it."
 	default:
 		return "It does not run again by itself. Mend the cause and redrive the dead letter, or discard it."
@@ -66,47 +71,47 @@ func (t *teller) afterFailure(e *Entry) string {
 
 // afterSkip says what keeps an occurrence from being skipped the next time. One of
 // the past can be run after all.
-func (t *teller) afterSkip(w Why) string {
+func (t *teller) afterSkip(w Story) string {
 	backfill := "To run it after all, backfill it. "
 	if w.At.After(t.Now) {
 		backfill = ""
 	}
 	switch w.Reason {
-	case ReasonMissed:
-		if t.Definition.Missed.Policy == MissedOnce {
+	case job.ReasonMissed:
+		if t.Definition.Missed.Policy == job.MissedOnce {
 			return backfill + "If each is needed after an outage, set missed.policy to all."
 		}
 		return backfill + "If missed ones are to be caught up after an outage, set missed.policy to once or all."
-	case ReasonMissedWindow:
+	case job.ReasonMissedWindow:
 		return backfill + "To catch up older ones after an outage, raise missed.catch_up_window."
-	case ReasonMissedMax:
+	case job.ReasonMissedMax:
 		return backfill + "To catch up more of them after an outage, raise missed.max."
-	case ReasonPaused:
+	case job.ReasonPaused:
 		return backfill + "With missed.paused once or all, a resume catches up."
-	case ReasonOverlap:
+	case job.ReasonOverlap:
 		return backfill + "If each is needed, set overlap to queue or allow, or make the runs shorter than the time between them."
-	case ReasonQueueLimit:
+	case job.ReasonQueueLimit:
 		return backfill + "The runs take longer than the time between them: make them shorter, or be due more rarely."
-	case ReasonExpired:
+	case job.ReasonExpired:
 		return backfill + "If late is better than never, raise deadline or set it to 0."
-	case ReasonReplaced:
+	case job.ReasonReplaced:
 		return backfill + "If each is needed, set overlap to queue or allow."
-	case ReasonGap:
+	case job.ReasonGap:
 		return backfill + "With dst.gap shift it runs when the gap ends."
-	case ReasonCalendar:
+	case job.ReasonCalendar:
 		return backfill + "Change the calendars of the schedule if it is to run then."
 	default:
 		return ""
 	}
 }
 
-func (t *teller) afterPause(w Why) string {
+func (t *teller) afterPause(w Story) string {
 	if w.At.After(t.Now) {
 		return "Resume the job before then, and it runs."
 	}
-	return fmt.Sprintf("Resume the job: %s.", map[MissedPolicy]string{
-		MissedSkip: "what the pause kept back is skipped then (missed.paused: skip)",
-		MissedOnce: "the newest of what the pause kept back runs then (missed.paused: once)",
-		MissedAll:  "what the pause kept back runs then (missed.paused: all)",
-	}[orElse(t.Definition.Missed.Paused, MissedSkip)])
+	return fmt.Sprintf("Resume the job: %s.", map[job.MissedPolicy]string{
+		job.MissedSkip: "what the pause kept back is skipped then (missed.paused: skip)",
+		job.MissedOnce: "the newest of what the pause kept back runs then (missed.paused: once)",
+		job.MissedAll:  "what the pause kept back runs then (missed.paused: all)",
+	}[cmp.Or(t.Definition.Missed.Paused, job.MissedSkip)])
 }

@@ -1,4 +1,4 @@
-package job
+package why
 
 import (
 	"strings"
@@ -6,55 +6,56 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// WhyCode says in one word what became of an occurrence. Users switch on it, so
+// Code says in one word what became of an occurrence. Users switch on it, so
 // it never changes.
-type WhyCode string
+type Code string
 
 // The codes. The first eight are what the ledger says, the others why it says
 // nothing.
 const (
-	WhySucceeded WhyCode = "succeeded"
-	WhyFailed    WhyCode = "failed"
-	WhyCancelled WhyCode = "cancelled"
-	WhySkipped   WhyCode = "skipped" // Reason says why
-	WhyRunning   WhyCode = "running"
-	WhyWaiting   WhyCode = "waiting"  // for its target's report
-	WhyRetrying  WhyCode = "retrying" // an attempt failed, the next one is to come
-	WhyPlanned   WhyCode = "planned"  // its time has not come
+	Succeeded Code = "succeeded"
+	Failed    Code = "failed"
+	Cancelled Code = "cancelled"
+	Skipped   Code = "skipped" // Reason says why
+	Running   Code = "running"
+	Waiting   Code = "waiting"  // for its target's report
+	Retrying  Code = "retrying" // an attempt failed, the next one is to come
+	Planned   Code = "planned"  // its time has not come
 
-	WhyHeld         WhyCode = "held"          // its target had no room for it
-	WhyQueuePaused  WhyCode = "queue_paused"  // it is due, and its queue starts nothing
-	WhyQueueFull    WhyCode = "queue_full"    // it is due, and waits for a place in its queue
-	WhyQueueRate    WhyCode = "queue_rate"    // it is due, and its queue has started as many as its rate allows
-	WhyKeyFull      WhyCode = "key_full"      // it is due, and waits for a run with its concurrency key to end
-	WhyBehind       WhyCode = "behind"        // it is due, and waits for another run of its job
-	WhyDue          WhyCode = "due"           // it is due, and waits for a free slot
-	WhyNotDue       WhyCode = "not_due"       // to be planned when its time comes near
-	WhyPaused       WhyCode = "paused"        // kept back until the job is resumed
-	WhyCreatedLater WhyCode = "created_later" // there was no such job then
-	WhyDeleted      WhyCode = "deleted"       // there was no such job any more
-	WhyFinished     WhyCode = "finished"      // max_runs had been reached
-	WhyBeforeStart  WhyCode = "before_start"
-	WhyAfterEnd     WhyCode = "after_end"
-	WhyNone         WhyCode = "no_occurrence"
-	WhyUnplanned    WhyCode = "unplanned" // its time has passed, and no node has planned it yet
-	WhyForgotten    WhyCode = "forgotten" // older than what history keeps
-	WhyUnknown      WhyCode = "unknown"   // there should be an entry
+	Held         Code = "held"          // its target had no room for it
+	QueuePaused  Code = "queue_paused"  // it is due, and its queue starts nothing
+	QueueFull    Code = "queue_full"    // it is due, and waits for a place in its queue
+	QueueRate    Code = "queue_rate"    // it is due, and its queue has started as many as its rate allows
+	KeyFull      Code = "key_full"      // it is due, and waits for a run with its concurrency key to end
+	Behind       Code = "behind"        // it is due, and waits for another run of its job
+	Due          Code = "due"           // it is due, and waits for a free slot
+	NotDue       Code = "not_due"       // to be planned when its time comes near
+	Paused       Code = "paused"        // kept back until the job is resumed
+	CreatedLater Code = "created_later" // there was no such job then
+	Deleted      Code = "deleted"       // there was no such job any more
+	Finished     Code = "finished"      // max_runs had been reached
+	BeforeStart  Code = "before_start"
+	AfterEnd     Code = "after_end"
+	None         Code = "no_occurrence"
+	Unplanned    Code = "unplanned" // its time has passed, and no node has planned it yet
+	Forgotten    Code = "forgotten" // older than what history keeps
+	Unknown      Code = "unknown"   // there should be an entry
 )
 
-// WhyFacts is what the store knows around one time of a job.
-type WhyFacts struct {
+// Facts is what the store knows around one time of a job.
+type Facts struct {
 	At  time.Time
 	Now time.Time // the database's
 
 	ID         uuid.UUID
 	Created    time.Time // of the job
 	Version    int32     // that was in force at At
-	Definition Definition
-	Job        *Job      // as it is now; nil: deleted
+	Definition job.Definition
+	Job        *job.Job  // as it is now; nil: deleted
 	DeletedAt  time.Time // zero: it is not, or nobody knows
 	DeletedBy  string
 	PausedAt   time.Time
@@ -64,45 +65,45 @@ type WhyFacts struct {
 
 	// Entries of the ledger at At or within the second after it, and a range that
 	// covers At. The newest first.
-	Entries []Entry
-	Others  int   // attempts of other runs of the job that are under way
-	Skip    *Skip // of the whole schedule, that covers At
+	Entries []job.Entry
+	Others  int       // attempts of other runs of the job that are under way
+	Skip    *job.Skip // of the whole schedule, that covers At
 
 	NextDue     time.Time // the first occurrence that is not planned; zero: the schedule has ended
 	Owned       bool      // a live node owns the job's partition
 	HistoryFrom time.Time // what ended before is no longer kept
 	QueuePaused time.Time // since when; zero: it is not
 	QueueNote   string
-	Queue       Queue  // of the run: its limits, and what runs and waits
-	KeyRunning  int    // live runs with the concurrency key of the job
-	QueueBy     string // who paused it; empty: nobody knows
-	CancelledBy string // who cancelled the run; empty: nobody did, or nobody knows
+	Queue       job.Queue // of the run: its limits, and what runs and waits
+	KeyRunning  int       // live runs with the concurrency key of the job
+	QueueBy     string    // who paused it; empty: nobody knows
+	CancelledBy string    // who cancelled the run; empty: nobody did, or nobody knows
 }
 
-// Why is the story of one occurrence.
-type Why struct {
+// Story is what happened to one occurrence, and why.
+type Story struct {
 	At      time.Time
-	Code    WhyCode
-	Reason  Reason // of a skip, a failure or a cancellation
-	Text    string // what happened and why, for people
-	Next    string // what comes, or what to do; empty: nothing
+	Code    Code
+	Reason  job.Reason // of a skip, a failure or a cancellation
+	Text    string     // what happened and why, for people
+	Next    string     // what comes, or what to do; empty: nothing
 	Zone    *time.Location
 	Version int32       // of the definition that was in force; 0: none was
 	Nearest []time.Time // of what is no occurrence: the one before and the one after
-	Entry   *Entry      // what the ledger says; nil: nothing
+	Entry   *job.Entry  // what the ledger says; nil: nothing
 }
 
 // Explain tells the story of an occurrence: first what the ledger says; if that
 // is nothing, why it says nothing.
-func Explain(f WhyFacts) Why {
+func Explain(f Facts) Story {
 	w, t := explain(f)
 	w.Next = t.next(w)
 	return w
 }
 
-func explain(f WhyFacts) (Why, *teller) {
-	t := &teller{WhyFacts: f, zone: time.UTC}
-	w := Why{At: f.At.UTC(), Version: f.Version, Zone: time.UTC}
+func explain(f Facts) (Story, *teller) {
+	t := &teller{Facts: f, zone: time.UTC}
+	w := Story{At: f.At.UTC(), Version: f.Version, Zone: time.UTC}
 	if s, err := schedule.New(f.Definition.Schedule, f.ID.String()); err == nil {
 		t.schedule, t.zone, w.Zone = s, s.Zone(), s.Zone()
 	}
@@ -120,16 +121,16 @@ func explain(f WhyFacts) (Why, *teller) {
 
 // teller finds the words.
 type teller struct {
-	WhyFacts
+	Facts
 	schedule *schedule.Schedule // nil: this version cannot read it
 	zone     *time.Location
 }
 
 // entry is what the ledger says about At: the occurrence itself, or else the run
 // that somebody made within that second, or else a range.
-func (t *teller) entry() *Entry {
-	var found *Entry
-	rank := func(e *Entry) int {
+func (t *teller) entry() *job.Entry {
+	var found *job.Entry
+	rank := func(e *job.Entry) int {
 		switch {
 		case e == nil:
 			return 0
@@ -158,20 +159,20 @@ func (t *teller) entry() *Entry {
 }
 
 // untold tells why there is no entry.
-func (t *teller) untold(w Why) Why {
-	say := func(code WhyCode, text string) Why {
+func (t *teller) untold(w Story) Story {
+	say := func(code Code, text string) Story {
 		w.Code, w.Text = code, text
 		return w
 	}
 	if t.Version == 0 || t.At.Before(t.Created) {
 		w.Version = 0
-		return say(WhyCreatedLater, t.sprintf("The job did not exist then: it was created at %s.", t.Created))
+		return say(CreatedLater, t.sprintf("The job did not exist then: it was created at %s.", t.Created))
 	}
 	if !t.DeletedAt.IsZero() && t.At.After(t.DeletedAt) {
-		return say(WhyDeleted, t.sprintf("The job did not exist any more: it was deleted at %s%s. Its history remains.", t.DeletedAt, by(t.DeletedBy)))
+		return say(Deleted, t.sprintf("The job did not exist any more: it was deleted at %s%s. Its history remains.", t.DeletedAt, by(t.DeletedBy)))
 	}
 	if t.schedule == nil {
-		return say(WhyUnknown, "This version of Belfry cannot read the schedule that the job had then.")
+		return say(Unknown, "This version of Belfry cannot read the schedule that the job had then.")
 	}
 	o, ok := occurrenceAt(t.schedule, t.At)
 	if !ok {
@@ -180,14 +181,14 @@ func (t *teller) untold(w Why) Why {
 	w.At = o.Due.UTC()
 	switch {
 	case o.Skip == schedule.ReasonGap:
-		w.Reason = ReasonGap
-		return say(WhySkipped, t.didNot("the clock in "+t.zone.String()+" is put forward past "+strings.Replace(o.Nominal, "T", " ", 1)+" that day, and dst.gap is skip"))
+		w.Reason = job.ReasonGap
+		return say(Skipped, t.didNot("the clock in "+t.zone.String()+" is put forward past "+strings.Replace(o.Nominal, "T", " ", 1)+" that day, and dst.gap is skip"))
 	case o.Skip == schedule.ReasonCalendar:
-		w.Reason = ReasonCalendar
-		return say(WhySkipped, t.didNot("a calendar of the job excludes this time"))
+		w.Reason = job.ReasonCalendar
+		return say(Skipped, t.didNot("a calendar of the job excludes this time"))
 	case t.Skip != nil:
 		w.Reason = t.Skip.Reason
-		return say(WhySkipped, t.skipped(t.Skip.Reason)+t.among(t.Skip.Count, t.Skip.From, t.Skip.To))
+		return say(Skipped, t.skipped(t.Skip.Reason)+t.among(t.Skip.Count, t.Skip.From, t.Skip.To))
 	}
 	w.Code, w.Text = t.unplanned()
 	w.Text += t.shifted(w.At)
@@ -195,49 +196,49 @@ func (t *teller) untold(w Why) Why {
 }
 
 // unplanned tells why an occurrence that the schedule has was not planned.
-func (t *teller) unplanned() (WhyCode, string) {
+func (t *teller) unplanned() (Code, string) {
 	future := t.At.After(t.Now)
 	switch {
 	case t.Job == nil:
 		return t.lostTrack()
-	case t.Job.State == Paused && !t.At.Before(t.PlanFrom):
-		return WhyPaused, t.paused(future)
+	case t.Job.State == job.Paused && !t.At.Before(t.PlanFrom):
+		return Paused, t.paused(future)
 	case t.RunsLeft != nil && *t.RunsLeft <= 0:
-		return WhyFinished, t.sprintf("It does not run: the job has had all its runs by schedule (max_runs: %d).", t.Job.MaxRuns)
+		return Finished, t.sprintf("It does not run: the job has had all its runs by schedule (max_runs: %d).", t.Job.MaxRuns)
 	case future:
-		return WhyNotDue, t.sprintf("It is not due yet: it is due in %s.", t.At.Sub(t.Now))
+		return NotDue, t.sprintf("It is not due yet: it is due in %s.", t.At.Sub(t.Now))
 	case !t.NextDue.IsZero() && !t.At.Before(t.NextDue):
 		if t.Owned {
-			return WhyUnplanned, t.sprintf("It is late by %s: no node has planned it yet. A node owns the job's partition and will come to it; %s.", t.Now.Sub(t.At), t.willMiss())
+			return Unplanned, t.sprintf("It is late by %s: no node has planned it yet. A node owns the job's partition and will come to it; %s.", t.Now.Sub(t.At), t.willMiss())
 		}
-		return WhyUnplanned, t.sprintf("It is late by %s: no live node owns the job's partition. When one does, %s.", t.Now.Sub(t.At), t.willMiss())
+		return Unplanned, t.sprintf("It is late by %s: no live node owns the job's partition. When one does, %s.", t.Now.Sub(t.At), t.willMiss())
 	}
 	return t.lostTrack()
 }
 
-func (t *teller) lostTrack() (WhyCode, string) {
+func (t *teller) lostTrack() (Code, string) {
 	if t.At.Before(t.HistoryFrom) {
-		return WhyForgotten, t.sprintf("Nobody knows any more: history is kept from %s on.", t.HistoryFrom)
+		return Forgotten, t.sprintf("Nobody knows any more: history is kept from %s on.", t.HistoryFrom)
 	}
-	return WhyUnknown, "The schedule has this occurrence and the ledger has no entry for it, which should not happen. Please report it with the job's id and this time."
+	return Unknown, "The schedule has this occurrence and the ledger has no entry for it, which should not happen. Please report it with the job's id and this time."
 }
 
 // none tells of a time that the schedule does not have.
-func (t *teller) none(w Why) Why {
+func (t *teller) none(w Story) Story {
 	spec := t.schedule.Spec()
 	free := spec
 	free.StartAt, free.EndAt = time.Time{}, time.Time{}
 	if s, err := schedule.New(free, t.ID.String()); err == nil {
 		if _, ok := occurrenceAt(s, t.At); ok {
-			w.Code, w.Text = WhyBeforeStart, t.didNot("the job starts at "+t.when(spec.StartAt)+" (start_at)")
+			w.Code, w.Text = BeforeStart, t.didNot("the job starts at "+t.when(spec.StartAt)+" (start_at)")
 			if !spec.EndAt.IsZero() && !t.At.Before(spec.EndAt) {
-				w.Code, w.Text = WhyAfterEnd, t.didNot("the job ends at "+t.when(spec.EndAt)+" (end_at)")
+				w.Code, w.Text = AfterEnd, t.didNot("the job ends at "+t.when(spec.EndAt)+" (end_at)")
 			}
 			return w
 		}
 	}
-	before, after := Around(t.schedule, t.At)
-	w.Code = WhyNone
+	before, after := job.Around(t.schedule, t.At)
+	w.Code = None
 	w.Text = t.sprintf("The schedule (%s) has no occurrence at %s.", t.schedule, t.At)
 	if !before.IsZero() {
 		w.Nearest = append(w.Nearest, before)
@@ -278,23 +279,6 @@ func reads(o schedule.Occurrence, at time.Time) bool {
 	return err == nil && n.Add(-time.Duration(offset)*time.Second).Equal(at)
 }
 
-// Around returns the occurrences that fire next to an instant: the last one
-// before it and the first one after. Zero: there is none.
-func Around(s *schedule.Schedule, at time.Time) (before, after time.Time) {
-	if next, err := s.Next(at); err == nil {
-		after = next.UTC()
-	}
-	for back := time.Minute; ; back *= 4 {
-		from := later(at.Add(-back), beforeAll)
-		if t, n := newest(s, from, at.Add(-time.Nanosecond), 1); n == 1 {
-			return t, after
-		}
-		if !from.After(beforeAll) || back > schedule.Horizon {
-			return time.Time{}, after
-		}
-	}
-}
-
 // ParseWhen reads the time of an occurrence: with an offset, or as a reading of
 // the clock in a zone.
 func ParseWhen(text string, zone *time.Location) (time.Time, error) {
@@ -313,11 +297,11 @@ func ParseWhen(text string, zone *time.Location) (time.Time, error) {
 		}
 		return t.UTC(), nil
 	}
-	return time.Time{}, &Problem{Field: "at", Problem: "it is not a time", Fix: "write for example 2027-01-31T09:00:00Z, or 2027-01-31T09:00 in the job's zone"}
+	return time.Time{}, &job.Problem{Field: "at", Problem: "it is not a time", Fix: "write for example 2027-01-31T09:00:00Z, or 2027-01-31T09:00 in the job's zone"}
 }
 
-// WhyOrder asks for the stories of a job.
-type WhyOrder struct {
+// Params asks for the stories of a job.
+type Params struct {
 	Namespace uuid.UUID
 	Job       uuid.UUID
 	At        string // as ParseWhen reads it, in the zone of the job; empty: the last and the next occurrence

@@ -27,8 +27,8 @@ func QueueLimit(queue int32) Limit { return Limit{LimitQueue, int64(queue)} }
 // KeyLimit names that of a concurrency key.
 func KeyLimit(id int64) Limit { return Limit{LimitKey, id} }
 
-// Applicant is a run that is due and needs a place under each of its limits.
-type Applicant struct {
+// Candidate is a run that is due and needs a place under each of its limits.
+type Candidate struct {
 	Queue    int32
 	Key      int64 // Concurrency.ID; 0: none
 	KeyMax   int32
@@ -37,7 +37,7 @@ type Applicant struct {
 }
 
 // Limits that an applicant may fall under.
-func (a *Applicant) Limits() []Limit {
+func (a *Candidate) Limits() []Limit {
 	out := []Limit{QueueLimit(a.Queue)}
 	if a.Key != 0 {
 		out = append(out, KeyLimit(a.Key))
@@ -45,8 +45,8 @@ func (a *Applicant) Limits() []Limit {
 	return out
 }
 
-// Room is what there is of a limit, as one transaction sees it.
-type Room struct {
+// Capacity is what there is of a limit, as one transaction sees it.
+type Capacity struct {
 	Locked  bool // false: another transaction gives its places away
 	Running int  // live runs that have one
 	Limits  QueueLimits
@@ -72,11 +72,11 @@ type Refusal struct {
 // busyPause is how long a place is given away.
 const busyPause = 5 * time.Millisecond
 
-// GrantPlaces decides which of the applicants may start: by priority, then by time, as long
+// GrantPermits decides which of the applicants may start: by priority, then by time, as long
 // as there is room under each of their limits. It takes the places out of the
 // rooms. A queue that is not among the rooms has no limit. One applicant that is
 // kept by its key takes no place of its queue, and keeps nobody behind it.
-func GrantPlaces(rooms map[Limit]*Room, from []Applicant, now time.Time) []Refusal {
+func GrantPermits(rooms map[Limit]*Capacity, from []Candidate, now time.Time) []Refusal {
 	for _, r := range rooms {
 		if r.Limits.Rate.Count > 0 {
 			r.Bucket = r.Bucket.Fill(r.Limits, now)
@@ -106,7 +106,7 @@ func GrantPlaces(rooms map[Limit]*Room, from []Applicant, now time.Time) []Refus
 	return out
 }
 
-func (a *Applicant) refused(rooms map[Limit]*Room, now time.Time) Refusal {
+func (a *Candidate) refused(rooms map[Limit]*Capacity, now time.Time) Refusal {
 	for _, l := range a.Limits() {
 		r := rooms[l]
 		if r == nil {
@@ -131,7 +131,7 @@ func (a *Applicant) refused(rooms map[Limit]*Room, now time.Time) Refusal {
 // yields says whether a run leaves its place to one on another node: to a higher
 // priority always; to one that is older only if it is so by much, for a place
 // stays empty until the other node looks.
-func (a *Applicant) yields(to Waiter, now time.Time) bool {
+func (a *Candidate) yields(to Waiter, now time.Time) bool {
 	if to.Priority != a.Priority {
 		return to.Priority > a.Priority
 	}
@@ -144,8 +144,8 @@ type Refused struct {
 	Refusal
 }
 
-// Lane is what waits for a queue on a node.
-type Lane struct {
+// WaiterReport is what waits for a queue on a node.
+type WaiterReport struct {
 	Queue    int32
 	Waiting  int32
 	Priority int16     // the highest that could start if there were a place; -1: none

@@ -1,4 +1,4 @@
-package job
+package access
 
 import (
 	"crypto/sha256"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // Role is what a key may do. Each may all that the one below it may, but for
@@ -53,7 +55,7 @@ func ValidateNamespace(name string) error {
 	if namespaceForm.MatchString(name) {
 		return nil
 	}
-	return &Problem{Field: "name", Problem: quote(name) + " is not the name of a namespace", Fix: "use 1 to 63 of a-z, 0-9 and '-', with a letter or digit at both ends"}
+	return &job.Problem{Field: "name", Problem: job.Quote(name) + " is not the name of a namespace", Fix: "use 1 to 63 of a-z, 0-9 and '-', with a letter or digit at both ends"}
 }
 
 // DefaultNamespace is the one that a migration makes.
@@ -73,8 +75,8 @@ type APIKey struct {
 	RevokedAt time.Time // zero: it is not
 }
 
-// KeyOrder is a key to be made.
-type KeyOrder struct {
+// KeyParams is a key to be made.
+type KeyParams struct {
 	Namespace uuid.UUID
 	Name      string
 	Role      Role
@@ -86,14 +88,14 @@ type KeyOrder struct {
 // MaxKeyLife bounds how long a key with an end may live.
 const MaxKeyLife = 10 * 366 * 24 * time.Hour
 
-// Validate returns every problem of an order at once: see [Problems].
-func (o KeyOrder) Validate() error {
-	var c checker
-	c.name(o.Name)
-	oneOf(&c, "role", o.Role, append(slices.Clone(Roles), Worker)...)
-	c.keyQueues(o)
+// Validate returns every problem of an order at once: see [job.Problems].
+func (o KeyParams) Validate() error {
+	var c job.Checker
+	c.Name(o.Name)
+	job.OneOf(&c, "role", o.Role, append(slices.Clone(Roles), Worker)...)
+	checkKeyQueues(&c, o)
 	if o.ExpiresIn < 0 || o.ExpiresIn > MaxKeyLife {
-		c.add("expires_in", "it is not between 0 and 10 years", "leave it out for a key that does not expire")
+		c.Add("expires_in", "it is not between 0 and 10 years", "leave it out for a key that does not expire")
 	}
 	return errors.Join(c...)
 }
@@ -101,16 +103,16 @@ func (o KeyOrder) Validate() error {
 // MaxKeyQueues bounds the queues of one key.
 const MaxKeyQueues = 100
 
-func (c *checker) keyQueues(o KeyOrder) {
+func checkKeyQueues(c *job.Checker, o KeyParams) {
 	switch {
 	case o.Role != Worker && len(o.Queues) > 0:
-		c.add("queues", "only a key of role worker is bound to queues", "leave them out")
+		c.Add("queues", "only a key of role worker is bound to queues", "leave them out")
 	case o.Role == Worker && (len(o.Queues) == 0 || len(o.Queues) > MaxKeyQueues):
-		c.add("queues", fmt.Sprintf("%d queues", len(o.Queues)), fmt.Sprintf("name the queues that the worker serves, 1 to %d", MaxKeyQueues))
+		c.Add("queues", fmt.Sprintf("%d queues", len(o.Queues)), fmt.Sprintf("name the queues that the worker serves, 1 to %d", MaxKeyQueues))
 	}
 	for _, q := range o.Queues {
-		if !queueForm.MatchString(q) {
-			c.add("queues", quote(q)+" is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+		if !job.ValidQueueName(q) {
+			c.Add("queues", job.Quote(q)+" is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
 			return
 		}
 	}
@@ -136,10 +138,10 @@ func (p Principal) Serves(queue string) bool {
 
 // Actor is how the principal is named in versions and in the audit log: by its
 // name, for people, and by its id, as names are not unique.
-func (p Principal) Actor() string { return "key:" + p.KeyName + " [" + FormatKeyID(p.Key) + "]" }
+func (p Principal) Actor() string { return "key:" + p.KeyName + " [" + job.FormatKeyID(p.Key) + "]" }
 
 // A key's secret is "bfk_", 32 random bytes and a checksum of those, in the
-// alphabet of ids. The prefix lets scanners of leaked secrets find it, and the
+// job.Alphabet of ids. The prefix lets scanners of leaked secrets find it, and the
 // checksum lets the server refuse a typing error without asking the database.
 const (
 	keyPrefix    = "bfk_"
@@ -154,14 +156,14 @@ var ErrBadKey = errors.New("job: not an API key")
 // FormatKey makes the secret of random bytes.
 func FormatKey(random [secretBytes]byte) string {
 	b := binary.BigEndian.AppendUint32(random[:], crc32.ChecksumIEEE(random[:]))
-	return keyPrefix + alphabet.EncodeToString(b)
+	return keyPrefix + job.Alphabet.EncodeToString(b)
 }
 
 // KeyHash is what is stored of a secret. A secret that FormatKey did not make is
 // ErrBadKey.
 func KeyHash(secret string) (hash [32]byte, err error) {
 	var b [checkedBytes]byte
-	if !decode(secret, keyPrefix, b[:]) || binary.BigEndian.Uint32(b[secretBytes:]) != crc32.ChecksumIEEE(b[:secretBytes]) {
+	if !job.DecodeID(secret, keyPrefix, b[:]) || binary.BigEndian.Uint32(b[secretBytes:]) != crc32.ChecksumIEEE(b[:secretBytes]) {
 		return hash, ErrBadKey
 	}
 	return sha256.Sum256([]byte(secret)), nil
@@ -169,51 +171,3 @@ func KeyHash(secret string) (hash [32]byte, err error) {
 
 // KeyShown is the part of a secret that may be shown.
 func KeyShown(secret string) string { return secret[:min(len(secret), shownOfKey)] }
-
-// AuditEntry is one change that somebody asked for.
-type AuditEntry struct {
-	Seq    int64
-	At     time.Time
-	Actor  string
-	Action string // "job.create"
-	Object string // a public id or a name
-	Detail string // JSON
-	Hash   [32]byte
-}
-
-// Chain is the hash of an entry: it covers the one before it, so that an entry
-// cannot be changed, taken out or moved without changing all after it.
-func (e AuditEntry) Chain(namespace uuid.UUID, before [32]byte) [32]byte {
-	h := sha256.New()
-	put := func(b []byte) {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
-		h.Write(n[:])
-		h.Write(b)
-	}
-	put(before[:])
-	put(namespace[:])
-	put(binary.BigEndian.AppendUint64(nil, uint64(e.Seq)))
-	put(binary.BigEndian.AppendUint64(nil, uint64(e.At.UnixMicro())))
-	for _, s := range []string{e.Actor, e.Action, e.Object, e.Detail} {
-		put([]byte(s))
-	}
-	return [32]byte(h.Sum(nil))
-}
-
-// AuditMark is how far a chain was verified: the last entry that is good, and its
-// hash. Zero: from the first one on.
-type AuditMark struct {
-	Seq  int64    `json:"seq"`
-	Hash [32]byte `json:"hash"`
-}
-
-// AuditBroken says that an entry is not what was written there.
-type AuditBroken struct { //nolint:errname // what is broken is the log
-	Seq int64
-	At  time.Time
-}
-
-func (b *AuditBroken) Error() string {
-	return fmt.Sprintf("entry %d of %s is not what was written there: it, or one before it, was changed or removed", b.Seq, b.At.Format(time.RFC3339))
-}

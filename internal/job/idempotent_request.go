@@ -2,9 +2,9 @@ package job
 
 import "errors"
 
-// Once makes an order one that is carried out once, though it may be sent more
+// IdempotentRequest makes an order one that is carried out once, though it may be sent more
 // often: with the same key and the same request the answer is the first one's.
-type Once struct {
+type IdempotentRequest struct {
 	Key     string
 	Part    int16    // of a request that is several orders
 	Request [32]byte // hash of what was asked for
@@ -15,10 +15,10 @@ type Once struct {
 	Answer []byte
 }
 
-// The errors of an order with a Once.
+// The errors of an order with an IdempotentRequest.
 var (
-	// ErrDone says that it was carried out before: see [Once.Answer].
-	ErrDone = errors.New("done before")
+	// ErrAlreadyDone says that it was carried out before: see [IdempotentRequest.Answer].
+	ErrAlreadyDone = errors.New("done before")
 	// ErrKeyUsed says that the key was used for another request.
 	ErrKeyUsed = errors.New("the idempotency key was used for another request")
 )

@@ -1,35 +1,37 @@
-package job
+package why
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 // told puts an entry of the ledger into words.
-func (t *teller) told(e Entry) (WhyCode, string) {
-	made := map[Origin]string{
-		FromTrigger: " It was triggered by hand.", FromBackfill: " It was backfilled.",
-		FromMissed: " It was missed at its time and caught up.", FromRedrive: " It was redriven.",
+func (t *teller) told(e job.Entry) (Code, string) {
+	made := map[job.Origin]string{
+		job.FromTrigger: " It was triggered by hand.", job.FromBackfill: " It was backfilled.",
+		job.FromMissed: " It was missed at its time and caught up.", job.FromRedrive: " It was redriven.",
 	}[e.Origin]
 	switch e.Status {
-	case StatusSucceeded:
-		return WhySucceeded, t.sprintf("It ran and succeeded: attempt %d%s started %s and took %s, until %s.", e.Attempt, on(e), lateness(e), took(e), e.EndedAt) + made + t.tries(e)
-	case StatusFailed:
-		return WhyFailed, t.sprintf("It failed at %s with attempt %d%s: %s.", e.EndedAt, e.Attempt, on(e), failures[e.Reason]) + said(e) + t.tries(e) + made + buried(e)
-	case StatusCancelled:
-		return WhyCancelled, t.sprintf("It was cancelled at %s%s.", e.EndedAt, t.cancelled(e)) + made
-	case StatusSkipped:
+	case job.StatusSucceeded:
+		return Succeeded, t.sprintf("It ran and succeeded: attempt %d%s started %s and took %s, until %s.", e.Attempt, on(e), lateness(e), took(e), e.EndedAt) + made + t.tries(e)
+	case job.StatusFailed:
+		return Failed, t.sprintf("It failed at %s with attempt %d%s: %s.", e.EndedAt, e.Attempt, on(e), failures[e.Reason]) + said(e) + t.tries(e) + made + buried(e)
+	case job.StatusCancelled:
+		return Cancelled, t.sprintf("It was cancelled at %s%s.", e.EndedAt, t.cancelled(e)) + made
+	case job.StatusSkipped:
 		if !e.DueTo.IsZero() {
-			return WhySkipped, t.skipped(e.Reason) + t.among(e.Count, e.DueAt, e.DueTo)
+			return Skipped, t.skipped(e.Reason) + t.among(e.Count, e.DueAt, e.DueTo)
 		}
-		return WhySkipped, t.skipped(e.Reason)
-	case StatusRunning:
-		return WhyRunning, t.sprintf("It is running: attempt %d%s, for %s now, since %s.", e.Attempt, on(e), max(t.Now.Sub(e.BeganAt()), 0), e.BeganAt()) + progress(e) + made + t.tries(e)
-	case StatusWaiting:
-		return WhyWaiting, t.sprintf("Its target has accepted it, with attempt %d, and is to report by %s.", e.Attempt, e.ExpiresAt) + made
+		return Skipped, t.skipped(e.Reason)
+	case job.StatusRunning:
+		return Running, t.sprintf("It is running: attempt %d%s, for %s now, since %s.", e.Attempt, on(e), max(t.Now.Sub(e.BeganAt()), 0), e.BeganAt()) + progress(e) + made + t.tries(e)
+	case job.StatusWaiting:
+		return Waiting, t.sprintf("Its target has accepted it, with attempt %d, and is to report by %s.", e.Attempt, e.ExpiresAt) + made
 	default:
 		code, text := t.toCome(e)
 		return code, text + made
@@ -37,40 +39,40 @@ func (t *teller) told(e Entry) (WhyCode, string) {
 }
 
 // toCome puts a run that has not started into words.
-func (t *teller) toCome(e Entry) (WhyCode, string) {
+func (t *teller) toCome(e job.Entry) (Code, string) {
 	switch {
 	case !t.QueuePaused.IsZero():
 		text := t.sprintf("It is not due yet: it is planned for %s. But it will not start as things are", e.RunAt)
-		if e.Status == StatusDue {
+		if e.Status == job.StatusDue {
 			text = t.sprintf("It is due since %s and does not start", e.RunAt)
 		}
-		return WhyQueuePaused, text + t.sprintf(": its queue %s is paused since %s%s%s.", e.Queue, t.QueuePaused, by(t.QueueBy), because(t.QueueNote))
+		return QueuePaused, text + t.sprintf(": its queue %s is paused since %s%s%s.", e.Queue, t.QueuePaused, by(t.QueueBy), because(t.QueueNote))
 	case e.Message != "":
-		return WhyHeld, t.sprintf("It was not tried: %s. It may be tried from %s on; this costs it no attempt.", e.Message, e.RunAt)
-	case e.Attempt > 0 && e.Status == StatusPending:
-		return WhyRetrying, t.retrying(e)
-	case e.Status == StatusPending:
-		return WhyPlanned, t.sprintf("It is not due yet: it is planned and starts in %s, at %s.", e.RunAt.Sub(t.Now), e.RunAt)
-	case t.Others > 0 && t.Definition.Overlap != OverlapAllow:
-		return WhyBehind, t.sprintf("It is due since %s and waits for another run of the job to end (overlap: %s).", e.RunAt, t.Definition.Overlap)
+		return Held, t.sprintf("It was not tried: %s. It may be tried from %s on; this costs it no attempt.", e.Message, e.RunAt)
+	case e.Attempt > 0 && e.Status == job.StatusPending:
+		return Retrying, t.retrying(e)
+	case e.Status == job.StatusPending:
+		return Planned, t.sprintf("It is not due yet: it is planned and starts in %s, at %s.", e.RunAt.Sub(t.Now), e.RunAt)
+	case t.Others > 0 && t.Definition.Overlap != job.OverlapAllow:
+		return Behind, t.sprintf("It is due since %s and waits for another run of the job to end (overlap: %s).", e.RunAt, t.Definition.Overlap)
 	case t.Definition.Concurrency.Key != "" && t.KeyRunning >= int(t.Definition.Concurrency.Max):
 		c := t.Definition.Concurrency
-		return WhyKeyFull, t.sprintf("It is due since %s and waits for concurrency key %s: %d of %d running.", e.RunAt, quote(c.Key), t.KeyRunning, c.Max)
+		return KeyFull, t.sprintf("It is due since %s and waits for concurrency key %s: %d of %d running.", e.RunAt, job.Quote(c.Key), t.KeyRunning, c.Max)
 	case t.Queue.Limits.MaxRunning > 0 && t.Queue.Running >= int64(t.Queue.Limits.MaxRunning):
-		return WhyQueueFull, t.sprintf("It is due since %s and waits for a place in queue %s: %d of %d running, %d waiting.", e.RunAt, e.Queue, t.Queue.Running, t.Queue.Limits.MaxRunning, t.Queue.Waiting)
+		return QueueFull, t.sprintf("It is due since %s and waits for a place in queue %s: %d of %d running, %d waiting.", e.RunAt, e.Queue, t.Queue.Running, t.Queue.Limits.MaxRunning, t.Queue.Waiting)
 	case t.Queue.Limits.Rate.Count > 0 && t.Queue.Waiting > 0:
-		return WhyQueueRate, t.sprintf("It is due since %s and waits for its turn in queue %s, which starts %s; %d wait.", e.RunAt, e.Queue, t.Queue.Limits.Rate, t.Queue.Waiting)
+		return QueueRate, t.sprintf("It is due since %s and waits for its turn in queue %s, which starts %s; %d wait.", e.RunAt, e.Queue, t.Queue.Limits.Rate, t.Queue.Waiting)
 	case e.Handler != "":
-		return WhyDue, t.sprintf("It is due since %s and waits for a worker: one of queue %s that knows the handler %s and has room.", e.RunAt, e.Queue, e.Handler)
+		return Due, t.sprintf("It is due since %s and waits for a worker: one of queue %s that knows the handler %s and has room.", e.RunAt, e.Queue, e.Handler)
 	case !t.Owned:
-		return WhyDue, t.sprintf("It is due since %s, but no live node owns the job's partition; it starts when one does.", e.RunAt)
+		return Due, t.sprintf("It is due since %s, but no live node owns the job's partition; it starts when one does.", e.RunAt)
 	default:
-		return WhyDue, t.sprintf("It is due since %s and waits for a free slot on its node.", e.RunAt)
+		return Due, t.sprintf("It is due since %s and waits for a free slot on its node.", e.RunAt)
 	}
 }
 
 // progress is how far a worker says that it has come.
-func progress(e Entry) (text string) {
+func progress(e job.Entry) (text string) {
 	if e.Percent != nil {
 		text = fmt.Sprintf(" Its worker says: %d %% done.", *e.Percent)
 	}
@@ -81,7 +83,7 @@ func progress(e Entry) (text string) {
 }
 
 // retrying tells of a run whose next attempt is to come.
-func (t *teller) retrying(e Entry) string {
+func (t *teller) retrying(e job.Entry) string {
 	text := fmt.Sprintf("Attempt %d failed.", e.Attempt)
 	if tries := strings.TrimSpace(t.tries(e)); tries != "" {
 		text = tries
@@ -89,22 +91,22 @@ func (t *teller) retrying(e Entry) string {
 	return text + t.sprintf(" The next one starts in %s, at %s.", e.RunAt.Sub(t.Now), e.RunAt)
 }
 
-var failures = map[Reason]string{
-	ReasonAttempts:       "no attempts were left (retry.max_attempts)",
-	ReasonRejected:       "the target said no, for good, so it was not tried again",
-	ReasonLost:           "its attempts were lost again and again: nodes died, or outcomes were not reported in time",
-	ReasonUnknownOutcome: "nobody knows whether it happened, and delivery is at_most_once, so it was not tried again",
-	ReasonGone:           "the target said that it is gone for ever, and the job was paused",
+var failures = map[job.Reason]string{
+	job.ReasonAttempts:       "no attempts were left (retry.max_attempts)",
+	job.ReasonRejected:       "the target said no, for good, so it was not tried again",
+	job.ReasonLost:           "its attempts were lost again and again: nodes died, or outcomes were not reported in time",
+	job.ReasonUnknownOutcome: "nobody knows whether it happened, and delivery is at_most_once, so it was not tried again",
+	job.ReasonGone:           "the target said that it is gone for ever, and the job was paused",
 }
 
-var cancellations = map[Reason]string{
-	ReasonCancelled: "somebody asked for that",
-	ReasonReplaced:  "a newer run took its place (overlap: replace)",
-	ReasonDeleted:   "the job was deleted",
+var cancellations = map[job.Reason]string{
+	job.ReasonCancelled: "somebody asked for that",
+	job.ReasonReplaced:  "a newer run took its place (overlap: replace)",
+	job.ReasonDeleted:   "the job was deleted",
 }
 
 // cancelled tells who or what cancelled a run.
-func (t *teller) cancelled(e Entry) string {
+func (t *teller) cancelled(e job.Entry) string {
 	if t.CancelledBy != "" {
 		return by(t.CancelledBy)
 	}
@@ -112,40 +114,40 @@ func (t *teller) cancelled(e Entry) string {
 }
 
 // skipped tells why an occurrence did not run.
-func (t *teller) skipped(why Reason) string {
+func (t *teller) skipped(why job.Reason) string {
 	m, p := t.Definition.Missed, t.Definition.Policy
 	const down = "It did not run: no node was there to plan it in time, and "
 	switch why {
-	case ReasonMissed:
-		if m.Policy == MissedOnce {
+	case job.ReasonMissed:
+		if m.Policy == job.MissedOnce {
 			return down + "of the missed ones only the newest runs (missed.policy: once)."
 		}
 		return down + fmt.Sprintf("missed ones are not caught up (missed.policy: %s).", m.Policy)
-	case ReasonMissedWindow:
+	case job.ReasonMissedWindow:
 		return down + fmt.Sprintf("it was older than missed.catch_up_window, %s.", m.CatchUpWindow)
-	case ReasonMissedMax:
+	case job.ReasonMissedMax:
 		return down + fmt.Sprintf("more were missed than missed.max, %d; the newest of them ran.", m.Max)
-	case ReasonPaused:
-		if policy := orElse(m.Paused, MissedSkip); policy != MissedSkip {
+	case job.ReasonPaused:
+		if policy := cmp.Or(m.Paused, job.MissedSkip); policy != job.MissedSkip {
 			return fmt.Sprintf("It did not run: the job was paused, and when it was resumed it was not among those that were caught up (missed.paused: %s).", policy)
 		}
 		return "It did not run: the job was paused, and what a pause keeps back is skipped (missed.paused: skip)."
-	case ReasonOverlap:
+	case job.ReasonOverlap:
 		return "It did not run: another run of the job was still live when it was due (overlap: skip)."
-	case ReasonQueueLimit:
-		if p.Overlap == OverlapQueue {
+	case job.ReasonQueueLimit:
+		if p.Overlap == job.OverlapQueue {
 			return "It did not run: another run of the job was live when it was due, and one was waiting for that already (overlap: queue)."
 		}
-		return fmt.Sprintf("It did not run: %d runs of the job were waiting already (overlap: %s).", MaxQueued, p.Overlap)
-	case ReasonExpired:
+		return fmt.Sprintf("It did not run: %d runs of the job were waiting already (overlap: %s).", job.MaxQueued, p.Overlap)
+	case job.ReasonExpired:
 		return fmt.Sprintf("It did not run: it could not start within the job's deadline, %s after it was due.", p.Deadline)
-	case ReasonReplaced:
+	case job.ReasonReplaced:
 		return "It did not run: a newer run took its place (overlap: replace)."
-	case ReasonGap:
+	case job.ReasonGap:
 		return t.didNot("the clock is put forward past it that day, and dst.gap is skip")
-	case ReasonCalendar:
+	case job.ReasonCalendar:
 		return t.didNot("a calendar of the job excludes this time")
-	case ReasonDeleted:
+	case job.ReasonDeleted:
 		return "It did not run: the job was deleted before it could start."
 	default:
 		return fmt.Sprintf("It did not run: %s.", why)
@@ -190,13 +192,13 @@ func (t *teller) deletedSince() string {
 
 // willMiss says what the missed policy makes of an occurrence that is late.
 func (t *teller) willMiss() string {
-	if t.Now.Sub(t.At) < MissedGrace {
+	if t.Now.Sub(t.At) < job.MissedGrace {
 		return "it runs, late"
 	}
 	switch t.Definition.Missed.Policy {
-	case MissedSkip:
+	case job.MissedSkip:
 		return "it is skipped (missed.policy: skip)"
-	case MissedAll:
+	case job.MissedAll:
 		return "it is caught up (missed.policy: all)"
 	default:
 		return "the newest of those that were missed is caught up (missed.policy: once)"
@@ -216,16 +218,16 @@ func (t *teller) among(count int64, from, to time.Time) string {
 }
 
 // tries tells of the attempts before the last.
-func (t *teller) tries(e Entry) string {
+func (t *teller) tries(e job.Entry) string {
 	n := len(e.Attempts)
 	if n == 0 {
 		return ""
 	}
 	last := e.Attempts[n-1]
-	if e.Status == StatusFailed && last.Message == e.Message && last.Number != e.Attempt {
+	if e.Status == job.StatusFailed && last.Message == e.Message && last.Number != e.Attempt {
 		return fmt.Sprintf(" Attempt %d said the same.", last.Number)
 	}
-	word := map[OutcomeKind]string{Lost: "was lost"}[last.Outcome]
+	word := map[job.OutcomeKind]string{job.Lost: "was lost"}[last.Outcome]
 	if word == "" {
 		word = "failed"
 	}
@@ -236,21 +238,21 @@ func (t *teller) tries(e Entry) string {
 	return text + "."
 }
 
-func buried(e Entry) string {
+func buried(e job.Entry) string {
 	if e.DeadLetter {
 		return " It is a dead letter."
 	}
 	return " Its dead letter was redriven or discarded since."
 }
 
-func said(e Entry) string {
+func said(e job.Entry) string {
 	if e.Message == "" {
 		return ""
 	}
 	return " The last attempt said: " + strings.TrimSuffix(e.Message, ".") + "."
 }
 
-func on(e Entry) string {
+func on(e job.Entry) string {
 	if e.Node == "" {
 		return ""
 	}
@@ -272,7 +274,7 @@ func because(note string) string {
 }
 
 // took is how long the last attempt was under way.
-func took(e Entry) string {
+func took(e job.Entry) string {
 	if e.StartedAt.IsZero() {
 		return "no time"
 	}
@@ -280,9 +282,9 @@ func took(e Entry) string {
 }
 
 // lateness is how late a run started.
-func lateness(e Entry) string {
+func lateness(e job.Entry) string {
 	late := e.BeganAt().Sub(e.RunAt)
-	if e.Origin == FromMissed {
+	if e.Origin == job.FromMissed {
 		late = e.BeganAt().Sub(e.DueAt)
 	}
 	if late < time.Second {
@@ -310,9 +312,9 @@ func span(d time.Duration) string {
 	case d >= 48*time.Hour:
 		return fmt.Sprintf("%d days", d/(24*time.Hour))
 	case d >= time.Hour:
-		return Duration(d.Round(time.Minute)).String()
+		return job.Duration(d.Round(time.Minute)).String()
 	default:
-		return Duration(d.Round(time.Second)).String()
+		return job.Duration(d.Round(time.Second)).String()
 	}
 }
 

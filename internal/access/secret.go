@@ -1,4 +1,4 @@
-package job
+package access
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // Secret is a value that users have stored to be used by targets. Nothing prints
@@ -38,10 +40,10 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 // CheckSecretName says what is wrong with the name of a secret. Names are not
 // secret, but somebody may have put the value in their place: it is not repeated.
 func CheckSecretName(name string) error {
-	if queueForm.MatchString(name) {
+	if job.ValidQueueName(name) {
 		return nil
 	}
-	return &Problem{Field: "name", Problem: "it is not a name for a secret", Fix: "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}
+	return &job.Problem{Field: "name", Problem: "it is not a name for a secret", Fix: "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}
 }
 
 // SigningPrefix is what secrets for signatures begin with, as Standard Webhooks
@@ -52,7 +54,7 @@ const SigningPrefix = "whsec_"
 const (
 	MaxSecret       = 64 << 10 // bytes: a certificate with its chain
 	MaxSecrets      = 1000     // in a namespace
-	MaxKeepPrevious = 30 * day
+	MaxKeepPrevious = job.Duration(30 * 24 * time.Hour)
 )
 
 // SecretInfo is all that is told about a secret.
@@ -65,8 +67,8 @@ type SecretInfo struct {
 	PreviousUntil time.Time // so long the value before it is used too; zero: it is not
 }
 
-// SecretOrder is a secret to be stored.
-type SecretOrder struct {
+// SecretParams is a secret to be stored.
+type SecretParams struct {
 	Namespace    uuid.UUID
 	Name         string
 	Value        Secret
@@ -75,19 +77,19 @@ type SecretOrder struct {
 }
 
 // Validate returns every problem of an order at once. It does not repeat the value.
-func (o SecretOrder) Validate() error {
-	var c checker
+func (o SecretParams) Validate() error {
+	var c job.Checker
 	if err := CheckSecretName(o.Name); err != nil {
 		c = append(c, err)
 	}
 	if n := len(o.Value.Value()); n == 0 || n > MaxSecret {
-		c.add("value", fmt.Sprintf("%d bytes; 1 to %d are taken", n, MaxSecret), "send the value itself")
+		c.Add("value", fmt.Sprintf("%d bytes; 1 to %d are taken", n, MaxSecret), "send the value itself")
 	}
 	if strings.TrimSpace(o.Value.Value()) == SigningPrefix {
-		c.add("value", "there is nothing after whsec_, so that anybody could sign with it", "send the whole secret; was a variable empty?")
+		c.Add("value", "there is nothing after whsec_, so that anybody could sign with it", "send the whole secret; was a variable empty?")
 	}
 	if o.KeepPrevious < 0 || o.KeepPrevious > time.Duration(MaxKeepPrevious) {
-		c.add("keep_previous_for", "it is not between 0s and 30d", "write how long receivers may take to know the new value, for example 24h")
+		c.Add("keep_previous_for", "it is not between 0s and 30d", "write how long receivers may take to know the new value, for example 24h")
 	}
 	return errors.Join(c...)
 }
