@@ -32,11 +32,10 @@ func newAPI(t *testing.T) *api {
 // apiOn is an API on a database, without a node.
 func apiOn(t *testing.T, pool *pgxpool.Pool) *api {
 	t.Helper()
-	store := postgres.NewStore(pgtest.AsServer(t, pool))
-	require.NoError(t, store.MakeHistory(t.Context(), 1))
 	keys, err := seal.New()
 	require.NoError(t, err)
-	store.UseSealer(keys)
+	store := pgtest.StoreOf(postgres.New(pgtest.AsServer(t, pool), postgres.Options{Sealer: keys}))
+	require.NoError(t, store.MakeHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
 		Queues: store, Secrets: store, Cluster: store, Audit: store, Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),

@@ -9,7 +9,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // TestRunLogs: what there is, then with -f what comes, through the next attempt to the end.
@@ -17,7 +16,7 @@ func TestRunLogs(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	a := apiOn(t, pool)
-	store := postgres.NewStore(pool)
+	store := pgtest.NewStore(pool)
 	ctx := t.Context()
 	a.good("job", "create", "backup", "--every", "1h", "--target", "noop")
 	a.good("job", "trigger", "backup")

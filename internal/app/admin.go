@@ -30,8 +30,8 @@ func Grant(ctx context.Context, url, role string) error {
 // FirstKey makes the first key of the namespace that a migration makes, and
 // returns its secret; empty if there was one already.
 func FirstKey(ctx context.Context, url string) (secret string, err error) {
-	err = asOwner(ctx, url, func(s *postgres.Store) error {
-		secret, err = s.FirstKey(ctx, access.DefaultNamespace)
+	err = asOwner(ctx, url, func(db *postgres.DB) error {
+		secret, err = db.Admin().FirstKey(ctx, access.DefaultNamespace)
 		return err
 	})
 	return secret, err
@@ -39,12 +39,12 @@ func FirstKey(ctx context.Context, url string) (secret string, err error) {
 
 // CreateNamespace makes a namespace and returns the secret of its first key.
 func CreateNamespace(ctx context.Context, url, name string) (secret string, err error) {
-	err = asOwner(ctx, url, func(s *postgres.Store) error {
-		n, err := s.CreateNamespace(ctx, name)
+	err = asOwner(ctx, url, func(db *postgres.DB) error {
+		n, err := db.Admin().CreateNamespace(ctx, name)
 		if err != nil {
 			return err
 		}
-		secret, err = s.FirstKey(ctx, n.ID)
+		secret, err = db.Admin().FirstKey(ctx, n.ID)
 		return err
 	})
 	return secret, err
@@ -53,14 +53,14 @@ func CreateNamespace(ctx context.Context, url, name string) (secret string, err 
 // CreateKey makes a key of a namespace, for those who have lost the last one, and
 // returns its secret.
 func CreateKey(ctx context.Context, url, namespace, name string, role access.Role) (secret string, err error) {
-	err = asOwner(ctx, url, func(s *postgres.Store) error {
-		all, err := s.Namespaces(ctx)
+	err = asOwner(ctx, url, func(db *postgres.DB) error {
+		all, err := db.Admin().Namespaces(ctx)
 		if err != nil {
 			return err
 		}
 		for _, n := range all {
 			if n.Name == namespace {
-				_, secret, err = s.CreateKey(ctx, access.KeyParams{Namespace: n.ID, Name: name, Role: role, Actor: "belfry"})
+				_, secret, err = db.API().CreateKey(ctx, access.KeyParams{Namespace: n.ID, Name: name, Role: role, Actor: "belfry"})
 				return err
 			}
 		}
@@ -71,18 +71,18 @@ func CreateKey(ctx context.Context, url, namespace, name string, role access.Rol
 
 // Namespaces lists all.
 func Namespaces(ctx context.Context, url string) (out []access.Namespace, err error) {
-	err = asOwner(ctx, url, func(s *postgres.Store) error {
-		out, err = s.Namespaces(ctx)
+	err = asOwner(ctx, url, func(db *postgres.DB) error {
+		out, err = db.Admin().Namespaces(ctx)
 		return err
 	})
 	return out, err
 }
 
-func asOwner(ctx context.Context, url string, work func(*postgres.Store) error) error {
-	s, err := postgres.Open(ctx, url, 1)
+func asOwner(ctx context.Context, url string, work func(*postgres.DB) error) error {
+	db, err := postgres.Open(ctx, url, 1, postgres.Options{})
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	return work(s)
+	defer db.Close()
+	return work(db)
 }

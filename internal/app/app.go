@@ -68,23 +68,23 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	store, err := postgres.Open(ctx, c.DatabaseURL, c.Connections)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	store.Observe(m)
+	options := postgres.Options{Observer: m}
 	keys, err := readKeyset(c.Secrets)
 	if err != nil {
 		return err
 	}
 	if keys != nil {
-		store.UseSealer(keys)
+		options.Sealer = keys
 	}
-	if err := prepare(ctx, c, store); err != nil {
+	db, err := postgres.Open(ctx, c.DatabaseURL, c.Connections, options)
+	if err != nil {
 		return err
 	}
-	if c.commands, err = startCommands(ctx, c, store, log); err != nil {
+	defer db.Close()
+	if err := prepare(ctx, c, db); err != nil {
+		return err
+	}
+	if c.commands, err = startCommands(ctx, c, db.API(), log); err != nil {
 		return err
 	}
 	if c.commands != nil {
@@ -93,19 +93,15 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if c.API.URL == "" {
 		c.API.URL = w.url(c)
 	}
-	n, err := newNode(ctx, c, store, log, m)
+	n, err := newNode(ctx, c, db, log, m)
 	if err != nil {
 		return err
 	}
-	api, err := postgres.Open(ctx, c.DatabaseURL, c.API.Connections)
+	api, err := postgres.Open(ctx, c.DatabaseURL, c.API.Connections, options)
 	if err != nil {
 		return err
 	}
 	defer api.Close()
-	api.Observe(m)
-	if keys != nil {
-		api.UseSealer(keys)
-	}
 	h.watch(ctx, n, schema)
 	w.open(ctx, n.newAPI(api))
 	log.Info("node started", "version", c.Version, "node", c.Name, "address", w.address, "tls", c.TLSCert != "",
@@ -118,7 +114,8 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 // node is a running server: its machines, joined.
 type node struct {
 	config  Config
-	store   *postgres.Store
+	db      *postgres.DB
+	store   *postgres.Engine
 	log     *slog.Logger
 	member  *member.Member
 	engine  *engine.Engine
@@ -130,14 +127,15 @@ type node struct {
 	reportKey []byte // of the cluster, for the tokens of runs
 }
 
-func newNode(ctx context.Context, c Config, store *postgres.Store, log *slog.Logger, m *metrics) (n *node, err error) {
+func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m *metrics) (n *node, err error) {
 	connect, err := guard.New(guard.Options{Allow: c.Targets.Allowed()})
 	if err != nil {
 		return nil, err
 	}
-	n = &node{config: c, store: store, log: log, bound: &clock.Bound{}, metrics: m}
+	store := db.Engine()
+	n = &node{config: c, db: db, store: store, log: log, bound: &clock.Bound{}, metrics: m}
 	n.targets = target.New(target.Options{
-		Guard: connect, Secrets: &secrets{read: store.Secret}, Report: n.report, Now: n.bound.Now, Command: c.commands,
+		Guard: connect, Secrets: &secrets{read: db.API().Secret}, Report: n.report, Now: n.bound.Now, Command: c.commands,
 		Gate: gate.Options{Slots: c.Slots, PerPlace: c.Targets.PerHost},
 	})
 	if n.reportKey, err = store.ReportKey(ctx); err != nil {
@@ -148,7 +146,7 @@ func newNode(ctx context.Context, c Config, store *postgres.Store, log *slog.Log
 		targets[kind] = t
 	}
 	n.member, err = member.New(member.Options{
-		Store: store, Name: c.Name, Bound: n.bound, Log: log, TTL: c.SessionTTL, Interval: c.SessionTTL / 5,
+		Store: db.Members(), Name: c.Name, Bound: n.bound, Log: log, TTL: c.SessionTTL, Interval: c.SessionTTL / 5,
 		OnGain: n.gained, OnLose: n.lost,
 	})
 	if err != nil {

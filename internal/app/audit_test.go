@@ -8,7 +8,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // fresh is the object that an operation is tried on, where a new job, a new key
@@ -98,7 +97,7 @@ func TestChangedAuditIsFound(t *testing.T) {
 	} {
 		pool := pgtest.New(t)
 		server := pgtest.AsServer(t, pool)
-		store := postgres.NewStore(server)
+		store := pgtest.NewStore(server)
 		for range 4 {
 			_, _, err := store.CreateKey(ctx, access.KeyParams{Namespace: access.DefaultNamespace, Name: "k", Role: access.Viewer, Actor: "test"})
 			require.NoError(t, err)

@@ -25,7 +25,7 @@ func Runner(ctx context.Context, orders io.Reader, reports io.Writer) error {
 // startCommands makes the target that runs commands, and starts their runner;
 // nil if the operator did not turn it on. A node that cannot do what it was told to do does
 // not start: its runs would fail one by one.
-func startCommands(ctx context.Context, c Config, store *postgres.Store, log *slog.Logger) (*command.Target, error) {
+func startCommands(ctx context.Context, c Config, store *postgres.API, log *slog.Logger) (*command.Target, error) {
 	o := c.Command
 	if !o.Enabled {
 		return nil, nil //nolint:nilnil // no target and no error: it is off

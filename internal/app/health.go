@@ -83,7 +83,7 @@ func (h *health) check(ctx context.Context) readiness {
 	out := readiness{Status: "ready"}
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
-	schema, err := h.node.store.SchemaVersion(ctx)
+	schema, err := h.node.db.Admin().SchemaVersion(ctx)
 	switch {
 	case err != nil:
 		out = notReady("database", "it does not answer; the node's log says why")

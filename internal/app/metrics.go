@@ -154,9 +154,9 @@ func (m *metrics) watch(n *node) {
 	gauge("belfry_session_left_seconds", "How long this node's session lives if it is not renewed; 0: it has none.", func() float64 { return n.member.Left().Seconds() })
 
 	const connections, help = "belfry_database_connections", "Open connections to the database, by state."
-	gauge(connections, help, func() float64 { return float64(n.store.PoolStats().Acquired) }, "state", "busy")
-	gauge(connections, help, func() float64 { return float64(n.store.PoolStats().Idle) }, "state", "idle")
-	gauge("belfry_database_connections_max", "Connections that this node may open.", func() float64 { return float64(n.store.PoolStats().Max) })
-	counter("belfry_database_waits_total", "Times that somebody waited for a connection.", func() float64 { return float64(n.store.PoolStats().Waits) })
-	counter("belfry_database_wait_seconds_total", "Time spent waiting for a connection.", func() float64 { return n.store.PoolStats().Waited.Seconds() })
+	gauge(connections, help, func() float64 { return float64(n.db.PoolStats().Acquired) }, "state", "busy")
+	gauge(connections, help, func() float64 { return float64(n.db.PoolStats().Idle) }, "state", "idle")
+	gauge("belfry_database_connections_max", "Connections that this node may open.", func() float64 { return float64(n.db.PoolStats().Max) })
+	counter("belfry_database_waits_total", "Times that somebody waited for a connection.", func() float64 { return float64(n.db.PoolStats().Waits) })
+	counter("belfry_database_wait_seconds_total", "Time spent waiting for a connection.", func() float64 { return n.db.PoolStats().Waited.Seconds() })
 }

@@ -83,8 +83,9 @@ func serverURL(t *testing.T) string {
 // bundle is a running node whose parts a test can reach.
 type bundle struct {
 	*node
-	pool *pgxpool.Pool
-	stop func()
+	store *pgtest.Store
+	pool  *pgxpool.Pool
+	stop  func()
 }
 
 func start(t *testing.T) *bundle {
@@ -99,12 +100,12 @@ func startWith(t *testing.T, change func(*Config)) *bundle {
 	b.pool = pool
 	c := testConfig(url)
 	change(&c)
-	store, err := postgres.Open(t.Context(), c.DatabaseURL, c.Connections)
-	require.NoError(t, err)
 	m := newMetrics(c)
-	store.Observe(m)
-	require.NoError(t, store.MakeHistory(t.Context(), 1))
-	b.node, err = newNode(t.Context(), c, store, slog.New(slog.NewTextHandler(t.Output(), nil)), m)
+	db, err := postgres.Open(t.Context(), c.DatabaseURL, c.Connections, postgres.Options{Observer: m})
+	require.NoError(t, err)
+	b.store = pgtest.StoreOf(db)
+	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
+	b.node, err = newNode(t.Context(), c, db, slog.New(slog.NewTextHandler(t.Output(), nil)), m)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -112,7 +113,7 @@ func startWith(t *testing.T, change func(*Config)) *bundle {
 	b.stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-ended)
-		store.Close()
+		db.Close()
 	})
 	t.Cleanup(b.stop)
 	return b

@@ -33,8 +33,8 @@ var public = []string{
 type walk struct {
 	t     *testing.T
 	base  string
-	pool  *pgxpool.Pool   // as the owner
-	store *postgres.Store // as the owner
+	pool  *pgxpool.Pool // as the owner
+	store *pgtest.Store // as the owner
 	log   *lines
 	sink  *sink
 	count int
@@ -44,7 +44,7 @@ func newWalk(t *testing.T) *walk {
 	t.Helper()
 	url, pool := pgtest.ServerURL(t)
 	s, c := serveAPI(t, func(c *Config) { c.DatabaseURL = url })
-	return &walk{t: t, base: c.base, pool: pool, store: postgres.NewStore(pool), log: s.log, sink: newSink(t)}
+	return &walk{t: t, base: c.base, pool: pool, store: pgtest.NewStore(pool), log: s.log, sink: newSink(t)}
 }
 
 func (w *walk) key(namespace uuid.UUID, role access.Role, life time.Duration) (access.APIKey, string) {
@@ -163,7 +163,7 @@ func TestEachRouteIsDescribed(t *testing.T) {
 		known = append(known, o.method+" "+o.path)
 	}
 	n := &node{}
-	for _, route := range n.newAPI(nil).Routes() {
+	for _, route := range n.newAPI(postgres.New(nil, postgres.Options{})).Routes() {
 		require.Contains(t, known, route)
 	}
 }

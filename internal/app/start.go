@@ -53,17 +53,17 @@ func readVersion(ctx context.Context, url string) (current, latest int64, err er
 
 // prepare refuses a role that nothing would hold back, and makes what a node
 // needs before it works.
-func prepare(ctx context.Context, c Config, store *postgres.Store) error {
-	if err := store.CheckRole(ctx); err != nil && !c.Scratch {
+func prepare(ctx context.Context, c Config, db *postgres.DB) error {
+	if err := db.Admin().CheckRole(ctx); err != nil && !c.Scratch {
 		return err
 	}
-	if err := store.MakeHistory(ctx, historyAhead); err != nil {
+	if err := db.Engine().MakeHistory(ctx, historyAhead); err != nil {
 		return err
 	}
 	if c.Bootstrap == nil {
 		return nil
 	}
-	secret, err := store.FirstKey(ctx, access.DefaultNamespace)
+	secret, err := db.Admin().FirstKey(ctx, access.DefaultNamespace)
 	if err == nil && secret != "" {
 		c.Bootstrap(secret)
 	}

@@ -114,14 +114,27 @@ func (w *web) stop(ctx context.Context) {
 	}
 }
 
-// newAPI joins the API to the targets and to a store of its own: that of the
-// engine must not wait for users.
-func (n *node) newAPI(store *postgres.Store) *server.Server {
+// apiStore is what the API asks of the database. Almost everything is a call of
+// postgres.API, under row-level security. The engine's side sets limits, which
+// have to count the live runs, and takes reports, which name a run by its token.
+type apiStore struct {
+	*postgres.API
+	*postgres.Admin
+	*postgres.Engine
+}
+
+// newAPI joins the API to the targets and to connections of its own: the engine
+// must not wait for users.
+func (n *node) newAPI(db *postgres.DB) *server.Server {
+	store := apiStore{db.API(), db.Admin(), db.Engine()}
 	return server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
-		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store, Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets), Version: n.config.Version,
-		Log: n.log, Observe: n.metrics,
-		Limits: server.Limits{KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests},
+		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
+		Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets),
+		Version: n.config.Version, Log: n.log, Observe: n.metrics,
+		Limits: server.Limits{
+			KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests,
+		},
 	})
 }
 

@@ -23,7 +23,8 @@ const (
 // bare calls the store as fast as it can: plan, claim, complete, and nothing
 // else. What it reaches is what the engine could at best.
 type bare struct {
-	store   *postgres.Store
+	store   *postgres.Engine
+	members *postgres.Members
 	session uuid.UUID
 	cursors int // that make about a batch
 	runs    atomic.Int64
@@ -34,13 +35,13 @@ func (b *bench) bareRound(ctx context.Context, l backlog, round int, sum *rates)
 	if err := b.scratch.Rewind(ctx); err != nil {
 		return err
 	}
-	store, err := postgres.Open(ctx, b.scratch.NodeURL, bareConnections)
+	db, err := postgres.Open(ctx, b.scratch.NodeURL, bareConnections, postgres.Options{})
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer db.Close()
 	perCursor := max(1, b.Jobs/(len(l.cursors)*job.Partitions))
-	w := &bare{store: store, session: uuid.New(), cursors: max(1, bareBatch/perCursor)}
+	w := &bare{store: db.Engine(), members: db.Members(), session: uuid.New(), cursors: max(1, bareBatch/perCursor)}
 	if err := w.own(ctx); err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (b *bench) bareRound(ctx context.Context, l backlog, round int, sum *rates)
 		return err
 	}
 	s.set(int(w.runs.Load()))
-	if err := store.Unregister(ctx, w.session); err != nil {
+	if err := w.members.Unregister(ctx, w.session); err != nil {
 		return err
 	}
 	if n := int(w.runs.Load()); n != b.Jobs {
@@ -67,14 +68,14 @@ func (w *bare) own(ctx context.Context) error {
 	if err := w.store.MakeHistory(ctx, 1); err != nil {
 		return err
 	}
-	if _, err := w.store.Register(ctx, w.session, "bare", time.Hour); err != nil {
+	if _, err := w.members.Register(ctx, w.session, "bare", time.Hour); err != nil {
 		return err
 	}
-	all, err := w.store.Ownerships(ctx)
+	all, err := w.members.Ownerships(ctx)
 	if err != nil {
 		return err
 	}
-	taken, err := w.store.Take(ctx, w.session, all)
+	taken, err := w.members.Take(ctx, w.session, all)
 	if err == nil && len(taken) != len(all) {
 		err = fmt.Errorf("took %d partitions of %d", len(taken), len(all))
 	}

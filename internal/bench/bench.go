@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/bench/scratch"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 // bench is a benchmark under way: a scratch database and the processes on it.
 type bench struct {
 	Options
-	scratch    *postgres.Scratch
+	scratch    *scratch.Database
 	postmaster int           // 0: not on this machine
 	offset     time.Duration // of the database's clock from this machine's
 	starts     starts
@@ -42,14 +42,14 @@ func measure(ctx context.Context, o Options, name string, work func(*bench, cont
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	scratch, err := postgres.CreateScratch(ctx, o.Node.DatabaseURL)
+	made, err := scratch.Create(ctx, o.Node.DatabaseURL)
 	if err != nil {
 		return nil, err
 	}
 	whole := context.WithoutCancel(ctx)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	b := &bench{Options: o, scratch: scratch, fail: fail}
+	b := &bench{Options: o, scratch: made, fail: fail}
 	defer func() { err = errors.Join(err, b.close(whole)) }()
 	r = &Result{Setting: Setting{Bench: name, Jobs: o.Jobs, Target: o.Target, Nodes: o.Nodes, Cores: runtime.NumCPU()}}
 	err = b.open(ctx, r)
@@ -116,7 +116,7 @@ func (b *bench) load(ctx context.Context, schedules int) error {
 	b.schedules = schedules
 	s := newStep(b.Log, "loading jobs", b.Jobs)
 	defer s.end()
-	return b.scratch.LoadJobs(ctx, postgres.BenchJobs{
+	return b.scratch.LoadJobs(ctx, scratch.Jobs{
 		Definition: job.Definition{
 			Name: "bench", Target: target, Payload: json.RawMessage(`"` + strings.Repeat("x", payloadBytes-2) + `"`),
 			Policy: job.Policy{Missed: missed},
@@ -230,13 +230,13 @@ func (b *bench) waitUntil(ctx context.Context, name string, at time.Time) error 
 
 // count adds to a result what happened of what had to: a run is in the ledger as
 // succeeded and, with a sink, reached it. All others are lost.
-func (b *bench) count(ctx context.Context, r *Result, expected []postgres.Expected) error {
-	deliveries := func(o postgres.Occurrence) int { return o.Attempts }
+func (b *bench) count(ctx context.Context, r *Result, expected []scratch.Expected) error {
+	deliveries := func(o scratch.Occurrence) int { return o.Attempts }
 	if b.sink != nil {
-		deliveries = func(o postgres.Occurrence) int { return b.sink.received[job.FormatRunID(o.Key)] }
+		deliveries = func(o scratch.Occurrence) int { return b.sink.received[job.FormatRunID(o.Key)] }
 	}
 	var t tally
-	err := b.scratch.Occurrences(ctx, expected, func(o postgres.Occurrence) error {
+	err := b.scratch.Occurrences(ctx, expected, func(o scratch.Occurrence) error {
 		t.add(o.Succeeded, deliveries(o))
 		return nil
 	})

@@ -10,30 +10,30 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/bench/scratch"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // ended is a benchmark whose backlog is worked off by the store's calls alone.
 func ended(t *testing.T, jobs int) (*bench, backlog, *pgx.Conn) {
 	t.Helper()
 	ctx := t.Context()
-	scratch, err := postgres.CreateScratch(ctx, pgtest.EmptyURL(t))
+	made, err := scratch.Create(ctx, pgtest.EmptyURL(t))
 	require.NoError(t, err)
-	b := &bench{Options: Options{Jobs: jobs, Target: Noop, Log: t.Output()}, scratch: scratch}
+	b := &bench{Options: Options{Jobs: jobs, Target: Noop, Log: t.Output()}, scratch: made}
 	t.Cleanup(func() { require.NoError(t, b.close(context.Background())) })
 	require.NoError(t, b.open(ctx, &Result{}))
 	const schedules = 7
 	require.NoError(t, b.load(ctx, schedules))
-	now, err := scratch.Now(ctx)
+	now, err := made.Now(ctx)
 	require.NoError(t, err)
 	l := newBacklog(now, schedules)
 	var sum rates
 	require.NoError(t, b.bareRound(ctx, l, 0, &sum))
 	require.InDelta(t, jobs, sum.runs, 0)
 	require.Positive(t, sum.seconds)
-	conn, err := pgx.Connect(ctx, scratch.URL)
+	conn, err := pgx.Connect(ctx, made.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return b, l, conn
@@ -90,7 +90,7 @@ func TestCountReceipts(t *testing.T) {
 	b.sink = newSink()
 	t.Cleanup(func() { b.sink = nil }) // it has no process
 	var ids []string
-	require.NoError(t, b.scratch.Occurrences(t.Context(), l.expected, func(o postgres.Occurrence) error {
+	require.NoError(t, b.scratch.Occurrences(t.Context(), l.expected, func(o scratch.Occurrence) error {
 		ids = append(ids, job.FormatRunID(o.Key))
 		return nil
 	}))

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/bench/scratch"
 )
 
 const (
@@ -67,8 +67,8 @@ func (b *bench) engine(ctx context.Context, r *Result) error {
 // backlog is schedules whose last occurrence nobody has planned, and whose next
 // is a day away.
 type backlog struct {
-	cursors  []postgres.BenchCursor
-	expected []postgres.Expected
+	cursors  []scratch.Cursor
+	expected []scratch.Expected
 	until    time.Time // all is due before
 }
 
@@ -76,8 +76,8 @@ func newBacklog(now time.Time, schedules int) backlog {
 	l := backlog{until: now.Add(-engineBack).Truncate(time.Second).Add(time.Second)}
 	for i := range schedules {
 		due := l.until.Add(-time.Duration(i+1) * time.Second)
-		l.cursors = append(l.cursors, postgres.BenchCursor{Schedule: daily(due), Missed: missed, Next: due})
-		l.expected = append(l.expected, postgres.Expected{Schedule: i, DueAt: due})
+		l.cursors = append(l.cursors, scratch.Cursor{Schedule: daily(due), Missed: missed, Next: due})
+		l.expected = append(l.expected, scratch.Expected{Schedule: i, DueAt: due})
 	}
 	return l
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/bench/scratch"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -35,7 +35,7 @@ func (b *bench) hotSecond(ctx context.Context, r *Result) error {
 	}
 	wait := min(hotWaitLeast+time.Duration(b.Jobs)*time.Second/hotPlanRate, b.Node.LookAhead)
 	due := now.Add(wait).Truncate(time.Second)
-	if err := b.scratch.LoadCursors(ctx, []postgres.BenchCursor{{Schedule: daily(due), Missed: missed, Next: due}}); err != nil {
+	if err := b.scratch.LoadCursors(ctx, []scratch.Cursor{{Schedule: daily(due), Missed: missed, Next: due}}); err != nil {
 		return err
 	}
 	planning, err := b.read(ctx)
@@ -70,7 +70,7 @@ func (b *bench) hotSecond(ctx context.Context, r *Result) error {
 }
 
 func (b *bench) finishHot(ctx context.Context, r *Result, due time.Time, u usage) error {
-	if err := b.count(ctx, r, []postgres.Expected{{Schedule: 0, DueAt: due}}); err != nil {
+	if err := b.count(ctx, r, []scratch.Expected{{Schedule: 0, DueAt: due}}); err != nil {
 		return err
 	}
 	_, ended, err := b.scratch.Span(ctx, due, due.Add(time.Second))

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/bench/scratch"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -76,14 +76,14 @@ func (b *bench) steady(ctx context.Context, r *Result) error {
 	return b.finishSteady(ctx, r, l.expected(from, to), u)
 }
 
-func (b *bench) finishSteady(ctx context.Context, r *Result, expected []postgres.Expected, u usage) error {
+func (b *bench) finishSteady(ctx context.Context, r *Result, expected []scratch.Expected, u usage) error {
 	if len(expected) == 0 {
 		return fmt.Errorf("nothing was due in %s; use a longer --duration or more --schedules", b.Duration)
 	}
 	if err := b.count(ctx, r, expected); err != nil {
 		return err
 	}
-	byTime := func(a, b postgres.Expected) int { return a.DueAt.Compare(b.DueAt) }
+	byTime := func(a, b scratch.Expected) int { return a.DueAt.Compare(b.DueAt) }
 	first, last := slices.MinFunc(expected, byTime).DueAt, slices.MaxFunc(expected, byTime).DueAt
 	_, ended, err := b.scratch.Span(ctx, first, last.Add(time.Second))
 	if err != nil {
@@ -151,8 +151,8 @@ func (l lanes) first(i int, from time.Time) time.Time {
 }
 
 // cursors are the schedules, with nothing due before a time.
-func (l lanes) cursors(from time.Time) []postgres.BenchCursor {
-	out := make([]postgres.BenchCursor, l.schedules)
+func (l lanes) cursors(from time.Time) []scratch.Cursor {
+	out := make([]scratch.Cursor, l.schedules)
 	twin := int32(0)
 	for i := range out {
 		spec := schedule.Spec{Every: fmt.Sprintf("%ds", l.period), Anchor: time.Unix(int64(l.phase(i)), 0).UTC().Format(time.RFC3339)}
@@ -164,16 +164,16 @@ func (l lanes) cursors(from time.Time) []postgres.BenchCursor {
 		}
 		m := missed
 		m.Max = 100 + twin
-		out[i] = postgres.BenchCursor{Schedule: spec, Missed: m, Next: l.first(i, from)}
+		out[i] = scratch.Cursor{Schedule: spec, Missed: m, Next: l.first(i, from)}
 	}
 	return out
 }
 
 // expected are the due times from a time up to another.
-func (l lanes) expected(from, to time.Time) (out []postgres.Expected) {
+func (l lanes) expected(from, to time.Time) (out []scratch.Expected) {
 	for i := range l.schedules {
 		for due := l.first(i, from); due.Before(to); due = due.Add(time.Duration(l.period) * time.Second) {
-			out = append(out, postgres.Expected{Schedule: i, DueAt: due})
+			out = append(out, scratch.Expected{Schedule: i, DueAt: due})
 		}
 	}
 	return out

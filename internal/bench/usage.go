@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/bench/scratch"
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // reading is the state of all meters at one time.
 type reading struct {
 	at                   time.Duration
-	counters             postgres.Counters
+	counters             scratch.Counters
 	postgres, node, sink float64 // seconds of CPU
 	known                bool    // postgres is
 }
@@ -52,7 +52,7 @@ func (u *usage) addCPU(from, to reading) {
 	u.unknown = u.unknown || !from.known || !to.known
 }
 
-func (u *usage) addCounters(from, to postgres.Counters) {
+func (u *usage) addCounters(from, to scratch.Counters) {
 	u.wal += to.WAL - from.WAL
 	u.transactions += to.Transactions - from.Transactions
 	u.others += to.Others - from.Others

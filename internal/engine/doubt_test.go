@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 // cutOff is a store whose answers to the first claims are lost: they are
 // committed, and then the connection dies.
 type cutOff struct {
-	*postgres.Store
+	*pgtest.Store
 	claims, admits atomic.Int32
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -61,7 +60,7 @@ func (r *recorder) count() int {
 
 type bundle struct {
 	pool   *pgxpool.Pool
-	store  *postgres.Store
+	store  *pgtest.Store
 	target *recorder
 	engine *engine.Engine
 	bound  *clock.Bound
@@ -70,7 +69,7 @@ type bundle struct {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{pool: pgtest.New(t), target: &recorder{}, bound: &clock.Bound{}}
-	b.store = postgres.NewStore(pgtest.AsServer(t, b.pool))
+	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
 	ctx := t.Context()
 	require.NoError(t, b.store.MakeHistory(ctx, 1))
 	m := soleMember{uuid.New()}

@@ -14,13 +14,13 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 // counted is a store that counts what waiting costs.
 type counted struct {
-	*postgres.Store
+	*pgtest.Store
 	claims, places, admits atomic.Int64
 }
 

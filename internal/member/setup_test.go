@@ -15,7 +15,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 const (
@@ -34,7 +33,7 @@ const longTTL = 3 * time.Second
 // on each partition. No two may at once.
 type cluster struct {
 	t      *testing.T
-	store  *postgres.Store
+	store  *pgtest.Store
 	scan   func(sql string, args []any, dest ...any)
 	mu     sync.Mutex
 	owner  map[int16]*node
@@ -46,7 +45,7 @@ type cluster struct {
 func setup(t *testing.T) *cluster {
 	t.Helper()
 	pool := pgtest.New(t)
-	c := &cluster{t: t, store: postgres.NewStore(pool), owner: map[int16]*node{}, last: map[int16]*node{}, epoch: map[int16]int64{}}
+	c := &cluster{t: t, store: pgtest.NewStore(pool), owner: map[int16]*node{}, last: map[int16]*node{}, epoch: map[int16]int64{}}
 	c.scan = func(sql string, args []any, dest ...any) {
 		t.Helper()
 		require.NoError(t, pool.QueryRow(context.WithoutCancel(t.Context()), sql, args...).Scan(dest...))

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // admissible reads a pending run that needs a decision, with what else its job is doing.
@@ -44,8 +45,8 @@ SELECT due_at, seq FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 
 // (the result is empty then, as for a run that is gone), skip, or replace. What
 // may start needs a place under each limit that it falls under. Nothing is
 // decided before the run is due: what it overlaps with may end by then.
-func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (out job.Admitted, err error) {
-	err = s.inTx(ctx, "admit", func(tx pgx.Tx) error {
+func (e *Engine) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (out job.Admitted, err error) {
+	err = e.db.Tx(ctx, "admit", func(tx pgx.Tx) error {
 		a := admission{tx: tx, query: admissibleHere, attempt: job.Claimed{Attempt: job.Attempt{Key: key, Session: session}}}
 		err := a.read(ctx, lead)
 		if noRows(err) {
@@ -56,7 +57,7 @@ func (s *Store) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead 
 		if err != nil {
 			return err
 		}
-		if err := s.admit(ctx, &a); err != nil {
+		if err := e.admit(ctx, &a); err != nil {
 			out = job.Admitted{Refusal: a.refusal}
 			return err
 		}
@@ -89,7 +90,7 @@ type admission struct {
 
 func (a *admission) read(ctx context.Context, lead time.Duration) error {
 	t, in, k := &a.attempt, &a.in, a.attempt.Key
-	if _, err := a.tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1), `+keyLookups, lockOf(t.Session)); err != nil {
+	if _, err := a.tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1), `+string(pool.KeyLookups), lockOf(t.Session)); err != nil {
 		return err
 	}
 	var policy, keyed string
@@ -112,7 +113,7 @@ func (a *admission) read(ctx context.Context, lead time.Duration) error {
 	return nil
 }
 
-func (s *Store) admit(ctx context.Context, a *admission) error {
+func (e *Engine) admit(ctx context.Context, a *admission) error {
 	k, now := a.attempt.Key, a.in.Now
 	if a.attempt.RunAt.After(now) {
 		return nil // claimed a little before its time, but decided when it is due
@@ -123,7 +124,7 @@ func (s *Store) admit(ctx context.Context, a *admission) error {
 		return nil
 	case job.AdmitSkip:
 		a.out.Done = true
-		countEnds(a.tx, job.EndedSkipped, verdict.Reason, 1)
+		pool.LedgerOf(a.tx).Ended(job.EndedSkipped, verdict.Reason, 1)
 		_, err := a.tx.Exec(ctx, endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedSkipped), int16(0), string(verdict.Reason), "")
 		return err
 	case job.AdmitReplace: // which frees their places
@@ -133,7 +134,7 @@ func (s *Store) admit(ctx context.Context, a *admission) error {
 	}
 	var p place
 	if a.limited {
-		places, err := s.takePlaces(ctx, a.tx, a.attempt.Session, []permitCandidate{{a.applicant, k}})
+		places, err := e.takePlaces(ctx, a.tx, a.attempt.Session, []permitCandidate{{a.applicant, k}})
 		if err != nil {
 			return err
 		}
@@ -160,7 +161,7 @@ func cancelLive(ctx context.Context, tx pgx.Tx, key job.Key, now time.Time, reas
 	var seq int16
 	_, err = pgx.ForEachRow(rows, []any{&due, &seq}, func() error {
 		batch.Queue(endRun, key.Partition, key.Job, due, seq, now, int16(job.EndedCancelled), int16(0), string(reason), "")
-		countEnds(tx, job.EndedCancelled, reason, 1)
+		pool.LedgerOf(tx).Ended(job.EndedCancelled, reason, 1)
 		return nil
 	})
 	if err != nil {

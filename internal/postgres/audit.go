@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // auditParams is who did what to which object.
@@ -76,8 +77,8 @@ func (c *change) audit(ctx context.Context, action string, detail any) error {
 
 // Audit lists the entries of a namespace, the newest first, those before a
 // sequence number; 0: from the newest.
-func (s *Store) Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) (out []access.AuditEntry, err error) {
-	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+func (a *API) Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) (out []access.AuditEntry, err error) {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanAudit)
 		return err
 	}, `SELECT seq, at, actor, action, object, detail, hash FROM audit_log
@@ -100,10 +101,10 @@ func scanAudit(row pgx.CollectableRow) (e access.AuditEntry, err error) {
 // mark. It returns how far they are good, and an error that names the first that
 // is not. The mark holds the hash it was given, so that what was verified before
 // and is changed meanwhile shows too.
-func (s *Store) VerifyAudit(ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int) (good access.AuditMark, more bool, err error) {
+func (a *API) VerifyAudit(ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int) (good access.AuditMark, more bool, err error) {
 	good = from
 	read := 0
-	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		defer rows.Close()
 		for rows.Next() {
 			e, err := scanAudit(rows)

@@ -14,14 +14,13 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // bulk is a shard with so many jobs that they are made straight in SQL, and a session that owns all of it.
 type bulk struct {
 	t       testing.TB
 	pool    *pgxpool.Pool
-	store   *postgres.Store
+	store   *pgtest.Store
 	session uuid.UUID
 }
 
@@ -33,7 +32,7 @@ func setupBulk(t testing.TB, tracer pgx.QueryTracer) *bulk {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	b := &bulk{t: t, pool: pool, store: postgres.NewStore(pool), session: uuid.New()}
+	b := &bulk{t: t, pool: pool, store: pgtest.NewStore(pool), session: uuid.New()}
 	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
 	_, err = b.store.Register(t.Context(), b.session, "bulk", time.Hour)
 	require.NoError(t, err)

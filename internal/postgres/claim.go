@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // keyed lists the keys that a statement is given.
@@ -65,7 +66,7 @@ WITH` + keyed + `, claimed AS (
 //
 // No two of the keys may be of one job: the statement sees the others as they
 // were before it.
-func (s *Store) Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error) {
+func (e *Engine) Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
@@ -75,9 +76,9 @@ func (s *Store) Claim(ctx context.Context, session uuid.UUID, keys []job.Key, le
 	// takeover of this session's partitions out until it is over: two owners
 	// can then not start two runs of a job that allows one.
 	var batch pgx.Batch
-	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+keyLookups, lockOf(session))
+	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(pool.KeyLookups), lockOf(session))
 	batch.Queue(claimRuns, k.partition, k.job, k.dueAt, k.seq, session, lead).Query(collectAttempts(session, &out))
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)
 	}
 	return out, nil
@@ -108,16 +109,16 @@ WITH` + keyed + `, claimed AS (
 
 // Claimed returns those of the runs named that are leased to a session: what a
 // claim did whose answer was lost.
-func (s *Store) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) (out []job.Attempt, err error) {
+func (e *Engine) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) (out []job.Attempt, err error) {
 	keys = slices.SortedFunc(slices.Values(keys), compareKeys)
 	k := splitKeys(keys)
 	var batch pgx.Batch // one round trip, one transaction
 	// Whole, and not shared: it waits for claims of this session that are still
 	// under way in the server, though nobody waits for their answer any more.
-	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOf(session))
+	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(pool.KeyLookups), lockOf(session))
 	batch.Queue(lockClaimed, k.partition, k.job, k.dueAt, k.seq, session)
 	batch.Queue(claimedRuns, k.partition, k.job, k.dueAt, k.seq, session).Query(collectAttempts(session, &out))
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("ask about %d claims: %w", len(keys), err)
 	}
 	return out, nil
@@ -167,10 +168,10 @@ SELECT r.* FROM k, LATERAL (
 
 // Undecided tells which of the runs that Claim left are worth a question to
 // Admit: those that are pending.
-func (s *Store) Undecided(ctx context.Context, keys []job.Key) (open []job.Key, err error) {
+func (e *Engine) Undecided(ctx context.Context, keys []job.Key) (open []job.Key, err error) {
 	k := splitKeys(keys)
 	var batch pgx.Batch
-	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(undecidedRuns, k.partition, k.job, k.dueAt, k.seq).Query(func(rows pgx.Rows) error {
 		var key job.Key
 		_, err := pgx.ForEachRow(rows, []any{&key.Partition, raw(&key.Job), &key.DueAt, &key.Seq}, func() error {
@@ -179,7 +180,7 @@ func (s *Store) Undecided(ctx context.Context, keys []job.Key) (open []job.Key, 
 		})
 		return err
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("look at %d runs that were not claimed: %w", len(keys), err)
 	}
 	return open, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // Only what is due: the time between claim and start must not be one in which places and tokens are taken.
@@ -36,14 +37,14 @@ WITH p AS MATERIALIZED (SELECT unnest($1::text[])::tid AS address, unnest($2::bi
 
 // ClaimLimited is Claim for runs that fall under limits: it takes those that are due, need no decision and get
 // a place. Of those that find none it says why; the others are gone, not this session's, or need a decision.
-func (s *Store) ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.Key) (attempts []job.Attempt, refused []job.Refused, err error) {
+func (e *Engine) ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.Key) (attempts []job.Attempt, refused []job.Refused, err error) {
 	k := splitKeys(keys)
-	err = s.inTx(ctx, "claim under limits", func(tx pgx.Tx) error {
+	err = e.db.Tx(ctx, "claim under limits", func(tx pgx.Tx) error {
 		attempts, refused = nil, nil
 		var runs []permitCandidate
 		var addresses []string
 		var batch pgx.Batch
-		batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+keyLookups, lockOf(session))
+		batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(pool.KeyLookups), lockOf(session))
 		batch.Queue(applicantRuns, k.partition, k.job, k.dueAt, k.seq, session).Query(func(rows pgx.Rows) error {
 			var o permitCandidate
 			var address string
@@ -56,7 +57,7 @@ func (s *Store) ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.
 		if err := tx.SendBatch(ctx, &batch).Close(); err != nil || len(runs) == 0 {
 			return err
 		}
-		places, err := s.takePlaces(ctx, tx, session, runs)
+		places, err := e.takePlaces(ctx, tx, session, runs)
 		if err != nil {
 			return err
 		}
@@ -112,8 +113,8 @@ ON CONFLICT (queue_id, session_id) DO UPDATE SET waiting = excluded.waiting, pri
 
 // Places says what waits for queues on this node, and tells what room there is, without a lock: a hint. Queues
 // that have no limit any more are left out.
-func (s *Store) Places(ctx context.Context, session uuid.UUID, limits []job.Limit, lanes []job.WaiterReport) (map[job.Limit]*job.Capacity, error) {
-	kind, id, low := s.lows.columns(limits)
+func (e *Engine) Places(ctx context.Context, session uuid.UUID, limits []job.Limit, lanes []job.WaiterReport) (map[job.Limit]*job.Capacity, error) {
+	kind, id, low := e.lows.columns(limits)
 	r := rooms{rooms: map[job.Limit]*job.Capacity{}}
 	var queue, waiting []int32
 	var priority []int16
@@ -122,13 +123,13 @@ func (s *Store) Places(ctx context.Context, session uuid.UUID, limits []job.Limi
 		queue, waiting, priority, runAt = append(queue, l.Queue), append(waiting, l.Waiting), append(priority, l.Priority), append(runAt, l.RunAt)
 	}
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), ` + keyLookups)
+	batch.Queue(pool.Apply(pool.LazyCommit, pool.KeyLookups))
 	if len(lanes) > 0 {
 		batch.Queue(writeLanes, queue, session, waiting, priority, runAt)
 	}
 	batch.Queue(`SELECT now()`).QueryRow(func(row pgx.Row) error { return row.Scan(&r.now) })
-	batch.Queue(readRooms, kind, id, low, session).Query(s.collectRooms(&r))
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	batch.Queue(readRooms, kind, id, low, session).Query(e.collectRooms(&r))
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("look for places: %w", err)
 	}
 	for _, room := range r.rooms {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // Finished runs leave the live table and enter history in one statement, each
@@ -40,7 +41,7 @@ SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, now(), 1, at
 
 // CompleteSucceeded ends runs whose attempt succeeded. It returns how many of
 // them were fenced: another attempt has taken their place, and nothing changed.
-func (s *Store) CompleteSucceeded(ctx context.Context, done []job.Completion) (fenced int, err error) {
+func (e *Engine) CompleteSucceeded(ctx context.Context, done []job.Completion) (fenced int, err error) {
 	if len(done) == 0 {
 		return 0, nil
 	}
@@ -48,19 +49,21 @@ func (s *Store) CompleteSucceeded(ctx context.Context, done []job.Completion) (f
 	k, attempt := splitCompletions(done)
 	ended := 0
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(completeSucceeded, k.partition, k.job, k.dueAt, k.seq, attempt).Exec(func(tag pgconn.CommandTag) error {
 		ended = int(tag.RowsAffected())
 		return nil
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return 0, fmt.Errorf("complete %d runs: %w", len(done), err)
 	}
-	s.tell(&ledgerTx{ended: map[end]int64{{job.EndedSucceeded, job.ReasonNone}: int64(ended)}})
+	var l pool.Ledger
+	l.Ended(job.EndedSucceeded, job.ReasonNone, int64(ended))
+	e.db.Report(&l)
 	if ended == len(done) {
 		return 0, nil
 	}
 	// Fenced, or not seen. This locks in one statement and writes in the next; what ended above is fenced there.
-	_, fenced, err = s.CompleteDecided(ctx, done)
+	_, fenced, err = e.CompleteDecided(ctx, done)
 	return fenced - ended, err
 }

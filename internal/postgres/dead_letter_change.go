@@ -10,14 +10,14 @@ import (
 )
 
 // RedriveDeadLetter makes a dead letter a live run again: see RetryRun.
-func (s *Store) RedriveDeadLetter(ctx context.Context, o job.RunParams) error {
-	return s.retryAs(ctx, o, "dead_letter.redrive", true)
+func (a *API) RedriveDeadLetter(ctx context.Context, o job.RunParams) error {
+	return a.retryAs(ctx, o, "dead_letter.redrive", true)
 }
 
 // DiscardDeadLetter removes a dead letter. History keeps how the run failed.
-func (s *Store) DiscardDeadLetter(ctx context.Context, o job.RunParams) error {
+func (a *API) DiscardDeadLetter(ctx context.Context, o job.RunParams) error {
 	k := o.Key
-	return s.retrying(ctx, o.Namespace, "discard "+job.FormatRunID(k), func(tx pgx.Tx) error {
+	return a.retrying(ctx, o.Namespace, "discard "+job.FormatRunID(k), func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, deleteDeadLetter, k.Partition, k.Job, k.DueAt, k.Seq)
 		if err != nil {
 			return err

@@ -46,7 +46,7 @@ func deadArgs(namespace uuid.UUID, f job.DeadFilter) pgx.NamedArgs {
 
 // DeadLetters lists those of a namespace, the newest first. The work for a page
 // is bounded as it is for runs.
-func (s *Store) DeadLetters(ctx context.Context, q job.DeadQuery) (page job.DeadPage, err error) {
+func (a *API) DeadLetters(ctx context.Context, q job.DeadQuery) (page job.DeadPage, err error) {
 	args := deadArgs(q.Namespace, q.DeadFilter)
 	args["after_failed"], args["after_job"], args["after_due"], args["after_seq"] = far, uuid.Nil, time.Time{}, int16(0)
 	sql, w := deadOfQueues, walk{bottom: later(q.FailedFrom, time.Unix(0, 0)), to: orFar(q.FailedBefore), width: 24 * time.Hour}
@@ -59,15 +59,15 @@ func (s *Store) DeadLetters(ctx context.Context, q job.DeadQuery) (page job.Dead
 			args["after_failed"], args["after_job"], args["after_due"], args["after_seq"] = a.EndedAt, a.Key.Job, a.Key.DueAt, a.Key.Seq
 		}
 	}
-	var now time.Time
-	if err := s.pool.QueryRow(ctx, readClock).Scan(&now); err != nil {
+	now, err := a.now(ctx, q.Namespace)
+	if err != nil {
 		return page, fmt.Errorf("list dead letters: %w", err)
 	}
 	rest, err := w.back(ctx, now, func(from, to time.Time, bounded bool) (bool, error) {
 		left := q.Limit - len(page.Letters)
 		args["from"], args["to"], args["limit"] = from, to, left+1
 		var found []job.DeadLetter
-		err := s.queryList(ctx, look{namespace: q.Namespace, bounded: bounded}, func(rows pgx.Rows) (err error) {
+		err := a.queryList(ctx, look{namespace: q.Namespace, bounded: bounded}, func(rows pgx.Rows) (err error) {
 			found, err = pgx.CollectRows(rows, scanDead)
 			return err
 		}, sql, args)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // maxDecided is how many attempts one transaction decides about.
@@ -35,11 +36,11 @@ LEFT JOIN LATERAL (SELECT * FROM job WHERE partition = r.partition AND id = r.jo
 
 // CompleteDecided lets job.Decide say what outcomes mean and carries it out. It
 // returns the runs that are to be tried again, and how many were fenced.
-func (s *Store) CompleteDecided(ctx context.Context, done []job.Completion) (retries []job.Run, fenced int, err error) {
+func (e *Engine) CompleteDecided(ctx context.Context, done []job.Completion) (retries []job.Run, fenced int, err error) {
 	for len(done) > 0 {
 		part := done[:min(len(done), maxDecided)]
 		done = done[len(part):]
-		d, err := s.completeDecided(ctx, part)
+		d, err := e.completeDecided(ctx, part)
 		if err != nil {
 			return retries, fenced, err
 		}
@@ -47,7 +48,7 @@ func (s *Store) CompleteDecided(ctx context.Context, done []job.Completion) (ret
 		// Pausing locks the job's cursor first, so it cannot be done above. A node
 		// that dies in between leaves it to the next failure.
 		for _, p := range d.pauses {
-			if err := s.pauseFailing(ctx, p); err != nil {
+			if err := e.pauseFailing(ctx, p); err != nil {
 				return retries, fenced, err
 			}
 		}
@@ -71,10 +72,10 @@ type pause struct {
 	after     int32 // 0: at once
 }
 
-func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *decided, err error) {
-	err = s.inTx(ctx, fmt.Sprintf("complete %d runs", len(done)), func(tx pgx.Tx) error {
+func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d *decided, err error) {
+	err = e.db.Tx(ctx, fmt.Sprintf("complete %d runs", len(done)), func(tx pgx.Tx) error {
 		d = &decided{fenced: len(done)}
-		if _, err := tx.Exec(ctx, `SELECT `+keyLookups); err != nil {
+		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
 			return err
 		}
 		sortCompletions(done)
@@ -107,7 +108,7 @@ func (s *Store) completeDecided(ctx context.Context, done []job.Completion) (d *
 			d.write(in, decision, handler)
 			d.output(in, namespace)
 			if decision.Kind == job.DecideFinish {
-				countEnds(tx, decision.Ended, decision.Reason, 1)
+				pool.LedgerOf(tx).Ended(decision.Ended, decision.Reason, 1)
 			}
 			switch {
 			case namespace != nil && decision.PauseJob:
@@ -135,11 +136,11 @@ SELECT count(*) FROM (
     ORDER BY h.due_at DESC, h.seq DESC LIMIT $3) newest
 WHERE ended = 2`
 
-func (s *Store) pauseFailing(ctx context.Context, p pause) error {
+func (e *Engine) pauseFailing(ctx context.Context, p pause) error {
 	note := "paused by Belfry: the target says that it is gone for ever (410)"
 	if p.after > 0 {
 		var n int32
-		if err := s.pool.QueryRow(ctx, failuresInARow, p.key.Partition, p.key.Job, p.after).Scan(&n); err != nil {
+		if err := e.db.QueryRow(ctx, failuresInARow, p.key.Partition, p.key.Job, p.after).Scan(&n); err != nil {
 			return fmt.Errorf("count failures: %w", err)
 		}
 		if n < p.after {
@@ -147,7 +148,7 @@ func (s *Store) pauseFailing(ctx context.Context, p pause) error {
 		}
 		note = fmt.Sprintf("paused by Belfry: %d failed runs in a row", p.after)
 	}
-	_, err := s.PauseJob(ctx, job.ChangeParams{Namespace: p.namespace, ID: p.key.Job}, note)
+	_, err := e.api.PauseJob(ctx, job.ChangeParams{Namespace: p.namespace, ID: p.key.Job}, note)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}

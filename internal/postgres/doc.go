@@ -1,12 +1,22 @@
-// Package postgres is Belfry's MEMORY: the only SQL.
+// Package postgres is MEMORY: the only SQL of Belfry, and the schema. It opens
+// the transaction, reads locked rows, asks a pure function of internal/job,
+// writes and commits. It executes decisions and makes none.
 //
-// The schema is the files in migration/, named by what they do and applied in the order of their numbers. They are
-// part of the binary, so a binary and the schema it needs cannot be separated. A migration that was released is never
-// edited; the next one changes what it made.
+// A [DB] is one database with four sides. The type of a side decides what its
+// statements may see:
 //
-// A statement for a user runs in a transaction that has taken the role belfry_api and names its namespace: row-level
-// security then holds it, whatever it says. The engine's statements run as the server's own role, on all namespaces.
+//   - [Engine]: the path (plan, claim, complete, rescue, prune) over the runs of
+//     all namespaces.
+//   - [API]: what users ask for. Each call names one namespace and runs under
+//     row-level security; it has no other way to a connection (see the package
+//     pool).
+//   - [Members]: sessions of nodes and ownership of partitions.
+//   - [Admin]: what concerns the whole database: namespaces, keys before their
+//     namespace is known, roles, the schema's version.
 //
-// [Migrate] may be called by any number of processes at once, also through PgBouncer in transaction mode: the lock is a
-// row with a lease, not an advisory lock, which belongs to a server connection that PgBouncer hands to someone else.
+// Rules that every statement keeps: the instant comes from the database, once
+// per transaction; runs are locked in the order of their keys, cursors before
+// jobs before runs; a completion names run and attempt, and zero rows means that
+// another attempt took over. Hot statements look rows up by their whole key, so
+// that wrong statistics cannot give them another plan (TestHotStatementsKeepTheirPlan).
 package postgres

@@ -11,14 +11,13 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 // fenceBundle is a store with a session that owns everything, and one run.
 type fenceBundle struct {
 	pool    *pgxpool.Pool
-	store   *postgres.Store
+	store   *pgtest.Store
 	session uuid.UUID
 	key     job.Key
 }
@@ -26,7 +25,7 @@ type fenceBundle struct {
 func setupFence(t *testing.T, due schedule.Spec) *fenceBundle {
 	t.Helper()
 	b := &fenceBundle{pool: pgtest.New(t), session: uuid.New()}
-	b.store = postgres.NewStore(b.pool)
+	b.store = pgtest.NewStore(b.pool)
 	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
 	_, err := b.store.Register(t.Context(), b.session, "node", time.Hour)
 	require.NoError(t, err)

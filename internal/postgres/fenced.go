@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // liveAttempts numbers those of the attempts named that are the live one of
@@ -22,7 +23,7 @@ LATERAL (
 
 // Fenced returns those of the attempts that are no longer the live one of their
 // run: what they report will be refused.
-func (s *Store) Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attempt, error) {
+func (e *Engine) Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attempt, error) {
 	keys, numbers := make([]job.Key, len(attempts)), make([]int16, len(attempts))
 	for i, a := range attempts {
 		keys[i], numbers[i] = a.Key, a.Number
@@ -30,7 +31,7 @@ func (s *Store) Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attem
 	k := splitKeys(keys)
 	live := make([]bool, len(attempts))
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(liveAttempts, k.partition, k.job, k.dueAt, k.seq, numbers).Query(func(rows pgx.Rows) error {
 		var i int
 		_, err := pgx.ForEachRow(rows, []any{&i}, func() error {
@@ -39,7 +40,7 @@ func (s *Store) Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attem
 		})
 		return err
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("ask about %d attempts: %w", len(attempts), err)
 	}
 	var fenced []job.Attempt

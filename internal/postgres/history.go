@@ -10,16 +10,16 @@ import (
 
 // MakeHistory makes the tables of history and of output for today and the days ahead, by
 // the database's clock. Nodes may do it at once.
-func (s *Store) MakeHistory(ctx context.Context, ahead int) error {
-	if _, err := s.pool.Exec(ctx, `SELECT belfry_make_history($1), belfry_make_output($1)`, ahead); err != nil {
+func (e *Engine) MakeHistory(ctx context.Context, ahead int) error {
+	if _, err := e.db.Exec(ctx, `SELECT belfry_make_history($1), belfry_make_output($1)`, ahead); err != nil {
 		return fmt.Errorf("make the days of history: %w", err)
 	}
 	return nil
 }
 
 // DropHistory drops the days that ended before the retention, and returns them.
-func (s *Store) DropHistory(ctx context.Context, keep time.Duration) (dropped []string, err error) {
-	rows, err := s.pool.Query(ctx, `SELECT belfry_drop_history($1) UNION ALL SELECT belfry_drop_output($1)`, keep)
+func (e *Engine) DropHistory(ctx context.Context, keep time.Duration) (dropped []string, err error) {
+	rows, err := e.db.Query(ctx, `SELECT belfry_drop_history($1) UNION ALL SELECT belfry_drop_output($1)`, keep)
 	if err != nil {
 		return nil, fmt.Errorf("drop days of history: %w", err)
 	}

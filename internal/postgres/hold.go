@@ -8,14 +8,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 const limitQueue = `
 UPDATE queue SET max_running = nullif($3, 0), rate = nullif($4, 0), rate_seconds = nullif($5, 0), burst = nullif($6, 0) WHERE namespace_id = $1 AND name = $2`
 
 // CreateQueue makes a queue with limits, or says ErrConflict.
-func (s *Store) CreateQueue(ctx context.Context, o job.QueueParams) error {
-	return s.inNamespace(ctx, o.Namespace, "queue.create", func(tx pgx.Tx) error {
+func (a *API) CreateQueue(ctx context.Context, o job.QueueParams) error {
+	return a.db.Tx(ctx, pool.In(o.Namespace), "queue.create", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, o.Namespace, o.Name)
 		if err != nil {
 			return err
@@ -40,10 +41,10 @@ func writeLimits(ctx context.Context, tx pgx.Tx, o *job.QueueParams, action stri
 }
 
 // LimitQueue sets the limits of a queue, or says ErrNotFound. Nodes heed them at once. What runs already counts, and goes on though it may be more than the limit.
-func (s *Store) LimitQueue(ctx context.Context, o job.QueueParams) error {
+func (e *Engine) LimitQueue(ctx context.Context, o job.QueueParams) error {
 	var id int32
 	var was bool
-	err := s.inNamespace(ctx, o.Namespace, "queue.limit", func(tx pgx.Tx) (err error) {
+	err := e.api.db.Tx(ctx, pool.In(o.Namespace), "queue.limit", func(tx pgx.Tx) (err error) {
 		err = tx.QueryRow(ctx, `SELECT id, limited FROM queue WHERE namespace_id = $1 AND name = $2 FOR UPDATE`, o.Namespace, o.Name).Scan(&id, &was)
 		if noRows(err) {
 			return ErrNotFound
@@ -56,13 +57,13 @@ func (s *Store) LimitQueue(ctx context.Context, o job.QueueParams) error {
 	if err != nil || was || !o.Limits.Limited() {
 		return err
 	}
-	return s.adopt(ctx, id)
+	return e.adopt(ctx, id)
 }
 
 // adopt gives the live runs of a queue that has just got a limit their places. Claims that did not see the limit yet
 // are waited for: each has the shared lock of its session. If this node dies before it is done, MendHolds does it.
-func (s *Store) adopt(ctx context.Context, queue int32) error {
-	rows, err := s.pool.Query(ctx, `SELECT id FROM session WHERE expires_at > now()`)
+func (e *Engine) adopt(ctx context.Context, queue int32) error {
+	rows, err := e.db.Query(ctx, `SELECT id FROM session WHERE expires_at > now()`)
 	if err != nil {
 		return fmt.Errorf("read sessions: %w", err)
 	}
@@ -71,11 +72,11 @@ func (s *Store) adopt(ctx context.Context, queue int32) error {
 		return fmt.Errorf("read sessions: %w", err)
 	}
 	for _, id := range sessions {
-		if _, err := s.pool.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockOf(id)); err != nil {
+		if _, err := e.db.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockOf(id)); err != nil {
 			return fmt.Errorf("wait for claims: %w", err)
 		}
 	}
-	_, err = s.addHolds(ctx, queue, nil)
+	_, err = e.addHolds(ctx, queue, nil)
 	return err
 }
 
@@ -98,10 +99,10 @@ INSERT INTO hold (kind, id, n, queue_id, partition, job_id, due_at, seq)
 SELECT 1, $1::integer, queue_hold, $1::integer, partition, job_id, due_at, seq FROM marked`
 
 // addHolds gives live runs of a limited queue that have no place one, though there may be none.
-func (s *Store) addHolds(ctx context.Context, queue int32, partitions []int16) (added int, err error) {
+func (e *Engine) addHolds(ctx context.Context, queue int32, partitions []int16) (added int, err error) {
 	for {
 		n := 0
-		err := s.inTx(ctx, "take live runs in", func(tx pgx.Tx) error {
+		err := e.db.Tx(ctx, "take live runs in", func(tx pgx.Tx) error {
 			var first int64
 			// The number behind the lock, as everywhere.
 			if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashint8extended($1, 1))`, int64(queue)); err != nil {
@@ -142,19 +143,19 @@ SELECT DISTINCT queue_id FROM run WHERE partition = ANY ($1) AND state <> 0 AND 
 // MendHolds makes the holds of partitions those of the live runs again: a place that
 // nobody has would be lost for ever, and a run without one would not be counted. Neither
 // should happen.
-func (s *Store) MendHolds(ctx context.Context, partitions []int16) (removed, added int, err error) {
-	tag, err := s.pool.Exec(ctx, removeHolds, partitions)
+func (e *Engine) MendHolds(ctx context.Context, partitions []int16) (removed, added int, err error) {
+	tag, err := e.db.Exec(ctx, removeHolds, partitions)
 	if err != nil {
 		return 0, 0, fmt.Errorf("remove holds without a run: %w", err)
 	}
-	rows, err := s.pool.Query(ctx, unheldQueues, partitions)
+	rows, err := e.db.Query(ctx, unheldQueues, partitions)
 	if err != nil {
 		return 0, 0, fmt.Errorf("find live runs without a hold: %w", err)
 	}
 	queues, err := pgx.CollectRows(rows, pgx.RowTo[int32])
 	for _, q := range queues {
 		var n int
-		if n, err = s.addHolds(ctx, q, partitions); err != nil {
+		if n, err = e.addHolds(ctx, q, partitions); err != nil {
 			break
 		}
 		added += n

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
 // limits is a store with a session that owns all, and runs that are due under limits.
@@ -337,7 +337,7 @@ func TestManyClaimersNeverExceedALimit(t *testing.T) {
 	defer cancel()
 	live, most, done := [2]int{}, [2]int{}, 0
 	for c := range claimers {
-		store := postgres.NewStore(b.pool)
+		store := pgtest.NewStore(b.pool)
 		wg.Go(func() {
 			mine := keys[c*runs/claimers : (c+1)*runs/claimers]
 			for len(mine) > 0 {
@@ -351,7 +351,7 @@ func TestManyClaimersNeverExceedALimit(t *testing.T) {
 				most = [2]int{max(most[0], live[0]), max(most[1], live[1])}
 				done += len(attempts)
 				mu.Unlock()
-				if !noFailure(t, store.Ping(t.Context())) {
+				if !noFailure(t, store.DB.Ping(t.Context())) {
 					return
 				}
 				mu.Lock()

@@ -29,8 +29,8 @@ WHERE j.partition = $1 AND j.id = $2`
 // BackfillJob makes runs for occurrences of a job's schedule that have passed,
 // also of a paused or finished job. They start now, one after the other at the
 // pace, with sequence numbers of their own.
-func (s *Store) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.Backfilled, err error) {
-	err = s.retrying(ctx, o.Namespace, "backfill "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
+func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.Backfilled, err error) {
+	err = a.retrying(ctx, o.Namespace, "backfill "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
 		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}

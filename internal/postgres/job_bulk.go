@@ -14,7 +14,7 @@ import (
 
 // CreateJobs saves many jobs in one transaction, each as CreateJob would. Those
 // that are not valid, or whose name is taken, are left out and told.
-func (s *Store) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.Made, error) {
+func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.Made, error) {
 	if len(o.Jobs) > job.MaxBulk {
 		return nil, fmt.Errorf("create jobs: %d at once; at most %d are taken", len(o.Jobs), job.MaxBulk)
 	}
@@ -30,19 +30,19 @@ func (s *Store) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.Made, e
 			names[name] = true
 		}
 	}
-	work := func(tx pgx.Tx) error { return s.createJobs(ctx, tx, &o, jobs, made) }
-	err := s.retrying(ctx, o.Namespace, "create jobs", work)
-	for try := 1; code(err) == "23505" && try < maxTries; try++ { // a name was taken after it was looked for
-		err = s.retrying(ctx, o.Namespace, "create jobs", work)
+	work := func(tx pgx.Tx) error { return a.createJobs(ctx, tx, &o, jobs, made) }
+	err := a.retrying(ctx, o.Namespace, "create jobs", work)
+	for try := 1; Code(err) == "23505" && try < maxTries; try++ { // a name was taken after it was looked for
+		err = a.retrying(ctx, o.Namespace, "create jobs", work)
 	}
 	return made, err
 }
 
-func (s *Store) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs []*newJob, made []job.Made) error {
+func (a *API) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs []*newJob, made []job.Made) error {
 	if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 		return err
 	}
-	c := creation{store: s, tx: tx, namespace: o.Namespace, actor: o.Actor}
+	c := creation{store: a, tx: tx, namespace: o.Namespace, actor: o.Actor}
 	taken, err := takenNames(ctx, tx, o.Namespace, jobs)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func takenNames(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, jobs []*new
 // locks are taken in the order of all changes: queues, cursors by partition and
 // id, new cursors. The clock is read behind the locks.
 type creation struct {
-	store     *Store
+	store     *API
 	tx        pgx.Tx
 	namespace uuid.UUID
 	actor     string

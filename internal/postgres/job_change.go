@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // errMoved: between reading which cursor a job has and locking that, the job got another.
@@ -19,15 +20,10 @@ var errMoved = fmt.Errorf("%w: the job is changed by others all the time", ErrCo
 const maxTries = 20
 
 // retrying runs work in a transaction for a namespace, and again if others were in the way.
-func (s *Store) retrying(ctx context.Context, namespace uuid.UUID, what string, work func(pgx.Tx) error) error {
+func (a *API) retrying(ctx context.Context, namespace uuid.UUID, what string, work func(pgx.Tx) error) error {
 	for try := 1; ; try++ {
-		err := s.inTx(ctx, what, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, `SELECT `+asNamespace+`, `+keyLookups, namespace); err != nil {
-				return err
-			}
-			return work(tx)
-		})
-		again := errors.Is(err, errMoved) || code(err) == "40P01" || code(err) == "40001" // deadlock, serialization failure
+		err := a.db.Tx(ctx, pool.In(namespace, pool.KeyLookups), what, work)
+		again := errors.Is(err, errMoved) || Code(err) == "40P01" || Code(err) == "40001" // deadlock, serialization failure
 		if !again || try == maxTries || ctx.Err() != nil {
 			return err
 		}
@@ -121,6 +117,15 @@ func (c *change) nextDue(ctx context.Context, in job.NextDueInput) (time.Time, e
 
 const readClock = `SELECT clock_timestamp()`
 
+// now reads the database's clock.
+func (a *API) now(ctx context.Context, namespace uuid.UUID) (now time.Time, err error) {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+		now, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[time.Time])
+		return err
+	}, readClock)
+	return now, err
+}
+
 // cursorOf tells which cursor a job has, without a lock.
 func cursorOf(ctx context.Context, tx pgx.Tx, o job.ChangeParams) (cursor int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT j.cursor_id FROM job j `+whereJob, job.PartitionOf(o.ID), o.ID, o.Namespace).Scan(&cursor)
@@ -131,8 +136,8 @@ func cursorOf(ctx context.Context, tx pgx.Tx, o job.ChangeParams) (cursor int64,
 }
 
 // changeJob locks a job and lets work change it.
-func (s *Store) changeJob(ctx context.Context, what string, o job.ChangeParams, work func(*change) error) error {
-	return s.retrying(ctx, o.Namespace, what+" "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
+func (a *API) changeJob(ctx context.Context, what string, o job.ChangeParams, work func(*change) error) error {
+	return a.retrying(ctx, o.Namespace, what+" "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
 		c, _, err := lockJob(ctx, tx, o)
 		if err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
 // A clock that every look at moves on by a second. Names are looked up in its
@@ -33,7 +33,7 @@ func TestPlanLooksAtTheClockOnce(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	defer pool.Close()
-	store := postgres.NewStore(pool)
+	store := pgtest.NewStore(pool)
 	const plans = 30
 	var last time.Time
 	for range plans {

@@ -15,16 +15,16 @@ import (
 // CreateJob saves a job, and writes those of its runs that the planner has gone
 // past already, so a job that is due soon waits for no loop. CreatedAt is the
 // instant that it was decided by: what is due later is the job's.
-func (s *Store) CreateJob(ctx context.Context, in job.CreateParams) (job.Job, error) {
+func (a *API) CreateJob(ctx context.Context, in job.CreateParams) (job.Job, error) {
 	n, err := newJobOf(in.ID, in.Definition)
 	if err != nil {
 		return job.Job{}, fmt.Errorf("create job: %w", err)
 	}
-	err = s.retrying(ctx, in.Namespace, "create job", func(tx pgx.Tx) error {
+	err = a.retrying(ctx, in.Namespace, "create job", func(tx pgx.Tx) error {
 		if err := once(ctx, tx, in.Namespace, in.Idempotent); err != nil {
 			return err
 		}
-		c := creation{store: s, tx: tx, namespace: in.Namespace, actor: in.Actor, jobs: []*newJob{n}}
+		c := creation{store: a, tx: tx, namespace: in.Namespace, actor: in.Actor, jobs: []*newJob{n}}
 		if err := c.create(ctx); err != nil {
 			return err
 		}

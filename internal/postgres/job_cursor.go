@@ -84,8 +84,8 @@ ON CONFLICT DO NOTHING RETURNING id, next_due_at`
 
 // makeCursor makes a cursor, or returns errMoved if another made it first.
 // Cursors that exist must be locked before: of the ids, the new one's is the last.
-func (s *Store) makeCursor(ctx context.Context, tx pgx.Tx, k cursorKey, d *definition, now time.Time) (c cursor, err error) {
-	next, err := s.firstDue(d, now)
+func (a *API) makeCursor(ctx context.Context, tx pgx.Tx, k cursorKey, d *definition, now time.Time) (c cursor, err error) {
+	next, err := a.firstDue(d, now)
 	if err != nil {
 		return c, err
 	}
@@ -97,8 +97,8 @@ func (s *Store) makeCursor(ctx context.Context, tx pgx.Tx, k cursorKey, d *defin
 }
 
 // firstDue is where a new cursor starts; nil: its schedule has ended.
-func (s *Store) firstDue(d *definition, now time.Time) (*time.Time, error) {
-	shared, err := s.schedules.get(d.shared)
+func (a *API) firstDue(d *definition, now time.Time) (*time.Time, error) {
+	shared, err := a.schedules.get(d.shared)
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,38 @@ func derive(d job.Definition, id uuid.UUID) (*definition, error) {
 	return out, out.encode()
 }
 
+// Encoded is a definition as its row stores it, for loaders that write rows
+// themselves: benchmarks.
+type Encoded struct {
+	job.Definition
+	Config, Policy string // JSON
+	Payload        *string
+}
+
+// Encode checks a definition and returns how its row stores it.
+func Encode(d job.Definition) (Encoded, error) {
+	out, err := define(d, uuid.New())
+	if err != nil {
+		return Encoded{}, err
+	}
+	return Encoded{out.Definition, out.text.config, out.text.policy, out.payload}, nil
+}
+
+// EncodedCursor is what jobs share a cursor by, as its row stores it.
+type EncodedCursor struct {
+	Key              []byte
+	Schedule, Missed string // JSON
+}
+
+// EncodeCursor returns the cursor of the jobs with a schedule and a missed policy.
+func EncodeCursor(spec schedule.Spec, missed job.Missed) (EncodedCursor, error) {
+	d, err := derive(job.Definition{Schedule: spec, Policy: job.Policy{Missed: missed}}.WithDefaults(), uuid.Nil)
+	if err != nil {
+		return EncodedCursor{}, err
+	}
+	return EncodedCursor{d.key, d.shared, d.missed}, nil
+}
+
 func (d *definition) encode() (err error) {
 	t := &d.text
 	if t.whole, err = toJSON(d.Definition); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // What had been tried was cancelled, what had not was skipped; what was not yet
@@ -21,9 +22,9 @@ RETURNING ended)
 SELECT count(*) FILTER (WHERE ended = 3), count(*) FILTER (WHERE ended = 4) FROM ended`
 
 // DeleteJob removes a job. Its versions and its history stay.
-func (s *Store) DeleteJob(ctx context.Context, o job.ChangeParams) (job.Change, error) {
+func (a *API) DeleteJob(ctx context.Context, o job.ChangeParams) (job.Change, error) {
 	var out job.Change
-	err := s.changeJob(ctx, "delete", o, func(c *change) error {
+	err := a.changeJob(ctx, "delete", o, func(c *change) error {
 		j := &c.job
 		out = job.Change{Job: j.Job, Now: c.now, Changed: true}
 		skips, err := c.unplanned()
@@ -34,8 +35,8 @@ func (s *Store) DeleteJob(ctx context.Context, o job.ChangeParams) (job.Change, 
 		batch.Queue(deleteRuns, j.Partition, j.ID, c.now).QueryRow(func(row pgx.Row) error {
 			var cancelled, skipped int64
 			err := row.Scan(&cancelled, &skipped)
-			countEnds(c.tx, job.EndedCancelled, job.ReasonDeleted, cancelled)
-			countEnds(c.tx, job.EndedSkipped, job.ReasonDeleted, skipped)
+			pool.LedgerOf(c.tx).Ended(job.EndedCancelled, job.ReasonDeleted, cancelled)
+			pool.LedgerOf(c.tx).Ended(job.EndedSkipped, job.ReasonDeleted, skipped)
 			return err
 		})
 		countSkips(c.tx, skips)

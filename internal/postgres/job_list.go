@@ -12,6 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // The bounds of a page of a list.
@@ -28,8 +29,8 @@ const (
 // others of what it finds there. With one filter nothing is looked at in vain. With
 // more, the one that fewest jobs have leads, and a page ends after walkTime or
 // maxScanned jobs, full or not.
-func (s *Store) ListJobs(ctx context.Context, o job.ListParams) (page job.ListPage, err error) {
-	l := listing{Store: s, order: o, began: clock.Elapsed(), args: pgx.NamedArgs{
+func (a *API) ListJobs(ctx context.Context, o job.ListParams) (page job.ListPage, err error) {
+	l := listing{API: a, order: o, began: clock.Elapsed(), args: pgx.NamedArgs{
 		"namespace": o.Namespace, "after": o.After.ID, "limit": o.Limit,
 		"state": nil, "queue": nil, "target": nil, "labels": nil, "name": nil,
 	}}
@@ -56,7 +57,7 @@ func (s *Store) ListJobs(ctx context.Context, o job.ListParams) (page job.ListPa
 
 // listing is the making of a page.
 type listing struct {
-	*Store
+	*API
 	order job.ListParams
 	args  pgx.NamedArgs
 	began time.Duration
@@ -68,21 +69,16 @@ type listing struct {
 //
 // And each is given up in the end: the work for a page is bounded, so this is for
 // a database that cannot do even that.
-const (
-	customPlans = `set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true), set_config('statement_timeout', '5s', true)`
-	// briefly is for a search that a list can do without.
-	briefly = `set_config('statement_timeout', '40ms', true)`
-)
+var customPlans = []pool.Settings{
+	`set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)`, pool.Timeout("5s"),
+}
 
 // gaveUp says that a statement was cancelled by its timeout.
-func gaveUp(ctx context.Context, err error) bool { return code(err) == "57014" && ctx.Err() == nil }
+func gaveUp(ctx context.Context, err error) bool { return Code(err) == "57014" && ctx.Err() == nil }
 
-// query is that of the store, with custom plans.
+// query reads rows of the namespace, with custom plans.
 func (l *listing) query(ctx context.Context, read func(pgx.Rows) error, sql string, args ...any) error {
-	var batch pgx.Batch
-	batch.Queue(`SELECT `+asNamespace+`, `+customPlans, l.order.Namespace)
-	batch.Queue(sql, args...).Query(read)
-	return l.pool.SendBatch(ctx, &batch).Close()
+	return l.db.Query(ctx, pool.In(l.order.Namespace, customPlans...), read, sql, args...)
 }
 
 // matches says whether a job s has all that is asked for.

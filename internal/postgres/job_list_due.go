@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // A list by due time merges three streams. A job is in one of them: by its first
@@ -212,12 +213,7 @@ func (l *listing) named(ctx context.Context) (from string, err error) {
 // readRuns reads the stream of planned runs.
 func (l *listing) readRuns(ctx context.Context) (*dueList, error) {
 	d := newDueList()
-	var batch pgx.Batch
-	// Not so many rows that it would take long, but they may lie among millions that are dead.
-	batch.Queue(`SELECT ` + customPlans + `, set_config('statement_timeout', '60ms', true)`)
-	batch.Queue(countLive, l.args).Query(d.collect)
-	batch.Queue(dueByRun, l.args).Query(d.collect)
-	if err := l.pool.SendBatch(ctx, &batch).Close(); gaveUp(ctx, err) {
+	if err := l.index.plannedRuns(ctx, l.args, d.collect); gaveUp(ctx, err) {
 		d.partial = true
 	} else if err != nil {
 		return nil, err
@@ -230,11 +226,8 @@ func (l *listing) readRuns(ctx context.Context) (*dueList, error) {
 // leaves what matches.
 func (l *listing) merge(ctx context.Context, runs *dueList, after job.ListMark) (*dueList, error) {
 	d := newDueList()
-	var batch pgx.Batch
-	batch.Queue(`SELECT `+asNamespace+`, `+customPlans+`, `+keyLookups, l.order.Namespace)
-	batch.Queue(dueByCursor, l.args).Query(d.collect)
-	batch.Queue(dueByStart, l.args).Query(d.collect)
-	if err := l.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	in := pool.In(l.order.Namespace, append(slices.Clone(customPlans), pool.KeyLookups)...)
+	if err := l.db.Queries(ctx, in, d.collect, l.args, dueByCursor, dueByStart); err != nil {
 		return nil, err
 	}
 	d.bound(maxMerged)

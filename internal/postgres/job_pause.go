@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // What was due and has not started is skipped; what is due later is decided
@@ -28,8 +29,8 @@ WHERE partition = $1 AND id = $2`
 
 // PauseJob stops a job's schedule. A finished job with a run that is still to
 // come is paused too; with none there is nothing to pause.
-func (s *Store) PauseJob(ctx context.Context, o job.ChangeParams, note string) (out job.Change, err error) {
-	err = s.changeJob(ctx, "pause", o, func(c *change) error {
+func (a *API) PauseJob(ctx context.Context, o job.ChangeParams, note string) (out job.Change, err error) {
+	err = a.changeJob(ctx, "pause", o, func(c *change) error {
 		out, err = c.pause(ctx, note)
 		if err != nil || !out.Changed {
 			return err
@@ -53,7 +54,7 @@ func (c *change) pause(ctx context.Context, note string) (job.Change, error) {
 	if err := c.tx.QueryRow(ctx, pauseRuns, j.Partition, j.ID, c.now).Scan(&gone, &skipped); err != nil {
 		return out, err
 	}
-	countEnds(c.tx, job.EndedSkipped, job.ReasonPaused, skipped)
+	pool.LedgerOf(c.tx).Ended(job.EndedSkipped, job.ReasonPaused, skipped)
 	if j.State == job.Finished && gone == 0 {
 		return out, nil
 	}
@@ -76,9 +77,9 @@ RETURNING queue_id, admit, concurrency_key, concurrency_max, handler`
 
 // ResumeJob starts a job's schedule again. What was due in between runs or is
 // skipped by the policy missed.paused.
-func (s *Store) ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error) {
+func (a *API) ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error) {
 	var out job.Change
-	err := s.changeJob(ctx, "resume", o, func(c *change) error {
+	err := a.changeJob(ctx, "resume", o, func(c *change) error {
 		out = job.Change{Job: c.job.Job, Now: c.now}
 		if c.job.State != job.Paused {
 			return nil

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // dropCursors removes those of some cursors that no job has any more. The caller
@@ -32,9 +34,9 @@ UPDATE job SET state = 3, finished_at = now() WHERE ctid = ANY (ARRAY(
     ORDER BY j.end_at LIMIT $1 FOR UPDATE OF j SKIP LOCKED))`
 
 // FinishJobs marks jobs finished whose end has come, at most limit of them.
-func (s *Store) FinishJobs(ctx context.Context, limit int) (n int, err error) {
-	err = s.inTx(ctx, "finish jobs", func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT `+keyLookups); err != nil {
+func (e *Engine) FinishJobs(ctx context.Context, limit int) (n int, err error) {
+	err = e.db.Tx(ctx, "finish jobs", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, finishEnded, limit)
@@ -73,10 +75,10 @@ SELECT count(*) FROM gone`
 
 // RemoveJobs removes one-offs that finished long enough ago, at most limit of
 // them, with their versions and with cursors that nobody else has. Their history stays.
-func (s *Store) RemoveJobs(ctx context.Context, limit int) (n int, err error) {
-	err = s.inTx(ctx, "remove jobs", func(tx pgx.Tx) error {
+func (e *Engine) RemoveJobs(ctx context.Context, limit int) (n int, err error) {
+	err = e.db.Tx(ctx, "remove jobs", func(tx pgx.Tx) error {
 		n = 0
-		if _, err := tx.Exec(ctx, `SELECT `+keyLookups); err != nil {
+		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, lockRemovable, limit)
@@ -106,8 +108,8 @@ func (s *Store) RemoveJobs(ctx context.Context, limit int) (n int, err error) {
 }
 
 // DropSkips removes what was noted of skipped due times before the retention of history, at most limit rows.
-func (s *Store) DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error) {
-	tag, err := s.pool.Exec(ctx, `
+func (e *Engine) DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error) {
+	tag, err := e.db.Exec(ctx, `
 DELETE FROM cursor_skip WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM cursor_skip WHERE made_at < now() - $1::interval ORDER BY made_at LIMIT $2))`, keep, limit)
 	if err != nil {

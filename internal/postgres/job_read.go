@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -65,24 +66,21 @@ const firstPending = `(SELECT min(r.due_at) FROM run r WHERE r.partition = j.par
 const whereJob = `WHERE j.partition = $1 AND j.id = $2 AND j.namespace_id IS NOT DISTINCT FROM $3`
 
 // Job returns a job of a namespace, or ErrNotFound.
-func (s *Store) Job(ctx context.Context, namespace, id uuid.UUID) (job.Job, error) {
-	return s.readJob(ctx, namespace, whereJob, job.PartitionOf(id), id, namespace)
+func (a *API) Job(ctx context.Context, namespace, id uuid.UUID) (job.Job, error) {
+	return a.readJob(ctx, namespace, whereJob, job.PartitionOf(id), id, namespace)
 }
 
 // JobByName returns a job of a namespace, or ErrNotFound.
-func (s *Store) JobByName(ctx context.Context, namespace uuid.UUID, name string) (job.Job, error) {
-	return s.readJob(ctx, namespace, `WHERE j.namespace_id IS NOT DISTINCT FROM $1 AND j.name = $2`, namespace, name)
+func (a *API) JobByName(ctx context.Context, namespace uuid.UUID, name string) (job.Job, error) {
+	return a.readJob(ctx, namespace, `WHERE j.namespace_id IS NOT DISTINCT FROM $1 AND j.name = $2`, namespace, name)
 }
 
-func (s *Store) readJob(ctx context.Context, namespace uuid.UUID, where string, args ...any) (job.Job, error) {
+func (a *API) readJob(ctx context.Context, namespace uuid.UUID, where string, args ...any) (job.Job, error) {
 	var stored storedJob
-	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT `+asNamespace+`, `+keyLookups, namespace)
-	batch.Queue(selectJob+where, args...).Query(func(rows pgx.Rows) (err error) {
+	err := a.db.Query(ctx, pool.In(namespace, pool.KeyLookups), func(rows pgx.Rows) (err error) {
 		stored, err = collectJob(rows)
 		return err
-	})
-	err := s.pool.SendBatch(ctx, &batch).Close()
+	}, selectJob+where, args...)
 	if err != nil {
 		return job.Job{}, fmt.Errorf("read job: %w", err)
 	}

@@ -21,7 +21,7 @@ import (
 // jobs is a store of its own for a test about jobs.
 type jobs struct {
 	t         testing.TB
-	store     *postgres.Store
+	store     *pgtest.Store
 	pool      *pgxpool.Pool
 	namespace uuid.UUID
 }
@@ -29,7 +29,7 @@ type jobs struct {
 func setupJobs(t testing.TB) *jobs {
 	t.Helper()
 	pool := pgtest.New(t)
-	store := postgres.NewStore(pool)
+	store := pgtest.NewStore(pool)
 	require.NoError(t, store.MakeHistory(t.Context(), 1))
 	return &jobs{t: t, store: store, pool: pool, namespace: uuid.New()}
 }

@@ -19,14 +19,14 @@ RETURNING seq`
 
 // TriggerJob makes a run of a job that is due now, with a payload in place of
 // the job's if one is given. It works on paused and finished jobs too.
-func (s *Store) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.RawMessage) (job.Key, error) {
+func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.RawMessage) (job.Key, error) {
 	what := "trigger " + job.FormatJobID(o.ID)
 	text, err := checkPayload(payload)
 	if err != nil {
 		return job.Key{}, fmt.Errorf("%s: %w", what, err)
 	}
 	key := job.Key{Partition: job.PartitionOf(o.ID), Job: o.ID}
-	err = s.retrying(ctx, o.Namespace, what, func(tx pgx.Tx) error {
+	err = a.retrying(ctx, o.Namespace, what, func(tx pgx.Tx) error {
 		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}

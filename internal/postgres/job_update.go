@@ -14,15 +14,15 @@ import (
 // decided by: what is due later is due by the new one, and what was due before
 // and has not started stays due. Runs that have not started are delivered as
 // the new definition says.
-func (s *Store) UpdateJob(ctx context.Context, in job.UpdateParams) (job.Job, error) {
+func (a *API) UpdateJob(ctx context.Context, in job.UpdateParams) (job.Job, error) {
 	what := "update " + job.FormatJobID(in.ID)
 	d, err := define(in.Definition, in.ID)
 	if err != nil {
 		return job.Job{}, fmt.Errorf("%s: %w", what, err)
 	}
 	var out job.Job
-	err = s.retrying(ctx, in.Namespace, what, func(tx pgx.Tx) (err error) {
-		out, err = s.update(ctx, tx, in, d)
+	err = a.retrying(ctx, in.Namespace, what, func(tx pgx.Tx) (err error) {
+		out, err = a.update(ctx, tx, in, d)
 		return err
 	})
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Store) UpdateJob(ctx context.Context, in job.UpdateParams) (job.Job, er
 	return out, nil
 }
 
-func (s *Store) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *definition) (job.Job, error) {
+func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *definition) (job.Job, error) {
 	queue, err := findQueue(ctx, tx, in.Namespace, d.Queue)
 	if err != nil {
 		return job.Job{}, err
@@ -54,7 +54,7 @@ func (s *Store) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *d
 	if old == nil || !d.sameTimes(old) {
 		target, ok := cursors[to]
 		if !ok {
-			if target, err = s.makeCursor(ctx, tx, key, d, c.now); err != nil {
+			if target, err = a.makeCursor(ctx, tx, key, d, c.now); err != nil {
 				return job.Job{}, err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 const insertKey = `
@@ -20,11 +21,11 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, now(), CASE WHEN $8::interval > interval '0'
 RETURNING created_at, expires_at`
 
 // CreateKey makes a key and returns it with its secret, which is not stored.
-func (s *Store) CreateKey(ctx context.Context, o access.KeyParams) (k access.APIKey, secret string, err error) {
+func (a *API) CreateKey(ctx context.Context, o access.KeyParams) (k access.APIKey, secret string, err error) {
 	if err := o.Validate(); err != nil {
 		return k, "", fmt.Errorf("create key: %w", err)
 	}
-	err = s.inNamespace(ctx, o.Namespace, "create key", func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, pool.In(o.Namespace), "create key", func(tx pgx.Tx) error {
 		k, secret, err = createKey(ctx, tx, o)
 		return err
 	})
@@ -37,9 +38,9 @@ func (s *Store) CreateKey(ctx context.Context, o access.KeyParams) (k access.API
 // FirstKey makes the first key of a namespace, an admin's, and returns its secret;
 // none if the namespace has a key already, be it a revoked one: whoever has lost
 // the last one makes another with CreateKey.
-func (s *Store) FirstKey(ctx context.Context, namespace uuid.UUID) (secret string, err error) {
+func (a *Admin) FirstKey(ctx context.Context, namespace uuid.UUID) (secret string, err error) {
 	const what = "make the first key"
-	err = s.inNamespace(ctx, namespace, what, func(tx pgx.Tx) error {
+	err = a.api.db.Tx(ctx, pool.In(namespace), what, func(tx pgx.Tx) error {
 		// Of two at once, one makes it: the lock is that of the audit log.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(namespace)); err != nil {
 			return err
@@ -87,9 +88,9 @@ func createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k access.API
 
 // Principal finds who has a secret, by its hash: before it, no namespace is
 // known. ErrNotFound: there is no such key, or it is revoked or expired.
-func (s *Store) Principal(ctx context.Context, hash [32]byte) (p access.Principal, err error) {
+func (a *Admin) Principal(ctx context.Context, hash [32]byte) (p access.Principal, err error) {
 	var left *float64
-	err = s.pool.QueryRow(ctx, `
+	err = a.db.QueryRow(ctx, `
 SELECT k.id, k.name, k.namespace_id, n.name, k.role, k.queues, extract(epoch FROM k.expires_at - now())::float8
 FROM api_key k JOIN namespace n ON n.id = k.namespace_id
 WHERE k.hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`, hash[:]).Scan(
@@ -110,8 +111,8 @@ WHERE k.hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expire
 const maxHashes = 100_000
 
 // KeyHashes returns the first bytes of the hashes of all keys that may be good.
-func (s *Store) KeyHashes(ctx context.Context) ([][8]byte, error) {
-	rows, err := s.pool.Query(ctx, `SELECT substring(hash FOR 8) FROM api_key WHERE revoked_at IS NULL ORDER BY id DESC LIMIT $1`, maxHashes)
+func (a *Admin) KeyHashes(ctx context.Context) ([][8]byte, error) {
+	rows, err := a.db.Query(ctx, `SELECT substring(hash FOR 8) FROM api_key WHERE revoked_at IS NULL ORDER BY id DESC LIMIT $1`, maxHashes)
 	if err != nil {
 		return nil, fmt.Errorf("list the hashes of keys: %w", err)
 	}
@@ -128,8 +129,8 @@ func (s *Store) KeyHashes(ctx context.Context) ([][8]byte, error) {
 }
 
 // Keys lists the keys of a namespace, the newest first.
-func (s *Store) Keys(ctx context.Context, namespace uuid.UUID) (out []access.APIKey, err error) {
-	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+func (a *API) Keys(ctx context.Context, namespace uuid.UUID) (out []access.APIKey, err error) {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k access.APIKey, err error) {
 			var expires, revoked *time.Time
 			err = row.Scan(&k.ID, &k.Namespace, &k.Name, &k.Role, &k.Queues, &k.Prefix, &k.CreatedBy, &k.CreatedAt, &expires, &revoked)
@@ -146,8 +147,8 @@ WHERE namespace_id = $1 ORDER BY id DESC LIMIT 1000`, namespace)
 }
 
 // RevokeKey ends a key, for good.
-func (s *Store) RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) error {
-	return s.inNamespace(ctx, namespace, "revoke key", func(tx pgx.Tx) error {
+func (a *API) RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) error {
+	return a.db.Tx(ctx, pool.In(namespace), "revoke key", func(tx pgx.Tx) error {
 		var name string
 		err := tx.QueryRow(ctx, `UPDATE api_key SET revoked_at = coalesce(revoked_at, now()) WHERE namespace_id = $1 AND id = $2 RETURNING name`, namespace, id).Scan(&name)
 		switch {

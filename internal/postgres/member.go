@@ -21,8 +21,8 @@ WITH gone AS (
 INSERT INTO session (id, name, started_at, expires_at) VALUES ($1, $2, now(), now() + $3::interval) RETURNING started_at`
 
 // Register makes a session that expires after ttl, and returns the database's instant.
-func (s *Store) Register(ctx context.Context, id uuid.UUID, name string, ttl time.Duration) (now time.Time, err error) {
-	if err = s.pool.QueryRow(ctx, register, id, name, ttl).Scan(&now); err != nil {
+func (m *Members) Register(ctx context.Context, id uuid.UUID, name string, ttl time.Duration) (now time.Time, err error) {
+	if err = m.db.QueryRow(ctx, register, id, name, ttl).Scan(&now); err != nil {
 		return now, fmt.Errorf("register session: %w", err)
 	}
 	return now, nil
@@ -31,9 +31,9 @@ func (s *Store) Register(ctx context.Context, id uuid.UUID, name string, ttl tim
 // Renew moves the expiry of a session that has not expired, and says whether it
 // may be given partitions. One that has expired stays dead: its runs may have
 // been rescued already.
-func (s *Store) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error) {
+func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error) {
 	const renew = `UPDATE session SET expires_at = now() + $2::interval, owns = $3 WHERE id = $1 AND expires_at > now() RETURNING now()`
-	err = s.pool.QueryRow(ctx, renew, id, ttl, owns).Scan(&now)
+	err = m.db.QueryRow(ctx, renew, id, ttl, owns).Scan(&now)
 	switch {
 	case err == nil:
 		return now, nil
@@ -45,8 +45,8 @@ func (s *Store) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns
 }
 
 // Unregister ends a session now.
-func (s *Store) Unregister(ctx context.Context, id uuid.UUID) error {
-	if _, err := s.pool.Exec(ctx, `DELETE FROM session WHERE id = $1`, id); err != nil {
+func (m *Members) Unregister(ctx context.Context, id uuid.UUID) error {
+	if _, err := m.db.Exec(ctx, `DELETE FROM session WHERE id = $1`, id); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
 	return nil
@@ -62,14 +62,14 @@ SELECT now(),
        ARRAY(SELECT coalesce(owner, '00000000-0000-0000-0000-000000000000') FROM partition ORDER BY id)`
 
 // Survey tells who is alive and who owns each partition.
-func (s *Store) Survey(ctx context.Context) (job.Survey, error) {
+func (m *Members) Survey(ctx context.Context) (job.Survey, error) {
 	var now time.Time
 	var sessions, owners []uuid.UUID
 	var expiresAt []time.Time
 	var owns []bool
 	var partitions []int16
 	var epochs []int64
-	if err := s.pool.QueryRow(ctx, survey).Scan(&now, &sessions, &expiresAt, &owns, &partitions, &epochs, &owners); err != nil {
+	if err := m.db.QueryRow(ctx, survey).Scan(&now, &sessions, &expiresAt, &owns, &partitions, &epochs, &owners); err != nil {
 		return job.Survey{}, fmt.Errorf("survey: %w", err)
 	}
 	out := job.Survey{Now: now, Sessions: make([]job.Session, len(sessions)), Ownerships: make([]job.Ownership, len(partitions))}
@@ -83,8 +83,8 @@ func (s *Store) Survey(ctx context.Context) (job.Survey, error) {
 }
 
 // Ownerships lists who owns each partition.
-func (s *Store) Ownerships(ctx context.Context) ([]job.Ownership, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id, coalesce(owner, '00000000-0000-0000-0000-000000000000'), epoch FROM partition ORDER BY id`)
+func (m *Members) Ownerships(ctx context.Context) ([]job.Ownership, error) {
+	rows, err := m.db.Query(ctx, `SELECT id, coalesce(owner, '00000000-0000-0000-0000-000000000000'), epoch FROM partition ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("list partitions: %w", err)
 	}
@@ -101,23 +101,23 @@ func (s *Store) Ownerships(ctx context.Context) ([]job.Ownership, error) {
 // Take makes a session the owner of partitions, if it is alive and may own any,
 // and owner and epoch of each are still as in from and that owner is no longer
 // alive. It returns those taken.
-func (s *Store) Take(ctx context.Context, me uuid.UUID, from []job.Ownership) ([]job.Ownership, error) {
-	return s.changeOwner(ctx, "take partitions", me, from, `NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expires_at > now())
+func (m *Members) Take(ctx context.Context, me uuid.UUID, from []job.Ownership) ([]job.Ownership, error) {
+	return m.changeOwner(ctx, "take partitions", me, from, `NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expires_at > now())
   AND EXISTS (SELECT FROM session WHERE id = $4 AND expires_at > clock_timestamp() AND owns)`)
 }
 
 // Release gives up partitions of a session, so that another may take them.
-func (s *Store) Release(ctx context.Context, me uuid.UUID, from []job.Ownership) error {
+func (m *Members) Release(ctx context.Context, me uuid.UUID, from []job.Ownership) error {
 	mine := slices.Clone(from)
 	for i := range mine {
 		mine[i].Owner = me
 	}
-	_, err := s.changeOwner(ctx, "release partitions", uuid.Nil, mine, `true`)
+	_, err := m.changeOwner(ctx, "release partitions", uuid.Nil, mine, `true`)
 	return err
 }
 
 // changeOwner is compare-and-set by owner and epoch.
-func (s *Store) changeOwner(ctx context.Context, what string, to uuid.UUID, from []job.Ownership, condition string) (taken []job.Ownership, err error) {
+func (m *Members) changeOwner(ctx context.Context, what string, to uuid.UUID, from []job.Ownership, condition string) (taken []job.Ownership, err error) {
 	if len(from) == 0 {
 		return nil, nil
 	}
@@ -127,7 +127,7 @@ func (s *Store) changeOwner(ctx context.Context, what string, to uuid.UUID, from
 		ids[i], owners[i], epochs[i] = o.Partition, o.Owner, o.Epoch
 		locks[lockOf(o.Owner)] = true
 	}
-	err = s.inTx(ctx, what, func(tx pgx.Tx) error {
+	err = m.db.Tx(ctx, what, func(tx pgx.Tx) error {
 		// Wait until no claim of the old owners is under way. Sorted, so that two
 		// that take at once do not wait for each other.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`, lockList(locks)); err != nil {

@@ -95,7 +95,7 @@ func Version(ctx context.Context, url string) (current, latest int64, err error)
 	defer func() { err = errors.Join(err, db.Close()) }()
 
 	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM `+versionTable).Scan(&current)
-	if code(err) == "42P01" { // undefined_table: never migrated
+	if Code(err) == "42P01" { // undefined_table: never migrated
 		return 0, latest, nil
 	}
 	if err != nil {
@@ -138,14 +138,14 @@ func explain(err error) (applied int, _ error) {
 				" (those that are missing) GRANT belfry_api, belfry_engine TO that user WITH ADMIN OPTION"
 		}
 	}
-	if code(err) == "42501" { // insufficient_privilege
+	if Code(err) == "42501" { // insufficient_privilege
 		step += ": " + hint
 	}
 	return applied, fmt.Errorf("%s: %w", step, err)
 }
 
-// code returns the SQLSTATE of err, or "".
-func code(err error) string {
+// Code is the SQLSTATE of an error of the server; empty: it is none.
+func Code(err error) string {
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return server.Code
 	}

@@ -13,7 +13,7 @@ import (
 // Namespaces are the database owner's: no key reaches beyond its own.
 
 // CreateNamespace makes a namespace. ErrConflict: the name is taken.
-func (s *Store) CreateNamespace(ctx context.Context, name string) (n access.Namespace, err error) {
+func (a *Admin) CreateNamespace(ctx context.Context, name string) (n access.Namespace, err error) {
 	if err := access.ValidateNamespace(name); err != nil {
 		return n, fmt.Errorf("create namespace: %w", err)
 	}
@@ -21,7 +21,7 @@ func (s *Store) CreateNamespace(ctx context.Context, name string) (n access.Name
 	if n.ID, err = uuid.NewV7(); err != nil {
 		return n, fmt.Errorf("create namespace: %w", err)
 	}
-	err = s.inTx(ctx, "create namespace", func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, "create namespace", func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `INSERT INTO namespace (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING created_at`, n.ID, name).Scan(&n.CreatedAt)
 		switch {
 		case noRows(err):
@@ -35,8 +35,8 @@ func (s *Store) CreateNamespace(ctx context.Context, name string) (n access.Name
 }
 
 // Namespaces lists all, by name.
-func (s *Store) Namespaces(ctx context.Context) ([]access.Namespace, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id, name, created_at FROM namespace ORDER BY name`)
+func (a *Admin) Namespaces(ctx context.Context) ([]access.Namespace, error) {
+	rows, err := a.db.Query(ctx, `SELECT id, name, created_at FROM namespace ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
 	}

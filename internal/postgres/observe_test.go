@@ -19,7 +19,7 @@ import (
 func TestDepth(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	store := postgres.NewStore(pool)
+	store := pgtest.NewStore(pool)
 	for _, sql := range []string{
 		`INSERT INTO namespace (id, name) VALUES ('00000000-0000-7000-8000-000000000002', 'team')`,
 		`INSERT INTO queue (namespace_id, name) VALUES ('00000000-0000-7000-8000-000000000002', 'mail'), ('00000000-0000-7000-8000-000000000003', 'of-nobody')`,

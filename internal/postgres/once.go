@@ -60,8 +60,8 @@ func keep(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.Idempotent
 }
 
 // DropAnswers removes up to limit answers that are no longer kept, and returns how many.
-func (s *Store) DropAnswers(ctx context.Context, limit int) (int, error) {
-	gone, err := s.pool.Exec(ctx, `
+func (e *Engine) DropAnswers(ctx context.Context, limit int) (int, error) {
+	gone, err := e.db.Exec(ctx, `
 DELETE FROM answer WHERE ctid = ANY (ARRAY(SELECT ctid FROM answer WHERE made_at < now() - $1::interval ORDER BY made_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
 		AnswersKept, limit)
 	if err != nil {

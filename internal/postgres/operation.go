@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 const countDead = `
@@ -17,7 +18,7 @@ SELECT count(*) FROM dead_letter d JOIN queue q ON q.id = d.queue_id
 WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue) AND (@any_job OR d.partition = @partition AND d.job_id = @job) AND ` + wantDead
 
 // BeginOperation begins work on all dead letters that a filter means now.
-func (s *Store) BeginOperation(ctx context.Context, o job.OperationParams) (op job.Operation, err error) {
+func (a *API) BeginOperation(ctx context.Context, o job.OperationParams) (op job.Operation, err error) {
 	what := "begin to " + string(o.Kind) + " dead letters"
 	if err := o.Validate(); err != nil {
 		return op, fmt.Errorf("%s: %w", what, err)
@@ -30,7 +31,7 @@ func (s *Store) BeginOperation(ctx context.Context, o job.OperationParams) (op j
 	if op.ID, err = uuid.NewV7(); err != nil {
 		return op, fmt.Errorf("%s: %w", what, err)
 	}
-	err = s.inNamespace(ctx, o.Namespace, what, func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, pool.In(o.Namespace), what, func(tx pgx.Tx) error {
 		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
@@ -72,8 +73,8 @@ func scanOperation(row pgx.CollectableRow) (o job.Operation, err error) {
 }
 
 // Operations lists those of a namespace that began before one, the newest first.
-func (s *Store) Operations(ctx context.Context, namespace, before uuid.UUID, limit int) (out []job.Operation, err error) {
-	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+func (a *API) Operations(ctx context.Context, namespace, before uuid.UUID, limit int) (out []job.Operation, err error) {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanOperation)
 		return err
 	}, selectOperation+`WHERE namespace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3`, namespace, before, limit)
@@ -84,8 +85,8 @@ func (s *Store) Operations(ctx context.Context, namespace, before uuid.UUID, lim
 }
 
 // Operation returns one of a namespace, or ErrNotFound.
-func (s *Store) Operation(ctx context.Context, namespace, id uuid.UUID) (o job.Operation, err error) {
-	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+func (a *API) Operation(ctx context.Context, namespace, id uuid.UUID) (o job.Operation, err error) {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		o, err = pgx.CollectExactlyOneRow(rows, scanOperation)
 		return err
 	}, selectOperation+`WHERE namespace_id = $1 AND id = $2`, namespace, id)
@@ -99,8 +100,8 @@ func (s *Store) Operation(ctx context.Context, namespace, id uuid.UUID) (o job.O
 }
 
 // AbortOperation ends an operation: what it has done stays done.
-func (s *Store) AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor string) error {
-	return s.inNamespace(ctx, namespace, "abort operation", func(tx pgx.Tx) error {
+func (a *API) AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor string) error {
+	return a.db.Tx(ctx, pool.In(namespace), "abort operation", func(tx pgx.Tx) error {
 		var state job.OperationState
 		err := tx.QueryRow(ctx, `SELECT state FROM operation WHERE namespace_id = $1 AND id = $2 FOR UPDATE`, namespace, id).Scan(&state)
 		switch {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // stored is an operation that is being worked on.
@@ -40,9 +41,9 @@ WHERE state = 'running' AND next_at <= now() ORDER BY next_at LIMIT 1 FOR UPDATE
 // WorkOperation does the next batch of an operation that is due, a second's
 // worth, and says whether there was one. Any number of nodes may call it. An
 // operation that fails steps aside, so that it keeps no other from being worked on.
-func (s *Store) WorkOperation(ctx context.Context) (worked bool, err error) {
+func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
 	var o stored
-	err = s.inTx(ctx, "work on an operation", func(tx pgx.Tx) error {
+	err = e.db.Tx(ctx, "work on an operation", func(tx pgx.Tx) error {
 		var filter, mark string
 		err := tx.QueryRow(ctx, dueOperation).Scan(&o.ID, &o.namespace, &o.Kind, &filter, &o.Rate, &o.until, &mark, &o.nextAt, &o.failures, &o.now)
 		if noRows(err) {
@@ -61,13 +62,13 @@ func (s *Store) WorkOperation(ctx context.Context) (worked bool, err error) {
 			}
 		}
 		// From here on it is the namespace's transaction.
-		if _, err := tx.Exec(ctx, `SELECT `+asNamespace+`, `+forLists, o.namespace); err != nil {
+		if err := pool.Enter(ctx, tx, pool.In(o.namespace, pool.Lists)); err != nil {
 			return err
 		}
 		return o.work(ctx, tx)
 	})
 	if err != nil && worked && ctx.Err() == nil {
-		return false, errors.Join(fmt.Errorf("%s: %w", job.FormatOperationID(o.ID), err), s.stepAside(ctx, &o, err))
+		return false, errors.Join(fmt.Errorf("%s: %w", job.FormatOperationID(o.ID), err), e.stepAside(ctx, &o, err))
 	}
 	return worked && err == nil, err
 }
@@ -79,11 +80,11 @@ WHERE id = $1 AND next_at = $2 AND state = 'running'`
 
 // stepAside keeps an operation that failed back for a while, or for good. What the
 // error says stays in the log: it may tell of what is none of the namespace's.
-func (s *Store) stepAside(ctx context.Context, o *stored, failed error) error {
+func (e *Engine) stepAside(ctx context.Context, o *stored, failed error) error {
 	failures := o.failures + 1
 	wait, giveUp := job.AfterFailure(failures)
 	problem := "a node could not work on it"
-	if state := code(failed); state != "" {
+	if state := Code(failed); state != "" {
 		problem += fmt.Sprintf(" (the database's error %s)", state)
 	}
 	if giveUp {
@@ -91,7 +92,7 @@ func (s *Store) stepAside(ctx context.Context, o *stored, failed error) error {
 	} else {
 		problem += "; it is tried again"
 	}
-	_, err := s.pool.Exec(ctx, stepAside, o.ID, o.nextAt, failures, problem, wait, giveUp)
+	_, err := e.db.Exec(ctx, stepAside, o.ID, o.nextAt, failures, problem, wait, giveUp)
 	if err != nil {
 		return fmt.Errorf("keep operation %s back: %w", job.FormatOperationID(o.ID), err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // maxOutputs is how many are written at once.
@@ -30,7 +31,7 @@ WHERE run_output_live.attempt <= excluded.attempt`
 
 // WriteOutputs keeps what attempts under way have written so far, for any node to
 // tell. It returns how many of them are still the live attempts of their runs.
-func (s *Store) WriteOutputs(ctx context.Context, all []job.Output) (written int, err error) {
+func (e *Engine) WriteOutputs(ctx context.Context, all []job.Output) (written int, err error) {
 	for len(all) > 0 {
 		part := all[:min(len(all), maxOutputs)]
 		all = all[len(part):]
@@ -41,9 +42,9 @@ func (s *Store) WriteOutputs(ctx context.Context, all []job.Output) (written int
 		}
 		k := splitKeys(keys)
 		var batch pgx.Batch // one round trip, one transaction
-		batch.Queue(`SELECT ` + keyLookups)
+		batch.Queue(pool.Apply(pool.KeyLookups))
 		batch.Queue(writeOutputs, k.partition, k.job, k.dueAt, k.seq, attempt, namespace, total, text)
-		results := s.pool.SendBatch(ctx, &batch)
+		results := e.db.SendBatch(ctx, &batch)
 		_, err := results.Exec()
 		if err == nil {
 			tag, e := results.Exec()
@@ -84,8 +85,8 @@ ORDER BY attempt, live`
 
 // Outputs tells the ends of what the attempts of a run have written, of those
 // that have, in order.
-func (s *Store) Outputs(ctx context.Context, namespace uuid.UUID, k job.Key) (out []job.Output, err error) {
-	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+func (a *API) Outputs(ctx context.Context, namespace uuid.UUID, k job.Key) (out []job.Output, err error) {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (job.Output, error) {
 			o := job.Output{Key: k, Namespace: namespace}
 			return o, row.Scan(&o.Attempt, &o.Total, &o.Text)
@@ -108,8 +109,8 @@ DELETE FROM run_output_live o WHERE o.ctid = ANY (ARRAY(
 
 // DropStaleOutputs removes output of attempts that are not under way, of so many
 // at most, and returns of how many.
-func (s *Store) DropStaleOutputs(ctx context.Context, most int) (int, error) {
-	tag, err := s.pool.Exec(ctx, dropStaleOutputs, most)
+func (e *Engine) DropStaleOutputs(ctx context.Context, most int) (int, error) {
+	tag, err := e.db.Exec(ctx, dropStaleOutputs, most)
 	if err != nil {
 		return 0, fmt.Errorf("drop output of attempts that are over: %w", err)
 	}

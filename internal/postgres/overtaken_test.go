@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // overtaken calls do while another transaction has written two live runs and not yet committed: do waits for their locks,
@@ -51,7 +53,7 @@ func TestASuccessThatWasOvertakenEnds(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	var told entered
-	b.store.Observe(&told)
+	b.store = pgtest.StoreOf(postgres.New(b.pool, postgres.Options{Observer: &told}))
 	done := succeeded(b.claimAll(3))
 	stale := done[0]
 	stale.Attempt++

@@ -26,12 +26,12 @@ func ownedBy(t *testing.T, attributes string) (asOwner, url, owner string) {
 	return pgtest.As(t, url, owner), url, owner
 }
 
-func openAs(t *testing.T, url string) *postgres.Store {
+func openAs(t *testing.T, url string) *pgtest.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), url, 2)
+	s, err := postgres.Open(t.Context(), url, 2, postgres.Options{})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	return s
+	return pgtest.StoreOf(s)
 }
 
 // TestOwnerAndServerAreTwo goes the way that the guide tells: an owner that is no
@@ -122,7 +122,7 @@ func TestUnsafeRolesAreRefused(t *testing.T) {
 func TestOneFirstKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	store := postgres.NewStore(pgtest.AsServer(t, pool))
+	store := pgtest.NewStore(pgtest.AsServer(t, pool))
 	const many = 8
 	made := make(chan string, many)
 	for range many {

@@ -45,7 +45,7 @@ func (p *place) limits(a *job.Candidate) (out []job.Limit) {
 //
 // Who calls has to hold the shared lock of a session that is alive: a limit that is
 // new counts the runs that began without it when such transactions are over.
-func (s *Store) takePlaces(ctx context.Context, tx pgx.Tx, session uuid.UUID, runs []permitCandidate) ([]place, error) {
+func (e *Engine) takePlaces(ctx context.Context, tx pgx.Tx, session uuid.UUID, runs []permitCandidate) ([]place, error) {
 	if len(runs) > maxPlaces {
 		return nil, fmt.Errorf("%d runs at once; at most %d are taken", len(runs), maxPlaces)
 	}
@@ -53,7 +53,7 @@ func (s *Store) takePlaces(ctx context.Context, tx pgx.Tx, session uuid.UUID, ru
 	for i := range runs {
 		from[i] = runs[i].Candidate
 	}
-	r, err := s.readRooms(ctx, tx, session, limitsOf(from))
+	r, err := e.readRooms(ctx, tx, session, limitsOf(from))
 	if err != nil {
 		return nil, err
 	}
@@ -128,17 +128,17 @@ type rooms struct {
 const maxPlaces = 1000
 
 // readRooms locks limits and reads what room there is.
-func (s *Store) readRooms(ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit) (*rooms, error) {
+func (e *Engine) readRooms(ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit) (*rooms, error) {
 	for again := false; ; again = true {
-		r, err := s.readRoomsOnce(ctx, tx, session, limits)
-		if err != nil || again || !s.lows.above(r.first, limits) {
+		r, err := e.readRoomsOnce(ctx, tx, session, limits)
+		if err != nil || again || !e.lows.above(r.first, limits) {
 			return r, err
 		}
 	}
 }
 
-func (s *Store) readRoomsOnce(ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit) (*rooms, error) {
-	kind, id, low := s.lows.columns(limits)
+func (e *Engine) readRoomsOnce(ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit) (*rooms, error) {
+	kind, id, low := e.lows.columns(limits)
 	r := &rooms{rooms: map[job.Limit]*job.Capacity{}}
 	locked := map[job.Limit]bool{}
 	var batch pgx.Batch
@@ -149,7 +149,7 @@ func (s *Store) readRoomsOnce(ctx context.Context, tx pgx.Tx, session uuid.UUID,
 	})
 	// Behind the locks: numbers that are greater than all that were given out under them.
 	batch.Queue(`SELECT nextval('hold_n'), now()`).QueryRow(func(row pgx.Row) error { return row.Scan(&r.first, &r.now) })
-	batch.Queue(readRooms, kind, id, low, session).Query(s.collectRooms(r))
+	batch.Queue(readRooms, kind, id, low, session).Query(e.collectRooms(r))
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (s *Store) readRoomsOnce(ctx context.Context, tx pgx.Tx, session uuid.UUID,
 	return r, nil
 }
 
-func (s *Store) collectRooms(r *rooms) func(pgx.Rows) error {
+func (e *Engine) collectRooms(r *rooms) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var l job.Limit
 		var q job.QueueLimits
@@ -177,7 +177,7 @@ func (s *Store) collectRooms(r *rooms) func(pgx.Rows) error {
 				room.Ahead = &job.Waiter{Priority: *priority, RunAt: *runAt}
 			}
 			r.rooms[l] = room
-			s.lows.note(l, oldest)
+			e.lows.note(l, oldest)
 			return nil
 		})
 		return err

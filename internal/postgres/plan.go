@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // selectCursorsDue takes what nobody else has locked.
@@ -41,24 +42,24 @@ const lockTimeout = "500ms"
 // look-ahead, and advances those cursors, in one transaction and by one
 // instant. Correct with any number of planners: a cursor is planned by the
 // one that holds its lock.
-func (s *Store) Plan(ctx context.Context, in job.PlanParams) (job.Planned, error) {
-	out, err := s.plan(ctx, in, true)
-	if code(err) == "55P03" { // lock_not_available
-		return s.plan(ctx, in, false)
+func (e *Engine) Plan(ctx context.Context, in job.PlanParams) (job.Planned, error) {
+	out, err := e.plan(ctx, in, true)
+	if Code(err) == "55P03" { // lock_not_available
+		return e.plan(ctx, in, false)
 	}
 	return out, err
 }
 
-func (s *Store) plan(ctx context.Context, in job.PlanParams, wait bool) (out job.Planned, err error) {
-	err = s.inTx(ctx, "plan", func(tx pgx.Tx) error {
+func (e *Engine) plan(ctx context.Context, in job.PlanParams, wait bool) (out job.Planned, err error) {
+	err = e.db.Tx(ctx, "plan", func(tx pgx.Tx) error {
 		out = job.Planned{}
 		// THE instant: every statement below is given this one and reads no clock.
 		// A plan that is lost is planned again, so its commit need not wait for the disk.
-		const begin = `SELECT now() FROM (SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '` + lockTimeout + `', true), ` + keyLookups + ` OFFSET 0) s`
+		const begin = `SELECT now() FROM (SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '` + lockTimeout + `', true), ` + string(pool.KeyLookups) + ` OFFSET 0) s`
 		if err := tx.QueryRow(ctx, begin).Scan(&out.Now); err != nil {
 			return err
 		}
-		batch, err := s.planCursors(ctx, tx, in, wait, &out)
+		batch, err := e.planCursors(ctx, tx, in, wait, &out)
 		if err != nil || out.Cursors == 0 {
 			return err
 		}
@@ -111,9 +112,9 @@ type planBatch struct {
 
 // planCursors locks the cursors that are due and lets job.Plan decide each.
 // Those that are late come first, and alone: what follows waits for no lock.
-func (s *Store) planCursors(ctx context.Context, tx pgx.Tx, in job.PlanParams, wait bool, out *job.Planned) (*planBatch, error) {
+func (e *Engine) planCursors(ctx context.Context, tx pgx.Tx, in job.PlanParams, wait bool, out *job.Planned) (*planBatch, error) {
 	b, until := &planBatch{}, out.Now.Add(in.LookAhead)
-	decide := func(rows pgx.Rows) error { return s.decideCursors(rows, b, until, out) }
+	decide := func(rows pgx.Rows) error { return e.decideCursors(rows, b, until, out) }
 	if wait {
 		rows, err := tx.Query(ctx, selectCursorsLate, in.Partitions, out.Now.Add(in.LookAhead/2), in.Cursors)
 		if err != nil {
@@ -133,7 +134,7 @@ func (s *Store) planCursors(ctx context.Context, tx pgx.Tx, in job.PlanParams, w
 	return b, err
 }
 
-func (s *Store) decideCursors(rows pgx.Rows, b *planBatch, until time.Time, out *job.Planned) error {
+func (e *Engine) decideCursors(rows pgx.Rows, b *planBatch, until time.Time, out *job.Planned) error {
 	var partition int16
 	var id int64
 	var text, missed string
@@ -141,7 +142,7 @@ func (s *Store) decideCursors(rows pgx.Rows, b *planBatch, until time.Time, out 
 	var brokenAt *time.Time
 	_, err := pgx.ForEachRow(rows, []any{&partition, &id, &text, &missed, &next, &brokenAt}, func() error {
 		out.Cursors++
-		result, err := s.planCursor(text, missed, next, out.Now, until)
+		result, err := e.planCursor(text, missed, next, out.Now, until)
 		if err != nil {
 			// One cursor that cannot be planned must not stop the others.
 			err = fmt.Errorf("cursor %d of partition %d: %w", id, partition, err)
@@ -162,14 +163,14 @@ func (s *Store) decideCursors(rows pgx.Rows, b *planBatch, until time.Time, out 
 	return err
 }
 
-func (s *Store) planCursor(text, missed string, next, now, until time.Time) (result job.PlanResult, err error) {
+func (e *Engine) planCursor(text, missed string, next, now, until time.Time) (result job.PlanResult, err error) {
 	defer func() {
 		// What a user wrote can make one cursor fail, not the node.
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	compiled, err := s.schedules.get(text)
+	compiled, err := e.schedules.get(text)
 	if err != nil {
 		return job.PlanResult{}, err
 	}
@@ -344,10 +345,8 @@ func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]int32, now tim
 
 // count notes the due times that are skipped.
 func (b *planBatch) count(tx pgx.Tx) {
-	if l, ok := tx.(*ledgerTx); ok {
-		for i, why := range b.skipped.reason {
-			l.skipped[job.Reason(why)] += b.skipped.count[i]
-		}
+	for i, why := range b.skipped.reason {
+		pool.LedgerOf(tx).Skipped(job.Reason(why), b.skipped.count[i])
 	}
 }
 
@@ -370,8 +369,8 @@ func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]int32) e
 // NextDue returns, for each partition, the earliest time that its planner has
 // something to do for: a due time that is not planned, or a cursor that could
 // not be planned and is to be tried again. Partitions without one are left out.
-func (s *Store) NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error) {
-	rows, err := s.pool.Query(ctx, `
+func (e *Engine) NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error) {
+	rows, err := e.db.Query(ctx, `
 SELECT p, c.plan_at, now()
 FROM unnest($1::smallint[]) p, LATERAL (
     SELECT plan_at FROM cursor WHERE partition = p AND plan_at IS NOT NULL ORDER BY plan_at LIMIT 1) c`, partitions)
@@ -389,8 +388,8 @@ FROM unnest($1::smallint[]) p, LATERAL (
 }
 
 // Broken counts the cursors that cannot be planned, up to a limit, and tells the problem of the one that is so for longest.
-func (s *Store) Broken(ctx context.Context, limit int) (n int, oldest string, err error) {
-	err = s.pool.QueryRow(ctx, `
+func (e *Engine) Broken(ctx context.Context, limit int) (n int, oldest string, err error) {
+	err = e.db.QueryRow(ctx, `
 SELECT count(*), coalesce((array_agg(problem ORDER BY broken_at))[1], '')
 FROM (SELECT problem, broken_at FROM cursor WHERE broken_at IS NOT NULL ORDER BY broken_at LIMIT $1) b`, limit).Scan(&n, &oldest)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // TestAdoptStaysInItsQueue: who knows the session of a node, or of a worker of another queue, does not get its runs.
@@ -88,7 +87,7 @@ func TestAWorkersForgottenRunIsRescued(t *testing.T) {
 	b.claimAll(2)
 	rescued := func() int {
 		// A store of its own looks at all partitions at once, others each minute.
-		_, found, err := postgres.NewStore(pgtest.AsServer(t, b.pool)).Rescue(t.Context(), allPartitions(), 10)
+		_, found, err := pgtest.NewStore(pgtest.AsServer(t, b.pool)).Rescue(t.Context(), allPartitions(), 10)
 		require.NoError(t, err)
 		return found
 	}

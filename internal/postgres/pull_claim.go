@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // lanes lists the lanes that a statement is given.
@@ -83,8 +84,8 @@ const beginClaim = `SELECT pg_advisory_xact_lock_shared(l) FROM (SELECT DISTINCT
 // ClaimDue claims runs of a queue that are due for the workers that wait for
 // some, in one transaction: job.Assign says who gets which. Runs that need a
 // decision are returned, to be asked about one by one: see AdmitDue.
-func (s *Store) ClaimDue(ctx context.Context, o job.PullClaimParams) (out job.PullClaimResult, err error) {
-	err = s.inTx(ctx, "claim for workers", func(tx pgx.Tx) error {
+func (e *Engine) ClaimDue(ctx context.Context, o job.PullClaimParams) (out job.PullClaimResult, err error) {
+	err = e.db.Tx(ctx, "claim for workers", func(tx pgx.Tx) error {
 		out = job.PullClaimResult{Marks: make([]time.Time, len(o.Feeds))}
 		due, err := readDue(ctx, tx, &o, &out)
 		if err != nil || out.Paused {
@@ -100,7 +101,7 @@ func (s *Store) ClaimDue(ctx context.Context, o job.PullClaimParams) (out job.Pu
 			}
 		}
 		if len(plain) > 0 {
-			if err := s.claimDealt(ctx, tx, &o, plain, &out); err != nil {
+			if err := e.claimDealt(ctx, tx, &o, plain, &out); err != nil {
 				return err
 			}
 		}
@@ -141,7 +142,7 @@ func readDue(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, out *job.Pu
 	}
 	l := splitLanes(o.Feeds)
 	var batch pgx.Batch // one round trip; each statement sees what is committed when it begins
-	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOfQueue(o.Queue))
+	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(pool.KeyLookups), lockOfQueue(o.Queue))
 	batch.Queue(beginClaim, locks)
 	batch.Queue(`SELECT now(), coalesce(bool_or(paused), true), coalesce(bool_or(limited), false) FROM queue WHERE id = $1`, o.Queue).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&out.Now, &out.Paused, &out.Limited)
@@ -226,13 +227,13 @@ type starting struct {
 	later     map[job.RunKey]bool // those that are too much for one claim
 }
 
-func (s *Store) claimDealt(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, dealt []job.Assignment, out *job.PullClaimResult) error {
+func (e *Engine) claimDealt(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, dealt []job.Assignment, out *job.PullClaimResult) error {
 	all, err := lockDealt(ctx, tx, o.Queue, dealt)
 	if err != nil {
 		return err
 	}
 	if len(all.dealt) > 0 {
-		if all.places, err = s.placesFor(ctx, tx, all, out); err != nil {
+		if all.places, err = e.placesFor(ctx, tx, all, out); err != nil {
 			return err
 		}
 		if err := startDealt(ctx, tx, o, all, out); err != nil {
@@ -273,7 +274,7 @@ func lockDealt(ctx context.Context, tx pgx.Tx, queue int32, dealt []job.Assignme
 
 // placesFor takes a place for each run under the limits that it falls under. Where
 // nothing is limited it asks nobody.
-func (s *Store) placesFor(ctx context.Context, tx pgx.Tx, all starting, out *job.PullClaimResult) ([]place, error) {
+func (e *Engine) placesFor(ctx context.Context, tx pgx.Tx, all starting, out *job.PullClaimResult) ([]place, error) {
 	limited := out.Limited
 	for _, o := range all.orders {
 		limited = limited || o.Key != 0
@@ -282,7 +283,7 @@ func (s *Store) placesFor(ctx context.Context, tx pgx.Tx, all starting, out *job
 		return make([]place, len(all.orders)), nil
 	}
 	// What waits on nodes is of no session here: each of them may be ahead.
-	return s.takePlaces(ctx, tx, uuid.Nil, all.orders)
+	return e.takePlaces(ctx, tx, uuid.Nil, all.orders)
 }
 
 func startDealt(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, all starting, out *job.PullClaimResult) error {
@@ -354,11 +355,11 @@ func left(dealt []job.Assignment, out *job.PullClaimResult, later map[job.RunKey
 }
 
 // AdmitDue decides about one run that ClaimDue left, for a session: see Admit.
-func (s *Store) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, due job.Due) (claimed *job.Claimed, done bool, err error) {
-	err = s.inTx(ctx, "admit for a worker", func(tx pgx.Tx) error {
+func (e *Engine) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, due job.Due) (claimed *job.Claimed, done bool, err error) {
+	err = e.db.Tx(ctx, "admit for a worker", func(tx pgx.Tx) error {
 		var paused bool
 		var batch pgx.Batch
-		batch.Queue(`SELECT pg_advisory_xact_lock($1), `+keyLookups, lockOfQueue(queue))
+		batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(pool.KeyLookups), lockOfQueue(queue))
 		batch.Queue(`SELECT pg_advisory_xact_lock_shared($1)`, lockOf(session))
 		batch.Queue(`SELECT coalesce((SELECT paused FROM queue WHERE id = $1), true)`, queue).QueryRow(func(row pgx.Row) error { return row.Scan(&paused) })
 		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
@@ -376,7 +377,7 @@ func (s *Store) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, du
 		if done = a.attempt.Handler != due.Handler; done { // its job was changed: a look finds it where it is now
 			return nil
 		}
-		if err := s.admit(ctx, &a); err != nil {
+		if err := e.admit(ctx, &a); err != nil {
 			return err
 		}
 		if done = a.out.Done; a.out.Attempt == nil {
@@ -405,11 +406,11 @@ func ignoreNoRows(err error) error {
 // LookDue finds when each lane has its first run, if one is due by ahead from
 // now. Limit is how many of a lane are looked at to find one that is not
 // skipped. It takes no lock.
-func (s *Store) LookDue(ctx context.Context, look []job.Feed, o job.PollParams) (now time.Time, first []time.Time, err error) {
+func (e *Engine) LookDue(ctx context.Context, look []job.Feed, o job.PollParams) (now time.Time, first []time.Time, err error) {
 	first = make([]time.Time, len(look))
 	l := splitLanes(look)
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT now() FROM (SELECT ` + keyLookups + ` OFFSET 0) s`).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+	batch.Queue(`SELECT now() FROM (SELECT ` + string(pool.KeyLookups) + ` OFFSET 0) s`).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
 	batch.Queue(nextRuns, l.queue, l.handler, l.priority, l.mark, o.Limit, o.Ahead).Query(func(rows pgx.Rows) error {
 		var n int
 		var k job.Key
@@ -422,7 +423,7 @@ func (s *Store) LookDue(ctx context.Context, look []job.Feed, o job.PollParams) 
 		})
 		return err
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return now, nil, fmt.Errorf("look for due runs: %w", err)
 	}
 	return now, first, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // completePulled is completeSucceeded for what workers report: fenced by session
@@ -28,7 +29,7 @@ func reportOf(c job.Completion) report { return report{c.Key.RunKey(), c.Attempt
 // CompletePulled writes what workers report. It returns why each was not taken,
 // in their order; empty: it was. Each names its session. Twice in one call is
 // once.
-func (s *Store) CompletePulled(ctx context.Context, done []job.Completion) (why []job.GoneReason, err error) {
+func (e *Engine) CompletePulled(ctx context.Context, done []job.Completion) (why []job.GoneReason, err error) {
 	taken := make(map[report]bool, len(done))
 	var succeeded, others []job.Completion
 	for _, c := range done {
@@ -42,7 +43,7 @@ func (s *Store) CompletePulled(ctx context.Context, done []job.Completion) (why 
 			others = append(others, c)
 		}
 	}
-	if err := s.completePulled(ctx, succeeded, taken); err != nil {
+	if err := e.completePulled(ctx, succeeded, taken); err != nil {
 		return nil, err
 	}
 	// Not all that is left over is stale: what somebody wrote meanwhile, such as
@@ -52,7 +53,7 @@ func (s *Store) CompletePulled(ctx context.Context, done []job.Completion) (why 
 			others = append(others, c)
 		}
 	}
-	if err := s.decidePulled(ctx, others, taken); err != nil {
+	if err := e.decidePulled(ctx, others, taken); err != nil {
 		return nil, err
 	}
 	why = make([]job.GoneReason, len(done))
@@ -63,14 +64,14 @@ func (s *Store) CompletePulled(ctx context.Context, done []job.Completion) (why 
 			stale, at = append(stale, c), append(at, i)
 		}
 	}
-	fates, err := s.fatesOf(ctx, stale)
+	fates, err := e.fatesOf(ctx, stale)
 	for i, f := range fates {
 		why[at[i]] = f
 	}
 	return why, err
 }
 
-func (s *Store) completePulled(ctx context.Context, done []job.Completion, taken map[report]bool) error {
+func (e *Engine) completePulled(ctx context.Context, done []job.Completion, taken map[report]bool) error {
 	if len(done) == 0 {
 		return nil
 	}
@@ -78,7 +79,7 @@ func (s *Store) completePulled(ctx context.Context, done []job.Completion, taken
 	k, attempt := splitCompletions(done)
 	ended := 0
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(completePulled, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done)).Query(func(rows pgx.Rows) error {
 		var r report
 		var key job.Key
@@ -91,18 +92,20 @@ func (s *Store) completePulled(ctx context.Context, done []job.Completion, taken
 		})
 		return err
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("complete %d runs of workers: %w", len(done), err)
 	}
-	s.tell(&ledgerTx{ended: map[end]int64{{job.EndedSucceeded, job.ReasonNone}: int64(ended)}})
+	var l pool.Ledger
+	l.Ended(job.EndedSucceeded, job.ReasonNone, int64(ended))
+	e.db.Report(&l)
 	return nil
 }
 
-func (s *Store) decidePulled(ctx context.Context, done []job.Completion, taken map[report]bool) error {
+func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken map[report]bool) error {
 	for len(done) > 0 {
 		part := done[:min(len(done), maxDecided)]
 		done = done[len(part):]
-		d, err := s.completeDecided(ctx, part)
+		d, err := e.completeDecided(ctx, part)
 		if err != nil {
 			return err
 		}
@@ -110,7 +113,7 @@ func (s *Store) decidePulled(ctx context.Context, done []job.Completion, taken m
 			taken[reportOf(c)] = true
 		}
 		for _, p := range d.pauses {
-			if err := s.pauseFailing(ctx, p); err != nil {
+			if err := e.pauseFailing(ctx, p); err != nil {
 				return err
 			}
 		}
@@ -138,14 +141,14 @@ const maxEnded = 200
 // job.Decide, and then forgets the session. Any node may do it: what two find is
 // fenced. It returns the runs that are to be tried again by nodes (their job has
 // another target now), and how many it found.
-func (s *Store) RescueWorkers(ctx context.Context, limit int) (retries []job.Run, found int, err error) {
-	ids, queues, err := s.endedWorkers(ctx)
+func (e *Engine) RescueWorkers(ctx context.Context, limit int) (retries []job.Run, found int, err error) {
+	ids, queues, err := e.endedWorkers(ctx)
 	if err != nil || len(ids) == 0 {
 		return nil, 0, err
 	}
 	var lost []job.Completion
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(runsOfSessions, queues, ids, limit).Query(func(rows pgx.Rows) error {
 		c := job.Completion{Outcome: job.Outcome{Kind: job.Lost, Message: "the worker's session ended before it reported"}}
 		_, err := pgx.ForEachRow(rows, []any{&c.Key.Partition, raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Attempt, raw(&c.Session)}, func() error {
@@ -155,21 +158,21 @@ func (s *Store) RescueWorkers(ctx context.Context, limit int) (retries []job.Run
 		})
 		return err
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, 0, fmt.Errorf("find the runs of workers that are gone: %w", err)
 	}
-	retries, _, err = s.CompleteDecided(ctx, lost)
+	retries, _, err = e.CompleteDecided(ctx, lost)
 	if err != nil || len(lost) == limit {
 		return retries, len(lost), err
 	}
-	if _, err = s.pool.Exec(ctx, `DELETE FROM session WHERE id = ANY ($1) AND expires_at <= now()`, ids); err != nil {
+	if _, err = e.db.Exec(ctx, `DELETE FROM session WHERE id = ANY ($1) AND expires_at <= now()`, ids); err != nil {
 		return retries, len(lost), fmt.Errorf("forget sessions: %w", err)
 	}
 	return retries, len(lost), nil
 }
 
-func (s *Store) endedWorkers(ctx context.Context) (ids []uuid.UUID, queues []int32, err error) {
-	rows, err := s.pool.Query(ctx, endedWorkers, maxEnded)
+func (e *Engine) endedWorkers(ctx context.Context) (ids []uuid.UUID, queues []int32, err error) {
+	rows, err := e.db.Query(ctx, endedWorkers, maxEnded)
 	if err != nil {
 		return nil, nil, fmt.Errorf("find workers that are gone: %w", err)
 	}
@@ -196,7 +199,7 @@ func (s *Store) endedWorkers(ctx context.Context) (ids []uuid.UUID, queues []int
 		})
 		return err
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, nil, fmt.Errorf("end the sessions of workers that are gone: %w", err)
 	}
 	return ids, queues, nil

@@ -12,16 +12,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // OpenSession makes a session for a worker, and its queue if the order says so. What is adopted has to be of the same namespace and queue; gone are
 // those of the runs named that are no longer the old session's.
-func (s *Store) OpenSession(ctx context.Context, o job.SessionParams) (w job.WorkerSession, gone []job.Gone, err error) {
+func (e *Engine) OpenSession(ctx context.Context, o job.SessionParams) (w job.WorkerSession, gone []job.Gone, err error) {
 	if err := o.Validate(); err != nil {
 		return w, nil, fmt.Errorf("open a session: %w", err)
 	}
 	w = job.WorkerSession{ID: uuid.New(), Namespace: o.Namespace, QueueName: o.Queue, Name: o.Name}
-	err = s.inNamespace(ctx, o.Namespace, "open a session", func(tx pgx.Tx) error {
+	err = e.api.db.Tx(ctx, pool.In(o.Namespace), "open a session", func(tx pgx.Tx) error {
 		if w.Queue, err = queueOf(ctx, tx, o); err != nil || o.Adopt != uuid.Nil {
 			return err
 		}
@@ -31,7 +32,7 @@ func (s *Store) OpenSession(ctx context.Context, o job.SessionParams) (w job.Wor
 		return w, nil, err
 	}
 	copy(w.ID[:familyBytes], o.Adopt[:familyBytes])
-	gone, err = s.adoptRuns(ctx, &w, o)
+	gone, err = e.adoptRuns(ctx, &w, o)
 	return w, gone, err
 }
 
@@ -93,9 +94,9 @@ SELECT FROM k, LATERAL (
       AND r.handler IS NOT NULL AND r.queue_id = $6 LIMIT 1 FOR UPDATE OF r) x`
 
 // adoptRuns opens a session that takes the place of a family.
-func (s *Store) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.SessionParams) (gone []job.Gone, err error) {
+func (e *Engine) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.SessionParams) (gone []job.Gone, err error) {
 	has, known := map[job.RunKey]int16{}, false
-	err = s.inTx(ctx, "adopt runs", func(tx pgx.Tx) error {
+	err = e.db.Tx(ctx, "adopt runs", func(tx pgx.Tx) error {
 		clear(has)
 		old, locks, err := lockFamily(ctx, tx, w.Queue, o.Adopt)
 		if err != nil {
@@ -118,7 +119,7 @@ func (s *Store) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.Sessi
 		return nil, err
 	}
 	if known {
-		return s.whyGone(ctx, o.Adopt, missing(o.Runs, has))
+		return e.whyGone(ctx, o.Adopt, missing(o.Runs, has))
 	}
 	// Another queue's, or none at all: which, and what became of its runs, is not for this worker to hear.
 	for _, l := range o.Runs {
@@ -134,7 +135,7 @@ func lockFamily(ctx context.Context, tx pgx.Tx, queue int32, adopt uuid.UUID) (i
 	high, low := lockFamilyOf(adopt)
 	locks = map[int64]bool{} // of sessions that there are: which lock an id gives is its client's to choose
 	var batch pgx.Batch      // one round trip; each statement sees what is committed when it begins
-	batch.Queue(`SELECT pg_advisory_xact_lock($1::integer, $2::integer), `+keyLookups, high, low)
+	batch.Queue(`SELECT pg_advisory_xact_lock($1::integer, $2::integer), `+string(pool.KeyLookups), high, low)
 	batch.Queue(`SELECT id FROM session WHERE id BETWEEN $1 AND $2 AND queue_id = $3`, first, last, queue).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		_, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error {
@@ -190,11 +191,11 @@ const (
 
 // EndSession ends a worker's session: what it still has is lost, and is tried
 // again as soon as a node has seen it.
-func (s *Store) EndSession(ctx context.Context, w job.WorkerSession) error {
+func (e *Engine) EndSession(ctx context.Context, w job.WorkerSession) error {
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOf(w.ID))
 	batch.Queue(endSession, w.ID, w.Queue)
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("end a session: %w", err)
 	}
 	return nil
@@ -202,9 +203,9 @@ func (s *Store) EndSession(ctx context.Context, w job.WorkerSession) error {
 
 // WorkerSession finds a session of a namespace's queue, or ErrNotFound: it
 // never was, or it has expired and what it had was given to others.
-func (s *Store) WorkerSession(ctx context.Context, namespace uuid.UUID, queue string, id uuid.UUID) (w job.WorkerSession, err error) {
+func (e *Engine) WorkerSession(ctx context.Context, namespace uuid.UUID, queue string, id uuid.UUID) (w job.WorkerSession, err error) {
 	w = job.WorkerSession{ID: id, Namespace: namespace, QueueName: queue}
-	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+	err = e.api.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		w.Queue, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int32])
 		return err
 	}, `SELECT s.queue_id FROM session s JOIN queue q ON q.id = s.queue_id WHERE s.id = $1 AND s.namespace_id = $2 AND q.namespace_id = $2 AND q.name = $3`, id, namespace, queue)
@@ -248,15 +249,15 @@ const timeoutGrace = 5 * time.Second
 // Heartbeat renews a worker's session, notes the progress of its attempts, and
 // tells which of them are no longer its own. Those that take too long are ended.
 // ErrSessionExpired: all of them are lost.
-func (s *Store) Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Duration, leases []job.Lease) (expires time.Time, gone []job.Gone, err error) {
+func (e *Engine) Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Duration, leases []job.Lease) (expires time.Time, gone []job.Gone, err error) {
 	var left []job.Lease
 	var late []job.Completion
-	err = s.inTx(ctx, "heartbeat", func(tx pgx.Tx) error {
+	err = e.db.Tx(ctx, "heartbeat", func(tx pgx.Tx) error {
 		left, late = nil, nil
 		k, attempt := splitLeases(leases)
 		has := make([]bool, len(leases))
 		var batch pgx.Batch
-		batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), ` + keyLookups)
+		batch.Queue(pool.Apply(pool.LazyCommit, pool.KeyLookups))
 		batch.Queue(renewWorker, w.ID, w.Queue, ttl).QueryRow(func(row pgx.Row) error { return row.Scan(&expires) })
 		batch.Queue(leasedRuns, k.partition, k.job, k.dueAt, k.seq, attempt, w.ID, timeoutGrace).Query(func(rows pgx.Rows) error {
 			var n int
@@ -289,10 +290,10 @@ func (s *Store) Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Dur
 	case err != nil:
 		return expires, nil, err
 	}
-	if gone, err = s.whyGone(ctx, w.ID, left); err != nil || len(late) == 0 {
+	if gone, err = e.whyGone(ctx, w.ID, left); err != nil || len(late) == 0 {
 		return expires, gone, err
 	}
-	if _, _, err := s.CompleteDecided(ctx, late); err != nil {
+	if _, _, err := e.CompleteDecided(ctx, late); err != nil {
 		return expires, nil, err
 	}
 	for _, c := range late {
@@ -325,12 +326,12 @@ LEFT JOIN LATERAL (
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND queue_id = s.queue_id AND (a ->> 'attempt')::smallint = k.attempt LIMIT 1) r ON true`
 
 // whyGone says why attempts are no longer a session's.
-func (s *Store) whyGone(ctx context.Context, session uuid.UUID, leases []job.Lease) (gone []job.Gone, err error) {
+func (e *Engine) whyGone(ctx context.Context, session uuid.UUID, leases []job.Lease) (gone []job.Gone, err error) {
 	asked := make([]job.Completion, len(leases))
 	for i, l := range leases {
 		asked[i] = job.Completion{Key: l.Key, Attempt: l.Attempt, Session: session}
 	}
-	why, err := s.fatesOf(ctx, asked)
+	why, err := e.fatesOf(ctx, asked)
 	for i := range why {
 		gone = append(gone, job.Gone{Lease: leases[i], Why: why[i]})
 	}
@@ -338,14 +339,14 @@ func (s *Store) whyGone(ctx context.Context, session uuid.UUID, leases []job.Lea
 }
 
 // fatesOf says why attempts are no longer those of their sessions.
-func (s *Store) fatesOf(ctx context.Context, asked []job.Completion) ([]job.GoneReason, error) {
+func (e *Engine) fatesOf(ctx context.Context, asked []job.Completion) ([]job.GoneReason, error) {
 	if len(asked) == 0 {
 		return nil, nil
 	}
 	why := make([]job.GoneReason, len(asked))
 	k, attempt := splitCompletions(asked)
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(fates, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(asked)).Query(func(rows pgx.Rows) error {
 		var n int
 		var f job.Fate
@@ -355,7 +356,7 @@ func (s *Store) fatesOf(ctx context.Context, asked []job.Completion) ([]job.Gone
 		})
 		return err
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("ask about %d attempts: %w", len(asked), err)
 	}
 	return why, nil

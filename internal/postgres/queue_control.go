@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // What runs and what waits is known of limited queues only: others are not counted.
@@ -27,8 +28,8 @@ func scanQueue(row pgx.CollectableRow) (q job.Queue, err error) {
 }
 
 // Queues lists those of a namespace by name, after one.
-func (s *Store) Queues(ctx context.Context, namespace uuid.UUID, after string, limit int) (out []job.Queue, err error) {
-	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+func (a *API) Queues(ctx context.Context, namespace uuid.UUID, after string, limit int) (out []job.Queue, err error) {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanQueue)
 		return err
 	}, selectQueues+`AND name > $2 ORDER BY name LIMIT $3`, namespace, after, limit)
@@ -39,8 +40,8 @@ func (s *Store) Queues(ctx context.Context, namespace uuid.UUID, after string, l
 }
 
 // Queue returns a queue of a namespace, or ErrNotFound.
-func (s *Store) Queue(ctx context.Context, namespace uuid.UUID, name string) (q job.Queue, err error) {
-	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+func (a *API) Queue(ctx context.Context, namespace uuid.UUID, name string) (q job.Queue, err error) {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		q, err = pgx.CollectExactlyOneRow(rows, scanQueue)
 		return err
 	}, selectQueues+`AND name = $2`, namespace, name)
@@ -55,17 +56,17 @@ func (s *Store) Queue(ctx context.Context, namespace uuid.UUID, name string) (q 
 
 // PauseQueue keeps the runs of a queue from starting, once the nodes have heard
 // of it: within about a second. What is under way is not touched.
-func (s *Store) PauseQueue(ctx context.Context, o job.QueueParams) error {
-	return s.setQueue(ctx, o, "queue.pause", true)
+func (a *API) PauseQueue(ctx context.Context, o job.QueueParams) error {
+	return a.setQueue(ctx, o, "queue.pause", true)
 }
 
 // ResumeQueue lets them start again.
-func (s *Store) ResumeQueue(ctx context.Context, o job.QueueParams) error {
-	return s.setQueue(ctx, o, "queue.resume", false)
+func (a *API) ResumeQueue(ctx context.Context, o job.QueueParams) error {
+	return a.setQueue(ctx, o, "queue.resume", false)
 }
 
-func (s *Store) setQueue(ctx context.Context, o job.QueueParams, action string, paused bool) error {
-	return s.inNamespace(ctx, o.Namespace, action, func(tx pgx.Tx) error {
+func (a *API) setQueue(ctx context.Context, o job.QueueParams, action string, paused bool) error {
+	return a.db.Tx(ctx, pool.In(o.Namespace), action, func(tx pgx.Tx) error {
 		var was bool
 		err := tx.QueryRow(ctx, `SELECT paused FROM queue WHERE namespace_id = $1 AND name = $2 FOR UPDATE`, o.Namespace, o.Name).Scan(&was)
 		switch {
@@ -87,8 +88,8 @@ func (s *Store) setQueue(ctx context.Context, o job.QueueParams, action string, 
 }
 
 // SpecialQueues lists the queues of all namespaces that start nothing, and those that have a limit.
-func (s *Store) SpecialQueues(ctx context.Context) (paused, limited []int32, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT ARRAY(SELECT id FROM queue WHERE paused), ARRAY(SELECT id FROM queue WHERE limited)`).Scan(&paused, &limited)
+func (e *Engine) SpecialQueues(ctx context.Context) (paused, limited []int32, err error) {
+	err = e.db.QueryRow(ctx, `SELECT ARRAY(SELECT id FROM queue WHERE paused), ARRAY(SELECT id FROM queue WHERE limited)`).Scan(&paused, &limited)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list paused and limited queues: %w", err)
 	}
@@ -100,8 +101,8 @@ SELECT s.id, s.name, s.started_at, s.expires_at, s.owns, ARRAY(SELECT p.id FROM 
 FROM session s WHERE s.expires_at > now() AND s.queue_id IS NULL ORDER BY s.started_at, s.id`
 
 // Cluster tells who is alive and who works on what.
-func (s *Store) Cluster(ctx context.Context) (c job.Cluster, err error) {
-	rows, err := s.pool.Query(ctx, liveNodes)
+func (a *Admin) Cluster(ctx context.Context) (c job.Cluster, err error) {
+	rows, err := a.db.Query(ctx, liveNodes)
 	if err != nil {
 		return c, fmt.Errorf("read the cluster: %w", err)
 	}
@@ -119,7 +120,7 @@ func (s *Store) Cluster(ctx context.Context) (c job.Cluster, err error) {
 	if err != nil {
 		return c, fmt.Errorf("read the cluster: %w", err)
 	}
-	if err := s.pool.QueryRow(ctx, readClock).Scan(&c.Now); err != nil { // also when no node is alive
+	if err := a.db.QueryRow(ctx, readClock).Scan(&c.Now); err != nil { // also when no node is alive
 		return c, fmt.Errorf("read the cluster: %w", err)
 	}
 	c.Now = c.Now.UTC()
@@ -128,6 +129,6 @@ func (s *Store) Cluster(ctx context.Context) (c job.Cluster, err error) {
 			c.Unowned = append(c.Unowned, p)
 		}
 	}
-	c.Schema, err = s.SchemaVersion(ctx)
+	c.Schema, err = a.SchemaVersion(ctx)
 	return c, err
 }

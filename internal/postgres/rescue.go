@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // rescueAll is how often all partitions are searched though nobody died. It is for what nobody thought of.
@@ -82,25 +83,25 @@ LIMIT $3`
 // Rescue ends the attempts that nobody will report on any more, by job.Decide
 // like any other outcome. It returns the runs that are to be tried again, and
 // how many it found.
-func (s *Store) Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error) {
-	w := &s.watch
+func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error) {
+	w := &e.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	from := w.all.Add(-rescueAll)
-	v, err := s.look(ctx, partitions, from, limit)
+	v, err := e.look(ctx, partitions, from, limit)
 	if err != nil {
 		return nil, 0, err
 	}
 	search, all := w.scope(v, partitions)
 	lost := v.overdue
 	if len(search) > 0 && len(lost) < limit {
-		more, err := s.lost(ctx, search, from, limit-len(lost))
+		more, err := e.lost(ctx, search, from, limit-len(lost))
 		if err != nil {
 			return nil, 0, err
 		}
 		lost = append(lost, more...)
 	}
-	retries, _, err = s.CompleteDecided(ctx, lost)
+	retries, _, err = e.CompleteDecided(ctx, lost)
 	if err == nil && len(lost) < limit {
 		w.settle(v, partitions, all)
 	}
@@ -108,10 +109,10 @@ func (s *Store) Rescue(ctx context.Context, partitions []int16, limit int) (retr
 }
 
 // look finds what can be found by key: who is alive, and what is overdue since an instant.
-func (s *Store) look(ctx context.Context, partitions []int16, from time.Time, limit int) (v view, err error) {
+func (e *Engine) look(ctx context.Context, partitions []int16, from time.Time, limit int) (v view, err error) {
 	v.alive = map[uuid.UUID]bool{}
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(`SELECT now(), ARRAY(SELECT id FROM session WHERE expires_at > now() AND queue_id IS NULL)`).QueryRow(func(row pgx.Row) error {
 		var ids []uuid.UUID
 		err := row.Scan(&v.now, &ids)
@@ -124,20 +125,20 @@ func (s *Store) look(ctx context.Context, partitions []int16, from time.Time, li
 		v.overdue, err = collectLost(rows, "the target accepted the run and did not report in time")
 		return err
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return v, fmt.Errorf("look for overdue runs: %w", err)
 	}
 	return v, nil
 }
 
-func (s *Store) lost(ctx context.Context, partitions []int16, from time.Time, limit int) (lost []job.Completion, err error) {
+func (e *Engine) lost(ctx context.Context, partitions []int16, from time.Time, limit int) (lost []job.Completion, err error) {
 	var batch pgx.Batch
-	batch.Queue(`SELECT ` + keyLookups)
+	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(lostRuns, partitions, from, limit).Query(func(rows pgx.Rows) (err error) {
 		lost, err = collectLost(rows, "the node that worked on it died, or the target did not report")
 		return err
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("find lost runs: %w", err)
 	}
 	return lost, nil

@@ -22,10 +22,10 @@ WHERE pg_has_role(current_user, r.oid, 'MEMBER') AND c.oid = 'job'::regclass`
 // CheckRole says whether the role that the store works as is safe: no superuser,
 // not the tables' owner, none that can become one, and with the rights that it
 // needs.
-func (s *Store) CheckRole(ctx context.Context) error {
+func (a *Admin) CheckRole(ctx context.Context) error {
 	var name string
 	var super, bypass, owner, creates, member bool
-	if err := s.pool.QueryRow(ctx, describeRole).Scan(&name, &super, &bypass, &owner, &creates, &member); err != nil {
+	if err := a.db.QueryRow(ctx, describeRole).Scan(&name, &super, &bypass, &owner, &creates, &member); err != nil {
 		return fmt.Errorf("check the database role: %w", err)
 	}
 	var why string
@@ -78,7 +78,7 @@ FROM pg_roles WHERE rolname = $1`, role).Scan(&exists, &granted, &schema)
 	}, "; ")
 	_, err = conn.Exec(ctx, sql)
 	switch {
-	case code(err) == "42501": // insufficient_privilege
+	case Code(err) == "42501": // insufficient_privilege
 		return fmt.Errorf("this user may not grant Belfry's roles to %s; as a superuser run in this database: %s (%w)", role, sql, err)
 	case err != nil:
 		return fmt.Errorf("grant to %s: %w", role, err)

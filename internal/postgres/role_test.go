@@ -22,8 +22,8 @@ import (
 func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	require.ErrorContains(t, postgres.NewStore(pool).CheckRole(t.Context()), "is a superuser")
-	require.NoError(t, postgres.NewStore(pgtest.AsServer(t, pool)).CheckRole(t.Context()))
+	require.ErrorContains(t, pgtest.NewStore(pool).CheckRole(t.Context()), "is a superuser")
+	require.NoError(t, pgtest.NewStore(pgtest.AsServer(t, pool)).CheckRole(t.Context()))
 	require.ErrorIs(t, postgres.GrantServer(t.Context(), pool.Config().ConnString(), "nobody_at_all"), postgres.ErrNoRole)
 }
 
@@ -36,7 +36,7 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
 	pool := pgtest.AsServer(t, b.pool)
-	store := postgres.NewStore(pool)
+	store := pgtest.NewStore(pool)
 	ctx := t.Context()
 	one, two := b.namespace, uuid.New()
 	b.exec(`DELETE FROM namespace`)
@@ -148,7 +148,7 @@ func TestSessionsOfOthers(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
 	pool := pgtest.AsServer(t, b.pool)
-	store := postgres.NewStore(pool)
+	store := pgtest.NewStore(pool)
 	ctx, two := t.Context(), uuid.New()
 	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'two')`, two)
 	_, err := store.Register(ctx, uuid.New(), "node", time.Hour)

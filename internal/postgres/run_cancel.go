@@ -8,14 +8,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // CancelRun ends a live run. An attempt that is under way is not waited for:
 // what it reports is fenced. It returns the number of that attempt; 0: there was
 // none.
-func (s *Store) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, err error) {
+func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, err error) {
 	k := o.Key
-	err = s.retrying(ctx, o.Namespace, "cancel "+job.FormatRunID(k), func(tx pgx.Tx) error {
+	err = a.retrying(ctx, o.Namespace, "cancel "+job.FormatRunID(k), func(tx pgx.Tx) error {
 		var state job.RunState
 		var now time.Time
 		err := tx.QueryRow(ctx, `SELECT state, attempt, clock_timestamp() FROM run WHERE `+byKey+` FOR UPDATE`, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&state, &attempt, &now)
@@ -28,7 +29,7 @@ func (s *Store) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, 
 		if _, err := tx.Exec(ctx, endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedCancelled), int16(0), string(job.ReasonCancelled), ""); err != nil {
 			return err
 		}
-		countEnds(tx, job.EndedCancelled, job.ReasonCancelled, 1)
+		pool.LedgerOf(tx).Ended(job.EndedCancelled, job.ReasonCancelled, 1)
 		if state == job.Pending {
 			attempt = 0
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // The columns of an entry, of a live run r and of one in history h. Names are
@@ -93,7 +94,7 @@ ORDER BY x.partition, x.job_id, x.due_at, x.seq`
 
 // runList is one page on its way.
 type runList struct {
-	store *Store
+	store *API
 	query job.RunQuery
 	args  pgx.NamedArgs
 	sql   string
@@ -107,8 +108,8 @@ type runList struct {
 // order of their keys. Newest first but for the last. The work for a page is
 // bounded, not the number of rows that there are: it goes back in time window
 // by window until the page is full or its time is up.
-func (s *Store) Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error) {
-	l := &runList{store: s, query: q, args: pgx.NamedArgs{}}
+func (a *API) Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error) {
+	l := &runList{store: a, query: q, args: pgx.NamedArgs{}}
 	bottom, err := l.prepare(ctx)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -136,7 +137,7 @@ SELECT now(), coalesce((SELECT min(to_timestamp(right(c.relname, 8) || '+00', 'Y
 func (l *runList) prepare(ctx context.Context) (bottom time.Time, err error) {
 	q := &l.query
 	var queue *int32
-	err = l.store.query(ctx, q.Namespace, func(rows pgx.Rows) error {
+	err = l.store.db.Query(ctx, pool.In(q.Namespace), func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&l.now, &bottom, &queue}, func() error { return nil })
 		return err
 	}, oldestHistory, pgx.NamedArgs{"name": q.Queue, "namespace": q.Namespace})
@@ -304,10 +305,6 @@ func (l *runList) read(ctx context.Context, bounded bool) (full bool, err error)
 	return more, nil
 }
 
-// forLists keeps PostgreSQL to the indexes: the statistics of today's history are
-// those of an hour ago.
-const forLists = `set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true)`
-
 // look is one statement of a list: for a namespace and, if bounded, given up by
 // the server after windowTime.
 type look struct {
@@ -317,22 +314,19 @@ type look struct {
 }
 
 // queryList is query for lists.
-func (s *Store) queryList(ctx context.Context, l look, read func(pgx.Rows) error, sql string, args pgx.NamedArgs) error {
-	settings := `SELECT ` + asNamespace + `, ` + forLists
+func (a *API) queryList(ctx context.Context, l look, read func(pgx.Rows) error, sql string, args pgx.NamedArgs) error {
+	settings := []pool.Settings{pool.Lists}
 	if !l.bitmap {
-		settings += `, set_config('enable_bitmapscan', 'off', true)`
+		settings = append(settings, pool.NoBitmaps)
 	}
 	if l.bounded {
-		settings += `, set_config('statement_timeout', '` + windowTime + `', true)`
+		settings = append(settings, pool.Timeout(windowTime))
 	}
-	var batch pgx.Batch
-	batch.Queue(settings, l.namespace)
-	batch.Queue(sql, args).Query(read)
-	return s.pool.SendBatch(ctx, &batch).Close()
+	return a.db.Query(ctx, pool.In(l.namespace, settings...), read, sql, args)
 }
 
-func (s *Store) entries(ctx context.Context, l look, sql string, args pgx.NamedArgs) (out []job.Entry, err error) {
-	err = s.queryList(ctx, l, func(rows pgx.Rows) error {
+func (a *API) entries(ctx context.Context, l look, sql string, args pgx.NamedArgs) (out []job.Entry, err error) {
+	err = a.queryList(ctx, l, func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanEntry)
 		return err
 	}, sql, args)

@@ -9,16 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // ReportRun writes what a target says about an attempt that it has accepted, as if
 // the attempt had come to it: job.Decide says what it means. The target may be
 // faster than the node that is told of its 202, so a running attempt will do.
-func (s *Store) ReportRun(ctx context.Context, r job.Report, o job.Outcome) error {
-	if err := s.checkReport(ctx, r); err != nil {
+func (e *Engine) ReportRun(ctx context.Context, r job.Report, o job.Outcome) error {
+	if err := e.checkReport(ctx, r); err != nil {
 		return fmt.Errorf("report on a run: %w", err)
 	}
-	_, fenced, err := s.CompleteDecided(ctx, []job.Completion{{Key: r.Key, Attempt: r.Attempt, Outcome: o}})
+	_, fenced, err := e.CompleteDecided(ctx, []job.Completion{{Key: r.Key, Attempt: r.Attempt, Outcome: o}})
 	if err != nil {
 		return err
 	}
@@ -28,9 +29,9 @@ func (s *Store) ReportRun(ctx context.Context, r job.Report, o job.Outcome) erro
 	return nil
 }
 
-func (s *Store) checkReport(ctx context.Context, r job.Report) error {
+func (e *Engine) checkReport(ctx context.Context, r job.Report) error {
 	var expired bool
-	if err := s.pool.QueryRow(ctx, `SELECT now() > $1`, r.Until).Scan(&expired); err != nil {
+	if err := e.db.QueryRow(ctx, `SELECT now() > $1`, r.Until).Scan(&expired); err != nil {
 		return err
 	}
 	if expired {
@@ -47,9 +48,9 @@ FOR UPDATE OF r`
 
 // HeartbeatRun is a sign of life of a target that works on an attempt it has
 // accepted. It returns until when the next one, or the report, has to come.
-func (s *Store) HeartbeatRun(ctx context.Context, r job.Report) (by time.Time, err error) {
-	err = s.inTx(ctx, "heartbeat of a run", func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT `+keyLookups); err != nil {
+func (e *Engine) HeartbeatRun(ctx context.Context, r job.Report) (by time.Time, err error) {
+	err = e.db.Tx(ctx, "heartbeat of a run", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
 			return err
 		}
 		var state job.RunState

@@ -28,14 +28,14 @@ const deleteDeadLetter = `DELETE FROM dead_letter WHERE ` + byKey
 // RetryRun makes an ended run live again, with the same id, and so with the same
 // idempotency key: what a target has done for it, it need not do again. The job's
 // definition of today holds.
-func (s *Store) RetryRun(ctx context.Context, o job.RunParams) error {
-	return s.retryAs(ctx, o, "run.retry", false)
+func (a *API) RetryRun(ctx context.Context, o job.RunParams) error {
+	return a.retryAs(ctx, o, "run.retry", false)
 }
 
 // retryAs is RetryRun under a name, for dead letters alone or for any.
-func (s *Store) retryAs(ctx context.Context, o job.RunParams, action string, deadOnly bool) error {
+func (a *API) retryAs(ctx context.Context, o job.RunParams, action string, deadOnly bool) error {
 	k := o.Key
-	return s.retrying(ctx, o.Namespace, action+" "+job.FormatRunID(k), func(tx pgx.Tx) error {
+	return a.retrying(ctx, o.Namespace, action+" "+job.FormatRunID(k), func(tx pgx.Tx) error {
 		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}

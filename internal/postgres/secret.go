@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // Sealer encrypts what is stored, and decrypts it. What it seals opens with the
@@ -18,10 +19,6 @@ type Sealer interface {
 	Open(sealed, bound []byte) ([]byte, error)
 	Prefix() []byte // how all begins that it seals now
 }
-
-// UseSealer gives the store what secrets are sealed with. It is called before the
-// store is used; without it, secrets can be listed and deleted.
-func (s *Store) UseSealer(k Sealer) { s.sealer = k }
 
 const readSecret = `SELECT version, value, previous, previous_until > now() AND previous IS NOT NULL, now() FROM secret WHERE namespace_id = $1 AND name = $2`
 
@@ -44,15 +41,15 @@ func scanSecret(row pgx.CollectableRow) (i access.SecretInfo, err error) {
 }
 
 // PutSecret stores a secret, in place of the one of that name if there is one.
-func (s *Store) PutSecret(ctx context.Context, o access.SecretParams) (info access.SecretInfo, err error) {
+func (a *API) PutSecret(ctx context.Context, o access.SecretParams) (info access.SecretInfo, err error) {
 	const what = "store a secret"
 	if err := o.Validate(); err != nil {
 		return info, fmt.Errorf("%s: %w", what, err)
 	}
-	if s.sealer == nil {
+	if a.sealer == nil {
 		return info, access.ErrNoKeyset
 	}
-	err = s.inNamespace(ctx, o.Namespace, what, func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, pool.In(o.Namespace), what, func(tx pgx.Tx) error {
 		// One after the other: the value is sealed for its version.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(o.Namespace)); err != nil {
 			return err
@@ -66,7 +63,7 @@ func (s *Store) PutSecret(ctx context.Context, o access.SecretParams) (info acce
 			return fmt.Errorf("%w: the namespace has %d secrets, which is the most; delete one", ErrConflict, count)
 		}
 		version++
-		sealed, err := s.sealer.Seal([]byte(o.Value.Value()), access.SecretBound(o.Namespace, o.Name, version))
+		sealed, err := a.sealer.Seal([]byte(o.Value.Value()), access.SecretBound(o.Namespace, o.Name, version))
 		if err != nil {
 			return err
 		}
@@ -85,8 +82,8 @@ func (s *Store) PutSecret(ctx context.Context, o access.SecretParams) (info acce
 }
 
 // Secrets lists those of a namespace by name, after one, without their values.
-func (s *Store) Secrets(ctx context.Context, namespace uuid.UUID, after string, limit int) (out []access.SecretInfo, err error) {
-	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+func (a *API) Secrets(ctx context.Context, namespace uuid.UUID, after string, limit int) (out []access.SecretInfo, err error) {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanSecret)
 		return err
 	}, `SELECT `+secretInfo+` FROM secret WHERE namespace_id = $1 AND name > $2 ORDER BY name LIMIT $3`, namespace, after, limit)
@@ -97,8 +94,8 @@ func (s *Store) Secrets(ctx context.Context, namespace uuid.UUID, after string, 
 }
 
 // DeleteSecret removes a secret, for good.
-func (s *Store) DeleteSecret(ctx context.Context, namespace uuid.UUID, name, actor string) error {
-	return s.inNamespace(ctx, namespace, "delete a secret", func(tx pgx.Tx) error {
+func (a *API) DeleteSecret(ctx context.Context, namespace uuid.UUID, name, actor string) error {
+	return a.db.Tx(ctx, pool.In(namespace), "delete a secret", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM secret WHERE namespace_id = $1 AND name = $2`, namespace, name)
 		if err != nil {
 			return err
@@ -112,12 +109,12 @@ func (s *Store) DeleteSecret(ctx context.Context, namespace uuid.UUID, name, act
 
 // Secret opens a secret for a target: the newest value and, while it is to be
 // used too, the one before.
-func (s *Store) Secret(ctx context.Context, namespace uuid.UUID, name string) (out access.Secret, err error) {
+func (a *API) Secret(ctx context.Context, namespace uuid.UUID, name string) (out access.Secret, err error) {
 	var version int32
 	var sealed, before []byte
 	var both *bool
 	var now time.Time
-	err = s.query(ctx, namespace, func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (_ struct{}, err error) {
 			return struct{}{}, row.Scan(&version, &sealed, &before, &both, &now)
 		})
@@ -128,17 +125,17 @@ func (s *Store) Secret(ctx context.Context, namespace uuid.UUID, name string) (o
 		return out, ErrNotFound
 	case err != nil:
 		return out, fmt.Errorf("read a secret: %w", err)
-	case s.sealer == nil:
+	case a.sealer == nil:
 		return out, access.ErrNoKeyset
 	}
-	plain, err := s.sealer.Open(sealed, access.SecretBound(namespace, name, version))
+	plain, err := a.sealer.Open(sealed, access.SecretBound(namespace, name, version))
 	if err != nil {
 		return out, fmt.Errorf("open the secret %s: %w", name, err)
 	}
 	out.Values = []string{string(plain)}
 	if both != nil && *both {
 		// One that does not open any more is not worth a failed delivery.
-		if plain, err := s.sealer.Open(before, access.SecretBound(namespace, name, version-1)); err == nil {
+		if plain, err := a.sealer.Open(before, access.SecretBound(namespace, name, version-1)); err == nil {
 			out.Values = append(out.Values, string(plain))
 		}
 	}
@@ -163,12 +160,12 @@ const resealBatch = 100
 // ResealSecrets seals anew what another key than the one in use has sealed. It
 // says how many it did, and how many are left because they do not open: the
 // keyset must not lose a key before that is none.
-func (s *Store) ResealSecrets(ctx context.Context) (done, left int, err error) {
-	if s.sealer == nil {
+func (e *Engine) ResealSecrets(ctx context.Context) (done, left int, err error) {
+	if e.sealer == nil {
 		return 0, 0, nil
 	}
 	for after := (sealedRow{}); ; {
-		rows, failed, err := s.resealSome(ctx, after)
+		rows, failed, err := e.resealSome(ctx, after)
 		if err != nil {
 			return done, left, err
 		}
@@ -180,9 +177,9 @@ func (s *Store) ResealSecrets(ctx context.Context) (done, left int, err error) {
 	}
 }
 
-func (s *Store) resealSome(ctx context.Context, after sealedRow) (old []sealedRow, failed int, err error) {
-	prefix := s.sealer.Prefix()
-	err = s.inTx(ctx, "seal secrets anew", func(tx pgx.Tx) error {
+func (e *Engine) resealSome(ctx context.Context, after sealedRow) (old []sealedRow, failed int, err error) {
+	prefix := e.sealer.Prefix()
+	err = e.db.Tx(ctx, "seal secrets anew", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, oldSeals, prefix, len(prefix), after.Namespace, after.Name, resealBatch)
 		if err != nil {
 			return err
@@ -192,8 +189,8 @@ func (s *Store) resealSome(ctx context.Context, after sealedRow) (old []sealedRo
 		}
 		failed = 0
 		for _, r := range old {
-			value, err1 := s.reseal(r.Value, access.SecretBound(r.Namespace, r.Name, r.Version))
-			previous, err2 := s.reseal(r.Previous, access.SecretBound(r.Namespace, r.Name, r.Version-1))
+			value, err1 := e.reseal(r.Value, access.SecretBound(r.Namespace, r.Name, r.Version))
+			previous, err2 := e.reseal(r.Previous, access.SecretBound(r.Namespace, r.Name, r.Version-1))
 			if err1 != nil || err2 != nil {
 				failed++
 				continue
@@ -207,20 +204,20 @@ func (s *Store) resealSome(ctx context.Context, after sealedRow) (old []sealedRo
 	return old, failed, err
 }
 
-func (s *Store) reseal(sealed, bound []byte) ([]byte, error) {
+func (e *Engine) reseal(sealed, bound []byte) ([]byte, error) {
 	if sealed == nil {
 		return nil, nil
 	}
-	plain, err := s.sealer.Open(sealed, bound)
+	plain, err := e.sealer.Open(sealed, bound)
 	if err != nil {
 		return nil, err
 	}
-	return s.sealer.Seal(plain, bound)
+	return e.sealer.Seal(plain, bound)
 }
 
 // ReportKey is the key of the cluster under which tokens for reports are signed.
-func (s *Store) ReportKey(ctx context.Context) (key []byte, err error) {
-	if err = s.pool.QueryRow(ctx, `SELECT secret FROM cluster_key WHERE name = 'report'`).Scan(&key); err != nil {
+func (e *Engine) ReportKey(ctx context.Context) (key []byte, err error) {
+	if err = e.db.QueryRow(ctx, `SELECT secret FROM cluster_key WHERE name = 'report'`).Scan(&key); err != nil {
 		return nil, fmt.Errorf("read the key of the cluster: %w", err)
 	}
 	return key, nil

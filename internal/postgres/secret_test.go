@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -17,19 +18,24 @@ import (
 
 type secretBundle struct {
 	*jobs
-	store *postgres.Store
-	keys  *seal.Keyset
+	server *pgxpool.Pool
+	store  *pgtest.Store
+	keys   *seal.Keyset
 }
 
 func setupSecrets(t *testing.T) *secretBundle {
 	t.Helper()
 	b := &secretBundle{jobs: setupJobs(t)}
-	b.store = postgres.NewStore(pgtest.AsServer(t, b.pool))
+	b.server = pgtest.AsServer(t, b.pool)
 	var err error
 	b.keys, err = seal.New()
 	require.NoError(t, err)
-	b.store.UseSealer(b.keys)
+	b.useSealer(b.keys)
 	return b
+}
+
+func (b *secretBundle) useSealer(k postgres.Sealer) {
+	b.store = pgtest.StoreOf(postgres.New(b.server, postgres.Options{Sealer: k}))
 }
 
 func (b *secretBundle) put(name, value string, keep time.Duration) access.SecretInfo {
@@ -116,17 +122,17 @@ func TestResealSecrets(t *testing.T) {
 	require.NoError(t, err)
 	used, err := added.Use()
 	require.NoError(t, err)
-	b.store.UseSealer(used)
+	b.useSealer(used)
 	done, left, err = b.store.ResealSecrets(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []int{249, 1}, []int{done, left})
 	dropped, _, err := used.Drop()
 	require.NoError(t, err)
-	b.store.UseSealer(dropped)
+	b.useSealer(dropped)
 	require.Equal(t, []string{"now", "before"}, b.values("s0"))
 	_, err = b.store.Secret(ctx, b.namespace, "s1")
 	require.Error(t, err)
-	b.store.UseSealer(nil)
+	b.useSealer(nil)
 	_, err = b.store.Secret(ctx, b.namespace, "s0")
 	require.ErrorIs(t, err, access.ErrNoKeyset)
 }

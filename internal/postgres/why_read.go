@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/schedule"
 	"github.com/belfry-dev/belfry/internal/why"
 )
@@ -23,12 +24,9 @@ type whyReader struct {
 
 // Why tells the stories of occurrences of a job, also of one that is deleted:
 // of that at a time, or of the last and the next one.
-func (s *Store) Why(ctx context.Context, o why.Params) (out []why.Story, err error) {
-	err = s.inNamespace(ctx, o.Namespace, "explain "+job.FormatJobID(o.Job), func(tx pgx.Tx) error {
+func (a *API) Why(ctx context.Context, o why.Params) (out []why.Story, err error) {
+	err = a.db.Tx(ctx, pool.In(o.Namespace, pool.Lists), "explain "+job.FormatJobID(o.Job), func(tx pgx.Tx) error {
 		out = nil
-		if _, err := tx.Exec(ctx, `SELECT `+forLists); err != nil {
-			return err
-		}
 		y := whyReader{tx: tx, order: o}
 		if err := y.readJob(ctx); err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/pull"
 )
 
@@ -69,7 +69,7 @@ func TestHandlersOfAQueueAreBounded(t *testing.T) {
 
 // slow is a store that takes no reports until it is told to.
 type slow struct {
-	*postgres.Store
+	*pgtest.Store
 	begun chan struct{}
 	gate  chan struct{}
 }

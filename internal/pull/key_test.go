@@ -9,7 +9,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // A run that a worker got under its id keeps it, though the job is given an
@@ -35,7 +34,7 @@ func TestTheKeyOfTheFirstAttemptStays(t *testing.T) {
 		},
 		"forgotten": func(b *bundle, _ job.SessionPath, r job.Claimed) {
 			b.exec(`UPDATE run SET claimed_at = claimed_at - interval '1 hour'`)
-			_, found, err := postgres.NewStore(pgtest.AsServer(b.t, b.pool)).Rescue(b.t.Context(), []int16{r.Key.Partition}, 10)
+			_, found, err := pgtest.NewStore(pgtest.AsServer(b.t, b.pool)).Rescue(b.t.Context(), []int16{r.Key.Partition}, 10)
 			require.NoError(b.t, err)
 			require.Equal(b.t, 1, found)
 		},

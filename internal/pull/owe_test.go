@@ -15,14 +15,14 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/pull"
 )
 
 // cutOff is a store of which so many answers are still to be lost: of claims that
 // are committed, and of ends that are not.
 type cutOff struct {
-	*postgres.Store
+	*pgtest.Store
 	claims, admits, ends atomic.Int32
 	begun, gate          chan struct{} // a claim that has something tells and waits; nil: it does not
 	onEnd                func(left int32)

@@ -17,7 +17,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
@@ -30,7 +29,7 @@ const (
 type bundle struct {
 	t     *testing.T
 	pool  *pgxpool.Pool
-	store *postgres.Store
+	store *pgtest.Store
 	bound *clock.Bound
 	pull  *pull.Puller
 }
@@ -38,7 +37,7 @@ type bundle struct {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{t: t, pool: pgtest.New(t), bound: &clock.Bound{}}
-	b.store = postgres.NewStore(pgtest.AsServer(t, b.pool))
+	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
 	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
 	var now time.Time
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now))

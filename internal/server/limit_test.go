@@ -19,7 +19,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/server"
 )
 
@@ -27,7 +26,7 @@ import (
 func limited(t *testing.T, l server.Limits) *bundle {
 	t.Helper()
 	b := &bundle{t: t, pool: pgtest.New(t)}
-	b.store = postgres.NewStore(pgtest.AsServer(t, b.pool))
+	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
 	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Verbs: b.store, Audit: b.store, Version: "test", Limits: l,

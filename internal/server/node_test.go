@@ -19,7 +19,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/server"
 	"github.com/belfry-dev/belfry/internal/target"
 	"github.com/belfry-dev/belfry/internal/target/guard"
@@ -56,7 +55,7 @@ func (m soleMember) Owned() []int16 {
 func setupNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{bundle: &bundle{t: t, pool: pgtest.New(t)}, release: make(chan struct{}), path: map[string]int{"/ok": 200, "/no": 400, "/later": 503, "/hang": 200}}
-	n.store = postgres.NewStore(pgtest.AsServer(t, n.pool))
+	n.store = pgtest.NewStore(pgtest.AsServer(t, n.pool))
 	ctx := t.Context()
 	require.NoError(t, n.store.MakeHistory(ctx, 1))
 	sink := httptest.NewServer(http.HandlerFunc(n.answer))

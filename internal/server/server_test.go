@@ -25,7 +25,7 @@ var defaultNamespace = uuid.MustParse("00000000-0000-7000-8000-000000000001")
 type bundle struct {
 	t     *testing.T
 	pool  *pgxpool.Pool
-	store *postgres.Store
+	store *pgtest.Store
 	url   string
 	key   string
 }
@@ -33,7 +33,7 @@ type bundle struct {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{t: t, pool: pgtest.New(t)}
-	b.store = postgres.NewStore(pgtest.AsServer(t, b.pool))
+	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
 	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Verbs: b.store, Ledger: b.store, Stories: b.store, DeadLetters: b.store, Operations: b.store,

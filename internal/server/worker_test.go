@@ -13,7 +13,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/server"
 )
 
@@ -35,7 +34,7 @@ func (n *fullNode) Complete(context.Context, job.SessionPath, []job.Completion) 
 func TestAWorkerIsToldWhatIsTooMuch(t *testing.T) {
 	t.Parallel()
 	b := &bundle{t: t, pool: pgtest.New(t)}
-	b.store = postgres.NewStore(pgtest.AsServer(t, b.pool))
+	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
 	node := &fullNode{}
 	web := httptest.NewServer(server.New(server.Options{Keys: b.store, Audit: b.store, Workers: node}).Handler())
 	t.Cleanup(web.Close)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/seal"
 )
 
@@ -38,7 +40,7 @@ func testBroker(t *testing.T, kind brokerKind) {
 	text, err := keys.Text()
 	require.NoError(t, err)
 	c := newCluster(t, setup{nodes: 2, api: true, env: []string{"BELFRY_SECRETS_KEYSET=" + text}})
-	c.store.UseSealer(keys)
+	c.store = pgtest.StoreOf(postgres.New(c.pool, postgres.Options{Sealer: keys}))
 	_, err = c.store.PutSecret(t.Context(), access.SecretParams{Namespace: access.DefaultNamespace, Name: "rabbitmq", Value: access.Secret{Values: []string{"belfry"}}, Actor: "test"})
 	require.NoError(t, err)
 	c.create(f.jobs, f.duration(), func(_ int, in *job.CreateParams) {

@@ -73,7 +73,7 @@ type cluster struct {
 	setup
 	t     *testing.T
 	pool  *pgxpool.Pool // as the owner
-	store *postgres.Store
+	store *pgtest.Store
 	db    *database // nil: the one that all tests share
 	proxy *proxy    // nil: none
 	url   string    // of the database, for nodes
@@ -107,7 +107,7 @@ func newCluster(t *testing.T, s setup) *cluster {
 	} else {
 		c.url, c.pool = pgtest.ServerURL(t)
 	}
-	c.store = postgres.NewStore(c.pool)
+	c.store = pgtest.NewStore(c.pool)
 	if s.proxied {
 		c.proxy, c.url = through(t, c.url)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/server"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
@@ -21,7 +20,7 @@ import (
 // setup returns a client of an API on a database of its own, and its URL.
 func setup(t *testing.T) (*belfry.Client, string) {
 	t.Helper()
-	store := postgres.NewStore(pgtest.AsServer(t, pgtest.New(t)))
+	store := pgtest.NewStore(pgtest.AsServer(t, pgtest.New(t)))
 	require.NoError(t, store.MakeHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,

@@ -26,7 +26,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
 	"github.com/belfry-dev/belfry/internal/server"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
@@ -40,7 +39,7 @@ const patience = 30 * time.Second
 type node struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
-	store  *postgres.Store
+	store  *pgtest.Store
 	url    string
 	key    string // a worker's, of queue "mail"
 	client *belfry.Client
@@ -50,7 +49,7 @@ type node struct {
 func setupNode(t *testing.T, ttl time.Duration) *node {
 	t.Helper()
 	n := &node{t: t, pool: pgtest.New(t), log: slog.New(slog.NewTextHandler(t.Output(), nil))}
-	n.store = postgres.NewStore(pgtest.AsServer(t, n.pool))
+	n.store = pgtest.NewStore(pgtest.AsServer(t, n.pool))
 	require.NoError(t, n.store.MakeHistory(t.Context(), 1))
 	bound := &clock.Bound{}
 	var now time.Time

@@ -1,4 +1,4 @@
-package postgres
+package scratch
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -17,20 +18,24 @@ import (
 // after each.
 const loadChunk = 20_000
 
-// BenchJobs are many jobs that differ in their schedules only.
-type BenchJobs struct {
+// Jobs are many jobs that differ in their schedules only.
+type Jobs struct {
 	Definition job.Definition // without a schedule
 	Jobs       int
 	Schedules  int // job g has schedule g modulo this
 }
 
-// benchNamespace is whose jobs they are.
-var benchNamespace = uuid.MustParse("00000000-0000-7000-8000-000000000001")
+// namespace is whose jobs they are.
+var namespace = uuid.MustParse("00000000-0000-7000-8000-000000000001")
+
+const insertQueue = `
+INSERT INTO queue (namespace_id, name) VALUES ($1, $2)
+ON CONFLICT (namespace_id, name) DO UPDATE SET name = excluded.name RETURNING id`
 
 // Ids are as those of jobs made one after the other, a millisecond apart. The
 // partition is job.PartitionOf. plan_from is long ago, so that a backlog can be
 // made. The schedule is left out: only edits read it from here.
-const insertBenchJobs = `
+const insertJobs = `
 INSERT INTO job (partition, id, namespace_id, cursor_id, queue_id, version, state, priority, admit, jitter_ms, timeout_ms,
     plan_from, created_at, name, updated_at, target_kind, target_config, payload, schedule, policy)
 SELECT get_byte(sha256(uuid_send(id)), 0), id, $3, 1 + g % $4::bigint, $5, 1, 1, $6, $7, 0, $8, 'epoch', created_at, 'job-' || g, created_at, $9, $10, $11, '{}', $12
@@ -39,25 +44,21 @@ FROM (SELECT g, now() AS created_at, (lpad(to_hex(1760000000000 + g), 12, '0') |
 
 // LoadJobs writes jobs, and tells how many there are so far. Nothing is due
 // before LoadCursors.
-func (s *Scratch) LoadJobs(ctx context.Context, in BenchJobs, progress func(jobs int)) error {
+func (s *Database) LoadJobs(ctx context.Context, in Jobs, progress func(jobs int)) error {
 	// Any schedule will do: what is derived from it is not used.
 	in.Definition.Schedule = schedule.Spec{Every: "1d"}
-	d, err := define(in.Definition, uuid.New())
+	d, err := postgres.Encode(in.Definition)
 	if err != nil {
 		return fmt.Errorf("load jobs: %w", err)
 	}
 	var queue int32
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		queue, err = findQueue(ctx, tx, benchNamespace, d.Queue)
-		return err
-	})
-	if err != nil {
+	if err := s.pool.QueryRow(ctx, insertQueue, namespace, d.Queue).Scan(&queue); err != nil {
 		return fmt.Errorf("load jobs: %w", err)
 	}
 	for from := 0; from < in.Jobs; from += loadChunk {
 		to := min(from+loadChunk, in.Jobs)
-		_, err := s.pool.Exec(ctx, insertBenchJobs, from, to-1, benchNamespace, in.Schedules, queue, d.Priority, int16(d.AdmitRule()), d.timeoutMS(),
-			d.Target.Kind, d.text.config, d.payload, d.text.policy)
+		_, err := s.pool.Exec(ctx, insertJobs, from, to-1, namespace, in.Schedules, queue, d.Priority, d.AdmitRule(),
+			time.Duration(d.Timeout).Milliseconds(), d.Target.Kind, d.Config, d.Payload, d.Policy)
 		if err != nil {
 			return fmt.Errorf("load jobs: %w", err)
 		}
@@ -72,21 +73,21 @@ func (s *Scratch) LoadJobs(ctx context.Context, in BenchJobs, progress func(jobs
 
 // checkpoint keeps the writes of loading out of what is measured. Who may not is
 // not helped: the server does it by itself, at some time.
-func (s *Scratch) checkpoint(ctx context.Context) error {
-	if _, err := s.pool.Exec(ctx, `CHECKPOINT`); err != nil && code(err) != "42501" { // insufficient_privilege
+func (s *Database) checkpoint(ctx context.Context) error {
+	if _, err := s.pool.Exec(ctx, `CHECKPOINT`); err != nil && postgres.Code(err) != "42501" { // insufficient_privilege
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil
 }
 
-// BenchCursor is a schedule and its first due time.
-type BenchCursor struct {
+// Cursor is a schedule and its first due time.
+type Cursor struct {
 	Schedule schedule.Spec
 	Missed   job.Missed
 	Next     time.Time
 }
 
-const insertBenchCursors = `
+const insertCursors = `
 INSERT INTO cursor (partition, id, namespace_id, key, schedule, missed, next_due_at)
 SELECT j.partition, c.id, $1, c.key, c.schedule, c.missed, c.next_due_at
 FROM (SELECT unnest($2::bigint[]) AS id, unnest($3::bytea[]) AS key, unnest($4::text[]) AS schedule, unnest($5::text[]) AS missed, unnest($6::timestamptz[]) AS next_due_at) c
@@ -94,21 +95,21 @@ JOIN (SELECT DISTINCT partition, cursor_id FROM job) j ON j.cursor_id = c.id`
 
 // LoadCursors gives the jobs their schedules, all at once: from its commit on
 // they can be planned. Number g is that of the jobs with schedule g.
-func (s *Scratch) LoadCursors(ctx context.Context, in []BenchCursor) error {
+func (s *Database) LoadCursors(ctx context.Context, in []Cursor) error {
 	var ids []int64
 	var keys [][]byte
 	var schedules, missed []string
 	var next []time.Time
 	for i, c := range in {
-		d, err := derive(job.Definition{Schedule: c.Schedule, Policy: job.Policy{Missed: c.Missed}}.WithDefaults(), uuid.Nil)
+		d, err := postgres.EncodeCursor(c.Schedule, c.Missed)
 		if err != nil {
 			return fmt.Errorf("load schedules: %w", err)
 		}
-		ids, keys = append(ids, int64(i+1)), append(keys, d.key)
-		schedules, missed, next = append(schedules, d.shared), append(missed, d.missed), append(next, c.Next)
+		ids, keys = append(ids, int64(i+1)), append(keys, d.Key)
+		schedules, missed, next = append(schedules, d.Schedule), append(missed, d.Missed), append(next, c.Next)
 	}
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, insertBenchCursors, benchNamespace, ids, keys, schedules, missed, next); err != nil {
+		if _, err := tx.Exec(ctx, insertCursors, namespace, ids, keys, schedules, missed, next); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `ANALYZE cursor`)
@@ -121,7 +122,7 @@ func (s *Scratch) LoadCursors(ctx context.Context, in []BenchCursor) error {
 }
 
 // Rewind forgets the schedules and all that came of them; the jobs stay.
-func (s *Scratch) Rewind(ctx context.Context) error {
+func (s *Database) Rewind(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `TRUNCATE cursor, cursor_skip, run, run_history, dead_letter`)
 	if err != nil {
 		return fmt.Errorf("rewind: %w", err)
@@ -130,7 +131,7 @@ func (s *Scratch) Rewind(ctx context.Context) error {
 }
 
 // Owners tells how many partitions have a live owner, and how many owners there are.
-func (s *Scratch) Owners(ctx context.Context) (partitions, owners int, err error) {
+func (s *Database) Owners(ctx context.Context) (partitions, owners int, err error) {
 	const query = `SELECT count(*), count(DISTINCT owner) FROM partition WHERE owner IN (SELECT id FROM session WHERE expires_at > now())`
 	if err := s.pool.QueryRow(ctx, query).Scan(&partitions, &owners); err != nil {
 		return 0, 0, fmt.Errorf("read who owns the partitions: %w", err)
@@ -139,7 +140,7 @@ func (s *Scratch) Owners(ctx context.Context) (partitions, owners int, err error
 }
 
 // Planned tells up to when everything is planned, and the database's clock.
-func (s *Scratch) Planned(ctx context.Context) (until, now time.Time, err error) {
+func (s *Database) Planned(ctx context.Context) (until, now time.Time, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT coalesce(min(next_due_at), now()), now() FROM cursor`).Scan(&until, &now)
 	if err != nil {
 		return until, now, fmt.Errorf("read how far it is planned: %w", err)
@@ -148,7 +149,7 @@ func (s *Scratch) Planned(ctx context.Context) (until, now time.Time, err error)
 }
 
 // Unended tells whether an occurrence due before a time is not planned or not ended.
-func (s *Scratch) Unended(ctx context.Context, before time.Time) (yes bool, err error) {
+func (s *Database) Unended(ctx context.Context, before time.Time) (yes bool, err error) {
 	const query = `SELECT EXISTS (SELECT FROM run WHERE due_at < $1) OR EXISTS (SELECT FROM cursor WHERE next_due_at < $1)`
 	if err := s.pool.QueryRow(ctx, query, before).Scan(&yes); err != nil {
 		return false, fmt.Errorf("read what is left: %w", err)
@@ -178,7 +179,7 @@ LEFT JOIN (
     FROM run_history GROUP BY job_id, due_at) h ON h.job_id = j.id AND h.due_at = e.due_at`
 
 // Occurrences goes through what had to happen, for all jobs of the schedules.
-func (s *Scratch) Occurrences(ctx context.Context, expected []Expected, each func(Occurrence) error) error {
+func (s *Database) Occurrences(ctx context.Context, expected []Expected, each func(Occurrence) error) error {
 	ids, due := make([]int64, len(expected)), make([]time.Time, len(expected))
 	for i, e := range expected {
 		ids[i], due[i] = int64(e.Schedule+1), e.DueAt
@@ -196,11 +197,11 @@ func (s *Scratch) Occurrences(ctx context.Context, expected []Expected, each fun
 }
 
 // ErrNothingEnded says that the ledger has no run that succeeded.
-var ErrNothingEnded = errors.New("postgres: no run has succeeded")
+var ErrNothingEnded = errors.New("no run has succeeded")
 
 // Span tells when the first of the runs due from a time up to another could
 // start, and when the last one ended.
-func (s *Scratch) Span(ctx context.Context, from, to time.Time) (first, last time.Time, err error) {
+func (s *Database) Span(ctx context.Context, from, to time.Time) (first, last time.Time, err error) {
 	var a, b *time.Time
 	const query = `SELECT min(run_at), max(ended_at) FROM run_history WHERE ended = 1 AND due_at >= $1 AND due_at < $2`
 	if err := s.pool.QueryRow(ctx, query, from, to).Scan(&a, &b); err != nil {

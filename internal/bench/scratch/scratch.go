@@ -1,4 +1,4 @@
-package postgres
+package scratch
 
 import (
 	"context"
@@ -11,11 +11,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// Scratch is a database that a benchmark makes for itself, so that it never
+// Database is a database that a benchmark creates for itself, so that it never
 // touches anything of the user's.
-type Scratch struct {
+type Database struct {
 	Name    string
 	URL     string
 	NodeURL string // for nodes: in a role of their own, unless Owned
@@ -28,17 +30,17 @@ type Scratch struct {
 // scratchTimeout bounds the making and the dropping of a database.
 const scratchTimeout = time.Minute
 
-// CreateScratch makes an empty database on the server of a URL.
-func CreateScratch(ctx context.Context, server string) (*Scratch, error) {
+// Create creates an empty database on the server of a URL.
+func Create(ctx context.Context, server string) (*Database, error) {
 	name := "belfry_bench_" + strings.ToLower(rand.Text()[:10])
 	at, err := withDatabase(server, name)
 	if err != nil {
 		return nil, err
 	}
-	s := &Scratch{Name: name, URL: at, server: server}
+	s := &Database{Name: name, URL: at, server: server}
 	// Not cancelled: a database of which nobody knows whether it is there would stay for ever.
 	if err := s.onServer(context.WithoutCancel(ctx), `CREATE DATABASE `+pgx.Identifier{name}.Sanitize()); err != nil {
-		if code(err) == "42501" { // insufficient_privilege
+		if postgres.Code(err) == "42501" { // insufficient_privilege
 			return nil, fmt.Errorf("make a scratch database: the user may not create databases; as a superuser run ALTER ROLE that user CREATEDB, or name another user: %w", err)
 		}
 		return nil, fmt.Errorf("make a scratch database: %w", err)
@@ -47,8 +49,8 @@ func CreateScratch(ctx context.Context, server string) (*Scratch, error) {
 }
 
 // Open migrates the database and connects to it.
-func (s *Scratch) Open(ctx context.Context) error {
-	if _, err := Migrate(ctx, s.URL); err != nil {
+func (s *Database) Open(ctx context.Context) error {
+	if _, err := postgres.Migrate(ctx, s.URL); err != nil {
 		return err
 	}
 	if err := s.makeRole(ctx); err != nil {
@@ -64,12 +66,12 @@ func (s *Scratch) Open(ctx context.Context) error {
 
 // makeRole makes the role that nodes log in as, with the database's name, so that
 // what is measured is what a server does: under row-level security.
-func (s *Scratch) makeRole(ctx context.Context) error {
+func (s *Database) makeRole(ctx context.Context) error {
 	password := rand.Text()
 	// Not cancelled, as with the database.
 	err := s.onServer(context.WithoutCancel(ctx), `CREATE ROLE `+pgx.Identifier{s.Name}.Sanitize()+` LOGIN PASSWORD '`+password+`'`)
 	switch {
-	case code(err) == "42501": // insufficient_privilege
+	case postgres.Code(err) == "42501": // insufficient_privilege
 		s.NodeURL, s.Owned = s.URL, true
 		return nil
 	case err != nil:
@@ -81,18 +83,18 @@ func (s *Scratch) makeRole(ctx context.Context) error {
 	} else {
 		s.NodeURL = s.URL + " user=" + s.Name + " password=" + password // of two, the last counts
 	}
-	return GrantServer(ctx, s.URL, s.Name)
+	return postgres.GrantServer(ctx, s.URL, s.Name)
 }
 
 // Close closes the connections.
-func (s *Scratch) Close() {
+func (s *Database) Close() {
 	if s.pool != nil {
 		s.pool.Close()
 	}
 }
 
 // Drop removes the database, whoever is connected to it.
-func (s *Scratch) Drop(ctx context.Context) error {
+func (s *Database) Drop(ctx context.Context) error {
 	if err := s.onServer(ctx, `DROP DATABASE IF EXISTS `+pgx.Identifier{s.Name}.Sanitize()+` WITH (FORCE)`); err != nil {
 		return fmt.Errorf("drop the scratch database %s (drop it yourself): %w", s.Name, err)
 	}
@@ -103,7 +105,7 @@ func (s *Scratch) Drop(ctx context.Context) error {
 }
 
 // onServer sends a statement that cannot be in a transaction to the user's database.
-func (s *Scratch) onServer(ctx context.Context, statement string) error {
+func (s *Database) onServer(ctx context.Context, statement string) error {
 	ctx, cancel := context.WithTimeout(ctx, scratchTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, s.server)
@@ -144,7 +146,7 @@ type ServerSettings struct {
 }
 
 // Settings reads what a measurement depends on.
-func (s *Scratch) Settings(ctx context.Context) (out ServerSettings, err error) {
+func (s *Database) Settings(ctx context.Context) (out ServerSettings, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'), pg_backend_pid()`).
 		Scan(&out.Version, &out.Fsync, &out.SynchronousCommit, &out.Backend)
 	if err != nil {
@@ -161,7 +163,7 @@ type Counters struct {
 }
 
 // Counters reads them.
-func (s *Scratch) Counters(ctx context.Context) (c Counters, err error) {
+func (s *Database) Counters(ctx context.Context) (c Counters, err error) {
 	err = s.pool.QueryRow(ctx, `
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint,
        coalesce(sum(xact_commit) FILTER (WHERE datname = current_database()), 0)::bigint, coalesce(sum(xact_commit) FILTER (WHERE datname <> current_database()), 0)::bigint
@@ -173,8 +175,8 @@ FROM pg_stat_database`).Scan(&c.WAL, &c.Transactions, &c.Others)
 }
 
 // Now reads the database's clock.
-func (s *Scratch) Now(ctx context.Context) (now time.Time, err error) {
-	if err := s.pool.QueryRow(ctx, readClock).Scan(&now); err != nil {
+func (s *Database) Now(ctx context.Context) (now time.Time, err error) {
+	if err := s.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
 		return now, fmt.Errorf("read the database's clock: %w", err)
 	}
 	return now.UTC(), nil

@@ -1,0 +1,161 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// DB is one shard: everything Belfry knows, in one PostgreSQL database. It has
+// four sides, and each sees no more than its work needs. Safe for concurrent use.
+type DB struct {
+	pool      *pool.Pool
+	schedules *schedules
+	sealer    Sealer
+}
+
+// Options of a DB.
+type Options struct {
+	Observer pool.Observer // counts what enters the ledger; nil: none
+	Sealer   Sealer        // encrypts secrets; nil: secrets can only be listed and deleted
+}
+
+// New returns a DB on a migrated database. The caller keeps and closes the connections.
+func New(conns *pgxpool.Pool, o Options) *DB { return newDB(pool.New(conns, o.Observer), o) }
+
+// Open returns a DB with connections of its own.
+func Open(ctx context.Context, url string, connections int32, o Options) (*DB, error) {
+	p, err := pool.Open(ctx, url, connections, o.Observer)
+	if err != nil {
+		return nil, err
+	}
+	return newDB(p, o), nil
+}
+
+func newDB(p *pool.Pool, o Options) *DB {
+	return &DB{pool: p, schedules: &schedules{}, sealer: o.Sealer}
+}
+
+// Close closes the connections.
+func (d *DB) Close() { d.pool.Close() }
+
+// Ping returns an error if the database does not answer.
+func (d *DB) Ping(ctx context.Context) error { return d.pool.Ping(ctx) }
+
+// Engine is the side of the path (plan, claim, complete, rescue, prune): it sees
+// the runs of all namespaces. It keeps state between calls, so a node has one.
+type Engine struct {
+	db        pool.All
+	api       *API // for what the engine does in the name of a namespace
+	schedules *schedules
+	sealer    Sealer
+	watch     watch
+	lows      lows
+}
+
+// Engine returns a new engine's side.
+func (d *DB) Engine() *Engine {
+	return &Engine{db: d.pool.All(), api: d.API(), schedules: d.schedules, sealer: d.sealer}
+}
+
+// API is the side of users: each call is one transaction of one namespace, under
+// row-level security. It has no other way to the database.
+type API struct {
+	db        pool.Namespaced
+	index     indexSearch
+	schedules *schedules
+	sealer    Sealer
+}
+
+// API returns the users' side.
+func (d *DB) API() *API {
+	return &API{db: d.pool.Namespaced(), index: indexSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer}
+}
+
+// Members is the side of membership: sessions of nodes and ownership of partitions.
+type Members struct{ db pool.All }
+
+// Members returns the side of membership.
+func (d *DB) Members() *Members { return &Members{d.pool.All()} }
+
+// Admin is the side of the whole database: namespaces, keys before their
+// namespace is known, the schema, roles and the nodes that are alive.
+type Admin struct {
+	db  pool.All
+	api *API
+}
+
+// Admin returns the side of the whole database.
+func (d *DB) Admin() *Admin { return &Admin{d.pool.All(), d.API()} }
+
+// The errors that callers tell apart.
+var (
+	// ErrNotFound says that there is no such thing in the namespace.
+	ErrNotFound = job.ErrNotFound
+	// ErrConflict says that the name is taken or the version is not the one named.
+	ErrConflict = job.ErrConflict
+	// ErrSessionExpired says that a session has ended: its holder must stop working.
+	ErrSessionExpired = job.ErrSessionExpired
+)
+
+// PoolStats is how busy the connections are.
+type PoolStats struct {
+	Acquired, Idle, Max int32
+	Waits               int64         // times that all were busy
+	Waited              time.Duration // in all
+}
+
+// PoolStats returns how busy the connections are.
+func (d *DB) PoolStats() PoolStats {
+	p := d.pool.Stat()
+	return PoolStats{
+		Acquired: p.AcquiredConns(), Idle: p.IdleConns(), Max: p.MaxConns(),
+		Waits: p.EmptyAcquireCount(), Waited: p.EmptyAcquireWaitTime(),
+	}
+}
+
+// maxSchedules bounds the cache of compiled schedules: about 100 MB.
+const maxSchedules = 100_000
+
+// schedules caches compiled schedules by their canonical text. When it is full
+// it starts anew: compiling costs microseconds, so nothing cleverer pays.
+type schedules struct {
+	mu   sync.Mutex
+	byID map[string]*schedule.Schedule
+}
+
+func (c *schedules) get(text string) (*schedule.Schedule, error) {
+	c.mu.Lock()
+	s, ok := c.byID[text]
+	c.mu.Unlock()
+	if ok {
+		return s, nil
+	}
+	var spec schedule.Spec
+	if err := json.Unmarshal([]byte(text), &spec); err != nil {
+		return nil, fmt.Errorf("read a stored schedule: %w", err)
+	}
+	s, err := schedule.New(spec, "")
+	if err != nil {
+		return nil, fmt.Errorf("compile a stored schedule: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byID == nil || len(c.byID) >= maxSchedules {
+		c.byID = map[string]*schedule.Schedule{}
+	}
+	c.byID[text] = s
+	return s, nil
+}
+
+func noRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

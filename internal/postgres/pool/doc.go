@@ -1,0 +1,13 @@
+// Package pool holds the connections to one database and decides, by type, what
+// a statement may see.
+//
+//	            ┌── All         every namespace: the engine's side
+//	Pool ───────┤
+//	            └── Namespaced  one namespace per transaction: the API's side
+//
+// [Namespaced] has no way to reach a connection without naming a namespace. Each
+// of its transactions begins by taking the role belfry_api and setting
+// belfry.namespace, so row-level security applies whatever the statement says.
+// A method of postgres.API that forgets its WHERE clause therefore finds nothing
+// of another namespace, and one that forgets row-level security does not compile.
+package pool

@@ -1,0 +1,89 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Pool is the connections to one database. Safe for concurrent use.
+type Pool struct {
+	conns    *pgxpool.Pool
+	observer Observer // may be nil
+}
+
+// New returns a Pool over connections that the caller opened and closes.
+func New(conns *pgxpool.Pool, o Observer) *Pool { return &Pool{conns, o} }
+
+// Open connects to a database, with at most so many connections.
+func Open(ctx context.Context, url string, connections int32, o Observer) (*Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read the database URL (want postgres://user@host:port/database): %w", err)
+	}
+	config.MaxConns = connections
+	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	config.ConnConfig.DialFunc = dial
+	p := config.ConnConfig.RuntimeParams
+	p["application_name"] = "belfry"
+	// A node that is paused inside a transaction must not keep others waiting for its locks.
+	p["idle_in_transaction_session_timeout"] = "5s"
+	p["statement_timeout"] = "60s"
+	conns, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return New(conns, o), nil
+}
+
+// Close closes the connections.
+func (p *Pool) Close() { p.conns.Close() }
+
+// Ping returns an error if the database does not answer.
+func (p *Pool) Ping(ctx context.Context) error { return p.conns.Ping(ctx) }
+
+// Stat tells how busy the connections are.
+func (p *Pool) Stat() *pgxpool.Stat { return p.conns.Stat() }
+
+// All returns the side that sees every namespace.
+func (p *Pool) All() All { return All{p} }
+
+// Namespaced returns the side that sees one namespace at a time.
+func (p *Pool) Namespaced() Namespaced { return Namespaced{p} }
+
+// All runs statements that see every namespace, with the rights of the role
+// belfry_engine.
+type All struct{ pool *Pool }
+
+// Tx runs work in a transaction.
+func (a All) Tx(ctx context.Context, what string, work func(pgx.Tx) error) error {
+	return a.pool.inTx(ctx, what, work)
+}
+
+// Query runs one statement and returns its rows.
+func (a All) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return a.pool.conns.Query(ctx, sql, args...)
+}
+
+// QueryRow runs one statement that returns at most one row.
+func (a All) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return a.pool.conns.QueryRow(ctx, sql, args...)
+}
+
+// Exec runs one statement.
+func (a All) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return a.pool.conns.Exec(ctx, sql, args...)
+}
+
+// SendBatch runs statements in one round trip and, without BEGIN, one transaction.
+func (a All) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	return a.pool.conns.SendBatch(ctx, b)
+}
+
+// Report tells the observer what a transaction that is committed wrote into the
+// ledger, for statements that do not run in Tx.
+func (a All) Report(l *Ledger) { a.pool.report(l) }

@@ -1,0 +1,108 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// commitLimit is longer than statement_timeout: the server ends a commit that is
+// merely slow. The limit cuts off a server that hangs.
+const (
+	commitLimit   = 65 * time.Second
+	rollbackLimit = 5 * time.Second
+)
+
+// inTx runs work in a transaction. ctx does not cancel the commit, because a
+// cancelled COMMIT leaves open whether the rows are there; a limit of its own
+// bounds it.
+func (p *Pool) inTx(ctx context.Context, what string, work func(pgx.Tx) error) error {
+	tx, err := p.conns.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	counted := &countingTx{Tx: tx}
+	if err := work(counted); err != nil {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
+		defer cancel()
+		_ = tx.Rollback(limited) // the connection is closed if this fails too
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitLimit)
+	defer cancel()
+	if err := tx.Commit(limited); err != nil {
+		return fmt.Errorf("%s: commit: %w", what, err)
+	}
+	p.report(&counted.ledger)
+	return nil
+}
+
+// Observer learns what was written into the ledger, after the commit, so that it
+// counts what the ledger says. Many goroutines call it.
+type Observer interface {
+	// Entered counts runs that entered history. A skipped range counts as its occurrences.
+	Entered(how job.Ended, why job.Reason, runs int64)
+	// Skipped counts due times that no job of a cursor runs for.
+	Skipped(why job.Reason, dueTimes int64)
+}
+
+// Ledger counts what one transaction writes into the ledger.
+type Ledger struct {
+	ended   map[end]int64
+	skipped map[job.Reason]int64
+}
+
+type end struct {
+	how job.Ended
+	why job.Reason
+}
+
+// Ended counts runs that enter history.
+func (l *Ledger) Ended(how job.Ended, why job.Reason, n int64) {
+	if n <= 0 {
+		return
+	}
+	if l.ended == nil {
+		l.ended = map[end]int64{}
+	}
+	l.ended[end{how, why}] += n
+}
+
+// Skipped counts due times that no job of a cursor runs for.
+func (l *Ledger) Skipped(why job.Reason, n int64) {
+	if l.skipped == nil {
+		l.skipped = map[job.Reason]int64{}
+	}
+	l.skipped[why] += n
+}
+
+// countingTx is a transaction of Tx with what it wrote into the ledger.
+type countingTx struct {
+	pgx.Tx
+	ledger Ledger
+}
+
+// LedgerOf returns where a transaction of Tx counts what it writes into the
+// ledger. The counts are reported if it commits.
+func LedgerOf(tx pgx.Tx) *Ledger {
+	if c, ok := tx.(*countingTx); ok {
+		return &c.ledger
+	}
+	return &Ledger{} // counted for nothing
+}
+
+func (p *Pool) report(l *Ledger) {
+	if p.observer == nil {
+		return
+	}
+	for e, n := range l.ended {
+		p.observer.Entered(e.how, e.why, n)
+	}
+	for why, n := range l.skipped {
+		p.observer.Skipped(why, n)
+	}
+}
