@@ -139,6 +139,9 @@ lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
 	cd sdk/go && $(TOOLS)/golangci-lint run ./...
 	GOWORK=off go vet -C dev/probe ./...
 
+house: ## report sizes, wide lines, SQL, background loops and duplicates (CHECK=1: fail if a goal is missed)
+	@go run ./dev/house $(if $(CHECK),-check)
+
 fmt: $(TOOLS)/golangci-lint ## format the code
 	$(TOOLS)/golangci-lint fmt ./...
 
@@ -188,4 +191,4 @@ test: | $(TOOLS)/gotestsum
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-brokers test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan measure-kafka bench/hot-second bench/steady bench/engine lint fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why schemathesis measure-slow-host worker-crashes measure-workers
+.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-brokers test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan measure-kafka bench/hot-second bench/steady bench/engine lint house fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why schemathesis measure-slow-host worker-crashes measure-workers
