@@ -78,7 +78,7 @@ func gone(t *testing.T, dir string) {
 			}
 		}
 		return true
-	}, 30*time.Second, 50*time.Millisecond, "the database is still there")
+	}, time.Minute, 50*time.Millisecond, "the database is still there")
 }
 
 func TestDev(t *testing.T) {

@@ -67,7 +67,7 @@ func (n *whyNode) start() {
 			<-ended
 		}
 	}
-	require.Eventually(n.t, func() bool { return n.belfry("", "queue", "list").failure == nil }, 30*time.Second, 20*time.Millisecond)
+	require.Eventually(n.t, func() bool { return n.belfry("", "queue", "list").failure == nil }, time.Minute, 20*time.Millisecond)
 }
 
 // answer is the target.
@@ -125,7 +125,7 @@ func (n *whyNode) await(name string, filter ...string) (found runView) {
 		}
 		found = all[len(all)-1]
 		return true
-	}, 30*time.Second, 50*time.Millisecond, "%s has no run %v", name, filter)
+	}, time.Minute, 50*time.Millisecond, "%s has no run %v", name, filter)
 	return found
 }
 

@@ -103,7 +103,7 @@ func TestWhy(t *testing.T) {
 	n.await("retried", "--state", "succeeded")
 	b.tell("retried", "It ran, with its second attempt", "retried")
 	n.await("retrying", "--due-before", soon(n))
-	require.Eventually(t, func() bool { return strings.Contains(n.good("why", "retrying"), "retrying") }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(n.good("why", "retrying"), "retrying") }, time.Minute, 50*time.Millisecond)
 	b.tell("retrying", "An attempt failed, and the next one is to come", "retrying")
 	dead := n.await("dead", "--state", "failed")
 	b.tell("dead", "It failed for good: a dead letter", "dead")
@@ -121,7 +121,7 @@ func TestWhy(t *testing.T) {
 	b.tell("cancelled", "Somebody cancelled it", "to cancel")
 	hand := strings.Fields(n.good("job", "trigger", "by hand"))[1]
 	n.await("by hand", "--state", "succeeded")
-	require.Eventually(t, func() bool { return strings.Contains(n.good("run", "get", hand), "succeeded") }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(n.good("run", "get", hand), "succeeded") }, time.Minute, 50*time.Millisecond)
 	var triggered runView
 	require.NoError(t, json.Unmarshal([]byte(n.good("run", "get", hand, "-o", "json")), &triggered))
 	b.tell("triggered", "Somebody triggered it", "by hand", triggered.DueAt)
@@ -132,7 +132,7 @@ func TestWhy(t *testing.T) {
 	b.tell("queue-limit", "Skipped: one waits already", "overlap queue", n.await("overlap queue", "--state", "skipped").DueAt)
 	b.tell("replaced", "A newer run took its place", "overlap replace", n.await("overlap replace", "--state", "cancelled").DueAt)
 	n.await("counted", "--state", "succeeded")
-	require.Eventually(t, func() bool { return strings.Contains(n.good("why", "counted"), "finished") }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(n.good("why", "counted"), "finished") }, time.Minute, 50*time.Millisecond)
 	b.tell("finished", "max_runs is reached", "counted", n.now().Add(time.Hour).Truncate(time.Second).Format(time.RFC3339))
 	for _, name := range []string{"overlap skip", "overlap queue", "overlap replace"} {
 		n.good("job", "delete", name)
@@ -150,14 +150,14 @@ func TestWhy(t *testing.T) {
 	queued := n.await("in imports", "--state", "due")
 	b.tell("queue-paused", "Its queue is paused", "in imports", queued.DueAt)
 	late := n.await("urgent", "--state", "due")
-	require.Eventually(t, func() bool { return n.now().Sub(*late.DueAt) > 1500*time.Millisecond }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return n.now().Sub(*late.DueAt) > 1500*time.Millisecond }, time.Minute, 50*time.Millisecond)
 	n.good("queue", "resume", "imports")
 	b.tell("expired", "Skipped: it could not start within its deadline", "urgent", n.await("urgent", "--state", "skipped").DueAt)
 
 	paused := n.await("paused", "--state", "succeeded")
 	n.good("job", "pause", "paused", "--note", "the target is being moved")
 	during := n.now().Truncate(time.Second).Add(3 * time.Second) // the next one may be claimed already
-	require.Eventually(t, func() bool { return n.now().After(during) }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return n.now().After(during) }, time.Minute, 50*time.Millisecond)
 	b.tell("paused", "The job is paused", "paused", &during)
 	b.tell("paused-next", "The job is paused, and it is not due yet", "paused", n.now().Add(time.Hour).Truncate(time.Second).Format(time.RFC3339))
 	require.True(t, paused.DueAt.Before(during))
@@ -168,7 +168,7 @@ func TestWhy(t *testing.T) {
 	require.Eventually(t, func() bool {
 		said := n.good("why", "dead")
 		return strings.Contains(said, "It was redriven") && strings.Contains(said, "failed: attempts")
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	b.tell("redriven", "It was redriven, and failed again", "dead")
 
 	var doomed jobView
@@ -212,7 +212,7 @@ func (b *whyBook) missed() {
 		}
 		return nil
 	}
-	require.Eventually(t, func() bool { return caught() != nil }, 20*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return caught() != nil }, time.Minute, 100*time.Millisecond)
 	b.tell("caught-up", "Missed while the cluster was down, and caught up", "missed once", caught())
 	b.tell("missed-max", "Missed, and more were than missed.max", "missed all", &at)
 }

@@ -77,7 +77,7 @@ func TestJobsAreMadeOverTheAPI(t *testing.T) {
 	sink := newSink(t)
 	status, _, _ := c.call("POST", "/api/v1/jobs", `{"name":"now","schedule":"2026-01-01T00:00:00Z","target":{"kind":"http","config":{"url":"`+sink.url+`/ok"}}}`)
 	require.Equal(t, http.StatusCreated, status)
-	require.Eventually(t, func() bool { sink.mu.Lock(); defer sink.mu.Unlock(); return sink.received == 1 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { sink.mu.Lock(); defer sink.mu.Unlock(); return sink.received == 1 }, time.Minute, 10*time.Millisecond)
 
 	for target, field := range map[string]string{
 		`{"kind":"http","config":{"url":"ftp://x"}}`: "target.config.url",
@@ -119,7 +119,7 @@ func TestStopLetsRequestsEnd(t *testing.T) {
 		var waiting int
 		require.NoError(t, pool.QueryRow(context.Background(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'audit_log'::regclass`).Scan(&waiting))
 		return waiting == 1
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 
 	// Its session cannot end either, so the node is still there to be asked.
 	_, err = lock.Exec(t.Context(), `LOCK TABLE session IN SHARE MODE`)
@@ -131,7 +131,7 @@ func TestStopLetsRequestsEnd(t *testing.T) {
 		status, answer, h := c.call("GET", "/api/v1/self", "")
 		header = h
 		return status == http.StatusServiceUnavailable && answer["code"] == "unavailable"
-	}, 5*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.Equal(t, "1", header.Get("Retry-After"))
 	awaitReady(t, c.base, http.StatusServiceUnavailable, "stop")
 	require.NoError(t, lock.Rollback(t.Context()))

@@ -76,7 +76,7 @@ func TestOutputIsToldByAnyNode(t *testing.T) {
 			status, got, _ = c.call("GET", path+"/output?attempt=1&wait=5", "")
 			require.Equal(t, http.StatusOK, status, got)
 			return got["text"] != ""
-		}, 30*time.Second, 10*time.Millisecond)
+		}, time.Minute, 10*time.Millisecond)
 		require.Equal(t, "begun\n", got["text"])
 		require.Equal(t, true, got["live"])
 		require.EqualValues(t, 6, got["total"])
@@ -89,7 +89,7 @@ func TestOutputIsToldByAnyNode(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, got, _ = c.call("GET", path, "")
 			return got["state"] == "succeeded"
-		}, 30*time.Second, 50*time.Millisecond)
+		}, time.Minute, 50*time.Millisecond)
 		for i, a := range got["attempts"].([]any) {
 			a := a.(map[string]any)
 			require.Equal(t, fmt.Sprintf("begun\nended %d {\"n\":1}\n", i+1), a["output"])

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 )
 
 // hostile is a server that answers each connection in its own words, or accepts
@@ -102,8 +103,8 @@ func TestHostileHosts(t *testing.T) {
 	beside, after := measure("beside", true), heap()
 	t.Logf("lateness p50, p99, max of %d runs: alone %s, beside %d hostile hosts with %d runs each: %s (p99 %.2f times); heap %d MB, then at most %d MB, %d MB at the end",
 		runs, alone, len(hosts), each, beside, float64(beside[1])/float64(alone[1]), before>>20, peak>>20, after>>20)
-	// Where others use the machine too, a few milliseconds say nothing.
-	require.Less(t, beside[1], max(alone[1]*3/2, alone[1]+250*time.Millisecond))
+	// If others use the machine too, a few milliseconds mean nothing.
+	require.Less(t, beside[1], max(alone[1]*3/2, alone[1]+clocktest.Allow(250*time.Millisecond)))
 	require.Less(t, peak, before+100<<20, "nor while they are at it")
 	b.eventually(t, each, `SELECT count(*) FROM run_history h JOIN job j ON j.id = h.job_id WHERE j.name LIKE 'endless-%' AND h.ended = 1`)
 }

@@ -173,7 +173,7 @@ func TestBrokenCursorsAreTold(t *testing.T) {
 		return func() bool { return b.metrics.values(t, "belfry_cursors_broken")[""] == want }
 	}
 	change(`UPDATE cursor SET key = convert_to(schedule, 'UTF8'), schedule = '{"every":"of another version"}', next_due_at = now()`)
-	require.Eventually(t, broken(1), 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, broken(1), time.Minute, 20*time.Millisecond)
 	change(`UPDATE cursor SET schedule = convert_from(key, 'UTF8'), retry_at = now()`) // as its next try would find it
-	require.Eventually(t, broken(0), 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, broken(0), time.Minute, 20*time.Millisecond)
 }

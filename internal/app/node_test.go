@@ -58,7 +58,7 @@ func (l *lines) find(t *testing.T, message string) map[string]any {
 
 func (l *lines) await(t *testing.T, message string) (attrs map[string]any) {
 	t.Helper()
-	require.Eventually(t, func() bool { attrs = l.find(t, message); return attrs != nil }, 20*time.Second, 10*time.Millisecond,
+	require.Eventually(t, func() bool { attrs = l.find(t, message); return attrs != nil }, time.Minute, 10*time.Millisecond,
 		"no line %q", message)
 	return attrs
 }
@@ -137,7 +137,7 @@ func (b *bundle) eventually(t *testing.T, want int, query string) {
 	require.Eventually(t, func() bool {
 		require.NoError(t, b.pool.QueryRow(context.Background(), query).Scan(&got))
 		return got == want
-	}, 30*time.Second, 20*time.Millisecond, "want %d of %s", want, query)
+	}, time.Minute, 20*time.Millisecond, "want %d of %s", want, query)
 }
 
 // sink answers with the status that the path names; /hang waits until it is released.

@@ -105,7 +105,7 @@ func (w *walk) eventually(query string, args ...any) {
 		var ok bool
 		require.NoError(w.t, w.pool.QueryRow(context.Background(), query, args...).Scan(&ok))
 		return ok
-	}, 30*time.Second, 10*time.Millisecond, query)
+	}, time.Minute, 10*time.Millisecond, query)
 }
 
 // TestNoRouteIsOpen (S1): every route refuses a request without a key, with a

@@ -17,6 +17,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
@@ -150,8 +151,8 @@ SELECT (SELECT count(*) FROM run WHERE held IS NOT NULL), (SELECT count(*) FROM 
 	require.LessOrEqual(t, slow.most.Load(), int64(slots*2/3+1))
 	require.Positive(t, slow.most.Load())
 	require.Zero(t, counts.ended, "nothing failed")
-	// Where others use the machine too, a few milliseconds say nothing.
-	require.Less(t, beside[1], max(alone[1]*3/2, alone[1]+250*time.Millisecond))
+	// If others use the machine too, a few milliseconds mean nothing.
+	require.Less(t, beside[1], max(alone[1]*3/2, alone[1]+clocktest.Allow(250*time.Millisecond)))
 
 	if os.Getenv("BELFRY_SLOW_RUNS") == "" { // else it takes too long
 		require.Eventually(t, func() bool { return slow.count() >= slowRuns }, 2*time.Minute, 50*time.Millisecond)

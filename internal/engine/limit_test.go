@@ -104,14 +104,14 @@ func TestALimitedQueue(t *testing.T) {
 		})
 	}
 	b.start(t)
-	require.Eventually(t, func() bool { return g.open() == most }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return g.open() == most }, time.Minute, 5*time.Millisecond)
 	before := c.claims.Load() + c.places.Load() + c.admits.Load()
 	for i := range 60 {
 		b.create(t, fmt.Sprintf("free-%d", i), longAgo, nil)
 	}
 	b.eventually(t, "others run", `SELECT count(*) FROM run_history`, 60)
 	began := b.bound.Now()
-	require.Eventually(t, func() bool { return b.bound.Now().Sub(began) > time.Second }, 5*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return b.bound.Now().Sub(began) > time.Second }, time.Minute, 50*time.Millisecond)
 	spent := c.claims.Load() + c.places.Load() + c.admits.Load() - before
 	elapsed := b.bound.Now().Sub(began) + 3*time.Second // and what came before
 	require.LessOrEqual(t, spent, int64(elapsed/(100*time.Millisecond)), "waiting is cheap")
@@ -145,7 +145,7 @@ func TestAConcurrencyKey(t *testing.T) {
 	}
 	b.start(t)
 	b.eventually(t, "others run", `SELECT count(*) FROM run_history`, 20)
-	require.Eventually(t, func() bool { return g.open() == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return g.open() == 1 }, time.Minute, 5*time.Millisecond)
 	close(g.release)
 	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, 40)
 	require.Equal(t, 1, g.most)
@@ -176,12 +176,12 @@ func TestALimitThatIsNew(t *testing.T) {
 	for i := range 10 {
 		b.create(t, fmt.Sprintf("limited-%d", i), longAgo, func(d *job.Definition) { d.Target.Kind, d.Queue = "gated", "narrow" })
 	}
-	require.Eventually(t, func() bool { return g.open() == 2 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return g.open() == 2 }, time.Minute, 5*time.Millisecond)
 	b.limit(t, "narrow", job.QueueLimits{MaxRunning: 5})
-	require.Eventually(t, func() bool { return g.open() == 5 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return g.open() == 5 }, time.Minute, 5*time.Millisecond)
 	require.Equal(t, 5, g.most)
 	b.limit(t, "narrow", job.QueueLimits{})
-	require.Eventually(t, func() bool { return g.open() == 10 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return g.open() == 10 }, time.Minute, 5*time.Millisecond)
 	close(g.release)
 	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, 10)
 }

@@ -36,8 +36,8 @@ func TestNothingStartsWhileTheSessionIsInDoubt(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			m := &lapsing{soleMember: b.engine.Member.(soleMember)}
-			b.engine.Member, b.engine.Lead = m, 2*time.Second
-			due := b.bound.Now().Add(3 * time.Second).Truncate(time.Second)
+			b.engine.Member, b.engine.Lead = m, 5*time.Second
+			due := b.bound.Now().Add(6 * time.Second).Truncate(time.Second)
 			b.create(t, "claimed ahead", schedule.Spec{At: due.UTC().Format(time.RFC3339)}, nil)
 			b.start(t)
 			b.eventually(t, "claimed before it is due", `SELECT count(*) FROM run WHERE state = 1`, 1)

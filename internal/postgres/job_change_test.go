@@ -28,7 +28,7 @@ func (b *jobs) waiting(tx pgx.Tx, change func(context.Context) (job.Change, erro
 		var n int
 		err := b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n)
 		return err == nil && n == 1
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	meanwhile()
 	require.NoError(b.t, tx.Commit(b.t.Context()))
 	r := <-done

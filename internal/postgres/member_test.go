@@ -252,7 +252,7 @@ func TestTakeWaitsForAClaimUnderWay(t *testing.T) {
 			t.Errorf("claimed %d: %v", len(claimed), err)
 		}
 	})
-	require.Eventually(t, waiting(1), 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, waiting(1), time.Minute, 5*time.Millisecond)
 	b.expire(a)
 	wg.Go(func() {
 		taken, err := b.store.Take(t.Context(), c, owned)
@@ -261,7 +261,7 @@ func TestTakeWaitsForAClaimUnderWay(t *testing.T) {
 			t.Errorf("took %d: %v", len(taken), err)
 		}
 	})
-	require.Eventually(t, waiting(2), 30*time.Second, 5*time.Millisecond, "the taker waits")
+	require.Eventually(t, waiting(2), time.Minute, 5*time.Millisecond, "the taker waits")
 	require.Equal(t, owned[0], b.ownership())
 	require.Empty(t, order)
 

@@ -28,7 +28,7 @@ func (b *limits) overtaken(do func() error) {
 		var waits bool
 		require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits))
 		return waits
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	require.NoError(b.t, tx.Commit(b.t.Context()))
 	require.NoError(b.t, <-done)
 }

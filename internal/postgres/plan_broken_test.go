@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -80,20 +81,29 @@ func TestALateCursorIsWaitedFor(t *testing.T) {
 	begin := clock.Elapsed()
 	p, err := b.store.Plan(t.Context(), order)
 	require.NoError(t, err)
-	require.Less(t, clock.Elapsed()-begin, 5*time.Second)
+	require.Less(t, clock.Elapsed()-begin, clocktest.Allow(5*time.Second))
 	require.Equal(t, 1, p.Cursors)
 	require.NotEmpty(t, b.live(neighbour))
 
-	// Let go within that time: it is planned by the call that waits.
-	planned := make(chan job.Planned, 1)
-	go func() {
-		p, _ := b.store.Plan(t.Context(), order)
-		planned <- p
-	}()
-	require.Eventually(t, func() bool {
-		var waiting int
-		return b.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting) == nil && waiting == 1
-	}, 5*time.Second, 5*time.Millisecond, "plan waits for the lock")
-	require.NoError(t, tx.Commit(t.Context()))
-	require.Equal(t, 1, (<-planned).Cursors)
+	// If the lock is released within that time, the call that waits plans the cursor. On a busy machine the release may
+	// come too late, so the test tries more than once.
+	for try := 1; ; try++ {
+		planned := make(chan job.Planned, 1)
+		go func() {
+			p, _ := b.store.Plan(t.Context(), order)
+			planned <- p
+		}()
+		require.Eventually(t, func() bool {
+			var waiting int
+			err := b.pool.QueryRow(t.Context(), `
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+			return err == nil && (waiting == 1 || len(planned) == 1)
+		}, time.Minute, 5*time.Millisecond, "plan waits for the lock")
+		require.NoError(t, tx.Commit(t.Context()))
+		if (<-planned).Cursors == 1 {
+			break
+		}
+		require.Less(t, try, 20, "a lock that is released is waited for")
+		tx = lock()
+	}
 }

@@ -74,7 +74,7 @@ func TestAdoptLocksNothingOfOthers(t *testing.T) {
 	defer func() { require.NoError(t, tx.Rollback(context.Background())) }()
 	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, int64(lock))
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, _, err = b.store.OpenSession(ctx, job.SessionParams{Namespace: b.namespace, Queue: "other", Make: true, Name: "w", TTL: time.Minute, Adopt: adopt})
 	require.NoError(t, err)

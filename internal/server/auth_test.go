@@ -21,24 +21,24 @@ func TestAKeyExpiresOnTime(t *testing.T) {
 	t.Parallel()
 	b := limited(t, server.Limits{})
 	const life = 700 * time.Millisecond
-	begun := clock.Elapsed()
 	k, secret, err := b.store.CreateKey(t.Context(), access.KeyParams{Namespace: defaultNamespace, Name: "short", Role: access.Viewer, ExpiresIn: life, Actor: "test"})
 	require.NoError(t, err)
 	good := 0
 	var last int
 	require.Eventually(t, func() bool {
+		var expired bool
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT clock_timestamp() >= $1`, k.ExpiresAt).Scan(&expired))
 		if last = b.callAs(secret, "GET", "/self", "").status; last == http.StatusOK {
 			good++
+			require.False(t, expired, "the node trusts the key no longer than it lives")
 		}
 		return last != http.StatusOK
-	}, 3*time.Second, 5*time.Millisecond)
-	took := clock.Elapsed() - begun
+	}, time.Minute, 5*time.Millisecond)
 	require.Equal(t, http.StatusUnauthorized, last)
 	require.Positive(t, good)
 	var expired bool
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT now() >= $1`, k.ExpiresAt).Scan(&expired))
 	require.True(t, expired, "not before its time")
-	require.Less(t, took, life+time.Second, "and not keyTrust after it")
 }
 
 // TestAGoodKeyIsServedDuringAFlood: behind a proxy all clients have one address.
@@ -73,13 +73,13 @@ func TestAGoodKeyIsServedDuringAFlood(t *testing.T) {
 		})
 	}
 	status := func(key string) int { return b.callAs(key, "GET", "/self", "").status }
-	require.Eventually(t, func() bool { return status(access.FormatKey([32]byte{99})) == http.StatusTooManyRequests }, 20*time.Second, time.Millisecond, "the flood is held back")
+	require.Eventually(t, func() bool { return status(access.FormatKey([32]byte{99})) == http.StatusTooManyRequests }, time.Minute, time.Millisecond, "the flood is held back")
 	for _, key := range fresh {
 		require.Equal(t, http.StatusOK, status(key), "a key that this node has never seen")
 	}
 	made := b.newKey(defaultNamespace, access.Viewer)
 	begun := clock.Elapsed()
-	require.Eventually(t, func() bool { return status(made) == http.StatusOK }, 5*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return status(made) == http.StatusOK }, time.Minute, 20*time.Millisecond)
 	t.Logf("a key made during the flood works after %s", clock.Elapsed()-begun)
 	close(stop)
 	flood.Wait()

@@ -137,7 +137,7 @@ func TestDeadLettersInBulk(t *testing.T) {
 	require.EqualValues(t, 2, op["failed"], "their job is deleted")
 	require.EqualValues(t, 1, op["progress"])
 	require.NotEmpty(t, op["ended_at"])
-	require.Eventually(t, func() bool { items, _ := n.all("/runs?state=succeeded&page_size=10"); return len(items) == 6 }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { items, _ := n.all("/runs?state=succeeded&page_size=10"); return len(items) == 6 }, time.Minute, 50*time.Millisecond)
 	items, _ := n.all("/dead-letters?page_size=5")
 	require.Len(t, items, 2)
 	require.Equal(t, 409, n.call("POST", path+":abort", "").status, "it is finished")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/server"
 )
@@ -74,7 +75,7 @@ func (b *bundle) waiting(n int) {
 		var got int
 		require.NoError(b.t, b.pool.QueryRow(context.Background(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'api_key'::regclass`).Scan(&got))
 		return got == n
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // TestMoreThanTheNodeCanDo: what is too much at once is told to come again, one
@@ -184,7 +185,7 @@ func TestSlowloris(t *testing.T) {
 			_, _ = fmt.Fprintf(conn, "POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nX: ")
 			tick := time.NewTicker(200 * time.Millisecond)
 			defer tick.Stop()
-			for clock.Elapsed()-begun < 2*most {
+			for clock.Elapsed()-begun < 10*most {
 				select {
 				case <-gone:
 					cut <- clock.Elapsed() - begun
@@ -211,8 +212,8 @@ func TestSlowloris(t *testing.T) {
 		}
 	}
 	slices.Sort(answers)
-	require.Less(t, slices.Max(cuts), most)
+	require.Less(t, slices.Max(cuts), clocktest.Allow(most))
 	p99 := answers[len(answers)*99/100]
 	t.Logf("%d slow connections, the last cut off after %s; meanwhile %d answers, p99 %s", slow, slices.Max(cuts), len(answers), p99)
-	require.Less(t, p99, 2*time.Second)
+	require.Less(t, p99, clocktest.Allow(2*time.Second))
 }

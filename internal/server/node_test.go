@@ -160,7 +160,7 @@ func (n *node) get(path string) map[string]any {
 // await waits until a field of an object has a value.
 func (n *node) await(path, field string, want any) (got map[string]any) {
 	n.t.Helper()
-	require.Eventually(n.t, func() bool { got = n.get(path); return got[field] == want }, 20*time.Second, 20*time.Millisecond, "%s: %s is not %v but %v", path, field, want, &got)
+	require.Eventually(n.t, func() bool { got = n.get(path); return got[field] == want }, time.Minute, 20*time.Millisecond, "%s: %s is not %v but %v", path, field, want, &got)
 	return got
 }
 

@@ -48,7 +48,7 @@ func TestAPausedQueueStartsNothing(t *testing.T) {
 		run := n.trigger(held)
 		n.await("/runs/"+n.trigger(free), "state", "succeeded") // made later, so found later
 		return n.get("/runs/" + run)["state"] == "due"
-	}, 30*time.Second, 10*time.Millisecond, "it still starts")
+	}, time.Minute, 10*time.Millisecond, "it still starts")
 }
 
 func TestQueues(t *testing.T) {
@@ -149,7 +149,7 @@ func TestALimitedQueueSaysWhyRunsWait(t *testing.T) {
 		require.Eventually(t, func() bool {
 			story = n.why(job, n.get("/runs/" + run)["due_at"].(string))[0]
 			return story["code"] == code
-		}, 20*time.Second, 20*time.Millisecond, "%v", &story)
+		}, time.Minute, 20*time.Millisecond, "%v", &story)
 		require.Contains(t, story["text"], text)
 	}
 	waiting, behind := n.trigger(slow), n.trigger(keyed)

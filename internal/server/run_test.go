@@ -54,7 +54,7 @@ func TestARunIsShownWithItsAttempts(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got = n.get("/runs/" + run)
 		return got["state"] == "failed" && got["attempt"] == 6.
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	require.Len(t, got["attempts"], 6)
 	require.Len(t, got["earlier"], 1)
 	require.Equal(t, "redrive", got["origin"])
@@ -133,7 +133,7 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, "cancelled", got["state"])
 	require.EqualValues(t, 1, got["under_way"])
 	require.Equal(t, true, got["interrupted"], "this node runs it")
-	require.Eventually(t, func() bool { return n.engine.Counts().Fenced == 1 }, 10*time.Second, 10*time.Millisecond, "what it reports is ignored")
+	require.Eventually(t, func() bool { return n.engine.Counts().Fenced == 1 }, time.Minute, 10*time.Millisecond, "what it reports is ignored")
 	stop()
 	require.Equal(t, "cancelled", n.get("/runs/" + first)["state"])
 	require.Len(t, n.keys(), 1, "the second was never sent")
@@ -150,7 +150,7 @@ func TestRunsAreListedByPages(t *testing.T) {
 		n.trigger(good)
 		last = n.trigger(bad)
 	}
-	require.Eventually(t, func() bool { items, _ := n.all("/runs?page_size=500"); return len(items) == 14 }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { items, _ := n.all("/runs?page_size=500"); return len(items) == 14 }, time.Minute, 50*time.Millisecond)
 	stop()
 	waiting := n.trigger(good)
 

@@ -37,7 +37,7 @@ func TestWhyWithAnEngine(t *testing.T) {
 	n := setupNode(t)
 	stop := n.work()
 	id := n.create("tick", "every 1s", "/no", `"overlap":"allow"`)
-	require.Eventually(t, func() bool { items, _ := n.all("/jobs/tick/runs?state=failed&page_size=500"); return len(items) >= 2 }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { items, _ := n.all("/jobs/tick/runs?state=failed&page_size=500"); return len(items) >= 2 }, time.Minute, 50*time.Millisecond)
 	items, _ := n.all("/jobs/tick/runs?state=failed&page_size=500")
 	dead := items[0]
 	story := n.why("tick", dead["due_at"].(string))[0]
@@ -54,11 +54,11 @@ func TestWhyWithAnEngine(t *testing.T) {
 	require.Eventually(t, func() bool { // its time may come while it is told
 		stories := n.why("tick", "")
 		return len(stories) == 2 && (stories[1]["code"] == "planned" || stories[1]["code"] == "not_due")
-	}, 20*time.Second, 100*time.Millisecond)
+	}, time.Minute, 100*time.Millisecond)
 	stop()
 
 	// Behind: the time passes and nobody plans.
-	require.Eventually(t, func() bool { return n.why("tick", "")[0]["code"] == "unplanned" }, 20*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return n.why("tick", "")[0]["code"] == "unplanned" }, time.Minute, 100*time.Millisecond)
 	require.Contains(t, n.why("tick", "")[0]["text"], "A node owns")
 	n.exec(`DELETE FROM session`)
 	require.Contains(t, n.why("tick", "")[0]["text"], "no live node owns")
@@ -73,7 +73,7 @@ func TestWhyWithAnEngine(t *testing.T) {
 	require.Contains(t, story["text"], "(repairs)")
 
 	require.Equal(t, 200, n.call("POST", "/jobs/tick:pause", `{"note":"enough"}`).status)
-	require.Eventually(t, func() bool { return n.why("tick", "")[0]["code"] == "paused" }, 20*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return n.why("tick", "")[0]["code"] == "paused" }, time.Minute, 100*time.Millisecond)
 	require.Regexp(t, `by key:test \[key_[0-9a-z]{26}\] \(enough\)`, n.why("tick", "")[0]["text"])
 	paused := n.why("tick", "")[0]["at"].(string)
 	require.Equal(t, 200, n.call("POST", "/jobs/tick:resume", "").status)

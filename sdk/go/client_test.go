@@ -98,8 +98,8 @@ func TestTriesEnd(t *testing.T) {
 	equal(t, 3, calls)
 
 	// Nobody waits for what the caller or the client would not live to see.
-	after, calls = "20", 0
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	after, calls = "29", 0
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 	defer cancel()
 	_, err = c.GetSelfWithResponse(ctx)
 	equal(t, "unavailable", CodeOf(err))

@@ -33,7 +33,7 @@ import (
 	"github.com/belfry-dev/belfry/sdk/go/worker"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // node is an API with workers' part, on a database of its own.
 type node struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/amqp"
 )
@@ -121,7 +122,7 @@ func deliverAll(t *testing.T, target *amqp.Target, attempts ...job.Attempt) []jo
 	go func() { defer close(done); all.Wait() }()
 	select {
 	case <-done:
-	case <-time.After(short + slack):
+	case <-time.After(clocktest.Allow(short + slack)):
 		t.Fatalf("a delivery with a timeout of %s is not over after %s", short, clock.Elapsed()-began)
 	}
 	return outs
@@ -202,7 +203,7 @@ func TestAFarewellThatIsNotAnswered(t *testing.T) {
 	target.Close()
 	select {
 	case <-proxy.ended:
-	case <-time.After(2*time.Second + slack):
+	case <-time.After(clocktest.Allow(2*time.Second + slack)):
 		t.Fatal("it is still there")
 	}
 }

@@ -184,9 +184,9 @@ func TestEscapesAreHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			done := make(chan job.Outcome, 1)
 			go func() {
-				done <- target.Deliver(t.Context(), attempt(script("echo here; echo neighbour"), 20*time.Second))
+				done <- target.Deliver(t.Context(), attempt(script("echo here; echo neighbour"), time.Minute))
 			}()
-			h.check(t, target.Deliver(t.Context(), attempt(script(": "+marker+"\n"+h.script), cmp.Or(h.timeout, 20*time.Second))))
+			h.check(t, target.Deliver(t.Context(), attempt(script(": "+marker+"\n"+h.script), cmp.Or(h.timeout, time.Minute))))
 			neighbour := <-done
 			require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "here\nneighbour\n", OutputTotal: 15}, neighbour)
 			require.Empty(t, processes(t, marker))
@@ -275,7 +275,7 @@ func TestNothingOutlivesACommand(t *testing.T) {
 	t.Parallel()
 	target := start(t, options(t))
 	marker := "86399." + strconv.Itoa(os.Getpid())
-	got := target.Deliver(t.Context(), attempt(script(`setsid nohup sleep `+marker+` & (setsid sleep `+marker+` &) ; sleep `+marker+` >/dev/null 2>&1 & echo done`), 20*time.Second))
+	got := target.Deliver(t.Context(), attempt(script(`setsid nohup sleep `+marker+` & (setsid sleep `+marker+` &) ; sleep `+marker+` >/dev/null 2>&1 & echo done`), time.Minute))
 	require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "done\n", OutputTotal: 5}, got)
 	require.Empty(t, processes(t, marker))
 }
@@ -288,7 +288,7 @@ func TestLinksDoNotWidenTheList(t *testing.T) {
 	link := filepath.Join(directory, uuid.NewString())
 	require.NoError(t, os.Symlink("/usr/bin/env", link))
 	for _, path := range []string{link, "/usr/bin/env", "/bin/shx", "/usr/bin", directory} {
-		got := target.Deliver(t.Context(), attempt(`{"program": "`+path+`"}`, 20*time.Second))
+		got := target.Deliver(t.Context(), attempt(`{"program": "`+path+`"}`, time.Minute))
 		require.Equal(t, job.Failed, got.Kind, path)
 		require.False(t, got.Retryable, path)
 		require.Contains(t, got.Message, "not run: ", path)
@@ -296,6 +296,6 @@ func TestLinksDoNotWidenTheList(t *testing.T) {
 	for _, path := range []string{directory + "/../../usr/bin/env", "env", "./x", "/bin//sh"} {
 		require.Error(t, target.Check(json.RawMessage(`{"program": "`+path+`"}`)), path)
 	}
-	got := target.Deliver(t.Context(), attempt(`{"program": "/bin/sh", "network": true}`, 20*time.Second))
+	got := target.Deliver(t.Context(), attempt(`{"program": "/bin/sh", "network": true}`, time.Minute))
 	require.Equal(t, "not run: the node allows no network; its operator can, with command.network", got.Message)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/http"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // setup gives a target and the address of a server with one handler.
 func setup(t *testing.T, handler nethttp.HandlerFunc) (*http.Target, string) {

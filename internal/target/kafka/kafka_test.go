@@ -102,7 +102,7 @@ func (b *topic) until(taken bool) {
 		defer client.Close()
 		err = client.ProduceSync(ctx, &kgo.Record{Topic: b.name, Value: []byte("probe")}).FirstErr()
 		return (err == nil) == taken
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }
 
 // await a record with that value.

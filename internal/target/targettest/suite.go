@@ -42,7 +42,7 @@ func (secrets) Secret(_ context.Context, _ uuid.UUID, name string) (access.Secre
 const (
 	// patience is how long a step may take that nothing hinders. It decides
 	// nothing: it makes a test fail that would hang.
-	patience = 30 * time.Second
+	patience = time.Minute
 	// short is the timeout of attempts that are to run into it.
 	short = 150 * time.Millisecond
 	// maxMessage of an outcome, in bytes: it is stored with each attempt.

@@ -11,7 +11,7 @@ import (
 )
 
 // Patience is the timeout of attempts: long, as nothing but a fault makes a test wait for it.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // Attempt is the first one of a run of its own.
 func Attempt(kind, config string) job.Attempt {
