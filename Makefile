@@ -1,5 +1,6 @@
-# `make` prints this help. Each target with a ## is listed.
+# `make` prints this help. Each target with a ## is listed, under the ##@ above it.
 SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
 TOOLS := $(CURDIR)/.tools
 FUZZTIME ?= 5m
@@ -13,126 +14,151 @@ HANDOVERS ?= 300
 RUNS ?= 100000
 JOBS_LISTED ?= 1000000
 
+# Databases for one command: in memory for tests, on disk with fsync for measurements. `using` is for any services.
+using = dev/services up $(1) && eval "$$(dev/services env $(1))" &&
+RAM := $(call using,postgres-ram)
+DISK := $(call using,postgres)
+
+# A test that prints only what it logs, and all of it if it fails: $(call logged,PACKAGE,TEST,LIMIT).
+logged = go test -count=1 -timeout $(3) -v -run '$(2)' $(1) | \
+	sed -uE '/^ *(=== |--- PASS|PASS$$|ok )/d; s/^ +[a-z_]+_test\.go:[0-9]+: //'
+
 help: ## print this help
-	@awk -F ':.*## ' '/^[a-z][a-zA-Z0-9_\/-]*:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} \
+	/^[a-z][a-zA-Z0-9_\/-]*:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/belfry
 	go build -trimpath -o bin/ ./cmd/belfry
 
-test: services ## run all tests with the race detector on a real PostgreSQL 15
-	eval "$$(dev/services env postgres-ram)" && $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race ./...
+##@ Tests
+
+test: | $(TOOLS)/gotestsum ## run all tests with the race detector on a real PostgreSQL 15
+	@dev/need gcc bwrap
+	$(RAM) $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race ./...
 
 test-pg18: ## run the tests that need a database on PostgreSQL 18
-	dev/services up postgres18
-	eval "$$(dev/services env postgres18)" && go test -race -count=1 ./internal/pgtest/... ./internal/postgres/...
+	@dev/need gcc npm
+	$(call using,postgres18) go test -race -count=1 ./internal/pgtest/... ./internal/postgres/...
 
 test-pgbouncer: ## run the migrations through PgBouncer in transaction mode
-	dev/services up pgbouncer
-	eval "$$(dev/services env postgres pgbouncer)" && go test -race -count=1 ./internal/postgres/...
+	@dev/need gcc
+	$(call using,postgres pgbouncer) go test -race -count=1 ./internal/postgres/...
 
-# What the targets of the suite need to be running, beside the receivers that they start themselves.
+# Servers that the tests of targets use. The tests start other receivers themselves.
 TARGET_SERVICES ?= nats rabbitmq kafka podman
 
-# All tests, not a list of names: a test that needs a server and is not on it would never run, as make test skips it.
+# All tests, not a list of names: make test skips a test whose server is not there, so this is where it runs.
 test-targets: ## run the tests of all targets against real servers
-	$(if $(TARGET_SERVICES),dev/services up $(TARGET_SERVICES) && eval "$$(dev/services env $(TARGET_SERVICES))" &&) go test -race -count=1 ./internal/target/...
+	@dev/need gcc bwrap
+	$(if $(TARGET_SERVICES),$(call using,$(TARGET_SERVICES))) go test -race -count=1 ./internal/target/...
 
-# The long form is asked for by variables of the call, which make hands on: BROKER=RabbitMQ KILLS=40 SECONDS=300 JOBS=100.
-test-brokers: services ## runs for Kafka, NATS and RabbitMQ, which are killed, lose answers and are wiped; many runs at once for Kafka (BROKER=… KILLS=… SECONDS=… JOBS=…)
-	dev/services up $(TARGET_SERVICES)
-	set -o pipefail; eval "$$(dev/services env postgres-ram $(TARGET_SERVICES))" && go test -count=1 -timeout $(if $(findstring command,$(origin SECONDS)),120m,15m) -v -run '$(if $(BROKER),^TestBroker$$/^$(BROKER)$$,^(TestBroker|TestHotTopic)$$)' ./test/cluster | grep -E "_test.go|^ *---|^(ok|FAIL|PASS)"
+# Variables of the call select the long form, and make passes them on: BROKER=RabbitMQ KILLS=40 SECONDS=300 JOBS=100.
+BROKER_TESTS = $(if $(BROKER),^TestBroker$$/^$(BROKER)$$,^(TestBroker|TestHotTopic)$$)
+BROKER_LIMIT = $(if $(findstring command,$(origin SECONDS)),120m,15m)
+test-brokers: ## kill, cut and wipe Kafka, NATS and RabbitMQ while runs are due (BROKER=… KILLS=… SECONDS=… JOBS=…)
+	$(call using,postgres-ram $(TARGET_SERVICES)) $(call logged,./test/cluster,$(BROKER_TESTS),$(BROKER_LIMIT))
 
 test-dst: ## compare every zone, transition 2000-2040 and expression with the oracle (minutes)
-	set -o pipefail; BELFRY_DST=full go test -count=1 -timeout 60m -run DST -v ./test/oracle/ | grep -vE "^ *(=== |--- PASS: .*/)"
+	BELFRY_DST=full $(call logged,./test/oracle/,DST,60m)
 
-test-sdk: ## test the Go client, and that a TypeScript client can be made (needs npm)
+test-sdk: ## test the Go client, and that a TypeScript client can be generated
+	@dev/need gcc npm
 	cd sdk/go && GOWORK=off go test -race ./...
 	dev/typescript/test
 
 schemathesis: SECONDS = 300
-schemathesis: services ## walk the API by its description and fail on what is not as described: SECONDS=300 (needs python3)
-	eval "$$(dev/services env postgres-ram)" && SCHEMATHESIS_SECONDS=$(SECONDS) dev/schemathesis/test
+schemathesis: ## walk the API by its description and fail if an answer is not as described: SECONDS=300
+	@dev/need python3-venv psql
+	$(RAM) SCHEMATHESIS_SECONDS=$(SECONDS) dev/schemathesis/test
 
 quickstart: ## do what the README's start says, in an empty directory, until a run is in history
 	dev/quickstart
 
-why: services ## make each story of belfry why happen on a real node, and print them (UPDATE=1: write what tests compare with)
-	@eval "$$(dev/services env postgres-ram)" && out=$$(mktemp) && trap 'rm -f "$$out"' EXIT && \
-	BELFRY_WHY=$(if $(UPDATE),update) BELFRY_WHY_FILE="$$out" go test -count=1 -run '^TestWhy$$' ./cmd/belfry && cat "$$out"
+why: ## print each story of belfry why, from a real node (UPDATE=1: write what tests compare with)
+	@$(RAM) out=$$(mktemp) && trap 'rm -f "$$out"' EXIT && BELFRY_WHY=$(if $(UPDATE),update) BELFRY_WHY_FILE="$$out" \
+	go test -count=1 -run '^TestWhy$$' ./cmd/belfry && cat "$$out"
 
 test-services: ## start every service and pass a message through each
 	dev/services up all && dev/services status
 
-# The long form of a test in test/cluster; its last line is the checker's.
+fuzz: ## fuzz each parser for FUZZTIME (default 5m)
+	for f in FuzzCron FuzzRRule FuzzJSON; do \
+	go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./internal/schedule || exit 1; done
+	go test -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME) ./internal/config
+
+##@ Clusters under faults, in their long form
+
+# Its last line is the checker's.
 define long-form
-	set -o pipefail; eval "$$(dev/services env postgres-ram)" && KILLS=$(KILLS) SECONDS=$(SECONDS) JOBS=$(JOBS) CRASHES=$(CRASHES) HANDOVERS=$(HANDOVERS) TRIES=$(TRIES) \
-	go test -count=1 -timeout 120m -v -run '^Test$(1)$$' ./test/cluster | sed -E '/^(=== |--- PASS|PASS$$|ok )/d; s/^ +[a-z_]+_test\.go:[0-9]+: //'
+	$(RAM) KILLS=$(KILLS) SECONDS=$(SECONDS) JOBS=$(JOBS) CRASHES=$(CRASHES) HANDOVERS=$(HANDOVERS) TRIES=$(TRIES) \
+	$(call logged,./test/cluster,^Test$(1)$$,120m)
 endef
 
-cluster: services ## a fault while runs are due: FAULT=Kill9|Restarts|DatabaseKill9|Terminated|Handover|Overlap|Down|APIDuringFaults KILLS=200 SECONDS=60 JOBS=50
+cluster: ## FAULT=Kill9 (or another test of test/cluster: Restarts, Terminated, Down …) KILLS=200 SECONDS=60 JOBS=50
 	$(call long-form,$(FAULT))
 
 cluster-all: KILLS = 1000
 cluster-all: SECONDS = 360
 cluster-all: JOBS = 300
-cluster-all: services ## the long report: 1000 nodes and 5 databases killed, 300 handovers, 100000 occurrences (7 minutes)
+cluster-all: ## the long report: 1000 nodes and 5 databases killed, 300 handovers, 100000 occurrences (7 minutes)
 	$(call long-form,All)
 
 takeover: KILLS = 50
-takeover: services ## kill the owner of partitions, KILLS=50 times, and measure until their runs start again (8 minutes)
+takeover: ## kill the owner of partitions, KILLS=50 times, and measure until their runs start again (8 minutes)
 	$(call long-form,Takeover)
 
 worker-crashes: KILLS = 5000
 worker-crashes: SECONDS = 900
-worker-crashes: services ## workers die at each step, KILLS=5000 times, within SECONDS=900
+worker-crashes: ## workers die at each step, KILLS=5000 times, within SECONDS=900
 	$(call long-form,WorkerCrashes)
 
-last-start: services ## pause or delete jobs, TRIES=10000 times, and measure until their last run starts (8 minutes)
+last-start: ## pause or delete jobs, TRIES=10000 times, and measure until their last run starts (8 minutes)
 	$(call long-form,NothingStartsAfterTheAnswer)
 
-fuzz: ## fuzz each parser for FUZZTIME (default 5m)
-	for f in FuzzCron FuzzRRule FuzzJSON; do go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./internal/schedule || exit 1; done
-	go test -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME) ./internal/config
+##@ Measurements, on a PostgreSQL with fsync
 
-bench: ## measure Next
+bench: ## Next
 	go test -run '^$$' -bench . -benchmem ./internal/schedule
 
-measure-snapshot: ## measure the path under a snapshot that is held for 90 s, on a PostgreSQL with fsync
-	eval "$$(dev/services env postgres)" && BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 BELFRY_SNAPSHOT_DEAD=5000000 go test -count=1 -timeout 60m -v -run HeldSnapshot ./internal/postgres
-
-measure-rate: ## claim and complete, with right and wrong statistics: within 1.3 of each other
-	eval "$$(dev/services env postgres)" && BELFRY_RATE=1 go test -count=1 -timeout 60m -v -run RateOfHotStatements ./internal/postgres
-
-measure-slow-host: ## lateness of runs to a fast host, alone and beside 10,000 runs to one that takes 30 s
-	eval "$$(dev/services env postgres)" && BELFRY_SLOW_RUNS=10000 BELFRY_SLOW_SECONDS=60 BELFRY_SLOW_SLOTS=1000 BELFRY_SLOW_ANSWER_MS=30000 go test -count=1 -timeout 60m -v -run ASlowHostBesideAFastOne ./internal/app | grep lateness
-
-measure-workers: ## 1,000 slots of workers in 10 processes: runs per second of a backlog of RUNS=200000, then lateness at RATE=1000 runs per second
-	dev/services up postgres && eval "$$(dev/services env postgres)" && BELFRY_WORKERS=1 go test -count=1 -timeout 30m -v -run '^TestMeasureWorkers$$' ./test/cluster | sed -E '/^(=== |--- PASS|PASS$$|ok )/d; s/^ +[a-z_]+_test\.go:[0-9]+: //'
-
-measure-idle: ## count what a node asks that has 1,000,000 quiet jobs
-	eval "$$(dev/services env postgres)" && BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 go test -count=1 -timeout 60m -v -run Idle ./internal/app
-
-measure-lists: ## each filter of the lists with JOBS_LISTED=1000000 jobs and 5 times as many ended runs: p95 within 100 ms
-	dev/services up postgres && eval "$$(dev/services env postgres)" && set -o pipefail && BELFRY_LISTS=$(JOBS_LISTED) go test -count=1 -timeout 60m -v -run ListsStayFast ./internal/server | sed -E 's/^ +list_measure_test\.go:[0-9]+: //'
-
-measure-bulk: ## bulk create over the API, with shared schedules and one each: 5,000 jobs/s
-	dev/services up postgres && eval "$$(dev/services env postgres)" && BELFRY_BULK=50000 go test -count=1 -timeout 60m -v -run BulkCreateIsFast ./internal/server
-
-measure-plan: ## measure plan with 10,000 and 1,000,000 jobs on 60 schedules and on one each
-	eval "$$(dev/services env postgres)" && BELFRY_PLAN_JOBS=1000000 go test -count=1 -timeout 60m -v -run PlanCost ./internal/postgres
-
-measure-kafka: ## RUNS=100000 runs due in one second: each in the topic once, and how long it takes
-	dev/services up postgres kafka
-	set -o pipefail; eval "$$(dev/services env postgres kafka)" && RUNS=$(RUNS) go test -count=1 -timeout 30m -v -run '^TestHotTopic$$' ./test/cluster | grep -E "_test.go|^ *---|^(ok|FAIL|PASS)"
-
 bench/hot-second: build ## many jobs due at one instant: BENCH="--jobs 50000 --target http --html hot.html"
-	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench hot-second --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+	$(DISK) bin/belfry bench hot-second --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
 
 bench/steady: build ## everyday traffic: BENCH="--jobs 1000000 --rate 1000 --duration 2m"
-	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench steady --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+	$(DISK) bin/belfry bench steady --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
 
-bench/engine: build ## runs per second, beside the bare SQL: BENCH="--jobs 200000"
-	dev/services up postgres && eval "$$(dev/services env postgres)" && bin/belfry bench engine --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+bench/engine: build ## runs per second, compared with the bare SQL: BENCH="--jobs 200000"
+	$(DISK) bin/belfry bench engine --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
+
+measure-snapshot: ## the path under a snapshot that is held for 90 s
+	$(DISK) BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 BELFRY_SNAPSHOT_DEAD=5000000 \
+	$(call logged,./internal/postgres,HeldSnapshot,60m)
+
+measure-rate: ## claim and complete, with right and wrong statistics: within 1.3 of each other
+	$(DISK) BELFRY_RATE=1 $(call logged,./internal/postgres,RateOfHotStatements,60m)
+
+measure-slow-host: ## lateness of runs to a fast host, alone and with 10,000 runs to a host that takes 30 s
+	$(DISK) BELFRY_SLOW_RUNS=10000 BELFRY_SLOW_SECONDS=60 BELFRY_SLOW_SLOTS=1000 BELFRY_SLOW_ANSWER_MS=30000 \
+	$(call logged,./internal/app,ASlowHostBesideAFastOne,60m)
+
+measure-workers: ## 1,000 slots in 10 processes: throughput of a backlog of RUNS=200000, lateness at RATE=1000/s
+	$(DISK) BELFRY_WORKERS=1 $(call logged,./test/cluster,^TestMeasureWorkers$$,30m)
+
+measure-idle: ## the queries of a node that has 1,000,000 quiet jobs
+	$(DISK) BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 $(call logged,./internal/app,Idle,60m)
+
+measure-lists: ## each filter of the lists with JOBS_LISTED=1000000 jobs, 5 ended runs each: p95 within 100 ms
+	$(DISK) BELFRY_LISTS=$(JOBS_LISTED) $(call logged,./internal/server,ListsStayFast,60m)
+
+measure-bulk: ## bulk create over the API, with shared schedules and one each: 5,000 jobs/s
+	$(DISK) BELFRY_BULK=50000 $(call logged,./internal/server,BulkCreateIsFast,60m)
+
+measure-plan: ## plan with 10,000 and 1,000,000 jobs on 60 schedules and on one each
+	$(DISK) BELFRY_PLAN_JOBS=1000000 $(call logged,./internal/postgres,PlanCost,60m)
+
+measure-kafka: ## RUNS=100000 runs due in one second: each in the topic once, and how long it takes
+	$(call using,postgres kafka) RUNS=$(RUNS) $(call logged,./test/cluster,^TestHotTopic$$,30m)
+
+##@ Code, generated files and tools
 
 lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
 	$(TOOLS)/golangci-lint run ./...
@@ -145,7 +171,7 @@ house: ## report sizes, wide lines, SQL, background loops and duplicates (CHECK=
 fmt: $(TOOLS)/golangci-lint ## format the code
 	$(TOOLS)/golangci-lint fmt ./...
 
-generate: generate/mod generate/config generate/api generate/sdk ## make generated files anew
+generate: generate/mod generate/config generate/api generate/sdk ## generate all generated files again
 
 generate/mod:
 	go mod tidy
@@ -160,7 +186,7 @@ generate/api:
 generate/sdk: generate/api $(TOOLS)/oapi-codegen
 	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml >client.gen.go
 
-verify: verify/mod verify/config verify/api verify/sdk ## fail if a generated file is not what generate makes
+verify: verify/mod verify/config verify/api verify/sdk ## fail if a generated file differs from what generate would write
 
 verify/mod:
 	go mod tidy -diff
@@ -186,9 +212,8 @@ $(TOOLS)/golangci-lint $(TOOLS)/gotestsum $(TOOLS)/oapi-codegen &: dev/tools/go.
 	GOWORK=off go build -C dev/tools -o $(TOOLS)/ tool
 	touch $(TOOLS)/golangci-lint $(TOOLS)/gotestsum $(TOOLS)/oapi-codegen
 
-test: | $(TOOLS)/gotestsum
-
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
 
-.PHONY: help build quickstart test test-pg18 test-pgbouncer test-targets test-brokers test-dst test-sdk test-services cluster cluster-all takeover last-start fuzz bench measure-snapshot measure-rate measure-idle measure-plan measure-kafka bench/hot-second bench/steady bench/engine lint house fmt generate generate/mod generate/config generate/api generate/sdk verify verify/mod verify/config verify/api verify/sdk services tools clean measure-lists measure-bulk why schemathesis measure-slow-host worker-crashes measure-workers
+# Every target is phony but the tools.
+.PHONY: $(shell sed -nE 's/^([a-z][a-z0-9/-]*):.*/\1/p' $(MAKEFILE_LIST))
