@@ -72,8 +72,18 @@ func (c *cluster) ledger() map[string][]entry {
 // check compares what must be, what the ledger says, and what reached the sink.
 func (c *cluster) check() report {
 	c.t.Helper()
-	r := judge(c.must(), c.ledger(), c.sink.all())
+	receipts := c.sink.all()
+	r := judge(c.must(), c.ledger(), receipts)
 	r.kills = c.kills
+	first := map[[2]string]receipt{}
+	for _, x := range receipts {
+		if before, ok := first[[2]string{x.run, x.attempt}]; ok {
+			c.t.Logf("%s attempt %s was received at %s and again %s later", x.run, x.attempt,
+				before.received.UTC().Format(time.RFC3339Nano), x.received.Sub(before.received))
+		} else {
+			first[[2]string{x.run, x.attempt}] = x
+		}
+	}
 	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), `
 SELECT count(*) FROM run WHERE state = 1 AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > now() - $1::interval)`, ttl).Scan(&r.stuck))
 	return r
