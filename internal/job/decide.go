@@ -26,20 +26,23 @@ type DecideInput struct {
 // Decision is what an outcome means.
 type Decision struct {
 	Kind   DecisionKind
-	Ended  Ended     // of a finish
-	Reason Reason    // of a finish other than success
-	RunAt  time.Time // of a retry
-	Free   bool      // of a retry: the attempt does not count
-	// ReportBy is when an attempt that was accepted is lost unless its target has
-	// reported, or given a sign of life.
+	Ended  Ended  // of a finish
+	Reason Reason // of a finish other than success
+
+	// The fields of a retry.
+	RunAt  time.Time // when the run may start again
+	Free   bool      // the attempt does not count against max_attempts: free_attempts grows by one
+	Record bool      // keep the attempt's outcome in the run's list of attempts
+	// DeferredReason says why the target was not tried. The run keeps it until its next attempt.
+	DeferredReason string
+
+	// ReportBy, of a wait, is when the accepted attempt counts as lost unless its target
+	// has reported or sent a heartbeat.
 	ReportBy time.Time
 
-	DeadLetter bool
-	PauseJob   bool // at once, whatever pause_after_failures says
-	// CountFailure and ResetFailures keep the failed runs in a row, if
-	// pause_after_failures is set; else nobody reads them, and both are false.
-	CountFailure  bool
-	ResetFailures bool
+	DeadLetter   bool
+	PauseJob     bool // immediately, whatever pause_after_failures says
+	CountFailure bool // pause_after_failures is set: pause the job if this failure is one too many
 }
 
 // DecisionKind is what happens to the run.
@@ -50,7 +53,6 @@ const (
 	DecideFinish DecisionKind = 1 // it leaves the live table
 	DecideRetry  DecisionKind = 2 // pending again, at RunAt
 	DecideWait   DecisionKind = 3 // state waiting: the target will report
-	DecideDefer  DecisionKind = 4 // pending again, at RunAt, and the attempt does not count
 )
 
 // Decide says what an attempt's outcome means for its run. It is the only place
@@ -61,7 +63,7 @@ const (
 func Decide(in DecideInput) Decision {
 	switch in.Outcome.Kind {
 	case Succeeded:
-		return Decision{Kind: DecideFinish, Ended: EndedSucceeded, ResetFailures: in.Policy.PauseAfterFailures > 0}
+		return Decision{Kind: DecideFinish, Ended: EndedSucceeded}
 	case Accepted:
 		return Decision{Kind: DecideWait, ReportBy: in.Now.Add(time.Duration(in.Policy.ReportTimeout))}
 	case Cancelled:
@@ -92,7 +94,7 @@ func (in *DecideInput) failed() Decision {
 		return in.deadLetter(ReasonAttempts)
 	}
 	wait := max(in.Policy.Retry.Delay(in.Run.Key, in.tries()), min(in.Outcome.RetryAfter, MaxRetryAfter))
-	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(wait)}
+	return in.retry(wait)
 }
 
 // snoozed: the worker cannot do it now, through no fault of anybody. The number of
@@ -102,7 +104,9 @@ func (in *DecideInput) snoozed() Decision {
 		return in.deadLetter(ReasonAttempts)
 	}
 	wait := min(max(in.Outcome.RetryAfter, 0), time.Duration(MaxSnooze))
-	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(wait), Free: true}
+	d := in.retry(wait)
+	d.Free = true
+	return d
 }
 
 func (in *DecideInput) lost() Decision {
@@ -112,7 +116,7 @@ func (in *DecideInput) lost() Decision {
 	case in.tries() >= max(in.Policy.Retry.MaxAttempts, LostLimit):
 		return in.deadLetter(ReasonLost)
 	}
-	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(lostDelay(in.tries()))}
+	return in.retry(lostDelay(in.tries()))
 }
 
 // maxDeferred is the number of attempts from which on one that is deferred counts:
@@ -128,7 +132,14 @@ func (in *DecideInput) deferred() Decision {
 	case first && in.Policy.Deadline > 0 && in.Now.After(in.Run.DueAt.Add(time.Duration(in.Policy.Deadline))):
 		return Decision{Kind: DecideFinish, Ended: EndedSkipped, Reason: ReasonExpired}
 	}
-	return Decision{Kind: DecideDefer, RunAt: in.Now.Add(min(max(in.Outcome.RetryAfter, 0), MaxRetryAfter))}
+	d := in.retry(min(max(in.Outcome.RetryAfter, 0), MaxRetryAfter))
+	d.Free, d.Record, d.DeferredReason = true, false, in.Outcome.Message
+	return d
+}
+
+// retry makes the run pending again after a delay. The attempt counts and is recorded.
+func (in *DecideInput) retry(after time.Duration) Decision {
+	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(after), Record: true}
 }
 
 // tries is how many attempts count. A redrive gives a run as many new ones as a

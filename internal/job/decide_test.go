@@ -15,7 +15,11 @@ import (
 var someKey = job.Key{Job: uuid.MustParse("01940b7e-6f7f-7000-8000-000000000001"), DueAt: noon}
 
 func retryIn(d time.Duration) job.Decision {
-	return job.Decision{Kind: job.DecideRetry, RunAt: at(d)}
+	return job.Decision{Kind: job.DecideRetry, RunAt: at(d), Record: true}
+}
+
+func deferFor(d time.Duration, why string) job.Decision {
+	return job.Decision{Kind: job.DecideRetry, RunAt: at(d), Free: true, DeferredReason: why}
 }
 
 func dead(why job.Reason) job.Decision {
@@ -49,11 +53,11 @@ func TestDecide(t *testing.T) {
 		"success finishes":                                           {outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
 		"success on the last attempt finishes":                       {attempt: 3, outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
 		"accepted waits for the report":                              {outcome: job.Outcome{Kind: job.Accepted}, want: job.Decision{Kind: job.DecideWait, ReportBy: at(time.Hour)}},
-		"deferred is tried again when there is room":                 {outcome: job.Outcome{Kind: job.Deferred, RetryAfter: time.Minute}, want: job.Decision{Kind: job.DecideDefer, RunAt: at(time.Minute)}},
-		"deferred on the last attempt is tried again":                {attempt: 3, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideDefer, RunAt: at(0)}},
+		"deferred is tried again when there is room":                 {outcome: job.Outcome{Kind: job.Deferred, RetryAfter: time.Minute, Message: "busy"}, want: deferFor(time.Minute, "busy")},
+		"deferred on the last attempt is tried again":                {attempt: 3, outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, "")},
 		"deferred past its deadline it expires":                      {policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSkipped, Reason: "expired"}},
-		"deferred before its deadline it waits":                      {policy: job.Policy{Deadline: job.Duration(time.Hour)}, due: -time.Minute, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideDefer, RunAt: at(0)}},
-		"a retry that is deferred does not expire":                   {policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute, attempt: 2, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideDefer, RunAt: at(0)}},
+		"deferred before its deadline it waits":                      {policy: job.Policy{Deadline: job.Duration(time.Hour)}, due: -time.Minute, outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, "")},
+		"a retry that is deferred does not expire":                   {policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute, attempt: 2, outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, "")},
 		"numbers do not run out":                                     {attempt: 30_000, outcome: job.Outcome{Kind: job.Deferred}, want: dead("attempts")},
 		"cancelled by a user finishes and is no dead letter":         {outcome: job.Outcome{Kind: job.Cancelled}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "cancelled"}},
 		"cancelled by a newer run says so":                           {outcome: job.Outcome{Kind: job.Cancelled, Reason: job.ReasonReplaced}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "replaced"}},
@@ -109,17 +113,17 @@ func TestDecide(t *testing.T) {
 func TestFailuresAreCountedWhereTheyPauseTheJob(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		pauseAfter   int32
-		attempt      int16
-		outcome      job.Outcome
-		count, reset bool
+		pauseAfter int32
+		attempt    int16
+		outcome    job.Outcome
+		count      bool
 	}{
 		"a failed run counts":                {pauseAfter: 3, attempt: 3, outcome: job.Outcome{Kind: job.Failed, Retryable: true}, count: true},
 		"a refused run counts":               {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Failed}, count: true},
 		"a lost run counts":                  {pauseAfter: 3, attempt: 5, outcome: job.Outcome{Kind: job.Lost}, count: true},
 		"a failed attempt does not":          {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Failed, Retryable: true}},
 		"a cancelled run does not":           {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Cancelled}},
-		"success begins anew":                {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Succeeded}, reset: true},
+		"a success does not":                 {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Succeeded}},
 		"nobody asks: a failure is no write": {attempt: 3, outcome: job.Outcome{Kind: job.Failed, Retryable: true}},
 		"nobody asks: a success is no write": {attempt: 1, outcome: job.Outcome{Kind: job.Succeeded}},
 		"accepted is neither":                {pauseAfter: 1, attempt: 1, outcome: job.Outcome{Kind: job.Accepted}},
@@ -128,7 +132,6 @@ func TestFailuresAreCountedWhereTheyPauseTheJob(t *testing.T) {
 			Run: job.Run{Key: someKey, Attempt: tc.attempt}, Policy: job.Policy{PauseAfterFailures: tc.pauseAfter}.WithDefaults(), Outcome: tc.outcome, Now: noon,
 		})
 		require.Equal(t, tc.count, got.CountFailure, name)
-		require.Equal(t, tc.reset, got.ResetFailures, name)
 	}
 }
 
@@ -230,8 +233,14 @@ func TestEveryEndButSuccessHasAReason(t *testing.T) {
 			require.Zero(t, d.RunAt)
 		case job.DecideRetry:
 			require.False(t, d.RunAt.Before(noon))
-			require.Equal(t, in.Outcome.Kind == job.Snoozed, d.Free)
-			if d.Free {
+			deferred, snoozed := in.Outcome.Kind == job.Deferred && in.Run.Attempt < 30_000, in.Outcome.Kind == job.Snoozed
+			require.Equal(t, deferred || snoozed, d.Free)
+			require.Equal(t, !deferred, d.Record)
+			if deferred {
+				require.False(t, d.RunAt.After(at(24*time.Hour)))
+				break
+			}
+			if snoozed {
 				require.Less(t, in.Run.Attempt, int16(10_000), "it ends")
 				require.False(t, d.RunAt.After(at(30*24*time.Hour)))
 				break
@@ -240,10 +249,6 @@ func TestEveryEndButSuccessHasAReason(t *testing.T) {
 			require.False(t, d.RunAt.After(at(24*time.Hour)))
 		case job.DecideWait:
 			require.Equal(t, job.Accepted, in.Outcome.Kind)
-		case job.DecideDefer:
-			require.Equal(t, job.Deferred, in.Outcome.Kind)
-			require.False(t, d.RunAt.Before(noon))
-			require.False(t, d.RunAt.After(at(24*time.Hour)))
 		default:
 			require.Fail(t, "no decision")
 		}

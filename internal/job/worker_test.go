@@ -49,7 +49,7 @@ func TestDeal(t *testing.T) {
 func TestSnoozeUsesUpNoAttempt(t *testing.T) {
 	t.Parallel()
 	in := job.DecideInput{Run: job.Run{Attempt: 7}, Policy: job.Policy{Retry: job.Retry{MaxAttempts: 1}}.WithDefaults(), Outcome: job.Outcome{Kind: job.Snoozed, RetryAfter: time.Hour}, Now: noon}
-	require.Equal(t, job.Decision{Kind: job.DecideRetry, RunAt: at(time.Hour), Free: true}, job.Decide(in))
+	require.Equal(t, job.Decision{Kind: job.DecideRetry, RunAt: at(time.Hour), Free: true, Record: true}, job.Decide(in))
 	in.Outcome.RetryAfter = 400 * 24 * time.Hour
 	require.Equal(t, at(30*24*time.Hour), job.Decide(in).RunAt)
 	in.Outcome.RetryAfter = -time.Hour

@@ -246,25 +246,7 @@ func (d *decided) write(in job.DecideInput, decision job.Decision, handler *stri
 	k, o := in.Run.Key, in.Outcome
 	switch decision.Kind {
 	case job.DecideRetry:
-		record, err := json.Marshal([]attemptRecord{{in.Run.Attempt, in.Now, o.Kind, o.Status, o.Message}})
-		if err != nil {
-			record = []byte(`[]`) // cannot happen: plain values always marshal
-		}
-		d.batch.Queue(retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, string(record), handler, decision.Free)
-		if handler != nil {
-			break // workers find it by themselves
-		}
-		run := in.Run
-		run.State, run.RunAt = job.Pending, decision.RunAt
-		d.retries = append(d.retries, run)
-	case job.DecideDefer:
-		d.batch.Queue(deferRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, o.Message, handler)
-		if handler != nil {
-			break // as above
-		}
-		run := in.Run
-		run.State, run.RunAt, run.FreeAttempts = job.Pending, decision.RunAt, run.FreeAttempts+1
-		d.retries = append(d.retries, run)
+		d.retry(in, decision, handler)
 	case job.DecideWait:
 		d.batch.Queue(waitRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.ReportBy)
 	default:
@@ -277,4 +259,27 @@ func (d *decided) write(in job.DecideInput, decision job.Decision, handler *stri
 		}
 		d.batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), int16(o.Status), string(decision.Reason), o.Message)
 	}
+}
+
+// retry queues the statement that makes a run pending again.
+func (d *decided) retry(in job.DecideInput, decision job.Decision, handler *string) {
+	k, o := in.Run.Key, in.Outcome
+	if decision.Record {
+		record, err := json.Marshal([]attemptRecord{{in.Run.Attempt, in.Now, o.Kind, o.Status, o.Message}})
+		if err != nil {
+			record = []byte(`[]`) // cannot happen: plain values always marshal
+		}
+		d.batch.Queue(retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, string(record), handler, decision.Free)
+	} else {
+		d.batch.Queue(deferRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, decision.DeferredReason, handler)
+	}
+	if handler != nil {
+		return // workers find it without help
+	}
+	run := in.Run
+	run.State, run.RunAt = job.Pending, decision.RunAt
+	if decision.Free {
+		run.FreeAttempts++
+	}
+	d.retries = append(d.retries, run)
 }

@@ -179,7 +179,9 @@ func TestSlots(t *testing.T) {
 		Message: "not run yet: 1 commands run on this node, which is all that may at once; it waits for its turn",
 	}, got)
 	run := job.Run{Attempt: 1}
-	require.Equal(t, job.DecideDefer, job.Decide(job.DecideInput{Run: run, Outcome: got}).Kind, "which costs no attempt")
+	decision := job.Decide(job.DecideInput{Run: run, Outcome: got})
+	require.Equal(t, job.DecideRetry, decision.Kind)
+	require.True(t, decision.Free, "it does not count as an attempt")
 	stop()
 	require.Equal(t, job.Failed, (<-done).Kind)
 	require.Equal(t, job.Succeeded, target.Deliver(t.Context(), attempt(script("echo turn"), time.Minute)).Kind)
