@@ -129,10 +129,13 @@ func hostiles(node int, secret, tcp string) map[string]hostile {
 		},
 		"all processes": {script: `kill -9 -1; exit 3`, ends: "exited with code 3"},
 		"its place":     {script: "nice; cat /proc/self/oom_score_adj; hostname; id -u; id -g", says: []string{"10\n800\nbelfry\n65534\n65534\n"}},
-		"its limits":    {script: "ulimit -c; ulimit -d; ulimit -f; ulimit -l; ulimit -n; ulimit -t; ulimit -u", says: []string{"0\n131072\n4096\n64\n256\n21\n33\n"}},
-		"its scratch":   {script: "stat -c %a /tmp /dev/shm", says: []string{"1777\n1777\n"}},
-		"its session":   {script: `read -ra stat </proc/self/stat; echo "session ${stat[5]}, terminal ${stat[6]}"`, says: []string{"terminal 0\n"}, never: "session 0,"}, // 0: one of outside
-		"its pid 1":     {script: `kill -9 1; kill -TERM 1; kill -INT 1; echo still`, says: []string{"still"}},
+		"its limits": {
+			script: "ulimit -c; ulimit -d; ulimit -f; ulimit -l; ulimit -n; ulimit -t; ulimit -u",
+			says:   []string{"0\n131072\n4096\n64\n256\n61\n33\n"}, // 61: the timeout and a second
+		},
+		"its scratch": {script: "stat -c %a /tmp /dev/shm", says: []string{"1777\n1777\n"}},
+		"its session": {script: `read -ra stat </proc/self/stat; echo "session ${stat[5]}, terminal ${stat[6]}"`, says: []string{"terminal 0\n"}, never: "session 0,"}, // 0: one of outside
+		"its pid 1":   {script: `kill -9 1; kill -TERM 1; kill -INT 1; echo still`, says: []string{"still"}},
 		"mounts": {
 			script: try("mount -t tmpfs none /tmp", "mount -o remount,rw /", "mount --bind /usr /tmp", "umount /tmp", "umount -l /usr", "unshare -Ur true", "unshare -n true", "chroot / /bin/true", "nsenter -t 1 -m true", "pivot_root /tmp /tmp",
 				fmt.Sprintf(`perl -e 'exit(syscall(%d, 0x10000011, 0, 0, 0, 0) == -1)'`, unix.SYS_CLONE)), // into a namespace where it is root
