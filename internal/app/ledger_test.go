@@ -141,7 +141,8 @@ func (b *bundle) lose(t *testing.T) {
 	require.NoError(t, err)
 	j := b.create(t, "is lost", func(d *job.Definition) { d.Schedule.At, d.Delivery = "2100-01-01T00:00:00Z", job.AtMostOnce })
 	_, err = b.pool.Exec(t.Context(), `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken, session_id, claimed_at)
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
+    needs_sweep, session_id, claimed_at)
 SELECT partition, 1, 1, id, now(), now(), 1, 1, 0, 1, 0, queue_id, false, $2, now() FROM job WHERE id = $1`, j.ID, dead)
 	require.NoError(t, err)
 	require.NoError(t, b.store.Unregister(t.Context(), dead))

@@ -216,7 +216,7 @@ func (w *walk) operation(n *tenant) string {
 	w.t.Helper()
 	id := uuid.New()
 	_, err := w.pool.Exec(w.t.Context(), `
-INSERT INTO operation (id, namespace_id, kind, filter, until, rate, state, count, actor, created_at, next_at)
+INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor, created_at, next_at)
 VALUES ($1, $2, 'discard', '{}', now(), 1, 'running', 1, $3, now(), now() + interval '1 hour')`, id, n.id, n.inner)
 	require.NoError(w.t, err)
 	return job.FormatOperationID(id)

@@ -145,7 +145,8 @@ func TestASlowHostBesideAFastOne(t *testing.T) {
 	beside := measure("beside", slowRuns)
 	var counts struct{ deferred, waiting, ended int }
 	require.NoError(t, b.pool.QueryRow(t.Context(), `
-SELECT (SELECT count(*) FROM run WHERE held IS NOT NULL), (SELECT count(*) FROM run WHERE state = 0), (SELECT count(*) FROM run_history WHERE ended <> 1)`).Scan(&counts.deferred, &counts.waiting, &counts.ended))
+SELECT (SELECT count(*) FROM run WHERE deferred_reason IS NOT NULL), (SELECT count(*) FROM run WHERE state = 0),
+    (SELECT count(*) FROM run_history WHERE ended <> 1)`).Scan(&counts.deferred, &counts.waiting, &counts.ended))
 	t.Logf("%d slots; lateness p50, p99, max of %d runs to the fast host: alone %s, beside %d runs over %s to a host that takes %s: %s (p99 %.2f times); the slow host had at most %d at once, %d runs wait for it",
 		slots, fastRuns, alone, slowRuns, over, takes, beside, float64(beside[1])/float64(alone[1]), slow.most.Load(), counts.waiting)
 	require.LessOrEqual(t, slow.most.Load(), int64(slots*2/3+1))
@@ -183,7 +184,7 @@ func TestABreakerShows(t *testing.T) {
 	}
 	w.eventually(`SELECT count(*) >= 10 FROM dead_letter WHERE message LIKE '502%'`)
 	run := w.started(n, id)
-	w.eventually(`SELECT count(*) = 1 FROM run WHERE held IS NOT NULL AND state = 0`)
+	w.eventually(`SELECT count(*) = 1 FROM run WHERE deferred_reason IS NOT NULL AND state = 0`)
 	got := w.call(n.key, "GET", "/api/v1/runs/"+run, "")
 	require.Contains(t, string(got.body), "is given a rest of 5s")
 	require.Contains(t, string(got.body), `"attempts":[]`)

@@ -123,7 +123,7 @@ func TestALimitedQueue(t *testing.T) {
 
 	close(g.release)
 	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, waiting+60)
-	b.eventually(t, "no place is lost", `SELECT count(*) FROM hold`, 0)
+	b.eventually(t, "no place is lost", `SELECT count(*) FROM permit`, 0)
 	require.Equal(t, most, g.most)
 	// Each end makes room at once: to look each 250 ms would take 7 s.
 	b.eventually(t, "at once", `SELECT (max(started_at) - min(ended_at) < interval '6 s')::int FROM run_history WHERE queue_id = (SELECT id FROM queue WHERE name = 'narrow')`, 1)

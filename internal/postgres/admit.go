@@ -36,7 +36,9 @@ const undecided = `
 SELECT NOT EXISTS (SELECT FROM run WHERE ` + byKey + ` AND state = 0 AND handler IS NULL AND run_at <= now() + $5::interval + interval '5 s')`
 
 const startRun = `
-UPDATE run SET state = 1, attempt = attempt + 1, session_id = $5, claimed_at = now(), queue_hold = $6, key_hold = $7 WHERE ` + byKey
+UPDATE run SET state = 1, attempt = attempt + 1, session_id = $5, claimed_at = now(),
+    queue_permit = $6, key_permit = $7
+WHERE ` + byKey
 
 const liveOfJob = `
 SELECT due_at, seq FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 FOR UPDATE`

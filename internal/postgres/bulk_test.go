@@ -89,7 +89,8 @@ func (b *bulk) insertJobs(n int, cursor string) {
 // pending makes n pending runs of every job, due in the next minutes.
 func (b *bulk) pending(n int) {
 	b.t.Helper()
-	b.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
+	b.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
+		queue_id, needs_sweep)
 		SELECT partition, 0, 1, id, due, due, 0, 0, 0, 0, 1, 1, false
 		FROM job, LATERAL (SELECT date_trunc('minute', now()) + m * interval '1 min' AS due FROM generate_series(1, $1) m) d`, n)
 }

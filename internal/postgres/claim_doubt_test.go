@@ -81,7 +81,8 @@ func TestRunsBeyondTheLookAheadAreWoken(t *testing.T) {
 		require.NoError(t, err)
 		var planned, wrong int
 		require.NoError(t, b.pool.QueryRow(t.Context(), `
-SELECT count(*), count(*) FILTER (WHERE woken <> (run_at > now() + interval '2 min')) FROM run WHERE job_id = $1`, j.ID).Scan(&planned, &wrong))
+SELECT count(*), count(*) FILTER (WHERE needs_sweep <> (run_at > now() + interval '2 min')) FROM run
+    WHERE job_id = $1`, j.ID).Scan(&planned, &wrong))
 		require.Positive(t, planned)
 		require.Zero(t, wrong)
 	}

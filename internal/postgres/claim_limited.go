@@ -28,9 +28,12 @@ WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())`
 
 // The rows are locked, so their addresses hold.
 const startLimited = `
-WITH p AS MATERIALIZED (SELECT unnest($1::text[])::tid AS address, unnest($2::bigint[]) AS queue_hold, unnest($3::bigint[]) AS key_hold), claimed AS (
+WITH p AS MATERIALIZED (
+    SELECT unnest($1::text[])::tid AS address, unnest($2::bigint[]) AS queue_permit, unnest($3::bigint[]) AS key_permit
+), claimed AS (
     UPDATE run SET state = 1, attempt = attempt + 1, session_id = $4, claimed_at = now(),
-        queue_hold = (SELECT p.queue_hold FROM p WHERE p.address = run.ctid), key_hold = (SELECT p.key_hold FROM p WHERE p.address = run.ctid)
+        queue_permit = (SELECT p.queue_permit FROM p WHERE p.address = run.ctid),
+        key_permit = (SELECT p.key_permit FROM p WHERE p.address = run.ctid)
     WHERE ctid = ANY (ARRAY(SELECT address FROM p))
     RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, payload, trace, idempotency_key
 )` + attemptColumns
@@ -107,9 +110,10 @@ func startPlaced(ctx context.Context, tx pgx.Tx, session uuid.UUID, in placed) (
 
 // writeLanes says what waits here. It need not survive a crash.
 const writeLanes = `
-INSERT INTO lane (queue_id, session_id, waiting, priority, run_at, seen_at)
+INSERT INTO queue_waiter (queue_id, session_id, waiting, priority, run_at, reported_at)
 SELECT unnest($1::integer[]), $2, unnest($3::integer[]), unnest($4::smallint[]), unnest($5::timestamptz[]), now()
-ON CONFLICT (queue_id, session_id) DO UPDATE SET waiting = excluded.waiting, priority = excluded.priority, run_at = excluded.run_at, seen_at = excluded.seen_at`
+ON CONFLICT (queue_id, session_id) DO UPDATE SET waiting = excluded.waiting, priority = excluded.priority,
+    run_at = excluded.run_at, reported_at = excluded.reported_at`
 
 // Places says what waits for queues on this node, and tells what room there is, without a lock: a hint. Queues
 // that have no limit any more are left out.

@@ -56,7 +56,8 @@ SELECT count(*) FROM (
 // second) from $5 on. What is live already stays what it is, and a dead letter.
 const redriveBatch = `
 WITH` + keyed + `, made AS (
-    INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, base, origin, admit, queue_id, concurrency_key, concurrency_max, handler, woken, payload, idempotency_key)
+    INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, free_attempts, origin,
+        admit, queue_id, concurrency_key, concurrency_max, handler, needs_sweep, payload, idempotency_key)
     SELECT d.partition, d.seq, j.version, d.job_id, d.due_at, $5::timestamptz + interval '1 second' * (row_number() OVER () - 1) / $6::integer,
            0, d.attempt, j.priority, d.attempt, 4, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, d.payload, d.idempotency_key
     FROM k, LATERAL (SELECT * FROM dead_letter WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq LIMIT 1) d,

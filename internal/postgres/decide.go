@@ -27,7 +27,9 @@ WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
            unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id, generate_subscripts($1::smallint[], 1) AS n
 )
-SELECT k.n, coalesce(j.version, r.version), r.run_at, r.state, r.attempt, coalesce(r.base, 0), coalesce(j.priority, r.priority), r.origin, coalesce(j.queue_id, r.queue_id), coalesce(j.concurrency_key, 0), coalesce(j.concurrency_max, 0), j.policy, j.namespace_id, j.handler, now()
+SELECT k.n, coalesce(j.version, r.version), r.run_at, r.state, r.attempt, coalesce(r.free_attempts, 0),
+    coalesce(j.priority, r.priority), r.origin, coalesce(j.queue_id, r.queue_id), coalesce(j.concurrency_key, 0),
+    coalesce(j.concurrency_max, 0), j.policy, j.namespace_id, j.handler, now()
 FROM k, LATERAL (
     SELECT * FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND state <> 0 AND (k.session_id IS NULL OR session_id = k.session_id)
@@ -205,8 +207,10 @@ ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.
 // While it waits for its time it has no place of any limit.
 const (
 	asItsJob = `version = coalesce(j.version, run.version), priority = coalesce(j.priority, run.priority), admit = coalesce(j.admit, run.admit),
-    queue_id = coalesce(j.queue_id, run.queue_id), concurrency_key = j.concurrency_key, concurrency_max = j.concurrency_max, handler = $7::text, woken = $7::text IS NULL,
-    state = 0, run_at = $5, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_hold = NULL, key_hold = NULL`
+    queue_id = coalesce(j.queue_id, run.queue_id), concurrency_key = j.concurrency_key,
+    concurrency_max = j.concurrency_max, handler = $7::text, needs_sweep = $7::text IS NULL,
+    state = 0, run_at = $5, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_permit = NULL,
+    key_permit = NULL`
 	fromItsJob = `
 FROM (SELECT) always LEFT JOIN LATERAL (SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max FROM job WHERE partition = $1 AND id = $2 LIMIT 1) j ON true
 WHERE ` + byKey
@@ -215,19 +219,21 @@ WHERE ` + byKey
 // What an attempt came to is kept with the run, the newest 20.
 const retryRun = `
 WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
-UPDATE run SET ` + asItsJob + `, held = NULL, percent = NULL, progress = NULL, base = CASE WHEN $8 THEN coalesce(base, 0) + 1 ELSE base END,
+UPDATE run SET ` + asItsJob + `, deferred_reason = NULL, percent = NULL, progress = NULL,
+    free_attempts = CASE WHEN $8 THEN coalesce(free_attempts, 0) + 1 ELSE free_attempts END,
     attempts = (SELECT jsonb_agg(a ORDER BY n) FROM (
         SELECT a, n FROM jsonb_array_elements(coalesce(attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n) ORDER BY n DESC LIMIT 20) y)` + fromItsJob
 
 // The first attempt that had a key says what it is.
 const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND idempotency_key IS NULL`
 
-// A deferred attempt does not count: base grows with attempt. One statement for each run, by its key: a join with a list of them
-// is quadratic as soon as the statistics of the live table are wrong, which is always.
-// What its target had no room for says nothing of a worker that pulls it now.
+// A deferred attempt does not count: free_attempts grows with attempt. There is one statement for each run, by its key:
+// a join with a list of keys is quadratic as soon as the statistics of the live table are wrong, which is always.
+// A run that a worker pulls now gets no deferred_reason: the old target's does not apply to it.
 const deferRun = `
 WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
-UPDATE run SET ` + asItsJob + `, base = coalesce(base, 0) + 1, held = CASE WHEN $7::text IS NULL THEN $6::text END` + fromItsJob
+UPDATE run SET ` + asItsJob + `, free_attempts = coalesce(free_attempts, 0) + 1,
+    deferred_reason = CASE WHEN $7::text IS NULL THEN $6::text END` + fromItsJob
 
 const waitRun = `
 UPDATE run SET state = 2, expires_at = $5 WHERE ` + byKey

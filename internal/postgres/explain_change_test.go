@@ -40,7 +40,8 @@ func (b *bulk) changeSteps() []*hot {
 		{name: "JobByName", step: func() { _, err := b.store.JobByName(ctx, namespace, "made"); require.NoError(t, err) }},
 		{name: "FinishJobs", step: func() { _, err := b.store.FinishJobs(ctx, 1000); require.NoError(t, err) }, ways: []string{"cursor by partition id", "job by address", "job by end_at"}},
 		{name: "RemoveJobs", before: func() {
-			b.exec(`UPDATE job SET state = 3, finished_at = now() - interval '1 h', keep = '1 min' WHERE name IN ('job-77', 'job-78')`)
+			b.exec(`UPDATE job SET state = 3, finished_at = now() - interval '1 h', keep_finished_for = '1 min'
+				WHERE name IN ('job-77', 'job-78')`)
 			b.exec(`DELETE FROM run r USING job j WHERE r.job_id = j.id AND j.remove_at IS NOT NULL`)
 		}, step: func() {
 			n, err := b.store.RemoveJobs(ctx, 1000)

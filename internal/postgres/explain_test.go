@@ -269,8 +269,14 @@ func (b *bulk) hotSteps() []*hot {
 		}, ways: []string{
 			"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
 		}},
-		{name: "CompleteSucceeded", step: func() { b.complete(done[:500]) }, ways: []string{"hold by address", "hold by kind id n", "run by address", "run by partition job_id due_at seq"}},
-		{name: "CompleteDecided", step: func() { b.decide(done[500:520]) }, ways: []string{"hold by address", "hold by kind id n", "job by partition id", "run by partition job_id due_at seq"}},
+		{name: "CompleteSucceeded", step: func() { b.complete(done[:500]) }, ways: []string{
+			"permit by address", "permit by limit_kind limit_id number", "run by address",
+			"run by partition job_id due_at seq",
+		}},
+		{name: "CompleteDecided", step: func() { b.decide(done[500:520]) }, ways: []string{
+			"job by partition id", "permit by address", "permit by limit_kind limit_id number",
+			"run by partition job_id due_at seq",
+		}},
 		{name: "Fenced", step: func() {
 			attempts := make([]job.Attempt, 0, 1000)
 			for _, c := range done {
@@ -290,7 +296,9 @@ func (b *bulk) hotSteps() []*hot {
 			require.Equal(t, 100, written)
 		}, ways: []string{"run by partition job_id due_at seq"}},
 		{name: "Admit", before: func() { keys = b.replacing() }, step: func() { b.admit(keys) }, ways: []string{
-			"hold by address", "hold by kind id n", "job by partition id", "namespace by id", "partition", "queue", "run by partition job_id", "run by partition job_id due_at seq", "session",
+			"job by partition id", "namespace by id", "partition", "permit by address",
+			"permit by limit_kind limit_id number", "queue", "run by partition job_id",
+			"run by partition job_id due_at seq", "session",
 		}},
 		{name: "ClaimLimited", before: func() { keys = b.limited() }, step: func() {
 			attempts, refused, err := b.store.ClaimLimited(ctx, b.session, keys)
@@ -298,13 +306,18 @@ func (b *bulk) hotSteps() []*hot {
 			require.Equal(t, 30, len(attempts)) //nolint:testifylint // Len would print them all
 			require.Equal(t, 20, len(refused))  //nolint:testifylint // Len would print them all
 		}, ways: []string{
-			"hold by kind id n", "job by partition id", "lane by queue_id", "namespace by id", "partition", "queue", "queue_rate by queue_id", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
-			"sort of lane", // one for each node
+			"job by partition id", "namespace by id", "partition", "permit by limit_kind limit_id number",
+			"queue", "queue_rate by queue_id", "queue_waiter by queue_id", "run by address", "run by partition job_id",
+			"run by partition job_id due_at seq", "session",
+			"sort of queue_waiter", // one for each node
 		}},
 		{name: "Places", step: func() {
 			_, err := b.store.Places(ctx, b.session, []job.Limit{{Kind: job.LimitQueue, ID: 77}, {Kind: job.LimitKey, ID: 5}}, []job.WaiterReport{{Queue: 77, Waiting: 3}})
 			require.NoError(t, err)
-		}, ways: []string{"hold by kind id n", "lane by queue_id", "queue", "queue_rate by queue_id", "sort of lane"}},
+		}, ways: []string{
+			"permit by limit_kind limit_id number", "queue", "queue_rate by queue_id", "queue_waiter by queue_id",
+			"sort of queue_waiter",
+		}},
 		{name: "Rescue", before: func() {
 			b.exec(`UPDATE run SET session_id = gen_random_uuid() WHERE job_id = $1 AND state = 1`, done[600].Key.Job)
 		}, step: func() {
@@ -312,7 +325,8 @@ func (b *bulk) hotSteps() []*hot {
 			require.NoError(t, err)
 			require.Equal(t, 1, found)
 		}, ways: []string{
-			"hold by address", "hold by kind id n", "job by partition id", "run by partition", "run by partition expires_at", "run by partition job_id due_at seq", "session",
+			"job by partition id", "permit by address", "permit by limit_kind limit_id number", "run by partition",
+			"run by partition expires_at", "run by partition job_id due_at seq", "session",
 		}},
 		{name: "Renew", step: func() {
 			_, err := b.store.Renew(ctx, b.session, time.Hour, true)

@@ -180,7 +180,8 @@ func TestOverlapIsDecidedWhenDue(t *testing.T) {
 	b := setupFence(t, past)
 	require.Len(t, b.claim(t, b.session, time.Second), 1)
 	_, err := b.pool.Exec(t.Context(), `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
+    needs_sweep)
 SELECT partition, 1, version, job_id, now() + interval '5 s', now() + interval '5 s', 0, 0, 0, 0, 1, queue_id, true FROM run`)
 	require.NoError(t, err)
 	next := b.key

@@ -11,7 +11,7 @@ import (
 // MakeHistory makes the tables of history and of output for today and the days ahead, by
 // the database's clock. Nodes may do it at once.
 func (e *Engine) MakeHistory(ctx context.Context, ahead int) error {
-	if _, err := e.db.Exec(ctx, `SELECT belfry_make_history($1), belfry_make_output($1)`, ahead); err != nil {
+	if _, err := e.db.Exec(ctx, `SELECT belfry_create_history($1), belfry_create_output($1)`, ahead); err != nil {
 		return fmt.Errorf("make the days of history: %w", err)
 	}
 	return nil

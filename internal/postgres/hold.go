@@ -86,17 +86,18 @@ const maxAdopted = 500
 // In the order in which runs are locked everywhere. $2: partitions; NULL: all.
 const lockUnheld = `
 SELECT ctid::text FROM run
-WHERE queue_id = $1 AND state <> 0 AND queue_hold IS NULL AND ($2::smallint[] IS NULL OR partition = ANY ($2))
+WHERE queue_id = $1 AND state <> 0 AND queue_permit IS NULL AND ($2::smallint[] IS NULL OR partition = ANY ($2))
 ORDER BY partition, job_id, due_at, seq LIMIT $3 FOR UPDATE`
 
 // The rows are locked, by a statement before: their addresses hold, and are of versions that this one sees.
 const addHolds = `
 WITH numbered AS MATERIALIZED (SELECT x.address::tid AS address, $2::bigint + x.n - 1 AS n FROM unnest($3::text[]) WITH ORDINALITY x (address, n)), marked AS (
-    UPDATE run SET queue_hold = (SELECT x.n FROM numbered x WHERE x.address = run.ctid) WHERE ctid = ANY (ARRAY(SELECT address FROM numbered))
-    RETURNING queue_hold, partition, job_id, due_at, seq
+    UPDATE run SET queue_permit = (SELECT x.n FROM numbered x WHERE x.address = run.ctid)
+    WHERE ctid = ANY (ARRAY(SELECT address FROM numbered))
+    RETURNING queue_permit, partition, job_id, due_at, seq
 )
-INSERT INTO hold (kind, id, n, queue_id, partition, job_id, due_at, seq)
-SELECT 1, $1::integer, queue_hold, $1::integer, partition, job_id, due_at, seq FROM marked`
+INSERT INTO permit (limit_kind, limit_id, number, queue_id, partition, job_id, due_at, seq)
+SELECT 1, $1::integer, queue_permit, $1::integer, partition, job_id, due_at, seq FROM marked`
 
 // addHolds gives live runs of a limited queue that have no place one, though there may be none.
 func (e *Engine) addHolds(ctx context.Context, queue int32, partitions []int16) (added int, err error) {
@@ -108,7 +109,7 @@ func (e *Engine) addHolds(ctx context.Context, queue int32, partitions []int16) 
 			if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashint8extended($1, 1))`, int64(queue)); err != nil {
 				return err
 			}
-			if err := tx.QueryRow(ctx, `SELECT nextval('hold_n')`).Scan(&first); err != nil {
+			if err := tx.QueryRow(ctx, `SELECT nextval('permit_number')`).Scan(&first); err != nil {
 				return err
 			}
 			rows, err := tx.Query(ctx, lockUnheld, queue, partitions, maxAdopted)
@@ -132,13 +133,15 @@ func (e *Engine) addHolds(ctx context.Context, queue int32, partitions []int16) 
 
 // A hold and its run are written together, so one statement sees both or neither. Lanes of nodes that died go with it.
 const removeHolds = `
-WITH forgotten AS (DELETE FROM lane WHERE seen_at < now() - interval '1 minute')
-DELETE FROM hold h WHERE h.partition = ANY ($1) AND NOT EXISTS (
-    SELECT FROM run r WHERE r.partition = h.partition AND r.job_id = h.job_id AND r.due_at = h.due_at AND r.seq = h.seq AND r.state <> 0
-      AND CASE h.kind WHEN 1 THEN r.queue_hold ELSE r.key_hold END = h.n)`
+WITH forgotten AS (DELETE FROM queue_waiter WHERE reported_at < now() - interval '1 minute')
+DELETE FROM permit p WHERE p.partition = ANY ($1) AND NOT EXISTS (
+    SELECT FROM run r
+    WHERE r.partition = p.partition AND r.job_id = p.job_id AND r.due_at = p.due_at AND r.seq = p.seq AND r.state <> 0
+      AND CASE p.limit_kind WHEN 1 THEN r.queue_permit ELSE r.key_permit END = p.number)`
 
 const unheldQueues = `
-SELECT DISTINCT queue_id FROM run WHERE partition = ANY ($1) AND state <> 0 AND queue_hold IS NULL AND queue_id = ANY (ARRAY(SELECT id FROM queue WHERE limited))`
+SELECT DISTINCT queue_id FROM run WHERE partition = ANY ($1) AND state <> 0 AND queue_permit IS NULL
+  AND queue_id = ANY (ARRAY(SELECT id FROM queue WHERE limited))`
 
 // MendHolds makes the holds of partitions those of the live runs again: a place that
 // nobody has would be lost for ever, and a run without one would not be counted. Neither

@@ -96,7 +96,8 @@ func (b *limits) exact() {
 	}
 	live := read(`SELECT format('%s %s %s %s', 1, r.queue_id, r.job_id, r.due_at) FROM run r JOIN queue q ON q.id = r.queue_id WHERE q.limited AND r.state <> 0
 		UNION ALL SELECT format('%s %s %s %s', 2, concurrency_key, job_id, due_at) FROM run WHERE concurrency_key IS NOT NULL AND state <> 0 ORDER BY 1`)
-	require.Equal(b.t, live, read(`SELECT format('%s %s %s %s', kind, id, job_id, due_at) FROM hold ORDER BY 1`))
+	require.Equal(b.t, live, read(`SELECT format('%s %s %s %s', limit_kind, limit_id, job_id, due_at)
+		FROM permit ORDER BY 1`))
 }
 
 func (b *limits) running() (n int) {
@@ -392,7 +393,7 @@ func TestARateIsOneForAll(t *testing.T) {
 	require.Len(t, attempts, 2)
 	require.Len(t, refused, 3)
 	require.InDelta(t, time.Hour, refused[0].After, float64(time.Minute))
-	b.exec(`UPDATE queue_rate SET at = at - interval '2 hours'`)
+	b.exec(`UPDATE queue_rate SET refilled_at = refilled_at - interval '2 hours'`)
 	attempts, _ = b.claim(keys[5:]...)
 	require.Len(t, attempts, 2)
 }
@@ -418,7 +419,7 @@ func TestPriorityHoldsAcrossNodes(t *testing.T) {
 	require.Len(t, attempts, 1)
 	require.Equal(t, keys[1].Job, attempts[0].Key.Job)
 	require.Len(t, refused, 1)
-	b.exec(`UPDATE lane SET seen_at = seen_at - interval '5 s'`)
+	b.exec(`UPDATE queue_waiter SET reported_at = reported_at - interval '5 s'`)
 	attempts, _ = b.claim(keys[0])
 	require.Len(t, attempts, 1, "who says nothing any more is not waited for")
 }
@@ -433,7 +434,7 @@ func TestHoldsAreMended(t *testing.T) {
 	require.Len(t, attempts, 4)
 	b.exec(`DELETE FROM run WHERE job_id = $1`, keys[0].Job)
 	b.exec(`UPDATE run SET state = 0 WHERE job_id = $1`, keys[1].Job)
-	b.exec(`UPDATE run SET queue_hold = NULL WHERE job_id = $1`, keys[2].Job)
+	b.exec(`UPDATE run SET queue_permit = NULL WHERE job_id = $1`, keys[2].Job)
 	removed, added, err := b.store.MendHolds(t.Context(), allPartitions())
 	require.NoError(t, err)
 	require.Equal(t, []int{3, 1}, []int{removed, added})
@@ -451,14 +452,14 @@ func TestCountingSurvivesNumbersThatGoBack(t *testing.T) {
 	keys := b.due(5, nil)
 	attempts, _ := b.claim(keys[0])
 	b.decide(job.Outcome{Kind: job.Succeeded}, attempts...)
-	b.exec(`SELECT setval('hold_n', 5000000)`)
+	b.exec(`SELECT setval('permit_number', 5000000)`)
 	attempts, _ = b.claim(keys[1])
 	require.Len(t, attempts, 1)
 	_, _ = b.claim(keys[2:3]...) // it has seen the great numbers
 	b.decide(job.Outcome{Kind: job.Succeeded}, attempts...)
-	b.exec(`SELECT setval('hold_n', 5)`)
-	b.exec(`UPDATE hold SET n = 4 WHERE n > 5`)
-	b.exec(`UPDATE run SET queue_hold = 4 WHERE queue_hold > 5`)
+	b.exec(`SELECT setval('permit_number', 5)`)
+	b.exec(`UPDATE permit SET number = 4 WHERE number > 5`)
+	b.exec(`UPDATE run SET queue_permit = 4 WHERE queue_permit > 5`)
 	attempts, refused := b.claim(keys[3:]...)
 	require.Len(t, attempts, 1)
 	require.Len(t, refused, 1)

@@ -19,9 +19,10 @@ SELECT due_at, max(seq), bool_or(ran) FROM (
     SELECT h.due_at, h.seq, h.ended <> 4 FROM run_history h WHERE h.job_id = $2 AND h.due_at >= $3 AND h.due_at <= $4
 ) k GROUP BY due_at`
 
-// woken: the owner of the partition has to be told of them.
+// needs_sweep: the planner of the owner does not know these runs, so its sweep has to find them.
 const insertBackfilled = `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, woken)
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
+    concurrency_key, concurrency_max, handler, needs_sweep)
 SELECT j.partition, b.seq, j.version, j.id, b.due_at, b.run_at, 0, 0, j.priority, 2, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL
 FROM job j, (SELECT unnest($3::smallint[]) AS seq, unnest($4::timestamptz[]) AS due_at, unnest($5::timestamptz[]) AS run_at) b
 WHERE j.partition = $1 AND j.id = $2`

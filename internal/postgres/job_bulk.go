@@ -190,7 +190,8 @@ func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time) {
 const insertJobRows = `
 INSERT INTO job (namespace_id, version, created_at, updated_at, finished_at,
     partition, id, cursor_id, queue_id, state, priority, admit, jitter_ms, timeout_ms, max_runs, runs_left, plan_from, end_at,
-    name, target_kind, target_config, payload, schedule, policy, labels, keep, concurrency_key, concurrency_max, handler)
+    name, target_kind, target_config, payload, schedule, policy, labels, keep_finished_for, concurrency_key,
+    concurrency_max, handler)
 SELECT $1, 1, $2, $2, CASE WHEN r.state = 3 THEN $2::timestamptz END, r.*
 FROM (SELECT unnest($3::smallint[]), unnest($4::uuid[]), unnest($5::bigint[]), unnest($6::integer[]), unnest($7::smallint[]) AS state, unnest($8::smallint[]), unnest($9::smallint[]),
     unnest($10::integer[]), unnest($11::integer[]), unnest($12::integer[]), unnest($13::integer[]), unnest($14::timestamptz[]), unnest($15::timestamptz[]),

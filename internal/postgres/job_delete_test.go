@@ -102,11 +102,12 @@ func TestTrigger(t *testing.T) {
 	require.Equal(t, job.Key{Partition: partition, Job: j.ID, DueAt: key.DueAt, Seq: 1}, key)
 	require.Equal(t, []entry{{Due: key.DueAt, Count: 1, Seq: 1, RunAt: key.DueAt, Origin: job.FromTrigger}}, b.ledger(j))
 	var payload string
-	var woken bool
+	var needsSweep bool
 	var priority int
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT payload, woken, priority FROM run WHERE job_id = $1`, j.ID).Scan(&payload, &woken, &priority))
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT payload, needs_sweep, priority FROM run
+		WHERE job_id = $1`, j.ID).Scan(&payload, &needsSweep, &priority))
 	require.JSONEq(t, `{"x":1}`, payload)
-	require.True(t, woken)
+	require.True(t, needsSweep)
 	require.Equal(t, 3, priority)
 	second, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, nil)
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 // security. Nothing else of the API's side sees more than one namespace.
 type indexSearch struct{ all pool.All }
 
-// The index job_name_part of trigrams finds parts of names that few jobs have.
+// The index job_name_trigram finds parts of names that few jobs have.
 // Under row-level security PostgreSQL does not use it, because its operators
 // might leak rows that they only look at. The settings leave no other plan.
 const (
@@ -29,7 +29,7 @@ WHERE s.namespace_id = @namespace AND s.id > @after AND s.name ILIKE @name AND` 
 // names finds ids of jobs by a part of their name. indexed is false where the
 // database lacks the extension, and so the index.
 func (x indexSearch) names(ctx context.Context, args pgx.NamedArgs) (ids []uuid.UUID, indexed bool, err error) {
-	err = x.all.QueryRow(ctx, `SELECT to_regclass('job_name_part') IS NOT NULL`).Scan(&indexed)
+	err = x.all.QueryRow(ctx, `SELECT to_regclass('job_name_trigram') IS NOT NULL`).Scan(&indexed)
 	if err != nil || !indexed {
 		return nil, false, err
 	}

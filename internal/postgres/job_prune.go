@@ -111,7 +111,7 @@ func (e *Engine) RemoveJobs(ctx context.Context, limit int) (n int, err error) {
 func (e *Engine) DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error) {
 	tag, err := e.db.Exec(ctx, `
 DELETE FROM cursor_skip WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM cursor_skip WHERE made_at < now() - $1::interval ORDER BY made_at LIMIT $2))`, keep, limit)
+    SELECT ctid FROM cursor_skip WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2))`, keep, limit)
 	if err != nil {
 		return 0, fmt.Errorf("drop old skips: %w", err)
 	}

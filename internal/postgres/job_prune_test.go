@@ -148,7 +148,8 @@ func noError(t *testing.T, err error) bool {
 func TestOldSkipsAreDropped(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
-	b.exec(`INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, made_at) SELECT 1, g, now(), now(), 1, 'missed', now() - g * interval '1 hour' FROM generate_series(0, 47) g`)
+	b.exec(`INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, created_at)
+		SELECT 1, g, now(), now(), 1, 'missed', now() - g * interval '1 hour' FROM generate_series(0, 47) g`)
 	n, err := b.store.DropSkips(t.Context(), 24*time.Hour, 10)
 	require.NoError(t, err)
 	require.Equal(t, 10, n)

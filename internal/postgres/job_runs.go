@@ -108,9 +108,11 @@ func (rows *runRows) add(r *runsOf, due []job.DueTime, now time.Time) {
 	}
 }
 
-// woken: the owner of the partition did not write them, so its sweep has to find them. What workers pull is none of its.
+// needs_sweep: the planner of the owner did not write these runs, so its sweep has to find them. Runs that workers pull
+// need no sweep: workers find them by themselves.
 const insertRuns = `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, woken)
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
+    concurrency_key, concurrency_max, handler, needs_sweep)
 SELECT r.partition, 0, r.version, r.job_id, r.due_at, r.run_at, 0, 0, r.priority, r.origin, r.admit, r.queue_id, r.concurrency_key, r.concurrency_max, r.handler, r.handler IS NULL
 FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::integer[]) AS version, unnest($3::uuid[]) AS job_id, unnest($4::timestamptz[]) AS due_at,
     unnest($5::timestamptz[]) AS run_at, unnest($6::smallint[]) AS priority, unnest($7::smallint[]) AS origin, unnest($8::smallint[]) AS admit, unnest($9::integer[]) AS queue_id, unnest($10::bigint[]) AS concurrency_key, unnest($11::integer[]) AS concurrency_max,

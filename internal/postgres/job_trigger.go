@@ -11,7 +11,8 @@ import (
 )
 
 const insertTriggered = `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, woken, payload, trace)
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
+    concurrency_key, concurrency_max, handler, needs_sweep, payload, trace)
 SELECT j.partition, (SELECT coalesce(max(r.seq), 0) + 1 FROM run r WHERE r.partition = j.partition AND r.job_id = j.id AND r.due_at = $3 AND r.seq > 0),
        j.version, j.id, $3, $3, 0, 0, j.priority, 1, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $4, nullif($5, '')
 FROM job j WHERE j.partition = $1 AND j.id = $2

@@ -164,14 +164,16 @@ func (u *update) past() []job.DueTime {
 const updateJobRow = `
 UPDATE job SET cursor_id = $3, queue_id = $4, version = $5, state = $6, priority = $7, admit = $8, jitter_ms = $9, timeout_ms = $10, max_runs = $11, runs_left = $12,
     plan_from = $13, end_at = $14, finished_at = CASE WHEN $6::smallint = 3 THEN coalesce(finished_at, $15) END, updated_at = $15, name = $16,
-    target_kind = $17, target_config = $18, payload = $19, schedule = $20, policy = $21, labels = $22, keep = $23, concurrency_key = $24, concurrency_max = $25, handler = $26
+    target_kind = $17, target_config = $18, payload = $19, schedule = $20, policy = $21, labels = $22,
+    keep_finished_for = $23, concurrency_key = $24, concurrency_max = $25, handler = $26
 WHERE partition = $1 AND id = $2`
 
 // What has not started is delivered as the job is now, so it says so; and it
 // must not pass claim by the overlap policy of before.
 // One that workers pulled and nodes now deliver is told to its owner.
 const updatePending = `
-UPDATE run SET version = $3, priority = $4, admit = $5, queue_id = $6, concurrency_key = $7, concurrency_max = $8, handler = $9::text, woken = $9::text IS NULL AND (woken OR handler IS NOT NULL)
+UPDATE run SET version = $3, priority = $4, admit = $5, queue_id = $6, concurrency_key = $7, concurrency_max = $8,
+    handler = $9::text, needs_sweep = $9::text IS NULL AND (needs_sweep OR handler IS NOT NULL)
 WHERE partition = $1 AND job_id = $2 AND state = 0`
 
 const insertVersion = `INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`

@@ -19,13 +19,14 @@ func (e *Engine) Pending(ctx context.Context, partitions []int16, until time.Tim
 	return e.listRuns(ctx, "load runs", `SELECT `+runColumns+` FROM run WHERE partition = ANY ($1) AND state = 0 AND run_at <= $2 AND handler IS NULL`, partitions, until)
 }
 
-// Woken lists the pending runs of partitions that another than their planner
-// made or moved, with run_at in a range. Bounded on both sides, so that an idle
-// snapshot elsewhere cannot make it slower and slower.
+// Woken lists the pending runs of partitions that the planner of their owner does
+// not know (needs_sweep), with run_at in a range. The range is bounded on both
+// sides, so that an idle snapshot elsewhere cannot slow it down more and more.
 func (e *Engine) Woken(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
 	return e.listRuns(ctx, "sweep runs", `
 SELECT r.* FROM unnest($1::smallint[]) p, LATERAL (
-    SELECT `+runColumns+` FROM run WHERE woken AND partition = p AND run_at BETWEEN $2 AND $3 AND state = 0 AND handler IS NULL OFFSET 0) r`, partitions, from, to)
+    SELECT `+runColumns+` FROM run WHERE needs_sweep AND partition = p AND run_at BETWEEN $2 AND $3 AND state = 0
+      AND handler IS NULL OFFSET 0) r`, partitions, from, to)
 }
 
 func (e *Engine) listRuns(ctx context.Context, what, query string, args ...any) (runs []job.Run, err error) {

@@ -32,7 +32,8 @@ func (m *Members) Register(ctx context.Context, id uuid.UUID, name string, ttl t
 // may be given partitions. One that has expired stays dead: its runs may have
 // been rescued already.
 func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error) {
-	const renew = `UPDATE session SET expires_at = now() + $2::interval, owns = $3 WHERE id = $1 AND expires_at > now() RETURNING now()`
+	const renew = `UPDATE session SET expires_at = now() + $2::interval, may_own = $3
+		WHERE id = $1 AND expires_at > now() RETURNING now()`
 	err = m.db.QueryRow(ctx, renew, id, ttl, owns).Scan(&now)
 	switch {
 	case err == nil:
@@ -57,7 +58,8 @@ func (m *Members) Unregister(ctx context.Context, id uuid.UUID) error {
 const survey = `
 WITH live AS MATERIALIZED (SELECT * FROM session WHERE expires_at > now() AND queue_id IS NULL) -- nodes, and no workers
 SELECT now(),
-       ARRAY(SELECT id FROM live ORDER BY id), ARRAY(SELECT expires_at FROM live ORDER BY id), ARRAY(SELECT owns FROM live ORDER BY id),
+       ARRAY(SELECT id FROM live ORDER BY id), ARRAY(SELECT expires_at FROM live ORDER BY id),
+       ARRAY(SELECT may_own FROM live ORDER BY id),
        ARRAY(SELECT id FROM partition ORDER BY id), ARRAY(SELECT epoch FROM partition ORDER BY id),
        ARRAY(SELECT coalesce(owner, '00000000-0000-0000-0000-000000000000') FROM partition ORDER BY id)`
 
@@ -103,7 +105,7 @@ func (m *Members) Ownerships(ctx context.Context) ([]job.Ownership, error) {
 // alive. It returns those taken.
 func (m *Members) Take(ctx context.Context, me uuid.UUID, from []job.Ownership) ([]job.Ownership, error) {
 	return m.changeOwner(ctx, "take partitions", me, from, `NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expires_at > now())
-  AND EXISTS (SELECT FROM session WHERE id = $4 AND expires_at > clock_timestamp() AND owns)`)
+  AND EXISTS (SELECT FROM session WHERE id = $4 AND expires_at > clock_timestamp() AND may_own)`)
 }
 
 // Release gives up partitions of a session, so that another may take them.

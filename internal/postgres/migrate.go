@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,7 +17,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// Names of our own, because the database may be shared with a program that also uses goose.
+// Belfry uses its own names, because the database may be shared with another program that uses goose.
 const (
 	versionTable = "belfry_migration"
 	lockTable    = "belfry_migration_lock"
@@ -26,10 +25,10 @@ const (
 
 const oldestServer = 15
 
-// migrationsWithRoles make roles or grant them.
-var migrationsWithRoles = []int64{4, 7}
+// rolesMigration is the migration that creates and grants roles.
+const rolesMigration = 2
 
-// A process that waits for another's migrations looks again this often, for at most 5 minutes.
+// While another process migrates, this one checks every lockInterval, for at most 5 minutes.
 const (
 	lockInterval = 200 * time.Millisecond
 	lockTries    = uint64(5 * time.Minute / lockInterval)
@@ -48,8 +47,9 @@ func Migrations() fs.FS {
 }
 
 // Migrate applies the migrations that the database at url does not have yet, and returns how many it applied.
-// Of several processes at once, one applies them; the others wait and return 0. A database that is newer than this
-// binary is left as it is: an old node may restart during an upgrade. [Version] tells.
+// If several processes call it at the same time, one applies them, and the others wait and return 0. It leaves a
+// database that is newer than this binary unchanged, because an old node may restart during an upgrade. [Version]
+// tells the two apart.
 func Migrate(ctx context.Context, url string) (applied int, err error) {
 	db, err := open(ctx, url)
 	if err != nil {
@@ -60,7 +60,7 @@ func Migrate(ctx context.Context, url string) (applied int, err error) {
 	locker, err := lock.NewPostgresTableLocker(
 		lock.WithTableName(lockTable), lock.WithTableLockTimeout(lockInterval, lockTries))
 	if err != nil {
-		return 0, fmt.Errorf("make the migration lock: %w", err)
+		return 0, fmt.Errorf("create the migration lock: %w", err)
 	}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, Migrations(),
 		goose.WithTableName(versionTable), goose.WithLocker(locker), goose.WithDisableGlobalRegistry(true))
@@ -104,13 +104,13 @@ func Version(ctx context.Context, url string) (current, latest int64, err error)
 	return current, latest, nil
 }
 
-// open connects to the database at url and refuses a server that is too old.
+// open connects to the database at url and rejects a server that is too old.
 func open(ctx context.Context, url string) (*sql.DB, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("read the database URL (want postgres://user@host:port/database): %w", err)
 	}
-	// No named prepared statements: behind PgBouncer the next statement may meet another server connection.
+	// No named prepared statements: behind PgBouncer, the next statement may run on another server connection.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	db := stdlib.OpenDB(*config)
 
@@ -126,16 +126,18 @@ func open(ctx context.Context, url string) (*sql.DB, error) {
 	return db, nil
 }
 
-// explain says what to do about an error of goose, and how many migrations were applied before it.
+// explain adds to an error of goose how to fix it, and returns how many migrations were applied before it.
 func explain(err error) (applied int, _ error) {
-	step, hint := "migrate", "the user may not create tables here; as the owner of the database run GRANT CREATE ON SCHEMA public TO that user"
+	step, hint := "migrate", "the user may not create tables here; as the owner of the database run"+
+		" GRANT CREATE ON SCHEMA public TO that user"
 	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 		applied = len(partial.Applied)
 		step = fmt.Sprintf("apply migration %s (%d before it were applied; once the cause is removed, migrate again)",
 			path.Base(partial.Failed.Source.Path), applied)
-		if slices.Contains(migrationsWithRoles, partial.Failed.Source.Version) {
-			hint = "the user may not make or have Belfry's roles; as a superuser run CREATE ROLE belfry_api NOLOGIN; CREATE ROLE belfry_engine NOLOGIN;" +
-				" (those that are missing) GRANT belfry_api, belfry_engine TO that user WITH ADMIN OPTION"
+		if partial.Failed.Source.Version == rolesMigration {
+			hint = "the user may not create or use Belfry's roles; as a superuser run CREATE ROLE belfry_api NOLOGIN;" +
+				" CREATE ROLE belfry_engine NOLOGIN; (those that are missing)" +
+				" GRANT belfry_api, belfry_engine TO that user WITH ADMIN OPTION"
 		}
 	}
 	if Code(err) == "42501" { // insufficient_privilege

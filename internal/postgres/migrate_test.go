@@ -44,7 +44,7 @@ func TestMigrate(t *testing.T) {
 
 	applied, err = postgres.Migrate(t.Context(), url)
 	require.NoError(t, err)
-	require.Zero(t, applied, "the second time there is nothing to do")
+	require.Zero(t, applied, "nothing is left to apply")
 }
 
 func TestMigrateAtOnce(t *testing.T) {
@@ -69,7 +69,7 @@ func TestMigrateAtOnce(t *testing.T) {
 			for _, n := range applied {
 				sum += n
 			}
-			require.Equal(t, count(t), sum, "each migration is applied by one: %v", applied)
+			require.Equal(t, count(t), sum, "each migration is applied once: %v", applied)
 		})
 	}
 }
@@ -89,7 +89,7 @@ func throughPgBouncer(t *testing.T, direct string) string {
 	return database.String()
 }
 
-// Down is for developers. It must undo Up, or the next Up fails.
+// Down is for developers. It must undo all of Up, or the next Up fails.
 func TestDownUndoesUp(t *testing.T) {
 	t.Parallel()
 	config, err := pgx.ParseConfig(pgtest.EmptyURL(t))
@@ -132,7 +132,7 @@ func TestMigrateErrorsSayWhatToDo(t *testing.T) {
 				exec(t, url, `CREATE TABLE namespace ()`)
 				return url
 			},
-			says: "apply migration 0001_namespace.sql (0 before it were applied",
+			says: "apply migration 0001_schema.sql (0 before it were applied",
 		},
 	}
 	for name, test := range tests {
@@ -145,11 +145,11 @@ func TestMigrateErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// readOnly returns the URL of a database in which the session may not create tables.
+// readOnly returns the URL of a database in which the user may not create tables.
 func readOnly(t *testing.T) string {
 	t.Helper()
 	address := pgtest.EmptyURL(t)
-	// A role of PostgreSQL's own: roles belong to the whole server, and a test must not leave one there.
+	// A role that PostgreSQL has: roles belong to the whole server, and a test must not leave one behind.
 	exec(t, address, `GRANT USAGE ON SCHEMA public TO pg_monitor`)
 	u, err := url.Parse(address)
 	require.NoError(t, err)

@@ -18,8 +18,10 @@ const AnswersKept = 24 * time.Hour
 // Another request with the key that is under way is waited for. An answer that
 // is too old makes place.
 const claimAnswer = `
-INSERT INTO answer (namespace_id, key, part, request, made_at) VALUES ($1, $2, $3, $4, now())
-ON CONFLICT (namespace_id, key, part) DO UPDATE SET request = excluded.request, body = NULL, made_at = now() WHERE answer.made_at < now() - $5::interval`
+INSERT INTO idempotent_response (namespace_id, key, part, request_hash, created_at) VALUES ($1, $2, $3, $4, now())
+ON CONFLICT (namespace_id, key, part) DO UPDATE SET request_hash = excluded.request_hash, body = NULL,
+    created_at = now()
+WHERE idempotent_response.created_at < now() - $5::interval`
 
 // once runs work, or recalls what it came to before: then the error is ErrDone.
 // It is called first in a transaction; keep is last.
@@ -33,7 +35,8 @@ func once(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.Idempotent
 	}
 	var request []byte
 	var body string
-	err = tx.QueryRow(ctx, `SELECT request, body FROM answer WHERE namespace_id = $1 AND key = $2 AND part = $3`, namespace, o.Key, o.Part).Scan(&request, &body)
+	err = tx.QueryRow(ctx, `SELECT request_hash, body FROM idempotent_response
+		WHERE namespace_id = $1 AND key = $2 AND part = $3`, namespace, o.Key, o.Part).Scan(&request, &body)
 	switch {
 	case noRows(err):
 		return errMoved // it was removed meanwhile
@@ -55,14 +58,17 @@ func keep(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.Idempotent
 	if err != nil {
 		return fmt.Errorf("keep the answer: %w", err)
 	}
-	_, err = tx.Exec(ctx, `UPDATE answer SET body = $4 WHERE namespace_id = $1 AND key = $2 AND part = $3`, namespace, o.Key, o.Part, string(body))
+	_, err = tx.Exec(ctx, `UPDATE idempotent_response SET body = $4
+		WHERE namespace_id = $1 AND key = $2 AND part = $3`, namespace, o.Key, o.Part, string(body))
 	return err
 }
 
 // DropAnswers removes up to limit answers that are no longer kept, and returns how many.
 func (e *Engine) DropAnswers(ctx context.Context, limit int) (int, error) {
 	gone, err := e.db.Exec(ctx, `
-DELETE FROM answer WHERE ctid = ANY (ARRAY(SELECT ctid FROM answer WHERE made_at < now() - $1::interval ORDER BY made_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
+DELETE FROM idempotent_response WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM idempotent_response
+    WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
 		AnswersKept, limit)
 	if err != nil {
 		return 0, fmt.Errorf("drop old answers: %w", err)

@@ -41,7 +41,7 @@ func (a *API) BeginOperation(ctx context.Context, o job.OperationParams) (op job
 			return err
 		}
 		err := tx.QueryRow(ctx, `
-INSERT INTO operation (id, namespace_id, kind, filter, until, rate, state, count, actor, created_at, next_at)
+INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor, created_at, next_at)
 VALUES ($1, $2, $3, $4, now(), $5, 'running', $6, $7, now(), now()) RETURNING created_at`, op.ID, o.Namespace, o.Kind, filter, o.Rate, op.Count, o.Actor).Scan(&op.CreatedAt)
 		if err != nil {
 			return err

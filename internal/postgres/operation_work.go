@@ -35,7 +35,7 @@ type deadMark struct {
 
 // The lock is the lease: it ends with the transaction, or with the node.
 const dueOperation = `
-SELECT id, namespace_id, kind, filter, rate, until, mark, next_at, failures, now() FROM operation
+SELECT id, namespace_id, kind, filter, rate, failed_until, resume_after, next_at, failures, now() FROM operation
 WHERE state = 'running' AND next_at <= now() ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 // WorkOperation does the next batch of an operation that is due, a second's
@@ -116,7 +116,8 @@ func (o *stored) work(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE operation SET done = done + $2, failed = failed + $3, mark = $4, failures = 0, problem = NULL, next_at = now() + interval '1 second' * $5::integer / rate WHERE id = $1`,
+	_, err = tx.Exec(ctx, `UPDATE operation SET done = done + $2, failed = failed + $3, resume_after = $4,
+		failures = 0, problem = NULL, next_at = now() + interval '1 second' * $5::integer / rate WHERE id = $1`,
 		o.ID, done, int64(len(keys))-done, mark, len(keys))
 	return err
 }

@@ -21,12 +21,13 @@ WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
            unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS namespace_id, unnest($7::bigint[]) AS total, unnest($8::text[]) AS output
 )
-INSERT INTO run_output_live (partition, job_id, due_at, seq, attempt, namespace_id, total, output)
+INSERT INTO run_output_live (partition, job_id, due_at, seq, attempt, namespace_id, total_bytes, output)
 SELECT k.partition, k.job_id, k.due_at, k.seq, k.attempt, k.namespace_id, k.total, k.output
 FROM k, LATERAL (
     SELECT FROM run r WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.attempt = k.attempt AND r.state = 1
     LIMIT 1) live
-ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET attempt = excluded.attempt, total = excluded.total, output = excluded.output
+ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET attempt = excluded.attempt,
+    total_bytes = excluded.total_bytes, output = excluded.output
 WHERE run_output_live.attempt <= excluded.attempt`
 
 // WriteOutputs keeps what attempts under way have written so far, for any node to
@@ -61,7 +62,8 @@ func (e *Engine) WriteOutputs(ctx context.Context, all []job.Output) (written in
 }
 
 const keepOutput = `
-INSERT INTO run_output (partition, job_id, due_at, seq, ended_at, attempt, namespace_id, total, output) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+INSERT INTO run_output (partition, job_id, due_at, seq, ended_at, attempt, namespace_id, total_bytes, output)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 
 const dropOutput = `DELETE FROM run_output_live WHERE ` + byKey + ` AND attempt <= $5`
 
@@ -77,10 +79,11 @@ func (d *decided) output(in job.DecideInput, namespace *uuid.UUID) {
 
 // What has ended comes first: it is whole.
 const readOutputs = `
-SELECT DISTINCT ON (attempt) attempt, total, output FROM (
-    (SELECT attempt, total, output, 0 AS live FROM run_output WHERE job_id = $2 AND due_at = $3 AND seq = $4 ORDER BY attempt DESC LIMIT 50)
+SELECT DISTINCT ON (attempt) attempt, total_bytes, output FROM (
+    (SELECT attempt, total_bytes, output, 0 AS live FROM run_output
+     WHERE job_id = $2 AND due_at = $3 AND seq = $4 ORDER BY attempt DESC LIMIT 50)
     UNION ALL
-    SELECT attempt, total, output, 1 FROM run_output_live WHERE ` + byKey + `) x
+    SELECT attempt, total_bytes, output, 1 FROM run_output_live WHERE ` + byKey + `) x
 ORDER BY attempt, live`
 
 // Outputs tells the ends of what the attempts of a run have written, of those

@@ -20,7 +20,8 @@ func (b *limits) overtaken(do func() error) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
 	require.NoError(b.t, err)
-	_, err = tx.Exec(b.t.Context(), `UPDATE run SET woken = woken WHERE ctid = ANY (ARRAY(SELECT ctid FROM run WHERE state <> 0 LIMIT 2))`)
+	_, err = tx.Exec(b.t.Context(), `UPDATE run SET needs_sweep = needs_sweep
+		WHERE ctid = ANY (ARRAY(SELECT ctid FROM run WHERE state <> 0 LIMIT 2))`)
 	require.NoError(b.t, err)
 	done := make(chan error, 1)
 	go func() { done <- do() }()

@@ -108,13 +108,20 @@ SELECT kind, id FROM l WHERE pg_try_advisory_xact_lock(hashint8extended(id, kind
 // readRooms counts from the oldest hold that was alive when this process last looked.
 const readRooms = `
 WITH` + limitRows + `
-SELECT l.kind, l.id, coalesce(l.max_running, 0), coalesce(l.rate, 0), coalesce(l.rate_seconds, 0), coalesce(l.burst, 0), h.running, h.oldest, b.tokens, b.at, a.priority, a.run_at
+SELECT l.kind, l.id, coalesce(l.max_running, 0), coalesce(l.rate, 0), coalesce(l.rate_seconds, 0),
+    coalesce(l.burst, 0), h.running, h.oldest, b.tokens, b.refilled_at, a.priority, a.run_at
 FROM l
-CROSS JOIN LATERAL (SELECT count(*) AS running, min(n) AS oldest FROM (SELECT n FROM hold WHERE kind = l.kind AND id = l.id AND n >= l.low OFFSET 0) x) h
-LEFT JOIN LATERAL (SELECT tokens, at FROM queue_rate WHERE l.rate IS NOT NULL AND queue_id = l.id::integer LIMIT 1) b ON true
+CROSS JOIN LATERAL (
+    SELECT count(*) AS running, min(number) AS oldest FROM (
+        SELECT number FROM permit
+        WHERE limit_kind = l.kind AND limit_id = l.id AND number >= l.low OFFSET 0) x) h
 LEFT JOIN LATERAL (
-    SELECT priority, run_at FROM lane
-    WHERE l.kind = 1 AND queue_id = l.id::integer AND session_id <> $4 AND priority >= 0 AND seen_at > now() - interval '1 s'
+    SELECT tokens, refilled_at FROM queue_rate
+    WHERE l.rate IS NOT NULL AND queue_id = l.id::integer LIMIT 1) b ON true
+LEFT JOIN LATERAL (
+    SELECT priority, run_at FROM queue_waiter
+    WHERE l.kind = 1 AND queue_id = l.id::integer AND session_id <> $4 AND priority >= 0
+      AND reported_at > now() - interval '1 s'
     ORDER BY priority DESC, run_at LIMIT 1) a ON true`
 
 // rooms are limits as a transaction sees them.
@@ -124,7 +131,7 @@ type rooms struct {
 	first int64 // of maxPlaces numbers for holds
 }
 
-// maxPlaces is how many runs one transaction may start under limits: the step of the sequence hold_n.
+// maxPlaces is how many runs one transaction may start under limits: the increment of the sequence permit_number.
 const maxPlaces = 1000
 
 // readRooms locks limits and reads what room there is.
@@ -148,7 +155,9 @@ func (e *Engine) readRoomsOnce(ctx context.Context, tx pgx.Tx, session uuid.UUID
 		return err
 	})
 	// Behind the locks: numbers that are greater than all that were given out under them.
-	batch.Queue(`SELECT nextval('hold_n'), now()`).QueryRow(func(row pgx.Row) error { return row.Scan(&r.first, &r.now) })
+	batch.Queue(`SELECT nextval('permit_number'), now()`).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&r.first, &r.now)
+	})
 	batch.Queue(readRooms, kind, id, low, session).Query(e.collectRooms(r))
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, err
@@ -201,12 +210,13 @@ func (w *holdRows) add(l job.Limit, n int64, run *permitCandidate) {
 }
 
 const insertHolds = `
-INSERT INTO hold (kind, id, n, queue_id, partition, job_id, due_at, seq)
+INSERT INTO permit (limit_kind, limit_id, number, queue_id, partition, job_id, due_at, seq)
 SELECT unnest($1::smallint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::integer[]), unnest($5::smallint[]), unnest($6::uuid[]), unnest($7::timestamptz[]), unnest($8::smallint[])`
 
 const writeBuckets = `
-INSERT INTO queue_rate (queue_id, tokens, at) SELECT unnest($1::integer[]), unnest($2::double precision[]), unnest($3::timestamptz[])
-ON CONFLICT (queue_id) DO UPDATE SET tokens = excluded.tokens, at = excluded.at`
+INSERT INTO queue_rate (queue_id, tokens, refilled_at)
+SELECT unnest($1::integer[]), unnest($2::double precision[]), unnest($3::timestamptz[])
+ON CONFLICT (queue_id) DO UPDATE SET tokens = excluded.tokens, refilled_at = excluded.refilled_at`
 
 func (w *holdRows) write(ctx context.Context, tx pgx.Tx, rooms map[job.Limit]*job.Capacity) error {
 	if len(w.n) == 0 {
@@ -230,11 +240,15 @@ func (w *holdRows) write(ctx context.Context, tx pgx.Tx, rooms map[job.Limit]*jo
 // By key, like all that touches a table whose statistics are always wrong.
 const freeHolds = `
 freed AS (
-    DELETE FROM hold WHERE ctid = ANY (ARRAY(
+    DELETE FROM permit WHERE ctid = ANY (ARRAY(
         SELECT x.address
-        FROM (SELECT 1::smallint AS kind, queue_id::bigint AS id, queue_hold AS n FROM ended WHERE queue_hold IS NOT NULL
-              UNION ALL SELECT 2, concurrency_key, key_hold FROM ended WHERE key_hold IS NOT NULL) e, LATERAL (
-            SELECT h.ctid AS address FROM hold h WHERE h.kind = e.kind AND h.id = e.id AND h.n = e.n LIMIT 1) x)))`
+        FROM (
+            SELECT 1::smallint AS kind, queue_id::bigint AS id, queue_permit AS number FROM ended
+            WHERE queue_permit IS NOT NULL
+            UNION ALL
+            SELECT 2, concurrency_key, key_permit FROM ended WHERE key_permit IS NOT NULL) e, LATERAL (
+            SELECT p.ctid AS address FROM permit p
+            WHERE p.limit_kind = e.kind AND p.limit_id = e.id AND p.number = e.number LIMIT 1) x)))`
 
 // lows are the low-water marks of limits: no hold below one is alive. What was counted
 // and has ended stays in the index as long as some snapshot may see it; so it is not looked at again.

@@ -229,7 +229,8 @@ c AS MATERIALIZED (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint
 // index scan for each cursor, whatever the statistics say.
 const insertPlanned = `
 WITH` + planned + `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, woken)
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
+    concurrency_key, concurrency_max, handler, needs_sweep)
 SELECT c.partition, 0, j.version, j.id, c.due_at, ` + runAtOf + `, 0, 0, j.priority, c.origin, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL AND ` + runAtOf + ` > $6
 FROM c, LATERAL (
     SELECT version, id, priority, admit, queue_id, concurrency_key, concurrency_max, handler, jitter_ms FROM job
@@ -249,7 +250,8 @@ WITH` + planned + `, candidate AS (
           AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
         OFFSET 0) j
 )
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, woken)
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
+    concurrency_key, concurrency_max, handler, needs_sweep)
 SELECT partition, 0, version, id, due_at, run_at, 0, 0, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, handler IS NULL AND run_at > $6 FROM candidate WHERE n <= runs_left
 ON CONFLICT DO NOTHING
 RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id, coalesce(concurrency_key, 0), coalesce(concurrency_max, 0), handler IS NOT NULL`
@@ -287,13 +289,13 @@ WHERE ctid = ANY (ARRAY(
         SELECT ctid AS address FROM job WHERE partition = k.partition AND id = k.id LIMIT 1 FOR UPDATE) x))`
 
 const insertCursorSkips = `
-INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, made_at)
+INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, created_at)
 SELECT unnest($1::smallint[]), unnest($2::bigint[]), unnest($3::timestamptz[]), unnest($4::timestamptz[]), unnest($5::bigint[]), unnest($6::text[]), $7
 ON CONFLICT DO NOTHING`
 
 // write carries the decisions out: runs and cursors together, or neither.
-// What may start only after the look-ahead is woken: an owner that comes later
-// loads no further than that, and its sweep has to find it.
+// A run that may start only after the look-ahead needs the sweep: an owner that
+// takes over later loads no further than that.
 func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *job.Planned) error {
 	var batch pgx.Batch
 	limited := map[jobKey]int32{}

@@ -22,7 +22,7 @@ const lanes = `
 l AS MATERIALIZED (SELECT unnest($1::integer[]) AS queue_id, unnest($2::text[]) AS handler, unnest($3::smallint[]) AS priority, unnest($4::timestamptz[]) AS mark,
     generate_subscripts($1::integer[], 1) - 1 AS n)`
 
-// inLane is the runs of a lane from its mark on: one range of the index run_lane.
+// inLane is the runs of a lane from its mark on: one range of the index run_feed.
 const inLane = `r.handler IS NOT NULL AND r.queue_id = l.queue_id AND r.handler = l.handler AND r.priority = l.priority AND r.run_at >= l.mark`
 
 // dueRuns are the first runs of each lane whose time has come, or will soon.
@@ -41,9 +41,9 @@ SELECT l.n, x.* FROM l, LATERAL (
     WHERE ` + inLane + ` AND r.run_at <= now() + $6::interval AND r.state = 0
     ORDER BY r.run_at LIMIT $5) x`
 
-// lockDue locks, of the runs named, those that are still to be had. See claimRuns
-// for its form. How large a payload is it tells without reading it. The index run_lane cannot answer IS NOT DISTINCT FROM, nor shall it:
-// for each key it would read the whole lane.
+// lockDue locks those of the given runs that are still pending and due. See claimRuns
+// for its form. It returns the size of a payload without reading it. IS NOT DISTINCT FROM
+// keeps PostgreSQL from the index run_feed, which it would read whole for each key.
 const lockDue = `
 WITH w AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
@@ -62,9 +62,11 @@ FROM w, LATERAL (
 // session.
 const startDue = `
 WITH p AS MATERIALIZED (
-    SELECT unnest($1::text[])::tid AS address, unnest($2::uuid[]) AS session_id, unnest($3::bigint[]) AS queue_hold, unnest($4::bigint[]) AS key_hold
+    SELECT unnest($1::text[])::tid AS address, unnest($2::uuid[]) AS session_id, unnest($3::bigint[]) AS queue_permit,
+        unnest($4::bigint[]) AS key_permit
 ), claimed AS (
-    UPDATE run r SET state = 1, attempt = r.attempt + 1, session_id = p.session_id, claimed_at = now(), queue_hold = p.queue_hold, key_hold = p.key_hold
+    UPDATE run r SET state = 1, attempt = r.attempt + 1, session_id = p.session_id, claimed_at = now(),
+        queue_permit = p.queue_permit, key_permit = p.key_permit
     FROM p WHERE r.ctid = p.address
     RETURNING r.partition, r.job_id, r.due_at, r.seq, r.attempt, r.version, r.origin, r.run_at, r.payload, r.session_id, r.handler, r.claimed_at, r.idempotency_key
 )

@@ -15,11 +15,13 @@ import (
 func (b *bulk) pulling() (session job.WorkerSession) {
 	b.t.Helper()
 	b.exec(`UPDATE job SET handler = 'x', target_kind = 'worker', target_config = '{"handler":"x"}', admit = 0`)
-	b.exec(`UPDATE run SET handler = 'x', woken = false, admit = 0, run_at = now() - interval '1 min' WHERE state = 0`)
+	b.exec(`UPDATE run SET handler = 'x', needs_sweep = false, admit = 0, run_at = now() - interval '1 min'
+		WHERE state = 0`)
 	session = job.WorkerSession{ID: uuid.New(), Namespace: uuid.New()}
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT queue_id FROM job LIMIT 1`).Scan(&session.Queue))
 	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES ($1, $2, 'work') ON CONFLICT DO NOTHING`, session.Queue, session.Namespace)
-	b.exec(`INSERT INTO session (id, name, started_at, expires_at, owns, namespace_id, queue_id) VALUES ($1, 'w', now(), now() + interval '1 hour', false, $2, $3)`,
+	b.exec(`INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
+		VALUES ($1, 'w', now(), now() + interval '1 hour', false, $2, $3)`,
 		session.ID, session.Namespace, session.Queue)
 	return session
 }
@@ -71,7 +73,10 @@ func (b *bulk) pullSteps() []*hot {
 			why, err := b.store.CompletePulled(ctx, done)
 			require.NoError(t, err)
 			require.Empty(t, why[0])
-		}, ways: []string{"hold by address", "hold by kind id n", "run by address", "run by partition job_id due_at seq"}},
+		}, ways: []string{
+			"permit by address", "permit by limit_kind limit_id number", "run by address",
+			"run by partition job_id due_at seq",
+		}},
 		{name: "AdmitDue", before: func() { due = b.aPending() }, step: func() {
 			claimed, done, err := b.store.AdmitDue(ctx, w.Queue, w.ID, due)
 			require.NoError(t, err)

@@ -37,7 +37,8 @@ func (e *Engine) OpenSession(ctx context.Context, o job.SessionParams) (w job.Wo
 }
 
 const makeSession = `
-INSERT INTO session (id, name, started_at, expires_at, owns, namespace_id, queue_id) VALUES ($1, $2, now(), now() + $3::interval, false, $4, $5)
+INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
+VALUES ($1, $2, now(), now() + $3::interval, false, $4, $5)
 RETURNING expires_at`
 
 // familyBytes is how many bytes of its id a session has in common with the one that it adopts: those of one worker are a range

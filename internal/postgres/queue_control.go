@@ -15,8 +15,9 @@ import (
 // What runs and what waits is known of limited queues only: others are not counted.
 const selectQueues = `
 SELECT name, paused, paused_at, note, created_at, coalesce(max_running, 0), coalesce(rate, 0), coalesce(rate_seconds, 0), coalesce(burst, 0),
-       CASE WHEN limited THEN (SELECT count(*) FROM hold WHERE kind = 1 AND hold.id = queue.id) ELSE 0 END,
-       CASE WHEN limited THEN (SELECT coalesce(sum(waiting), 0) FROM lane WHERE queue_id = queue.id AND seen_at > now() - interval '2 s') ELSE 0 END
+       CASE WHEN limited THEN (SELECT count(*) FROM permit WHERE limit_kind = 1 AND limit_id = queue.id) ELSE 0 END,
+       CASE WHEN limited THEN (SELECT coalesce(sum(waiting), 0) FROM queue_waiter
+           WHERE queue_id = queue.id AND reported_at > now() - interval '2 s') ELSE 0 END
 FROM queue WHERE namespace_id = $1 `
 
 func scanQueue(row pgx.CollectableRow) (q job.Queue, err error) {
@@ -97,7 +98,8 @@ func (e *Engine) SpecialQueues(ctx context.Context) (paused, limited []int32, er
 }
 
 const liveNodes = `
-SELECT s.id, s.name, s.started_at, s.expires_at, s.owns, ARRAY(SELECT p.id FROM partition p WHERE p.owner = s.id ORDER BY p.id)
+SELECT s.id, s.name, s.started_at, s.expires_at, s.may_own,
+    ARRAY(SELECT p.id FROM partition p WHERE p.owner = s.id ORDER BY p.id)
 FROM session s WHERE s.expires_at > now() AND s.queue_id IS NULL ORDER BY s.started_at, s.id`
 
 // Cluster tells who is alive and who works on what.

@@ -28,7 +28,11 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 }
 
 // tables is all that holds rows of namespaces. A session is a worker's; those of nodes are nobody's: see TestSessionsOfOthers.
-var tables = []string{"namespace", "session", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter", "api_key", "audit_log", "job_label", "answer", "operation", "secret", "hold", "lane", "queue_rate", "run_output", "run_output_live"}
+var tables = []string{
+	"namespace", "session", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter",
+	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "secret", "permit", "queue_waiter",
+	"queue_rate", "run_output", "run_output_live",
+}
 
 // TestNoRowCrossesANamespace: statements without any condition see and change
 // the rows of the transaction's namespace alone.
@@ -55,20 +59,26 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 	b.exec(`INSERT INTO cursor_skip SELECT partition, id, now(), now(), 1, 'missed', now() FROM cursor`)
 	b.exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, queue_id)
 		SELECT partition, id, now(), 0, now(), 1, 'attempts', '', queue_id FROM job`)
-	b.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
+	b.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
+		queue_id, needs_sweep)
 		SELECT partition, 99, 1, id, now(), now(), 0, 0, 0, 0, 0, queue_id, true FROM job`)
 	b.exec(`INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
 		SELECT partition, 0, 1, id, now(), now(), now(), 1, 1, 0, 0, queue_id FROM job`)
 	b.exec(`INSERT INTO run_output SELECT partition, 0, 1, id, now(), now(), namespace_id, 1, 'x' FROM job`)
 	b.exec(`INSERT INTO run_output_live SELECT partition, 0, 1, id, now(), namespace_id, 1, 'x' FROM job`)
-	b.exec(`INSERT INTO operation (id, namespace_id, kind, filter, until, rate, state, count, actor, created_at, next_at)
+	b.exec(`INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor,
+		created_at, next_at)
 		SELECT gen_random_uuid(), id, 'discard', '{}', now(), 1, 'running', 1, 'test', now(), now() FROM namespace`)
 	b.exec(`INSERT INTO secret SELECT id, 'a', 1, '', NULL, NULL, now(), now(), '' FROM namespace`)
-	b.exec(`INSERT INTO answer (namespace_id, key, part, request, made_at) SELECT id, 'k', 0, '', now() FROM namespace`)
-	b.exec(`INSERT INTO hold SELECT 1, queue_id, 1, queue_id, partition, job_id, due_at, seq FROM run WHERE seq = 99 ON CONFLICT DO NOTHING`)
-	b.exec(`INSERT INTO lane SELECT id, gen_random_uuid(), 1, 0, now(), now() FROM queue`)
+	b.exec(`INSERT INTO idempotent_response (namespace_id, key, part, request_hash, created_at)
+		SELECT id, 'k', 0, '', now() FROM namespace`)
+	b.exec(`INSERT INTO permit (limit_kind, limit_id, number, queue_id, partition, job_id, due_at, seq)
+		SELECT 1, queue_id, 1, queue_id, partition, job_id, due_at, seq FROM run WHERE seq = 99 ON CONFLICT DO NOTHING`)
+	b.exec(`INSERT INTO queue_waiter (queue_id, session_id, waiting, priority, run_at, reported_at)
+		SELECT id, gen_random_uuid(), 1, 0, now(), now() FROM queue`)
 	b.exec(`INSERT INTO queue_rate SELECT id, 1, now() FROM queue`)
-	b.exec(`INSERT INTO session (id, name, started_at, expires_at, owns, namespace_id, queue_id) SELECT gen_random_uuid(), 'w', now(), now() + interval '1 h', false, namespace_id, id FROM queue`)
+	b.exec(`INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
+		SELECT gen_random_uuid(), 'w', now(), now() + interval '1 h', false, namespace_id, id FROM queue`)
 	count := func(tx pgx.Tx, table string) (n int) {
 		require.NoError(t, tx.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&n))
 		return n
@@ -116,7 +126,7 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 			})
 		}
 	}
-	require.Subset(t, slices.Collect(maps.Keys(changed)), []string{"job", "run", "queue", "api_key", "secret", "dead_letter", "hold"}, "some of them can be changed at all")
+	require.Subset(t, slices.Collect(maps.Keys(changed)), []string{"job", "run", "queue", "api_key", "secret", "dead_letter", "permit"}, "some of them can be changed at all")
 	inTx(t, pool, one.String(), func(tx pgx.Tx) {
 		_, err := tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, 'theirs')`, two)
 		require.ErrorContains(t, err, "row-level security")
@@ -170,8 +180,10 @@ func TestSessionsOfOthers(t *testing.T) {
 	for sql, want := range map[string]string{
 		`UPDATE session SET expires_at = '-infinity'`: "permission denied",
 		`DELETE FROM session`:                         "permission denied",
-		`INSERT INTO session (id, name, started_at, expires_at, owns, namespace_id, queue_id) SELECT gen_random_uuid(), 'x', now(), now(), false, '` + two.String() + `', 1`: "row-level security",
-		`INSERT INTO session (id, name, started_at, expires_at, owns) SELECT gen_random_uuid(), 'x', now(), now(), true`:                                                     "row-level security",
+		`INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
+			SELECT gen_random_uuid(), 'x', now(), now(), false, '` + two.String() + `', 1`: "row-level security",
+		`INSERT INTO session (id, name, started_at, expires_at, may_own)
+			SELECT gen_random_uuid(), 'x', now(), now(), true`: "row-level security",
 	} {
 		inTx(t, pool, b.namespace.String(), func(tx pgx.Tx) {
 			_, err := tx.Exec(ctx, sql)

@@ -87,15 +87,16 @@ func TestDeferredFollowsItsJob(t *testing.T) {
 			require.NoError(t, err)
 			retries, _, err := b.store.CompleteDecided(ctx, []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Deferred, Message: "no room"}}})
 			require.NoError(t, err)
-			var same, held, woken bool
+			var same, deferred, needsSweep bool
 			require.NoError(t, b.pool.QueryRow(ctx, `
 SELECT (r.queue_id, r.priority, r.concurrency_key, r.concurrency_max, r.version, r.admit) = (j.queue_id, j.priority, j.concurrency_key, j.concurrency_max, j.version, j.admit)
-       AND r.handler IS NOT DISTINCT FROM j.handler AND r.priority = 7 AND r.state = 0, r.held IS NOT NULL, r.woken
-FROM run r JOIN job j ON j.id = r.job_id`).Scan(&same, &held, &woken))
+       AND r.handler IS NOT DISTINCT FROM j.handler AND r.priority = 7 AND r.state = 0, r.deferred_reason IS NOT NULL,
+       r.needs_sweep
+FROM run r JOIN job j ON j.id = r.job_id`).Scan(&same, &deferred, &needsSweep))
 			require.True(t, same)
 			pulled := target.Kind == job.WorkerKind
-			require.Equal(t, !pulled, held)
-			require.Equal(t, !pulled, woken)
+			require.Equal(t, !pulled, deferred)
+			require.Equal(t, !pulled, needsSweep)
 			require.Equal(t, !pulled, len(retries) == 1, "of those that nodes deliver")
 		})
 	}

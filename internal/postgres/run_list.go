@@ -21,7 +21,9 @@ import (
 const (
 	liveEntry = `
 r.partition, r.job_id, r.due_at, r.seq, r.version, r.run_at, r.claimed_at AS started_at, @far::timestamptz AS ended_at, r.expires_at, r.state, 0::smallint AS ended,
-r.attempt, r.origin, 0::smallint AS status, r.session_id, r.queue_id, NULL::timestamptz AS due_to, NULL::bigint AS count, NULL::text AS reason, CASE WHEN r.state = 0 THEN r.held END AS message, r.attempts, r.idempotency_key, r.handler, r.percent, r.progress, NULL::text AS result`
+r.attempt, r.origin, 0::smallint AS status, r.session_id, r.queue_id, NULL::timestamptz AS due_to,
+    NULL::bigint AS count, NULL::text AS reason, CASE WHEN r.state = 0 THEN r.deferred_reason END AS message,
+    r.attempts, r.idempotency_key, r.handler, r.percent, r.progress, NULL::text AS result`
 	endedEntry = `
 h.partition, h.job_id, h.due_at, h.seq, h.version, h.run_at, h.started_at, h.ended_at, NULL::timestamptz AS expires_at, 0::smallint AS state, h.ended,
 h.attempt, h.origin, h.status, h.session_id, h.queue_id, h.due_to, h.count, h.reason, h.message, h.attempts, h.idempotency_key, NULL::text AS handler, NULL::smallint AS percent, NULL::text AS progress, h.result`

@@ -18,7 +18,8 @@ WHERE h.job_id = $2 AND h.due_at = $3 AND h.seq = $4 ORDER BY h.ended_at DESC LI
 
 // Its attempts are counted on: an old one that still reports must be fenced.
 const insertRetried = `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, base, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, woken, payload, idempotency_key)
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, free_attempts, priority, origin,
+    admit, queue_id, concurrency_key, concurrency_max, handler, needs_sweep, payload, idempotency_key)
 SELECT j.partition, $4, j.version, j.id, $3, clock_timestamp(), 0, $5, $5, j.priority, 4, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $6, $7
 FROM job j WHERE j.partition = $1 AND j.id = $2
 ON CONFLICT DO NOTHING`

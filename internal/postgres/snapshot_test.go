@@ -129,7 +129,8 @@ func (p *path) looks(what string) {
 // die leaves n dead runs behind, as many of each job.
 func (p *path) die(n, jobs int) {
 	p.t.Helper()
-	p.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken)
+	p.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
+		queue_id, needs_sweep)
 		SELECT partition, 9, 1, id, now() - n * interval '1 s', now(), 0, 0, 0, 0, 1, 1, false FROM job, generate_series(1, $1) n`, n/jobs)
 	p.exec(`DELETE FROM run WHERE seq = 9`)
 }

@@ -251,7 +251,8 @@ func (y *whyReader) readLimits(ctx context.Context, queue string) error {
 		return err
 	})
 	if key := f.Definition.Concurrency.ID(y.order.Namespace); key != 0 {
-		batch.Queue(`SELECT count(*) FROM hold WHERE kind = 2 AND id = $1`, key).QueryRow(func(row pgx.Row) error { return row.Scan(&f.KeyRunning) })
+		const running = `SELECT count(*) FROM permit WHERE limit_kind = 2 AND limit_id = $1`
+		batch.Queue(running, key).QueryRow(func(row pgx.Row) error { return row.Scan(&f.KeyRunning) })
 	}
 	return y.tx.SendBatch(ctx, &batch).Close()
 }

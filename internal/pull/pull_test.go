@@ -568,7 +568,7 @@ func TestLimitOfAQueueHoldsForWorkers(t *testing.T) {
 	require.LessOrEqual(t, most, 3)
 	require.GreaterOrEqual(t, most, 2)
 	require.Equal(t, 40, b.number(`SELECT count(*) FROM run_history WHERE ended = 1`))
-	require.Zero(t, b.number(`SELECT count(*) FROM hold`))
+	require.Zero(t, b.number(`SELECT count(*) FROM permit`))
 }
 
 func TestConcurrencyKeyHoldsForWorkers(t *testing.T) {

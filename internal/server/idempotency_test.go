@@ -41,7 +41,7 @@ func TestARequestIsCarriedOutOnce(t *testing.T) {
 	require.Equal(t, 1, runs)
 
 	// After a day the key is free again.
-	_, err := b.pool.Exec(t.Context(), `UPDATE answer SET made_at = made_at - interval '1 day'`)
+	_, err := b.pool.Exec(t.Context(), `UPDATE idempotent_response SET created_at = created_at - interval '1 day'`)
 	require.NoError(t, err)
 	require.Equal(t, 202, b.call("POST", "/jobs/report:trigger", `{"payload":2}`, key, "t").status)
 	gone, err := b.store.DropAnswers(t.Context(), 100)

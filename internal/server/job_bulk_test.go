@@ -76,7 +76,7 @@ func TestABulkIsSentAgain(t *testing.T) {
 	require.Equal(t, string(first.body), string(again.body))
 	require.Equal(t, 422, send(body.String()+`{"name":"more","schedule":"every 1h","target":{"kind":"noop"}}`).status)
 	// As if the node had died before the last transaction.
-	_, err := b.pool.Exec(t.Context(), `DELETE FROM answer WHERE part = 2`)
+	_, err := b.pool.Exec(t.Context(), `DELETE FROM idempotent_response WHERE part = 2`)
 	require.NoError(t, err)
 	_, err = b.pool.Exec(t.Context(), `DELETE FROM job WHERE substring(name FROM 5)::integer >= 2000`)
 	require.NoError(t, err)

@@ -50,7 +50,8 @@ func TestChecker(t *testing.T) {
 	require.Equal(t, want, c.check(), "a run that failed")
 
 	change(`
-INSERT INTO run (job_id, partition, seq, version, due_at, run_at, state, attempt, priority, origin, admit, queue_id, woken, session_id)
+INSERT INTO run (job_id, partition, seq, version, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
+    needs_sweep, session_id)
 SELECT $2, partition, seq, version, due_at, run_at, 1, 1, 0, 0, 0, 1, false, $2 FROM run_history WHERE job_id = $1 AND due_at = `+one, a, other)
 	want.stuck++
 	require.Equal(t, want, c.check(), "a run that is leased to a session which is dead")

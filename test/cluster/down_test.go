@@ -188,7 +188,8 @@ func (c *cluster) caught(id uuid.UUID) []caught {
 func (c *cluster) skips(id uuid.UUID) []skip {
 	c.t.Helper()
 	rows, err := c.pool.Query(c.t.Context(), `
-SELECT s.from_due, s.to_due, s.made_at, s.count, s.reason FROM cursor_skip s JOIN job j ON j.partition = s.partition AND j.cursor_id = s.cursor_id
+SELECT s.from_due, s.to_due, s.created_at, s.count, s.reason
+    FROM cursor_skip s JOIN job j ON j.partition = s.partition AND j.cursor_id = s.cursor_id
 WHERE j.id = $1 ORDER BY 1`, id)
 	require.NoError(c.t, err)
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (x skip, err error) {

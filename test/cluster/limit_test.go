@@ -53,9 +53,9 @@ func TestLimitOfAQueue(t *testing.T) {
 	for i := range keys / 2 {
 		require.Equal(t, keyPlaces, byKey[fmt.Sprintf("key-%d", 2*i)])
 	}
-	var holds int
-	require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT count(*) FROM hold`).Scan(&holds))
-	require.Zero(t, holds)
+	var permits int
+	require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT count(*) FROM permit`).Scan(&permits))
+	require.Zero(t, permits)
 	c.clean(r)
 }
 
@@ -65,7 +65,7 @@ const noteStarts = `
 CREATE TABLE noted (began timestamptz, at timestamptz, written timestamptz);
 CREATE FUNCTION note_start() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    INSERT INTO noted SELECT now(), at, clock_timestamp() FROM queue_rate WHERE queue_id = NEW.queue_id;
+    INSERT INTO noted SELECT now(), refilled_at, clock_timestamp() FROM queue_rate WHERE queue_id = NEW.queue_id;
     RETURN NULL;
 END $$;
 CREATE TRIGGER note_start AFTER UPDATE OF state ON run

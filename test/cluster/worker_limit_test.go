@@ -49,8 +49,8 @@ func TestLimitOfWorkers(t *testing.T) {
 	t.Log(r)
 	require.LessOrEqual(t, all, places)
 	require.GreaterOrEqual(t, all, places*8/10, "it was not full, so this says nothing")
-	var holds int
-	require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT count(*) FROM hold`).Scan(&holds))
-	require.Zero(t, holds)
+	var permits int
+	require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT count(*) FROM permit`).Scan(&permits))
+	require.Zero(t, permits)
 	c.clean(r)
 }

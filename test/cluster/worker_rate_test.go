@@ -16,7 +16,8 @@ import (
 
 // backlog makes runs of the cluster's jobs that are due now.
 const backlog = `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, handler, woken)
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
+    handler, needs_sweep)
 SELECT j.partition, n, j.version, j.id, now(), now(), 0, 0, j.priority, 1, j.admit, j.queue_id, j.handler, false
 FROM job j, generate_series(1, $1::integer) n`
 
@@ -81,7 +82,8 @@ func TestMeasureWorkers(t *testing.T) {
 		done/float64(after.transactions-before.transactions), (after.node-before.node).Seconds()/took)
 	// Everyday traffic: spread over each second.
 	_, err = c.pool.Exec(t.Context(), `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id, handler, woken)
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
+    handler, needs_sweep)
 SELECT partition, 0, version, id, at, at, 0, 0, priority, 0, admit, queue_id, handler, false
 FROM (SELECT *, now() + interval '5 s' + s * interval '1 s' + random() * interval '1 s' AS at FROM job, generate_series(1, $1::integer) s) x`, seconds)
 	require.NoError(t, err)
