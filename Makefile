@@ -171,7 +171,7 @@ house: ## report sizes, wide lines, SQL, background loops and duplicates (CHECK=
 fmt: $(TOOLS)/golangci-lint ## format the code
 	$(TOOLS)/golangci-lint fmt ./...
 
-generate: generate/mod generate/config generate/api generate/sdk ## generate all generated files again
+generate: generate/mod generate/config generate/schema generate/api generate/sdk ## generate all generated files again
 
 generate/mod:
 	go mod tidy
@@ -180,13 +180,16 @@ generate/mod:
 generate/config:
 	go run ./cmd/belfry config reference >docs/reference/configuration.md
 
+generate/schema: services
+	eval "$$(dev/services env postgres-ram)" && go run ./dev/schema >docs/reference/schema.md
+
 generate/api:
 	go run ./dev/openapi >api/openapi.yaml
 
 generate/sdk: generate/api $(TOOLS)/oapi-codegen
 	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml >client.gen.go
 
-verify: verify/mod verify/config verify/api verify/sdk ## fail if a generated file differs from what generate would write
+verify: verify/mod verify/config verify/schema verify/api verify/sdk ## fail if a generated file differs from what generate would write
 
 verify/mod:
 	go mod tidy -diff
@@ -195,6 +198,9 @@ verify/mod:
 
 verify/config:
 	go run ./cmd/belfry config reference | diff docs/reference/configuration.md -
+
+verify/schema: services
+	eval "$$(dev/services env postgres-ram)" && go run ./dev/schema | diff docs/reference/schema.md -
 
 verify/api:
 	go run ./dev/openapi | diff api/openapi.yaml -
