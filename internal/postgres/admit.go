@@ -13,48 +13,28 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// admissible reads a pending run that needs a decision, with what else its job is doing.
-const admissible = `
-SELECT r.version, r.origin, r.run_at, r.attempt, r.priority, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1), r.concurrency_key IS NOT NULL OR coalesce((SELECT limited FROM queue WHERE id = r.queue_id), false),
-       coalesce(r.payload, j.payload, ''), coalesce(r.trace, ''), j.namespace_id, j.state, j.timeout_ms, j.target_kind, j.target_config, j.policy, now(), coalesce(r.idempotency_key, ''), ` + forExpressions + `,
-       (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0),
-       (SELECT count(*) FROM run o WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval),
-       j.name, coalesce(r.handler, '')
-FROM run r JOIN job j ON j.partition = r.partition AND j.id = r.job_id
-WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4 AND r.state = 0 AND r.run_at <= now() + $6::interval
-  AND EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())`
-
-// Those that nodes deliver are admitted by the owner of their partition, those
-// that workers pull by who has the lock of their queue.
-const (
-	admissibleHere   = admissible + ` AND r.handler IS NULL AND EXISTS (SELECT FROM partition WHERE id = $1 AND owner = $5) FOR UPDATE OF r SKIP LOCKED`
-	admissiblePulled = admissible + ` AND coalesce(r.handler, '') <> '' AND r.queue_id IS NOT DISTINCT FROM (SELECT queue_id FROM session WHERE id = $5) FOR UPDATE OF r SKIP LOCKED`
+var (
+	admitRun  = statement("admit")
+	admitRest = statement("admit_rest")
 )
 
-// undecided says whether a run that could not be read is done with, as far as this node goes.
-const undecided = `
-SELECT NOT EXISTS (SELECT FROM run WHERE ` + byKey + ` AND state = 0 AND handler IS NULL AND run_at <= now() + $5::interval + interval '5 s')`
-
-const startRun = `
-UPDATE run SET state = 1, attempt = attempt + 1, session_id = $5, claimed_at = now(),
-    queue_permit = $6, key_permit = $7
-WHERE ` + byKey
-
 const liveOfJob = `
-SELECT due_at, seq FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 FOR UPDATE`
+SELECT due_at, seq FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 /* live */ FOR UPDATE`
 
-// Admit decides about one run that Claim left: the policy may say start, wait
-// (the result is empty then, as for a run that is gone), skip, or replace. What
-// may start needs a place under each limit that it falls under. Nothing is
+// Admit decides about one run that Claim left. The policy may say start, wait
+// (then the result is empty, as for a run that is gone), skip, or replace. A run
+// that may start needs a permit of each limit that it falls under. Nothing is
 // decided before the run is due: what it overlaps with may end by then.
-func (e *Engine) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (out job.Admitted, err error) {
+func (e *Engine) Admit(
+	ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration,
+) (out job.Admitted, err error) {
 	err = e.db.Tx(ctx, "admit", func(tx pgx.Tx) error {
-		a := admission{tx: tx, query: admissibleHere, attempt: job.Claimed{Attempt: job.Attempt{Key: key, Session: session}}}
+		a := admission{tx: tx, key: key, session: session}
 		err := a.read(ctx, lead)
 		if noRows(err) {
-			// Claimed, gone, or not ours; or a change of the job has it locked, and it is to be asked about again.
+			// Claimed, gone, or not ours; or a change of the job has locked it, and Admit has to be called again.
 			out = job.Admitted{}
-			return tx.QueryRow(ctx, undecided, key.Partition, key.Job, key.DueAt, key.Seq, lead).Scan(&out.Done)
+			return tx.QueryRow(ctx, admitRest, key.Partition, key.Job, key.DueAt, key.Seq, lead).Scan(&out.Done)
 		}
 		if err != nil {
 			return err
@@ -63,10 +43,13 @@ func (e *Engine) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead
 			out = job.Admitted{Refusal: a.refusal}
 			return err
 		}
-		out = a.out
+		out = job.Admitted{Done: a.done}
+		if a.started != nil {
+			out.Attempt = &a.started.Attempt
+		}
 		return nil
 	})
-	if errors.Is(err, errNoPlace) {
+	if errors.Is(err, errNoPermit) {
 		return out, nil
 	}
 	if err != nil {
@@ -75,31 +58,39 @@ func (e *Engine) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead
 	return out, nil
 }
 
-// errNoPlace undoes an admission: a run that replaces others and finds no place must not end them.
-var errNoPlace = errors.New("no place")
+// errNoPermit undoes an admission: a run that replaces others and gets no permit
+// must not end them.
+var errNoPermit = errors.New("no permit")
 
-// admission is a run that is to be decided about.
+// admission is one run on its way to a decision.
 type admission struct {
-	tx        pgx.Tx
-	query     string // that reads it
-	attempt   job.Claimed
+	tx      pgx.Tx
+	key     job.Key
+	session uuid.UUID
+	pulled  bool // by a worker
+
 	in        job.AdmitInput
-	applicant job.Candidate
+	address   string
+	handler   string
+	candidate job.Candidate
 	limited   bool // it falls under a limit
-	out       job.Admitted
-	refusal   job.Refusal
+
+	started *job.Claimed // nil: it was not
+	done    bool         // no further question is needed
+	refusal job.Refusal
 }
 
+// read locks the run and reads what the decision needs, or returns pgx.ErrNoRows.
 func (a *admission) read(ctx context.Context, lead time.Duration) error {
-	t, in, k := &a.attempt, &a.in, a.attempt.Key
-	if _, err := a.tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1), `+string(pool.KeyLookups), lockOf(t.Session)); err != nil {
+	lock := `SELECT pg_advisory_xact_lock_shared($1), ` + string(pool.KeyLookups)
+	if _, err := a.tx.Exec(ctx, lock, lockOf(a.session)); err != nil {
 		return err
 	}
-	var policy, keyed string
-	var timeout int64
-	err := a.tx.QueryRow(ctx, a.query, k.Partition, k.Job, k.DueAt, k.Seq, t.Session, lead).Scan(
-		&t.Version, &t.Origin, &t.RunAt, &in.Attempt, &a.applicant.Priority, &a.applicant.Queue, &a.applicant.Key, &a.applicant.KeyMax, &a.limited,
-		&t.Payload, &t.Trace, &t.Namespace, &in.JobState, &timeout, &t.Kind, &t.Config, &policy, &in.Now, &t.OwnKey, &keyed, &t.About, &in.Running, &in.Ahead, &t.JobName, &t.Handler)
+	k, in, c := a.key, &a.in, &a.candidate
+	var policy string
+	err := a.tx.QueryRow(ctx, admitRun, k.Partition, k.Job, k.DueAt, k.Seq, a.session, lead, a.pulled).Scan(
+		&a.address, &c.RunAt, &in.Attempt, &in.Origin, &c.Priority, &c.Queue, &c.Key, &c.KeyMax, &a.limited,
+		&a.handler, &in.JobState, &policy, &in.Now, &in.Running, &in.Ahead)
 	if err != nil {
 		return err
 	}
@@ -108,16 +99,14 @@ func (a *admission) read(ctx context.Context, lead time.Duration) error {
 		return err
 	}
 	p = p.WithDefaults()
-	t.KeyExpression = keyExpression(keyed)
-	in.DueAt, in.Overlap, in.Deadline, in.Origin = k.DueAt, p.Overlap, p.Deadline, t.Origin
-	t.Number, t.Timeout, t.ClaimedAt = in.Attempt+1, time.Duration(timeout)*time.Millisecond, in.Now
-	a.applicant.RunAt = t.RunAt
+	in.DueAt, in.Overlap, in.Deadline = k.DueAt, p.Overlap, p.Deadline
 	return nil
 }
 
+// admit asks job.Admit and carries the verdict out.
 func (e *Engine) admit(ctx context.Context, a *admission) error {
-	k, now := a.attempt.Key, a.in.Now
-	if a.attempt.RunAt.After(now) {
+	k, now := a.key, a.in.Now
+	if a.candidate.RunAt.After(now) {
 		return nil // claimed a little before its time, but decided when it is due
 	}
 	verdict := job.Admit(a.in)
@@ -125,30 +114,39 @@ func (e *Engine) admit(ctx context.Context, a *admission) error {
 	case job.AdmitWait:
 		return nil
 	case job.AdmitSkip:
-		a.out.Done = true
+		a.done = true
 		pool.LedgerOf(a.tx).Ended(job.EndedSkipped, verdict.Reason, 1)
-		_, err := a.tx.Exec(ctx, endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedSkipped), int16(0), string(verdict.Reason), "")
+		_, err := a.tx.Exec(ctx, endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedSkipped), int16(0),
+			string(verdict.Reason), "", "")
 		return err
-	case job.AdmitReplace: // which frees their places
+	case job.AdmitReplace: // which frees their permits
 		if err := cancelLive(ctx, a.tx, k, now, verdict.Reason); err != nil {
 			return err
 		}
 	}
-	var p place
+	run := permitCandidate{a.candidate, k}
+	var p permit
 	if a.limited {
-		places, err := e.takePlaces(ctx, a.tx, a.attempt.Session, []permitCandidate{{a.applicant, k}})
+		permits, err := e.grantPermits(ctx, a.tx, a.session, []permitCandidate{run})
 		if err != nil {
 			return err
 		}
-		if p = places[0]; !p.granted() {
+		if p = permits[0]; !p.granted() {
 			a.refusal = p.Refusal
-			return errNoPlace
+			return errNoPermit
 		}
-		a.attempt.Limits = p.limits(&a.applicant)
 	}
-	_, err := a.tx.Exec(ctx, startRun, k.Partition, k.Job, k.DueAt, k.Seq, a.attempt.Session, p.queueHold, p.keyHold)
-	a.out = job.Admitted{Attempt: &a.attempt.Attempt, Done: true}
-	return err
+	var s start
+	s.add(a.address, a.session, &run, &p)
+	started, err := s.run(ctx, a.tx)
+	if err != nil {
+		return err
+	}
+	if len(started) != 1 {
+		return errors.New("the admitted run is gone although its row is locked")
+	}
+	a.started, a.done = &started[0], true
+	return nil
 }
 
 // cancelLive ends the live runs of a job. Their attempts may still be under way;
@@ -162,7 +160,8 @@ func cancelLive(ctx context.Context, tx pgx.Tx, key job.Key, now time.Time, reas
 	var due time.Time
 	var seq int16
 	_, err = pgx.ForEachRow(rows, []any{&due, &seq}, func() error {
-		batch.Queue(endRun, key.Partition, key.Job, due, seq, now, int16(job.EndedCancelled), int16(0), string(reason), "")
+		batch.Queue(endRun, key.Partition, key.Job, due, seq, now, int16(job.EndedCancelled), int16(0),
+			string(reason), "", "")
 		pool.LedgerOf(tx).Ended(job.EndedCancelled, reason, 1)
 		return nil
 	})

@@ -60,7 +60,7 @@ type Engine struct {
 	schedules *schedules
 	sealer    Sealer
 	watch     watch
-	lows      lows
+	marks     lowMarks
 }
 
 // Engine returns a new engine's side.

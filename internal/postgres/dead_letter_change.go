@@ -45,33 +45,11 @@ WHERE d.partition = @partition AND d.job_id = @job AND (@queue = '' OR d.queue_i
 ORDER BY d.failed_at, d.job_id, d.due_at, d.seq LIMIT @limit`
 )
 
-// Jobs are locked in one order, so that nothing is redriven into a job that is
-// being deleted.
-const lockJobsOf = `
-WITH` + keyed + `
-SELECT count(*) FROM (
-    SELECT j.id FROM job j, (SELECT DISTINCT partition, job_id FROM k) w WHERE j.partition = w.partition AND j.id = w.job_id ORDER BY j.partition, j.id FOR UPDATE OF j) l`
-
-// redriveBatch starts them one after the other, at the operation's rate ($6 per
-// second) from $5 on. What is live already stays what it is, and a dead letter.
-const redriveBatch = `
-WITH` + keyed + `, made AS (
-    INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, free_attempts, origin,
-        admit, queue_id, concurrency_key, concurrency_max, handler, needs_sweep, payload, idempotency_key)
-    SELECT d.partition, d.seq, j.version, d.job_id, d.due_at, $5::timestamptz + interval '1 second' * (row_number() OVER () - 1) / $6::integer,
-           0, d.attempt, j.priority, d.attempt, 4, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, d.payload, d.idempotency_key
-    FROM k, LATERAL (SELECT * FROM dead_letter WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq LIMIT 1) d,
-         LATERAL (SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max, handler FROM job WHERE partition = k.partition AND id = k.job_id LIMIT 1) j
-    ON CONFLICT DO NOTHING
-    RETURNING partition, job_id, due_at, seq
+var (
+	redriveLock  = statement("redrive_lock")
+	redriveBatch = statement("redrive")
+	discardBatch = statement("discard")
 )
-DELETE FROM dead_letter USING made
-WHERE dead_letter.partition = made.partition AND dead_letter.job_id = made.job_id AND dead_letter.due_at = made.due_at AND dead_letter.seq = made.seq`
-
-const discardBatch = `
-WITH` + keyed + `
-DELETE FROM dead_letter USING k
-WHERE dead_letter.partition = k.partition AND dead_letter.job_id = k.job_id AND dead_letter.due_at = k.due_at AND dead_letter.seq = k.seq`
 
 // changeDead redrives or discards a batch, and says how many it did.
 func changeDead(ctx context.Context, tx pgx.Tx, o *stored, keys []job.Key) (int64, error) {
@@ -80,7 +58,7 @@ func changeDead(ctx context.Context, tx pgx.Tx, o *stored, keys []job.Key) (int6
 		tag, err := tx.Exec(ctx, discardBatch, k.partition, k.job, k.dueAt, k.seq)
 		return tag.RowsAffected(), err
 	}
-	if _, err := tx.Exec(ctx, lockJobsOf, k.partition, k.job, k.dueAt, k.seq); err != nil {
+	if _, err := tx.Exec(ctx, redriveLock, k.partition, k.job, k.dueAt, k.seq); err != nil {
 		return 0, fmt.Errorf("lock the jobs: %w", err)
 	}
 	tag, err := tx.Exec(ctx, redriveBatch, k.partition, k.job, k.dueAt, k.seq, o.now, o.Rate)

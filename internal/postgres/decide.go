@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,20 +19,13 @@ import (
 // maxDecided is how many attempts one transaction decides about.
 const maxDecided = 200
 
-// lockedRuns finds the attempts named and locks their runs. What is tried again is so as the job is now.
-const lockedRuns = `
-WITH k AS MATERIALIZED (
-    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
-           unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id, generate_subscripts($1::smallint[], 1) AS n
+var (
+	completeLock = statement("complete_lock")
+	endRun       = statement("end")
+	buryRun      = statement("dead_letter")
+	retryRun     = statement("retry")
+	acceptRun    = statement("accept")
 )
-SELECT k.n, coalesce(j.version, r.version), r.run_at, r.state, r.attempt, coalesce(r.free_attempts, 0),
-    coalesce(j.priority, r.priority), r.origin, coalesce(j.queue_id, r.queue_id), coalesce(j.concurrency_key, 0),
-    coalesce(j.concurrency_max, 0), j.policy, j.namespace_id, j.handler, now()
-FROM k, LATERAL (
-    SELECT * FROM run
-    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND state <> 0 AND (k.session_id IS NULL OR session_id = k.session_id)
-    LIMIT 1 FOR UPDATE) r
-LEFT JOIN LATERAL (SELECT * FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
 
 // CompleteDecided lets job.Decide say what outcomes mean and carries it out. It
 // returns the runs that are to be tried again, and how many were fenced.
@@ -82,7 +73,7 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 		}
 		sortCompletions(done)
 		k, attempt := splitCompletions(done)
-		rows, err := tx.Query(ctx, lockedRuns, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done))
+		rows, err := tx.Query(ctx, completeLock, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done))
 		if err != nil {
 			return err
 		}
@@ -163,10 +154,6 @@ func sortCompletions(done []job.Completion) {
 	slices.SortFunc(done, func(a, b job.Completion) int { return compareKeys(a.Key, b.Key) })
 }
 
-func compareKeys(x, y job.Key) int {
-	return cmp.Or(cmp.Compare(x.Partition, y.Partition), bytes.Compare(x.Job[:], y.Job[:]), x.DueAt.Compare(y.DueAt), cmp.Compare(x.Seq, y.Seq))
-}
-
 // sessionsOf are the sessions that have to have the attempts; null: any.
 func sessionsOf(done []job.Completion) pgtype.FlatArray[pgtype.UUID] {
 	out := make([]pgtype.UUID, len(done))
@@ -184,59 +171,8 @@ func splitCompletions(done []job.Completion) (keyColumns, []int16) {
 	return splitKeys(keys), attempt
 }
 
-// byKey is the condition that names one run.
-const byKey = `partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4`
-
-const endRun = `
-WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *), ` + freeHolds + `
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, message, attempts, idempotency_key)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, $7, session_id, queue_id, nullif($8, ''), nullif($9, ''), attempts, idempotency_key FROM ended`
-
-const endWithResult = `
-WITH ended AS (DELETE FROM run WHERE ` + byKey + ` RETURNING *), ` + freeHolds + `
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, attempts, idempotency_key, result)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin, 0, session_id, queue_id, attempts, idempotency_key, $7 FROM ended`
-
-const buryRun = `
-INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, payload, queue_id, idempotency_key)
-SELECT partition, job_id, due_at, seq, $5, attempt, $6, $7, payload, queue_id, idempotency_key FROM run WHERE ` + byKey + `
-ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE SET failed_at = excluded.failed_at, attempt = excluded.attempt, reason = excluded.reason, message = excluded.message, idempotency_key = excluded.idempotency_key`
-
-// asItsJob is a run that is to be tried again, as its job is now: a change could not change it while it was live, so that is done
-// then, as updatePending does. Who pulls the run is said anew. The job may be gone: then the next claim ends the run.
-// While it waits for its time it has no place of any limit.
-const (
-	asItsJob = `version = coalesce(j.version, run.version), priority = coalesce(j.priority, run.priority), admit = coalesce(j.admit, run.admit),
-    queue_id = coalesce(j.queue_id, run.queue_id), concurrency_key = j.concurrency_key,
-    concurrency_max = j.concurrency_max, handler = $7::text, needs_sweep = $7::text IS NULL,
-    state = 0, run_at = $5, session_id = NULL, claimed_at = NULL, expires_at = NULL, queue_permit = NULL,
-    key_permit = NULL`
-	fromItsJob = `
-FROM (SELECT) always LEFT JOIN LATERAL (SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max FROM job WHERE partition = $1 AND id = $2 LIMIT 1) j ON true
-WHERE ` + byKey
-)
-
-// What an attempt came to is kept with the run, the newest 20.
-const retryRun = `
-WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
-UPDATE run SET ` + asItsJob + `, deferred_reason = NULL, percent = NULL, progress = NULL,
-    free_attempts = CASE WHEN $8 THEN coalesce(free_attempts, 0) + 1 ELSE free_attempts END,
-    attempts = (SELECT jsonb_agg(a ORDER BY n) FROM (
-        SELECT a, n FROM jsonb_array_elements(coalesce(attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n) ORDER BY n DESC LIMIT 20) y)` + fromItsJob
-
-// The first attempt that had a key says what it is.
+// keepKey keeps the idempotency key that the first attempt used.
 const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND idempotency_key IS NULL`
-
-// A deferred attempt does not count: free_attempts grows with attempt. There is one statement for each run, by its key:
-// a join with a list of keys is quadratic as soon as the statistics of the live table are wrong, which is always.
-// A run that a worker pulls now gets no deferred_reason: the old target's does not apply to it.
-const deferRun = `
-WITH ended AS (SELECT * FROM run WHERE ` + byKey + `), ` + freeHolds + `
-UPDATE run SET ` + asItsJob + `, free_attempts = coalesce(free_attempts, 0) + 1,
-    deferred_reason = CASE WHEN $7::text IS NULL THEN $6::text END` + fromItsJob
-
-const waitRun = `
-UPDATE run SET state = 2, expires_at = $5 WHERE ` + byKey
 
 // attemptRecord is what is kept of an attempt that was not the last.
 type attemptRecord struct {
@@ -254,31 +190,36 @@ func (d *decided) write(in job.DecideInput, decision job.Decision, handler *stri
 	case job.DecideRetry:
 		d.retry(in, decision, handler)
 	case job.DecideWait:
-		d.batch.Queue(waitRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.ReportBy)
+		d.batch.Queue(acceptRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.ReportBy)
 	default:
 		if decision.DeadLetter {
 			d.batch.Queue(buryRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, string(decision.Reason), o.Message)
 		}
+		status, message := int16(o.Status), o.Message
 		if o.Result != "" {
-			d.batch.Queue(endWithResult, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), o.Result)
-			break
+			status, message = 0, "" // a worker's result says it all
 		}
-		d.batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), int16(o.Status), string(decision.Reason), o.Message)
+		d.batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), status,
+			string(decision.Reason), message, o.Result)
 	}
 }
 
 // retry queues the statement that makes a run pending again.
 func (d *decided) retry(in job.DecideInput, decision job.Decision, handler *string) {
 	k, o := in.Run.Key, in.Outcome
+	var record, deferred *string
 	if decision.Record {
-		record, err := json.Marshal([]attemptRecord{{in.Run.Attempt, in.Now, o.Kind, o.Status, o.Message}})
-		if err != nil {
-			record = []byte(`[]`) // cannot happen: plain values always marshal
+		b, err := json.Marshal([]attemptRecord{{in.Run.Attempt, in.Now, o.Kind, o.Status, o.Message}})
+		if err == nil { // always: plain values marshal
+			text := string(b)
+			record = &text
 		}
-		d.batch.Queue(retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, string(record), handler, decision.Free)
-	} else {
-		d.batch.Queue(deferRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, decision.DeferredReason, handler)
 	}
+	// Why the target of a node was busy says nothing about a worker that pulls the run now.
+	if decision.DeferredReason != "" && handler == nil {
+		deferred = &decision.DeferredReason
+	}
+	d.batch.Queue(retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, record, handler, decision.Free, deferred)
 	if handler != nil {
 		return // workers find it without help
 	}

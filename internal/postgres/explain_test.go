@@ -297,7 +297,7 @@ func (b *bulk) hotSteps() []*hot {
 		}, ways: []string{"run by partition job_id due_at seq"}},
 		{name: "Admit", before: func() { keys = b.replacing() }, step: func() { b.admit(keys) }, ways: []string{
 			"job by partition id", "namespace by id", "partition", "permit by address",
-			"permit by limit_kind limit_id number", "queue", "run by partition job_id",
+			"permit by limit_kind limit_id number", "queue", "run by address", "run by partition job_id",
 			"run by partition job_id due_at seq", "session",
 		}},
 		{name: "ClaimLimited", before: func() { keys = b.limited() }, step: func() {

@@ -15,25 +15,17 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// selectCursorsDue takes what nobody else has locked.
-const selectCursorsDue = `
-SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at
-FROM unnest($1::smallint[]) p, LATERAL (
-    SELECT * FROM cursor
-    WHERE partition = p AND plan_at <= $2
-    ORDER BY plan_at LIMIT $3
-    FOR UPDATE SKIP LOCKED) c
-LIMIT $3`
-
-// selectCursorsLate waits for its locks, in the order that all take them in. A cursor with many jobs may be locked by
-// one change of them after the other, and whoever skips those that are locked never gets it.
-const selectCursorsLate = `
-SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at
-FROM (
-    SELECT x.* FROM unnest($1::smallint[]) p, LATERAL (
-        SELECT partition, id FROM cursor WHERE partition = p AND plan_at <= $2 ORDER BY plan_at LIMIT $3) x
-    ORDER BY x.partition, x.id LIMIT $3) late, LATERAL (
-    SELECT * FROM cursor WHERE partition = late.partition AND id = late.id AND plan_at <= $2 LIMIT 1 FOR UPDATE) c`
+var (
+	planCursorsDue   = statement("plan_cursors_due")
+	planCursorsLate  = statement("plan_cursors_late")
+	planRuns         = statement("plan_runs")
+	planRunsLimited  = statement("plan_runs_limited")
+	planMoveCursors  = statement("plan_move_cursors")
+	planBreakCursors = statement("plan_break_cursors")
+	planFinishJobs   = statement("plan_finish_jobs")
+	planCountRuns    = statement("plan_count_runs")
+	planSkips        = statement("plan_skips")
+)
 
 // lockTimeout is how long plan waits for cursors that are late. Then it takes those that it can have.
 const lockTimeout = "500ms"
@@ -63,10 +55,10 @@ func (e *Engine) plan(ctx context.Context, in job.PlanParams, wait bool) (out jo
 		if err != nil || out.Cursors == 0 {
 			return err
 		}
-		switch n, err := settleEnded(ctx, tx, &batch.behind, out.Now); {
+		switch n, err := planEndedAlone(ctx, tx, &batch.behind, out.Now); {
 		case err != nil:
 			return err
-		case n == maxSettled: // there may be more of them: the cursors have to wait
+		case n == maxPlannedAlone: // there may be more of them: the cursors have to wait
 			out = job.Planned{Now: out.Now, More: true}
 			return nil
 		}
@@ -116,7 +108,7 @@ func (e *Engine) planCursors(ctx context.Context, tx pgx.Tx, in job.PlanParams, 
 	b, until := &planBatch{}, out.Now.Add(in.LookAhead)
 	decide := func(rows pgx.Rows) error { return e.decideCursors(rows, b, until, out) }
 	if wait {
-		rows, err := tx.Query(ctx, selectCursorsLate, in.Partitions, out.Now.Add(in.LookAhead/2), in.Cursors)
+		rows, err := tx.Query(ctx, planCursorsLate, in.Partitions, out.Now.Add(in.LookAhead/2), in.Cursors)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +117,7 @@ func (e *Engine) planCursors(ctx context.Context, tx pgx.Tx, in job.PlanParams, 
 			return b, err
 		}
 	}
-	rows, err := tx.Query(ctx, selectCursorsDue, in.Partitions, until, in.Cursors)
+	rows, err := tx.Query(ctx, planCursorsDue, in.Partitions, until, in.Cursors)
 	if err != nil {
 		return nil, err
 	}
@@ -215,83 +207,8 @@ func (b *planBatch) add(partition int16, cursor int64, r job.PlanResult) {
 	b.moved.next = append(b.moved.next, &r.NextDue)
 }
 
-// runAtOf is schedule.RunAt in SQL: the run of job j may start jitter after its due time.
-const runAtOf = `
-CASE WHEN j.jitter_ms = 0 THEN c.run_at ELSE greatest(c.run_at, c.due_at + interval '1 ms' * (
-    ('x' || encode(substring(sha256(int8send((extract(epoch FROM c.due_at) * 1000000)::bigint) || convert_to(j.id::text, 'UTF8')) FROM 1 FOR 7), 'hex'))::bit(56)::bigint % j.jitter_ms)) END`
-
-// planned lists the due times that a statement of plan is given.
-const planned = `
-c AS MATERIALIZED (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS cursor_id, unnest($3::timestamptz[]) AS due_at,
-    unnest($4::timestamptz[]) AS run_at, unnest($5::smallint[]) AS origin)`
-
-// OFFSET 0 keeps the planner of PostgreSQL from turning the lookup around: one
-// index scan for each cursor, whatever the statistics say.
-const insertPlanned = `
-WITH` + planned + `
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
-    concurrency_key, concurrency_max, handler, needs_sweep)
-SELECT c.partition, 0, j.version, j.id, c.due_at, ` + runAtOf + `, 0, 0, j.priority, c.origin, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL AND ` + runAtOf + ` > $6
-FROM c, LATERAL (
-    SELECT version, id, priority, admit, queue_id, concurrency_key, concurrency_max, handler, jitter_ms FROM job
-    WHERE partition = c.partition AND cursor_id = c.cursor_id AND state = 1 AND runs_left IS NULL
-      AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
-    OFFSET 0) j
-ON CONFLICT DO NOTHING
-RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id, coalesce(concurrency_key, 0), coalesce(concurrency_max, 0), handler IS NOT NULL`
-
-// Jobs with max_runs: the same, as many as are left. The cursor's lock protects runs_left.
-const insertPlannedLimited = `
-WITH` + planned + `, candidate AS (
-    SELECT j.*, c.due_at, ` + runAtOf + ` AS run_at, c.origin, row_number() OVER (PARTITION BY j.id ORDER BY c.due_at) AS n
-    FROM c, LATERAL (
-        SELECT partition, version, id, priority, admit, queue_id, concurrency_key, concurrency_max, handler, jitter_ms, runs_left FROM job
-        WHERE partition = c.partition AND cursor_id = c.cursor_id AND state = 1 AND runs_left IS NOT NULL
-          AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
-        OFFSET 0) j
-)
-INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
-    concurrency_key, concurrency_max, handler, needs_sweep)
-SELECT partition, 0, version, id, due_at, run_at, 0, 0, priority, origin, admit, queue_id, concurrency_key, concurrency_max, handler, handler IS NULL AND run_at > $6 FROM candidate WHERE n <= runs_left
-ON CONFLICT DO NOTHING
-RETURNING partition, job_id, due_at, run_at, version, priority, origin, queue_id, coalesce(concurrency_key, 0), coalesce(concurrency_max, 0), handler IS NOT NULL`
-
-// What follows changes rows by their address: PostgreSQL, which may believe that a table is empty, could read all of it for each
-// row that is named, instead of the other way round. They are locked, so that their address stays.
-const plannedCursors = `ctid = ANY (ARRAY(
-    SELECT x.address FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS id) k, LATERAL (
-        SELECT ctid AS address FROM cursor WHERE partition = k.partition AND id = k.id LIMIT 1) x))`
-
-// Ids of cursors are unique in a shard.
-const moveCursors = `
-UPDATE cursor SET next_due_at = ($3::timestamptz[])[array_position($2::bigint[], id)], broken_at = NULL, retry_at = NULL, problem = NULL
-WHERE ` + plannedCursors
-
-const breakCursors = `
-UPDATE cursor SET broken_at = coalesce(broken_at, $5), retry_at = ($3::timestamptz[])[array_position($2::bigint[], id)], problem = ($4::text[])[array_position($2::bigint[], id)]
-WHERE ` + plannedCursors
-
-// A one-off is done when it is planned, as far as its schedule goes.
-const finishJobs = `
-UPDATE job SET state = 3, finished_at = $3::timestamptz WHERE ctid = ANY (ARRAY(
-    SELECT x.address FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS cursor_id) k, LATERAL (
-        SELECT ctid AS address FROM job WHERE partition = k.partition AND cursor_id = k.cursor_id AND state = 1 FOR UPDATE) x))`
-
-// countBatch bounds the search for a job's number.
+// countBatch bounds the search for a job's number in plan_count_runs.sql.
 const countBatch = 1000
-
-const countRuns = `
-UPDATE job SET (runs_left, state, finished_at) = (
-    SELECT l, CASE WHEN l <= 0 THEN 3 ELSE job.state END, CASE WHEN l <= 0 THEN coalesce(job.finished_at, $4::timestamptz) ELSE job.finished_at END
-    FROM (SELECT runs_left - ($3::integer[])[array_position($2::uuid[], id)] AS l OFFSET 0) x)
-WHERE ctid = ANY (ARRAY(
-    SELECT x.address FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS id) k, LATERAL (
-        SELECT ctid AS address FROM job WHERE partition = k.partition AND id = k.id LIMIT 1 FOR UPDATE) x))`
-
-const insertCursorSkips = `
-INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, created_at)
-SELECT unnest($1::smallint[]), unnest($2::bigint[]), unnest($3::timestamptz[]), unnest($4::timestamptz[]), unnest($5::bigint[]), unnest($6::text[]), $7
-ON CONFLICT DO NOTHING`
 
 // write carries the decisions out: runs and cursors together, or neither.
 // A run that may start only after the look-ahead needs the sweep: an owner that
@@ -300,20 +217,20 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *
 	var batch pgx.Batch
 	limited := map[jobKey]int32{}
 	if d := &b.due; len(d.cursor) > 0 {
-		batch.Queue(insertPlanned, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, nil) })
-		batch.Queue(insertPlannedLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, limited) })
+		batch.Queue(planRuns, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, nil) })
+		batch.Queue(planRunsLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, limited) })
 	}
 	if m := &b.moved; len(m.cursor) > 0 {
-		batch.Queue(moveCursors, m.partition, m.cursor, m.next)
+		batch.Queue(planMoveCursors, m.partition, m.cursor, m.next)
 	}
 	if k := &b.broken; len(k.cursor) > 0 {
-		batch.Queue(breakCursors, k.partition, k.cursor, k.retryAt, k.problem, out.Now)
+		batch.Queue(planBreakCursors, k.partition, k.cursor, k.retryAt, k.problem, out.Now)
 	}
 	if e := &b.ended; len(e.cursor) > 0 {
-		batch.Queue(finishJobs, e.partition, e.cursor, out.Now)
+		batch.Queue(planFinishJobs, e.partition, e.cursor, out.Now)
 	}
 	if k := &b.skipped; len(k.cursor) > 0 {
-		batch.Queue(insertCursorSkips, k.partition, k.cursor, k.from, k.to, k.count, k.reason, out.Now)
+		batch.Queue(planSkips, k.partition, k.cursor, k.from, k.to, k.count, k.reason, out.Now)
 	}
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
@@ -340,7 +257,7 @@ func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]int32, now tim
 		for _, k := range part {
 			partitions, ids, counts = append(partitions, k.partition), append(ids, k.id), append(counts, runs[k])
 		}
-		batch.Queue(countRuns, partitions, ids, counts, now)
+		batch.Queue(planCountRuns, partitions, ids, counts, now)
 	}
 	return tx.SendBatch(ctx, &batch).Close()
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// maxSettled is how many jobs that ended while nobody planned one transaction settles.
-const maxSettled = 500
+// maxPlannedAlone is how many jobs one transaction plans outside their cursor.
+const maxPlannedAlone = 500
 
-// behind is cursors whose occurrences were missed, and where they were.
+// behind is cursors that missed occurrences, and where they were.
 type behind struct {
 	partition []int16
 	cursor    []int64
@@ -23,29 +23,32 @@ func (m *behind) add(partition int16, cursor int64, next time.Time) {
 	m.partition, m.cursor, m.next = append(m.partition, partition), append(m.cursor, cursor), append(m.next, next)
 }
 
-// The coalesce keeps PostgreSQL from the index on end_at, which is not the cursor's.
+// The coalesce keeps PostgreSQL from the index job_end, which is not ordered by cursor.
 const endedMeanwhile = `
 WHERE j.ctid = ANY (ARRAY(
     SELECT x.address
-    FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS cursor_id, unnest($3::timestamptz[]) AS next_due_at) k, LATERAL (
+    FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS cursor_id,
+                 unnest($3::timestamptz[]) AS next_due_at) k, LATERAL (
         SELECT ctid AS address FROM job
-        WHERE partition = k.partition AND cursor_id = k.cursor_id AND state = 1
+        WHERE partition = k.partition AND cursor_id = k.cursor_id AND state = 1 /* active */
           AND coalesce(end_at, 'infinity') > k.next_due_at AND coalesce(end_at, 'infinity') <= $4
         LIMIT $5) x
     LIMIT $5))
 FOR UPDATE OF j`
 
-const finishSettled = `
-UPDATE job SET state = 3, finished_at = $3, runs_left = $4 WHERE partition = $1 AND id = $2`
+const finishPlannedAlone = `
+UPDATE job SET state = 3 /* finished */, finished_at = $3, runs_left = $4 WHERE partition = $1 AND id = $2`
 
-// settleEnded plans, each for itself, jobs whose end lies in a time that nobody planned. Of what their cursor missed it
-// chooses the newest to run, and that may lie behind their end; but the newest that is theirs has to. It returns
-// how many there were.
-func settleEnded(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (n int, err error) {
+// planEndedAlone plans jobs on their own whose end lies in a time in which no node
+// planned. Their cursor chooses the newest of what it missed, which may lie after
+// their end; for such a job the newest occurrence that is its own has to run. It
+// returns how many there were.
+func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (n int, err error) {
 	if len(m.cursor) == 0 {
 		return 0, nil
 	}
-	rows, err := tx.Query(ctx, jobFields+`, NULL::timestamptz, NULL::timestamptz FROM job j `+endedMeanwhile, m.partition, m.cursor, m.next, now, maxSettled)
+	query := jobFields + `, NULL::timestamptz, NULL::timestamptz FROM job j ` + endedMeanwhile
+	rows, err := tx.Query(ctx, query, m.partition, m.cursor, m.next, now, maxPlannedAlone)
 	if err != nil {
 		return 0, err
 	}
@@ -61,25 +64,31 @@ func settleEnded(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (n in
 	for i := range ended {
 		j := &ended[i]
 		left := j.runsLeft
-		if d, r, err := settle(j, next[j.cursor], now); err == nil { // if it cannot be read, its cursor has accounted for it
+		// If its definition cannot be read, its cursor has accounted for it.
+		if d, r, err := planAlone(j, next[j.cursor], now); err == nil {
 			var due []job.DueTime
 			due, left = limited(r.Due, left)
-			runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), j.queueID, d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.own}
+			runs := runsOf{
+				j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), j.queueID,
+				d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.own,
+			}
 			runs.insert(&batch, due, now)
 			runs.skip(&batch, r.Skips, now)
 			countSkips(tx, r.Skips)
 		}
-		batch.Queue(finishSettled, j.Partition, j.ID, now, left)
+		batch.Queue(finishPlannedAlone, j.Partition, j.ID, now, left)
 	}
 	return len(ended), tx.SendBatch(ctx, &batch).Close()
 }
 
-// settle plans a job by itself, from where its cursor was until now.
-func settle(j *storedJob, next, now time.Time) (*definition, job.PlanResult, error) {
+// planAlone plans one job from where its cursor was until now.
+func planAlone(j *storedJob, next, now time.Time) (*definition, job.PlanResult, error) {
 	d, err := derive(j.Definition, j.ID)
 	if err != nil {
 		return nil, job.PlanResult{}, err
 	}
-	r, err := planAll(job.PlanInput{Schedule: d.own, Missed: d.Missed, NextDue: later(j.planFrom, next), Now: now, Until: now})
+	r, err := planAll(job.PlanInput{
+		Schedule: d.own, Missed: d.Missed, NextDue: later(j.planFrom, next), Now: now, Until: now,
+	})
 	return d, r, err
 }

@@ -17,62 +17,10 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// lanes lists the lanes that a statement is given.
-const lanes = `
-l AS MATERIALIZED (SELECT unnest($1::integer[]) AS queue_id, unnest($2::text[]) AS handler, unnest($3::smallint[]) AS priority, unnest($4::timestamptz[]) AS mark,
-    generate_subscripts($1::integer[], 1) - 1 AS n)`
-
-// inLane is the runs of a lane from its mark on: one range of the index run_feed.
-const inLane = `r.handler IS NOT NULL AND r.queue_id = l.queue_id AND r.handler = l.handler AND r.priority = l.priority AND r.run_at >= l.mark`
-
-// dueRuns are the first runs of each lane whose time has come, or will soon.
-const dueRuns = `
-WITH` + lanes + `
-SELECT l.n, x.* FROM l, LATERAL (
-    SELECT r.partition, r.job_id, r.due_at, r.seq, r.run_at, r.admit FROM run r
-    WHERE ` + inLane + ` AND r.run_at <= now() + $6::interval AND r.state = 0
-    ORDER BY r.run_at LIMIT $5) x`
-
-// nextRuns are the first runs of each lane, of those that are due soon too.
-const nextRuns = `
-WITH` + lanes + `
-SELECT l.n, x.* FROM l, LATERAL (
-    SELECT r.partition, r.job_id, r.due_at, r.seq, r.run_at, now() FROM run r
-    WHERE ` + inLane + ` AND r.run_at <= now() + $6::interval AND r.state = 0
-    ORDER BY r.run_at LIMIT $5) x`
-
-// lockDue locks those of the given runs that are still pending and due. See claimRuns
-// for its form. It returns the size of a payload without reading it. IS NOT DISTINCT FROM
-// keeps PostgreSQL from the index run_feed, which it would read whole for each key.
-const lockDue = `
-WITH w AS MATERIALIZED (
-    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
-           unnest($5::text[]) AS handler, generate_subscripts($1::smallint[], 1) - 1 AS n
+var (
+	pullDue  = statement("pull_due")
+	pullLock = statement("pull_lock")
 )
-SELECT w.n, x.address, x.queue_id, x.key, x.most, coalesce(x.size, (SELECT octet_length(payload) FROM job WHERE partition = w.partition AND id = w.job_id), 0)
-FROM w, LATERAL (
-    SELECT r.ctid::text AS address, r.queue_id, coalesce(r.concurrency_key, 0) AS key, coalesce(r.concurrency_max, 1) AS most, octet_length(r.payload) AS size FROM run r
-    WHERE r.partition = w.partition AND r.job_id = w.job_id AND r.due_at = w.due_at AND r.seq = w.seq
-      AND r.state = 0 AND r.run_at <= now() AND r.handler IS NOT DISTINCT FROM w.handler AND r.queue_id IS NOT DISTINCT FROM $6
-      AND (r.admit = 0 OR r.admit = 1 AND NOT EXISTS (
-          SELECT FROM run o WHERE o.partition = w.partition AND o.job_id = w.job_id AND o.state <> 0))
-    LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x`
-
-// startDue starts runs that are locked, so that their addresses hold, each for its
-// session.
-const startDue = `
-WITH p AS MATERIALIZED (
-    SELECT unnest($1::text[])::tid AS address, unnest($2::uuid[]) AS session_id, unnest($3::bigint[]) AS queue_permit,
-        unnest($4::bigint[]) AS key_permit
-), claimed AS (
-    UPDATE run r SET state = 1, attempt = r.attempt + 1, session_id = p.session_id, claimed_at = now(),
-        queue_permit = p.queue_permit, key_permit = p.key_permit
-    FROM p WHERE r.ctid = p.address
-    RETURNING r.partition, r.job_id, r.due_at, r.seq, r.attempt, r.version, r.origin, r.run_at, r.payload, r.session_id, r.handler, r.claimed_at, r.idempotency_key
-)
-SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at, c.session_id, c.handler, c.claimed_at,
-       j.namespace_id, j.timeout_ms, j.name, coalesce(c.payload, j.payload, ''), coalesce(c.idempotency_key, ''), ` + forExpressions + `
-FROM claimed c, LATERAL (SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j`
 
 // lockOfQueue is the number of the advisory lock of those who claim runs of a
 // queue for workers. Those of sessions are random numbers of 64 bits.
@@ -98,12 +46,12 @@ func (e *Engine) ClaimDue(ctx context.Context, o job.PullClaimParams) (out job.P
 			switch {
 			case d.Admit == job.AdmitByPolicy:
 				out.Undecided = append(out.Undecided, d)
-			case len(plain) < maxPlaces:
+			case len(plain) < maxPermits:
 				plain = append(plain, d)
 			}
 		}
 		if len(plain) > 0 {
-			if err := e.claimDealt(ctx, tx, &o, plain, &out); err != nil {
+			if err := e.startAssigned(ctx, tx, &o, plain, &out); err != nil {
 				return err
 			}
 		}
@@ -142,7 +90,7 @@ func readDue(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, out *job.Pu
 	for i, seeker := range o.Polls {
 		locks[i] = lockOf(seeker.Session)
 	}
-	l := splitLanes(o.Feeds)
+	l := splitFeeds(o.Feeds)
 	var batch pgx.Batch // one round trip; each statement sees what is committed when it begins
 	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(pool.KeyLookups), lockOfQueue(o.Queue))
 	batch.Queue(beginClaim, locks)
@@ -152,7 +100,7 @@ func readDue(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, out *job.Pu
 	batch.Queue(livePolls, sessionIDs(o.Polls), o.Queue).Query(func(rows pgx.Rows) error {
 		return dropExpired(rows, o, out)
 	})
-	batch.Queue(dueRuns, l.queue, l.handler, l.priority, l.mark, o.Limit, o.Ahead).Query(func(rows pgx.Rows) error {
+	batch.Queue(pullDue, l.queue, l.handler, l.priority, l.mark, o.Limit, o.Ahead).Query(func(rows pgx.Rows) error {
 		due, err = collectDue(rows, o, out)
 		return err
 	})
@@ -220,110 +168,89 @@ func collectDue(rows pgx.Rows, o *job.PullClaimParams, out *job.PullClaimResult)
 	return due, err
 }
 
-// starting are runs that are about to be started.
-type starting struct {
-	dealt     []job.Assignment
+// pullStart is assigned runs that are locked and about to start.
+type pullStart struct {
+	assigned  []job.Assignment
 	addresses []string
-	orders    []permitCandidate
-	places    []place
-	later     map[job.RunKey]bool // those that are too much for one claim
+	runs      []permitCandidate
+	later     map[job.RunKey]bool // too many bytes for one claim
 }
 
-func (e *Engine) claimDealt(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, dealt []job.Assignment, out *job.PullClaimResult) error {
-	all, err := lockDealt(ctx, tx, o.Queue, dealt)
+// startAssigned starts the runs that are still free and get their permits.
+func (e *Engine) startAssigned(
+	ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, assigned []job.Assignment, out *job.PullClaimResult,
+) error {
+	p, err := lockAssigned(ctx, tx, o.Queue, assigned)
 	if err != nil {
 		return err
 	}
-	if len(all.dealt) > 0 {
-		if all.places, err = e.placesFor(ctx, tx, all, out); err != nil {
-			return err
-		}
-		if err := startDealt(ctx, tx, o, all, out); err != nil {
-			return err
-		}
+	permits, err := e.permitsFor(ctx, tx, p.runs, out.Limited)
+	if err != nil {
+		return err
 	}
-	out.Undecided = append(out.Undecided, left(dealt, out, all.later)...)
+	var s start
+	for i, a := range p.assigned {
+		if !permits[i].granted() {
+			out.Refused = append(out.Refused, job.RefusedRun{Due: a.Due, Refusal: permits[i].Refusal})
+			continue
+		}
+		s.add(p.addresses[i], o.Polls[a.Poll].Session, &p.runs[i], &permits[i])
+	}
+	if out.Claimed, err = s.run(ctx, tx); err != nil {
+		return err
+	}
+	out.Undecided = append(out.Undecided, undecided(assigned, out, p.later)...)
 	return keepKeys(ctx, tx, out.Claimed)
 }
 
-func lockDealt(ctx context.Context, tx pgx.Tx, queue int32, dealt []job.Assignment) (all starting, err error) {
-	keys, handlers := make([]job.Key, len(dealt)), make([]string, len(dealt))
-	for i, d := range dealt {
-		keys[i], handlers[i] = d.Key, d.Handler
+func lockAssigned(
+	ctx context.Context, tx pgx.Tx, queue int32, assigned []job.Assignment,
+) (p pullStart, err error) {
+	keys, handlers := make([]job.Key, len(assigned)), make([]string, len(assigned))
+	for i, a := range assigned {
+		keys[i], handlers[i] = a.Key, a.Handler
 	}
 	k := splitKeys(keys)
-	rows, err := tx.Query(ctx, lockDue, k.partition, k.job, k.dueAt, k.seq, handlers, queue)
+	rows, err := tx.Query(ctx, pullLock, k.partition, k.job, k.dueAt, k.seq, handlers, queue)
 	if err != nil {
-		return all, err
+		return p, err
 	}
 	var n, size, total int
 	var address string
-	var p permitCandidate
-	all.later = map[job.RunKey]bool{}
-	_, err = pgx.ForEachRow(rows, []any{&n, &address, &p.Queue, &p.Key, &p.KeyMax, &size}, func() error {
-		d := dealt[n]
-		// None after it either, though it be small: the large ones would be last for ever.
-		if total += size; total > job.MaxClaimBytes && len(all.dealt) > 0 {
-			all.later[d.Key.RunKey()] = true
+	var c permitCandidate
+	p.later = map[job.RunKey]bool{}
+	_, err = pgx.ForEachRow(rows, []any{&n, &address, &c.Queue, &c.Key, &c.KeyMax, &size}, func() error {
+		a := assigned[n]
+		// Once the bytes are used up, small runs wait too: otherwise large ones would always be last.
+		if total += size; total > job.MaxClaimBytes && len(p.assigned) > 0 {
+			p.later[a.Key.RunKey()] = true
 			return nil
 		}
-		p.Priority, p.RunAt, p.key = d.Priority, d.RunAt, d.Key
-		all.dealt, all.addresses, all.orders = append(all.dealt, d), append(all.addresses, address), append(all.orders, p)
+		c.Priority, c.RunAt, c.key = a.Priority, a.RunAt, a.Key
+		p.assigned, p.runs = append(p.assigned, a), append(p.runs, c)
+		p.addresses = append(p.addresses, address)
 		return nil
 	})
-	return all, err
+	return p, err
 }
 
-// placesFor takes a place for each run under the limits that it falls under. Where
-// nothing is limited it asks nobody.
-func (e *Engine) placesFor(ctx context.Context, tx pgx.Tx, all starting, out *job.PullClaimResult) ([]place, error) {
-	limited := out.Limited
-	for _, o := range all.orders {
-		limited = limited || o.Key != 0
+// permitsFor grants permits, or skips the question where nothing is limited.
+func (e *Engine) permitsFor(
+	ctx context.Context, tx pgx.Tx, runs []permitCandidate, queueLimited bool,
+) ([]permit, error) {
+	limited := queueLimited && len(runs) > 0
+	for _, r := range runs {
+		limited = limited || r.Key != 0
 	}
 	if !limited {
-		return make([]place, len(all.orders)), nil
+		return make([]permit, len(runs)), nil
 	}
-	// What waits on nodes is of no session here: each of them may be ahead.
-	return e.takePlaces(ctx, tx, uuid.Nil, all.orders)
+	// No node's waiters are this claim's own: each of them may be ahead.
+	return e.grantPermits(ctx, tx, uuid.Nil, runs)
 }
 
-func startDealt(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, all starting, out *job.PullClaimResult) error {
-	places := all.places
-	var addresses []string
-	var sessions pgtype.FlatArray[pgtype.UUID]
-	var queueHold, keyHold []*int64
-	for i, d := range all.dealt {
-		if !places[i].granted() {
-			out.Refused = append(out.Refused, job.RefusedRun{Due: d.Due, Refusal: places[i].Refusal})
-			continue
-		}
-		addresses, queueHold, keyHold = append(addresses, all.addresses[i]), append(queueHold, places[i].queueHold), append(keyHold, places[i].keyHold)
-		sessions = append(sessions, pgtype.UUID{Bytes: o.Polls[d.Poll].Session, Valid: true})
-	}
-	if len(addresses) == 0 {
-		return nil
-	}
-	rows, err := tx.Query(ctx, startDue, addresses, sessions, queueHold, keyHold)
-	if err != nil {
-		return err
-	}
-	c := job.Claimed{Attempt: job.Attempt{Kind: job.WorkerKind}}
-	var timeout int64
-	var policy string
-	_, err = pgx.ForEachRow(rows, []any{
-		&c.Key.Partition, raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Number, &c.Version, &c.Origin, &c.RunAt, raw(&c.Session), &c.Handler, &c.ClaimedAt,
-		raw(&c.Namespace), &timeout, &c.JobName, &c.Payload, &c.OwnKey, &policy, &c.About,
-	}, func() error {
-		c.Timeout, c.KeyExpression = time.Duration(timeout)*time.Millisecond, keyExpression(policy)
-		out.Claimed = append(out.Claimed, c)
-		return nil
-	})
-	return err
-}
-
-// keepKeys keeps the idempotency keys that the first attempt makes. One that
-// cannot be made is for who hands the run out to find.
+// keepKeys stores the idempotency keys that first attempts compute. A key that
+// cannot be computed is found when the run is handed out.
 func keepKeys(ctx context.Context, tx pgx.Tx, claimed []job.Claimed) error {
 	var batch pgx.Batch
 	for i := range claimed {
@@ -338,9 +265,11 @@ func keepKeys(ctx context.Context, tx pgx.Tx, claimed []job.Claimed) error {
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
-// left are those that need a decision after all: another run of the job is live.
-// Those that are gone are found out about then.
-func left(dealt []job.Assignment, out *job.PullClaimResult, later map[job.RunKey]bool) (undecided []job.Assignment) {
+// undecided returns the runs that need a decision after all, because another run of
+// their job is live. Admit finds out which of them are gone.
+func undecided(
+	assigned []job.Assignment, out *job.PullClaimResult, later map[job.RunKey]bool,
+) (rest []job.Assignment) {
 	has := maps.Clone(later)
 	for _, c := range out.Claimed {
 		has[c.Key.RunKey()] = true
@@ -348,22 +277,25 @@ func left(dealt []job.Assignment, out *job.PullClaimResult, later map[job.RunKey
 	for _, r := range out.Refused {
 		has[r.Key.RunKey()] = true
 	}
-	for _, d := range dealt {
-		if d.Admit != job.AdmitFreely && !has[d.Key.RunKey()] {
-			undecided = append(undecided, d)
+	for _, a := range assigned {
+		if a.Admit != job.AdmitFreely && !has[a.Key.RunKey()] {
+			rest = append(rest, a)
 		}
 	}
-	return undecided
+	return rest
 }
 
-// AdmitDue decides about one run that ClaimDue left, for a session: see Admit.
-func (e *Engine) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, due job.Due) (claimed *job.Claimed, done bool, err error) {
+// AdmitDue is Admit for one run that ClaimDue left, for a worker's session.
+func (e *Engine) AdmitDue(
+	ctx context.Context, queue int32, session uuid.UUID, due job.Due,
+) (claimed *job.Claimed, done bool, err error) {
 	err = e.db.Tx(ctx, "admit for a worker", func(tx pgx.Tx) error {
 		var paused bool
 		var batch pgx.Batch
 		batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(pool.KeyLookups), lockOfQueue(queue))
 		batch.Queue(`SELECT pg_advisory_xact_lock_shared($1)`, lockOf(session))
-		batch.Queue(`SELECT coalesce((SELECT paused FROM queue WHERE id = $1), true)`, queue).QueryRow(func(row pgx.Row) error { return row.Scan(&paused) })
+		isPaused := `SELECT coalesce((SELECT paused FROM queue WHERE id = $1), true)`
+		batch.Queue(isPaused, queue).QueryRow(func(row pgx.Row) error { return row.Scan(&paused) })
 		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 			return err
 		}
@@ -371,25 +303,25 @@ func (e *Engine) AdmitDue(ctx context.Context, queue int32, session uuid.UUID, d
 		if paused {
 			return nil
 		}
-		a := admission{tx: tx, query: admissiblePulled, attempt: job.Claimed{Attempt: job.Attempt{Key: due.Key, Session: session}}}
+		a := admission{tx: tx, key: due.Key, session: session, pulled: true}
 		if err := a.read(ctx, 0); err != nil {
 			done = noRows(err)
 			return ignoreNoRows(err)
 		}
-		if done = a.attempt.Handler != due.Handler; done { // its job was changed: a look finds it where it is now
+		if done = a.handler != due.Handler; done { // its job was edited: a scan finds it where it is now
 			return nil
 		}
 		if err := e.admit(ctx, &a); err != nil {
 			return err
 		}
-		if done = a.out.Done; a.out.Attempt == nil {
+		if done = a.done; a.started == nil {
 			return nil
 		}
-		one := []job.Claimed{a.attempt}
+		one := []job.Claimed{*a.started}
 		claimed = &one[0]
 		return keepKeys(ctx, tx, one)
 	})
-	if errors.Is(err, errNoPlace) {
+	if errors.Is(err, errNoPermit) {
 		return nil, false, nil
 	}
 	if err != nil {
@@ -405,44 +337,55 @@ func ignoreNoRows(err error) error {
 	return err
 }
 
-// LookDue finds when each lane has its first run, if one is due by ahead from
-// now. Limit is how many of a lane are looked at to find one that is not
+// LookDue finds when each feed has its first run, if one is due by o.Ahead from
+// now. o.Limit is how many runs of a feed it reads to find one that is not
 // skipped. It takes no lock.
-func (e *Engine) LookDue(ctx context.Context, look []job.Feed, o job.PollParams) (now time.Time, first []time.Time, err error) {
-	first = make([]time.Time, len(look))
-	l := splitLanes(look)
+func (e *Engine) LookDue(
+	ctx context.Context, feeds []job.Feed, o job.PollParams,
+) (now time.Time, first []time.Time, err error) {
+	first = make([]time.Time, len(feeds))
+	f := splitFeeds(feeds)
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT now() FROM (SELECT ` + string(pool.KeyLookups) + ` OFFSET 0) s`).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
-	batch.Queue(nextRuns, l.queue, l.handler, l.priority, l.mark, o.Limit, o.Ahead).Query(func(rows pgx.Rows) error {
-		var n int
-		var k job.Key
-		var at time.Time
-		_, err := pgx.ForEachRow(rows, []any{&n, &k.Partition, raw(&k.Job), &k.DueAt, &k.Seq, &at, &now}, func() error {
-			if first[n].IsZero() && (o.Skip == nil || !o.Skip(k)) {
-				first[n] = at
+	begin := `SELECT now() FROM (SELECT ` + string(pool.KeyLookups) + ` OFFSET 0) s`
+	batch.Queue(begin).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+	batch.Queue(pullDue, f.queue, f.handler, f.priority, f.mark, o.Limit, o.Ahead).Query(func(rows pgx.Rows) error {
+		return forEachDue(rows, func(n int, d job.Due) {
+			if first[n].IsZero() && (o.Skip == nil || !o.Skip(d.Key)) {
+				first[n] = d.RunAt
 			}
-			return nil
 		})
-		return err
 	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return now, nil, fmt.Errorf("look for due runs: %w", err)
+		return now, nil, fmt.Errorf("find due runs: %w", err)
 	}
 	return now, first, nil
 }
 
-// laneColumns are lanes as the arrays that statements take.
-type laneColumns struct {
+// forEachDue reads what pull_due.sql returns: runs, with the index of their feed.
+func forEachDue(rows pgx.Rows, each func(feed int, d job.Due)) error {
+	var n int
+	var d job.Due
+	_, err := pgx.ForEachRow(rows, []any{
+		&n, &d.Partition, raw(&d.Job), &d.DueAt, &d.Seq, &d.RunAt, &d.Admit,
+	}, func() error {
+		each(n, d)
+		return nil
+	})
+	return err
+}
+
+// feedColumns are feeds as the arrays that statements take.
+type feedColumns struct {
 	queue    []int32
 	handler  []string
 	priority []int16
 	mark     []time.Time
 }
 
-func splitLanes(in []job.Feed) (l laneColumns) {
-	for _, lane := range in {
-		l.queue, l.handler = append(l.queue, lane.Queue), append(l.handler, lane.Handler)
-		l.priority, l.mark = append(l.priority, lane.Priority), append(l.mark, lane.Mark)
+func splitFeeds(feeds []job.Feed) (c feedColumns) {
+	for _, f := range feeds {
+		c.queue, c.handler = append(c.queue, f.Queue), append(c.handler, f.Handler)
+		c.priority, c.mark = append(c.priority, f.Priority), append(c.mark, f.Mark)
 	}
-	return l
+	return c
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// completePulled is completeSucceeded for what workers report: fenced by session
-// and attempt, and it tells which were found.
-const completePulled = succeededKeys + `, unnest($6::uuid[]) AS session_id` + succeededFound + ` AND r.session_id = k.session_id` + succeededEnd + `
-RETURNING job_id, due_at, seq, attempt, session_id`
+var (
+	completePulled = statement("complete_pulled")
+	rescueWorkers  = statement("rescue_workers")
+)
 
 // report is what tells one report from another.
 type report struct {
@@ -128,12 +128,6 @@ UPDATE session SET expires_at = '-infinity' WHERE queue_id IS NOT NULL AND expir
 
 const endedWorkers = `SELECT id, queue_id FROM session WHERE queue_id IS NOT NULL AND expires_at <= now() LIMIT $1`
 
-// runsOfSessions are the runs that are leased to sessions. No index has the
-// session: all worker runs of their queues are read.
-const runsOfSessions = `
-SELECT r.partition, r.job_id, r.due_at, r.seq, r.attempt, r.session_id FROM run r
-WHERE r.handler IS NOT NULL AND r.queue_id = ANY ($1) AND r.state = 1 AND r.session_id = ANY ($2) LIMIT $3`
-
 // maxEnded is how many sessions one call of RescueWorkers looks at.
 const maxEnded = 200
 
@@ -149,7 +143,7 @@ func (e *Engine) RescueWorkers(ctx context.Context, limit int) (retries []job.Ru
 	var lost []job.Completion
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(runsOfSessions, queues, ids, limit).Query(func(rows pgx.Rows) error {
+	batch.Queue(rescueWorkers, queues, ids, limit).Query(func(rows pgx.Rows) error {
 		c := job.Completion{Outcome: job.Outcome{Kind: job.Lost, Message: "the worker's session ended before it reported"}}
 		_, err := pgx.ForEachRow(rows, []any{&c.Key.Partition, raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Attempt, raw(&c.Session)}, func() error {
 			c.KeepKey()

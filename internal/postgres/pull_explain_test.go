@@ -82,7 +82,7 @@ func (b *bulk) pullSteps() []*hot {
 			require.NoError(t, err)
 			require.True(t, done)
 			require.NotNil(t, claimed)
-		}, ways: []string{"job by partition id", "namespace by id", "queue", "run by partition job_id", "run by partition job_id due_at seq", "session"}},
+		}, ways: []string{"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session"}},
 		{name: "RescueWorkers", before: func() { b.exec(`UPDATE session SET expires_at = now() WHERE id = $1`, w.ID) }, step: func() {
 			_, found, err := b.store.RescueWorkers(ctx, 1000)
 			require.NoError(t, err)

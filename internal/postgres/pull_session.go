@@ -72,27 +72,10 @@ func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionParams) (id int32, err
 	return id, err
 }
 
-// moveRuns gives runs of some sessions to another, by key: of the queue that all
-// are of, so that nobody gets what a node delivers or what is in another queue.
-const moveRuns = `
-WITH k AS MATERIALIZED (
-    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt)
-UPDATE run SET session_id = $7
-WHERE ctid = ANY (ARRAY(
-    SELECT x.address FROM k, LATERAL (
-        SELECT r.ctid AS address FROM run r
-        WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.attempt = k.attempt AND r.state = 1 AND r.session_id = ANY ($6)
-          AND r.handler IS NOT NULL AND r.queue_id = $8
-        LIMIT 1 FOR UPDATE) x))
-RETURNING partition, job_id, due_at, seq, attempt`
-
-// lockMoved is a statement of its own: what somebody wrote while it waited is seen by the next one alone.
-const lockMoved = `
-WITH` + keyed + `
-SELECT FROM k, LATERAL (
-    SELECT FROM run r
-    WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.state = 1 AND r.session_id = ANY ($5)
-      AND r.handler IS NOT NULL AND r.queue_id = $6 LIMIT 1 FOR UPDATE OF r) x`
+var (
+	lockMoved = statement("session_lock_runs")
+	moveRuns  = statement("session_move_runs")
+)
 
 // adoptRuns opens a session that takes the place of a family.
 func (e *Engine) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.SessionParams) (gone []job.Gone, err error) {

@@ -62,23 +62,10 @@ type view struct {
 	overdue []job.Completion
 }
 
-const lostColumns = `partition, job_id, due_at, seq, attempt, handler IS NOT NULL AS pulled`
-
-const overdueRuns = `
-SELECT r.* FROM unnest($1::smallint[]) p, LATERAL (
-    SELECT ` + lostColumns + ` FROM run WHERE partition = p AND expires_at BETWEEN $2 AND now() AND state = 2 OFFSET 0) r
-LIMIT $3`
-
-// lostRuns finds attempts whose session is dead, those that were overdue before overdueRuns looks, and those of workers
-// that live and have forgotten them: a heartbeat ends only what it names. A dead session never comes back: Renew refuses it.
-const lostRuns = `
-SELECT ` + lostColumns + ` FROM run
-WHERE partition = ANY ($1) AND (
-    state = 1 AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > now())
-    OR state = 2 AND expires_at < $2
-    OR state = 1 AND handler IS NOT NULL AND claimed_at < now() - interval '1 min' AND NOT EXISTS (
-        SELECT FROM job j WHERE j.partition = run.partition AND j.id = run.job_id AND run.claimed_at + interval '1 ms' * j.timeout_ms + interval '1 min' > now()))
-LIMIT $3`
+var (
+	rescueOverdue = statement("rescue_overdue")
+	rescueLost    = statement("rescue_lost")
+)
 
 // Rescue ends the attempts that nobody will report on any more, by job.Decide
 // like any other outcome. It returns the runs that are to be tried again, and
@@ -121,7 +108,7 @@ func (e *Engine) look(ctx context.Context, partitions []int16, from time.Time, l
 		}
 		return err
 	})
-	batch.Queue(overdueRuns, partitions, from, limit).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(rescueOverdue, partitions, from, limit).Query(func(rows pgx.Rows) (err error) {
 		v.overdue, err = collectLost(rows, "the target accepted the run and did not report in time")
 		return err
 	})
@@ -134,7 +121,7 @@ func (e *Engine) look(ctx context.Context, partitions []int16, from time.Time, l
 func (e *Engine) lost(ctx context.Context, partitions []int16, from time.Time, limit int) (lost []job.Completion, err error) {
 	var batch pgx.Batch
 	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(lostRuns, partitions, from, limit).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(rescueLost, partitions, from, limit).Query(func(rows pgx.Rows) (err error) {
 		lost, err = collectLost(rows, "the node that worked on it died, or the target did not report")
 		return err
 	})

@@ -26,7 +26,9 @@ func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, er
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedCancelled), int16(0), string(job.ReasonCancelled), ""); err != nil {
+		_, err = tx.Exec(ctx, endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedCancelled), int16(0),
+			string(job.ReasonCancelled), "", "")
+		if err != nil {
 			return err
 		}
 		pool.LedgerOf(tx).Ended(job.EndedCancelled, job.ReasonCancelled, 1)

@@ -1,0 +1,305 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+var (
+	permitLock     = statement("permit_lock")
+	permitCapacity = statement("permit_capacity")
+	permitInsert   = statement("permit_insert")
+	permitRate     = statement("permit_rate")
+)
+
+// permitCandidate is a run that starts if it gets its permits. Its row is locked.
+type permitCandidate struct {
+	job.Candidate
+	key job.Key
+}
+
+// permit is what grantPermits decided about a run: a refusal, or the numbers of
+// its permits, which go into its row.
+type permit struct {
+	job.Refusal
+	queue, key *int64 // nil: it falls under no such limit
+}
+
+func (p *permit) granted() bool { return p.Refusal == (job.Refusal{}) }
+
+// limits that the run has a permit of.
+func (p *permit) limits(c *job.Candidate) (out []job.Limit) {
+	if p.queue != nil {
+		out = append(out, job.QueueLimit(c.Queue))
+	}
+	if p.key != nil {
+		out = append(out, job.KeyLimit(c.Key))
+	}
+	return out
+}
+
+// maxPermits is how many runs one transaction may start under limits: the
+// increment of the sequence permit_number.
+const maxPermits = 1000
+
+// grantPermits decides which of the runs may start under the limits of their
+// queues and concurrency keys, and writes their permits. The transaction that
+// starts runs calls it once, with all of them, and writes the numbers into their
+// rows. session is the one that starts them: runs that wait on its own node are
+// not ahead of them.
+//
+// The caller holds the shared lock of a live session. A limit that was just set
+// waits for such transactions, and then counts the runs that started without it
+// (permitLive).
+func (e *Engine) grantPermits(
+	ctx context.Context, tx pgx.Tx, session uuid.UUID, runs []permitCandidate,
+) ([]permit, error) {
+	if len(runs) > maxPermits {
+		return nil, fmt.Errorf("%d runs in one transaction; the maximum is %d", len(runs), maxPermits)
+	}
+	candidates := make([]job.Candidate, len(runs))
+	for i := range runs {
+		candidates[i] = runs[i].Candidate
+	}
+	r, err := e.readCapacity(ctx, tx, session, limitsOf(candidates))
+	if err != nil {
+		return nil, err
+	}
+	refusals := job.GrantPermits(r.of, candidates, r.now)
+	out := make([]permit, len(runs))
+	var w permitRows
+	for i := range runs {
+		out[i].Refusal = refusals[i]
+		if !out[i].granted() {
+			continue
+		}
+		number, c := r.first+int64(i), &candidates[i]
+		if q := job.QueueLimit(c.Queue); r.of[q] != nil {
+			out[i].queue = &number
+			w.add(q, number, &runs[i])
+		}
+		if c.Key != 0 {
+			out[i].key = &number
+			w.add(job.KeyLimit(c.Key), number, &runs[i])
+		}
+	}
+	return out, w.write(ctx, tx, r.of)
+}
+
+// limitsOf lists each limit of the candidates once.
+func limitsOf(candidates []job.Candidate) (out []job.Limit) {
+	known := map[job.Limit]bool{}
+	for i := range candidates {
+		for _, l := range candidates[i].Limits() {
+			if !known[l] {
+				known[l] = true
+				out = append(out, l)
+			}
+		}
+	}
+	return out
+}
+
+// capacities are limits as one transaction sees them.
+type capacities struct {
+	now   time.Time
+	of    map[job.Limit]*job.Capacity
+	first int64 // of maxPermits numbers
+}
+
+// readCapacity locks limits and reads their capacity.
+func (e *Engine) readCapacity(
+	ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit,
+) (*capacities, error) {
+	for again := false; ; again = true {
+		r, err := e.readCapacityOnce(ctx, tx, session, limits)
+		if err != nil || again || !e.marks.above(r.first, limits) {
+			return r, err
+		}
+	}
+}
+
+func (e *Engine) readCapacityOnce(
+	ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit,
+) (*capacities, error) {
+	kind, id, low := e.marks.columns(limits)
+	r := &capacities{of: map[job.Limit]*job.Capacity{}}
+	locked := map[job.Limit]bool{}
+	var batch pgx.Batch
+	batch.Queue(permitLock, kind, id).Query(func(rows pgx.Rows) error {
+		var l job.Limit
+		_, err := pgx.ForEachRow(rows, []any{&l.Kind, &l.ID}, func() error { locked[l] = true; return nil })
+		return err
+	})
+	// After the locks, so that the numbers are greater than all that were given out under them.
+	batch.Queue(`SELECT nextval('permit_number'), now()`).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&r.first, &r.now)
+	})
+	batch.Queue(permitCapacity, kind, id, low, session).Query(e.collectCapacity(r))
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, err
+	}
+	for l, c := range r.of {
+		c.Locked = locked[l]
+	}
+	return r, nil
+}
+
+func (e *Engine) collectCapacity(r *capacities) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var l job.Limit
+		var q job.QueueLimits
+		var running int
+		var oldest *int64
+		var tokens *float64
+		var refilled, runAt *time.Time
+		var priority *int16
+		_, err := pgx.ForEachRow(rows, []any{
+			&l.Kind, &l.ID, &q.MaxRunning, &q.Rate.Count, &q.Rate.Seconds, &q.Burst, &running, &oldest, &tokens,
+			&refilled, &priority, &runAt,
+		}, func() error {
+			c := &job.Capacity{Running: running, Limits: q}
+			if tokens != nil {
+				c.Bucket = job.Bucket{Tokens: *tokens, At: *refilled}
+			}
+			if priority != nil {
+				c.Ahead = &job.Waiter{Priority: *priority, RunAt: *runAt}
+			}
+			r.of[l] = c
+			e.marks.note(l, oldest)
+			return nil
+		})
+		return err
+	}
+}
+
+// permitRows are new permits and changed token buckets, as columns.
+type permitRows struct {
+	kind       []int16
+	id, number []int64
+	queue      []int32
+	keys       []job.Key
+	rated      []int32
+	tokens     []float64
+	refilled   []time.Time
+}
+
+func (w *permitRows) add(l job.Limit, number int64, run *permitCandidate) {
+	w.kind, w.id, w.number = append(w.kind, int16(l.Kind)), append(w.id, l.ID), append(w.number, number)
+	w.queue, w.keys = append(w.queue, run.Queue), append(w.keys, run.key)
+}
+
+func (w *permitRows) write(ctx context.Context, tx pgx.Tx, of map[job.Limit]*job.Capacity) error {
+	if len(w.number) == 0 {
+		return nil
+	}
+	for l, c := range of {
+		if c.Locked && c.Limits.Rate.Count > 0 {
+			w.rated = append(w.rated, int32(l.ID))
+			w.tokens, w.refilled = append(w.tokens, c.Bucket.Tokens), append(w.refilled, c.Bucket.At)
+		}
+	}
+	k := splitKeys(w.keys)
+	var batch pgx.Batch
+	batch.Queue(permitInsert, w.kind, w.id, w.number, w.queue, k.partition, k.job, k.dueAt, k.seq)
+	if len(w.rated) > 0 {
+		batch.Queue(permitRate, w.rated, w.tokens, w.refilled)
+	}
+	return tx.SendBatch(ctx, &batch).Close()
+}
+
+// writeWaiters publishes what waits on this node. It need not survive a crash.
+const writeWaiters = `
+INSERT INTO queue_waiter (queue_id, session_id, waiting, priority, run_at, reported_at)
+SELECT unnest($1::integer[]), $2, unnest($3::integer[]), unnest($4::smallint[]), unnest($5::timestamptz[]), now()
+ON CONFLICT (queue_id, session_id) DO UPDATE
+SET waiting = excluded.waiting, priority = excluded.priority, run_at = excluded.run_at,
+    reported_at = excluded.reported_at`
+
+// Places publishes what waits for queues on this node, so that priority
+// holds across nodes, and returns the capacity of limits. It takes no lock: the
+// capacity is a hint. Queues that have no limit any more are left out.
+func (e *Engine) Places(
+	ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
+) (map[job.Limit]*job.Capacity, error) {
+	kind, id, low := e.marks.columns(limits)
+	r := capacities{of: map[job.Limit]*job.Capacity{}}
+	var queue, waiting []int32
+	var priority []int16
+	var runAt []time.Time
+	for _, w := range waiters {
+		queue, waiting = append(queue, w.Queue), append(waiting, w.Waiting)
+		priority, runAt = append(priority, w.Priority), append(runAt, w.RunAt)
+	}
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(pool.Apply(pool.LazyCommit, pool.KeyLookups))
+	if len(waiters) > 0 {
+		batch.Queue(writeWaiters, queue, session, waiting, priority, runAt)
+	}
+	batch.Queue(`SELECT now()`).QueryRow(func(row pgx.Row) error { return row.Scan(&r.now) })
+	batch.Queue(permitCapacity, kind, id, low, session).Query(e.collectCapacity(&r))
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("report waiters: %w", err)
+	}
+	for _, c := range r.of {
+		if c.Limits.Rate.Count > 0 {
+			c.Bucket = c.Bucket.Fill(c.Limits, r.now)
+		}
+	}
+	return r.of, nil
+}
+
+// lowMarks are the low-water marks of limits: no permit below one is alive.
+// Permits that have ended stay in the index as long as some snapshot may see
+// them, so counting starts at the mark.
+type lowMarks struct {
+	mu sync.Mutex
+	of map[job.Limit]int64
+}
+
+const maxLowMarks = 100_000
+
+func (w *lowMarks) columns(limits []job.Limit) (kind []int16, id, low []int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range limits {
+		kind, id, low = append(kind, int16(l.Kind)), append(id, l.ID), append(low, w.of[l])
+	}
+	return kind, id, low
+}
+
+// note records the oldest permit that is alive; nil: there is none.
+func (w *lowMarks) note(l job.Limit, oldest *int64) {
+	if oldest == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == nil || len(w.of) >= maxLowMarks {
+		w.of = map[job.Limit]int64{}
+	}
+	w.of[l] = *oldest
+}
+
+// above reports whether a mark is above a number that was given out just now, and
+// forgets such marks: after a failover to a standby that knows less, the sequence
+// went back.
+func (w *lowMarks) above(first int64, limits []job.Limit) (found bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range limits {
+		if w.of[l] > first {
+			delete(w.of, l)
+			found = true
+		}
+	}
+	return found
+}

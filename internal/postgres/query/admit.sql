@@ -1,0 +1,22 @@
+-- Admit: locks one pending run that needs a decision ($1 to $4) and reads what job.Admit asks for: the policy, what
+-- else the job is doing, and the limits the run falls under. $5 is the session that wants to start it, $6 the lead,
+-- $7 whether a worker pulls it. The owner of the partition admits runs that nodes deliver; runs for workers are
+-- admitted under the lock of their queue, by a session of that queue.
+SELECT r.ctid::text, r.run_at, r.attempt, r.origin, r.priority, r.queue_id, coalesce(r.concurrency_key, 0),
+       coalesce(r.concurrency_max, 1),
+       r.concurrency_key IS NOT NULL OR coalesce((SELECT limited FROM queue WHERE id = r.queue_id), false),
+       coalesce(r.handler, ''), j.state, j.policy, now(),
+       (SELECT count(*) FROM run o
+        WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0 /* live */),
+       (SELECT count(*) FROM run o
+        WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 /* pending */
+          AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval)
+FROM run r JOIN job j ON j.partition = r.partition AND j.id = r.job_id
+WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4
+  AND r.state = 0 /* pending */ AND r.run_at <= now() + $6::interval
+  AND EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())
+  AND (r.handler IS NOT NULL) = $7::boolean
+  AND CASE WHEN r.handler IS NULL
+           THEN EXISTS (SELECT FROM partition WHERE id = $1 AND owner = $5)
+           ELSE r.queue_id IS NOT DISTINCT FROM (SELECT queue_id FROM session WHERE id = $5) END
+FOR UPDATE OF r SKIP LOCKED

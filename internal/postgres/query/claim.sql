@@ -1,0 +1,44 @@
+-- Claim: starts those of the runs named by $1 to $4 (partition, job, due time, sequence) that are pending, due within
+-- the lead $6, in a partition that session $5 owns, under no limit, and need no decision. It returns what a target
+-- needs to deliver them.
+--
+-- The form allows one plan only: each key is looked up by the whole primary key and the rows are updated by their
+-- address. A join would flip to a quadratic plan as soon as the statistics of the live table are wrong, which is
+-- most of the time (TestHotStatementsKeepTheirPlan).
+--
+-- Jobs with an idempotency_key, and broker targets with ${…}, get what their expressions may ask for. Other jobs pay
+-- only a substring search. Expressions are parsed later: one broken expression must not fail the whole batch.
+WITH k AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
+           unnest($4::smallint[]) AS seq
+), claimed AS (
+    UPDATE run SET state = 1 /* running */, attempt = attempt + 1, session_id = $5, claimed_at = now()
+    WHERE ctid = ANY (ARRAY(
+        SELECT x.address
+        FROM k, LATERAL (
+            SELECT r.ctid AS address FROM run r
+            WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
+              AND r.state = 0 /* pending */ AND r.run_at <= now() + $6::interval AND r.handler IS NULL
+              AND (SELECT owner FROM partition WHERE id = k.partition) = $5
+              AND r.concurrency_key IS NULL AND r.queue_id <> ALL (ARRAY(SELECT id FROM queue WHERE limited))
+              AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
+                  SELECT FROM run o
+                  WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0 /* live */))
+            LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
+        WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())))
+    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, session_id, claimed_at, handler,
+              payload, trace, idempotency_key
+)
+SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at, c.session_id, c.claimed_at,
+       coalesce(c.handler, ''), coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.name, ''),
+       coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''), coalesce(j.target_config, ''),
+       coalesce(c.payload, j.payload, ''), coalesce(c.trace, ''), coalesce(c.idempotency_key, ''),
+       CASE WHEN j.policy LIKE '%"idempotency_key"%' THEN j.policy ELSE '' END,
+       CASE WHEN j.policy LIKE '%"idempotency_key"%'
+                 OR j.target_kind IN ('kafka', 'nats', 'amqp') AND j.target_config LIKE '%${%'
+            THEN jsonb_build_object('name', j.name, 'labels', j.labels,
+                     'queue', (SELECT q.name FROM queue q WHERE q.id = j.queue_id),
+                     'namespace', (SELECT n.name FROM namespace n WHERE n.id = j.namespace_id))::text
+            ELSE '' END
+FROM claimed c LEFT JOIN LATERAL (
+    SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j ON true

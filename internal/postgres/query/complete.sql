@@ -1,0 +1,33 @@
+-- Complete: moves runs whose attempt succeeded from the live table to history, and frees their permits. $1 to $4 name
+-- the runs, $5 their attempts: a stale attempt finds no row (fenced). A run whose row another transaction updated
+-- while this statement waited for the lock is not found either, because the new version of the row has an address
+-- that this statement does not see; the caller completes what is left with complete_lock.sql.
+WITH k AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
+           unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt
+), ended AS (
+    DELETE FROM run
+    WHERE ctid = ANY (ARRAY(
+        SELECT x.address
+        FROM k, LATERAL (
+            SELECT r.ctid AS address FROM run r
+            WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
+              AND r.attempt = k.attempt AND r.state <> 0 /* live */
+            LIMIT 1 FOR UPDATE) x))
+    RETURNING *
+), freed AS (
+    DELETE FROM permit WHERE ctid = ANY (ARRAY(
+        SELECT x.address
+        FROM (SELECT 1::smallint /* queue */ AS kind, queue_id::bigint AS id, queue_permit AS number
+              FROM ended WHERE queue_permit IS NOT NULL
+              UNION ALL
+              SELECT 2 /* concurrency key */, concurrency_key, key_permit
+              FROM ended WHERE key_permit IS NOT NULL) e, LATERAL (
+            SELECT p.ctid AS address FROM permit p
+            WHERE p.limit_kind = e.kind AND p.limit_id = e.id AND p.number = e.number LIMIT 1) x))
+)
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin,
+                         status, session_id, queue_id, attempts, idempotency_key)
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, now(), 1 /* succeeded */, attempt, origin,
+       0, session_id, queue_id, attempts, idempotency_key
+FROM ended

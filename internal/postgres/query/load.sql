@@ -1,0 +1,6 @@
+-- Load: lists the pending runs of partitions ($1) up to a run time ($2): what a new owner has to know, and what the
+-- sweep for overdue runs checks.
+SELECT partition, job_id, due_at, seq, version, run_at, state, attempt, priority, origin, queue_id,
+       coalesce(concurrency_key, 0), coalesce(concurrency_max, 0)
+FROM run
+WHERE partition = ANY ($1) AND state = 0 /* pending */ AND run_at <= $2 AND handler IS NULL

@@ -1,0 +1,9 @@
+-- Plan: locks the cursors that are due within the look-ahead, except those that another transaction has locked.
+-- $1 partitions, $2 the end of the look-ahead, $3 maximum number of cursors. Index: cursor_due.
+SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at
+FROM unnest($1::smallint[]) p, LATERAL (
+    SELECT * FROM cursor
+    WHERE partition = p AND plan_at <= $2
+    ORDER BY plan_at LIMIT $3
+    FOR UPDATE SKIP LOCKED) c
+LIMIT $3

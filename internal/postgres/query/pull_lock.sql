@@ -1,0 +1,21 @@
+-- Pull: locks those of the runs $1 to $4 that workers may still have: due, with handler $5, of queue $6, and with
+-- nothing to decide. It returns their address, what they need permits for, and the size of their payload without
+-- reading it. See claim.sql for the form. The index run_feed cannot answer IS NOT DISTINCT FROM, and must not: it would
+-- read the whole feed for each key.
+WITH w AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
+           unnest($4::smallint[]) AS seq, unnest($5::text[]) AS handler,
+           generate_subscripts($1::smallint[], 1) - 1 AS n
+)
+SELECT w.n, x.address, x.queue_id, x.key, x.most,
+       coalesce(x.size, (SELECT octet_length(payload) FROM job WHERE partition = w.partition AND id = w.job_id), 0)
+FROM w, LATERAL (
+    SELECT r.ctid::text AS address, r.queue_id, coalesce(r.concurrency_key, 0) AS key,
+           coalesce(r.concurrency_max, 1) AS most, octet_length(r.payload) AS size
+    FROM run r
+    WHERE r.partition = w.partition AND r.job_id = w.job_id AND r.due_at = w.due_at AND r.seq = w.seq
+      AND r.state = 0 /* pending */ AND r.run_at <= now() AND r.handler IS NOT DISTINCT FROM w.handler
+      AND r.queue_id IS NOT DISTINCT FROM $6
+      AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
+          SELECT FROM run o WHERE o.partition = w.partition AND o.job_id = w.job_id AND o.state <> 0 /* live */))
+    LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x

@@ -1,0 +1,32 @@
+-- Resolve: returns those of the runs $1 to $4 that are leased to session $5, in the columns of claim.sql. It writes,
+-- so that its commit waits until the standby has the claim too: a claim whose reply was lost may be visible here and
+-- be gone after a failover.
+WITH k AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
+           unnest($4::smallint[]) AS seq
+), claimed AS (
+    UPDATE run SET session_id = $5
+    WHERE ctid = ANY (ARRAY(
+        SELECT x.address
+        FROM k, LATERAL (
+            SELECT r.ctid AS address FROM run r
+            WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
+              AND r.state = 1 /* running */ AND r.session_id = $5
+            LIMIT 1) x
+        WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())))
+    RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, session_id, claimed_at, handler,
+              payload, trace, idempotency_key
+)
+SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at, c.session_id, c.claimed_at,
+       coalesce(c.handler, ''), coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.name, ''),
+       coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''), coalesce(j.target_config, ''),
+       coalesce(c.payload, j.payload, ''), coalesce(c.trace, ''), coalesce(c.idempotency_key, ''),
+       CASE WHEN j.policy LIKE '%"idempotency_key"%' THEN j.policy ELSE '' END,
+       CASE WHEN j.policy LIKE '%"idempotency_key"%'
+                 OR j.target_kind IN ('kafka', 'nats', 'amqp') AND j.target_config LIKE '%${%'
+            THEN jsonb_build_object('name', j.name, 'labels', j.labels,
+                     'queue', (SELECT q.name FROM queue q WHERE q.id = j.queue_id),
+                     'namespace', (SELECT n.name FROM namespace n WHERE n.id = j.namespace_id))::text
+            ELSE '' END
+FROM claimed c LEFT JOIN LATERAL (
+    SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j ON true

@@ -1,0 +1,36 @@
+-- Retry: makes one live run ($1 to $4), which is locked, pending again at $5 and frees its permits. The run takes the
+-- definition that its job has now, because an edit could not change it while it was live. If the job is gone, the next
+-- claim ends the run.
+--   $6  the attempt, as a JSON array of one, to be kept with the run (the newest 20); NULL: it is not recorded
+--   $7  the handler of the job; NULL: nodes deliver the run, and the sweep has to find it
+--   $8  whether the attempt does not count against max_attempts
+--   $9  why the run was deferred; NULL: it was not
+WITH ended AS (
+    SELECT * FROM run WHERE partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4
+), freed AS (
+    DELETE FROM permit WHERE ctid = ANY (ARRAY(
+        SELECT x.address
+        FROM (SELECT 1::smallint /* queue */ AS kind, queue_id::bigint AS id, queue_permit AS number
+              FROM ended WHERE queue_permit IS NOT NULL
+              UNION ALL
+              SELECT 2 /* concurrency key */, concurrency_key, key_permit
+              FROM ended WHERE key_permit IS NOT NULL) e, LATERAL (
+            SELECT p.ctid AS address FROM permit p
+            WHERE p.limit_kind = e.kind AND p.limit_id = e.id AND p.number = e.number LIMIT 1) x))
+)
+UPDATE run
+SET state = 0 /* pending */, run_at = $5, session_id = NULL, claimed_at = NULL, expires_at = NULL,
+    queue_permit = NULL, key_permit = NULL, percent = NULL, progress = NULL, deferred_reason = $9::text,
+    version = coalesce(j.version, run.version), priority = coalesce(j.priority, run.priority),
+    admit = coalesce(j.admit, run.admit), queue_id = coalesce(j.queue_id, run.queue_id),
+    concurrency_key = j.concurrency_key, concurrency_max = j.concurrency_max,
+    handler = $7::text, needs_sweep = $7::text IS NULL,
+    free_attempts = CASE WHEN $8::boolean THEN coalesce(run.free_attempts, 0) + 1 ELSE run.free_attempts END,
+    attempts = CASE WHEN $6::jsonb IS NULL THEN run.attempts ELSE (
+        SELECT jsonb_agg(a ORDER BY n) FROM (
+            SELECT a, n FROM jsonb_array_elements(coalesce(run.attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n)
+            ORDER BY n DESC LIMIT 20) y) END
+FROM (SELECT) always LEFT JOIN LATERAL (
+    SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max FROM job
+    WHERE partition = $1 AND id = $2 LIMIT 1) j ON true
+WHERE run.partition = $1 AND run.job_id = $2 AND run.due_at = $3 AND run.seq = $4

@@ -1,0 +1,58 @@
+package postgres
+
+import (
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func eachQuery(t *testing.T, check func(t *testing.T, name, text string)) {
+	t.Helper()
+	files, err := fs.Glob(queries, "query/*.sql")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, name := range files {
+		b, err := queries.ReadFile(name)
+		require.NoError(t, err)
+		t.Run(strings.TrimPrefix(name, "query/"), func(t *testing.T) {
+			t.Parallel()
+			check(t, name, string(b))
+		})
+	}
+}
+
+// A number that stands for a state, a rule or a kind means nothing to a reader, so
+// its name stands beside it.
+var bareCode = regexp.MustCompile(`\b(state|admit|kind|ended)\b (=|<>) \d+( |$)`)
+
+// TestQueriesAreReadable: each file begins with what it does, fits 120 columns, and
+// names the codes that it uses.
+func TestQueriesAreReadable(t *testing.T) {
+	t.Parallel()
+	eachQuery(t, func(t *testing.T, _, text string) {
+		require.Regexp(t, `^-- [A-Z][a-z ]+: `, text)
+		for line := range strings.Lines(text) {
+			line = strings.TrimRight(line, "\n")
+			require.LessOrEqual(t, len([]rune(line)), 120, line)
+			for _, at := range bareCode.FindAllStringIndex(line, -1) {
+				require.Regexp(t, `^ ?/\* [a-z ]+ \*/`, line[at[1]-1:], "name the code in: %s", line)
+			}
+		}
+	})
+}
+
+// TestClaimsReturnTheSameColumns: one function reads what a claim, a start and a
+// resolved claim return.
+func TestClaimsReturnTheSameColumns(t *testing.T) {
+	t.Parallel()
+	columns := func(text string) string {
+		_, rest, found := strings.Cut(text, "\n)\nSELECT c.partition")
+		require.True(t, found)
+		return rest
+	}
+	require.Equal(t, columns(claimRuns), columns(startRuns))
+	require.Equal(t, columns(claimRuns), columns(resolveRuns))
+}

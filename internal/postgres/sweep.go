@@ -1,0 +1,49 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+var (
+	loadRuns  = statement("load")
+	sweepRuns = statement("sweep")
+)
+
+// Pending lists the pending runs of partitions with a run time up to an instant:
+// what a new owner has to know, and what the sweep for overdue runs checks.
+func (e *Engine) Pending(ctx context.Context, partitions []int16, until time.Time) ([]job.Run, error) {
+	return e.listRuns(ctx, "load runs", loadRuns, partitions, until)
+}
+
+// Woken lists the pending runs of partitions that someone other than their
+// planner created or moved, with a run time in a range.
+func (e *Engine) Woken(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
+	return e.listRuns(ctx, "sweep runs", sweepRuns, partitions, from, to)
+}
+
+func (e *Engine) listRuns(ctx context.Context, what, query string, args ...any) (runs []job.Run, err error) {
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(pool.Apply(pool.KeyLookups))
+	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
+		var r job.Run
+		_, err := pgx.ForEachRow(rows, []any{
+			&r.Partition, raw(&r.Job), &r.DueAt, &r.Seq, &r.Version, &r.RunAt, &r.State, &r.Attempt, &r.Priority, &r.Origin,
+			&r.Queue, &r.ConcurrencyKey, &r.ConcurrencyMax,
+		}, func() error {
+			runs = append(runs, r)
+			return nil
+		})
+		return err
+	})
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return runs, nil
+}
