@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/loop"
 	"github.com/belfry-dev/belfry/internal/member"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
@@ -167,10 +168,7 @@ func (n *node) run(ctx context.Context) error {
 	defer stopRenewing()
 	membership := make(chan error, 1)
 	go func() { membership <- n.member.Run(renewing) }()
-	go n.prune(ctx)
-	go n.sample(ctx)
-	go n.operate(ctx)
-	go n.tellOutputs(ctx)
+	go n.background().Run(ctx)
 
 	worked := make(chan error, 1)
 	go func() { worked <- n.engine.Run(ctx, n.config.Drain) }()
@@ -188,4 +186,19 @@ func (n *node) run(ctx context.Context) error {
 	}
 	n.log.Info("node stopped", "completed", n.engine.Counts().Completed)
 	return err
+}
+
+// background is the loops of a node that belong to no machine.
+func (n *node) background() loop.Group {
+	steady := loop.Backoff{Off: true} // these rounds are rare, so a failure does not change their pace
+	operations := &operator{work: n.store.WorkOperation, idle: operationPolls}
+	g := loop.Group{
+		{Name: "prune", Once: n.pruneOnce, Backoff: steady, Log: n.log},
+		{Name: "sample", Title: "queue sampling", Once: n.sampleOnce, Backoff: steady, Log: n.log},
+		{Name: "operations", Title: "operation worker", Once: operations.once, Backoff: steady, Log: n.log},
+	}
+	if n.config.commands != nil {
+		g = append(g, loop.Loop{Name: "outputs", Title: "command output", Once: n.outputOnce, Backoff: steady, Log: n.log})
+	}
+	return g
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
-	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
 // RunnerCommand is the argument that makes this program a runner of commands.
@@ -61,28 +60,11 @@ func list(text, separator string) (out []string) {
 	return out
 }
 
-// outputPause is how often what commands write is written down while they run.
+// outputPause is how often the output of running commands is stored.
 const outputPause = 2 * time.Second
 
-// tellOutputs writes down what this node's commands have written, so that any
-// node can tell it.
-func (n *node) tellOutputs(ctx context.Context) {
-	if n.config.commands == nil {
-		return
-	}
-	tick := time.NewTicker(outputPause)
-	defer tick.Stop()
-	var trouble telemetry.Trouble
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if _, err := n.store.WriteOutputs(ctx, n.config.commands.Outputs()); err != nil {
-			trouble.Failed(n.log, "the output of commands is not written down while they run", err)
-			continue
-		}
-		trouble.Worked(n.log, "the output of commands is written down again")
-	}
+// outputOnce stores what the commands of this node have written so far, so that any node can show it.
+func (n *node) outputOnce(ctx context.Context) (time.Duration, error) {
+	_, err := n.store.WriteOutputs(ctx, n.config.commands.Outputs())
+	return outputPause, err
 }

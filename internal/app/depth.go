@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/belfry-dev/belfry/internal/postgres"
-	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
 const (
@@ -73,35 +72,17 @@ func fullest(queues []postgres.QueueDepth) []postgres.QueueDepth {
 	return append(queues[:maxQueues:maxQueues], rest)
 }
 
-// sample counts what waits, again and again.
-func (n *node) sample(ctx context.Context) {
-	tick := time.NewTicker(samplePause)
-	defer tick.Stop()
-	var trouble telemetry.Trouble
-	for {
-		if err := n.sampleOnce(ctx); err != nil && ctx.Err() == nil {
-			trouble.Failed(n.log, "cannot count what waits", err)
-		} else if err == nil {
-			trouble.Worked(n.log, "counts what waits again")
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (n *node) sampleOnce(ctx context.Context) error {
+// sampleOnce counts the runs that wait in the partitions of this node.
+func (n *node) sampleOnce(ctx context.Context) (time.Duration, error) {
 	d, err := n.store.Depth(ctx, n.member.Owned())
 	if err != nil {
 		n.metrics.depth.last.Store(nil)
-		return err
+		return samplePause, err
 	}
 	n.metrics.depth.last.Store(&d)
 	broken, _, err := n.store.Broken(ctx, maxBroken)
 	if err == nil {
 		n.metrics.broken.Store(int64(broken))
 	}
-	return err
+	return samplePause, err
 }

@@ -3,45 +3,34 @@ package app
 import (
 	"context"
 	"time"
-
-	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
-// How long after it found no work a node looks for it again: soon while there
-// was some a moment ago, which is paced, and else seldom.
+// The pause between rounds that found no work.
 const (
 	operationPause = time.Second
 	operationSoon  = 100 * time.Millisecond
-	operationLooks = 20 // so often it looks soon
+	operationPolls = 20 // rounds with the short pause
 )
 
-// operate works on what users asked for in bulk, with whichever other nodes do.
-func (n *node) operate(ctx context.Context) {
-	var trouble telemetry.Trouble
-	idle := operationLooks
-	for ctx.Err() == nil {
-		worked, err := n.store.WorkOperation(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			trouble.Failed(n.log, "cannot work on an operation", err, "again_in", operationPause)
-			idle = operationLooks
-		case err == nil:
-			trouble.Worked(n.log, "works on operations again")
-		}
-		if worked {
-			idle = 0
-			continue
-		}
-		pause := operationPause
-		if idle < operationLooks {
-			idle++
-			pause = operationSoon
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+// operator works on bulk operations, together with the other nodes.
+type operator struct {
+	work func(context.Context) (worked bool, err error)
+	idle int // rounds without work since the last one that had some
+}
+
+// once works on one operation. It polls quickly for a while after it had work, because the work of an
+// operation is paced, and slowly otherwise.
+func (o *operator) once(ctx context.Context) (time.Duration, error) {
+	worked, err := o.work(ctx)
+	switch {
+	case worked:
+		o.idle = 0
+		return 0, err
+	case err != nil:
+		o.idle = operationPolls
+	case o.idle < operationPolls:
+		o.idle++
+		return operationSoon, nil
 	}
+	return operationPause, err
 }

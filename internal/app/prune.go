@@ -13,22 +13,10 @@ const (
 	pruneBatch   = 1000 // jobs in one transaction
 )
 
-// prune makes the days of history ahead and drops those past their time, and
-// removes jobs that are over and answers past their time.
-func (n *node) prune(ctx context.Context) {
-	tick := time.NewTicker(prunePause)
-	defer tick.Stop()
-	for {
-		n.pruneOnce(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (n *node) pruneOnce(ctx context.Context) {
+// pruneOnce creates the partitions of history that are needed next, drops those past their retention,
+// and removes finished jobs and expired answers. A step that fails does not stop the others: each is
+// logged with its name and retried in the next round.
+func (n *node) pruneOnce(ctx context.Context) (time.Duration, error) {
 	failed := func(step string, err error) {
 		if err != nil && ctx.Err() == nil {
 			n.log.Error("prune failed", "step", step, "error", err)
@@ -60,6 +48,7 @@ func (n *node) pruneOnce(ctx context.Context) {
 			more = err == nil && done == pruneBatch
 		}
 	}
+	return prunePause, nil
 }
 
 // gained takes in the runs of partitions that this node now owns.

@@ -82,14 +82,14 @@ func TestDatabaseGoesAndComes(t *testing.T) {
 	c := testConfig(url)
 	c.Listen, c.SessionTTL = freeAddress(t), 3*time.Second
 	s := serveNode(t, c)
-	s.log.await(t, "waiting for the database")
+	s.log.await(t, "database connection failed")
 	base := "http://" + c.Listen
 	awaitReady(t, base, http.StatusServiceUnavailable, "start")
 	status, _ := get(t, base+"/healthz")
 	require.Equal(t, http.StatusOK, status, "alive, though it cannot work")
 
 	database.open()
-	s.log.await(t, "database answers")
+	s.log.await(t, "database connection recovered")
 	started := s.log.await(t, "node started")
 	awaitReady(t, base, http.StatusOK, "")
 	require.Equal(t, "test", started["version"])
@@ -104,7 +104,7 @@ func TestDatabaseGoesAndComes(t *testing.T) {
 	awaitReady(t, base, http.StatusServiceUnavailable, "session")
 	awaitReady(t, base, http.StatusServiceUnavailable, "database")
 	database.open()
-	s.log.await(t, "session renewed again")
+	s.log.await(t, "session renewal recovered")
 	awaitReady(t, base, http.StatusOK, "")
 	_, metrics := get(t, base+"/metrics")
 	require.Regexp(t, `(?m)^belfry_loop_failures_total\{loop="\w+"\} [1-9]`, metrics)
@@ -128,7 +128,7 @@ func TestStopWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	_, url := newProxy(t, serverURL(t), "x")
 	s := serveNode(t, testConfig(url))
-	s.log.await(t, "waiting for the database")
+	s.log.await(t, "database connection failed")
 	begun := clock.Elapsed()
 	require.NoError(t, s.end(t))
 	require.Less(t, clock.Elapsed()-begun, clocktest.Allow(2*time.Second))
@@ -143,9 +143,9 @@ func TestStopAfterTheDatabaseWent(t *testing.T) {
 	s := serveNode(t, c)
 	s.log.await(t, "gained partitions")
 	database.cut()
-	s.log.await(t, "session not renewed")
+	s.log.await(t, "session renewal failed")
 	require.ErrorContains(t, s.end(t), "the other nodes take over when it expires")
-	require.Nil(t, s.log.find(t, "session renewed again"))
+	require.Nil(t, s.log.find(t, "session renewal recovered"))
 	require.NotNil(t, s.log.find(t, "node stopped"))
 }
 

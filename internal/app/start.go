@@ -7,46 +7,44 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/loop"
 	"github.com/belfry-dev/belfry/internal/postgres"
-	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
 const (
-	connectTime  = 5 * time.Second // for one try
-	connectPause = 2 * time.Second // after one, at most
+	connectLimit    = 5 * time.Second        // for one try
+	connectPause    = 100 * time.Millisecond // after the first try, then doubling
+	connectMaxPause = 2 * time.Second
 )
 
-// awaitDatabase waits until the database answers, and refuses a schema that
-// this binary does not know. It returns the schema's version; without an error
-// also when ctx ends first. What needs somebody, such as a wrong password, is
-// not waited for.
+// awaitDatabase waits until the database answers and returns the version of its schema. It fails if
+// this binary does not know that schema, or if waiting cannot help, such as with a wrong password. If
+// ctx ends first it returns no error.
 func awaitDatabase(ctx context.Context, url string, log *slog.Logger) (schema int64, err error) {
-	var trouble telemetry.Trouble
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, connectPause) {
-		current, latest, err := readVersion(ctx, url)
-		switch {
-		case ctx.Err() != nil:
-			return 0, nil //nolint:nilerr // it was asked to stop: no failure
-		case err == nil && current < latest:
-			return 0, fmt.Errorf("the database's schema is at version %d and this belfry needs %d; run: belfry migrate", current, latest)
-		case err == nil:
-			trouble.Worked(log, "database answers")
-			return current, nil
-		case !postgres.MayPass(err):
-			return 0, err
-		}
-		trouble.Failed(log, "waiting for the database", err, "again_in", pause)
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
+	loop.Loop{
+		Name: "connect", Title: "database connection", Log: log,
+		Backoff: loop.Backoff{Min: connectPause, Max: connectMaxPause},
+		Once: func(ctx context.Context) (time.Duration, error) {
+			current, latest, failed := readVersion(ctx, url)
+			switch {
+			case failed == nil && current < latest:
+				err = fmt.Errorf("the database's schema is at version %d and this belfry needs %d; run: belfry migrate",
+					current, latest)
+			case failed == nil:
+				schema = current
+			case ctx.Err() == nil && !postgres.MayPass(failed):
+				err = failed
+			default:
+				return 0, failed
+			}
+			return 0, loop.ErrDone
+		},
+	}.Run(ctx)
+	return schema, err
 }
 
 func readVersion(ctx context.Context, url string) (current, latest int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
 	return postgres.Version(ctx, url)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/telemetry"
+	"github.com/belfry-dev/belfry/internal/loop"
 )
 
 const (
@@ -51,26 +51,21 @@ func (e *Engine) write(ctx context.Context, batch []job.Completion) {
 			others = append(others, c)
 		}
 	}
-	var trouble telemetry.Trouble
-	for ctx.Err() == nil {
-		err := e.writeOnce(ctx, &succeeded, &others)
-		if err == nil {
-			trouble.Worked(e.Log, "loop works again", "loop", "complete")
-			return
-		}
-		e.Observe.Failed("complete")
-		trouble.Failed(e.Log, "loop failed", err, "loop", "complete", "runs", len(succeeded)+len(others), "again_in", completeRetry)
-		select {
-		case <-ctx.Done():
-		case <-time.After(completeRetry):
-		}
-	}
+	loop.Loop{
+		Name: "complete", Log: e.Log, OnFailure: e.Observe.Failed, Limit: keyLimit,
+		Attrs:   []any{"runs", len(batch)},
+		Backoff: loop.Backoff{Min: completeRetry, Max: completeRetry},
+		Once: func(ctx context.Context) (time.Duration, error) {
+			if err := e.writeOnce(ctx, &succeeded, &others); err != nil {
+				return 0, err
+			}
+			return 0, loop.ErrDone
+		},
+	}.Run(ctx)
 }
 
 // writeOnce empties what it has written.
 func (e *Engine) writeOnce(ctx context.Context, succeeded, others *[]job.Completion) error {
-	ctx, cancel := context.WithTimeout(ctx, keyLimit)
-	defer cancel()
 	if len(*succeeded) > 0 {
 		fenced, err := e.Completer.CompleteSucceeded(ctx, *succeeded)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/telemetry"
+	"github.com/belfry-dev/belfry/internal/loop"
 )
 
 const (
@@ -21,25 +21,28 @@ const (
 // Whoever claimed them has to ask until there is an answer. It returns how many
 // were claimed, and those are delivered; the others are taken again.
 func (e *Engine) doubt(ctx context.Context, session uuid.UUID, runs []job.Run, err error) (claimed int) {
-	var trouble telemetry.Trouble
-	for pause := doubtPause; ; pause = min(2*pause, doubtMaxPause) {
-		e.Observe.Failed("claim")
-		trouble.Failed(e.Log, "claim failed", err, "runs", len(runs), "again_in", pause)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		// Those of a session that is over, as this one is when the node has
-		// stopped, are rescued if they were claimed.
-		if ctx.Err() != nil || e.Member.Session() != session {
-			e.wheel.postpone(runs)
-			return 0
-		}
-		var attempts []job.Attempt
-		if attempts, err = e.claimedBy(ctx, session, runs); err == nil {
-			return e.settle(runs, attempts)
-		}
+	resolved := false
+	loop.Loop{
+		Name: "claim", Title: "claim", Log: e.Log, OnFailure: e.Observe.Failed, Attrs: []any{"runs", len(runs)},
+		Ready:   func() bool { return resolved },
+		Backoff: loop.Backoff{Min: doubtPause, Max: doubtMaxPause},
+		Once: func(ctx context.Context) (time.Duration, error) {
+			// If the session has ended, its runs are rescued if they were claimed.
+			if e.Member.Session() != session {
+				return 0, loop.ErrDone
+			}
+			attempts, err := e.claimedBy(ctx, session, runs)
+			if err != nil {
+				return 0, err
+			}
+			claimed, resolved = e.settle(runs, attempts), true
+			return 0, loop.ErrDone
+		},
+	}.RunAfter(ctx, err)
+	if !resolved {
+		e.wheel.postpone(runs)
 	}
+	return claimed
 }
 
 func (e *Engine) claimedBy(ctx context.Context, session uuid.UUID, runs []job.Run) ([]job.Attempt, error) {

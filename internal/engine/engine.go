@@ -12,7 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/telemetry"
+	"github.com/belfry-dev/belfry/internal/loop"
 )
 
 // Target delivers an attempt and says what it came to.
@@ -150,15 +150,7 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var intake, admit, deliver, complete sync.WaitGroup
-	for _, l := range []struct {
-		name  string
-		once  func(context.Context) (time.Duration, error)
-		count int
-	}{{"plan", e.planOnce, 1}, {"sweep", e.sweepOnce, 1}, {"load", e.loadOnce, 1}, {"overdue", e.overdueOnce, 1}, {"rescue", e.rescueOnce, 1}, {"interrupt", e.interruptOnce, 1}, {"queues", e.queuesOnce, 1}, {"mend", e.mendOnce, 1}, {"lanes", e.lanesOnce, 1}, {"claim", e.claimOnce, e.Claimers}} {
-		for range l.count {
-			intake.Go(func() { e.loop(ctx, l.name, l.once) })
-		}
-	}
+	intake.Go(func() { e.loops().Run(ctx) })
 	for range e.Claimers {
 		admit.Go(func() { e.admit(ctx) })
 	}
@@ -185,62 +177,34 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	return nil
 }
 
+// loops are those that take work in. They end first when the node stops.
+func (e *Engine) loops() loop.Group {
+	g := loop.Group{
+		{Name: "plan", Once: e.planOnce, Limit: loopLimit},
+		{Name: "sweep", Once: e.sweepOnce, Limit: loopLimit},
+		{Name: "load", Once: e.loadOnce, Limit: loopLimit},
+		{Name: "overdue", Once: e.overdueOnce, Limit: loopLimit},
+		{Name: "rescue", Once: e.rescueOnce, Limit: loopLimit},
+		{Name: "interrupt", Once: e.interruptOnce, Limit: loopLimit},
+		{Name: "queues", Once: e.queuesOnce, Limit: loopLimit},
+		{Name: "mend", Once: e.mendOnce, Limit: loopLimit},
+		// No limit: each of their calls has one, and an unresolved claim is asked about until there is an answer.
+		{Name: "lanes", Once: e.lanesOnce, Wake: e.wheel.lanes.changed},
+		{Name: "claim", Once: e.claimOnce, Wake: e.wheel.changed, Count: e.Claimers},
+	}
+	for i := range g {
+		g[i].Log, g[i].OnFailure = e.Log, e.Observe.Failed
+		g[i].Ready = e.Member.Valid // without a session a round does nothing
+	}
+	return g
+}
+
 // A server or a proxy that hangs is not noticed by TCP: no call may wait for
 // ever. A database that is merely slow ends statements itself, within a minute.
 const (
 	loopLimit = 65 * time.Second // one round of a loop
 	keyLimit  = 15 * time.Second // a statement on a bounded number of runs, by key
 )
-
-// loop calls once again and again, with the pause that it asks for. Errors are
-// logged and tried again: the database being away is no reason to end.
-func (e *Engine) loop(ctx context.Context, name string, once func(context.Context) (time.Duration, error)) {
-	failures := 0
-	var trouble telemetry.Trouble
-	for ctx.Err() == nil {
-		pause, err := bounded(ctx, name, once)
-		if err != nil && ctx.Err() == nil {
-			failures++
-			pause = min(100*time.Millisecond<<min(failures, 5), 2*time.Second)
-			e.Observe.Failed(name)
-			trouble.Failed(e.Log, "loop failed", err, "loop", name, "again_in", pause)
-		} else if err == nil && e.Member.Valid() { // without a session nothing was tried
-			failures = 0
-			trouble.Worked(e.Log, "loop works again", "loop", name)
-		}
-		if pause <= 0 {
-			continue
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-e.wake(name):
-		}
-		timer.Stop()
-	}
-}
-
-func bounded(ctx context.Context, name string, once func(context.Context) (time.Duration, error)) (time.Duration, error) {
-	if name == "claim" || name == "lanes" {
-		return once(ctx) // each of its calls has a limit, and a doubt lasts until there is an answer
-	}
-	ctx, cancel := context.WithTimeout(ctx, loopLimit)
-	defer cancel()
-	return once(ctx)
-}
-
-// wake is what ends the pause of a loop early.
-func (e *Engine) wake(name string) <-chan struct{} {
-	switch name {
-	case "claim":
-		return e.wheel.changed
-	case "lanes":
-		return e.wheel.lanes.changed
-	default:
-		return nil
-	}
-}
 
 // slots counts the attempts that may be under way.
 type slots struct {

@@ -1,15 +1,15 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/telemetry"
+	"github.com/belfry-dev/belfry/internal/loop"
 )
 
 // Run takes part until ctx ends, which is as if the process had died, or Close
@@ -22,52 +22,36 @@ func (m *Member) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.open, cancel)() //nolint:contextcheck // a second end, not another context for what is called
-	var loops sync.WaitGroup
-	loops.Go(func() { m.loopRenew(ctx) })
-	loops.Go(func() { m.loopAssign(ctx) })
-	loops.Wait()
+	loop.Group{
+		{
+			Name: "renew", Title: "session renewal", Once: m.renewRound,
+			Backoff: loop.Backoff{Off: true}, Ready: m.Valid, Log: m.o.Log,
+		},
+		{
+			Name: "assign", Title: "partition assignment", Once: m.assignRound, Wake: m.kick,
+			Backoff: loop.Backoff{Off: true}, Ready: m.Valid, Log: m.o.Log,
+		},
+	}.Run(ctx)
 	m.drop(m.held.Load().lease, "stopped")
 	return nil
 }
 
-func (m *Member) loopRenew(ctx context.Context) {
-	var trouble telemetry.Trouble
-	for ctx.Err() == nil {
-		begun := clock.Elapsed()
-		if err := m.renewOnce(ctx); err != nil && ctx.Err() == nil {
-			trouble.Failed(m.o.Log, "session not renewed", err)
-		} else if err == nil && m.Valid() { // a draining member does not make another
-			trouble.Worked(m.o.Log, "session renewed again")
-		}
-		wait := max(begun+m.o.Interval-clock.Elapsed(), m.o.Interval/10)
-		if l := m.held.Load().lease; l != nil {
-			wait = min(wait, l.left()) // everything is lost when trust ends, not at the next try
-		}
-		sleep(ctx, wait, nil)
+// renewRound is one round of the loop "renew". Its pause never outlasts the trust in the session:
+// when that ends, the member loses everything at once and not an interval later.
+func (m *Member) renewRound(ctx context.Context) (time.Duration, error) {
+	begun := clock.Elapsed()
+	err := m.renewOnce(ctx)
+	pause := max(begun+m.o.Interval-clock.Elapsed(), m.o.Interval/10)
+	if l := m.held.Load().lease; l != nil {
+		pause = min(pause, l.left())
 	}
+	return pause, err
 }
 
-func (m *Member) loopAssign(ctx context.Context) {
-	var trouble telemetry.Trouble
-	for ctx.Err() == nil {
-		if _, err := m.assignOnce(ctx); err != nil && ctx.Err() == nil {
-			trouble.Failed(m.o.Log, "partitions not assigned", err)
-		} else if err == nil && m.Valid() { // without a session nothing was tried
-			trouble.Worked(m.o.Log, "partitions assigned again")
-		}
-		sleep(ctx, time.Duration(m.next.Load())-clock.Elapsed(), m.kick)
-	}
-}
-
-// sleep waits, at most until ctx ends or there is something to do.
-func sleep(ctx context.Context, wait time.Duration, kick <-chan struct{}) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-kick:
-	case <-timer.C:
-	}
+// assignRound is one round of the loop "assign".
+func (m *Member) assignRound(ctx context.Context) (time.Duration, error) {
+	_, err := m.assignOnce(ctx)
+	return time.Duration(m.next.Load()) - clock.Elapsed(), err
 }
 
 // runOnce is one round of both loops.
@@ -84,16 +68,25 @@ func (m *Member) runOnce(ctx context.Context) (changed int, err error) {
 func (m *Member) Drain(ctx context.Context) error {
 	m.drain()
 	m.lose(m.held.Load().lease, func(int16, int64) bool { return true })
-	var trouble telemetry.Trouble
-	for {
-		// First nobody may think that they are this session's by right, then they are released.
-		_, err := m.runOnce(ctx)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		trouble.Failed(m.o.Log, "partitions not released", err)
-		sleep(ctx, m.o.Interval/hurry, nil)
+	var released bool
+	var last error
+	loop.Loop{
+		Name: "drain", Title: "partition release", Log: m.o.Log,
+		Backoff: loop.Backoff{Min: m.o.Interval / hurry, Max: m.o.Interval / hurry},
+		Once: func(ctx context.Context) (time.Duration, error) {
+			// Renew first: the session then no longer claims to own anything, so no survey assigns it
+			// a partition that is about to be released.
+			if _, last = m.runOnce(ctx); last != nil {
+				return 0, last
+			}
+			released = true
+			return 0, loop.ErrDone
+		},
+	}.Run(ctx)
+	if released {
+		return nil
 	}
+	return cmp.Or(last, ctx.Err())
 }
 
 // Close ends the session and the loops. What the session still owned is free.

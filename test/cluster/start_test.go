@@ -26,7 +26,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 	defer cancel()
 	lines := func() int {
 		log, _ := os.ReadFile(c.log)
-		return strings.Count(string(log), "waiting for the database")
+		return strings.Count(string(log), "database connection failed")
 	}
 	require.NoError(t, until(ctx, func() bool { return lines() >= 2 }), "the nodes do not say that they wait")
 	<-time.After(3 * time.Second)
