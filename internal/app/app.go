@@ -148,14 +148,16 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	}
 	n.member, err = member.New(member.Options{
 		Store: db.Members(), Name: c.Name, Bound: n.bound, Log: log, TTL: c.SessionTTL, Interval: c.SessionTTL / 5,
-		OnGain: n.gained, OnLose: n.lost,
+		OnGain: func(ctx context.Context, gained []job.Ownership) { n.engine.GainPartitions(ctx, gained) },
+		OnLose: func(lost []int16) { n.engine.DropPartitions(lost) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.engine = engine.New(engine.Options{
-		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, Member: n.member, Targets: targets,
-		Bound: n.bound, Log: log, Slots: c.Slots, LookAhead: c.LookAhead, Observe: m,
+		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
+		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
+		Slots: c.Slots, LookAhead: c.LookAhead, KeepHistory: c.KeepHistory,
 	})
 	n.pull = pull.New(pull.Options{Store: store, Sessions: store, Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m})
 	m.watch(n)
@@ -193,9 +195,9 @@ func (n *node) background() loop.Group {
 	steady := loop.Backoff{Off: true} // these rounds are rare, so a failure does not change their pace
 	operations := &operator{work: n.store.WorkOperation, idle: operationPolls}
 	g := loop.Group{
-		{Name: "prune", Once: n.pruneOnce, Backoff: steady, Log: n.log},
 		{Name: "sample", Title: "queue sampling", Once: n.sampleOnce, Backoff: steady, Log: n.log},
 		{Name: "operations", Title: "operation worker", Once: operations.once, Backoff: steady, Log: n.log},
+		{Name: "reseal", Title: "secret reseal", Once: n.resealOnce, Backoff: steady, Log: n.log},
 	}
 	if n.config.commands != nil {
 		g = append(g, loop.Loop{Name: "outputs", Title: "command output", Once: n.outputOnce, Backoff: steady, Log: n.log})

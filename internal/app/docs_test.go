@@ -61,12 +61,30 @@ func TestEachMetricIsExplained(t *testing.T) {
 	}
 	require.Equal(t, registered, explained)
 
-	_, row, _ := strings.Cut(string(page), "| `belfry_attempts_total` |")
-	row, _, _ = strings.Cut(row, "\n")
-	for _, outcome := range outcomeNames {
-		require.Contains(t, row, outcome, "an outcome that attempts are counted by")
+	row := func(metric string) string {
+		_, row, _ := strings.Cut(string(page), "| `"+metric+"` |")
+		row, _, _ = strings.Cut(row, "\n")
+		return row
 	}
+	for _, outcome := range outcomeNames {
+		require.Contains(t, row("belfry_attempts_total"), outcome, "an outcome that attempts are counted by")
+	}
+	loops := 0
+	for _, name := range []string{"engine.go", "complete.go", "resolve.go"} {
+		source, err := os.ReadFile("../engine/" + name)
+		require.NoError(t, err)
+		for _, l := range loopName.FindAllStringSubmatch(string(source), -1) {
+			if l[1] == "prune" {
+				continue // it logs failures itself, and goes on
+			}
+			loops++
+			require.Contains(t, row("belfry_loop_failures_total"), l[1], "a loop whose failures are counted")
+		}
+	}
+	require.Greater(t, loops, 10, "the pattern does not find the loops any more")
 }
+
+var loopName = regexp.MustCompile(`Name: "(\w+)",`)
 
 // A loop logs "<title> failed" and "<title> recovered".
 var loopTitle = regexp.MustCompile(`Title: "([^"]+)"`)

@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
-// readKeyset reads what secrets are sealed with; nil: there is none.
+// readKeyset reads the keyset that secrets are sealed with; nil: there is none.
 func readKeyset(c config.Secrets) (*seal.Keyset, error) {
 	if c.Keyset == "" {
 		return nil, nil
@@ -30,20 +30,30 @@ func readKeyset(c config.Secrets) (*seal.Keyset, error) {
 	return k, nil
 }
 
-// How long a secret is not asked about again, and how long it is used while the
-// database does not answer.
+// resealPause is how often secrets that an old key has sealed are looked for.
+const resealPause = 10 * time.Minute
+
+// resealOnce seals secrets with the key in use that another key has sealed.
+func (n *node) resealOnce(ctx context.Context) (time.Duration, error) {
+	done, left, err := n.store.ResealSecrets(ctx)
+	if done+left > 0 {
+		n.log.Info("secrets resealed with the key in use", "done", done, "left", left)
+	}
+	return resealPause, err
+}
+
 const (
-	secretTrust  = 5 * time.Second
-	secretStale  = time.Minute
+	secretTrust  = 5 * time.Second // how long a secret is cached
+	secretErrors = time.Second     // how long an error is cached
+	secretStale  = time.Minute     // how long a cached secret is used while the database is down
 	secretWait   = 5 * time.Second // for the database
 	maxSecrets   = 10_000
-	secretErrors = time.Second // so long an error is not asked about again
 )
 
-// secrets keeps what targets ask for at each delivery for a moment.
+// secrets caches the secrets that targets need for each delivery.
 type secrets struct {
 	read  func(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error)
-	calls singleflight.Group // of a thousand deliveries at once, one asks
+	calls singleflight.Group // of a thousand deliveries at the same time, one reads the database
 
 	mu    sync.Mutex
 	known map[secretKey]knownSecret
@@ -60,7 +70,7 @@ type knownSecret struct {
 	at     time.Duration // by clock.Elapsed
 }
 
-// Secret is secret.Source.
+// Secret implements secret.Source.
 func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error) {
 	key := secretKey{namespace, name}
 	s.mu.Lock()
@@ -70,7 +80,7 @@ func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) 
 	if ok && (known.err == nil && age < secretTrust || age < secretErrors) {
 		return known.secret, known.err
 	}
-	// Not with this delivery's context: others wait for the same answer.
+	// Not with this delivery's context: others wait for the same reply.
 	answer := s.calls.DoChan(namespace.String()+name, func() (any, error) {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), secretWait)
 		defer cancel()
@@ -79,7 +89,7 @@ func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) 
 			err = secret.ErrNone
 		}
 		if err != nil && !errors.Is(err, secret.ErrNone) && ok && known.err == nil && age < secretStale {
-			return known.secret, nil // the database is away: what was good a moment ago will do
+			return known.secret, nil // the database is down: the last known value will do
 		}
 		s.keep(key, knownSecret{found, err, clock.Elapsed()})
 		return found, err
@@ -93,7 +103,7 @@ func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) 
 	}
 }
 
-// report is how a target reports on an attempt that it has accepted.
+// report returns where and with which token a target reports on an attempt that it has accepted.
 func (n *node) report(a job.Attempt) (url, token string) {
 	return n.config.API.URL + "/api/v1/runs/" + job.FormatRunID(a.Key), job.ReportOf(a).Token(n.reportKey)
 }

@@ -99,7 +99,7 @@ func TestDatabaseGoesAndComes(t *testing.T) {
 	require.EqualValues(t, 256, started["partitions"])
 	require.Positive(t, started["schema"])
 
-	s.log.await(t, "gained partitions") // so the loops have something to ask for
+	s.log.await(t, "partitions gained") // so the loops have something to ask for
 	database.cut()
 	awaitReady(t, base, http.StatusServiceUnavailable, "session")
 	awaitReady(t, base, http.StatusServiceUnavailable, "database")
@@ -141,7 +141,7 @@ func TestStopAfterTheDatabaseWent(t *testing.T) {
 	c := testConfig(url)
 	c.SessionTTL = 3 * time.Second
 	s := serveNode(t, c)
-	s.log.await(t, "gained partitions")
+	s.log.await(t, "partitions gained")
 	database.cut()
 	s.log.await(t, "session renewal failed")
 	require.ErrorContains(t, s.end(t), "the other nodes take over when it expires")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/loop"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
@@ -49,13 +50,13 @@ func readVersion(ctx context.Context, url string) (current, latest int64, err er
 	return postgres.Version(ctx, url)
 }
 
-// prepare refuses a role that nothing would hold back, and makes what a node
-// needs before it works.
+// prepare refuses a database role that bypasses row-level security, and creates what a node needs before
+// it works.
 func prepare(ctx context.Context, c Config, db *postgres.DB) error {
 	if err := db.Admin().CheckRole(ctx); err != nil && !c.Scratch {
 		return err
 	}
-	if err := db.Engine().MakeHistory(ctx, historyAhead); err != nil {
+	if err := db.Engine().MakeHistory(ctx, engine.HistoryAhead); err != nil {
 		return err
 	}
 	if c.Bootstrap == nil {

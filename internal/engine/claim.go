@@ -4,26 +4,36 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
+// Claimer is the store as claim, admit and interrupt use it.
+type Claimer interface {
+	Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error)
+	// Undecided returns those of the runs that are pending.
+	Undecided(ctx context.Context, keys []job.Key) ([]job.Key, error)
+	// Claimed returns those of the runs that are leased to the session.
+	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
+	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error)
+	// Fenced returns those of the attempts that are no longer the live one of their run.
+	Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attempt, error)
+}
+
 const (
-	idlePause = 50 * time.Millisecond // without anything due
-	// gatherPause is how long a claimer waits for company where few slots are
-	// free: a statement for each run costs 20 times one for a thousand.
+	idlePause = 50 * time.Millisecond // when nothing is due
+	// gatherPause is how long a claimer waits for more free slots if there are few: claiming runs one by
+	// one costs 20 times as much as claiming a thousand in one statement.
 	gatherPause = 3 * time.Millisecond
-	// parkPause is after how long a run that has to wait is asked about again.
-	// The end of the run that it waits for asks earlier.
-	parkPause = time.Second
 )
 
-// claimOnce claims what is due within the lead, never more than there are free
-// slots for.
+// claimOnce claims runs that are due within the lead, never more than there are free slots.
 func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 	if !e.Member.Valid() || !e.mayClaim() {
-		return idlePause, nil // someone else will, or a moment later
+		return idlePause, nil
 	}
-	next, ok := e.wheel.next()
+	next, ok := e.wheel.Next()
 	if !ok {
 		return time.Second, nil
 	}
@@ -32,11 +42,11 @@ func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 	}
 	n := e.slots.acquire(e.Batch, min(e.Batch, e.Slots)/4)
 	if n == 0 {
-		if n = e.gather(ctx); n == 0 {
+		if n = e.gatherSlots(ctx); n == 0 {
 			return gatherPause, nil
 		}
 	}
-	runs := e.wheel.take(e.Bound.Now().Add(e.Lead), n)
+	runs := e.wheel.Take(e.Bound.Now().Add(e.Lead), n)
 	claimed, err := e.claim(ctx, runs)
 	e.slots.release(n - claimed)
 	if len(runs) == 0 {
@@ -45,8 +55,8 @@ func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 	return 0, err
 }
 
-// gather waits a moment and then takes what slots there are.
-func (e *Engine) gather(ctx context.Context) int {
+// gatherSlots waits a moment and then takes the slots that are free.
+func (e *Engine) gatherSlots(ctx context.Context) int {
 	select {
 	case <-ctx.Done():
 		return 0
@@ -60,51 +70,56 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err er
 	if len(runs) == 0 {
 		return 0, nil
 	}
-	// Not cancelled when the node stops: whether it committed must be known.
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyLimit)
+	// Not cancelled when the node stops: it must learn whether the claim committed.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementLimit)
 	defer cancel()
 	session := e.Member.Session()
 	attempts, err := e.Claimer.Claim(limited, session, keysOf(runs), e.Lead)
 	if err != nil {
-		return e.doubt(ctx, session, runs, err), nil
+		return e.resolve(ctx, session, runs, err), nil
 	}
-	for _, a := range attempts {
-		e.claimed <- a // never blocks: as many places as slots
+	e.handOver(attempts)
+	if len(attempts) == len(runs) {
+		e.wheel.Release(runs)
+		return len(attempts), nil
 	}
-	claimed = len(attempts)
-	e.stats.claimed.Add(int64(claimed))
-	if claimed == len(runs) {
-		e.wheel.release(runs)
-		return claimed, nil
-	}
-	return claimed, e.sift(limited, runs, attempts)
+	started, left := splitByAttempt(runs, attempts)
+	e.wheel.Release(started)
+	return len(attempts), e.sortUnclaimed(limited, left)
 }
 
-// sift sorts out the runs that Claim left: most are gone, some need a decision.
-func (e *Engine) sift(ctx context.Context, runs []job.Run, attempts []job.Attempt) error {
-	done, left := split(runs, attempts)
-	e.wheel.release(done)
-	undecided, err := e.Claimer.Undecided(ctx, keysOf(left))
+// handOver gives claimed attempts to the deliverers. It never blocks: each attempt has a slot.
+func (e *Engine) handOver(attempts []job.Attempt) {
+	for _, a := range attempts {
+		e.claimed <- a
+	}
+	e.stats.claimed.Add(int64(len(attempts)))
+}
+
+// sortUnclaimed handles runs that a claim did not take. Most of them are gone and are forgotten. The
+// others need a decision and go to the admitters.
+func (e *Engine) sortUnclaimed(ctx context.Context, runs []job.Run) error {
+	undecided, err := e.Claimer.Undecided(ctx, keysOf(runs))
 	if err != nil {
-		e.wheel.postpone(left)
+		e.wheel.Return(runs)
 		return err
 	}
-	open := make(map[runKey]bool, len(undecided))
+	pending := make(map[job.RunKey]bool, len(undecided))
 	for _, k := range undecided {
-		open[keyOf(k)] = true
+		pending[k.RunKey()] = true
 	}
-	for _, r := range left {
+	for _, r := range runs {
 		switch {
-		case !open[keyOf(r.Key)] || !e.Member.Owns(r.Partition):
-			e.wheel.release([]job.Run{r})
-		case !e.offer(r): // the admitters are behind: not at once again
-			e.wheel.postponeTo(r, e.Bound.Now().Add(e.Lead+parkPause))
+		case !pending[r.RunKey()] || !e.Member.Owns(r.Partition):
+			e.wheel.Release([]job.Run{r})
+		case !e.offer(r): // the admitters are behind, so not immediately again
+			e.wheel.ReturnAt(r, e.Bound.Now().Add(e.Lead+blockedPause))
 		}
 	}
 	return nil
 }
 
-// offer hands a run to the admitters, if they are not behind.
+// offer hands a run to the admitters unless they are behind.
 func (e *Engine) offer(r job.Run) bool {
 	select {
 	case e.undecided <- r:
@@ -116,62 +131,24 @@ func (e *Engine) offer(r job.Run) bool {
 
 func keysOf(runs []job.Run) []job.Key {
 	keys := make([]job.Key, len(runs))
-	for i, r := range runs {
-		keys[i] = r.Key
+	for i := range runs {
+		keys[i] = runs[i].Key
 	}
 	return keys
 }
 
-// admit decides about runs that Claim left, one after the other. It is apart
-// from claim, so that jobs which need decisions do not hold up the others.
-func (e *Engine) admit(ctx context.Context) {
-	for r := range e.undecided {
-		if !e.admitSlot(ctx) {
-			e.wheel.release([]job.Run{r}) // stopping: the next owner will
-			continue
-		}
-		e.slots.release(1 - e.admitOne(ctx, r))
+// splitByAttempt separates the runs that have an attempt from those that do not.
+func splitByAttempt(runs []job.Run, attempts []job.Attempt) (with, without []job.Run) {
+	has := make(map[job.RunKey]bool, len(attempts))
+	for i := range attempts {
+		has[attempts[i].Key.RunKey()] = true
 	}
-}
-
-// admitSlot waits for a free slot; false when the node stops.
-func (e *Engine) admitSlot(ctx context.Context) bool {
-	for ctx.Err() == nil {
-		if e.slots.acquire(1, 1) == 1 {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(gatherPause):
+	for _, r := range runs {
+		if has[r.RunKey()] {
+			with = append(with, r)
+		} else {
+			without = append(without, r)
 		}
 	}
-	return false
-}
-
-// admitOne asks the policy about a run, and says how many were started.
-func (e *Engine) admitOne(ctx context.Context, r job.Run) (started int) {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyLimit)
-	defer cancel()
-	session := e.Member.Session()
-	admitted, err := e.Claimer.Admit(limited, session, r.Key, e.Lead)
-	switch {
-	case err != nil:
-		return e.doubt(ctx, session, []job.Run{r}, err)
-	case admitted.Attempt != nil:
-		e.claimed <- *admitted.Attempt
-		e.stats.claimed.Add(1)
-		e.wheel.release([]job.Run{r})
-		return 1
-	case admitted.Done:
-		e.wheel.release([]job.Run{r})
-	case admitted.Refusal != (job.Refusal{}):
-		e.wheel.refuse([]job.Run{r}, []job.Refusal{admitted.Refusal}, e.Bound.Now())
-	default:
-		if e.Bound.Until(r.RunAt) > 0 {
-			e.wheel.postponeTo(r, r.RunAt.Add(e.Lead+slotWidth)) // so that it is taken when it is due, and not Lead before
-			break
-		}
-		e.wheel.park(r, e.Bound.Now().Add(parkPause))
-	}
-	return 0
+	return with, without
 }

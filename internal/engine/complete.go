@@ -8,13 +8,22 @@ import (
 	"github.com/belfry-dev/belfry/internal/loop"
 )
 
+// Completer is the store as complete and rescue use it.
+type Completer interface {
+	CompleteSucceeded(ctx context.Context, done []job.Completion) (fenced int, err error)
+	CompleteDecided(ctx context.Context, done []job.Completion) (retries []job.Run, fenced int, err error)
+	Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error)
+	// RescueWorkers does the same for workers that are dead, in all partitions.
+	RescueWorkers(ctx context.Context, limit int) (retries []job.Run, found int, err error)
+}
+
 const (
-	completeDelay = 5 * time.Millisecond // how long a completion waits for company
+	completeDelay = 5 * time.Millisecond // how long a completion waits for others
 	completeRetry = 200 * time.Millisecond
 )
 
-// complete writes outcomes in batches: those that came while the last batch was
-// being written, and at most completeDelay more.
+// complete writes outcomes in batches: those that came in while the last batch was being written, and
+// those of the next completeDelay.
 func (e *Engine) complete(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -34,29 +43,28 @@ func (e *Engine) complete(ctx context.Context) {
 				break collect
 			}
 		}
-		e.write(ctx, batch)
-		e.wheel.hasten(batch)
-		e.wheel.vacate(batch)
+		e.completeBatch(ctx, batch)
+		e.wheel.RunsEnded(batch)
 	}
 }
 
-// write completes a batch, again and again until the database takes it: an
-// outcome that is known must not be lost. Twice is harmless, it is fenced.
-func (e *Engine) write(ctx context.Context, batch []job.Completion) {
+// completeBatch writes a batch, and retries until the database accepts it: a known outcome must not be
+// lost. Writing it twice is harmless, because the second one is fenced.
+func (e *Engine) completeBatch(ctx context.Context, batch []job.Completion) {
 	var succeeded, others []job.Completion
 	for _, c := range batch {
-		if c.Outcome.Kind == job.Succeeded && c.Outcome.Message == "" && c.OwnKey == "" && c.Outcome.Output == "" { // else there is more to write
+		if plainSuccess(&c) {
 			succeeded = append(succeeded, c)
 		} else {
 			others = append(others, c)
 		}
 	}
 	loop.Loop{
-		Name: "complete", Log: e.Log, OnFailure: e.Observe.Failed, Limit: keyLimit,
+		Name: "complete", Log: e.Log, OnFailure: e.Observe.Failed, Limit: statementLimit,
 		Attrs:   []any{"runs", len(batch)},
 		Backoff: loop.Backoff{Min: completeRetry, Max: completeRetry},
 		Once: func(ctx context.Context) (time.Duration, error) {
-			if err := e.writeOnce(ctx, &succeeded, &others); err != nil {
+			if err := e.completeOnce(ctx, &succeeded, &others); err != nil {
 				return 0, err
 			}
 			return 0, loop.ErrDone
@@ -64,14 +72,19 @@ func (e *Engine) write(ctx context.Context, batch []job.Completion) {
 	}.Run(ctx)
 }
 
-// writeOnce empties what it has written.
-func (e *Engine) writeOnce(ctx context.Context, succeeded, others *[]job.Completion) error {
+// plainSuccess returns whether there is nothing to write but that the run succeeded.
+func plainSuccess(c *job.Completion) bool {
+	return c.Outcome.Kind == job.Succeeded && c.Outcome.Message == "" && c.Outcome.Output == "" && c.OwnKey == ""
+}
+
+// completeOnce writes both kinds of completions and empties what it has written.
+func (e *Engine) completeOnce(ctx context.Context, succeeded, others *[]job.Completion) error {
 	if len(*succeeded) > 0 {
 		fenced, err := e.Completer.CompleteSucceeded(ctx, *succeeded)
 		if err != nil {
 			return err
 		}
-		e.count(len(*succeeded), fenced)
+		e.countCompleted(len(*succeeded), fenced)
 		e.stats.succeeded.Add(int64(len(*succeeded) - fenced))
 		*succeeded = nil
 	}
@@ -80,24 +93,24 @@ func (e *Engine) writeOnce(ctx context.Context, succeeded, others *[]job.Complet
 		if err != nil {
 			return err
 		}
-		e.count(len(*others), fenced)
+		e.countCompleted(len(*others), fenced)
 		e.stats.retried.Add(int64(len(retries)))
-		mine := retries[:0]
+		owned := retries[:0]
 		for _, r := range retries {
 			if e.Member.Owns(r.Partition) {
-				mine = append(mine, r)
+				owned = append(owned, r)
 			}
 		}
-		e.wheel.add(mine)
+		e.wheel.Add(owned)
 		*others = nil
 	}
 	return nil
 }
 
-func (e *Engine) count(n, fenced int) {
+func (e *Engine) countCompleted(n, fenced int) {
 	e.stats.completed.Add(int64(n - fenced))
 	if fenced > 0 {
 		e.stats.fenced.Add(int64(fenced))
-		e.Log.Warn("outcomes fenced: another attempt took their place", "runs", fenced)
+		e.Log.Warn("outcomes fenced: their attempts are no longer live", "runs", fenced)
 	}
 }

@@ -20,32 +20,43 @@ func (e *Engine) deliver(ctx context.Context) {
 	}
 }
 
-// deliverClaimed delivers an attempt when its time has come. One that was
-// interrupted until then does not start; nor does one whose session is over:
-// its run is rescued, or was.
+// deliverClaimed delivers an attempt at its run time. An attempt that is interrupted before does not
+// start. Neither does one whose session has ended: its run is rescued.
 func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.Attempt) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	e.underWay.add(a, cancel)
-	defer e.underWay.remove(a)
-	if !e.awaitTime(ctx, timer, a.RunAt) || !e.leased(ctx, timer, a.Session) {
+	e.inFlight.add(a, cancel)
+	defer e.inFlight.remove(a)
+	if !e.awaitRunTime(ctx, timer, a.RunAt) || !e.awaitLease(ctx, timer, a.Session) {
 		return
 	}
 	late := -e.Bound.Until(a.RunAt)
 	o := e.deliverOne(ctx, &a)
-	if o.Kind != job.Deferred { // else it did not start: its target had no room
+	if o.Kind != job.Deferred { // a deferred attempt did not start: its target was busy
 		e.Observe.Started(late)
 	}
 	e.Observe.Ended(o)
-	// Blocks while the completers are behind, and so keeps the slot.
+	// Blocks while the completers are behind, which keeps the slot occupied.
 	e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey, Limits: a.Limits}
 }
 
-// leased says whether a session is still this node's. A node that stood still may
-// find itself here when others have taken its work long since. While it is not
-// known whether the session lives it waits: it must neither start a run that
-// may be another's nor forget one that is its own.
-func (e *Engine) leased(ctx context.Context, timer *time.Timer, session uuid.UUID) bool {
+// awaitRunTime waits until the database clock has certainly reached a time. Runs are claimed a little
+// before theirs. It returns false if ctx is done first.
+func (e *Engine) awaitRunTime(ctx context.Context, timer *time.Timer, at time.Time) bool {
+	for wait := e.Bound.Until(at); wait > 0 && ctx.Err() == nil; wait = e.Bound.Until(at) {
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// awaitLease returns whether a session is still this node's. A node that was suspended may get here
+// after other nodes have taken over its work. While it is unknown whether the session lives, it waits:
+// it must neither start a run that may be another node's nor forget one that is its own.
+func (e *Engine) awaitLease(ctx context.Context, timer *time.Timer, session uuid.UUID) bool {
 	for session == e.Member.Session() && ctx.Err() == nil {
 		if e.Member.Valid() {
 			return true
@@ -59,27 +70,17 @@ func (e *Engine) leased(ctx context.Context, timer *time.Timer, session uuid.UUI
 	return false
 }
 
-// awaitTime waits until the database's clock has surely reached a time. Runs
-// are claimed a little before theirs.
-func (e *Engine) awaitTime(ctx context.Context, timer *time.Timer, at time.Time) bool {
-	for wait := e.Bound.Until(at); wait > 0 && ctx.Err() == nil; wait = e.Bound.Until(at) {
-		timer.Reset(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err() == nil
-}
-
+// deliverOne calls the target of an attempt within its timeout.
 func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome) {
 	if a.Kind == "" {
 		return job.Outcome{Kind: job.Cancelled, Reason: job.ReasonDeleted}
 	}
 	target, ok := e.Targets[a.Kind]
 	if !ok {
-		// Another version may know it: not a failure for good.
-		return job.Outcome{Kind: job.Failed, Retryable: true, Message: fmt.Sprintf("this node has no target of kind %q", a.Kind)}
+		// Retryable, because a node of another version may have the target.
+		return job.Outcome{
+			Kind: job.Failed, Retryable: true, Message: fmt.Sprintf("this node has no target of kind %q", a.Kind),
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
@@ -90,7 +91,7 @@ func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome)
 		}
 	}()
 	defer func() {
-		// One target's bug must not take the node and its neighbours along.
+		// A bug in one target must not end the node.
 		if r := recover(); r != nil {
 			e.Log.Error("target panicked", "kind", a.Kind, "run", job.FormatRunID(a.Key), "panic", r)
 			o = job.Outcome{Kind: job.Failed, Retryable: true, Message: "the target's code panicked; see the node's log"}

@@ -1,37 +1,54 @@
-// Package engine is HOW runs happen: the loops of the path
+// Package engine runs the loops that take a run from its schedule to its outcome:
 //
-//	plan → claim → deliver → complete, beside it sweep, rescue and prune
+//	plan → claim → deliver → complete, plus sweep, rescue and prune.
 //
-// and nothing else. What is decided is in internal/job, what is written in
-// internal/postgres; the engine brings them together in time.
+// Decisions live in internal/job and SQL lives in internal/postgres. This package only decides when
+// each of them is called.
 //
-//	            Plan            take when due         one slot each
-//	database ─────────► wheel ─────────────► claimers ─────────────► deliverers
-//	    ▲  ▲              ▲ ▲                    │ left over             │
-//	    │  │ Pending,     │ └─ wait ─ admitters ◄┘                       │ outcomes
-//	    │  └─ Woken ──────┤ retries                                      ▼
-//	    └─────────────────┴──────────── Complete ◄──────────────── completers
+//	            plan            due                    one slot each
+//	database ─────────► wheel ─────────► claimers ─────────────────► deliverers
+//	    ▲  ▲              ▲ ▲               │ needs a decision            │
+//	    │  │ sweep, load  │ └── wait ── admitters ◄┘                      │ outcomes
+//	    │  └──────────────┤ retries                                       ▼
+//	    └─────────────────┴──────────────── complete ◄────────────── completers
 //
-// The wheel holds the runs of the partitions that this node owns, in memory, by
-// the time they may start. It may know too much or too little: a run that is
-// gone is not claimed, one that it misses is found by a sweep. So
-// losing ownership, or having it twice, makes nothing wrong. Runs of a paused
-// queue stay in it until the queue is resumed.
+// The wheel (package wheel) is an in-memory index of upcoming runs in the partitions this node owns. It
+// is only a hint: claiming a run that no longer exists does nothing, and the sweep finds runs the wheel
+// does not know. Losing a partition, or two nodes believing they own it, is therefore harmless.
 //
-// Claim takes what needs no decision, in batches. What it leaves goes to the
-// admitters one by one, so that jobs with an overlap policy do not hold up the
-// others. A claim whose answer was lost is in doubt: who made it asks until it
-// is known, for nobody else will deliver what a living session holds.
+// Claim takes runs that need no decision, in batches. The rest go to the admitters one at a time, so
+// jobs with an overlap policy do not slow down others. If the reply to a claim is lost, the claimer
+// keeps asking until it knows whether the claim committed, because no other node delivers runs that are
+// leased to a live session.
 //
-// Runs that fall under a limit of their queue or of a concurrency key wait in
-// lanes of the wheel, by priority and time. One loop tries those whose limits
-// are not known to be full; the store decides, for all nodes. The end of a run
-// that had a place opens its lanes at once, other nodes' ends are seen by a look
-// each placePause. What waits there has no slot.
+// Runs limited by a queue or a concurrency key wait on a waitlist, ordered by priority and run time.
+// They occupy no slot. One loop claims those whose limits are not known to be full, and the database
+// decides which of them get a permit. When a run ends on this node, its waitlists are retried
+// immediately; permits freed on other nodes are noticed by polling every wheel.PermitPoll.
 //
-// Due-ness: a run is claimed up to Lead before its time and starts when the
-// lower bound of the database's clock (clock.Bound) has reached it: never early.
+// Runs are claimed up to Lead before their run time and start once the lower bound of the database
+// clock (clock.Bound) has reached it, so no run ever starts early. Limited runs are claimed when they
+// are due, without Lead.
 //
-// Stopping: take in nothing more, let what is claimed finish, complete it. The
-// session is renewed until all of that is done; that is internal/member's part.
+// # Loops
+//
+//	plan        plan.go       writes the runs of the next minute and adds them to the wheel
+//	claim       claim.go      claims due runs and hands them to the deliverers
+//	waitlists   waitlist.go   claims due runs that fall under limits
+//	sweep       sweep.go      finds runs that other nodes created, retried or woke
+//	load        sweep.go      loads all runs of partitions that this node has gained
+//	overdue     sweep.go      finds runs that everything else missed
+//	rescue      rescue.go     ends attempts whose node or worker is dead
+//	interrupt   interrupt.go  stops attempts whose run has ended or belongs to another session
+//	queues      queues.go     reads which queues are paused and which have limits
+//	reconcile   waitlist.go   compares permits with live runs
+//	prune       prune.go      drops old history, finished jobs and expired responses
+//
+// Admitters, deliverers and completers read from channels instead. Each loop is a loop.Loop, and tests
+// can call its round directly.
+//
+// # Stopping
+//
+// The engine stops planning and claiming, delivers and completes what it has claimed, and only then
+// lets internal/member release the session.
 package engine

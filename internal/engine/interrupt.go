@@ -8,40 +8,56 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// underWay is what this node is delivering, so that it can be interrupted.
-type underWay struct {
-	mu     sync.Mutex
-	cancel map[runKey]*interruptible
+// inFlight is the attempts that this node has claimed and not completed, so that they can be interrupted.
+type inFlight struct {
+	mu       sync.Mutex
+	attempts map[job.RunKey]*interruptible
 }
 
 type interruptible struct {
 	attempt job.Attempt
 	cancel  context.CancelFunc
-	long    bool // it was under way at the last look already
+	long    bool // it was in flight in the last round of "interrupt" already
 }
 
-func (u *underWay) add(a job.Attempt, cancel context.CancelFunc) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.cancel[keyOf(a.Key)] = &interruptible{attempt: a, cancel: cancel}
+func newInFlight() inFlight { return inFlight{attempts: map[job.RunKey]*interruptible{}} }
+
+func (f *inFlight) add(a job.Attempt, cancel context.CancelFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.attempts[a.Key.RunKey()] = &interruptible{attempt: a, cancel: cancel}
 }
 
-// remove leaves another attempt of the run alone: a node whose session was lost
-// for a while may have two.
-func (u *underWay) remove(a job.Attempt) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if i := u.cancel[keyOf(a.Key)]; i != nil && i.attempt.Number == a.Number {
-		delete(u.cancel, keyOf(a.Key))
+// remove does not remove another attempt of the same run: a node that lost its session for a while may
+// have two.
+func (f *inFlight) remove(a job.Attempt) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := a.Key.RunKey()
+	if i := f.attempts[k]; i != nil && i.attempt.Number == a.Number {
+		delete(f.attempts, k)
 	}
 }
 
-// Interrupt ends an attempt early if this node is delivering it, and says
-// whether it is. What the attempt then reports is fenced: its run has ended.
+// long returns the attempts that were in flight when it was called last.
+func (f *inFlight) long() (out []job.Attempt) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, i := range f.attempts {
+		if i.long {
+			out = append(out, i.attempt)
+		}
+		i.long = true
+	}
+	return out
+}
+
+// Interrupt ends an attempt early if it is in flight on this node, and returns whether it is. The
+// outcome that the attempt then reports is fenced, because its run has ended.
 func (e *Engine) Interrupt(k job.Key, attempt int16) bool {
-	e.underWay.mu.Lock()
-	defer e.underWay.mu.Unlock()
-	i, ok := e.underWay.cancel[keyOf(k)]
+	e.inFlight.mu.Lock()
+	defer e.inFlight.mu.Unlock()
+	i, ok := e.inFlight.attempts[k.RunKey()]
 	if !ok || i.attempt.Number != attempt {
 		return false
 	}
@@ -49,14 +65,12 @@ func (e *Engine) Interrupt(k job.Key, attempt int16) bool {
 	return true
 }
 
-// interruptPause is how often attempts that last are asked about.
 const interruptPause = time.Second
 
-// interruptOnce ends the attempts that nobody wants any longer: their run was
-// cancelled through another node, replaced by the next one, or given to another
-// session. Only those are asked about that last, so short ones cost nothing.
+// interruptOnce ends attempts whose run was cancelled through another node, replaced by the next run, or
+// given to another session. It asks only about attempts that last, so short ones cost nothing.
 func (e *Engine) interruptOnce(ctx context.Context) (time.Duration, error) {
-	long := e.underWay.long()
+	long := e.inFlight.long()
 	for len(long) > 0 {
 		n := min(len(long), e.Batch)
 		fenced, err := e.Claimer.Fenced(ctx, long[:n])
@@ -65,23 +79,10 @@ func (e *Engine) interruptOnce(ctx context.Context) (time.Duration, error) {
 		}
 		for _, a := range fenced {
 			if e.Interrupt(a.Key, a.Number) {
-				e.Log.Info("attempt interrupted: its run has ended or is another's", "run", job.FormatRunID(a.Key), "attempt", a.Number)
+				e.Log.Info("attempt interrupted: it is no longer live", "run", job.FormatRunID(a.Key), "attempt", a.Number)
 			}
 		}
 		long = long[n:]
 	}
 	return interruptPause, nil
-}
-
-// long returns what was under way at the last look already.
-func (u *underWay) long() (out []job.Attempt) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, i := range u.cancel {
-		if i.long {
-			out = append(out, i.attempt)
-		}
-		i.long = true
-	}
-	return out
 }

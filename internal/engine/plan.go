@@ -8,9 +8,17 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
+// Planner is the store as plan and sweep use it.
+type Planner interface {
+	Plan(ctx context.Context, in job.PlanParams) (job.Planned, error)
+	NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error)
+	Pending(ctx context.Context, partitions []int16, until time.Time) ([]job.Run, error)
+	Woken(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error)
+}
+
 const (
-	planPause      = time.Second // between looks for what is to be planned
-	planPartitions = 64          // in one transaction
+	planPause      = time.Second
+	planPartitions = 64 // in one transaction
 	planCursors    = 500
 )
 
@@ -25,7 +33,7 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if len(next) > 0 && now.Sub(e.Bound.Now()).Abs() > clock.MaxJump {
-		return planPause, nil // it has just jumped: the next renewal will tell
+		return planPause, nil // the database clock has just jumped; the next renewal decides
 	}
 	var due []int16
 	for p, at := range next {
@@ -37,13 +45,13 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 		part := due[:min(len(due), planPartitions)]
 		planned, err := e.Planner.Plan(ctx, job.PlanParams{Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors})
 		if err != nil {
-			e.loads.order(part, e.Bound.Now()) // it may have committed all the same
+			e.loads.add(part, e.Bound.Now()) // the plan may have committed nevertheless
 			return 0, err
 		}
 		if n := len(planned.Broken); n > 0 {
 			e.Log.Error("cursors cannot be planned: their jobs do not run", "cursors", n, "first", planned.Broken[0])
 		}
-		e.wheel.add(planned.Runs)
+		e.wheel.Add(planned.Runs)
 		e.stats.planned.Add(int64(len(planned.Runs)))
 		if !planned.More {
 			due = due[len(part):]

@@ -1,4 +1,4 @@
-package engine
+package wheel
 
 import (
 	"testing"
@@ -27,128 +27,128 @@ func ids(runs []job.Run) (out []uuid.UUID) {
 
 func TestWheelTakesWhatIsDueByPriorityThenTime(t *testing.T) {
 	t.Parallel()
-	w := newWheel(0)
+	w := New(0)
 	a, b, c, d := uuid.New(), uuid.New(), uuid.New(), uuid.New()
-	w.add([]job.Run{runAt(b, 500, 0), runAt(a, 0, 0), runAt(d, 2000, 9), runAt(c, 900, 5)})
-	next, ok := w.next()
+	w.Add([]job.Run{runAt(b, 500, 0), runAt(a, 0, 0), runAt(d, 2000, 9), runAt(c, 900, 5)})
+	next, ok := w.Next()
 	require.True(t, ok)
 	require.True(t, next.Equal(epoch))
 	// After an overload c is the later one and goes first.
-	require.Equal(t, []uuid.UUID{c}, ids(w.take(epoch.Add(time.Second), 1)))
-	require.Equal(t, []uuid.UUID{a, b}, ids(w.take(epoch.Add(time.Second), 9)))
-	require.Empty(t, w.take(epoch.Add(time.Second), 9), "d is not due")
-	require.Equal(t, 4, w.size(), "those taken are known until they are released")
+	require.Equal(t, []uuid.UUID{c}, ids(w.Take(epoch.Add(time.Second), 1)))
+	require.Equal(t, []uuid.UUID{a, b}, ids(w.Take(epoch.Add(time.Second), 9)))
+	require.Empty(t, w.Take(epoch.Add(time.Second), 9), "d is not due")
+	require.Equal(t, 4, w.Len(), "those taken are known until they are released")
 }
 
 func TestWheelKnowsWhatItHasAndWhatIsTaken(t *testing.T) {
 	t.Parallel()
-	w := newWheel(0)
+	w := New(0)
 	r := runAt(uuid.New(), 0, 0)
-	w.add([]job.Run{r, r})
-	w.add([]job.Run{r})
-	taken := w.take(epoch, 9)
+	w.Add([]job.Run{r, r})
+	w.Add([]job.Run{r})
+	taken := w.Take(epoch, 9)
 	require.Len(t, taken, 1)
-	w.add([]job.Run{r}) // a sweep that read it before it was claimed
-	require.Empty(t, w.take(epoch, 9))
-	w.release(taken)
-	require.Zero(t, w.size())
-	w.add([]job.Run{r})
-	require.Len(t, w.take(epoch, 9), 1)
+	w.Add([]job.Run{r}) // a sweep that read it before it was claimed
+	require.Empty(t, w.Take(epoch, 9))
+	w.Release(taken)
+	require.Zero(t, w.Len())
+	w.Add([]job.Run{r})
+	require.Len(t, w.Take(epoch, 9), 1)
 }
 
 func TestWheelHandsOutOneRunOfAJobAtATime(t *testing.T) {
 	t.Parallel()
-	w := newWheel(0)
+	w := New(0)
 	id, other := uuid.New(), uuid.New()
-	w.add([]job.Run{runAt(id, 0, 0), runAt(id, 1000, 0), runAt(id, 2000, 0), runAt(other, 3000, 0)})
+	w.Add([]job.Run{runAt(id, 0, 0), runAt(id, 1000, 0), runAt(id, 2000, 0), runAt(other, 3000, 0)})
 	late := epoch.Add(time.Hour)
 	var due []time.Time
-	first := w.take(late, 9)
+	first := w.Take(late, 9)
 	require.Equal(t, []uuid.UUID{id, other}, ids(first))
-	w.release(first[1:])
-	for taken := first[:1]; len(taken) > 0; taken = w.take(late, 9) {
+	w.Release(first[1:])
+	for taken := first[:1]; len(taken) > 0; taken = w.Take(late, 9) {
 		require.Len(t, taken, 1)
-		require.Empty(t, w.take(late, 9), "while one is in a claim")
+		require.Empty(t, w.Take(late, 9), "while one is in a claim")
 		due = append(due, taken[0].DueAt)
-		w.release(taken)
+		w.Release(taken)
 	}
 	require.Equal(t, []time.Time{epoch, epoch.Add(time.Second), epoch.Add(2 * time.Second)}, due)
-	require.Zero(t, w.size())
+	require.Zero(t, w.Len())
 	require.Empty(t, w.busy)
 }
 
 func TestWheelPostponedRunsComeAgain(t *testing.T) {
 	t.Parallel()
-	w := newWheel(0)
+	w := New(0)
 	id := uuid.New()
-	w.add([]job.Run{runAt(id, 0, 0), runAt(id, 100, 0)})
-	taken := w.take(epoch.Add(time.Second), 9)
+	w.Add([]job.Run{runAt(id, 0, 0), runAt(id, 100, 0)})
+	taken := w.Take(epoch.Add(time.Second), 9)
 	taken[0].RunAt = epoch.Add(time.Minute)
-	w.postpone(taken)
-	second := w.take(epoch.Add(time.Second), 9)
+	w.Return(taken)
+	second := w.Take(epoch.Add(time.Second), 9)
 	require.Len(t, second, 1)
 	require.True(t, second[0].DueAt.Equal(epoch.Add(100*time.Millisecond)), "the job's next run does not wait for it")
-	w.release(second)
-	require.Len(t, w.take(epoch.Add(time.Minute), 9), 1)
+	w.Release(second)
+	require.Len(t, w.Take(epoch.Add(time.Minute), 9), 1)
 }
 
 func TestWheelParkedRunsAreHastenedByTheEndOfAnother(t *testing.T) {
 	t.Parallel()
-	w := newWheel(0)
+	w := New(0)
 	id := uuid.New()
-	w.add([]job.Run{runAt(id, 0, 0)})
+	w.Add([]job.Run{runAt(id, 0, 0)})
 	park := func() {
-		taken := w.take(epoch.Add(time.Second), 9)
+		taken := w.Take(epoch.Add(time.Second), 9)
 		require.Len(t, taken, 1)
-		w.park(taken[0], epoch.Add(time.Minute))
+		w.ReturnBlocked(taken[0], epoch.Add(time.Minute))
 	}
 	park()
-	require.Empty(t, w.take(epoch.Add(time.Second), 9))
-	w.hasten([]job.Completion{{Key: job.Key{Job: uuid.New()}}})
-	require.Empty(t, w.take(epoch.Add(time.Second), 9))
-	w.hasten([]job.Completion{{Key: job.Key{Job: id}}})
+	require.Empty(t, w.Take(epoch.Add(time.Second), 9))
+	w.RunsEnded([]job.Completion{{Key: job.Key{Job: uuid.New()}}})
+	require.Empty(t, w.Take(epoch.Add(time.Second), 9))
+	w.RunsEnded([]job.Completion{{Key: job.Key{Job: id}}})
 	park()
-	require.Len(t, w.take(epoch.Add(time.Minute), 9), 1, "its time comes without help too")
-	require.Empty(t, w.parked)
+	require.Len(t, w.Take(epoch.Add(time.Minute), 9), 1, "its time comes without help too")
+	require.Empty(t, w.blocked)
 }
 
 func TestWheelDropForgetsWhateverStateRunsAreIn(t *testing.T) {
 	t.Parallel()
-	w := newWheel(0)
+	w := New(0)
 	id := uuid.New()
 	runs := []job.Run{runAt(id, 0, 0), runAt(id, 10, 0), runAt(id, 20, 0), runAt(id, 60_000, 0)}
-	w.add(runs)
-	taken := w.take(epoch.Add(time.Second), 9) // one taken, two wait, one in a bucket
+	w.Add(runs)
+	taken := w.Take(epoch.Add(time.Second), 9) // one taken, two wait, one in a bucket
 	require.Len(t, taken, 1)
-	w.drop([]int16{job.PartitionOf(id)})
-	require.Equal(t, 1, w.size(), "the one that is taken")
-	w.release(taken)
-	require.Zero(t, w.size())
+	w.DropPartitions([]int16{job.PartitionOf(id)})
+	require.Equal(t, 1, w.Len(), "the one that is taken")
+	w.Release(taken)
+	require.Zero(t, w.Len())
 
-	w.add(runs)
-	w.release(w.take(epoch.Add(time.Second), 9)) // the second is ready now
-	w.drop([]int16{job.PartitionOf(id)})
-	require.Zero(t, w.size())
+	w.Add(runs)
+	w.Release(w.Take(epoch.Add(time.Second), 9)) // the second is ready now
+	w.DropPartitions([]int16{job.PartitionOf(id)})
+	require.Zero(t, w.Len())
 	require.Empty(t, w.busy, "a job without runs is not busy")
-	w.add(runs)
-	require.Len(t, w.take(epoch.Add(time.Second), 9), 1, "regained")
+	w.Add(runs)
+	require.Len(t, w.Take(epoch.Add(time.Second), 9), 1, "regained")
 }
 
 func TestWheelRunsOfAPausedQueueFollowTheirJob(t *testing.T) {
 	t.Parallel()
-	w := newWheel(0)
+	w := New(0)
 	r := runAt(uuid.New(), 0, 0)
 	r.Queue = 1
-	w.pause([]int32{1})
-	w.add([]job.Run{r})
-	require.Empty(t, w.take(epoch, 9), "held")
-	w.add([]job.Run{r})
-	require.Empty(t, w.take(epoch, 9), "still held")
+	w.SetPaused([]int32{1})
+	w.Add([]job.Run{r})
+	require.Empty(t, w.Take(epoch, 9), "held")
+	w.Add([]job.Run{r})
+	require.Empty(t, w.Take(epoch, 9), "still held")
 	r.Queue = 2 // the job was moved, as a sweep finds
-	w.add([]job.Run{r})
-	require.Equal(t, []uuid.UUID{r.Job}, ids(w.take(epoch, 9)))
-	w.pause(nil)
-	require.Empty(t, w.take(epoch, 9), "once")
+	w.Add([]job.Run{r})
+	require.Equal(t, []uuid.UUID{r.Job}, ids(w.Take(epoch, 9)))
+	w.SetPaused(nil)
+	require.Empty(t, w.Take(epoch, 9), "once")
 }
 
 // One slot with many runs costs no more for each than one with few.
@@ -158,10 +158,10 @@ func BenchmarkWheelHotSlot(b *testing.B) {
 		runs[i] = runAt(uuid.New(), 0, 0)
 	}
 	for b.Loop() {
-		w := newWheel(0)
-		w.add(runs)
-		for taken := w.take(epoch, 1000); len(taken) > 0; taken = w.take(epoch, 1000) {
-			w.release(taken)
+		w := New(0)
+		w.Add(runs)
+		for taken := w.Take(epoch, 1000); len(taken) > 0; taken = w.Take(epoch, 1000) {
+			w.Release(taken)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(runs)), "ns/run")
@@ -172,15 +172,15 @@ func BenchmarkWheelHotSlot(b *testing.B) {
 func TestWheelTakesNothingBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	slot := time.Unix(1_800_000_000, 0)
-	for _, offset := range []time.Duration{0, time.Microsecond, slotWidth / 2, slotWidth - time.Microsecond} {
-		w := newWheel(0)
+	for _, offset := range []time.Duration{0, time.Microsecond, SlotWidth / 2, SlotWidth - time.Microsecond} {
+		w := New(0)
 		run := job.Run{Key: job.Key{Job: uuid.New(), DueAt: slot}, RunAt: slot.Add(offset)}
-		w.add([]job.Run{run})
-		next, ok := w.next()
+		w.Add([]job.Run{run})
+		next, ok := w.Next()
 		require.True(t, ok)
 		require.False(t, next.Before(run.RunAt), "asked to come back before the run is due")
-		require.Less(t, next.Sub(run.RunAt), slotWidth)
-		require.Empty(t, w.take(run.RunAt.Add(-time.Microsecond), 1))
-		require.Equal(t, []job.Run{run}, w.take(next, 1))
+		require.Less(t, next.Sub(run.RunAt), SlotWidth)
+		require.Empty(t, w.Take(run.RunAt.Add(-time.Microsecond), 1))
+		require.Equal(t, []job.Run{run}, w.Take(next, 1))
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package wheel
 
 import (
 	"fmt"
@@ -24,11 +24,11 @@ func waitingRuns(id uuid.UUID, n int, queue int32) (runs []job.Run) {
 }
 
 // limitedWheel has one limited queue, and runs that are due in its lane.
-func limitedWheel(runs ...job.Run) *wheel {
-	w := newWheel(0)
-	w.limit([]int32{1})
-	w.add(runs)
-	w.take(epoch, 1)
+func limitedWheel(runs ...job.Run) *Wheel {
+	w := New(0)
+	w.SetLimited([]int32{1})
+	w.Add(runs)
+	w.Take(epoch, 1)
 	return w
 }
 
@@ -45,22 +45,22 @@ func TestManyRunsOfAJobInALane(t *testing.T) {
 		if i < len(other) {
 			want = append(want, other[i])
 		}
-		out, _ := w.takeLanes(afterEpoch, 10)
+		out, _ := w.TakeWaiting(afterEpoch, 10)
 		require.ElementsMatch(t, want, out)
-		none, _ := w.takeLanes(afterEpoch, 10)
+		none, _ := w.TakeWaiting(afterEpoch, 10)
 		require.Empty(t, none)
 		require.Empty(t, w.busy[a].waiting)
-		_, waits := w.waiting(1)
+		_, waits := w.Report(1)
 		if i < len(many)-1 {
 			require.Equal(t, []job.WaiterReport{{Queue: 1, Waiting: int32(len(many) + max(len(other)-i-1, 0) - i - 1), Priority: -1}}, waits)
 		}
-		w.release(out)
+		w.Release(out)
 	}
-	require.Zero(t, w.size())
+	require.Zero(t, w.Len())
 	require.Empty(t, w.busy)
-	require.Empty(t, w.lanes.of)
-	require.Empty(t, w.lanes.in)
-	require.Empty(t, w.lanes.asleep)
+	require.Empty(t, w.waiting.lists)
+	require.Empty(t, w.waiting.listOf)
+	require.Empty(t, w.waiting.setAside)
 }
 
 // TestARefusedRunComesFirstAgain: before those of its job that it kept waiting.
@@ -68,14 +68,14 @@ func TestARefusedRunComesFirstAgain(t *testing.T) {
 	t.Parallel()
 	runs := waitingRuns(uuid.New(), 3, 1)
 	w := limitedWheel(runs...)
-	out, _ := w.takeLanes(afterEpoch, 10)
+	out, _ := w.TakeWaiting(afterEpoch, 10)
 	require.Equal(t, runs[:1], out)
-	w.takeLanes(afterEpoch, 10) // the others are put aside
-	w.refuse(out, []job.Refusal{{Limit: job.QueueLimit(1)}}, afterEpoch)
-	none, _ := w.takeLanes(afterEpoch, 10)
+	w.TakeWaiting(afterEpoch, 10) // the others are put aside
+	w.ReturnRefused(out, []job.Refusal{{Limit: job.QueueLimit(1)}}, afterEpoch)
+	none, _ := w.TakeWaiting(afterEpoch, 10)
 	require.Empty(t, none, "it is full")
-	w.vacate([]job.Completion{{Limits: []job.Limit{job.QueueLimit(1)}}})
-	out, _ = w.takeLanes(afterEpoch, 10)
+	w.RunsEnded([]job.Completion{{Limits: []job.Limit{job.QueueLimit(1)}}})
+	out, _ = w.TakeWaiting(afterEpoch, 10)
 	require.Equal(t, runs[:1], out)
 }
 
@@ -84,20 +84,20 @@ func TestALaneThatIsDroppedWhileOneIsTaken(t *testing.T) {
 	t.Parallel()
 	runs := waitingRuns(uuid.New(), 3, 1)
 	w := limitedWheel(runs...)
-	out, _ := w.takeLanes(afterEpoch, 10)
-	w.takeLanes(afterEpoch, 10)
-	w.drop([]int16{runs[0].Partition})
-	require.Equal(t, 1, w.size(), "the one that is taken")
-	w.add(runs)
-	w.take(epoch, 1)
-	w.takeLanes(afterEpoch, 10)
-	w.release(out)
-	out, _ = w.takeLanes(afterEpoch, 10)
+	out, _ := w.TakeWaiting(afterEpoch, 10)
+	w.TakeWaiting(afterEpoch, 10)
+	w.DropPartitions([]int16{runs[0].Partition})
+	require.Equal(t, 1, w.Len(), "the one that is taken")
+	w.Add(runs)
+	w.Take(epoch, 1)
+	w.TakeWaiting(afterEpoch, 10)
+	w.Release(out)
+	out, _ = w.TakeWaiting(afterEpoch, 10)
 	require.Equal(t, runs[1:2], out)
-	w.release(out)
-	w.drop([]int16{runs[0].Partition})
-	require.Zero(t, w.size())
-	require.Empty(t, w.lanes.in)
+	w.Release(out)
+	w.DropPartitions([]int16{runs[0].Partition})
+	require.Zero(t, w.Len())
+	require.Empty(t, w.waiting.listOf)
 }
 
 // TestTheOrderOfALane: by priority and time, whichever job a run is of and whenever it comes or goes.
@@ -111,21 +111,21 @@ func TestTheOrderOfALane(t *testing.T) {
 	a, b, c := uuid.New(), uuid.New(), uuid.New()
 	low, middle, late, high := run(a, 0, 1), run(b, 0, 5), run(c, 2, 5), run(a, 3, 9)
 	w := limitedWheel(low, middle)
-	w.add([]job.Run{late, high})
-	w.take(afterEpoch, 1)
+	w.Add([]job.Run{late, high})
+	w.Take(afterEpoch, 1)
 	for _, want := range []job.Run{high, middle, late, low} {
-		out, _ := w.takeLanes(afterEpoch, 1)
+		out, _ := w.TakeWaiting(afterEpoch, 1)
 		require.Equal(t, []job.Run{want}, out)
-		w.release(out)
+		w.Release(out)
 	}
 
 	// One that moves to another lane is no longer what its job waits for first.
 	w = limitedWheel(low, middle)
-	w.add([]job.Run{high})
-	w.take(afterEpoch, 1)
+	w.Add([]job.Run{high})
+	w.Take(afterEpoch, 1)
 	high.Queue = 2
-	w.add([]job.Run{high})
-	out, _ := w.takeLanes(afterEpoch, 1)
+	w.Add([]job.Run{high})
+	out, _ := w.TakeWaiting(afterEpoch, 1)
 	require.Equal(t, []job.Run{middle}, out)
 }
 
@@ -135,15 +135,15 @@ func TestAJobThatIsDroppedBeforeItsTurn(t *testing.T) {
 	runs := waitingRuns(uuid.New(), 3, 1)
 	runs[2].Queue = 2
 	w := limitedWheel(runs[:2]...)
-	out, _ := w.takeLanes(afterEpoch, 10)
-	w.add(runs[2:])
-	require.Empty(t, w.take(afterEpoch, 10), "it waits for its turn")
-	w.release(out) // and has it
-	w.takeLanes(afterEpoch, 10)
-	w.drop([]int16{runs[0].Partition})
-	require.Zero(t, w.size())
+	out, _ := w.TakeWaiting(afterEpoch, 10)
+	w.Add(runs[2:])
+	require.Empty(t, w.Take(afterEpoch, 10), "it waits for its turn")
+	w.Release(out) // and has it
+	w.TakeWaiting(afterEpoch, 10)
+	w.DropPartitions([]int16{runs[0].Partition})
+	require.Zero(t, w.Len())
 	require.Empty(t, w.busy)
-	require.Empty(t, w.lanes.asleep)
+	require.Empty(t, w.waiting.setAside)
 }
 
 // TestARateThatIsRaised: a node that was told to wait an hour asks again soon.
@@ -151,16 +151,16 @@ func TestARateThatIsRaised(t *testing.T) {
 	t.Parallel()
 	runs := waitingRuns(uuid.New(), 1, 1)
 	w := limitedWheel(runs...)
-	out, _ := w.takeLanes(afterEpoch, 10)
-	w.refuse(out, []job.Refusal{{Limit: job.QueueLimit(1), After: time.Hour}}, afterEpoch)
-	none, wait := w.takeLanes(afterEpoch, 10)
+	out, _ := w.TakeWaiting(afterEpoch, 10)
+	w.ReturnRefused(out, []job.Refusal{{Limit: job.QueueLimit(1), After: time.Hour}}, afterEpoch)
+	none, wait := w.TakeWaiting(afterEpoch, 10)
 	require.Empty(t, none)
 	require.LessOrEqual(t, wait, time.Second)
-	out, _ = w.takeLanes(afterEpoch.Add(time.Second), 10)
+	out, _ = w.TakeWaiting(afterEpoch.Add(time.Second), 10)
 	require.Equal(t, runs, out)
 
-	w.refuse(out, []job.Refusal{{Limit: job.QueueLimit(1), After: time.Millisecond}}, afterEpoch)
-	out, _ = w.takeLanes(afterEpoch.Add(time.Millisecond), 10)
+	w.ReturnRefused(out, []job.Refusal{{Limit: job.QueueLimit(1), After: time.Millisecond}}, afterEpoch)
+	out, _ = w.TakeWaiting(afterEpoch.Add(time.Millisecond), 10)
 	require.Equal(t, runs, out, "as soon as there is a token")
 }
 
@@ -175,17 +175,17 @@ func TestLimitsAreAskedAboutInTurn(t *testing.T) {
 		runs = append(runs, r)
 	}
 	w := limitedWheel(runs...)
-	out, _ := w.takeLanes(afterEpoch, limits)
+	out, _ := w.TakeWaiting(afterEpoch, limits)
 	require.Len(t, out, limits)
 	why := make([]job.Refusal, limits)
 	for i, r := range out {
 		why[i].Limit = job.KeyLimit(r.ConcurrencyKey)
 	}
-	w.refuse(out, why, afterEpoch)
+	w.ReturnRefused(out, why, afterEpoch)
 	for range 3 {
 		asked := map[job.Limit]int{}
 		for range (limits + most - 1) / most {
-			ask, _ := w.waiting(most)
+			ask, _ := w.Report(most)
 			require.LessOrEqual(t, len(ask), most)
 			for _, l := range ask {
 				asked[l]++
@@ -193,9 +193,9 @@ func TestLimitsAreAskedAboutInTurn(t *testing.T) {
 		}
 		require.Len(t, asked, limits)
 	}
-	ask, _ := w.waiting(limits)
+	ask, _ := w.Report(limits)
 	require.Len(t, ask, limits)
-	ask, _ = w.waiting(limits)
+	ask, _ = w.Report(limits)
 	require.Len(t, ask, limits, "few are asked about each time")
 }
 
@@ -205,10 +205,10 @@ func BenchmarkManyRunsOfAJob(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			w := limitedWheel(waitingRuns(uuid.New(), n, 1)...)
 			for b.Loop() {
-				out, _ := w.takeLanes(afterEpoch, 200)
-				w.release(out)
-				w.add(out) // so that there are as many again
-				w.take(epoch, 100)
+				out, _ := w.TakeWaiting(afterEpoch, 200)
+				w.Release(out)
+				w.Add(out) // so that there are as many again
+				w.Take(epoch, 100)
 			}
 		})
 	}
@@ -219,57 +219,57 @@ func BenchmarkManyRunsOfAJob(b *testing.B) {
 func TestManyRunsThatMove(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
-	for name, moved := range map[string]func() (*wheel, []job.Run){
-		"from a lane, of many jobs":          func() (*wheel, []job.Run) { return movedFromLane(n, uuid.New) },
-		"from a lane, of one job":            func() (*wheel, []job.Run) { id := uuid.New(); return movedFromLane(n, func() uuid.UUID { return id }) },
-		"from a queue that is paused":        func() (*wheel, []job.Run) { return movedFromPaused(n) },
-		"from a lane, twice in one addition": func() (*wheel, []job.Run) { w, runs := movedFromLane(n, uuid.New); return w, append(runs, runs...) },
+	for name, moved := range map[string]func() (*Wheel, []job.Run){
+		"from a lane, of many jobs":          func() (*Wheel, []job.Run) { return movedFromLane(n, uuid.New) },
+		"from a lane, of one job":            func() (*Wheel, []job.Run) { id := uuid.New(); return movedFromLane(n, func() uuid.UUID { return id }) },
+		"from a queue that is paused":        func() (*Wheel, []job.Run) { return movedFromPaused(n) },
+		"from a lane, twice in one addition": func() (*Wheel, []job.Run) { w, runs := movedFromLane(n, uuid.New); return w, append(runs, runs...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, runs := moved()
 			began := clock.Elapsed()
-			w.add(runs)
+			w.Add(runs)
 			require.Less(t, clock.Elapsed()-began, clocktest.Allow(2*time.Second))
-			require.Equal(t, n, w.size())
-			w.take(epoch, 0)
-			w.take(epoch, 1)
-			require.Len(t, w.lanes.of, 1)
-			for id, in := range w.lanes.of {
+			require.Equal(t, n, w.Len())
+			w.Take(epoch, 0)
+			w.Take(epoch, 1)
+			require.Len(t, w.waiting.lists, 1)
+			for id, in := range w.waiting.lists {
 				require.EqualValues(t, 1, id.queue)
 				require.Equal(t, n, in.size)
 			}
-			require.Len(t, w.lanes.in, n)
-			require.Empty(t, w.heldIn)
-			require.Empty(t, w.held[2])
+			require.Len(t, w.waiting.listOf, n)
+			require.Empty(t, w.paused.queueOf)
+			require.Empty(t, w.paused.runs[2])
 		})
 	}
 }
 
 // movedFromLane is runs with a concurrency key, and then their queue gets a limit too.
-func movedFromLane(n int, of func() uuid.UUID) (*wheel, []job.Run) {
+func movedFromLane(n int, of func() uuid.UUID) (*Wheel, []job.Run) {
 	var runs []job.Run
 	for i := range n {
 		r := runAt(of(), i, 5)
 		r.RunAt, r.Queue, r.ConcurrencyKey, r.ConcurrencyMax = epoch, 1, 7, 1
 		runs = append(runs, r)
 	}
-	w := newWheel(0)
-	w.add(runs)
-	w.take(epoch, 1)
-	w.limit([]int32{1})
+	w := New(0)
+	w.Add(runs)
+	w.Take(epoch, 1)
+	w.SetLimited([]int32{1})
 	return w, runs
 }
 
-func movedFromPaused(n int) (*wheel, []job.Run) {
-	w := newWheel(0)
-	w.limit([]int32{1})
-	w.pause([]int32{2})
+func movedFromPaused(n int) (*Wheel, []job.Run) {
+	w := New(0)
+	w.SetLimited([]int32{1})
+	w.SetPaused([]int32{2})
 	var runs []job.Run
 	for range n {
 		runs = append(runs, waitingRuns(uuid.New(), 1, 2)...)
 	}
-	w.add(runs)
-	w.take(epoch, 1)
+	w.Add(runs)
+	w.Take(epoch, 1)
 	for i := range runs {
 		runs[i].Queue = 1
 	}
@@ -284,7 +284,7 @@ func BenchmarkManyRunsThatMove(b *testing.B) {
 				b.StopTimer()
 				w, runs := movedFromLane(n, uuid.New)
 				b.StartTimer()
-				w.add(runs)
+				w.Add(runs)
 			}
 		})
 	}

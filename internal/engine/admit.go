@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/engine/wheel"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// blockedPause is after how long a run that its policy makes wait is tried again. The end of the run
+// that it waits for makes it earlier.
+const blockedPause = time.Second
+
+// admit decides about runs that a claim did not take, one at a time. Admitters are separate from
+// claimers so that jobs which need decisions do not slow down the others.
+func (e *Engine) admit(ctx context.Context) {
+	for r := range e.undecided {
+		if !e.awaitSlot(ctx) {
+			e.wheel.Release([]job.Run{r}) // the node stops: the next owner admits it
+			continue
+		}
+		e.slots.release(1 - e.admitOne(ctx, r))
+	}
+}
+
+// awaitSlot waits for a free slot. It returns false when the node stops.
+func (e *Engine) awaitSlot(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		if e.slots.acquire(1, 1) == 1 {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(gatherPause):
+		}
+	}
+	return false
+}
+
+// admitOne applies the policy of a run and returns how many runs it started.
+func (e *Engine) admitOne(ctx context.Context, r job.Run) (started int) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementLimit)
+	defer cancel()
+	session := e.Member.Session()
+	admitted, err := e.Claimer.Admit(limited, session, r.Key, e.Lead)
+	switch {
+	case err != nil:
+		return e.resolve(ctx, session, []job.Run{r}, err)
+	case admitted.Attempt != nil:
+		e.handOver([]job.Attempt{*admitted.Attempt})
+		e.wheel.Release([]job.Run{r})
+		return 1
+	case admitted.Done:
+		e.wheel.Release([]job.Run{r})
+	case admitted.Refusal != (job.Refusal{}):
+		e.wheel.ReturnRefused([]job.Run{r}, []job.Refusal{admitted.Refusal}, e.Bound.Now())
+	case e.Bound.Until(r.RunAt) > 0:
+		e.wheel.ReturnAt(r, r.RunAt.Add(e.Lead+wheel.SlotWidth)) // taken when it is due, not Lead before
+	default:
+		e.wheel.ReturnBlocked(r, e.Bound.Now().Add(blockedPause))
+	}
+	return 0
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// History is the store as prune sees the ledger of ended runs, which is partitioned by day.
+type History interface {
+	MakeHistory(ctx context.Context, daysAhead int) error
+	DropHistory(ctx context.Context, keep time.Duration) (dropped []string, err error)
+}
+
+// Pruner is the store as prune sees everything else that expires. Each method removes at most limit
+// rows and returns how many there were.
+type Pruner interface {
+	FinishJobs(ctx context.Context, limit int) (int, error)
+	RemoveJobs(ctx context.Context, limit int) (int, error)
+	DropStaleOutputs(ctx context.Context, limit int) (int, error)
+	DropAnswers(ctx context.Context, limit int) (int, error)
+	DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error)
+}
+
+// HistoryAhead is how many days of history are created in advance, so that runs can end even if prune
+// fails for a night.
+const HistoryAhead = 3
+
+const (
+	prunePause = 10 * time.Minute
+	pruneBatch = 1000 // rows in one transaction
+)
+
+// pruneOnce creates the next days of history, drops those past their retention, and removes what has
+// expired. A step that fails is logged and does not stop the others. All are retried in the next round.
+func (e *Engine) pruneOnce(ctx context.Context) (time.Duration, error) {
+	e.pruneFailed(ctx, "create days of history", e.History.MakeHistory(ctx, HistoryAhead))
+	dropped, err := e.History.DropHistory(ctx, e.KeepHistory)
+	e.pruneFailed(ctx, "drop old history", err)
+	for _, table := range dropped {
+		e.Log.Info("dropped a day of history", "table", table)
+	}
+	for _, step := range []struct {
+		name  string
+		batch func(ctx context.Context, limit int) (int, error)
+	}{
+		{"finish jobs that have ended", e.Pruner.FinishJobs},
+		{"remove finished one-off jobs", e.Pruner.RemoveJobs},
+		{"drop output of ended attempts", e.Pruner.DropStaleOutputs},
+		{"drop expired idempotent responses", e.Pruner.DropAnswers},
+		{"drop old skips", func(ctx context.Context, limit int) (int, error) {
+			return e.Pruner.DropSkips(ctx, e.KeepHistory, limit)
+		}},
+	} {
+		for more := true; more && ctx.Err() == nil; {
+			n, err := step.batch(ctx, pruneBatch)
+			e.pruneFailed(ctx, step.name, err)
+			more = err == nil && n == pruneBatch
+		}
+	}
+	return prunePause, nil
+}
+
+func (e *Engine) pruneFailed(ctx context.Context, step string, err error) {
+	if err != nil && ctx.Err() == nil {
+		e.Log.Error("prune failed", "step", step, "error", err)
+	}
+}

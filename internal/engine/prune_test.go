@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// expired is a store with rows to prune: how many are left for each step.
+type expired struct {
+	days, keep         int
+	ended, oneOffs     int
+	outputs, responses int
+	skips              int
+	broken             error // of RemoveJobs
+}
+
+func (e *expired) MakeHistory(_ context.Context, daysAhead int) error { e.days = daysAhead; return nil }
+
+func (e *expired) DropHistory(_ context.Context, keep time.Duration) ([]string, error) {
+	e.keep = int(keep / (24 * time.Hour))
+	return []string{"run_history_20260101"}, nil
+}
+
+func remove(from *int, limit int) (int, error) {
+	n := min(*from, limit)
+	*from -= n
+	return n, nil
+}
+
+func (e *expired) FinishJobs(_ context.Context, limit int) (int, error) {
+	return remove(&e.ended, limit)
+}
+
+func (e *expired) RemoveJobs(_ context.Context, limit int) (int, error) {
+	if e.broken != nil {
+		return 0, e.broken
+	}
+	return remove(&e.oneOffs, limit)
+}
+
+func (e *expired) DropStaleOutputs(_ context.Context, limit int) (int, error) {
+	return remove(&e.outputs, limit)
+}
+
+func (e *expired) DropAnswers(_ context.Context, limit int) (int, error) {
+	return remove(&e.responses, limit)
+}
+
+func (e *expired) DropSkips(_ context.Context, _ time.Duration, limit int) (int, error) {
+	return remove(&e.skips, limit)
+}
+
+func TestPruneRemovesEverythingInBatches(t *testing.T) {
+	t.Parallel()
+	s := &expired{ended: 1, oneOffs: 2500, outputs: pruneBatch, responses: 3 * pruneBatch, skips: 7}
+	var log bytes.Buffer
+	e := New(Options{History: s, Pruner: s, KeepHistory: 30 * 24 * time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	pause, err := e.pruneOnce(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, prunePause, pause)
+	require.Equal(t, &expired{days: HistoryAhead, keep: 30}, s)
+	require.Contains(t, log.String(), "table=run_history_20260101")
+	require.NotContains(t, log.String(), "prune failed")
+}
+
+// A step that fails is logged with its name, is not repeated in the same round, and does not stop the others.
+func TestPruneGoesOnAfterAFailedStep(t *testing.T) {
+	t.Parallel()
+	s := &expired{oneOffs: 1, skips: 1, broken: errors.New("permission denied")}
+	var log bytes.Buffer
+	e := New(Options{History: s, Pruner: s, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	_, err := e.pruneOnce(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, s.oneOffs)
+	require.Zero(t, s.skips)
+	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("prune failed")))
+	require.Contains(t, log.String(), `step="remove finished one-off jobs" error="permission denied"`)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	log.Reset()
+	_, err = e.pruneOnce(ctx)
+	require.NoError(t, err)
+	require.NotContains(t, log.String(), "prune failed", "an interrupted round is no failure")
+}

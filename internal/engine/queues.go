@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// Queues is the store as the loop "queues" uses it.
+type Queues interface {
+	SpecialQueues(ctx context.Context) (paused, limited []int32, err error)
+}
+
+// queuesPause is how long a node may not notice that a queue was paused or resumed. A limit holds from
+// the moment it is set, because the database refuses what it forbids.
+const queuesPause = time.Second
+
+// queuesOnce tells the wheel which queues are paused and which have limits.
+func (e *Engine) queuesOnce(ctx context.Context) (time.Duration, error) {
+	paused, limited, err := e.Queues.SpecialQueues(ctx)
+	if err != nil {
+		return 0, err
+	}
+	e.wheel.SetPaused(paused)
+	if e.Limits != nil {
+		e.wheel.SetLimited(limited)
+	}
+	if !e.queuesKnown.Swap(true) {
+		e.wheel.Signal()
+	}
+	return queuesPause, nil
+}
+
+// mayClaim returns false until it is known which queues are paused: nothing starts before.
+func (e *Engine) mayClaim() bool { return e.Queues == nil || e.queuesKnown.Load() }

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+const (
+	sweepPause   = 500 * time.Millisecond
+	sweepBack    = time.Minute // runs later than that are found as overdue
+	overduePause = 10 * time.Second
+	overdueParts = 6               // each round looks at one sixth of the partitions
+	overdueAfter = 3 * time.Second // pending for that long: every other way has missed the run
+)
+
+// sweepOnce finds runs that others created or changed in the partitions of this node.
+func (e *Engine) sweepOnce(ctx context.Context) (time.Duration, error) {
+	owned, now := e.Member.Owned(), e.Bound.Now()
+	if len(owned) == 0 {
+		return sweepPause, nil
+	}
+	runs, err := e.Planner.Woken(ctx, owned, now.Add(-sweepBack), now.Add(e.LookAhead))
+	if err != nil {
+		return 0, err
+	}
+	e.wheel.Add(runs)
+	return sweepPause, nil
+}
+
+// GainPartitions loads the pending runs of partitions that this node has just become the owner of. The
+// previous owner may still be writing a plan, so they are loaded again a little later.
+func (e *Engine) GainPartitions(ctx context.Context, gained []job.Ownership) {
+	partitions := make([]int16, len(gained))
+	for i, o := range gained {
+		partitions[i] = o.Partition
+	}
+	now := e.Bound.Now()
+	e.loads.add(partitions, now.Add(2*time.Second))
+	e.loads.add(partitions, now.Add(10*time.Second))
+	if err := e.load(ctx, partitions, now.Add(e.LookAhead)); err != nil {
+		e.loads.add(partitions, now)
+		e.Log.Warn("loading runs of gained partitions failed, will retry", "error", err)
+	}
+}
+
+// DropPartitions forgets the runs of partitions that this node no longer owns.
+func (e *Engine) DropPartitions(partitions []int16) { e.wheel.DropPartitions(partitions) }
+
+// loadOnce loads partitions that are to be loaded by now.
+func (e *Engine) loadOnce(ctx context.Context) (time.Duration, error) {
+	partitions := slices.DeleteFunc(e.loads.due(e.Bound.Now()), func(p int16) bool { return !e.Member.Owns(p) })
+	if len(partitions) == 0 {
+		return planPause, nil
+	}
+	if err := e.load(ctx, partitions, e.Bound.Now().Add(e.LookAhead)); err != nil {
+		e.loads.add(partitions, e.Bound.Now())
+		return 0, err
+	}
+	return planPause, nil
+}
+
+// overdueOnce finds overdue pending runs in some of the partitions, which everything else has missed.
+func (e *Engine) overdueOnce(ctx context.Context) (time.Duration, error) {
+	e.overduePart = (e.overduePart + 1) % overdueParts
+	var some []int16
+	for _, p := range e.Member.Owned() {
+		if int(p)%overdueParts == e.overduePart {
+			some = append(some, p)
+		}
+	}
+	if len(some) == 0 {
+		return overduePause, nil
+	}
+	return overduePause, e.load(ctx, some, e.Bound.Now().Add(-overdueAfter))
+}
+
+// load adds the pending runs of partitions to the wheel.
+func (e *Engine) load(ctx context.Context, partitions []int16, until time.Time) error {
+	runs, err := e.Planner.Pending(ctx, partitions, until)
+	if err != nil {
+		return err
+	}
+	e.wheel.Add(runs)
+	return nil
+}
+
+// loads is partitions that are to be loaded at a time.
+type loads struct {
+	mu   sync.Mutex
+	list []plannedLoad
+}
+
+type plannedLoad struct {
+	at         time.Time
+	partitions []int16
+}
+
+func (l *loads) add(partitions []int16, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, plannedLoad{at, slices.Clone(partitions)})
+}
+
+// due removes the loads that are due by now and returns their partitions, each once.
+func (l *loads) due(now time.Time) (out []int16) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = slices.DeleteFunc(l.list, func(p plannedLoad) bool {
+		if p.at.After(now) {
+			return false
+		}
+		out = append(out, p.partitions...)
+		return true
+	})
+	slices.Sort(out)
+	return slices.Compact(out)
+}

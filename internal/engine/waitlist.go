@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/engine/wheel"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Limits is the store as the waitlists use it.
+type Limits interface {
+	// ClaimLimited claims the runs that get a permit, and returns why others do not.
+	ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, []job.Refused, error)
+	// Places publishes what waits on this node and returns the capacity of limits.
+	Places(
+		ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
+	) (map[job.Limit]*job.Capacity, error)
+	// MendHolds removes permits without a live run, and adds those that live runs lack.
+	MendHolds(ctx context.Context, partitions []int16) (removed, added int, err error)
+}
+
+const (
+	waitlistBatch  = 200  // runs in one claim
+	maxPolled      = 1000 // limits in one statement
+	reconcilePause = time.Minute
+)
+
+// waitlistsOnce starts waiting runs that get a permit. One loop is enough: a claim takes milliseconds,
+// waits for no lock and starts many runs.
+func (e *Engine) waitlistsOnce(ctx context.Context) (time.Duration, error) {
+	if !e.Member.Valid() || !e.mayClaim() {
+		return idlePause, nil
+	}
+	if err := e.pollLimits(ctx); err != nil {
+		return 0, err
+	}
+	most := min(waitlistBatch, e.slots.left())
+	if most == 0 {
+		return gatherPause, nil
+	}
+	runs, wait := e.wheel.TakeWaiting(e.Bound.Now(), most)
+	if len(runs) == 0 {
+		return wait, nil
+	}
+	n := e.slots.acquire(len(runs), 1)
+	e.wheel.Return(runs[n:])
+	claimed, err := e.claimLimited(ctx, runs[:n])
+	e.slots.release(n - claimed)
+	return 0, err
+}
+
+// pollLimits publishes what waits on this node and asks about the limits that were full, every
+// wheel.PermitPoll.
+func (e *Engine) pollLimits(ctx context.Context) error {
+	if clock.Elapsed()-e.limitsPolled < wheel.PermitPoll {
+		return nil
+	}
+	e.limitsPolled = clock.Elapsed()
+	full, waiters := e.wheel.Report(maxPolled)
+	if len(full) == 0 && len(waiters) == 0 {
+		return nil
+	}
+	if e.slots.left() == 0 {
+		for i := range waiters {
+			waiters[i].Priority = -1 // other nodes need not give way to runs that could not start
+		}
+	}
+	capacity, err := e.Limits.Places(ctx, e.Member.Session(), full, waiters)
+	if err != nil {
+		return err
+	}
+	e.wheel.SetCapacity(full, capacity)
+	return nil
+}
+
+// claimLimited claims runs of waitlists and hands them to the deliverers.
+func (e *Engine) claimLimited(ctx context.Context, runs []job.Run) (claimed int, err error) {
+	if len(runs) == 0 {
+		return 0, nil
+	}
+	// Not cancelled when the node stops: it must learn whether the claim committed.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementLimit)
+	defer cancel()
+	session := e.Member.Session()
+	attempts, refused, err := e.Limits.ClaimLimited(limited, session, keysOf(runs))
+	if err != nil {
+		return e.resolve(ctx, session, runs, err), nil
+	}
+	e.handOver(attempts)
+	started, left := splitByAttempt(runs, attempts)
+	e.wheel.Release(started)
+	undecided := e.returnRefused(left, refused)
+	e.wheel.RecordClaim(started, undecided, e.Bound.Now())
+	if len(undecided) == 0 {
+		return len(attempts), nil
+	}
+	return len(attempts), e.sortUnclaimed(limited, undecided)
+}
+
+// returnRefused gives runs that got no permit back to their waitlists, and returns the others.
+func (e *Engine) returnRefused(runs []job.Run, refused []job.Refused) (others []job.Run) {
+	why := make(map[job.RunKey]job.Refusal, len(refused))
+	for _, r := range refused {
+		why[r.Key.RunKey()] = r.Refusal
+	}
+	var back []job.Run
+	var reasons []job.Refusal
+	for _, r := range runs {
+		if reason, ok := why[r.RunKey()]; ok {
+			back, reasons = append(back, r), append(reasons, reason)
+		} else {
+			others = append(others, r)
+		}
+	}
+	e.wheel.ReturnRefused(back, reasons, e.Bound.Now())
+	return others
+}
+
+// reconcileOnce compares permits with live runs. They differ only after a limit was set while a node died.
+func (e *Engine) reconcileOnce(ctx context.Context) (time.Duration, error) {
+	owned := e.Member.Owned()
+	if len(owned) == 0 {
+		return reconcilePause, nil
+	}
+	removed, added, err := e.Limits.MendHolds(ctx, owned)
+	if err != nil {
+		return 0, err
+	}
+	if removed+added > 0 {
+		e.Log.Warn("permits reconciled", "removed", removed, "added", added)
+		e.stats.reconciled.Add(int64(removed + added))
+	}
+	return reconcilePause, nil
+}

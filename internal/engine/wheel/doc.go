@@ -1,0 +1,59 @@
+// Package wheel is the timing wheel: an in-memory index of the runs that a node will start, by the time
+// they may start. It holds the pending runs of the partitions that this node owns. Runs enter it when
+// they are planned, loaded, swept or retried, and leave it when they are claimed.
+//
+// The wheel is only a hint. The database decides whether a run exists, is due and may start, so a wheel
+// that knows too much or too little makes runs late at worst.
+//
+//	         Add               time passes           Take
+//	runs ─────────► slots ──────────────────► ready ───────────► taken ──► Release
+//	                  ▲                        │   │               │
+//	                  │    queue is paused ────┤   └── limited ──┐ │
+//	                  │                        ▼                 ▼ │ ReturnRefused
+//	                  │                 paused queues      waitlists ◄┐
+//	                  │                                     │      │  │
+//	                  │                                     └──────┼──┘
+//	                  │                             TakeWaiting ───┘
+//	                  └── Return, ReturnAt, ReturnBlocked: taken runs that are tried again
+//
+// # Slots
+//
+// A slot is 20 ms of time and holds the runs that may start by its beginning. A heap orders the slots.
+// Half a million runs in one second are 50 slots, so adding and taking a run cost the same however many
+// share its time. Runs of slots that have come are ready: one first-in-first-out list per priority.
+//
+// # One run of a job at a time
+//
+// Between Take and Release (or a Return) a job is busy: its other runs wait, in order, until the first
+// is given back. Two runs of one job are therefore never in one claim, and never claimed concurrently.
+//
+// A run is blocked if its job's overlap policy makes it wait for another run of the job to end. It is
+// taken again at a time, or as soon as RunsEnded reports the end of a run of its job.
+//
+// # Paused queues
+//
+// Ready runs of a paused queue are set aside until SetPaused no longer names their queue. They stay
+// known, so a sweep that finds them again adds nothing.
+//
+// # Waitlists
+//
+// A run that falls under limits (of its queue, of its concurrency key, or both) goes to a waitlist when
+// it is due. There is one waitlist for each combination of limits, ordered by priority and run time.
+// TakeWaiting takes runs from all waitlists whose limits are not known to be full.
+//
+// What the wheel knows about a limit is a guess, because other nodes take and free permits too. The
+// state of a limit says whether it was full, when it is worth trying again, and how many runs to try:
+//
+//	refused for lack of capacity   full until a run ends on this node or SetCapacity reports capacity
+//	refused by a rate              full until the next token, at most one second
+//	nothing refused                try twice as many as were started
+//	nothing known                  try 50
+//
+// A run whose job moved to another queue, or whose queue got its first limit, waits in the wrong place.
+// Add recognizes such runs and moves them.
+//
+// # Locking
+//
+// A Wheel is safe for concurrent use. One mutex guards everything. Every exported method locks it, and
+// no unexported function does: they all expect the caller to hold it.
+package wheel

@@ -1,0 +1,276 @@
+package wheel
+
+import (
+	"container/heap"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// SlotWidth is the resolution of the wheel. Claims begin well before a run is due, so it need not be
+// fine.
+const SlotWidth = 20 * time.Millisecond
+
+// Wheel is a timing wheel. See the package comment.
+type Wheel struct {
+	mu      sync.Mutex
+	lead    time.Duration
+	buckets map[int64][]job.Run // by slot
+	slots   slotHeap            // those that have a bucket
+	ready   [job.MaxPriority + 1]fifo
+	known   map[job.RunKey]struct{} // runs in the wheel, and runs taken and not released
+	busy    map[uuid.UUID]*busyJob
+	blocked map[uuid.UUID]int64 // the slot of the blocked run of a job
+	paused  pausedQueues
+	waiting waitlists
+	changed chan struct{}
+}
+
+// New creates an empty wheel. Callers of Take ask for runs lead ahead of their run time.
+func New(lead time.Duration) *Wheel {
+	return &Wheel{
+		lead:    lead,
+		buckets: map[int64][]job.Run{},
+		known:   map[job.RunKey]struct{}{},
+		busy:    map[uuid.UUID]*busyJob{},
+		blocked: map[uuid.UUID]int64{},
+		paused:  newPausedQueues(),
+		waiting: newWaitlists(),
+		changed: make(chan struct{}, 1),
+	}
+}
+
+// Changed is signalled when Take may return runs earlier than Next said before.
+func (w *Wheel) Changed() <-chan struct{} { return w.changed }
+
+// Signal signals Changed.
+func (w *Wheel) Signal() { signal(w.changed) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Len is the number of runs in the wheel, including those taken and not released.
+func (w *Wheel) Len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.known)
+}
+
+// slotOf is the first slot that begins at the run time or later. A run that is taken is therefore due:
+// the database does not claim a run too early, and the wheel would forget it.
+func slotOf(t time.Time) int64 { return slotBefore(t.Add(SlotWidth - 1)) }
+
+// slotBefore is the last slot that begins at t or earlier.
+func slotBefore(t time.Time) int64 { return t.UnixNano() / int64(SlotWidth) }
+
+// Add adds runs. It ignores runs that are known, except those that wait in the wrong place.
+func (w *Wheel) Add(runs []job.Run) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.firstSlot()
+	var moved moves
+	for _, r := range runs {
+		k := r.RunKey()
+		if _, ok := w.known[k]; ok {
+			moved.noteIfMoved(w, k, r)
+			continue
+		}
+		w.known[k] = struct{}{}
+		w.put(slotOf(r.RunAt), r)
+	}
+	w.move(&moved)
+	if w.firstSlot() != before {
+		w.Signal()
+	}
+}
+
+func (w *Wheel) put(slot int64, r job.Run) {
+	bucket, ok := w.buckets[slot]
+	if !ok {
+		heap.Push(&w.slots, slot)
+	}
+	w.buckets[slot] = append(bucket, r)
+}
+
+func (w *Wheel) firstSlot() int64 {
+	if len(w.slots) == 0 {
+		return -1
+	}
+	return w.slots[0]
+}
+
+// Next returns when the earliest run may start, or a time long past if runs are ready. It returns false
+// if there is no run.
+func (w *Wheel) Next() (time.Time, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.readyCount() > 0 {
+		return time.Unix(0, 0), true
+	}
+	if len(w.slots) == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(0, w.slots[0]*int64(SlotWidth)), true
+}
+
+func (w *Wheel) readyCount() (n int) {
+	for i := range w.ready {
+		n += w.ready[i].len()
+	}
+	return n
+}
+
+func (w *Wheel) pushReady(r job.Run) { w.ready[min(max(r.Priority, 0), job.MaxPriority)].push(r) }
+
+// Take takes up to n runs that may start by a time, higher priority first, and at most one of each job.
+// The caller gives each run back with Release or one of the Return methods. Runs of paused queues and
+// runs under limits are set aside instead.
+func (w *Wheel) Take(until time.Time, n int) []job.Run {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advance(slotBefore(until))
+	now := until.Add(-w.lead)
+	var out []job.Run
+	for p := len(w.ready) - 1; p >= 0; p-- {
+		for len(out) < n && w.ready[p].len() > 0 {
+			r := w.ready[p].pop()
+			if w.setAsideIfPaused(r) || w.waitIfLimited(r, now) || !w.reserve(r) {
+				continue
+			}
+			out = append(out, r)
+		}
+	}
+	if w.readyCount() > 0 {
+		w.Signal() // for the next claimer
+	}
+	return out
+}
+
+// advance makes the runs of all slots up to last ready.
+func (w *Wheel) advance(last int64) {
+	for len(w.slots) > 0 && w.slots[0] <= last {
+		slot := heap.Pop(&w.slots).(int64)
+		for _, r := range w.buckets[slot] {
+			w.pushReady(r)
+			if w.blocked[r.Job] == slot {
+				delete(w.blocked, r.Job)
+			}
+		}
+		delete(w.buckets, slot)
+	}
+}
+
+// Release forgets runs that were taken: they are claimed, ended or no longer this node's.
+func (w *Wheel) Release(runs []job.Run) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range runs {
+		delete(w.known, r.RunKey())
+		w.unreserve(r.Job)
+	}
+}
+
+// Return gives back runs that were taken, to be taken again at their run time.
+func (w *Wheel) Return(runs []job.Run) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range runs {
+		w.put(slotOf(r.RunAt), r)
+		w.unreserve(r.Job)
+	}
+	w.Signal()
+}
+
+// ReturnAt gives back a run that was taken, to be taken again at a time.
+func (w *Wheel) ReturnAt(r job.Run, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.returnAt(r, at)
+}
+
+// ReturnBlocked gives back a run that has to wait for the end of another run of its job. It is taken
+// again at a time, or earlier if RunsEnded reports that a run of the job has ended.
+func (w *Wheel) ReturnBlocked(r job.Run, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.blocked[r.Job] = slotOf(at)
+	w.returnAt(r, at)
+}
+
+func (w *Wheel) returnAt(r job.Run, at time.Time) {
+	w.put(slotOf(at), r)
+	w.unreserve(r.Job)
+	w.Signal()
+}
+
+// RunsEnded makes blocked runs of the same jobs ready, and the permits of the ended runs available to
+// waitlists.
+func (w *Wheel) RunsEnded(done []job.Completion) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range done {
+		if len(w.blocked) > 0 {
+			w.unblock(done[i].Key.Job)
+		}
+		for _, l := range done[i].Limits {
+			w.waiting.addCapacity(l, 1)
+		}
+	}
+}
+
+func (w *Wheel) unblock(id uuid.UUID) {
+	slot, ok := w.blocked[id]
+	if !ok {
+		return
+	}
+	delete(w.blocked, id)
+	if w.buckets[slot] == nil {
+		return
+	}
+	w.buckets[slot] = slices.DeleteFunc(w.buckets[slot], func(r job.Run) bool {
+		if r.Job == id {
+			w.pushReady(r)
+		}
+		return r.Job == id
+	})
+	w.Signal()
+}
+
+// DropPartitions forgets the runs of partitions that this node no longer owns. Runs that are taken stay
+// known until they are given back.
+func (w *Wheel) DropPartitions(partitions []int16) {
+	var dropped [job.Partitions]bool
+	for _, p := range partitions {
+		dropped[p] = true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	forget := func(r job.Run) bool {
+		if dropped[r.Partition] {
+			delete(w.known, r.RunKey())
+		}
+		return dropped[r.Partition]
+	}
+	for id := range w.blocked {
+		if dropped[job.PartitionOf(id)] {
+			delete(w.blocked, id)
+		}
+	}
+	for slot, bucket := range w.buckets {
+		w.buckets[slot] = slices.DeleteFunc(bucket, forget)
+	}
+	for i := range w.ready {
+		w.ready[i].delete(forget)
+	}
+	w.paused.delete(forget)
+	w.waiting.delete(forget)
+	w.dropBusy(forget, func(b *busyJob) bool { return dropped[b.partition] })
+}
