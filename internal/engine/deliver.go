@@ -94,7 +94,9 @@ func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome)
 		// A bug in one target must not end the node.
 		if r := recover(); r != nil {
 			e.Log.Error("target panicked", "kind", a.Kind, "run", job.FormatRunID(a.Key), "panic", r)
-			o = job.Outcome{Kind: job.Failed, Retryable: true, Message: "the target's code panicked; see the node's log"}
+			o = job.Outcome{
+				Kind: job.Failed, Retryable: true, Message: "the target's code panicked; see the node's log",
+			}
 		}
 	}()
 	if err := a.MakeKey(); err != nil {

@@ -147,7 +147,8 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	close(e.completed)
 	complete.Wait()
 	if work.Err() != nil {
-		return errors.New("engine: stopped before all attempts were reported; their runs are rescued when the session ends")
+		return errors.New("engine: stopped before all attempts were reported; " +
+			"their runs are rescued when the session ends")
 	}
 	return nil
 }

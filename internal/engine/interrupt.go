@@ -79,7 +79,8 @@ func (e *Engine) interruptOnce(ctx context.Context) (time.Duration, error) {
 		}
 		for _, a := range fenced {
 			if e.Interrupt(a.Key, a.Number) {
-				e.Log.Info("attempt interrupted: it is no longer live", "run", job.FormatRunID(a.Key), "attempt", a.Number)
+				e.Log.Info("attempt interrupted: it is no longer live",
+					"run", job.FormatRunID(a.Key), "attempt", a.Number)
 			}
 		}
 		long = long[n:]

@@ -43,7 +43,9 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 	}
 	for len(due) > 0 && ctx.Err() == nil {
 		part := due[:min(len(due), planPartitions)]
-		planned, err := e.Planner.Plan(ctx, job.PlanParams{Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors})
+		planned, err := e.Planner.Plan(ctx, job.PlanParams{
+			Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors,
+		})
 		if err != nil {
 			e.loads.add(part, e.Bound.Now()) // the plan may have committed nevertheless
 			return 0, err

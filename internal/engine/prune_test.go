@@ -60,7 +60,9 @@ func TestPruneRemovesEverythingInBatches(t *testing.T) {
 	t.Parallel()
 	s := &expired{ended: 1, oneOffs: 2500, outputs: pruneBatch, responses: 3 * pruneBatch, skips: 7}
 	var log bytes.Buffer
-	e := New(Options{History: s, Pruner: s, KeepHistory: 30 * 24 * time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	e := New(Options{
+		History: s, Pruner: s, KeepHistory: 30 * 24 * time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	pause, err := e.pruneOnce(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, prunePause, pause)

@@ -19,8 +19,9 @@ type Counts struct {
 func (e *Engine) Counts() Counts {
 	s := &e.stats
 	return Counts{
-		Planned: s.planned.Load(), Claimed: s.claimed.Load(), Completed: s.completed.Load(), Succeeded: s.succeeded.Load(),
-		Retried: s.retried.Load(), Rescued: s.rescued.Load(), Fenced: s.fenced.Load(), Reconciled: s.reconciled.Load(),
+		Planned: s.planned.Load(), Claimed: s.claimed.Load(),
+		Completed: s.completed.Load(), Succeeded: s.succeeded.Load(), Retried: s.retried.Load(),
+		Rescued: s.rescued.Load(), Fenced: s.fenced.Load(), Reconciled: s.reconciled.Load(),
 		Wheel: e.wheel.Len(), Free: e.slots.left(),
 	}
 }

@@ -86,16 +86,18 @@ func TestFailuresBackOff(t *testing.T) {
 		}
 		s.rounds = append(s.rounds, round{0, nil}, round{0, errBroken}, round{0, loop.ErrDone})
 		s.loop().Run(t.Context())
-		require.Equal(t, []time.Duration{0, 200 * ms, 600 * ms, 1400 * ms, 3000 * ms, 5000 * ms, 7000 * ms, 7000 * ms, 7200 * ms}, s.begun,
-			"200ms, doubling to 2s, and from the start after a success")
+		require.Equal(t, []time.Duration{
+			0, 200 * ms, 600 * ms, 1400 * ms, 3000 * ms, 5000 * ms, 7000 * ms, 7000 * ms, 7200 * ms,
+		}, s.begun, "200ms, doubling to 2s, and from the start after a success")
 		require.Len(t, s.failed, 7)
 		require.Equal(t, "test", s.failed[0])
+		text := errBroken.Error()
 		require.Equal(t, []line{
-			{Level: "WARN", Msg: "loop failed", Loop: "test", Error: errBroken.Error(), Failures: 1, RetryIn: 200 * ms},
-			{Level: "WARN", Msg: "loop failed", Loop: "test", Error: errBroken.Error(), Failures: 2, RetryIn: 400 * ms},
-			{Level: "WARN", Msg: "loop failed", Loop: "test", Error: errBroken.Error(), Failures: 4, RetryIn: 1600 * ms},
+			{Level: "WARN", Msg: "loop failed", Loop: "test", Error: text, Failures: 1, RetryIn: 200 * ms},
+			{Level: "WARN", Msg: "loop failed", Loop: "test", Error: text, Failures: 2, RetryIn: 400 * ms},
+			{Level: "WARN", Msg: "loop failed", Loop: "test", Error: text, Failures: 4, RetryIn: 1600 * ms},
 			{Level: "INFO", Msg: "loop recovered", Loop: "test", Failures: 6},
-			{Level: "WARN", Msg: "loop failed", Loop: "test", Error: errBroken.Error(), Failures: 1, RetryIn: 200 * ms},
+			{Level: "WARN", Msg: "loop failed", Loop: "test", Error: text, Failures: 1, RetryIn: 200 * ms},
 			{Level: "INFO", Msg: "loop recovered", Loop: "test", Failures: 1},
 		}, s.lines(t))
 	})
@@ -138,7 +140,8 @@ func TestReadyDecidesAboutRecovery(t *testing.T) {
 		lines := s.lines(t)
 		require.Len(t, lines, 3)
 		require.Equal(t, "session renewal failed", lines[1].Msg)
-		require.Equal(t, line{Level: "INFO", Msg: "session renewal recovered", Loop: "test", Failures: 2, Runs: 7}, lines[2])
+		require.Equal(t,
+			line{Level: "INFO", Msg: "session renewal recovered", Loop: "test", Failures: 2, Runs: 7}, lines[2])
 	})
 }
 

@@ -11,23 +11,23 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// Between rounds: an interval, or a fifth of it for some rounds after members
-// came or went, while partitions are about to be released to this one.
+// The pause between rounds is an interval. After members joined or left, it is a fifth of it for some
+// rounds, while other members release partitions to this one.
 const (
-	hurry   = 5
-	hurried = 3 * hurry
-	// The least time from the expiry of a session to the round that finds it expired.
+	fast       = 5
+	fastRounds = 3 * fast
+	// afterExpiry is how long after the expiry of a session a round finds it expired.
 	afterExpiry = time.Millisecond
 )
 
 // rounds is what a round of assign leaves for the next.
 type rounds struct {
-	sessions []uuid.UUID // alive and owning, in the last survey
-	hurried  int         // rounds that may still be early
+	sessions []uuid.UUID // live candidates for partitions, in the last survey
+	fast     int         // rounds that may still follow quickly
 }
 
-// assignOnce surveys and makes the table and this member's holding what they
-// should be. It returns how many partitions were gained or lost.
+// assignOnce surveys, and then releases, gains and takes partitions until the table and this member agree
+// with the assignment. It returns how many partitions were gained or lost.
 func (m *Member) assignOnce(ctx context.Context) (changed int, err error) {
 	select {
 	case m.assigning <- struct{}{}:
@@ -35,12 +35,12 @@ func (m *Member) assignOnce(ctx context.Context) (changed int, err error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	m.next.Store(int64(clock.Elapsed() + m.o.Interval))
-	l := m.held.Load().lease
+	m.nextAssign.Store(int64(clock.Elapsed() + m.o.Interval))
+	l := m.current.Load().lease
 	if !l.valid() {
-		return 0, nil // renew will see to it
+		return 0, nil // renew registers a new session
 	}
-	// The round is over when the session is, or, if it may take, when the member drains.
+	// The round ends when the session does. A round that may take also ends when the member drains.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // a second end, not another context for what is called
@@ -57,7 +57,7 @@ func (m *Member) assignOnce(ctx context.Context) (changed int, err error) {
 		m.drop(l, "expired")
 		return 0, nil
 	}
-	m.pace(s, d)
+	m.setPace(s, d)
 	return m.apply(ctx, l, d)
 }
 
@@ -67,7 +67,7 @@ func (m *Member) survey(ctx context.Context) (job.Survey, error) {
 	return m.o.Store.Survey(ctx)
 }
 
-// apply carries out a decision. Work on a partition ends before it is released.
+// apply carries out a decision. The member loses a partition before it releases it in the table.
 func (m *Member) apply(ctx context.Context, l *lease, d decision) (changed int, err error) {
 	kept := make(map[int16]int64, len(d.keep))
 	for _, o := range d.keep {
@@ -75,23 +75,28 @@ func (m *Member) apply(ctx context.Context, l *lease, d decision) (changed int, 
 	}
 	changed = m.lose(l, func(p int16, epoch int64) bool { e, ok := kept[p]; return !ok || e != epoch })
 	if len(d.release) > 0 {
-		if err := m.within(ctx, func(ctx context.Context) error { return m.o.Store.Release(ctx, l.session, d.release) }); err != nil {
+		if err := m.changeOwner(ctx, func(ctx context.Context) error {
+			return m.o.Store.Release(ctx, l.session, d.release)
+		}); err != nil {
 			return changed, err
 		}
 	}
-	// In the table this session's, but not in its hands: the answer to taking them was lost.
-	held := m.held.Load().epochs
-	changed += m.gain(ctx, l, slices.DeleteFunc(d.keep, func(o job.Ownership) bool { _, ok := held[o.Partition]; return ok }))
+	// The table gives these to the session, but the reply to taking them was lost.
+	owned := m.current.Load().epochs
+	changed += m.gain(ctx, l, slices.DeleteFunc(d.keep, func(o job.Ownership) bool {
+		_, ok := owned[o.Partition]
+		return ok
+	}))
 	for _, from := range d.take {
 		if !l.valid() || ctx.Err() != nil {
 			break
 		}
 		var taken []job.Ownership
-		if e := m.within(ctx, func(ctx context.Context) (err error) {
+		if e := m.changeOwner(ctx, func(ctx context.Context) (err error) {
 			taken, err = m.o.Store.Take(ctx, l.session, from)
 			return err
 		}); e != nil {
-			err = e // the partitions of another owner may be free
+			err = e // the partitions of another owner may still be free
 			continue
 		}
 		changed += m.gain(ctx, l, taken)
@@ -99,15 +104,15 @@ func (m *Member) apply(ctx context.Context, l *lease, d decision) (changed int, 
 	return changed, err
 }
 
-// within bounds a change of owner: it waits for claims under way.
-func (m *Member) within(ctx context.Context, change func(context.Context) error) error {
+// changeOwner limits the duration of a change of owner, which waits for claims in progress.
+func (m *Member) changeOwner(ctx context.Context, change func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, m.trust)
 	defer cancel()
 	return change(ctx)
 }
 
-// pace sets the time of the next round.
-func (m *Member) pace(s job.Survey, d decision) {
+// setPace sets the time of the next round.
+func (m *Member) setPace(s job.Survey, d decision) {
 	now := clock.Elapsed()
 	var sessions []uuid.UUID
 	for _, session := range s.Sessions {
@@ -116,16 +121,16 @@ func (m *Member) pace(s job.Survey, d decision) {
 		}
 	}
 	if !slices.Equal(sessions, m.rounds.sessions) {
-		m.rounds.sessions, m.rounds.hurried = sessions, hurried
+		m.rounds.sessions, m.rounds.fast = sessions, fastRounds
 	}
 	wait := m.o.Interval
-	if d.awaited && m.rounds.hurried > 0 {
-		m.rounds.hurried--
-		wait = m.o.Interval / hurry
+	if d.awaited && m.rounds.fast > 0 {
+		m.rounds.fast--
+		wait = m.o.Interval / fast
 	}
-	// By then at least as much has passed in the database, so the session that was not renewed is dead there.
+	// By then at least as much time has passed in the database, so a session that was not renewed is dead.
 	if d.expiry > 0 && d.expiry+afterExpiry < wait {
-		wait = max(d.expiry+afterExpiry, m.o.Interval/(2*hurry))
+		wait = max(d.expiry+afterExpiry, m.o.Interval/(2*fast))
 	}
-	m.next.Store(int64(now + wait))
+	m.nextAssign.Store(int64(now + wait))
 }

@@ -8,18 +8,20 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// decision is what a member does about a survey.
+// decision is what a member does after a survey.
 type decision struct {
 	alive   bool              // the member's session has not expired
-	keep    []job.Ownership   // the session's, and rightly so
-	release []job.Ownership   // the session's, but another's by right
-	take    [][]job.Ownership // the session's by right, and free; one list for each owner that died
-	awaited bool              // a live session still owns what is this session's by right
-	expiry  time.Duration     // from the survey to the first expiry of another session that owns partitions; 0: there is none
+	keep    []job.Ownership   // owned by the session and assigned to it
+	release []job.Ownership   // owned by the session and assigned to another
+	take    [][]job.Ownership // assigned to the session and free; one list for each owner that died
+	awaited bool              // a live session still owns partitions that are assigned to this one
+	// expiry is how long after the survey the first other session that owns partitions expires; 0: there
+	// is none.
+	expiry time.Duration
 }
 
-// decide is pure. A session that drains gives up everything, also what nobody
-// else can take yet.
+// decide compares who owns the partitions with who should. A draining session releases everything, even
+// if no other session can take it yet. It is a pure function.
 func decide(s job.Survey, me uuid.UUID, draining bool) decision {
 	live := make(map[uuid.UUID]time.Time, len(s.Sessions))
 	var candidates []uuid.UUID
@@ -33,8 +35,8 @@ func decide(s job.Survey, me uuid.UUID, draining bool) decision {
 	if _, d.alive = live[me]; !d.alive {
 		return d
 	}
-	right := Assign(candidates, len(s.Ownerships))
-	lists := map[uuid.UUID]int{} // of an owner in take
+	assigned := Assign(candidates, len(s.Ownerships))
+	lists := map[uuid.UUID]int{} // the index in take of each dead owner
 	for i, o := range s.Ownerships {
 		expiresAt, alive := live[o.Owner]
 		if alive && o.Owner != me {
@@ -43,13 +45,13 @@ func decide(s job.Survey, me uuid.UUID, draining bool) decision {
 			}
 		}
 		switch {
-		case o.Owner == me && right[i] == me:
+		case o.Owner == me && assigned[i] == me:
 			d.keep = append(d.keep, o)
-		case o.Owner == me && (right[i] != uuid.Nil || draining):
+		case o.Owner == me && (assigned[i] != uuid.Nil || draining):
 			d.release = append(d.release, o)
-		case right[i] == me && alive:
+		case assigned[i] == me && alive:
 			d.awaited = true
-		case right[i] == me:
+		case assigned[i] == me:
 			at, ok := lists[o.Owner]
 			if !ok {
 				at = len(d.take)

@@ -16,15 +16,16 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// Store is what a member needs of a shard.
+// Store is the database of a shard as a member uses it.
 type Store interface {
-	// Register makes a session and returns the database's instant, as Renew does.
+	// Register creates a session. Register and Renew return the time of the database clock.
 	Register(ctx context.Context, id uuid.UUID, name string, ttl time.Duration) (now time.Time, err error)
-	// Renew fails with job.ErrSessionExpired if the session is over.
+	// Renew fails with job.ErrSessionExpired if the session has ended.
 	Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error)
 	Unregister(ctx context.Context, id uuid.UUID) error
 	Survey(ctx context.Context) (job.Survey, error)
-	// Take returns those whose owner and epoch were still as in from, and whose owner was not alive.
+	// Take takes partitions whose owner and epoch are still those in from and whose owner is not alive.
+	// It returns what it took.
 	Take(ctx context.Context, me uuid.UUID, from []job.Ownership) ([]job.Ownership, error)
 	Release(ctx context.Context, me uuid.UUID, from []job.Ownership) error
 }
@@ -32,16 +33,16 @@ type Store interface {
 // Options of a member. Store is required.
 type Options struct {
 	Store    Store
-	Name     string        // for people; two of one name are two members
+	Name     string        // for people; members may share a name
 	TTL      time.Duration // of the session; 5 s
 	Interval time.Duration // between renewals; 1 s, at most a third of the TTL
-	Bound    *clock.Bound  // is given the database's instant with each renewal
+	Bound    *clock.Bound  // receives the time of the database clock with each renewal
 	Log      *slog.Logger
 
-	// OnGain and OnLose tell of partitions, one call at a time and in order: what
-	// was gained is lost before it is gained again. Owns has changed when they are
-	// called. The context of OnGain ends with the session and when the member
-	// drains; OnLose waits for it to return. Neither may call Drain or Close.
+	// OnGain and OnLose report changes of ownership, one call at a time and in order: a partition is lost
+	// before it is gained again. Owns has changed when they are called. The context of OnGain ends with
+	// the session and when the member drains; OnLose waits for OnGain to return. Neither may call Drain
+	// or Close.
 	OnGain func(context.Context, []job.Ownership)
 	OnLose func([]int16)
 }
@@ -49,20 +50,21 @@ type Options struct {
 // Member is this process in a shard. Safe for concurrent use.
 type Member struct {
 	o       Options
-	trust   time.Duration // in a session, since the request that renewed it was sent
-	attempt time.Duration // for one request: three fit into trust
+	trust   time.Duration // how long a session is trusted after the request that renewed it was sent
+	attempt time.Duration // limit of one request: three fit into trust
 
-	held  atomic.Pointer[holding]
-	mu    sync.Mutex // to change held
-	calls sync.Mutex // held while OnGain or OnLose runs
+	current atomic.Pointer[snapshot]
+	mu      sync.Mutex // locked to change current
+	calls   sync.Mutex // locked while OnGain or OnLose runs
 
-	renewing  sync.Mutex
-	last      uuid.UUID     // the session last made, guarded by renewing
-	doubtful  bool          // whether last was made is not known
-	assigning chan struct{} // a lock that can be waited for with a context
-	rounds    rounds        // guarded by assigning
-	next      atomic.Int64  // when assign looks again: clock.Elapsed
-	kick      chan struct{} // assign now
+	renewing   sync.Mutex
+	last       uuid.UUID // the session registered last; guarded by renewing
+	unresolved bool      // it is unknown whether last was registered; guarded by renewing
+
+	assigning  chan struct{} // a lock that can be waited for with a context
+	rounds     rounds        // guarded by assigning
+	nextAssign atomic.Int64  // when to assign again: clock.Elapsed
+	wakeAssign chan struct{}
 
 	intake  context.Context // ends when the member drains
 	drain   context.CancelFunc
@@ -72,7 +74,7 @@ type Member struct {
 	stopped chan struct{} // Run has returned
 }
 
-// lease is the trust in one session.
+// lease is how long one session is trusted.
 type lease struct {
 	session uuid.UUID
 	until   atomic.Int64 // clock.Elapsed
@@ -84,14 +86,14 @@ func (l *lease) valid() bool { return l != nil && l.left() > 0 }
 
 func (l *lease) left() time.Duration { return time.Duration(l.until.Load()) - clock.Elapsed() }
 
-// holding is a session and the partitions that it owns. It is never changed, so
-// that one load sees what belongs together.
-type holding struct {
+// snapshot is a session and the partitions that it owns, with their epochs. It is never changed, so one
+// load sees what belongs together.
+type snapshot struct {
 	lease  *lease // nil: no session
 	epochs map[int16]int64
 }
 
-// New makes a member, which is in no session until it runs.
+// New creates a member. It has no session until it runs.
 func New(o Options) (*Member, error) {
 	if o.TTL == 0 {
 		o.TTL = 5 * time.Second
@@ -113,44 +115,44 @@ func New(o Options) (*Member, error) {
 	}
 	m := &Member{
 		o: o, trust: o.TTL - o.TTL/10, assigning: make(chan struct{}, 1),
-		kick: make(chan struct{}, 1), stopped: make(chan struct{}),
+		wakeAssign: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	m.attempt = m.trust / 3
 	m.intake, m.drain = context.WithCancel(context.Background())
 	m.open, m.close = context.WithCancel(context.Background())
-	m.held.Store(&holding{})
+	m.current.Store(&snapshot{})
 	return m, nil
 }
 
-// Session is the id of the session; uuid.Nil: there is none.
+// Session returns the id of the session; uuid.Nil: there is none.
 func (m *Member) Session() uuid.UUID {
-	if l := m.held.Load().lease; l != nil {
+	if l := m.current.Load().lease; l != nil {
 		return l.session
 	}
 	return uuid.Nil
 }
 
-// Valid says whether the session is surely alive.
-func (m *Member) Valid() bool { return m.held.Load().lease.valid() }
+// Valid returns whether the session is certainly alive.
+func (m *Member) Valid() bool { return m.current.Load().lease.valid() }
 
-// Left is how long the session is surely alive, if it is not renewed; 0: it is not.
+// Left returns how long the session is certainly alive without another renewal; 0: it may be dead.
 func (m *Member) Left() time.Duration {
-	if l := m.held.Load().lease; l.valid() {
+	if l := m.current.Load().lease; l.valid() {
 		return max(l.left(), 0)
 	}
 	return 0
 }
 
-// Owns says whether a partition is this session's, and the session alive.
+// Owns returns whether the session is alive and owns a partition.
 func (m *Member) Owns(partition int16) bool {
-	h := m.held.Load()
+	h := m.current.Load()
 	_, ok := h.epochs[partition]
 	return ok && h.lease.valid()
 }
 
-// Owned lists the partitions that Owns is true of, in order.
+// Owned returns the partitions that Owns returns true for, in order.
 func (m *Member) Owned() []int16 {
-	h := m.held.Load()
+	h := m.current.Load()
 	if !h.lease.valid() {
 		return nil
 	}

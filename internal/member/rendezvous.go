@@ -8,11 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Assign says which session should own each partition: the one with the highest
-// weight there that is not full. The weights depend on session and partition
-// alone, so all nodes agree, and who comes or goes moves hardly more than its
-// own share. A session is full at a quarter above the mean: weights by
-// themselves leave one of ten sessions with half as much again as another.
+// Assign returns which session should own each partition: the one with the highest weight there that is
+// not full. Weights depend only on session and partition, so all nodes agree, and a session that joins or
+// leaves moves hardly more than its own share. A session is full at a quarter above the mean: weights
+// alone would give one of ten sessions half as much again as another.
 //
 // Without sessions, all are uuid.Nil. The order of the sessions does not matter.
 func Assign(sessions []uuid.UUID, partitions int) []uuid.UUID {
@@ -35,22 +34,21 @@ func Assign(sessions []uuid.UUID, partitions int) []uuid.UUID {
 				best, highest = i, w
 			}
 		}
-		out[p] = sessions[best] // never all full: together they hold more than there is
+		out[p] = sessions[best] // never all full: together they have more capacity than there are partitions
 		owned[best]++
 	}
 	return out
 }
 
-// weight is the same in every version of Belfry: nodes of two versions that
-// disagreed would take turns with a partition.
+// weight must never change: nodes of two versions that disagree would take partitions from each other
+// forever.
 func weight(session uuid.UUID, partition int) uint64 {
 	h := mix(binary.BigEndian.Uint64(session[:8]))
 	h = mix(h ^ binary.BigEndian.Uint64(session[8:]))
 	return mix(h ^ uint64(partition))
 }
 
-// mix is a step of SplitMix64: each bit of x changes each bit of the result
-// with a chance of one half.
+// mix is a step of SplitMix64: each bit of x changes each bit of the result with probability one half.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -12,11 +12,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// renewOnce renews the session or, if there is none or no longer, makes one.
+// renewOnce renews the session, or registers a new one if there is none or it has ended.
 func (m *Member) renewOnce(ctx context.Context) error {
 	m.renewing.Lock()
 	defer m.renewing.Unlock()
-	if l := m.held.Load().lease; l != nil {
+	if l := m.current.Load().lease; l != nil {
 		if l.valid() {
 			err := m.renew(ctx, l)
 			switch {
@@ -25,7 +25,7 @@ func (m *Member) renewOnce(ctx context.Context) error {
 			case errors.Is(err, job.ErrSessionExpired):
 				m.drop(l, "expired")
 			case err != nil && l.valid():
-				return err // trust lasts for another try
+				return err // there is time for another try
 			}
 		}
 		m.drop(l, "not renewed in time")
@@ -36,7 +36,7 @@ func (m *Member) renewOnce(ctx context.Context) error {
 	return m.register(ctx)
 }
 
-// renew asks the database to move the expiry. It gives up when trust ends.
+// renew asks the database to extend the session. It gives up when trust ends.
 func (m *Member) renew(ctx context.Context, l *lease) error {
 	ctx, cancel := context.WithTimeout(ctx, min(m.attempt, l.left()))
 	defer cancel()
@@ -50,22 +50,22 @@ func (m *Member) renew(ctx context.Context, l *lease) error {
 	return nil
 }
 
-// register makes a session with a new id.
+// register creates a session with a new id.
 func (m *Member) register(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.attempt)
 	defer cancel()
-	if m.doubtful {
-		// A row of nobody would be given partitions until it expires.
+	if m.unresolved {
+		// A row that no process uses would be assigned partitions until it expires.
 		if err := m.o.Store.Unregister(ctx, m.last); err != nil {
 			return err
 		}
-		m.doubtful = false
+		m.unresolved = false
 	}
 	id, err := uuid.NewRandom()
 	if err != nil {
-		return fmt.Errorf("make a session id: %w", err)
+		return fmt.Errorf("create a session id: %w", err)
 	}
-	m.last, m.doubtful = id, true
+	m.last, m.unresolved = id, true
 	sent := clock.Elapsed()
 	now, err := m.o.Store.Register(ctx, id, m.o.Name, m.o.TTL)
 	if err != nil {
@@ -76,31 +76,32 @@ func (m *Member) register(ctx context.Context) error {
 	if !l.valid() {
 		return errors.New("the session was registered too slowly")
 	}
-	m.doubtful = false
+	m.unresolved = false
 	l.ctx, l.end = context.WithCancel(m.open)
 	m.sample(now)
 	m.mu.Lock()
-	m.held.Store(&holding{lease: l, epochs: map[int16]int64{}})
+	m.current.Store(&snapshot{lease: l, epochs: map[int16]int64{}})
 	m.mu.Unlock()
 	m.o.Log.Info("session registered", "session", id, "name", m.o.Name)
 	m.assignNow()
 	return nil
 }
 
+// sample passes the time of the database clock on to the bound.
 func (m *Member) sample(now time.Time) {
 	before := m.o.Bound.Jump()
 	switch jump := m.o.Bound.Set(now); {
 	case jump != 0 && before == 0:
-		m.o.Log.Error("the database's clock jumped: nothing is planned", "by", jump)
+		m.o.Log.Error("database clock jumped, planning stopped", "by", jump)
 	case jump == 0 && before != 0:
-		m.o.Log.Info("the database's clock is right again")
+		m.o.Log.Info("database clock recovered, planning resumed")
 	}
 }
 
-// assignNow makes assign look at once.
+// assignNow ends the pause of the loop "assign".
 func (m *Member) assignNow() {
 	select {
-	case m.kick <- struct{}{}:
+	case m.wakeAssign <- struct{}{}:
 	default:
 	}
 }

@@ -12,27 +12,26 @@ import (
 	"github.com/belfry-dev/belfry/internal/loop"
 )
 
-// Run takes part until ctx ends, which is as if the process had died, or Close
-// is called. A member runs once.
+// Run runs the member until ctx is done or Close is called. Ending ctx is like the death of the process:
+// the session is left to expire. A member runs only once.
 func (m *Member) Run(ctx context.Context) error {
 	if !m.started.CompareAndSwap(false, true) {
-		return errors.New("member: it was run before")
+		return errors.New("member: Run was called before")
 	}
 	defer close(m.stopped)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.open, cancel)() //nolint:contextcheck // a second end, not another context for what is called
-	loop.Group{
-		{
-			Name: "renew", Title: "session renewal", Once: m.renewRound,
-			Backoff: loop.Backoff{Off: true}, Ready: m.Valid, Log: m.o.Log,
-		},
-		{
-			Name: "assign", Title: "partition assignment", Once: m.assignRound, Wake: m.kick,
-			Backoff: loop.Backoff{Off: true}, Ready: m.Valid, Log: m.o.Log,
-		},
-	}.Run(ctx)
-	m.drop(m.held.Load().lease, "stopped")
+	loops := loop.Group{
+		{Name: "renew", Title: "session renewal", Once: m.renewRound},
+		{Name: "assign", Title: "partition assignment", Once: m.assignRound, Wake: m.wakeAssign},
+	}
+	for i := range loops {
+		loops[i].Backoff.Off = true // both keep their pace, because the session does not wait
+		loops[i].Ready, loops[i].Log = m.Valid, m.o.Log
+	}
+	loops.Run(ctx)
+	m.drop(m.current.Load().lease, "stopped")
 	return nil
 }
 
@@ -42,7 +41,7 @@ func (m *Member) renewRound(ctx context.Context) (time.Duration, error) {
 	begun := clock.Elapsed()
 	err := m.renewOnce(ctx)
 	pause := max(begun+m.o.Interval-clock.Elapsed(), m.o.Interval/10)
-	if l := m.held.Load().lease; l != nil {
+	if l := m.current.Load().lease; l != nil {
 		pause = min(pause, l.left())
 	}
 	return pause, err
@@ -51,7 +50,7 @@ func (m *Member) renewRound(ctx context.Context) (time.Duration, error) {
 // assignRound is one round of the loop "assign".
 func (m *Member) assignRound(ctx context.Context) (time.Duration, error) {
 	_, err := m.assignOnce(ctx)
-	return time.Duration(m.next.Load()) - clock.Elapsed(), err
+	return time.Duration(m.nextAssign.Load()) - clock.Elapsed(), err
 }
 
 // runOnce is one round of both loops.
@@ -62,20 +61,20 @@ func (m *Member) runOnce(ctx context.Context) (changed int, err error) {
 	return m.assignOnce(ctx)
 }
 
-// Drain gives up all partitions for good: everything is lost when it returns,
-// also if it fails. The session lives on, for the runs that are under way, until
-// Close. It tries until ctx ends or the session is over, and Run goes on trying.
+// Drain gives up all partitions permanently: they are lost when it returns, even if it fails. The session
+// lives on until Close, for the runs in flight. Drain retries to release the partitions in the database
+// until ctx is done or the session has ended. After that, Run retries.
 func (m *Member) Drain(ctx context.Context) error {
 	m.drain()
-	m.lose(m.held.Load().lease, func(int16, int64) bool { return true })
+	m.lose(m.current.Load().lease, func(int16, int64) bool { return true })
 	var released bool
 	var last error
 	loop.Loop{
 		Name: "drain", Title: "partition release", Log: m.o.Log,
-		Backoff: loop.Backoff{Min: m.o.Interval / hurry, Max: m.o.Interval / hurry},
+		Backoff: loop.Backoff{Min: m.o.Interval / fast, Max: m.o.Interval / fast},
 		Once: func(ctx context.Context) (time.Duration, error) {
-			// Renew first: the session then no longer claims to own anything, so no survey assigns it
-			// a partition that is about to be released.
+			// Renew first: the session is then no longer a candidate for partitions, and the survey that
+			// follows releases them.
 			if _, last = m.runOnce(ctx); last != nil {
 				return 0, last
 			}
@@ -89,7 +88,7 @@ func (m *Member) Drain(ctx context.Context) error {
 	return cmp.Or(last, ctx.Err())
 }
 
-// Close ends the session and the loops. What the session still owned is free.
+// Close ends the session and the loops. Partitions that the session still owned become free.
 func (m *Member) Close(ctx context.Context) error {
 	m.drain()
 	m.close()
@@ -100,7 +99,7 @@ func (m *Member) Close(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	m.drop(m.held.Load().lease, "closed")
+	m.drop(m.current.Load().lease, "closed")
 	m.renewing.Lock()
 	defer m.renewing.Unlock()
 	if m.last == uuid.Nil {

@@ -92,7 +92,8 @@ func (l *waitlist) delete(id uuid.UUID, gone func(job.Run) bool) {
 // compareRuns orders runs by when they start: priority first, then time.
 func compareRuns(a, b *job.Run) int {
 	return cmp.Or(
-		cmp.Compare(b.Priority, a.Priority), a.RunAt.Compare(b.RunAt), a.DueAt.Compare(b.DueAt), cmp.Compare(a.Seq, b.Seq),
+		cmp.Compare(b.Priority, a.Priority),
+		a.RunAt.Compare(b.RunAt), a.DueAt.Compare(b.DueAt), cmp.Compare(a.Seq, b.Seq),
 	)
 }
 

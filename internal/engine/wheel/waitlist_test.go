@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// waitingRuns are runs of a job that wait for a queue, in order.
+// waitingRuns is runs of a job that wait for a queue, in order.
 func waitingRuns(id uuid.UUID, n int, queue int32) (runs []job.Run) {
 	for i := range n {
 		r := runAt(id, i, 5)
@@ -23,7 +23,7 @@ func waitingRuns(id uuid.UUID, n int, queue int32) (runs []job.Run) {
 	return runs
 }
 
-// limitedWheel has one limited queue, and runs that are due in its lane.
+// limitedWheel has one limited queue, and due runs on its waitlist.
 func limitedWheel(runs ...job.Run) *Wheel {
 	w := New(0)
 	w.SetLimited([]int32{1})
@@ -34,8 +34,9 @@ func limitedWheel(runs ...job.Run) *Wheel {
 
 var afterEpoch = epoch.Add(time.Second)
 
-// TestManyRunsOfAJobInALane: one of them is taken at a time, the others stay where they are, and other jobs start meanwhile.
-func TestManyRunsOfAJobInALane(t *testing.T) {
+// Of many runs of a job, one is taken at a time. The others stay on the waitlist, and other jobs start in
+// the meantime.
+func TestManyRunsOfAJobOnAWaitlist(t *testing.T) {
 	t.Parallel()
 	a, b := uuid.New(), uuid.New()
 	many, other := waitingRuns(a, 1000, 1), waitingRuns(b, 2, 1)
@@ -52,7 +53,8 @@ func TestManyRunsOfAJobInALane(t *testing.T) {
 		require.Empty(t, w.busy[a].waiting)
 		_, waits := w.Report(1)
 		if i < len(many)-1 {
-			require.Equal(t, []job.WaiterReport{{Queue: 1, Waiting: int32(len(many) + max(len(other)-i-1, 0) - i - 1), Priority: -1}}, waits)
+			left := len(many) + max(len(other)-i-1, 0) - i - 1
+			require.Equal(t, []job.WaiterReport{{Queue: 1, Waiting: int32(left), Priority: -1}}, waits)
 		}
 		w.Release(out)
 	}
@@ -63,14 +65,14 @@ func TestManyRunsOfAJobInALane(t *testing.T) {
 	require.Empty(t, w.waiting.setAside)
 }
 
-// TestARefusedRunComesFirstAgain: before those of its job that it kept waiting.
+// A refused run starts before the runs of its job that waited for it.
 func TestARefusedRunComesFirstAgain(t *testing.T) {
 	t.Parallel()
 	runs := waitingRuns(uuid.New(), 3, 1)
 	w := limitedWheel(runs...)
 	out, _ := w.TakeWaiting(afterEpoch, 10)
 	require.Equal(t, runs[:1], out)
-	w.TakeWaiting(afterEpoch, 10) // the others are put aside
+	w.TakeWaiting(afterEpoch, 10) // sets the others aside
 	w.ReturnRefused(out, []job.Refusal{{Limit: job.QueueLimit(1)}}, afterEpoch)
 	none, _ := w.TakeWaiting(afterEpoch, 10)
 	require.Empty(t, none, "it is full")
@@ -79,15 +81,15 @@ func TestARefusedRunComesFirstAgain(t *testing.T) {
 	require.Equal(t, runs[:1], out)
 }
 
-// TestALaneThatIsDroppedWhileOneIsTaken: nothing is left, and what comes back is taken.
-func TestALaneThatIsDroppedWhileOneIsTaken(t *testing.T) {
+// Nothing is left of a waitlist that is dropped, and runs that are added again are taken.
+func TestAWaitlistThatIsDroppedWhileARunIsTaken(t *testing.T) {
 	t.Parallel()
 	runs := waitingRuns(uuid.New(), 3, 1)
 	w := limitedWheel(runs...)
 	out, _ := w.TakeWaiting(afterEpoch, 10)
 	w.TakeWaiting(afterEpoch, 10)
 	w.DropPartitions([]int16{runs[0].Partition})
-	require.Equal(t, 1, w.Len(), "the one that is taken")
+	require.Equal(t, 1, w.Len(), "only the taken run")
 	w.Add(runs)
 	w.Take(epoch, 1)
 	w.TakeWaiting(afterEpoch, 10)
@@ -100,8 +102,8 @@ func TestALaneThatIsDroppedWhileOneIsTaken(t *testing.T) {
 	require.Empty(t, w.waiting.listOf)
 }
 
-// TestTheOrderOfALane: by priority and time, whichever job a run is of and whenever it comes or goes.
-func TestTheOrderOfALane(t *testing.T) {
+// A waitlist is ordered by priority and time, whatever the job of a run and whenever it comes or goes.
+func TestTheOrderOfAWaitlist(t *testing.T) {
 	t.Parallel()
 	run := func(id uuid.UUID, ms int, priority int16) job.Run {
 		r := runAt(id, ms, priority)
@@ -119,7 +121,7 @@ func TestTheOrderOfALane(t *testing.T) {
 		w.Release(out)
 	}
 
-	// One that moves to another lane is no longer what its job waits for first.
+	// A run that moves to another waitlist is no longer the first of its job.
 	w = limitedWheel(low, middle)
 	w.Add([]job.Run{high})
 	w.Take(afterEpoch, 1)
@@ -129,7 +131,7 @@ func TestTheOrderOfALane(t *testing.T) {
 	require.Equal(t, []job.Run{middle}, out)
 }
 
-// TestAJobThatIsDroppedBeforeItsTurn leaves nothing behind.
+// A job that is dropped before its turn leaves nothing behind.
 func TestAJobThatIsDroppedBeforeItsTurn(t *testing.T) {
 	t.Parallel()
 	runs := waitingRuns(uuid.New(), 3, 1)
@@ -137,8 +139,8 @@ func TestAJobThatIsDroppedBeforeItsTurn(t *testing.T) {
 	w := limitedWheel(runs[:2]...)
 	out, _ := w.TakeWaiting(afterEpoch, 10)
 	w.Add(runs[2:])
-	require.Empty(t, w.Take(afterEpoch, 10), "it waits for its turn")
-	w.Release(out) // and has it
+	require.Empty(t, w.Take(afterEpoch, 10), "the run waits for its turn")
+	w.Release(out) // now it is its turn
 	w.TakeWaiting(afterEpoch, 10)
 	w.DropPartitions([]int16{runs[0].Partition})
 	require.Zero(t, w.Len())
@@ -146,7 +148,7 @@ func TestAJobThatIsDroppedBeforeItsTurn(t *testing.T) {
 	require.Empty(t, w.waiting.setAside)
 }
 
-// TestARateThatIsRaised: a node that was told to wait an hour asks again soon.
+// A node that a rate makes wait for an hour tries again soon, because the rate may be raised.
 func TestARateThatIsRaised(t *testing.T) {
 	t.Parallel()
 	runs := waitingRuns(uuid.New(), 1, 1)
@@ -161,11 +163,11 @@ func TestARateThatIsRaised(t *testing.T) {
 
 	w.ReturnRefused(out, []job.Refusal{{Limit: job.QueueLimit(1), After: time.Millisecond}}, afterEpoch)
 	out, _ = w.TakeWaiting(afterEpoch.Add(time.Millisecond), 10)
-	require.Equal(t, runs, out, "as soon as there is a token")
+	require.Equal(t, runs, out, "when there is a token")
 }
 
-// TestLimitsAreAskedAboutInTurn: however many are full, each is asked about before any is again.
-func TestLimitsAreAskedAboutInTurn(t *testing.T) {
+// However many limits are full, each is polled before any is polled again.
+func TestLimitsArePolledInTurn(t *testing.T) {
 	t.Parallel()
 	const limits, most = 25, 10
 	var runs []job.Run
@@ -183,23 +185,23 @@ func TestLimitsAreAskedAboutInTurn(t *testing.T) {
 	}
 	w.ReturnRefused(out, why, afterEpoch)
 	for range 3 {
-		asked := map[job.Limit]int{}
+		polled := map[job.Limit]int{}
 		for range (limits + most - 1) / most {
-			ask, _ := w.Report(most)
-			require.LessOrEqual(t, len(ask), most)
-			for _, l := range ask {
-				asked[l]++
+			full, _ := w.Report(most)
+			require.LessOrEqual(t, len(full), most)
+			for _, l := range full {
+				polled[l]++
 			}
 		}
-		require.Len(t, asked, limits)
+		require.Len(t, polled, limits)
 	}
-	ask, _ := w.Report(limits)
-	require.Len(t, ask, limits)
-	ask, _ = w.Report(limits)
-	require.Len(t, ask, limits, "few are asked about each time")
+	full, _ := w.Report(limits)
+	require.Len(t, full, limits)
+	full, _ = w.Report(limits)
+	require.Len(t, full, limits, "if one statement is enough, all are polled each time")
 }
 
-// BenchmarkManyRunsOfAJob is a start of one of many runs of a job that wait in a lane.
+// BenchmarkManyRunsOfAJob starts one of many runs of a job on a waitlist.
 func BenchmarkManyRunsOfAJob(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -207,23 +209,29 @@ func BenchmarkManyRunsOfAJob(b *testing.B) {
 			for b.Loop() {
 				out, _ := w.TakeWaiting(afterEpoch, 200)
 				w.Release(out)
-				w.Add(out) // so that there are as many again
+				w.Add(out) // keeps the number of runs
 				w.Take(epoch, 100)
 			}
 		})
 	}
 }
 
-// TestManyRunsThatMove: when their queue gets its first limit, or they are given to another one while theirs is paused,
-// thousands move at once, under the lock of all.
+// Thousands of runs move at the same time when their queue gets its first limit, or when they are moved
+// to another queue while theirs is paused. The lock is held for as long as that takes.
 func TestManyRunsThatMove(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
 	for name, moved := range map[string]func() (*Wheel, []job.Run){
-		"from a lane, of many jobs":          func() (*Wheel, []job.Run) { return movedFromLane(n, uuid.New) },
-		"from a lane, of one job":            func() (*Wheel, []job.Run) { id := uuid.New(); return movedFromLane(n, func() uuid.UUID { return id }) },
-		"from a queue that is paused":        func() (*Wheel, []job.Run) { return movedFromPaused(n) },
-		"from a lane, twice in one addition": func() (*Wheel, []job.Run) { w, runs := movedFromLane(n, uuid.New); return w, append(runs, runs...) },
+		"from a waitlist, of many jobs": func() (*Wheel, []job.Run) { return movedFromWaitlist(n, uuid.New) },
+		"from a waitlist, of one job": func() (*Wheel, []job.Run) {
+			id := uuid.New()
+			return movedFromWaitlist(n, func() uuid.UUID { return id })
+		},
+		"from a paused queue": func() (*Wheel, []job.Run) { return movedFromPaused(n) },
+		"from a waitlist, twice in one Add": func() (*Wheel, []job.Run) {
+			w, runs := movedFromWaitlist(n, uuid.New)
+			return w, append(runs, runs...)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, runs := moved()
@@ -245,8 +253,8 @@ func TestManyRunsThatMove(t *testing.T) {
 	}
 }
 
-// movedFromLane is runs with a concurrency key, and then their queue gets a limit too.
-func movedFromLane(n int, of func() uuid.UUID) (*Wheel, []job.Run) {
+// movedFromWaitlist is runs with a concurrency key whose queue then gets a limit too.
+func movedFromWaitlist(n int, of func() uuid.UUID) (*Wheel, []job.Run) {
 	var runs []job.Run
 	for i := range n {
 		r := runAt(of(), i, 5)
@@ -276,13 +284,13 @@ func movedFromPaused(n int) (*Wheel, []job.Run) {
 	return w, runs
 }
 
-// BenchmarkManyRunsThatMove is what the first limit of their queue costs runs with a concurrency key.
+// BenchmarkManyRunsThatMove moves runs with a concurrency key whose queue gets its first limit.
 func BenchmarkManyRunsThatMove(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				w, runs := movedFromLane(n, uuid.New)
+				w, runs := movedFromWaitlist(n, uuid.New)
 				b.StartTimer()
 				w.Add(runs)
 			}

@@ -12,7 +12,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// runAt makes a run of a job that may start some milliseconds after the epoch.
+// runAt is a run of a job that may start some milliseconds after the epoch.
 func runAt(id uuid.UUID, ms int, priority int16) job.Run {
 	at := epoch.Add(time.Duration(ms) * time.Millisecond)
 	return job.Run{Key: job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: at}, RunAt: at, Priority: priority}
@@ -33,11 +33,11 @@ func TestWheelTakesWhatIsDueByPriorityThenTime(t *testing.T) {
 	next, ok := w.Next()
 	require.True(t, ok)
 	require.True(t, next.Equal(epoch))
-	// After an overload c is the later one and goes first.
+	// After an overload, c is later than a and b and goes first.
 	require.Equal(t, []uuid.UUID{c}, ids(w.Take(epoch.Add(time.Second), 1)))
 	require.Equal(t, []uuid.UUID{a, b}, ids(w.Take(epoch.Add(time.Second), 9)))
 	require.Empty(t, w.Take(epoch.Add(time.Second), 9), "d is not due")
-	require.Equal(t, 4, w.Len(), "those taken are known until they are released")
+	require.Equal(t, 4, w.Len(), "taken runs are known until they are released")
 }
 
 func TestWheelKnowsWhatItHasAndWhatIsTaken(t *testing.T) {
@@ -77,7 +77,7 @@ func TestWheelHandsOutOneRunOfAJobAtATime(t *testing.T) {
 	require.Empty(t, w.busy)
 }
 
-func TestWheelPostponedRunsComeAgain(t *testing.T) {
+func TestWheelTakesReturnedRunsAgain(t *testing.T) {
 	t.Parallel()
 	w := New(0)
 	id := uuid.New()
@@ -92,23 +92,23 @@ func TestWheelPostponedRunsComeAgain(t *testing.T) {
 	require.Len(t, w.Take(epoch.Add(time.Minute), 9), 1)
 }
 
-func TestWheelParkedRunsAreHastenedByTheEndOfAnother(t *testing.T) {
+func TestWheelBlockedRunsAreReadyWhenAnotherEnds(t *testing.T) {
 	t.Parallel()
 	w := New(0)
 	id := uuid.New()
 	w.Add([]job.Run{runAt(id, 0, 0)})
-	park := func() {
+	block := func() {
 		taken := w.Take(epoch.Add(time.Second), 9)
 		require.Len(t, taken, 1)
 		w.ReturnBlocked(taken[0], epoch.Add(time.Minute))
 	}
-	park()
+	block()
 	require.Empty(t, w.Take(epoch.Add(time.Second), 9))
 	w.RunsEnded([]job.Completion{{Key: job.Key{Job: uuid.New()}}})
 	require.Empty(t, w.Take(epoch.Add(time.Second), 9))
 	w.RunsEnded([]job.Completion{{Key: job.Key{Job: id}}})
-	park()
-	require.Len(t, w.Take(epoch.Add(time.Minute), 9), 1, "its time comes without help too")
+	block()
+	require.Len(t, w.Take(epoch.Add(time.Minute), 9), 1, "its time comes even if nothing ends")
 	require.Empty(t, w.blocked)
 }
 
@@ -118,10 +118,10 @@ func TestWheelDropForgetsWhateverStateRunsAreIn(t *testing.T) {
 	id := uuid.New()
 	runs := []job.Run{runAt(id, 0, 0), runAt(id, 10, 0), runAt(id, 20, 0), runAt(id, 60_000, 0)}
 	w.Add(runs)
-	taken := w.Take(epoch.Add(time.Second), 9) // one taken, two wait, one in a bucket
+	taken := w.Take(epoch.Add(time.Second), 9) // one is taken, two wait, one is in a bucket
 	require.Len(t, taken, 1)
 	w.DropPartitions([]int16{job.PartitionOf(id)})
-	require.Equal(t, 1, w.Len(), "the one that is taken")
+	require.Equal(t, 1, w.Len(), "only the taken run")
 	w.Release(taken)
 	require.Zero(t, w.Len())
 
@@ -141,17 +141,17 @@ func TestWheelRunsOfAPausedQueueFollowTheirJob(t *testing.T) {
 	r.Queue = 1
 	w.SetPaused([]int32{1})
 	w.Add([]job.Run{r})
-	require.Empty(t, w.Take(epoch, 9), "held")
+	require.Empty(t, w.Take(epoch, 9), "set aside")
 	w.Add([]job.Run{r})
-	require.Empty(t, w.Take(epoch, 9), "still held")
-	r.Queue = 2 // the job was moved, as a sweep finds
+	require.Empty(t, w.Take(epoch, 9), "still set aside")
+	r.Queue = 2 // a sweep finds that the job was moved
 	w.Add([]job.Run{r})
 	require.Equal(t, []uuid.UUID{r.Job}, ids(w.Take(epoch, 9)))
 	w.SetPaused(nil)
 	require.Empty(t, w.Take(epoch, 9), "once")
 }
 
-// One slot with many runs costs no more for each than one with few.
+// A slot with many runs costs no more for each run than one with few.
 func BenchmarkWheelHotSlot(b *testing.B) {
 	runs := make([]job.Run, 500_000)
 	for i := range runs {
@@ -167,8 +167,8 @@ func BenchmarkWheelHotSlot(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(runs)), "ns/run")
 }
 
-// A run that is taken before its time is not claimed, and then forgotten until
-// the next load: jitter and retries put run_at anywhere within a slot.
+// A run that is taken before its time is not claimed, and is then forgotten until the next load. Jitter
+// and retries put run_at anywhere within a slot.
 func TestWheelTakesNothingBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	slot := time.Unix(1_800_000_000, 0)
@@ -178,7 +178,7 @@ func TestWheelTakesNothingBeforeItsTime(t *testing.T) {
 		w.Add([]job.Run{run})
 		next, ok := w.Next()
 		require.True(t, ok)
-		require.False(t, next.Before(run.RunAt), "asked to come back before the run is due")
+		require.False(t, next.Before(run.RunAt), "Next is before the run is due")
 		require.Less(t, next.Sub(run.RunAt), SlotWidth)
 		require.Empty(t, w.Take(run.RunAt.Add(-time.Microsecond), 1))
 		require.Equal(t, []job.Run{run}, w.Take(next, 1))

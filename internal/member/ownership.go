@@ -9,13 +9,13 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// What a member holds changes here alone. Order matters: calls is locked before
-// the change and until its callback returned, so callbacks come in the order of
-// the changes. Only drop changes first: Owns must be false at once, however
-// long an OnGain takes. No other change can come between, as the holding that
-// drop leaves has no lease, and the next one is made by whoever dropped it.
+// Only this file changes the partitions of a member. Order matters: calls is locked before a change and
+// until its callback has returned, so callbacks come in the order of the changes. Only drop makes its
+// change before it locks calls: Owns must return false immediately, however long an OnGain takes. No
+// other change can come between, because drop leaves a snapshot without a lease, and only the goroutine
+// that dropped a session registers the next one.
 
-// gain adds partitions to the lease, if it is still the one held.
+// gain adds partitions to the session, if it is still the current one.
 func (m *Member) gain(ctx context.Context, l *lease, gained []job.Ownership) int {
 	if len(gained) == 0 {
 		return 0
@@ -37,7 +37,7 @@ func (m *Member) gain(ctx context.Context, l *lease, gained []job.Ownership) int
 	return len(gained)
 }
 
-// lose removes those of the partitions that which says, if the lease is still the one held.
+// lose removes the partitions that which selects, if the session is still the current one.
 func (m *Member) lose(l *lease, which func(partition int16, epoch int64) bool) int {
 	m.calls.Lock()
 	defer m.calls.Unlock()
@@ -53,15 +53,15 @@ func (m *Member) lose(l *lease, which func(partition int16, epoch int64) bool) i
 	}) {
 		return 0
 	}
-	m.lost(l, lost)
+	m.reportLost(l, lost)
 	return len(lost)
 }
 
-// change replaces the holding of a lease by one with other partitions, if edit says so.
+// change replaces the partitions of the current session, if it is l and edit returns true.
 func (m *Member) change(l *lease, edit func(epochs map[int16]int64) bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h := m.held.Load()
+	h := m.current.Load()
 	if h.lease != l {
 		return false
 	}
@@ -69,36 +69,36 @@ func (m *Member) change(l *lease, edit func(epochs map[int16]int64) bool) bool {
 	if !edit(epochs) {
 		return false
 	}
-	m.held.Store(&holding{l, epochs})
+	m.current.Store(&snapshot{l, epochs})
 	return true
 }
 
-// drop ends the trust in a session and loses everything, at once.
+// drop ends the trust in a session and loses all its partitions immediately.
 func (m *Member) drop(l *lease, why string) {
 	m.mu.Lock()
-	h := m.held.Load()
+	h := m.current.Load()
 	if l == nil || h.lease != l {
 		m.mu.Unlock()
 		return
 	}
 	l.until.Store(0)
-	m.held.Store(&holding{})
+	m.current.Store(&snapshot{})
 	m.mu.Unlock()
-	l.end() // an OnGain under way has no reason to go on
+	l.end() // an OnGain in progress has no reason to go on
 	level := slog.LevelWarn
 	if m.draining() {
-		level = slog.LevelInfo // as it should be
+		level = slog.LevelInfo // expected
 	}
 	m.o.Log.Log(l.ctx, level, "session dropped", "session", l.session, "reason", why)
 	if len(h.epochs) > 0 {
 		m.calls.Lock()
 		defer m.calls.Unlock()
-		m.lost(l, slices.Collect(maps.Keys(h.epochs)))
+		m.reportLost(l, slices.Collect(maps.Keys(h.epochs)))
 	}
 }
 
-// lost tells of partitions. The caller has locked calls.
-func (m *Member) lost(l *lease, lost []int16) {
+// reportLost calls OnLose. The caller has locked calls.
+func (m *Member) reportLost(l *lease, lost []int16) {
 	slices.Sort(lost)
 	m.o.Log.Info("partitions lost", "session", l.session, "count", len(lost))
 	if m.o.OnLose != nil {
