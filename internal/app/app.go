@@ -14,7 +14,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/loop"
 	"github.com/belfry-dev/belfry/internal/member"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
@@ -136,8 +135,8 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	store := db.Engine()
 	n = &node{config: c, db: db, store: store, log: log, bound: &clock.Bound{}, metrics: m}
 	n.targets = target.New(target.Options{
-		Guard: connect, Secrets: &secrets{read: db.API().Secret}, Report: n.report, Now: n.bound.Now, Command: c.commands,
-		Gate: gate.Options{Slots: c.Slots, PerPlace: c.Targets.PerHost},
+		Guard: connect, Secrets: &secrets{read: db.API().Secret}, Report: n.report, Now: n.bound.Now,
+		Command: c.commands, Gate: gate.Options{Slots: c.Slots, PerPlace: c.Targets.PerHost},
 	})
 	if n.reportKey, err = store.ReportKey(ctx); err != nil {
 		return nil, err
@@ -159,7 +158,9 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
 		Slots: c.Slots, LookAhead: c.LookAhead, KeepHistory: c.KeepHistory,
 	})
-	n.pull = pull.New(pull.Options{Store: store, Sessions: store, Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m})
+	n.pull = pull.New(pull.Options{
+		Store: store, Sessions: store, Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m,
+	})
 	m.watch(n)
 	return n, nil
 }
@@ -184,23 +185,9 @@ func (n *node) run(ctx context.Context) error {
 	stopRenewing()
 	<-membership
 	if e := n.member.Close(last); e != nil {
-		err = errors.Join(err, fmt.Errorf("stopped, but the session could not be ended, so the other nodes take over when it expires: %w", e))
+		err = errors.Join(err, fmt.Errorf("stopped, but the session could not be ended, "+
+			"so the other nodes take over when it expires: %w", e))
 	}
 	n.log.Info("node stopped", "completed", n.engine.Counts().Completed)
 	return err
-}
-
-// background is the loops of a node that belong to no machine.
-func (n *node) background() loop.Group {
-	steady := loop.Backoff{Off: true} // these rounds are rare, so a failure does not change their pace
-	operations := &operator{work: n.store.WorkOperation, idle: operationPolls}
-	g := loop.Group{
-		{Name: "sample", Title: "queue sampling", Once: n.sampleOnce, Backoff: steady, Log: n.log},
-		{Name: "operations", Title: "operation worker", Once: operations.once, Backoff: steady, Log: n.log},
-		{Name: "reseal", Title: "secret reseal", Once: n.resealOnce, Backoff: steady, Log: n.log},
-	}
-	if n.config.commands != nil {
-		g = append(g, loop.Loop{Name: "outputs", Title: "command output", Once: n.outputOnce, Backoff: steady, Log: n.log})
-	}
-	return g
 }

@@ -13,27 +13,28 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
 )
 
-// RunnerCommand is the argument that makes this program a runner of commands.
+// RunnerCommand is the argument that makes this program run commands for a node.
 const RunnerCommand = "runner"
 
-// Runner runs commands for a node until its orders end.
+// Runner runs commands for a node until orders ends.
 func Runner(ctx context.Context, orders io.Reader, reports io.Writer) error {
 	return runner.Serve(ctx, orders, reports)
 }
 
-// startCommands makes the target that runs commands, and starts their runner;
-// nil if the operator did not turn it on. A node that cannot do what it was told to do does
-// not start: its runs would fail one by one.
+// startCommands creates the target that runs commands and starts its runner. It returns nil if commands
+// are off. A node that cannot run commands although they are on does not start, because its runs would
+// fail one by one.
 func startCommands(ctx context.Context, c Config, store *postgres.API, log *slog.Logger) (*command.Target, error) {
 	o := c.Command
 	if !o.Enabled {
-		return nil, nil //nolint:nilnil // no target and no error: it is off
+		return nil, nil //nolint:nilnil // no target and no error: commands are off
 	}
 	if o.Programs == "" && o.Images == "" {
-		return nil, errors.New("commands are on, but nothing may be run; set command.programs, such as /usr/local/lib/belfry, or command.images, or turn command.enabled off")
+		return nil, errors.New("commands are on, but nothing may be run; set command.programs, " +
+			"such as /usr/local/lib/belfry, or command.images, or turn command.enabled off")
 	}
 	if c.Executable == nil {
-		// Not by its path: that may by now be another version.
+		// Not by its path: the file may be another version by now.
 		c.Executable = []string{"/proc/self/exe", RunnerCommand}
 	}
 	t := command.New(command.Options{

@@ -12,23 +12,26 @@ import (
 
 const (
 	samplePause = 15 * time.Second
-	maxQueues   = 50 // that are told apart; the others are one
+	maxQueues   = 50 // with metrics of their own; the others are added up
 	otherQueues = "(other)"
 	maxBroken   = 1000 // cursors that are counted
 )
 
-// depth is what waits in the partitions of this node, as of the last sample:
-// however often it is asked for, the database is asked once in samplePause. It
-// is empty when the last sample failed: an old number would look like a new one.
+// depth is the number of runs that wait in the partitions of this node, as of the last sample. However
+// often it is scraped, it costs one query per samplePause. It is empty if the last sample failed: an old
+// number would look like a current one.
 type depth struct {
 	last atomic.Pointer[postgres.Depth]
 }
 
 var (
 	queueRuns = prometheus.NewDesc("belfry_queue_runs",
-		"Live runs in the partitions of this node by queue and state, at most 15 s old; counted up to 100,000.", []string{"namespace", "queue", "state"}, nil)
-	deadLetters  = prometheus.NewDesc("belfry_dead_letters", "Dead letters in the partitions of this node, at most 15 s old; counted up to 100,000.", nil, nil)
-	sessionsLive = prometheus.NewDesc("belfry_sessions_live", "Sessions of the whole cluster that are alive, at most 15 s old.", nil, nil)
+		"Live runs in the partitions of this node by queue and state, at most 15 s old; counted up to 100,000.",
+		[]string{"namespace", "queue", "state"}, nil)
+	deadLetters = prometheus.NewDesc("belfry_dead_letters",
+		"Dead letters in the partitions of this node, at most 15 s old; counted up to 100,000.", nil, nil)
+	sessionsLive = prometheus.NewDesc("belfry_sessions_live",
+		"Sessions of the whole cluster that are alive, at most 15 s old.", nil, nil)
 )
 
 // Describe lists the metrics.
@@ -57,7 +60,7 @@ func (d *depth) Collect(to chan<- prometheus.Metric) {
 	gauge(sessionsLive, s.Sessions)
 }
 
-// fullest bounds the number of queues: the first maxQueues, and the rest as one.
+// fullest limits the number of queues: it returns the first maxQueues, and the sum of the rest.
 func fullest(queues []postgres.QueueDepth) []postgres.QueueDepth {
 	if len(queues) <= maxQueues {
 		return queues

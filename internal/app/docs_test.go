@@ -21,6 +21,9 @@ var (
 	metricRow   = regexp.MustCompile("(?m)^\\| `(belfry_[a-z_]+)` \\| (\\w+) \\| ([^|]*)\\|")
 	description = regexp.MustCompile(`fqName: "(belfry_[a-z_]+)".*constLabels: \{(.*)\}, variableLabels: \{(.*)\}`)
 	labelName   = regexp.MustCompile(`[a-z]+`)
+	labelValue  = regexp.MustCompile(`=".*?"`)
+	loopName    = regexp.MustCompile(`Name: "(\w+)",`)
+	loopTitle   = regexp.MustCompile(`Title: "([^"]+)"`) // a loop logs "<title> failed" and "<title> recovered"
 )
 
 // TestEachMetricIsExplained compares docs/reference/metrics.md with what a node registers.
@@ -46,7 +49,8 @@ func TestEachMetricIsExplained(t *testing.T) {
 	close(descriptions)
 	for d := range descriptions {
 		if found := description.FindStringSubmatch(d.String()); found != nil {
-			labels := labelName.FindAllString(regexp.MustCompile(`=".*?"`).ReplaceAllString(found[2]+" "+found[3], ""), -1)
+			names := labelValue.ReplaceAllString(found[2]+" "+found[3], "")
+			labels := labelName.FindAllString(names, -1)
 			slices.Sort(labels)
 			registered[found[1]] = fmt.Sprint(types[found[1]], labels)
 		}
@@ -84,23 +88,26 @@ func TestEachMetricIsExplained(t *testing.T) {
 	require.Greater(t, loops, 10, "the pattern does not find the loops any more")
 }
 
-var loopName = regexp.MustCompile(`Name: "(\w+)",`)
-
-// A loop logs "<title> failed" and "<title> recovered".
-var loopTitle = regexp.MustCompile(`Title: "([^"]+)"`)
-
-var logCall = regexp.MustCompile(`(?:[lL]og\.(?:Info|Warn|Error)\(|[lL]og\.Log\([\w.()]+, \w+, |\.(?:Failed|Worked)\([\w.]+, )"([^"]+)"`)
+var logCall = regexp.MustCompile(
+	`(?:[lL]og\.(?:Info|Warn|Error)\(|[lL]og\.Log\([\w.()]+, \w+, |\.(?:Failed|Worked)\([\w.]+, )"([^"]+)"`)
 
 // TestEachLogLineIsExplained looks for each message of the nodes in docs/guide/operating.md.
 func TestEachLogLineIsExplained(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/guide/operating.md")
 	require.NoError(t, err)
-	found := 0
-	for _, message := range []string{"loop failed", "loop recovered"} { // of loops without a title
-		require.True(t, strings.Contains(string(page), "`"+message+"`"), message) //nolint:testifylint // Contains would print the page
+	explained := func(message, where string) {
+		if !strings.Contains(string(page), "`"+message+"`") {
+			t.Errorf("%q, logged by %s, is not in docs/guide/operating.md", message, where)
+		}
 	}
-	for _, pattern := range []string{"*.go", "../engine/*.go", "../member/*.go", "../pull/*.go", "../server/*.go", "../target/*/*.go", "../../cmd/belfry/server.go"} {
+	explained("loop failed", "loops without a title")
+	explained("loop recovered", "loops without a title")
+	found := 0
+	for _, pattern := range []string{
+		"*.go", "../engine/*.go", "../member/*.go", "../pull/*.go", "../server/*.go", "../target/*/*.go",
+		"../../cmd/belfry/server.go",
+	} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, name := range files {
@@ -109,17 +116,14 @@ func TestEachLogLineIsExplained(t *testing.T) {
 			}
 			source, err := os.ReadFile(name)
 			require.NoError(t, err)
-			var messages []string
 			for _, call := range logCall.FindAllStringSubmatch(string(source), -1) {
-				messages = append(messages, call[1])
+				found++
+				explained(call[1], name)
 			}
 			for _, title := range loopTitle.FindAllStringSubmatch(string(source), -1) {
-				messages = append(messages, title[1]+" failed", title[1]+" recovered")
-			}
-			found += len(messages)
-			for _, message := range messages {
-				require.True(t, strings.Contains(string(page), "`"+message+"`"), //nolint:testifylint // Contains would print the page
-					"%q, logged by %s, is not in docs/guide/operating.md", message, name)
+				found += 2
+				explained(title[1]+" failed", name)
+				explained(title[1]+" recovered", name)
 			}
 		}
 	}

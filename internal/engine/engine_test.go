@@ -22,7 +22,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// soleMember owns everything, without renewing: its session outlives the test.
+// soleMember owns all partitions and never renews: its session outlives the test.
 type soleMember struct{ session uuid.UUID }
 
 func (m soleMember) Session() uuid.UUID { return m.session }
@@ -36,7 +36,7 @@ func (m soleMember) Owned() []int16 {
 	return out
 }
 
-// recorder is a target that notes what reached it, and answers as told.
+// recorder is a target that records what it receives, and returns what answer does.
 type recorder struct {
 	mu     sync.Mutex
 	seen   []job.Attempt
@@ -110,7 +110,7 @@ func (b *bundle) create(t *testing.T, name string, spec schedule.Spec, change fu
 	if change != nil {
 		change(&d)
 	}
-	j, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: uuid.MustParse("00000000-0000-7000-8000-000000000001"), Definition: d, Actor: "test"})
+	j, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: namespace, Definition: d, Actor: "test"})
 	require.NoError(t, err)
 	return j
 }
@@ -146,7 +146,8 @@ func TestRunsHappenOnTime(t *testing.T) {
 	require.Equal(t, jobs+3, b.target.count(), "each exactly once")
 	var early, late int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `
-SELECT count(*) FILTER (WHERE ended_at < due_at), count(*) FILTER (WHERE ended_at > due_at + $1::interval) FROM run_history`,
+SELECT count(*) FILTER (WHERE ended_at < due_at), count(*) FILTER (WHERE ended_at > due_at + $1::interval)
+FROM run_history`,
 		clocktest.Allow(3*time.Second)).Scan(&early, &late))
 	require.Zero(t, early)
 	require.Zero(t, late)
@@ -163,7 +164,8 @@ func TestFailuresAreRetriedAndBuried(t *testing.T) {
 		d.Retry = job.Retry{MaxAttempts: 3, Backoff: job.BackoffNone}
 	})
 	b.eventually(t, "a dead letter", `SELECT count(*) FROM dead_letter WHERE reason = 'attempts' AND attempt = 3`, 1)
-	b.eventually(t, "history", `SELECT count(*) FROM run_history WHERE ended = 2 AND status = 503 AND jsonb_array_length(attempts) = 2`, 1)
+	b.eventually(t, "history", `
+SELECT count(*) FROM run_history WHERE ended = 2 AND status = 503 AND jsonb_array_length(attempts) = 2`, 1)
 	require.Equal(t, 3, b.target.count())
 }
 
@@ -180,7 +182,7 @@ func TestOverlapSkip(t *testing.T) {
 	close(release)
 	b.eventually(t, "the first ends", `SELECT count(*) FROM run_history WHERE ended = 1`, 1)
 	stop()
-	require.Equal(t, 1, slow.most, "never two at once")
+	require.Equal(t, 1, slow.most, "never two at the same time")
 }
 
 type slowTarget struct {
@@ -212,13 +214,16 @@ func TestLostRunsAreRescued(t *testing.T) {
 	dead := uuid.New()
 	_, err := b.store.Register(t.Context(), dead, "dead", time.Hour)
 	require.NoError(t, err)
-	_, err = b.pool.Exec(t.Context(), `UPDATE run SET state = 1, attempt = 1, session_id = $1, claimed_at = now()`, dead)
+	_, err = b.pool.Exec(t.Context(),
+		`UPDATE run SET state = 1, attempt = 1, session_id = $1, claimed_at = now()`, dead)
 	require.NoError(t, err)
 	require.NoError(t, b.store.Unregister(t.Context(), dead))
 	b.start(t)
 	b.eventually(t, "rescued and run", `SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 2`, 1)
-	require.True(t, slices.ContainsFunc(b.target.seen, func(a job.Attempt) bool { return a.Key.Job == j.ID && a.Number == 2 }))
-	// What the dead session reports now changes nothing.
+	require.True(t, slices.ContainsFunc(b.target.seen, func(a job.Attempt) bool {
+		return a.Key.Job == j.ID && a.Number == 2
+	}))
+	// A report of the dead session changes nothing.
 	fenced, err := b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: b.target.seen[0].Key, Attempt: 1}})
 	require.NoError(t, err)
 	require.Equal(t, 1, fenced)
@@ -227,18 +232,24 @@ func TestLostRunsAreRescued(t *testing.T) {
 func TestFailingJobsArePaused(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.target.answer = func(a job.Attempt) job.Outcome { return job.Outcome{Kind: job.Failed, Status: 400, Message: "no"} }
-	b.engine.Targets["gone"] = &recorder{answer: func(job.Attempt) job.Outcome { return job.Outcome{Kind: job.Failed, Gone: true, Status: 410} }}
+	b.target.answer = func(job.Attempt) job.Outcome {
+		return job.Outcome{Kind: job.Failed, Status: 400, Message: "no"}
+	}
+	b.engine.Targets["gone"] = &recorder{answer: func(job.Attempt) job.Outcome {
+		return job.Outcome{Kind: job.Failed, Gone: true, Status: 410}
+	}}
 	b.start(t)
 	j := b.create(t, "fails", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.PauseAfterFailures = 2 })
 	b.create(t, "gone", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.Target.Kind = "gone" })
 	b.eventually(t, "both are paused", `SELECT count(*) FROM job WHERE state = 2 AND note LIKE 'paused by Belfry%'`, 2)
-	b.eventually(t, "after two failures", `SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 'fails'`, 2)
+	b.eventually(t, "after two failures", `
+SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 'fails'`, 2)
 	change, err := b.store.ResumeJob(t.Context(), job.ChangeParams{Namespace: j.Namespace, ID: j.ID})
 	require.NoError(t, err)
 	require.True(t, change.Changed)
 	require.Less(t, change.Missed, int64(30), "only what was due while it was paused")
-	b.eventually(t, "it fails twice more before it is paused again", `SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 'fails' AND j.state = 2`, 4)
+	b.eventually(t, "it fails twice more before it is paused again", `
+SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 'fails' AND j.state = 2`, 4)
 }
 
 func TestRunsOfADeletedJobEnd(t *testing.T) {
@@ -255,12 +266,11 @@ func TestRunsOfADeletedJobEnd(t *testing.T) {
 	_, err := b.store.DeleteJob(t.Context(), job.ChangeParams{Namespace: j.Namespace, ID: j.ID})
 	require.NoError(t, err)
 	close(release)
-	b.eventually(t, "and is not tried again", `SELECT count(*) FROM run_history WHERE ended = 3 AND reason = 'deleted'`, 1)
+	b.eventually(t, "and is not retried", `SELECT count(*) FROM run_history WHERE ended = 3 AND reason = 'deleted'`, 1)
 	b.eventually(t, "nothing is left", `SELECT count(*) FROM run`, 0)
 }
 
-// A run that waits for another of its job starts when that ends, and not at the
-// next look.
+// A run that waits for another run of its job starts when that one ends, without waiting for a poll.
 func TestOverlapQueueStartsWhenTheOtherEnds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -271,16 +281,18 @@ func TestOverlapQueueStartsWhenTheOtherEnds(t *testing.T) {
 	b.create(t, "queued", schedule.Spec{Every: "1s"}, func(d *job.Definition) {
 		d.Target.Kind, d.Overlap, d.MaxRuns = "slow", job.OverlapQueue, 2
 	})
-	b.eventually(t, "the second is due, and waits", `SELECT count(*) FROM run WHERE state = 0 AND run_at < now() - interval '1.5 s'`, 1)
+	b.eventually(t, "the second is due, and waits", `
+SELECT count(*) FROM run WHERE state = 0 AND run_at < now() - interval '1.5 s'`, 1)
 	close(release)
 	b.eventually(t, "both end", `SELECT count(*) FROM run_history WHERE ended = 1`, 2)
 	var gap time.Duration
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT max(started_at) - min(ended_at) FROM run_history`).Scan(&gap))
+	const query = `SELECT max(started_at) - min(ended_at) FROM run_history`
+	require.NoError(t, b.pool.QueryRow(t.Context(), query).Scan(&gap))
 	require.Less(t, gap, clocktest.Allow(300*time.Millisecond), "between the end of one and the start of the other")
 	require.Equal(t, 1, slow.most)
 }
 
-// TestNothingIsPlannedAfterAJumpOfTheClock: what a wrong clock makes due could not be undone.
+// Runs that a wrong clock makes due could not be undone.
 func TestNothingIsPlannedAfterAJumpOfTheClock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -294,5 +306,6 @@ func TestNothingIsPlannedAfterAJumpOfTheClock(t *testing.T) {
 	}
 	require.Zero(t, b.engine.Counts().Planned)
 	b.bound.Set(right.Add(2500 * time.Millisecond))
-	require.Eventually(t, func() bool { return b.target.count() > 0 }, time.Minute, 20*time.Millisecond, "it goes on when the clock is right again")
+	require.Eventually(t, func() bool { return b.target.count() > 0 }, time.Minute, 20*time.Millisecond,
+		"planning resumes when the clock is plausible again")
 }

@@ -6,13 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// A job's idempotency_key gives one key for all attempts and redrives of a run,
-// whatever becomes of the job meanwhile, and the ledger tells it.
+// A job's idempotency_key gives one key to all attempts and redrives of a run, even if the job changes in
+// the meantime, and the ledger shows it.
 func TestIdempotencyKeyOfAJob(t *testing.T) {
 	t.Parallel()
 	for _, overlap := range []job.Overlap{job.OverlapSkip, job.OverlapQueue} { // by claim, and by admit
@@ -30,16 +29,17 @@ func TestIdempotencyKeyOfAJob(t *testing.T) {
 				d.Retry = job.Retry{MaxAttempts: 2, Backoff: job.BackoffNone}
 				d.Labels = map[string]string{"team": "billing"}
 				d.Payload = json.RawMessage(`{"customer": 12345678}`)
-				d.IdempotencyKey = `job.name + "/" + job.labels.team + "/" + job.queue + "/" + string(payload.customer) + "/" + string(due_at.getHours())`
+				d.IdempotencyKey = `job.name + "/" + job.labels.team + "/" + job.queue + "/" + ` +
+					`string(payload.customer) + "/" + string(due_at.getHours())`
 			})
 			stop := b.start(t)
 			b.eventually(t, "the dead letter", `SELECT count(*) FROM dead_letter`, int64(1))
 			const want = "order/billing/default/12345678/1"
-			b.eventually(t, "the key of the dead letter", `SELECT count(*) FROM dead_letter WHERE idempotency_key = '`+want+`'`, 1)
+			b.eventually(t, "the key of the dead letter",
+				`SELECT count(*) FROM dead_letter WHERE idempotency_key = '`+want+`'`, 1)
 			d := j.Definition
 			d.Name, d.Payload, d.IdempotencyKey = "other", nil, `"other"`
-			_, err := b.store.UpdateJob(t.Context(), job.UpdateParams{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
-			require.NoError(t, err)
+			b.update(t, j, d)
 			key := job.Key{Partition: j.Partition, Job: j.ID, DueAt: b.seen()[0].Key.DueAt}
 			b.redrive(t, key, overlap == job.OverlapQueue)
 			b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1`, int64(1))
@@ -57,8 +57,8 @@ func TestIdempotencyKeyOfAJob(t *testing.T) {
 	}
 }
 
-// A run that was delivered under its id keeps it, though the job is given an
-// idempotency_key between its attempts: a target that has seen it must know it again.
+// A run that was delivered under its id keeps it even if the job gets an idempotency_key between its
+// attempts: a target that has seen the run must recognize it.
 func TestIdempotencyKeyThatIsNew(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -72,13 +72,14 @@ func TestIdempotencyKeyThatIsNew(t *testing.T) {
 			return job.Outcome{Kind: job.Succeeded}
 		}
 	}
-	j := b.create(t, "order", schedule.Spec{At: "2026-03-29T01:30:00Z"}, func(d *job.Definition) { d.Retry = job.Retry{MaxAttempts: 1} })
+	j := b.create(t, "order", schedule.Spec{At: "2026-03-29T01:30:00Z"}, func(d *job.Definition) {
+		d.Retry = job.Retry{MaxAttempts: 1}
+	})
 	b.start(t)
 	b.eventually(t, "the dead letter", `SELECT count(*) FROM dead_letter`, 1)
 	d := j.Definition
 	d.IdempotencyKey = `"new"`
-	_, err := b.store.UpdateJob(t.Context(), job.UpdateParams{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
-	require.NoError(t, err)
+	b.update(t, j, d)
 	key := job.Key{Partition: j.Partition, Job: j.ID, DueAt: b.seen()[0].Key.DueAt}
 	b.redrive(t, key, false)
 	b.eventually(t, "the dead letter of the second", `SELECT count(*) FROM dead_letter WHERE attempt = 2`, 1)
@@ -94,7 +95,7 @@ func TestIdempotencyKeyThatIsNew(t *testing.T) {
 	}
 }
 
-// So does one that succeeded at once, of which nothing was kept.
+// So does a run that succeeded immediately, of which no key was stored.
 func TestIdempotencyKeyOfASuccessThatIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -103,16 +104,15 @@ func TestIdempotencyKeyOfASuccessThatIsTriedAgain(t *testing.T) {
 	b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1`, 1)
 	d := j.Definition
 	d.IdempotencyKey = `"new"`
-	_, err := b.store.UpdateJob(t.Context(), job.UpdateParams{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d})
-	require.NoError(t, err)
+	b.update(t, j, d)
 	key := job.Key{Partition: j.Partition, Job: j.ID, DueAt: b.seen()[0].Key.DueAt}
 	require.NoError(t, b.store.RetryRun(t.Context(), job.RunParams{Namespace: j.Namespace, Key: key, Actor: "test"}))
 	b.eventually(t, "the second success", `SELECT count(*) FROM run_history WHERE ended = 1`, 2)
 	require.Equal(t, job.FormatRunID(key), b.seen()[1].IdempotencyKey())
 }
 
-// What an expression cannot give is a failure that says so, before anything is
-// delivered. A payload of a trigger counts in place of the job's.
+// If the expression fails, the run fails with a message before anything is delivered. The payload of a
+// trigger replaces the job's.
 func TestIdempotencyKeyThatFails(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -121,24 +121,36 @@ func TestIdempotencyKeyThatFails(t *testing.T) {
 	})
 	stop := b.start(t)
 	b.eventually(t, "the failure", `SELECT count(*) FROM run_history WHERE reason = 'rejected'`, 1)
-	b.eventually(t, "its message", `SELECT count(*) FROM run_history WHERE message LIKE 'not delivered, as the job''s idempotency_key failed: %; mend the job, then redrive the run'`, 1)
+	b.eventually(t, "its message", `
+SELECT count(*) FROM run_history
+WHERE message LIKE 'not delivered, as the job''s idempotency_key failed: %; mend the job, then redrive the run'`, 1)
 	require.Zero(t, b.target.count())
-	_, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: j.Namespace, ID: j.ID, Actor: "test"}, json.RawMessage(`{"customer": "c-7"}`))
+	o := job.ChangeParams{Namespace: j.Namespace, ID: j.ID, Actor: "test"}
+	_, err := b.store.TriggerJob(t.Context(), o, json.RawMessage(`{"customer": "c-7"}`))
 	require.NoError(t, err)
 	b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1 AND idempotency_key = 'c-7'`, 1)
 	stop()
 	require.Equal(t, "c-7", b.seen()[0].IdempotencyKey())
 }
 
-// redrive a run by itself, or all dead letters.
+// update changes the definition of a job.
+func (b *bundle) update(t *testing.T, j job.Job, d job.Definition) {
+	t.Helper()
+	o := job.UpdateParams{Namespace: j.Namespace, ID: j.ID, Actor: "test", Definition: d}
+	_, err := b.store.UpdateJob(t.Context(), o)
+	require.NoError(t, err)
+}
+
+// redrive redrives one run, or all dead letters.
 func (b *bundle) redrive(t *testing.T, key job.Key, all bool) {
 	t.Helper()
-	namespace := access.DefaultNamespace
 	if !all {
-		require.NoError(t, b.store.RedriveDeadLetter(t.Context(), job.RunParams{Namespace: namespace, Key: key, Actor: "test"}))
+		o := job.RunParams{Namespace: namespace, Key: key, Actor: "test"}
+		require.NoError(t, b.store.RedriveDeadLetter(t.Context(), o))
 		return
 	}
-	_, err := b.store.BeginOperation(t.Context(), job.OperationParams{Namespace: namespace, Kind: job.Redrive, Rate: 100, Actor: "test"})
+	o := job.OperationParams{Namespace: namespace, Kind: job.Redrive, Rate: 100, Actor: "test"}
+	_, err := b.store.BeginOperation(t.Context(), o)
 	require.NoError(t, err)
 	for {
 		worked, err := b.store.WorkOperation(t.Context())

@@ -4,24 +4,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-var namespace = uuid.MustParse("00000000-0000-7000-8000-000000000001")
+var namespace = access.DefaultNamespace
 
-// live returns the key of the only run that is live.
+// live returns the key of the only live run.
 func (b *bundle) live(t *testing.T) (k job.Key) {
 	t.Helper()
 	b.eventually(t, "claimed", `SELECT count(*) FROM run WHERE state = 1`, 1)
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT partition, job_id, due_at, seq FROM run WHERE state = 1`).Scan(&k.Partition, &k.Job, &k.DueAt, &k.Seq))
+	const query = `SELECT partition, job_id, due_at, seq FROM run WHERE state = 1`
+	require.NoError(t, b.pool.QueryRow(t.Context(), query).Scan(&k.Partition, &k.Job, &k.DueAt, &k.Seq))
 	return k
 }
 
-// A run that is cancelled after its claim and before its time does not start.
+// A run that is cancelled after its claim and before its run time does not start.
 func TestCancelBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -38,7 +39,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	require.Zero(t, b.target.count())
 }
 
-// Whoever cancels need not be the node that delivers.
+// A run can be cancelled through a node that does not deliver it.
 func TestCancelThroughAnotherNodeInterrupts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -52,11 +53,11 @@ func TestCancelThroughAnotherNodeInterrupts(t *testing.T) {
 		slow.mu.Lock()
 		defer slow.mu.Unlock()
 		return slow.most == 1 && slow.now == 0
-	}, time.Minute, 20*time.Millisecond, "the attempt is ended early, not left to its timeout")
+	}, time.Minute, 20*time.Millisecond, "the attempt ends before its timeout")
 	b.eventually(t, "ended once", `SELECT count(*) FROM run_history WHERE ended = 3`, 1)
 }
 
-// A run that replaces another one ends its attempt too.
+// A run that replaces another one ends the attempt of that one too.
 func TestReplacedAttemptsAreInterrupted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -71,7 +72,7 @@ func TestReplacedAttemptsAreInterrupted(t *testing.T) {
 		slow.mu.Lock()
 		defer slow.mu.Unlock()
 		return slow.now == 1
-	}, time.Minute, 20*time.Millisecond, "only the last one is still under way")
+	}, time.Minute, 20*time.Millisecond, "only the last one is still in flight")
 	close(slow.release)
 	b.eventually(t, "the last one succeeds", `SELECT count(*) FROM run_history WHERE ended = 1`, 1)
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// cutOff is a store whose answers to the first claims are lost: they are
-// committed, and then the connection dies.
+// cutOff is a store that loses the replies to the first claims: they commit, and then the connection dies.
 type cutOff struct {
 	*pgtest.Store
 	claims, admits atomic.Int32
@@ -24,7 +23,9 @@ type cutOff struct {
 
 var errCut = errors.New("the connection died")
 
-func (c *cutOff) Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error) {
+func (c *cutOff) Claim(
+	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
+) ([]job.Attempt, error) {
 	attempts, err := c.Store.Claim(ctx, session, keys, lead)
 	if len(attempts) > 0 && c.claims.Add(1) == 1 {
 		return nil, errCut
@@ -40,19 +41,19 @@ func (c *cutOff) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead
 	return admitted, err
 }
 
-// A claim whose answer was lost leases runs to a session that lives: nobody
-// else will ever deliver them.
-func TestClaimsWhoseAnswerWasLostAreDelivered(t *testing.T) {
+// A claim whose reply is lost leases runs to a live session, so no other node delivers them.
+func TestClaimsWhoseReplyWasLostAreDelivered(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	store := &cutOff{Store: b.store}
 	b.engine.Claimer = store
 	soon := schedule.Spec{At: b.bound.Now().Add(time.Second).UTC().Format(time.RFC3339)}
 	b.create(t, "claimed", soon, nil)
-	// A deadline is a policy that only Admit can decide about.
+	// Only Admit decides about a deadline.
 	b.create(t, "admitted", soon, func(d *job.Definition) { d.Deadline = job.Duration(time.Hour) })
 	b.start(t)
-	b.eventually(t, "delivered, at the first attempt", `SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 1`, 2)
+	b.eventually(t, "delivered, at the first attempt", `
+SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 1`, 2)
 	require.Equal(t, 2, b.target.count())
 	require.Positive(t, store.claims.Load())
 	require.Positive(t, store.admits.Load())

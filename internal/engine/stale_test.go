@@ -12,13 +12,13 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// lapsing is a member whose session comes into doubt, and ends or lives on.
+// lapsing is a member that does not know whether its session lives, until it ends or lives on.
 type lapsing struct {
 	soleMember
-	doubt, over atomic.Bool
+	unknown, over atomic.Bool
 }
 
-func (m *lapsing) Valid() bool { return !m.doubt.Load() && !m.over.Load() }
+func (m *lapsing) Valid() bool { return !m.unknown.Load() && !m.over.Load() }
 
 func (m *lapsing) Session() uuid.UUID {
 	if m.over.Load() {
@@ -27,9 +27,9 @@ func (m *lapsing) Session() uuid.UUID {
 	return m.session
 }
 
-// What was claimed and not started when the session ended is another's by now;
-// if it did not end after all, it is this node's, and nobody else will start it.
-func TestNothingStartsWhileTheSessionIsInDoubt(t *testing.T) {
+// A run that was claimed and not started when the session ended may belong to another node now. If the
+// session did not end, the run is still this node's, and no other node starts it.
+func TestNothingStartsWhileTheSessionMayHaveEnded(t *testing.T) {
 	t.Parallel()
 	for _, lives := range []bool{true, false} {
 		t.Run(fmt.Sprintf("lives=%t", lives), func(t *testing.T) {
@@ -42,16 +42,17 @@ func TestNothingStartsWhileTheSessionIsInDoubt(t *testing.T) {
 			b.start(t)
 			b.eventually(t, "claimed before it is due", `SELECT count(*) FROM run WHERE state = 1`, 1)
 			require.Positive(t, b.bound.Until(due))
-			m.doubt.Store(true)
+			m.unknown.Store(true)
 			<-time.After(b.bound.Until(due) + 200*time.Millisecond)
 			require.Zero(t, b.target.count())
 			if lives {
-				m.doubt.Store(false)
-				b.eventually(t, "delivered by the attempt that was claimed", `SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 1`, 1)
+				m.unknown.Store(false)
+				b.eventually(t, "delivered by the attempt that was claimed", `
+SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 1`, 1)
 				return
 			}
 			m.over.Store(true)
-			m.doubt.Store(false)
+			m.unknown.Store(false)
 			<-time.After(200 * time.Millisecond)
 			require.Zero(t, b.target.count())
 		})

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// watcher notes what it is told.
+// watcher records what it observes.
 type watcher struct {
 	mu   sync.Mutex
 	late []time.Duration
@@ -32,8 +32,8 @@ func (w *watcher) Ended(o job.Outcome) {
 
 func (*watcher) Failed(string) {}
 
-// An attempt whose target has no room for it has not started. One that has is as
-// late as it was when it began.
+// An attempt whose target is busy has not started. The lateness of one that has started is measured at
+// its beginning.
 func TestDeferredIsNotStarted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -42,7 +42,7 @@ func TestDeferredIsNotStarted(t *testing.T) {
 	var late time.Duration // when it was delivered
 	b.target.answer = func(a job.Attempt) job.Outcome {
 		if a.Number < 3 {
-			return job.Outcome{Kind: job.Deferred, Message: "no room"}
+			return job.Outcome{Kind: job.Deferred, Message: "busy"}
 		}
 		late = b.bound.Now().Sub(a.RunAt)
 		<-time.After(200 * time.Millisecond)

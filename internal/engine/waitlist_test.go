@@ -18,20 +18,24 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// counted is a store that counts what waiting costs.
+// counted is a store that counts the statements that waiting costs.
 type counted struct {
 	*pgtest.Store
-	claims, places, admits atomic.Int64
+	claims, polls, admits atomic.Int64
 }
 
-func (c *counted) ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, []job.Refused, error) {
+func (c *counted) ClaimLimited(
+	ctx context.Context, session uuid.UUID, keys []job.Key,
+) ([]job.Attempt, []job.Refused, error) {
 	c.claims.Add(1)
 	return c.Store.ClaimLimited(ctx, session, keys)
 }
 
-func (c *counted) Places(ctx context.Context, session uuid.UUID, limits []job.Limit, lanes []job.WaiterReport) (map[job.Limit]*job.Capacity, error) {
-	c.places.Add(1)
-	return c.Store.Places(ctx, session, limits, lanes)
+func (c *counted) Places(
+	ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
+) (map[job.Limit]*job.Capacity, error) {
+	c.polls.Add(1)
+	return c.Store.Places(ctx, session, limits, waiters)
 }
 
 func (c *counted) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error) {
@@ -39,7 +43,7 @@ func (c *counted) Admit(ctx context.Context, session uuid.UUID, key job.Key, lea
 	return c.Store.Admit(ctx, session, key, lead)
 }
 
-// gated is a target that counts what is open, and answers when it is told.
+// gated is a target that counts its open calls, and returns when it is released.
 type gated struct {
 	mu        sync.Mutex
 	now, most int
@@ -86,10 +90,13 @@ func setupLimited(t *testing.T) (*bundle, *gated, *counted) {
 	return b, g, c
 }
 
+func narrow(d *job.Definition) { d.Target.Kind, d.Queue = "gated", "narrow" }
+
 var longAgo = schedule.Spec{At: "2026-01-01T00:00:00Z"}
 
-// TestALimitedQueue: never more than its limit, by priority; what waits costs a few statements per second and no slots, so that
-// runs of other queues start meanwhile; each place that is left is taken at once; and nothing is left behind.
+// A limited queue never runs more than its limit, and runs by priority. Waiting runs cost a few statements
+// per second and no slots, so runs of other queues start in the meantime. Each permit that is freed is used
+// immediately, and none is left behind.
 func TestALimitedQueue(t *testing.T) {
 	t.Parallel()
 	const most, waiting = 4, 120 // more than there are slots
@@ -105,14 +112,15 @@ func TestALimitedQueue(t *testing.T) {
 	}
 	b.start(t)
 	require.Eventually(t, func() bool { return g.open() == most }, time.Minute, 5*time.Millisecond)
-	before := c.claims.Load() + c.places.Load() + c.admits.Load()
+	before := c.claims.Load() + c.polls.Load() + c.admits.Load()
 	for i := range 60 {
 		b.create(t, fmt.Sprintf("free-%d", i), longAgo, nil)
 	}
 	b.eventually(t, "others run", `SELECT count(*) FROM run_history`, 60)
 	began := b.bound.Now()
-	require.Eventually(t, func() bool { return b.bound.Now().Sub(began) > time.Second }, time.Minute, 50*time.Millisecond)
-	spent := c.claims.Load() + c.places.Load() + c.admits.Load() - before
+	later := func() bool { return b.bound.Now().Sub(began) > time.Second }
+	require.Eventually(t, later, time.Minute, 50*time.Millisecond)
+	spent := c.claims.Load() + c.polls.Load() + c.admits.Load() - before
 	elapsed := b.bound.Now().Sub(began) + 3*time.Second // and what came before
 	require.LessOrEqual(t, spent, int64(elapsed/(100*time.Millisecond)), "waiting is cheap")
 	require.Equal(t, most, g.open())
@@ -123,17 +131,21 @@ func TestALimitedQueue(t *testing.T) {
 
 	close(g.release)
 	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, waiting+60)
-	b.eventually(t, "no place is lost", `SELECT count(*) FROM permit`, 0)
+	b.eventually(t, "no permit is left", `SELECT count(*) FROM permit`, 0)
 	require.Equal(t, most, g.most)
-	// Each end makes room at once: to look each 250 ms would take 7 s.
-	b.eventually(t, "at once", `SELECT (max(started_at) - min(ended_at) < interval '6 s')::int FROM run_history WHERE queue_id = (SELECT id FROM queue WHERE name = 'narrow')`, 1)
-	// But for those that were taken while the lane was being filled, and those that are decided about one by one.
+	// Each end frees a permit immediately: polling every 250 ms would take 7 s.
+	b.eventually(t, "immediately", `
+SELECT (max(started_at) - min(ended_at) < interval '6 s')::int FROM run_history
+WHERE queue_id = (SELECT id FROM queue WHERE name = 'narrow')`, 1)
+	// Except for runs that were taken while the waitlist was being filled, and runs that need a decision.
 	b.eventually(t, "by priority", `SELECT count(*) FROM (
-		SELECT j.priority, lag(j.priority) OVER w AS before, row_number() OVER w AS n FROM run_history h JOIN job j ON j.id = h.job_id WHERE j.queue_id IN (SELECT id FROM queue WHERE name = 'narrow') AND j.priority <> 3
+		SELECT j.priority, lag(j.priority) OVER w AS before, row_number() OVER w AS n
+		FROM run_history h JOIN job j ON j.id = h.job_id
+		WHERE j.queue_id IN (SELECT id FROM queue WHERE name = 'narrow') AND j.priority <> 3
 		WINDOW w AS (ORDER BY h.started_at, j.priority DESC)) x WHERE n > 4 AND priority > before`, 0)
 }
 
-// TestAConcurrencyKey: one at a time of all jobs that share it, and the others of their queue are not held up.
+// Jobs that share a concurrency key run one at a time, and other jobs of their queue do not wait.
 func TestAConcurrencyKey(t *testing.T) {
 	t.Parallel()
 	b, g, _ := setupLimited(t)
@@ -151,30 +163,32 @@ func TestAConcurrencyKey(t *testing.T) {
 	require.Equal(t, 1, g.most)
 }
 
-// TestARate: the starts within any stretch of time are bounded.
+// A rate limits the starts within any period of time.
 func TestARate(t *testing.T) {
 	t.Parallel()
 	b, g, _ := setupLimited(t)
 	close(g.release)
 	b.limit(t, "narrow", job.QueueLimits{Rate: job.Rate{Count: 50, Seconds: 1}, Burst: 5})
 	for i := range 60 {
-		b.create(t, fmt.Sprintf("limited-%d", i), longAgo, func(d *job.Definition) { d.Target.Kind, d.Queue = "gated", "narrow" })
+		b.create(t, fmt.Sprintf("limited-%d", i), longAgo, narrow)
 	}
 	b.start(t)
 	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, 60)
 	b.eventually(t, "not too fast", `SELECT coalesce(max(n), 0) FROM (
-		SELECT count(*) OVER (ORDER BY started_at RANGE BETWEEN CURRENT ROW AND interval '200 ms' FOLLOWING) AS n FROM run_history) x WHERE n > 5 + 10`, 0)
-	b.eventually(t, "not too slow", `SELECT (max(started_at) - min(started_at) < interval '5 s')::int FROM run_history`, 1)
+		SELECT count(*) OVER (ORDER BY started_at RANGE BETWEEN CURRENT ROW AND interval '200 ms' FOLLOWING) AS n
+		FROM run_history) x WHERE n > 5 + 10`, 0)
+	b.eventually(t, "not too slow", `
+SELECT (max(started_at) - min(started_at) < interval '5 s')::int FROM run_history`, 1)
 }
 
-// TestALimitThatIsNew is heeded by nodes that run, and one that is lifted lets all go.
+// Running nodes respect a new limit, and start everything when it is removed.
 func TestALimitThatIsNew(t *testing.T) {
 	t.Parallel()
 	b, g, _ := setupLimited(t)
 	b.start(t)
 	b.limit(t, "narrow", job.QueueLimits{MaxRunning: 2})
 	for i := range 10 {
-		b.create(t, fmt.Sprintf("limited-%d", i), longAgo, func(d *job.Definition) { d.Target.Kind, d.Queue = "gated", "narrow" })
+		b.create(t, fmt.Sprintf("limited-%d", i), longAgo, narrow)
 	}
 	require.Eventually(t, func() bool { return g.open() == 2 }, time.Minute, 5*time.Millisecond)
 	b.limit(t, "narrow", job.QueueLimits{MaxRunning: 5})

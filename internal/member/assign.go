@@ -43,7 +43,7 @@ func (m *Member) assignOnce(ctx context.Context) (changed int, err error) {
 	// The round ends when the session does. A round that may take also ends when the member drains.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // a second end, not another context for what is called
+	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // a second end of ctx, not another context
 	draining := m.draining()
 	if !draining {
 		defer context.AfterFunc(m.intake, cancel)() //nolint:contextcheck // the same

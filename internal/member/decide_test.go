@@ -41,17 +41,25 @@ func TestDecide(t *testing.T) {
 		awaited             bool
 		expiry              time.Duration
 	}{
-		"alone, nobody owns":          {survey: surveyOf(uuid.Nil, live(me)), take: partitions},
-		"alone, I own":                {survey: surveyOf(me, live(me)), keep: partitions},
-		"alone, a dead one owns":      {survey: surveyOf(dead, live(me)), take: partitions},
-		"I own, another joined":       {survey: surveyOf(me, live(me), live(other)), keep: mine, release: partitions - mine},
-		"I joined, another owns":      {survey: surveyOf(other, live(me), live(other)), awaited: true, expiry: 4 * time.Second},
-		"two, a dead one owns":        {survey: surveyOf(dead, live(me), live(other)), take: mine},
-		"another drains and owns":     {survey: surveyOf(drains, live(me), draining), awaited: true, expiry: time.Second},
+		"alone, nobody owns":     {survey: surveyOf(uuid.Nil, live(me)), take: partitions},
+		"alone, I own":           {survey: surveyOf(me, live(me)), keep: partitions},
+		"alone, a dead one owns": {survey: surveyOf(dead, live(me)), take: partitions},
+		"I own, another joined": {
+			survey: surveyOf(me, live(me), live(other)), keep: mine, release: partitions - mine,
+		},
+		"I joined, another owns": {
+			survey: surveyOf(other, live(me), live(other)), awaited: true, expiry: 4 * time.Second,
+		},
+		"two, a dead one owns": {survey: surveyOf(dead, live(me), live(other)), take: mine},
+		"another drains and owns": {
+			survey: surveyOf(drains, live(me), draining), awaited: true, expiry: time.Second,
+		},
 		"another drains, nobody owns": {survey: surveyOf(uuid.Nil, live(me), draining), take: partitions},
-		"I drain with another":        {survey: surveyOf(me, live(me), live(other)), draining: true, release: partitions},
-		"I drain alone":               {survey: surveyOf(me, live(me)), draining: true, release: partitions},
-		"I drain, nobody owns":        {survey: surveyOf(uuid.Nil, live(me)), draining: true},
+		"I drain with another": {
+			survey: surveyOf(me, live(me), live(other)), draining: true, release: partitions,
+		},
+		"I drain alone":        {survey: surveyOf(me, live(me)), draining: true, release: partitions},
+		"I drain, nobody owns": {survey: surveyOf(uuid.Nil, live(me)), draining: true},
 	} {
 		d := decide(c.survey, me, c.draining)
 		taken := 0

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// lostEverything waits until a member has noticed that its session is over.
+// lostEverything waits until a member has noticed that its session has ended.
 func lostEverything(t *testing.T, n *node) {
 	t.Helper()
 	require.Eventually(t, func() bool { return !n.Valid() && n.Session() == uuid.Nil }, patience, often)
@@ -34,7 +34,7 @@ func TestStoreFails(t *testing.T) {
 	require.NotEqual(t, old, n.Session())
 }
 
-// A network that swallows everything: requests end only with their context.
+// The network drops everything: requests end only with their context.
 func TestStoreHangs(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -48,7 +48,7 @@ func TestStoreHangs(t *testing.T) {
 	c.settled(n, other)
 }
 
-// The database did it, but the answer was lost.
+// The database committed, but the reply was lost.
 func TestStoreFailsAfterCommit(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"register", "renew", "take", "release", "unregister", "survey"} {
@@ -58,7 +58,7 @@ func TestStoreFailsAfterCommit(t *testing.T) {
 			n, other := c.add(), c.start()
 			var failed int
 			fail := func(m string) error {
-				if m != method || failed == 3 { // called by one loop alone
+				if m != method || failed == 3 { // only one loop calls it
 					return nil
 				}
 				failed++
@@ -67,7 +67,7 @@ func TestStoreFailsAfterCommit(t *testing.T) {
 			n.store.after.Store(&fail)
 			c.run(n)
 			c.settled(n, other)
-			// What a registration left behind, whose answer was lost, is gone.
+			// The row of a registration whose reply was lost is gone.
 			s, err := c.store.Survey(t.Context())
 			require.NoError(t, err)
 			require.Len(t, s.Sessions, 2)
@@ -77,8 +77,8 @@ func TestStoreFailsAfterCommit(t *testing.T) {
 	}
 }
 
-// Every third call fails, half of them after the database did it, in all
-// members. Nothing is worked on by two, and when it ends all is well.
+// In all members every third call fails, half of them after the commit. No partition has two owners, and
+// when the failures end all partitions are assigned.
 func TestStoreFailsAtRandom(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -107,7 +107,7 @@ func TestStoreFailsAtRandom(t *testing.T) {
 	c.settled(nodes...)
 }
 
-// Taking waits for claims under way, and a commit is not cancelled: neither may cost the session.
+// Taking waits for claims in progress, and a commit cannot be cancelled. Neither may cost the session.
 func TestHangingTakeDoesNotCostTheSession(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -146,7 +146,7 @@ func TestSlowGain(t *testing.T) {
 	<-gains
 	session := n.Session()
 	require.Never(t, func() bool { return !n.Valid() || n.Session() != session || !n.Owns(0) }, longTTL*4/3, often)
-	// Drain ends it, then the loss is told.
+	// Drain ends OnGain, and then reports the loss.
 	require.NoError(t, n.Drain(t.Context()))
 	require.Empty(t, n.Owned())
 	c.mu.Lock()
@@ -154,7 +154,7 @@ func TestSlowGain(t *testing.T) {
 	c.mu.Unlock()
 }
 
-// Drain while the store fails: nothing is worked on any longer, and Run releases later.
+// If the store fails during Drain, the member no longer works on anything, and Run releases later.
 func TestDrainFails(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -177,7 +177,7 @@ func TestDrainFails(t *testing.T) {
 	require.True(t, n.Valid())
 }
 
-// An administrator, or a database restored from a backup, may take a session away.
+// An administrator, or a restore from a backup, may remove a session.
 func TestSessionDisappears(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -189,8 +189,8 @@ func TestSessionDisappears(t *testing.T) {
 	c.settled(n, other)
 }
 
-// A session that was renewed in time, but whose answer came when its trust had ended, is not trusted.
-func TestAnswerTooLate(t *testing.T) {
+// A session that was renewed in time is not trusted if the reply comes after its trust has ended.
+func TestReplyTooLate(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	n := c.add()

@@ -16,7 +16,7 @@ import (
 func TestMembersShare(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
-	// They all have one name: three leaders with one hostname is a bug others shipped.
+	// They all have the same name: other schedulers got three leaders from one hostname.
 	nodes := []*node{c.start(), c.start(), c.start()}
 	c.settled(nodes...)
 	total := 0
@@ -32,13 +32,13 @@ func TestMembersShare(t *testing.T) {
 		var now time.Time
 		c.scan(`SELECT clock_timestamp()`, nil, &now)
 		require.False(t, n.bound.Now().IsZero())
-		require.False(t, n.bound.Now().Add(-100*time.Millisecond).After(now), "the bound is given the database's instants")
+		require.False(t, n.bound.Now().Add(-100*time.Millisecond).After(now), "the bound gets the database clock")
 	}
 	require.Equal(t, partitions, total)
 }
 
-// takeover kills one of three and returns how long after its last renewal, and
-// after its death, the others owned everything, by the database's clock.
+// takeover kills one of three members. It returns how long after its last renewal, and after its death,
+// the others owned everything, by the database clock.
 func takeover(t *testing.T, edit ...func(*Options)) (sinceRenewal, sinceDeath time.Duration) {
 	t.Helper()
 	c := setup(t)
@@ -71,7 +71,7 @@ func TestTakeoverAfterKillWithDefaults(t *testing.T) {
 	require.Less(t, sinceDeath, clocktest.Allow(6*time.Second))
 }
 
-func TestPartitionsMoveToWhoJoins(t *testing.T) {
+func TestPartitionsMoveToAMemberThatJoins(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	a, b := c.start(), c.start()
@@ -90,15 +90,15 @@ func TestPartitionsMoveToWhoJoins(t *testing.T) {
 	require.NoError(t, err)
 	for i, o := range s.Ownerships {
 		if o.Owner == old[i] {
-			require.Equal(t, before[o.Partition], o.Epoch, "who stayed was not disturbed")
+			require.Equal(t, before[o.Partition], o.Epoch, "partitions that stayed were not touched")
 		} else {
 			require.Equal(t, before[o.Partition]+2, o.Epoch, "released once, taken once")
 		}
 	}
 }
 
-// Ownership handed over again and again; the cluster's callbacks see to it that
-// no two work on a partition at once.
+// Partitions change owners many times. The callbacks of the cluster check that no two members work on one
+// at the same time.
 func TestMembersComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -137,17 +137,17 @@ func TestPausedMember(t *testing.T) {
 		}
 		return len(other.Owned()) == partitions
 	}, patience, time.Millisecond)
-	require.False(t, <-validAtTake, "it does not trust its session when another takes its partitions")
+	require.False(t, <-validAtTake, "it no longer trusts its session when another member takes its partitions")
 	require.Empty(t, paused.Owned())
 	var expired time.Time
 	c.scan(`SELECT expires_at FROM session WHERE id = $1`, []any{old}, &expired)
 	t.Logf("invalid %v before the session expired", expired.Sub(invalid))
 	require.True(t, invalid.Before(expired))
 
-	// Back again, it is a new one. The old one is over for good.
+	// When it resumes it gets a new session. The old one has ended permanently.
 	_, err = c.store.Renew(t.Context(), old, ttl, true)
 	require.ErrorIs(t, err, job.ErrSessionExpired)
-	require.Empty(t, lost, "nothing of it ran")
+	require.Empty(t, lost, "it did not run in the meantime")
 	_, err = paused.runOnce(t.Context())
 	require.NoError(t, err)
 	require.Len(t, lost, partitions)
@@ -164,14 +164,15 @@ func TestDrain(t *testing.T) {
 	session := a.Session()
 	require.NoError(t, a.Drain(t.Context()))
 	require.Empty(t, a.Owned())
-	require.True(t, a.Valid(), "runs under way still need the session")
+	require.True(t, a.Valid(), "runs in flight still need the session")
 	c.settled(b)
 	var alive bool
 	c.scan(`SELECT expires_at > now() FROM session WHERE id = $1`, []any{session}, &alive)
 	require.True(t, alive, "the other node did not wait until the session expired")
 
-	// It stays alive, and without partitions, for longer than the TTL.
-	require.Never(t, func() bool { return !a.Valid() || a.Session() != session || len(a.Owned()) > 0 }, longTTL*4/3, interval/4)
+	// The session stays alive without partitions for longer than the TTL.
+	changed := func() bool { return !a.Valid() || a.Session() != session || len(a.Owned()) > 0 }
+	require.Never(t, changed, longTTL*4/3, interval/4)
 	require.NoError(t, a.Close(t.Context()))
 	require.False(t, a.Valid())
 	require.Equal(t, uuid.Nil, a.Session())
@@ -182,7 +183,7 @@ func TestDrain(t *testing.T) {
 	require.Len(t, b.Owned(), partitions)
 }
 
-func TestCloseWithoutDrainFreesAtOnce(t *testing.T) {
+func TestCloseWithoutDrainFreesImmediately(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	a, b := c.start(), c.start()
@@ -190,7 +191,7 @@ func TestCloseWithoutDrainFreesAtOnce(t *testing.T) {
 	require.NoError(t, a.Close(t.Context()))
 	c.settled(b)
 	require.Error(t, a.Run(t.Context()), "a member runs once")
-	require.NoError(t, c.add().Close(t.Context()), "also one that never ran")
+	require.NoError(t, c.add().Close(t.Context()), "a member that never ran can be closed")
 }
 
 func TestIdleMemberIsCheap(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 const partitions = 256
 
-// newSessions makes ids that are random, but the same in each run of a test.
+// newSessions returns ids that are random, but the same each time the test runs.
 func newSessions(random *rand.Rand, n int) []uuid.UUID {
 	out := make([]uuid.UUID, n)
 	for i := range out {
@@ -105,7 +105,7 @@ func TestAssignMovesLittle(t *testing.T) {
 			total, share = total+m, share+own
 			worst = max(worst, float64(m-own)/partitions)
 		}
-		t.Logf("%2d sessions: of %d partitions %.1f moved, %.1f of them the share of who came or went; worst excess %.1f %%",
+		t.Logf("%2d sessions: of %d partitions %.1f moved, %.1f of them the member's own; worst excess %.1f %%",
 			n, partitions, float64(total)/tries, float64(share)/tries, 100*worst)
 		require.LessOrEqual(t, float64(total)/tries, 1.1*partitions/float64(n))
 		require.LessOrEqual(t, worst, 0.06)

@@ -21,7 +21,7 @@ func (m *Member) Run(ctx context.Context) error {
 	defer close(m.stopped)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(m.open, cancel)() //nolint:contextcheck // a second end, not another context for what is called
+	defer context.AfterFunc(m.open, cancel)() //nolint:contextcheck // a second end of ctx, not another context
 	loops := loop.Group{
 		{Name: "renew", Title: "session renewal", Once: m.renewRound},
 		{Name: "assign", Title: "partition assignment", Once: m.assignRound, Wake: m.wakeAssign},

@@ -29,15 +29,15 @@ func long(o *Options) { o.TTL = longTTL }
 
 const longTTL = 6 * time.Second
 
-// cluster is a database with members, and what their callbacks told: who works
-// on each partition. No two may at once.
+// cluster is a database with members. From their callbacks it records which member works on each
+// partition. No two may work on one at the same time.
 type cluster struct {
 	t      *testing.T
 	store  *pgtest.Store
 	scan   func(sql string, args []any, dest ...any)
 	mu     sync.Mutex
 	owner  map[int16]*node
-	last   map[int16]*node // that gained it
+	last   map[int16]*node // that gained it last
 	epoch  map[int16]int64
 	faults []string
 }
@@ -45,7 +45,10 @@ type cluster struct {
 func setup(t *testing.T) *cluster {
 	t.Helper()
 	pool := pgtest.New(t)
-	c := &cluster{t: t, store: pgtest.NewStore(pool), owner: map[int16]*node{}, last: map[int16]*node{}, epoch: map[int16]int64{}}
+	c := &cluster{
+		t: t, store: pgtest.NewStore(pool),
+		owner: map[int16]*node{}, last: map[int16]*node{}, epoch: map[int16]int64{},
+	}
 	c.scan = func(sql string, args []any, dest ...any) {
 		t.Helper()
 		require.NoError(t, pool.QueryRow(context.WithoutCancel(t.Context()), sql, args...).Scan(dest...))
@@ -58,7 +61,7 @@ func setup(t *testing.T) *cluster {
 	return c
 }
 
-// node is a member of a cluster, with a store of its own that can be broken.
+// node is a member of a cluster. Its store can be broken.
 type node struct {
 	*Member
 	store  *faulty
@@ -68,7 +71,7 @@ type node struct {
 	onGain func(context.Context, []job.Ownership) // besides the cluster's
 }
 
-// add makes a member that does not run.
+// add creates a member that does not run.
 func (c *cluster) add(edit ...func(*Options)) *node {
 	c.t.Helper()
 	n := &node{store: &faulty{Store: c.store}, ended: make(chan struct{})}
@@ -92,7 +95,7 @@ func (n *node) gained(ctx context.Context, gained []job.Ownership) {
 	}
 }
 
-// start makes a member that runs until the test ends or it is killed.
+// start creates a member that runs until the test ends or it is killed.
 func (c *cluster) start(edit ...func(*Options)) *node {
 	c.t.Helper()
 	n := c.add(edit...)
@@ -112,7 +115,7 @@ func (c *cluster) run(n *node) {
 	c.t.Cleanup(n.kill)
 }
 
-// kill ends a member without a word to the database, as kill -9 does.
+// kill ends a member without informing the database, as kill -9 does.
 func (n *node) kill() {
 	n.cancel()
 	<-n.ended
@@ -123,11 +126,13 @@ func (c *cluster) gained(n *node, gained []job.Ownership) {
 	defer c.mu.Unlock()
 	for _, o := range gained {
 		if other := c.owner[o.Partition]; other != nil {
-			c.faults = append(c.faults, fmt.Sprintf("partition %d: gained while another works on it", o.Partition))
+			c.faults = append(c.faults,
+				fmt.Sprintf("partition %d: gained while another member works on it", o.Partition))
 		}
-		// The same epoch again: it had let go of it, and could not tell the table.
+		// The same epoch again: the member lost the partition and could not release it in the table.
 		if o.Epoch < c.epoch[o.Partition] || o.Epoch == c.epoch[o.Partition] && c.last[o.Partition] != n {
-			c.faults = append(c.faults, fmt.Sprintf("partition %d: epoch %d after %d", o.Partition, o.Epoch, c.epoch[o.Partition]))
+			c.faults = append(c.faults,
+				fmt.Sprintf("partition %d: epoch %d after %d", o.Partition, o.Epoch, c.epoch[o.Partition]))
 		}
 		c.owner[o.Partition], c.last[o.Partition], c.epoch[o.Partition] = n, n, o.Epoch
 	}
@@ -138,14 +143,14 @@ func (c *cluster) lost(n *node, lost []int16) {
 	defer c.mu.Unlock()
 	for _, p := range lost {
 		if c.owner[p] != n {
-			c.faults = append(c.faults, fmt.Sprintf("partition %d: lost by one who has not gained it", p))
+			c.faults = append(c.faults, fmt.Sprintf("partition %d: lost by a member that has not gained it", p))
 		}
 		delete(c.owner, p)
 	}
 }
 
-// settled waits until these members own everything: in the table, by their
-// own account, and by what they told, each partition once and as assigned.
+// settled waits until these members own everything, as assigned and each partition once: in the table,
+// according to Owns, and according to their callbacks.
 func (c *cluster) settled(nodes ...*node) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool { return c.isSettled(nodes) }, patience, often)
@@ -176,7 +181,7 @@ func (c *cluster) isSettled(nodes []*node) bool {
 
 var errBroken = errors.New("broken on purpose")
 
-// faulty is a store that can be broken. Each of its functions gets the method's name.
+// faulty is a store that can be broken. Its functions get the name of the method that is called.
 type faulty struct {
 	Store
 	calls  atomic.Int64
@@ -205,7 +210,9 @@ func (f *faulty) call(ctx context.Context, method string, work func() error) err
 	return nil
 }
 
-func (f *faulty) Register(ctx context.Context, id uuid.UUID, name string, ttl time.Duration) (now time.Time, err error) {
+func (f *faulty) Register(
+	ctx context.Context, id uuid.UUID, name string, ttl time.Duration,
+) (now time.Time, err error) {
 	err = f.call(ctx, "register", func() (err error) { now, err = f.Store.Register(ctx, id, name, ttl); return err })
 	return now, err
 }

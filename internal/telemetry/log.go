@@ -1,5 +1,4 @@
-// Package telemetry is how Belfry tells what it does, where every machine needs
-// the same: the log, and how trouble that lasts is told of without flooding it.
+// Package telemetry creates the log, and logs failures that last without flooding it.
 package telemetry
 
 import (
@@ -8,7 +7,7 @@ import (
 	"log/slog"
 )
 
-// NewLog makes the log: format is text or json, level is debug, info, warn or error.
+// NewLog creates the log: format is text or json, level is debug, info, warn or error.
 func NewLog(w io.Writer, level, format string) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration { // not as a number of nanoseconds

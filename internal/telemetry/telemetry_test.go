@@ -19,14 +19,14 @@ func TestTroubleIsBounded(t *testing.T) {
 	log, err := telemetry.NewLog(&out, "info", "json")
 	require.NoError(t, err)
 	var trouble telemetry.Trouble
-	trouble.Worked(log, "works again")
+	trouble.Worked(log, "claim recovered")
 	require.Empty(t, out.String(), "nothing had failed")
 	const hour = 1800 // a try each two seconds
 	for range hour {
 		trouble.Failed(log, "claim failed", errors.New("connection refused"), "loop", "claim")
 	}
-	trouble.Worked(log, "works again", "loop", "claim")
-	trouble.Worked(log, "works again", "loop", "claim")
+	trouble.Worked(log, "claim recovered", "loop", "claim")
+	trouble.Worked(log, "claim recovered", "loop", "claim")
 	trouble.Failed(log, "claim failed", errors.New("connection refused"))
 
 	var failures []int
@@ -40,7 +40,8 @@ func TestTroubleIsBounded(t *testing.T) {
 		failures, messages = append(failures, l.Failures), append(messages, l.Message)
 	}
 	require.Equal(t, []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 768, 1024, 1280, 1536, 1792, hour, 1}, failures)
-	require.Equal(t, []string{"claim failed", "works again", "claim failed"}, messages[14:], "one line when it is over, and then from the start")
+	require.Equal(t, []string{"claim failed", "claim recovered", "claim failed"}, messages[14:],
+		"one line when it is over, and then from the start")
 }
 
 func TestLogLevelAndFormat(t *testing.T) {

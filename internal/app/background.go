@@ -1,0 +1,22 @@
+package app
+
+import "github.com/belfry-dev/belfry/internal/loop"
+
+// background returns the loops of a node that belong to no machine. They end with the node's context, and
+// nothing waits for them.
+func (n *node) background() loop.Group {
+	operations := &operator{work: n.store.WorkOperation, idle: operationPolls}
+	g := loop.Group{
+		{Name: "sample", Title: "queue sampling", Once: n.sampleOnce},
+		{Name: "operations", Title: "operation worker", Once: operations.once},
+		{Name: "reseal", Title: "secret reseal", Once: n.resealOnce},
+	}
+	if n.config.commands != nil {
+		g = append(g, loop.Loop{Name: "outputs", Title: "command output", Once: n.outputOnce})
+	}
+	for i := range g {
+		g[i].Log = n.log
+		g[i].Backoff.Off = true // their rounds are rare, so a failure does not change the pace
+	}
+	return g
+}
