@@ -54,7 +54,7 @@ func (e *Engine) admitOne(ctx context.Context, r job.Run) (started int) {
 	case admitted.Done:
 		e.wheel.Release([]job.Run{r})
 	case admitted.Refusal != (job.Refusal{}):
-		e.wheel.ReturnRefused([]job.Run{r}, []job.Refusal{admitted.Refusal}, e.Bound.Now())
+		e.wheel.ReturnRefused([]wheel.Refused{{Run: r, Why: admitted.Refusal}}, e.Bound.Now())
 	case e.Bound.Until(r.RunAt) > 0:
 		e.wheel.ReturnAt(r, r.RunAt.Add(e.Lead+wheel.SlotWidth)) // taken when it is due, not Lead before
 	default:

@@ -107,16 +107,15 @@ func (e *Engine) returnRefused(runs []job.Run, refused []job.Refused) (others []
 	for _, r := range refused {
 		why[r.Key.RunKey()] = r.Refusal
 	}
-	var back []job.Run
-	var reasons []job.Refusal
+	var back []wheel.Refused
 	for _, r := range runs {
 		if reason, ok := why[r.RunKey()]; ok {
-			back, reasons = append(back, r), append(reasons, reason)
+			back = append(back, wheel.Refused{Run: r, Why: reason})
 		} else {
 			others = append(others, r)
 		}
 	}
-	e.wheel.ReturnRefused(back, reasons, e.Bound.Now())
+	e.wheel.ReturnRefused(back, e.Bound.Now())
 	return others
 }
 

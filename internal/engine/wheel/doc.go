@@ -5,16 +5,19 @@
 // The wheel is only a hint. The database decides whether a run exists, is due and may start, so a wheel
 // that knows too much or too little makes runs late at worst.
 //
-//	         Add               time passes           Take
-//	runs ─────────► slots ──────────────────► ready ───────────► taken ──► Release
-//	                  ▲                        │   │               │
-//	                  │    queue is paused ────┤   └── limited ──┐ │
-//	                  │                        ▼                 ▼ │ ReturnRefused
-//	                  │                 paused queues      waitlists ◄┐
-//	                  │                                     │      │  │
-//	                  │                                     └──────┼──┘
-//	                  │                             TakeWaiting ───┘
-//	                  └── Return, ReturnAt, ReturnBlocked: taken runs that are tried again
+//	  Add            its slot comes             Take
+//	───────► slots ──────────────────► ready ─────────────► taken ──► Release
+//	           ▲                        │ ▲                 ▲   │
+//	           │        queue is paused │ │ SetPaused       │   │
+//	           │                        ├─┴─ paused queues  │   │
+//	           │                        │                   │   │
+//	           │     falls under limits │       TakeWaiting │   │
+//	           │                        └──► waitlists ─────┘   │
+//	           │                                ▲               │
+//	           │                                │ ReturnRefused │
+//	           │                                └───────────────┤
+//	           │           Return, ReturnAt, ReturnBlocked      │
+//	           └────────────────────────────────────────────────┘
 //
 // # Slots
 //

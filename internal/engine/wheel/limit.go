@@ -52,26 +52,32 @@ func (l *waitlists) mayTry(id listID, tried map[limitID]int) bool {
 	return true
 }
 
-// ReturnRefused gives back runs that got no permit, each with the reason.
-func (w *Wheel) ReturnRefused(runs []job.Run, why []job.Refusal, now time.Time) {
+// Refused is a run that got no permit, with the reason.
+type Refused struct {
+	job.Run
+	Why job.Refusal
+}
+
+// ReturnRefused gives back runs that got no permit.
+func (w *Wheel) ReturnRefused(runs []Refused, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := &w.waiting
-	for i, r := range runs {
+	for _, r := range runs {
 		s := &limitState{full: true}
-		if why[i].After > 0 {
+		if r.Why.After > 0 {
 			// Not later than rateRetry, to notice a rate that is raised or removed in the meantime.
-			s.retryAt = now.Add(min(why[i].After, rateRetry))
+			s.retryAt = now.Add(min(r.Why.After, rateRetry))
 			s.try = tryUnknown
 		}
-		id := limitID{why[i].Limit, 0}
+		id := limitID{r.Why.Limit, 0}
 		if id.Kind == job.LimitKey {
 			id.max = r.ConcurrencyMax
 		} else if !l.limited[r.Queue] {
 			l.addLimited(r.Queue) // a new limit, which SetLimited does not know yet
 		}
 		l.setState(id, s)
-		l.push(l.listFor(r), r)
+		l.push(l.listFor(r.Run), r.Run)
 		w.unreserve(r.Job)
 	}
 }

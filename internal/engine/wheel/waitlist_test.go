@@ -73,7 +73,7 @@ func TestARefusedRunComesFirstAgain(t *testing.T) {
 	out, _ := w.TakeWaiting(afterEpoch, 10)
 	require.Equal(t, runs[:1], out)
 	w.TakeWaiting(afterEpoch, 10) // sets the others aside
-	w.ReturnRefused(out, []job.Refusal{{Limit: job.QueueLimit(1)}}, afterEpoch)
+	w.ReturnRefused([]Refused{{out[0], job.Refusal{Limit: job.QueueLimit(1)}}}, afterEpoch)
 	none, _ := w.TakeWaiting(afterEpoch, 10)
 	require.Empty(t, none, "it is full")
 	w.RunsEnded([]job.Completion{{Limits: []job.Limit{job.QueueLimit(1)}}})
@@ -154,14 +154,14 @@ func TestARateThatIsRaised(t *testing.T) {
 	runs := waitingRuns(uuid.New(), 1, 1)
 	w := limitedWheel(runs...)
 	out, _ := w.TakeWaiting(afterEpoch, 10)
-	w.ReturnRefused(out, []job.Refusal{{Limit: job.QueueLimit(1), After: time.Hour}}, afterEpoch)
+	w.ReturnRefused([]Refused{{out[0], job.Refusal{Limit: job.QueueLimit(1), After: time.Hour}}}, afterEpoch)
 	none, wait := w.TakeWaiting(afterEpoch, 10)
 	require.Empty(t, none)
 	require.LessOrEqual(t, wait, time.Second)
 	out, _ = w.TakeWaiting(afterEpoch.Add(time.Second), 10)
 	require.Equal(t, runs, out)
 
-	w.ReturnRefused(out, []job.Refusal{{Limit: job.QueueLimit(1), After: time.Millisecond}}, afterEpoch)
+	w.ReturnRefused([]Refused{{out[0], job.Refusal{Limit: job.QueueLimit(1), After: time.Millisecond}}}, afterEpoch)
 	out, _ = w.TakeWaiting(afterEpoch.Add(time.Millisecond), 10)
 	require.Equal(t, runs, out, "when there is a token")
 }
@@ -179,11 +179,11 @@ func TestLimitsArePolledInTurn(t *testing.T) {
 	w := limitedWheel(runs...)
 	out, _ := w.TakeWaiting(afterEpoch, limits)
 	require.Len(t, out, limits)
-	why := make([]job.Refusal, limits)
+	refused := make([]Refused, limits)
 	for i, r := range out {
-		why[i].Limit = job.KeyLimit(r.ConcurrencyKey)
+		refused[i] = Refused{r, job.Refusal{Limit: job.KeyLimit(r.ConcurrencyKey)}}
 	}
-	w.ReturnRefused(out, why, afterEpoch)
+	w.ReturnRefused(refused, afterEpoch)
 	for range 3 {
 		polled := map[job.Limit]int{}
 		for range (limits + most - 1) / most {
