@@ -8,10 +8,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// adopting is a worker with some runs and a session.
+const countSessions = `SELECT count(*) FROM session WHERE queue_id IS NOT NULL`
+
+// adopting is a worker with a session and some runs.
 type adopting struct {
 	*bundle
 	at   job.SessionPath
@@ -33,7 +36,7 @@ func setupAdopt(t *testing.T, runs int) *adopting {
 	return b
 }
 
-// adopt opens a session in place of another, with some runs.
+// adopt opens a session that takes over runs of an old one.
 func (b *adopting) adopt(old uuid.UUID, runs ...job.Claimed) job.OpenedSession {
 	b.t.Helper()
 	o := job.SessionParams{Namespace: b.at.Namespace, Queue: b.at.Queue, Name: "w", Adopt: old}
@@ -49,28 +52,56 @@ func (b *adopting) path(s job.OpenedSession) job.SessionPath {
 	return job.SessionPath{Namespace: b.at.Namespace, Queue: b.at.Queue, ID: s.ID}
 }
 
-func (b *adopting) rescued() int {
+// rescued runs the rescue of workers' runs and returns how many it found.
+func (b *bundle) rescued() int {
 	b.t.Helper()
 	_, found, err := b.store.RescueWorkers(b.t.Context(), 100)
 	require.NoError(b.t, err)
 	return found
 }
 
-// The answer to an adoption is lost, and the worker asks again, for the session
-// that it knows: its runs are with one that nobody has heard of.
-func TestAnAdoptionWhoseAnswerWasLost(t *testing.T) {
+// A worker did not receive the reply to its last claim. The runs that it does not name are rescued immediately,
+// and it keeps the others.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.job("a", "x", nil)
+	b.trigger(id)
+	old := b.open()
+	known := b.claim(old, 1, patience, "x")
+	b.trigger(id)
+	unknown := b.claim(old, 1, patience, "x") // the worker does not receive this reply
+	require.Len(t, unknown, 1)
+	s, err := b.pull.Open(t.Context(), job.SessionParams{
+		Namespace: access.DefaultNamespace, Queue: "work", Name: "w",
+		Adopt: old.ID, Runs: []job.Lease{{Key: known[0].Key, Attempt: 1}},
+	})
+	require.NoError(t, err)
+	require.Empty(t, s.Gone)
+	require.Equal(t, 1, b.rescued())
+	now := job.SessionPath{Namespace: access.DefaultNamespace, Queue: "work", ID: s.ID}
+	again := b.claim(now, 5, patience, "x")
+	require.Len(t, again, 1)
+	require.Equal(t, unknown[0].Key.DueAt.UnixMicro(), again[0].Key.DueAt.UnixMicro())
+	require.Equal(t, []job.GoneReason{"", ""}, b.succeed(now, known[0], again[0]))
+}
+
+// The reply to an adoption is lost, so the worker adopts again from the session that it knows. Its runs are by
+// then with a session that no one has heard of.
+func TestAdoptAgainAfterALostReply(t *testing.T) {
 	t.Parallel()
 	b := setupAdopt(t, 3)
 	first, second, third := b.runs[0], b.runs[1], b.runs[2]
 	b.adopt(b.at.ID, first, second, third)
-	require.Zero(t, b.rescued(), "it forgets the first session")
-	b.adopt(b.at.ID, first, second, third) // lost too
+	require.Zero(t, b.rescued(), "this removes the first session")
+	b.adopt(b.at.ID, first, second, third) // this reply is lost too
 	s := b.adopt(b.at.ID, first, second)
 	require.Empty(t, s.Gone)
-	require.Equal(t, 1, b.rescued(), "what it does not know any more is for others")
+	require.Equal(t, 1, b.rescued(), "runs that the worker does not name are available to others")
 	now := b.path(s)
-	require.Equal(t, 1, b.number(`SELECT count(*) FROM session WHERE queue_id IS NOT NULL`), "there is none that nobody holds")
-	gone, err := b.pull.Heartbeat(t.Context(), now, []job.Lease{{Key: first.Key, Attempt: 1}, {Key: second.Key, Attempt: 1}})
+	require.Equal(t, 1, b.number(countSessions), "no session is left over")
+	leases := []job.Lease{{Key: first.Key, Attempt: 1}, {Key: second.Key, Attempt: 1}}
+	gone, err := b.pull.Heartbeat(t.Context(), now, leases)
 	require.NoError(t, err)
 	require.Empty(t, gone)
 	again := b.claim(now, 3, patience, "x")
@@ -78,13 +109,13 @@ func TestAnAdoptionWhoseAnswerWasLost(t *testing.T) {
 	require.Equal(t, []job.GoneReason{"", "", ""}, b.succeed(now, first, second, again[0]))
 }
 
-// A request that was under way for long comes when its worker has another answer:
-// it takes the runs away, and the worker gets them back.
-func TestAnAdoptionThatComesLate(t *testing.T) {
+// A delayed request arrives after its worker has repeated it and received a reply. It takes the runs away, and
+// the worker gets them back.
+func TestAdoptArrivesLate(t *testing.T) {
 	t.Parallel()
 	b := setupAdopt(t, 1)
 	s := b.adopt(b.at.ID, b.runs...)
-	b.adopt(b.at.ID, b.runs...) // whose answer nobody waits for
+	b.adopt(b.at.ID, b.runs...) // no one waits for this reply
 	_, err := b.pull.Heartbeat(t.Context(), b.path(s), nil)
 	require.ErrorIs(t, err, job.ErrSessionExpired)
 	s = b.adopt(s.ID, b.runs...)
@@ -93,21 +124,24 @@ func TestAnAdoptionThatComesLate(t *testing.T) {
 	require.Equal(t, []job.GoneReason{""}, b.succeed(b.path(s), b.runs...))
 }
 
-// Several at once: the run is with one that lives, and there is no other.
-func TestAdoptionsAtOnce(t *testing.T) {
+// Of several adoptions at the same time, one session remains, and it has the run.
+func TestAdoptConcurrently(t *testing.T) {
 	t.Parallel()
 	b := setupAdopt(t, 1)
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
 			_, err := b.pull.Open(t.Context(), job.SessionParams{
-				Namespace: b.at.Namespace, Queue: b.at.Queue, Name: "w", Adopt: b.at.ID, Runs: []job.Lease{{Key: b.runs[0].Key, Attempt: 1}},
+				Namespace: b.at.Namespace, Queue: b.at.Queue, Name: "w",
+				Adopt: b.at.ID, Runs: []job.Lease{{Key: b.runs[0].Key, Attempt: 1}},
 			})
 			assertNil(t, err)
 		})
 	}
 	wait.Wait()
 	require.Zero(t, b.rescued())
-	require.Equal(t, 1, b.number(`SELECT count(*) FROM session WHERE queue_id IS NOT NULL`))
-	require.Equal(t, 1, b.number(`SELECT count(*) FROM run r JOIN session s ON s.id = r.session_id WHERE r.state = 1 AND r.attempt = 1 AND s.expires_at > now()`))
+	require.Equal(t, 1, b.number(countSessions))
+	require.Equal(t, 1, b.number(`
+		SELECT count(*) FROM run r JOIN session s ON s.id = r.session_id
+		WHERE r.state = 1 AND r.attempt = 1 AND s.expires_at > now()`))
 }

@@ -1,26 +1,68 @@
-// Package pull is how workers, users' own processes, get their runs and report
-// on them.
+// Package pull hands runs to workers, which are users' own processes, and writes what workers report.
 //
-//	long polls ──► queue: gather ──► ClaimDue ──► answers
-//	                 ▲ hot             │ left over
-//	                 │                 ▼
-//	               look              AdmitDue, one by one ──► answers, or parked
-//	(all lanes that somebody waits for, one statement)
+// A worker opens a session for one queue, then long-polls for runs of the handlers it knows. The node
+// replies with runs that it has leased to that session. The worker reports an outcome for each of them,
+// and renews its session with heartbeats meanwhile.
 //
-//	reports ──► gathered for a few ms ──► CompletePulled ──► answers
+//	long polls ──► queue ──► ClaimDue ──────────────────► replies
+//	                 ▲           │ needs a decision          ▲
+//	                 │           ▼                           │
+//	                 │       AdmitDue, one by one ───────────┘
+//	   feeds with    │           │ may not start yet
+//	   due runs      │           ▼
+//	                 ├──────── blocked
+//	                scan
 //
-//	what no worker was told of ──► owed ──► Claimed, CompletePulled
+//	reports ──► batches of a few milliseconds ──► CompletePulled ──► replies
 //
-// A lane is the runs of one queue, handler and priority. Its mark is the time up
-// to which this node has taken all that is due: claims and looks begin there. A
-// mark that is too far makes a run late and not lost, since looks go back a
-// little each second and to the beginning each half minute.
+//	undelivered runs ──► Claimed, if it is unknown whether they are leased ──► CompletePulled
 //
-// Nothing here is needed for safety. A run is leased to a worker's session in the
-// database, under the lock of its queue and never before its time; what a worker
-// reports is fenced by session and attempt. Two nodes that hand out runs of one
-// queue need not know of each other.
+// # Feeds and marks
 //
-// Nothing runs while nobody waits: goroutines belong to queues with long polls and
-// to reports under way, and end with them.
+// A feed is the runs of one queue, handler and priority, ordered by run time. For each feed that workers
+// wait for, a node keeps a low-water mark: as far as this node knows, every run before the mark has been
+// taken. Claims and scans start at the mark, so they do not read again what has been taken.
+//
+// A mark is a hint. It stays a little behind the database's clock, because a transaction may commit a run
+// whose run time has already passed. If a mark is too far ahead, a run is late but not lost: once a second
+// a scan starts ten seconds back, and every thirty seconds at the beginning of the feed.
+//
+// # Scans and claims
+//
+// One scan for the whole node asks, for all feeds with waiting polls in one statement, when their first
+// run is due. It wakes the queues that have one. A queue then collects its polls for a millisecond and
+// claims for up to 200 of them in one transaction; job.Assign decides which poll gets which run.
+//
+// Runs whose policy needs a decision are admitted one by one. A run that may not start yet, because
+// another run of its job is live or its concurrency key has no permit, is blocked: claims and scans skip
+// it. It is retried after a second, or immediately when a run of its job ends through this node.
+//
+// # Fences
+//
+// Safety does not depend on this package. The database leases a run to a session under the lock of its
+// queue and never before its run time. It accepts a report only from the session and attempt that hold
+// the lease. Several nodes can hand out runs of one queue without knowing of each other.
+//
+// # Lost replies
+//
+// A session stays alive while its worker sends heartbeats, and no one else takes runs of a live session.
+// A run that is leased to a worker that does not know about it must therefore be returned:
+//
+//   - If the reply to ClaimDue is lost, the polls of that claim get the error. A worker that gets one
+//     opens a new session in place of the old one and names the runs it has; the others are rescued.
+//   - If the reply to AdmitDue is lost, the claim of that run is unresolved. Claims and scans skip the run
+//     until internal/claim has found out whether it was leased. If it was, the run is undelivered.
+//   - If a worker disconnects while a claim for it is under way, the runs of that claim are undelivered.
+//
+// An undelivered run is returned by completing its attempt as snoozed: nothing was done, so it does not
+// count as an attempt, and the run is available immediately. The node retries until the database accepts.
+//
+// # Stopping
+//
+// Stop replies to all polls with no runs and accepts no new ones; reports are still written. Undelivered
+// runs that cannot be written are retried once more and then left to the rescue: they end when their
+// worker's session ends or their timeout passes.
+//
+// Nothing runs while no worker is connected. The scan ends with the last poll, the goroutine of a queue a
+// minute after it, and those that write reports and return runs when nothing is left to write.
 package pull

@@ -2,8 +2,9 @@ package pull
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,210 +14,137 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// Store is the database, as workers' claims and reports see it.
+// Store is the part of the database that claims runs for workers and writes their reports.
 type Store interface {
-	LookDue(ctx context.Context, lanes []job.Feed, o job.PollParams) (now time.Time, first []time.Time, err error)
+	LookDue(ctx context.Context, feeds []job.Feed, o job.PollParams) (now time.Time, first []time.Time, err error)
 	ClaimDue(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error)
-	AdmitDue(ctx context.Context, queue int32, session uuid.UUID, due job.Due) (claimed *job.Claimed, done bool, err error)
+	AdmitDue(
+		ctx context.Context, queue int32, session uuid.UUID, due job.Due,
+	) (claimed *job.Claimed, done bool, err error)
 	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error)
 }
 
-// Sessions is the database, as the sessions of workers see it.
-type Sessions interface {
-	OpenSession(ctx context.Context, o job.SessionParams) (job.WorkerSession, []job.Gone, error)
-	WorkerSession(ctx context.Context, namespace uuid.UUID, queue string, id uuid.UUID) (job.WorkerSession, error)
-	Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Duration, leases []job.Lease) (time.Time, []job.Gone, error)
-	EndSession(ctx context.Context, w job.WorkerSession) error
-}
-
-// Observer is told what happens, for metrics.
+// Observer receives events for metrics.
 type Observer interface {
 	Started(late time.Duration)
 	Ended(o job.Outcome)
 }
 
-type nobody struct{}
+type noObserver struct{}
 
-func (nobody) Started(time.Duration) {}
-func (nobody) Ended(job.Outcome)     {}
+func (noObserver) Started(time.Duration) {}
+func (noObserver) Ended(job.Outcome)     {}
 
-// Options of a Puller.
+// Options of a Puller. Log and Observe may be nil.
 type Options struct {
 	Store    Store
 	Sessions Sessions
 	Bound    *clock.Bound
 	TTL      time.Duration // of workers' sessions
 	Log      *slog.Logger
-	Observe  Observer // nil: nobody
+	Observe  Observer
 }
 
-// The limits of a node.
+// Limits of a node.
 const (
-	maxWaiting  = 10_000 // long polls
-	maxSessions = 50_000 // known ones
-	// claimLimit bounds one claim. What is cut off may have been committed: its
-	// workers are told so, and open new sessions.
+	maxWaiting = 10_000 // long polls
+	maxClaims  = 4      // transactions at the same time, over all queues
+	// claimLimit is the maximum duration of a database call. A call that it cuts off may have committed.
 	claimLimit = 8 * time.Second
-	claimers   = 4 // transactions at once
 )
 
-// Puller hands runs to workers and takes their reports. Safe for concurrent use.
+// Puller hands runs to workers and writes their reports. It is safe for concurrent use.
 type Puller struct {
 	Options
-	mu      sync.Mutex
-	queues  map[int32]*queue
-	waiting int
-	looking bool
-	stopped bool
-	known   map[uuid.UUID]job.WorkerSession
-	slots   chan struct{}
-	wake    chan struct{} // ends the looker's pause
-	reports reports
-	debts   debts
-	counts  counts
+	mu          sync.Mutex
+	queues      map[int32]*queue
+	waiting     int // long polls
+	scanning    bool
+	stopped     bool
+	sessions    map[uuid.UUID]job.WorkerSession // a cache
+	claimSlots  chan struct{}
+	wakeScan    chan struct{}
+	reports     reports
+	undelivered undeliveredRuns
+	counters    counters
 }
 
-// New makes a Puller.
+// New returns a Puller. It starts no goroutine before the first worker connects.
 func New(o Options) *Puller {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Observe == nil {
-		o.Observe = nobody{}
+		o.Observe = noObserver{}
 	}
 	return &Puller{
-		Options: o, queues: map[int32]*queue{}, known: map[uuid.UUID]job.WorkerSession{},
-		slots: make(chan struct{}, claimers), wake: make(chan struct{}, 1), debts: debts{doubtful: map[runKey]int32{}},
+		Options: o, queues: map[int32]*queue{}, sessions: map[uuid.UUID]job.WorkerSession{},
+		claimSlots: make(chan struct{}, maxClaims), wakeScan: make(chan struct{}, 1),
+		undelivered: undeliveredRuns{unresolved: map[job.RunKey]int32{}},
 	}
 }
 
-// session finds a session. What is known of one never changes, so it is asked
-// for once; that it has expired shows in what it is used for.
-func (p *Puller) session(ctx context.Context, at job.SessionPath) (job.WorkerSession, error) {
-	p.mu.Lock()
-	w, ok := p.known[at.ID]
-	p.mu.Unlock()
-	if !ok {
-		var err error
-		if w, err = p.Sessions.WorkerSession(ctx, at.Namespace, at.Queue, at.ID); err != nil {
-			return w, err
-		}
-		p.remember(w)
-	}
-	if w.Namespace != at.Namespace || w.QueueName != at.Queue {
-		return w, job.ErrNotFound
-	}
-	return w, nil
+// longPoll is a worker's request that waits for runs.
+type longPoll struct {
+	job.Poll
+	reply chan reply // has room for the one reply that it gets
+	// The lock of the queue guards the rest.
+	claiming bool // a claim for it is under way
+	timedOut bool // during that claim: the result of the claim is its reply, even if empty
+	round    int  // the last round of the queue that claimed for it; 0: none yet
 }
 
-func (p *Puller) remember(w job.WorkerSession) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.known) >= maxSessions {
-		clear(p.known)
-	}
-	p.known[w.ID] = w
-}
-
-func (p *Puller) forget(id uuid.UUID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.known, id)
-}
-
-// Open opens a session for a worker.
-func (p *Puller) Open(ctx context.Context, o job.SessionParams) (job.OpenedSession, error) {
-	o.TTL = p.TTL
-	w, gone, err := p.Sessions.OpenSession(ctx, o)
-	if err != nil {
-		return job.OpenedSession{}, err
-	}
-	p.forget(o.Adopt)
-	p.remember(w)
-	return job.OpenedSession{WorkerSession: w, TTL: p.TTL, Gone: gone}, nil
-}
-
-// Heartbeat renews a session and tells which of its attempts are no longer its own.
-func (p *Puller) Heartbeat(ctx context.Context, at job.SessionPath, leases []job.Lease) ([]job.Gone, error) {
-	w, err := p.session(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	_, gone, err := p.Sessions.Heartbeat(ctx, w, p.TTL, leases)
-	if errors.Is(err, job.ErrSessionExpired) {
-		p.forget(at.ID)
-	}
-	return gone, err
-}
-
-// End ends a session.
-func (p *Puller) End(ctx context.Context, at job.SessionPath) error {
-	w, err := p.session(ctx, at)
-	if err != nil {
-		return err
-	}
-	p.forget(at.ID)
-	return p.Sessions.EndSession(ctx, w)
-}
-
-// waiter is a long poll.
-type waiter struct {
-	seeker job.Poll
-	// got is given what the poll is answered with, once.
-	got         chan answer
-	taken, over bool // a claim for it is under way; and its time is up. Of the queue
-	asked       int  // in which round of the queue; 0: in none yet
-}
-
-type answer struct {
+type reply struct {
 	runs []job.Claimed
 	err  error
 }
 
-// Claim waits until there is a run for a worker, or for so long. Up to o.Max
-// are returned; none: there was none. After an error it is not known whether
-// some were leased to the session.
+// Claim waits up to o.Wait for runs that the worker can execute, and returns up to o.Max of them, or none.
+// After an error it is unknown whether runs were leased to the session.
 func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullParams) ([]job.Claimed, error) {
 	w, err := p.session(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	poll := &waiter{seeker: job.Poll{Session: w.ID, Handlers: o.Handlers, Max: o.Max}, got: make(chan answer, 1)}
-	q, err := p.enter(w.Queue, poll) //nolint:contextcheck // claims are for all who wait, and outlive each of them
+	poll := &longPoll{Poll: job.Poll{Session: w.ID, Handlers: o.Handlers, Max: o.Max}, reply: make(chan reply, 1)}
+	q, err := p.enter(w.Queue, poll) //nolint:contextcheck // a claim serves many polls and outlives each of them
 	if err != nil || q == nil {
 		return nil, err
 	}
 	timer := time.NewTimer(o.Wait)
 	defer timer.Stop()
 	select {
-	case a := <-poll.got:
-		return a.runs, a.err
+	case r := <-poll.reply:
+		return r.runs, r.err
 	case <-ctx.Done():
 	case <-timer.C:
 	}
 	if p.leave(q, poll) {
 		return nil, nil
 	}
-	a := <-poll.got // a claim is under way: what it brings must not be lost
-	if ctx.Err() != nil && len(a.runs) > 0 {
-		p.giveBack(q.id, a.runs) //nolint:contextcheck // this one is over
+	r := <-poll.reply // a claim for it is under way, and may have leased runs to it
+	if ctx.Err() != nil && len(r.runs) > 0 {
+		p.returnClaimed(q.id, r.runs) //nolint:contextcheck // the request is over, the runs are returned anyway
 		return nil, ctx.Err()
 	}
-	return a.runs, a.err
+	return r.runs, r.err
 }
 
-// giveBack returns runs whose worker went away before it got them.
-func (p *Puller) giveBack(queue int32, runs []job.Claimed) {
-	back := make([]debt, len(runs))
+// returnClaimed returns runs whose worker disconnected before it received them.
+func (p *Puller) returnClaimed(queue int32, runs []job.Claimed) {
+	back := make([]undelivered, len(runs))
 	for i, r := range runs {
-		back[i] = debt{job.Completion{Key: r.Key, Attempt: r.Number, Session: r.Session, Outcome: untold("the worker went away before it got the run")}, queue}
+		back[i] = undelivered{job.Completion{
+			Key: r.Key, Attempt: r.Number, Session: r.Session,
+			Outcome: notDelivered("the worker disconnected before it received the run"),
+		}, queue}
 	}
-	p.settleNow(back)
+	p.returnNow(back)
 }
 
-// enter puts a poll into its queue's line; nil: the node is stopping.
-func (p *Puller) enter(id int32, poll *waiter) (*queue, error) {
+// enter adds a poll to its queue. It returns nil if the node is stopping.
+func (p *Puller) enter(id int32, poll *longPoll) (*queue, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
@@ -230,24 +158,24 @@ func (p *Puller) enter(id int32, poll *waiter) (*queue, error) {
 		q = newQueue(p, id)
 		p.queues[id] = q
 	}
-	begin, err := q.enter(poll)
+	start, err := q.enter(poll)
 	if err != nil {
 		return nil, err
 	}
 	p.waiting++
-	if begin {
+	if start {
 		go q.serve()
 	}
-	if !p.looking {
-		p.looking = true
-		go p.look()
+	if !p.scanning {
+		p.scanning = true
+		go p.scan()
 	}
-	p.poke()
+	signal(p.wakeScan)
 	return q, nil
 }
 
-// leave takes a poll out of the line; false: a claim for it is under way.
-func (p *Puller) leave(q *queue, poll *waiter) bool {
+// leave removes a poll from its queue. It returns false if a claim for the poll is under way.
+func (p *Puller) leave(q *queue, poll *longPoll) bool {
 	if !q.leave(poll) {
 		return false
 	}
@@ -255,32 +183,41 @@ func (p *Puller) leave(q *queue, poll *waiter) bool {
 	return true
 }
 
+// left subtracts polls that have left their queue.
 func (p *Puller) left(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting -= n
 }
 
-// poke ends the looker's pause.
-func (p *Puller) poke() {
+// signal wakes the goroutine that waits on a channel with room for one signal.
+func signal(wake chan<- struct{}) {
 	select {
-	case p.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }
 
-// Stop answers all who wait, with nothing, and lets nobody wait any more: the
-// node is stopping, and another one has the next run. Reports are still taken.
+// Stop replies to all polls with no runs and accepts no new ones, because the node is stopping and workers
+// get their next run from another one. Reports are still written.
 func (p *Puller) Stop() {
 	p.mu.Lock()
 	p.stopped = true
-	queues := make([]*queue, 0, len(p.queues))
-	for _, q := range p.queues {
-		queues = append(queues, q)
-	}
+	queues := p.allQueues()
 	p.mu.Unlock()
 	for _, q := range queues {
 		p.left(q.dismiss())
 	}
-	p.poke()
+	signal(p.wakeScan)
+}
+
+func (p *Puller) isStopped() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stopped
+}
+
+// allQueues lists the queues. The caller holds the lock.
+func (p *Puller) allQueues() []*queue {
+	return slices.Collect(maps.Values(p.queues))
 }

@@ -14,7 +14,12 @@ import (
 	"github.com/belfry-dev/belfry/internal/pull"
 )
 
-// invented are names of handlers that nobody else has.
+const (
+	maxFeeds     = 20_000
+	feedsPerPoll = job.MaxHandlers * (job.MaxPriority + 1)
+)
+
+// invented returns the n-th set of handler names, as many as one poll may have.
 func invented(n int) (names []string) {
 	for i := range job.MaxHandlers {
 		names = append(names, fmt.Sprintf("h%d-%d", n, i))
@@ -22,26 +27,19 @@ func invented(n int) (names []string) {
 	return names
 }
 
-const (
-	maxLanes = 20_000
-	lanesOf  = job.MaxHandlers * (job.MaxPriority + 1) // one poll
-)
-
-// Names of handlers that nobody waits for any more are forgotten.
-func TestInventedHandlersAreForgotten(t *testing.T) {
+func TestHandlersWithoutPollsAreForgotten(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.pull = b.puller(time.Minute)
 	s := b.open()
-	for i := range maxLanes/lanesOf + 3 {
+	for i := range maxFeeds/feedsPerPoll + 3 {
 		require.Empty(t, b.claim(s, 1, time.Millisecond, invented(i)...))
-		require.LessOrEqual(t, b.pull.Counts().Lanes, maxLanes)
+		require.LessOrEqual(t, b.pull.Counts().Feeds, maxFeeds)
 	}
 	b.trigger(b.job("a", "h0-0", nil))
-	require.Len(t, b.claim(s, 1, patience, invented(0)...), 1, "one that was forgotten is found again")
+	require.Len(t, b.claim(s, 1, patience, invented(0)...), 1, "a handler that was forgotten is found again")
 }
 
-// And of those that somebody waits for there are so many.
 func TestHandlersOfAQueueAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -50,7 +48,7 @@ func TestHandlersOfAQueueAreBounded(t *testing.T) {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	defer cancel()
-	const most = maxLanes / lanesOf
+	const most = maxFeeds / feedsPerPoll
 	for i := range most {
 		s := b.open()
 		wait.Go(func() {
@@ -62,29 +60,29 @@ func TestHandlersOfAQueueAreBounded(t *testing.T) {
 	s := b.open()
 	_, err := b.pull.Claim(ctx, s, job.PullParams{Handlers: invented(most), Max: 1, Wait: time.Millisecond})
 	require.ErrorIs(t, err, job.ErrTooManyHandlers)
-	require.Equal(t, maxLanes, b.pull.Counts().Lanes)
+	require.Equal(t, maxFeeds, b.pull.Counts().Feeds)
 	require.Equal(t, most, b.pull.Counts().Waiting)
-	require.Empty(t, b.claim(s, 1, time.Millisecond, invented(0)...), "one that knows what others know is welcome")
+	require.Empty(t, b.claim(s, 1, time.Millisecond, invented(0)...), "handlers that others wait for are accepted")
 }
 
-// slow is a store that takes no reports until it is told to.
-type slow struct {
+// gatedStore writes no reports before its gate is closed.
+type gatedStore struct {
 	*pgtest.Store
 	begun chan struct{}
 	gate  chan struct{}
 }
 
-func (s *slow) CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error) {
+func (s *gatedStore) CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error) {
 	s.begun <- struct{}{}
 	<-s.gate
 	return s.Store.CompletePulled(ctx, done)
 }
 
-// Reports of a request that gave up are not kept, and there are so many at once.
+// The number of waiting reports is limited, and reports of a request that was given up are dropped.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	store := &slow{b.store, make(chan struct{}, 100), make(chan struct{})}
+	store := &gatedStore{b.store, make(chan struct{}, 100), make(chan struct{})}
 	b.pull = pull.New(pull.Options{Store: store, Sessions: b.store, Bound: b.bound, TTL: time.Minute})
 	t.Cleanup(b.pull.Stop)
 	key := b.trigger(b.job("a", "x", nil))
@@ -99,7 +97,7 @@ func TestReportsAreBounded(t *testing.T) {
 			}
 		})
 	}
-	for range 2 { // as many as write at once
+	for range 2 { // occupies both writers
 		send(t.Context(), 1)
 		<-store.begun
 	}
@@ -116,7 +114,7 @@ func TestReportsAreBounded(t *testing.T) {
 	require.Eventually(t, func() bool { return b.pull.Counts().Reporting == 0 }, patience, pause)
 	close(store.gate)
 	wait.Wait()
-	require.Empty(t, store.begun, "what was given up is not written")
+	require.Empty(t, store.begun, "reports of cancelled requests are not written")
 }
 
 func reports(key job.Key, n int) []job.Completion {

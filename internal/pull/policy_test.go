@@ -1,0 +1,154 @@
+package pull_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pull"
+)
+
+// Two nodes hand out runs of a job that allows one live run.
+func TestOverlapAppliesToWorkers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.job("exclusive", "x", func(d *job.Definition) { d.Overlap = job.OverlapQueueAll })
+	const runs = 12
+	for range runs {
+		b.trigger(id)
+	}
+	require.Equal(t, 1, b.executeAll(runs, 0))
+	require.Equal(t, runs, b.number(`SELECT count(*) FROM run_history WHERE ended = 1`))
+}
+
+func TestSkippedOverlapOfWorkers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.job("exclusive", "x", func(d *job.Definition) { d.Overlap = job.OverlapSkip })
+	b.trigger(id)
+	s := b.open()
+	require.Len(t, b.claim(s, 5, patience, "x"), 1)
+	b.trigger(id)
+	require.Empty(t, b.claim(s, 5, 600*time.Millisecond, "x"))
+	require.Equal(t, 1, b.number(`SELECT count(*) FROM run_history WHERE ended = 4 AND reason = 'overlap'`))
+}
+
+func TestAPausedQueueGivesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.job("a", "x", nil)
+	queue := job.QueueParams{Namespace: access.DefaultNamespace, Name: "work", Actor: "test"}
+	require.NoError(t, b.store.PauseQueue(t.Context(), queue))
+	b.trigger(id)
+	s := b.open()
+	require.Empty(t, b.claim(s, 5, 500*time.Millisecond, "x"))
+	require.NoError(t, b.store.ResumeQueue(t.Context(), queue))
+	require.Len(t, b.claim(s, 5, patience, "x"), 1)
+}
+
+func TestTheLimitOfAQueueAppliesToWorkers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.job("a", "x", nil)
+	require.NoError(t, b.store.LimitQueue(t.Context(), job.QueueParams{
+		Namespace: access.DefaultNamespace, Name: "work", Limits: job.QueueLimits{MaxRunning: 3}, Actor: "test",
+	}))
+	for range 40 {
+		b.trigger(id)
+	}
+	most := b.executeAll(40, 5*time.Millisecond)
+	require.LessOrEqual(t, most, 3)
+	require.GreaterOrEqual(t, most, 2)
+	require.Equal(t, 40, b.number(`SELECT count(*) FROM run_history WHERE ended = 1`))
+	require.Zero(t, b.number(`SELECT count(*) FROM permit`))
+}
+
+func TestConcurrencyKeysApplyToWorkers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	keyed := func(d *job.Definition) { d.Concurrency = job.Concurrency{Key: "k", Max: 2} }
+	one, two := b.job("a", "x", keyed), b.job("b", "x", keyed)
+	free := b.job("free", "x", nil)
+	for range 6 {
+		b.trigger(one)
+		b.trigger(two)
+	}
+	b.trigger(free)
+	s := b.open()
+	first := b.claim(s, 50, patience, "x")
+	require.Len(t, first, 3, "two runs of the key, and the run without a key that is due after all others")
+	require.Equal(t, []job.GoneReason{"", "", ""}, b.succeed(s, first...))
+	require.LessOrEqual(t, b.executeAll(10, time.Millisecond), 2)
+	require.Equal(t, 13, b.number(`SELECT count(*) FROM run_history WHERE ended = 1`))
+}
+
+// executeAll executes runs with six workers on two nodes until n have ended. A run takes the given time. It returns
+// how many were live at the same time.
+func (b *bundle) executeAll(n int, took time.Duration) (most int) {
+	b.t.Helper()
+	other := b.puller(30 * time.Second)
+	e := &executions{n: n, took: took}
+	var wait sync.WaitGroup
+	for i := range 6 {
+		p := b.pull
+		if i%2 == 1 {
+			p = other
+		}
+		s := b.open()
+		wait.Go(func() {
+			for !e.done() && b.executeSome(e, p, s) {
+			}
+		})
+	}
+	wait.Wait()
+	return e.most
+}
+
+// executions counts runs.
+type executions struct {
+	n    int
+	took time.Duration
+
+	mu                sync.Mutex
+	live, ended, most int
+}
+
+func (e *executions) begin(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.live += n
+	e.most = max(e.most, e.live)
+}
+
+func (e *executions) end(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.live -= n
+	e.ended += n
+}
+
+func (e *executions) done() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ended >= e.n
+}
+
+// executeSome claims runs and reports them. It returns false after an error.
+func (b *bundle) executeSome(e *executions, p *pull.Puller, s job.SessionPath) bool {
+	got, err := p.Claim(b.t.Context(), s, job.PullParams{Handlers: []string{"x"}, Max: 5, Wait: 300 * time.Millisecond})
+	if !assertNil(b.t, err) {
+		return false
+	}
+	if len(got) == 0 {
+		return true
+	}
+	e.begin(len(got))
+	<-time.After(e.took)
+	e.end(len(got))
+	_, err = p.Complete(b.t.Context(), s, succeeded(got))
+	return assertNil(b.t, err)
+}

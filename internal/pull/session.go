@@ -1,0 +1,93 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// maxSessions is how many sessions of workers a node caches.
+const maxSessions = 50_000
+
+// Sessions is the part of the database that keeps the sessions of workers.
+type Sessions interface {
+	OpenSession(ctx context.Context, o job.SessionParams) (job.WorkerSession, []job.Gone, error)
+	WorkerSession(ctx context.Context, namespace uuid.UUID, queue string, id uuid.UUID) (job.WorkerSession, error)
+	Heartbeat(
+		ctx context.Context, w job.WorkerSession, ttl time.Duration, leases []job.Lease,
+	) (time.Time, []job.Gone, error)
+	EndSession(ctx context.Context, w job.WorkerSession) error
+}
+
+// Open opens a session for a worker.
+func (p *Puller) Open(ctx context.Context, o job.SessionParams) (job.OpenedSession, error) {
+	o.TTL = p.TTL
+	w, gone, err := p.Sessions.OpenSession(ctx, o)
+	if err != nil {
+		return job.OpenedSession{}, err
+	}
+	p.forget(o.Adopt)
+	p.remember(w)
+	return job.OpenedSession{WorkerSession: w, TTL: p.TTL, Gone: gone}, nil
+}
+
+// Heartbeat renews a session and returns those of its attempts that it no longer holds.
+func (p *Puller) Heartbeat(ctx context.Context, at job.SessionPath, leases []job.Lease) ([]job.Gone, error) {
+	w, err := p.session(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	_, gone, err := p.Sessions.Heartbeat(ctx, w, p.TTL, leases)
+	if errors.Is(err, job.ErrSessionExpired) {
+		p.forget(at.ID)
+	}
+	return gone, err
+}
+
+// End ends a session.
+func (p *Puller) End(ctx context.Context, at job.SessionPath) error {
+	w, err := p.session(ctx, at)
+	if err != nil {
+		return err
+	}
+	p.forget(at.ID)
+	return p.Sessions.EndSession(ctx, w)
+}
+
+// session finds a session, and reads it from the database only once: its queue and namespace never change.
+// Whether it has expired is checked by the statements that use it.
+func (p *Puller) session(ctx context.Context, at job.SessionPath) (job.WorkerSession, error) {
+	p.mu.Lock()
+	w, ok := p.sessions[at.ID]
+	p.mu.Unlock()
+	if !ok {
+		var err error
+		if w, err = p.Sessions.WorkerSession(ctx, at.Namespace, at.Queue, at.ID); err != nil {
+			return w, err
+		}
+		p.remember(w)
+	}
+	if w.Namespace != at.Namespace || w.QueueName != at.Queue {
+		return w, job.ErrNotFound
+	}
+	return w, nil
+}
+
+func (p *Puller) remember(w job.WorkerSession) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.sessions) >= maxSessions {
+		clear(p.sessions)
+	}
+	p.sessions[w.ID] = w
+}
+
+func (p *Puller) forget(id uuid.UUID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.sessions, id)
+}

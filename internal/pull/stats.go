@@ -1,0 +1,39 @@
+package pull
+
+import "sync/atomic"
+
+type counters struct {
+	scans, claims, claimed, reported, stale atomic.Int64
+}
+
+// Counts is what a Puller has done so far, and what it has now.
+type Counts struct {
+	Scans    int64 // statements that looked for due runs
+	Claims   int64
+	Claimed  int64 // runs
+	Reported int64 // reports that were accepted
+	Stale    int64 // reports that were not, because the attempt was no longer the session's
+
+	Waiting   int // long polls
+	Reporting int // reports that wait to be written
+	Feeds     int // that the node has a mark for
+}
+
+// Counts returns what was done so far.
+func (p *Puller) Counts() Counts {
+	p.mu.Lock()
+	waiting, feeds := p.waiting, 0
+	for _, q := range p.queues {
+		feeds += q.feedCount()
+	}
+	p.mu.Unlock()
+	p.reports.mu.Lock()
+	reporting := p.reports.size
+	p.reports.mu.Unlock()
+	c := &p.counters
+	return Counts{
+		Scans: c.scans.Load(), Claims: c.claims.Load(), Claimed: c.claimed.Load(),
+		Reported: c.reported.Load(), Stale: c.stale.Load(),
+		Waiting: waiting, Reporting: reporting, Feeds: feeds,
+	}
+}
