@@ -341,7 +341,7 @@ func ignoreNoRows(err error) error {
 // now. o.Limit is how many runs of a feed it reads to find one that is not
 // skipped. It takes no lock.
 func (e *Engine) LookDue(
-	ctx context.Context, feeds []job.Feed, o job.PollParams,
+	ctx context.Context, feeds []job.Feed, o job.ScanParams,
 ) (now time.Time, first []time.Time, err error) {
 	first = make([]time.Time, len(feeds))
 	f := splitFeeds(feeds)

@@ -47,7 +47,7 @@ func (b *bulk) pullSteps() []*hot {
 	var due job.Due
 	return []*hot{
 		{name: "LookDue", before: func() { w = b.pulling() }, step: func() {
-			_, first, err := b.store.LookDue(ctx, pullLanes(w.Queue), job.PollParams{Ahead: time.Second, Limit: 1})
+			_, first, err := b.store.LookDue(ctx, pullLanes(w.Queue), job.ScanParams{Ahead: time.Second, Limit: 1})
 			require.NoError(t, err)
 			require.False(t, first[0].IsZero())
 		}, ways: []string{"run by queue_id handler priority run_at"}},

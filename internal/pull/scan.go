@@ -141,7 +141,7 @@ func (b *scanBatch) add(q *queue, now time.Time) {
 func (p *Puller) scanFeeds(b *scanBatch) error {
 	ctx, cancel := context.WithTimeout(context.Background(), claimLimit)
 	defer cancel()
-	params := job.PollParams{Ahead: scanAhead, Limit: b.depth, Skip: b.skip.filter()}
+	params := job.ScanParams{Ahead: scanAhead, Limit: b.depth, Skip: b.skip.filter()}
 	now, first, err := p.Store.LookDue(ctx, b.feeds, params)
 	p.counters.scans.Add(1)
 	if err != nil {

@@ -1,0 +1,120 @@
+package job
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Feed is the runs of one queue, handler and priority, ordered by run time. Mark is its low-water mark: as far as
+// the caller knows, every run before it has been taken.
+type Feed struct {
+	Queue    int32
+	Handler  string
+	Priority int16
+	Mark     time.Time
+}
+
+// Due is a pending run whose run time has come.
+type Due struct {
+	Key
+	RunAt    time.Time
+	Handler  string
+	Priority int16
+	Feed     int // its index in PullClaimParams.Feeds
+	Admit    AdmitRule
+}
+
+// Poll is a worker that waits for runs: up to Max, of these handlers.
+type Poll struct {
+	Session  uuid.UUID
+	Handlers []string
+	Max      int
+}
+
+// Assignment is a run and the poll that gets it, by its index.
+type Assignment struct {
+	Due
+	Poll int
+}
+
+// Assign decides which poll gets which run. The runs are given in the order in which they should start.
+//
+// A run goes to a poll that knows its handler and has not reached its maximum; of several, to the one with the
+// fewest runs, so that work spreads. A job that needs admission gets at most one assignment: its other runs are
+// left for the next claim.
+func Assign(due []Due, polls []Poll) (assigned []Assignment) {
+	count := make([]int, len(polls))
+	seen := map[uuid.UUID]bool{}
+	for _, d := range due {
+		if d.Admit != AdmitFreely && seen[d.Job] {
+			continue
+		}
+		best := -1
+		for i, p := range polls {
+			fewer := best < 0 || count[i] < count[best]
+			if count[i] < p.Max && fewer && slices.Contains(p.Handlers, d.Handler) {
+				best = i
+			}
+		}
+		if best < 0 {
+			continue
+		}
+		count[best]++
+		seen[d.Job] = true
+		assigned = append(assigned, Assignment{d, best})
+	}
+	return assigned
+}
+
+// PullParams is a worker's request for runs.
+type PullParams struct {
+	Handlers []string
+	Max      int
+	Wait     time.Duration // the maximum, for the first run
+}
+
+// ScanParams are the parameters of a scan for due runs.
+type ScanParams struct {
+	Ahead time.Duration  // includes runs that are due so soon
+	Limit int            // how many runs of a feed are read to find one that is not skipped
+	Skip  func(Key) bool // runs to leave out; nil means none
+}
+
+// PullClaimParams are the parameters of a claim of runs of one queue.
+type PullClaimParams struct {
+	Queue int32
+	Feeds []Feed
+	Polls []Poll
+	Limit int            // the maximum number of candidates of each feed
+	Ahead time.Duration  // reports the next run if it is due so soon
+	Skip  func(Key) bool // runs to leave out; nil means none
+}
+
+// PullClaimResult is the result of a claim.
+type PullClaimResult struct {
+	Now       time.Time
+	Paused    bool // the queue is paused, so nothing was claimed
+	Limited   bool // the queue has limits
+	Refused   []RefusedRun
+	Claimed   []Claimed
+	Undecided []Assignment // need a decision: see Admit
+	Marks     []time.Time  // the new mark of each feed
+	Expired   []uuid.UUID  // sessions that have expired, or will within a second
+	Next      time.Time    // when the next run is due, if that is within Ahead
+}
+
+// RefusedRun is a run that found no capacity under a limit.
+type RefusedRun struct {
+	Due
+	Refusal Refusal
+}
+
+// Claimed is an attempt for a worker.
+type Claimed struct {
+	Attempt
+	Handler   string
+	JobName   string
+	ClaimedAt time.Time
+}
