@@ -140,8 +140,8 @@ func (m *metrics) watch(n *node) {
 	pulled := func(name, help string, value func(pull.Counts) int64) {
 		counter(name, help, func() float64 { return float64(value(n.pull.Counts())) })
 	}
-	pulled("belfry_worker_looks_total", "Looks for runs that workers wait for.", func(c pull.Counts) int64 { return c.Scans })
-	pulled("belfry_worker_claims_total", "Claims for workers, each for all that wait for a queue.", func(c pull.Counts) int64 { return c.Claims })
+	pulled("belfry_worker_looks_total", "Scans for due runs that workers wait for.", func(c pull.Counts) int64 { return c.Scans })
+	pulled("belfry_worker_claims_total", "Claims for workers, each for up to 200 polls of a queue.", func(c pull.Counts) int64 { return c.Claims })
 	pulled("belfry_worker_runs_claimed_total", "Attempts that workers got from this node.", func(c pull.Counts) int64 { return c.Claimed })
 	pulled("belfry_worker_reports_total", "Reports of workers that were accepted.", func(c pull.Counts) int64 { return c.Reported })
 	pulled("belfry_worker_reports_stale_total", "Reports of workers that came too late to count.", func(c pull.Counts) int64 { return c.Stale })

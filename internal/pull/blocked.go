@@ -81,7 +81,7 @@ func (q *queue) retryBlocked(skip skipSet, polls []job.Poll) (out []job.Assignme
 func (q *queue) block(d job.Due, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	k := d.Key.RunKey()
+	k := d.RunKey()
 	if len(q.blocked) < maxBlocked || q.blocked[k] != nil {
 		q.blocked[k] = &blockedRun{d, clock.Elapsed() + wait}
 	}

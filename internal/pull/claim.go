@@ -2,6 +2,7 @@ package pull
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -27,22 +28,21 @@ type round struct {
 }
 
 // claim claims once for the polls that wait. It returns true if another claim may find more.
-func (q *queue) claim() bool {
+func (q *queue) claim(ctx context.Context) (more bool, err error) {
 	r := q.begin()
 	if len(r.polls) == 0 {
-		return false
+		return false, nil
 	}
 	p := q.puller
 	p.claimSlots <- struct{}{}
 	defer func() { <-p.claimSlots }()
-	ctx, cancel := context.WithTimeout(context.Background(), claimLimit)
+	limited, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
-	out, err := p.Store.ClaimDue(ctx, r.params)
+	out, err := p.Store.ClaimDue(limited, r.params)
 	p.counters.claims.Add(1)
 	if err != nil {
-		p.Log.Warn("claim for workers failed", "workers", len(r.polls), "error", err)
 		q.reply(r, err)
-		return false
+		return false, fmt.Errorf("%d workers: %w", len(r.polls), err)
 	}
 	r.collect(out)
 	if !out.Paused {
@@ -52,12 +52,12 @@ func (q *queue) claim() bool {
 				q.block(refused.Due, blockedPause)
 			}
 		}
-		q.admit(ctx, r, append(r.retry, out.Undecided...))
+		q.admit(limited, r, append(r.retry, out.Undecided...))
 	}
-	p.rejectKeyless(q.id, r.claimed)
-	more := q.finish(r, out)
+	p.rejectKeyless(ctx, q.id, r.claimed)
+	more = q.finish(r, out)
 	q.reply(r, nil)
-	return more
+	return more, nil
 }
 
 // begin chooses the polls of a claim and prepares its parameters. A claim has at most one poll of a session,
@@ -131,7 +131,7 @@ func (q *queue) admit(ctx context.Context, r *round, runs []job.Assignment) {
 			q.puller.Log.Warn("admission of a run for a worker failed", "run", job.FormatRunID(d.Key), "error", err)
 			q.block(d.Due, blockedPause)
 			lost := unresolved(d.Key, poll.Session, q.id)
-			q.puller.returnLater([]undelivered{lost}) //nolint:contextcheck // it outlives the claim
+			q.puller.returnLater(ctx, []undelivered{lost}, nil)
 		case claimed != nil:
 			r.claimed[d.Poll] = append(r.claimed[d.Poll], *claimed)
 			size += len(claimed.Payload)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/loop"
 )
 
 const (
@@ -52,7 +53,8 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 		return nil, err
 	}
 	if start {
-		go p.writeReports() //nolint:gosec,contextcheck // a batch serves many requests and outlives each of them
+		l := p.reportLoop()
+		go l.Run(context.Background()) //nolint:gosec,contextcheck // a batch serves many requests, and outlives each
 	}
 	select {
 	case <-r.written:
@@ -83,7 +85,7 @@ func (p *Puller) reported(queue int32, r *report) {
 
 // rejectKeyless removes runs whose idempotency key cannot be computed. They fail permanently: with another key
 // a run could take effect twice.
-func (p *Puller) rejectKeyless(queue int32, claimed [][]job.Claimed) {
+func (p *Puller) rejectKeyless(ctx context.Context, queue int32, claimed [][]job.Claimed) {
 	var failed []undelivered
 	for i := range claimed {
 		claimed[i] = slices.DeleteFunc(claimed[i], func(c job.Claimed) bool {
@@ -97,31 +99,36 @@ func (p *Puller) rejectKeyless(queue int32, claimed [][]job.Claimed) {
 			return err != nil
 		})
 	}
-	p.returnNow(failed)
+	p.returnNow(ctx, failed)
 }
 
-// writeReports writes batches until no report waits.
-func (p *Puller) writeReports() {
-	for {
-		<-time.After(reportDelay)
-		batch, size := p.reports.take()
-		if len(batch) == 0 {
-			return
-		}
-		all := make([]job.Completion, 0, size)
-		for _, r := range batch {
-			all = append(all, r.completions...)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), reportLimit)
-		rejected, err := p.Store.CompletePulled(ctx, all)
-		cancel()
-		for _, r := range batch {
-			if r.err = err; err == nil {
-				r.rejected, rejected = rejected[:len(r.completions)], rejected[len(r.completions):]
-			}
-			close(r.written)
-		}
+// reportLoop writes batches until no report waits. Its rounds never fail: Complete returns the error, and the
+// workers send their reports again.
+func (p *Puller) reportLoop() loop.Loop {
+	return loop.Loop{Name: "worker_report", Once: p.writeReports, Log: p.Log}
+}
+
+// writeReports waits a moment for more reports, and writes a batch.
+func (p *Puller) writeReports(ctx context.Context) (time.Duration, error) {
+	<-time.After(reportDelay)
+	batch, size := p.reports.take()
+	if len(batch) == 0 {
+		return 0, loop.ErrDone
 	}
+	all := make([]job.Completion, 0, size)
+	for _, r := range batch {
+		all = append(all, r.completions...)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportLimit)
+	defer cancel()
+	rejected, err := p.Store.CompletePulled(ctx, all)
+	for _, r := range batch {
+		if r.err = err; err == nil {
+			r.rejected, rejected = rejected[:len(r.completions)], rejected[len(r.completions):]
+		}
+		close(r.written)
+	}
+	return 0, nil
 }
 
 // add adds a report. It returns true if the caller has to start a writer.

@@ -21,7 +21,8 @@
 //
 // A feed is the runs of one queue, handler and priority, ordered by run time. For each feed that workers
 // wait for, a node keeps a low-water mark: as far as this node knows, every run before the mark has been
-// taken. Claims and scans start at the mark, so they do not read again what has been taken.
+// taken. Claims and scans start at the mark, so they do not meet the dead rows of runs that were taken, however
+// many VACUUM has not removed yet.
 //
 // A mark is a hint. It stays a little behind the database's clock, because a transaction may commit a run
 // whose run time has already passed. If a mark is too far ahead, a run is late but not lost: once a second
@@ -63,6 +64,7 @@
 // runs that cannot be written are retried once more and then left to the rescue: they end when their
 // worker's session ends or their timeout passes.
 //
-// Nothing runs while no worker is connected. The scan ends with the last poll, the goroutine of a queue a
-// minute after it, and those that write reports and return runs when nothing is left to write.
+// Loops run on internal/loop, and none runs while no worker is connected. The scan ends with the last poll,
+// the loop of a queue a minute after it, and the loops that write reports and return runs when nothing is left
+// to write.
 package pull

@@ -29,12 +29,14 @@ type Store interface {
 type Observer interface {
 	Started(late time.Duration)
 	Ended(o job.Outcome)
+	Failed(loop string) // a round of a loop
 }
 
 type noObserver struct{}
 
 func (noObserver) Started(time.Duration) {}
 func (noObserver) Ended(job.Outcome)     {}
+func (noObserver) Failed(string)         {}
 
 // Options of a Puller. Log and Observe may be nil.
 type Options struct {
@@ -125,14 +127,14 @@ func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullParams
 	}
 	r := <-poll.reply // a claim for it is under way, and may have leased runs to it
 	if ctx.Err() != nil && len(r.runs) > 0 {
-		p.returnClaimed(q.id, r.runs) //nolint:contextcheck // the request is over, the runs are returned anyway
+		p.returnClaimed(context.WithoutCancel(ctx), q.id, r.runs)
 		return nil, ctx.Err()
 	}
 	return r.runs, r.err
 }
 
 // returnClaimed returns runs whose worker disconnected before it received them.
-func (p *Puller) returnClaimed(queue int32, runs []job.Claimed) {
+func (p *Puller) returnClaimed(ctx context.Context, queue int32, runs []job.Claimed) {
 	back := make([]undelivered, len(runs))
 	for i, r := range runs {
 		back[i] = undelivered{job.Completion{
@@ -140,7 +142,7 @@ func (p *Puller) returnClaimed(queue int32, runs []job.Claimed) {
 			Outcome: notDelivered("the worker disconnected before it received the run"),
 		}, queue}
 	}
-	p.returnNow(back)
+	p.returnNow(ctx, back)
 }
 
 // enter adds a poll to its queue. It returns nil if the node is stopping.
@@ -164,13 +166,14 @@ func (p *Puller) enter(id int32, poll *longPoll) (*queue, error) {
 	}
 	p.waiting++
 	if start {
-		go q.serve()
+		go q.loop().Run(context.Background())
 	}
 	if !p.scanning {
 		p.scanning = true
-		go p.scan()
+		go p.scanLoop().Run(context.Background())
+	} else if q.anyUnknown(poll.Handlers) {
+		signal(p.wakeScan)
 	}
-	signal(p.wakeScan)
 	return q, nil
 }
 

@@ -1,11 +1,14 @@
 package pull
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/loop"
 )
 
 const (
@@ -13,11 +16,15 @@ const (
 	keepQueue   = time.Minute      // how long a queue without polls is remembered
 )
 
-// queue is a queue that workers of this node wait for. One goroutine, serve, claims for all its polls.
+// queue is a queue that workers of this node wait for. One loop claims for all its polls.
 type queue struct {
 	puller *Puller
 	id     int32
-	wake   chan struct{} // wakes serve
+	wake   chan struct{} // wakes the loop
+
+	// Of the loop.
+	tried  bool          // the last round claimed
+	served time.Duration // when the last claim ended, by clock.Elapsed
 
 	mu    sync.Mutex
 	polls []*longPoll // a poll moves to the end after each claim for it
@@ -37,13 +44,13 @@ type queue struct {
 
 func newQueue(p *Puller, id int32) *queue {
 	return &queue{
-		puller: p, id: id, wake: make(chan struct{}, 1),
+		puller: p, id: id, wake: make(chan struct{}, 1), served: clock.Elapsed(),
 		feeds: map[feedKey]*feed{}, handlers: map[string]int{}, idle: map[string]bool{},
 		blocked: map[job.RunKey]*blockedRun{},
 	}
 }
 
-// enter adds a poll. It returns true if the caller has to start serve.
+// enter adds a poll. It returns true if the caller has to start the loop.
 func (q *queue) enter(p *longPoll) (start bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -92,7 +99,7 @@ func (q *queue) dismiss() (n int) {
 	return n
 }
 
-// setClaimable has serve claim until it has claimed once for each poll. The caller holds the lock.
+// setClaimable has the loop claim until it has claimed once for each poll. The caller holds the lock.
 func (q *queue) setClaimable() {
 	q.claimable, q.claimableIn = true, q.rounds
 	signal(q.wake)
@@ -112,27 +119,30 @@ func (q *queue) setClaimableAt(due time.Time) {
 	})
 }
 
-// serve claims while polls wait. It ends when there was none for a while.
-func (q *queue) serve() {
-	timer := time.NewTimer(keepQueue)
-	defer timer.Stop()
-	for {
-		timer.Reset(keepQueue)
-		select {
-		case <-q.wake:
-		case <-timer.C:
-			if q.end() {
-				return
-			}
-			continue
-		}
-		for q.busy() {
-			<-time.After(gatherPause)
-			if !q.claim() {
-				break
-			}
-		}
+// loop claims while polls wait. After a failure a new poll is served without waiting for the end of the pause.
+func (q *queue) loop() loop.Loop {
+	return loop.Loop{
+		Name: "worker_claim", Title: "claim for workers", Once: q.serveOnce, Wake: q.wake,
+		Ready: func() bool { return q.tried }, Log: q.puller.Log, OnFailure: q.puller.Observe.Failed,
 	}
+}
+
+// serveOnce claims, if polls wait and there may be runs for them. It ends the loop when no poll has come for a
+// while.
+func (q *queue) serveOnce(ctx context.Context) (time.Duration, error) {
+	if q.tried = q.busy(); !q.tried {
+		if clock.Elapsed()-q.served >= keepQueue && q.end() {
+			return 0, loop.ErrDone
+		}
+		return keepQueue, nil
+	}
+	<-time.After(gatherPause)
+	more, err := q.claim(ctx)
+	q.served = clock.Elapsed()
+	if more {
+		return 0, nil
+	}
+	return keepQueue, err
 }
 
 // end forgets the queue, unless polls wait.

@@ -14,7 +14,7 @@ const maxResolved = 100
 
 // resolve finds out which runs are leased, session by session, until a question fails. Runs of the session
 // whose question failed are last in what is left: others are asked about first, in case it alone fails.
-func (p *Puller) resolve(runs []undelivered) (leased, left []undelivered, err error) {
+func (p *Puller) resolve(ctx context.Context, runs []undelivered) (leased, left []undelivered, err error) {
 	var sessions []uuid.UUID
 	bySession := map[uuid.UUID][]undelivered{}
 	for _, r := range runs {
@@ -35,7 +35,7 @@ func (p *Puller) resolve(runs []undelivered) (leased, left []undelivered, err er
 			continue
 		}
 		var found []undelivered
-		if found, err = p.resolveSession(session, own); err != nil {
+		if found, err = p.resolveSession(ctx, session, own); err != nil {
 			failed = own
 		}
 		leased = append(leased, found...)
@@ -44,8 +44,10 @@ func (p *Puller) resolve(runs []undelivered) (leased, left []undelivered, err er
 }
 
 // resolveSession asks about unresolved claims for one session, and returns those that did lease their run.
-func (p *Puller) resolveSession(session uuid.UUID, runs []undelivered) (leased []undelivered, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), claimLimit)
+func (p *Puller) resolveSession(
+	ctx context.Context, session uuid.UUID, runs []undelivered,
+) (leased []undelivered, err error) {
+	ctx, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
 	got, err := claim.Resolve(ctx, p.Store, session, runs, func(r undelivered) job.Key { return r.Key })
 	if err != nil {

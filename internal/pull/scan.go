@@ -3,11 +3,12 @@ package pull
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/telemetry"
+	"github.com/belfry-dev/belfry/internal/loop"
 )
 
 const (
@@ -19,55 +20,28 @@ const (
 	maxScanPause = 2 * time.Second
 )
 
-// scan finds out which queues with polls have due runs, and wakes them. It ends when no poll waits.
-func (p *Puller) scan() {
-	timer := time.NewTimer(scanPause)
-	defer timer.Stop()
-	var trouble telemetry.Trouble
-	for pause := scanPause; ; {
-		some, err := p.scanOnce()
-		if err != nil {
-			pause = min(2*pause, maxScanPause)
-			trouble.Failed(p.Log, "scan for due runs failed", err, "again_in", pause)
-		} else {
-			pause = scanPause
-			trouble.Worked(p.Log, "scan for due runs recovered")
-		}
-		if !some && p.endScan() {
-			return
-		}
-		p.awaitScan(timer, pause, err != nil)
-	}
-}
-
-// awaitScan pauses. A new poll ends the pause, unless its feeds have been scanned already.
-func (p *Puller) awaitScan(timer *time.Timer, d time.Duration, failed bool) {
-	timer.Reset(d)
-	select {
-	case <-timer.C:
-		return
-	case <-p.wakeScan:
-	}
-	if failed || !p.anyUnknown() {
-		<-timer.C
-	}
-}
-
-// anyUnknown says whether polls wait for a feed that was never scanned.
-func (p *Puller) anyUnknown() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, q := range p.queues {
-		q.mu.Lock()
-		for h := range q.awaited() {
-			if q.feeds[feedKey{h, 0}].mark.IsZero() {
-				q.mu.Unlock()
-				return true
+// scanLoop finds out which queues with polls have due runs, and wakes them. It ends when no poll waits.
+func (p *Puller) scanLoop() loop.Loop {
+	some := false
+	return loop.Loop{
+		Name: "worker_scan", Title: "scan for due runs",
+		Once: func(ctx context.Context) (_ time.Duration, err error) {
+			if some, err = p.scanOnce(ctx); !some && p.endScan() {
+				return 0, loop.ErrDone
 			}
-		}
-		q.mu.Unlock()
+			return scanPause, err
+		},
+		// Polls for new feeds wake the scan, but not after a failure.
+		Wake: p.wakeScan, Backoff: loop.Backoff{Min: 2 * scanPause, Max: maxScanPause, Wait: true},
+		Ready: func() bool { return some }, Log: p.Log, OnFailure: p.Observe.Failed,
 	}
-	return false
+}
+
+// anyUnknown reports whether one of the handlers was never scanned.
+func (q *queue) anyUnknown(handlers []string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(handlers, func(h string) bool { return q.feeds[feedKey{h, 0}].mark.IsZero() })
 }
 
 // endScan ends the scan, unless polls wait.
@@ -79,7 +53,11 @@ func (p *Puller) endScan() bool {
 }
 
 // scanOnce scans all feeds that polls wait for. It returns false if there are none.
-func (p *Puller) scanOnce() (some bool, err error) {
+func (p *Puller) scanOnce(ctx context.Context) (some bool, err error) {
+	select {
+	case <-p.wakeScan: // this scan is for those polls too
+	default:
+	}
 	p.mu.Lock()
 	queues := p.allQueues()
 	p.mu.Unlock()
@@ -88,7 +66,7 @@ func (p *Puller) scanOnce() (some bool, err error) {
 		batch.add(q, p.Bound.Now())
 		if len(batch.feeds) >= maxFeeds {
 			some = true
-			if err := p.scanFeeds(&batch); err != nil {
+			if err := p.scanFeeds(ctx, &batch); err != nil {
 				return some, err
 			}
 			batch = scanBatch{}
@@ -97,7 +75,7 @@ func (p *Puller) scanOnce() (some bool, err error) {
 	if len(batch.feeds) == 0 {
 		return some, nil
 	}
-	return true, p.scanFeeds(&batch)
+	return true, p.scanFeeds(ctx, &batch)
 }
 
 // scanBatch is the feeds of one statement.
@@ -138,8 +116,8 @@ func (b *scanBatch) add(q *queue, now time.Time) {
 }
 
 // scanFeeds sends the statement, and wakes the queues that have due runs.
-func (p *Puller) scanFeeds(b *scanBatch) error {
-	ctx, cancel := context.WithTimeout(context.Background(), claimLimit)
+func (p *Puller) scanFeeds(ctx context.Context, b *scanBatch) error {
+	ctx, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
 	params := job.ScanParams{Ahead: scanAhead, Limit: b.depth, Skip: b.skip.filter()}
 	now, first, err := p.Store.LookDue(ctx, b.feeds, params)

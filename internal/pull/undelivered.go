@@ -2,13 +2,14 @@ package pull
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/telemetry"
+	"github.com/belfry-dev/belfry/internal/loop"
 )
 
 const (
@@ -105,18 +106,18 @@ func (u *undeliveredRuns) drop() int {
 }
 
 // returnNow returns runs, and retries in the background if that fails.
-func (p *Puller) returnNow(runs []undelivered) {
+func (p *Puller) returnNow(ctx context.Context, runs []undelivered) {
 	if len(runs) == 0 {
 		return
 	}
-	if left, err := p.returnRuns(runs); len(left) > 0 {
-		p.Log.Warn("returning undelivered runs failed, will retry", "runs", len(left), "error", err)
-		p.returnLater(left)
+	if left, err := p.returnRuns(ctx, runs); len(left) > 0 {
+		p.returnLater(ctx, left, err)
 	}
 }
 
-// returnLater returns runs in the background, until the database accepts them.
-func (p *Puller) returnLater(runs []undelivered) {
+// returnLater returns runs in the background, until the database accepts them. The error is why that failed
+// already, or nil.
+func (p *Puller) returnLater(ctx context.Context, runs []undelivered, err error) {
 	u := &p.undelivered
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -125,9 +126,15 @@ func (p *Puller) returnLater(runs []undelivered) {
 		p.leaveToRescue(len(runs)-n, "too many runs are undelivered")
 	}
 	u.add(runs[:n])
-	if !u.returning && len(u.list) > 0 {
-		u.returning = true
-		go p.returnAll()
+	if u.returning || len(u.list) == 0 {
+		return
+	}
+	u.returning = true
+	ctx = context.WithoutCancel(ctx)
+	if l := p.returnLoop(); err != nil {
+		go l.RunAfter(ctx, err)
+	} else {
+		go l.Run(ctx)
 	}
 }
 
@@ -136,33 +143,48 @@ func (p *Puller) leaveToRescue(n int, reason string) {
 	p.Log.Warn("undelivered runs left to the rescue", "runs", n, "reason", reason)
 }
 
-// returnAll returns runs until none is left. After Stop it retries once more.
-func (p *Puller) returnAll() {
-	var trouble telemetry.Trouble
-	pause, last := returnPause, false
-	for part := p.undelivered.take(); len(part) > 0; part = p.undelivered.take() {
-		left, err := p.returnRuns(part)
-		p.undelivered.putBack(left)
-		if err == nil {
-			trouble.Worked(p.Log, "return of undelivered runs recovered")
-			pause, last = returnPause, false
-			continue
-		}
-		if last && len(left) == len(part) {
-			p.leaveToRescue(p.undelivered.drop(), "the node is stopping: "+err.Error())
-			continue
-		}
-		last = p.isStopped()
-		trouble.Failed(p.Log, "return of undelivered runs failed", err, "runs", len(left), "again_in", pause)
-		<-time.After(pause)
-		pause = min(2*pause, maxReturnPause)
+// returner is the loop that returns undelivered runs, with what it remembers from round to round.
+type returner struct {
+	*Puller
+	accepted bool // by the database, in the last round
+	last     bool // the node has stopped, so the next failure is the last
+}
+
+// returnLoop returns undelivered runs until none is left. After Stop it retries once more.
+func (p *Puller) returnLoop() loop.Loop {
+	r := &returner{Puller: p}
+	return loop.Loop{
+		Name: "worker_return", Title: "return of undelivered runs", Once: r.once,
+		Backoff: loop.Backoff{Min: returnPause, Max: maxReturnPause},
+		Ready:   func() bool { return r.accepted }, Log: p.Log, OnFailure: p.Observe.Failed,
+	}
+}
+
+func (r *returner) once(ctx context.Context) (time.Duration, error) {
+	r.accepted = false
+	part := r.undelivered.take()
+	if len(part) == 0 {
+		return 0, loop.ErrDone
+	}
+	left, err := r.returnRuns(ctx, part)
+	r.undelivered.putBack(left)
+	switch {
+	case err == nil:
+		r.accepted, r.last = true, false
+		return 0, nil
+	case r.last && len(left) == len(part):
+		r.leaveToRescue(r.undelivered.drop(), "the node is stopping: "+err.Error())
+		return 0, nil
+	default:
+		r.last = r.isStopped()
+		return 0, fmt.Errorf("%d runs: %w", len(left), err)
 	}
 }
 
 // returnRuns resolves and completes runs. It returns those that are left, after an error or because one round
 // does not resolve that many. What it has resolved stays resolved.
-func (p *Puller) returnRuns(runs []undelivered) (left []undelivered, err error) {
-	leased, left, err := p.resolve(runs)
+func (p *Puller) returnRuns(ctx context.Context, runs []undelivered) (left []undelivered, err error) {
+	leased, left, err := p.resolve(ctx, runs)
 	if len(leased) == 0 {
 		return left, err
 	}
@@ -175,7 +197,7 @@ func (p *Puller) returnRuns(runs []undelivered) (left []undelivered, err error) 
 		}
 		ended[r.queue][r.Key.Job] = true
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), claimLimit)
+	ctx, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
 	if _, failed := p.Store.CompletePulled(ctx, done); failed != nil {
 		return append(left, leased...), failed

@@ -59,7 +59,7 @@ func TestManyClaimsAreResolvedOnceEach(t *testing.T) {
 	p := New(Options{Store: store})
 	const sessions = 2500
 	p.undelivered.add(unresolvedClaims(sessions))
-	p.returnAll()
+	p.returnLoop().Run(t.Context())
 	require.Len(t, store.answered, sessions)
 	require.Len(t, store.completed, sessions)
 	for session, n := range store.answered {
@@ -76,9 +76,9 @@ func TestUndeliveredRunsAreBounded(t *testing.T) {
 	var log strings.Builder
 	p := New(Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	p.undelivered.returning = true // starts no goroutine
-	p.returnLater(unresolvedClaims(maxUndelivered - 1))
+	p.returnLater(t.Context(), unresolvedClaims(maxUndelivered-1), nil)
 	require.Empty(t, log.String())
-	p.returnLater(unresolvedClaims(4))
+	p.returnLater(t.Context(), unresolvedClaims(4), nil)
 	require.Contains(t, log.String(), "runs=3 reason=")
 	require.Len(t, p.undelivered.list, maxUndelivered)
 	require.Len(t, p.undelivered.unresolved, maxUndelivered, "claims do not skip runs that no one asks about")
