@@ -76,7 +76,7 @@ quickstart: ## do what the README's start says, in an empty directory, until a r
 
 why: ## print each story of belfry why, from a real node (UPDATE=1: write what tests compare with)
 	@$(RAM) out=$$(mktemp) && trap 'rm -f "$$out"' EXIT && BELFRY_WHY=$(if $(UPDATE),update) BELFRY_WHY_FILE="$$out" \
-	go test -count=1 -run '^TestWhy$$' ./cmd/belfry && cat "$$out"
+	go test -count=1 -run '^TestWhy$$' ./internal/cli && cat "$$out"
 
 test-services: ## start every service and pass a message through each
 	dev/services up all && dev/services status

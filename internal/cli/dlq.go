@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/cli/remote"
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+	belfry "github.com/belfry-dev/belfry/sdk/go"
+)
+
+func newDLQ() *cobra.Command {
+	return remote.Flags(usage.Group(&cobra.Command{
+		Use: "dlq", Short: "List dead letters, run them again, discard them",
+		Long: `Dead letters are runs that failed for good. They wait until somebody runs them
+again or discards them; their history stays.`,
+		Example: `  belfry dlq list --job report
+  belfry dlq redrive --job report --rate 10`,
+	}, newDLQList(),
+		newDLQVerb("redrive", "Run dead letters again",
+			`Run dead letters again, under their old ids: their targets get the same idempotency
+keys as before. Name runs, or a filter; --all names all.
+A filter's are worked on at the server, at --rate per second: Ctrl-C ends the
+waiting, and belfry dlq abort the work.`),
+		newDLQVerb("discard", "Discard dead letters",
+			`Discard dead letters: they do not run again. Name runs, or a filter; --all names
+all.`), newDLQAbort()))
+}
+
+// letterFilter selects dead letters.
+type letterFilter struct {
+	Job          string `json:"job,omitempty"`
+	Queue        string `json:"queue,omitempty"`
+	Reason       string `json:"reason,omitempty"`
+	FailedFrom   string `json:"failed_from,omitempty"`
+	FailedBefore string `json:"failed_before,omitempty"`
+}
+
+func (v *letterFilter) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&v.Job, "job", "", "id or name of a job")
+	f.StringVar(&v.Queue, "queue", "", "name of a queue")
+	f.StringVar(&v.Reason, "reason", "", "why they failed, such as attempts")
+	usage.TimeFlag(f, &v.FailedFrom, "failed-from", "failed at this time or later")
+	usage.TimeFlag(f, &v.FailedBefore, "failed-before", "failed before this time")
+}
+
+func (v *letterFilter) query() url.Values {
+	return url.Values{
+		"job": {v.Job}, "queue": {v.Queue}, "reason": {v.Reason},
+		"failed_from": {v.FailedFrom}, "failed_before": {v.FailedBefore},
+	}
+}
+
+type letterView struct {
+	Run      string     `json:"run"`
+	Job      string     `json:"job"`
+	JobName  string     `json:"job_name"`
+	DueAt    *time.Time `json:"due_at"`
+	FailedAt *time.Time `json:"failed_at"`
+	Attempt  int        `json:"attempt"`
+	Reason   string     `json:"reason"`
+	Message  string     `json:"message"`
+}
+
+func newDLQList() *cobra.Command {
+	var f letterFilter
+	cmd := &cobra.Command{
+		Use: "list", Short: "List dead letters, the newest first", Args: usage.Args(0, 0),
+		Example: `  belfry dlq list
+  belfry dlq list --job report -o json`,
+	}
+	limit := remote.LimitFlag(cmd.Flags())
+	f.add(cmd)
+	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
+		return remote.List(ctx, r, remote.Listing{
+			Path: "/dead-letters", Limit: *limit, None: "no dead letters", Query: f.query(),
+			Headers: []string{"FAILED UTC", "JOB", "DUE UTC", "WHY", "RUN"},
+		}, func(v letterView) []string {
+			why := runView{Reason: v.Reason, Message: v.Message}
+			return []string{
+				terminal.Time(v.FailedAt, nil), cmp.Or(v.JobName, v.Job), terminal.Time(v.DueAt, nil),
+				why.outcome(), v.Run,
+			}
+		})
+	})
+	return cmd
+}
+
+func newDLQVerb(verb, about, long string) *cobra.Command {
+	var f letterFilter
+	var all, detach bool
+	var rate int
+	cmd := &cobra.Command{
+		Use: verb + " [RUN...]", Short: about, Long: long, Args: cobra.ArbitraryArgs,
+		Example: fmt.Sprintf(`  belfry dlq %[1]s run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000
+  belfry dlq %[1]s --job report
+  belfry dlq %[1]s --all --failed-before 2026-01-31T00:00:00Z`, verb),
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "all of the namespace that the other filters leave")
+	cmd.Flags().IntVar(&rate, "rate", 0, "at most so many per second (default 50)")
+	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait until it is done")
+	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+		filtered := all || f != (letterFilter{})
+		switch {
+		case len(args) > 0 && filtered:
+			return usage.Errorf("name runs or a filter, not both")
+		case len(args) == 0 && !filtered:
+			return usage.Errorf("which ones? Name runs, or use" +
+				" --job, --queue, --reason, --failed-from, --failed-before or --all")
+		case len(args) > 0:
+			return redriveOrDiscard(ctx, r, verb, args)
+		}
+		body := struct {
+			letterFilter
+			All  bool `json:"all,omitempty"`
+			Rate int  `json:"rate,omitempty"`
+		}{f, all, rate}
+		raw, err := r.Post(ctx, "/dead-letters:"+verb, body)
+		if err != nil {
+			return err
+		}
+		return showOperation(ctx, r, raw, detach)
+	})
+	return cmd
+}
+
+// redriveOrDiscard handles dead letters one by one. verb says which of the two.
+func redriveOrDiscard(ctx context.Context, r *remote.Server, verb string, runs []string) error {
+	bar := terminal.NewProgress(r.Cmd.ErrOrStderr(), verb, int64(len(runs)))
+	defer bar.End()
+	for i, id := range runs {
+		if _, err := r.Post(ctx, "/dead-letters/"+belfry.PathEscape(id)+":"+verb, nil); err != nil {
+			bar.End()
+			if belfry.CodeOf(err) == "not_found" {
+				return remote.Explained(err, "%s is no dead letter; belfry dlq list shows them (%d of %d are done)",
+					id, i, len(runs))
+			}
+			return fmt.Errorf("%s (%d of %d are done): %w", id, i, len(runs), err)
+		}
+		bar.Set(int64(i+1), int64(len(runs)))
+	}
+	bar.End()
+	raw, err := json.Marshal(map[string]any{"kind": verb, "done": len(runs)})
+	if err != nil {
+		return err
+	}
+	return r.Show(raw, func() error {
+		r.Line("%s: %d of %d done", verb, len(runs), len(runs))
+		return nil
+	})
+}
+
+// operationView is an operation that the server works on in the background.
+type operationView struct {
+	ID     string `json:"id"`
+	Kind   string `json:"kind"`
+	State  string `json:"state"`
+	Count  int64  `json:"count"`
+	Done   int64  `json:"done"`
+	Failed int64  `json:"failed"`
+}
+
+// pollPause is the pause between two requests for the state of an operation.
+const pollPause = 500 * time.Millisecond
+
+// showOperation waits for the end of an operation, unless detach is set, and prints its state.
+func showOperation(ctx context.Context, r *remote.Server, raw []byte, detach bool) error {
+	if !detach {
+		var err error
+		if raw, err = awaitOperation(ctx, r, raw); err != nil {
+			return err
+		}
+	}
+	o, err := terminal.Decode[operationView](raw)
+	if err != nil {
+		return err
+	}
+	return r.Show(raw, func() error {
+		switch {
+		case o.Count == 0:
+			r.Line("no dead letters: there is nothing to %s", o.Kind)
+		case o.State == "running":
+			r.Line("%s of %d dead letters has begun at the server, %s",
+				o.Kind, o.Count, terminal.Faint.Render("to end it: belfry dlq abort "+o.ID))
+		default:
+			r.Line("%s: %s, %d of %d done, %d failed", o.Kind, terminal.State(o.State), o.Done, o.Count, o.Failed)
+		}
+		if o.Failed > 0 {
+			r.Line("%s", terminal.Faint.Render(
+				"failed: their job is deleted, or the run is live; they are still dead letters"))
+		}
+		return nil
+	})
+}
+
+// awaitOperation waits for the end of an operation, and returns its last state.
+func awaitOperation(ctx context.Context, r *remote.Server, raw []byte) ([]byte, error) {
+	o, err := terminal.Decode[operationView](raw)
+	if err != nil {
+		return nil, err
+	}
+	bar := terminal.NewProgress(r.Cmd.ErrOrStderr(), o.Kind, o.Count)
+	defer bar.End()
+	for o.State == "running" {
+		bar.Set(o.Done+o.Failed, o.Count)
+		pause(ctx, pollPause)
+		if ctx.Err() == nil {
+			raw, err = r.Get(ctx, "/operations/"+belfry.PathEscape(o.ID), nil)
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("no longer waited for, after %d of %d; the %s goes on at the server."+
+				" To end it: belfry dlq abort %s", o.Done+o.Failed, o.Count, o.Kind, o.ID)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if o, err = terminal.Decode[operationView](raw); err != nil {
+			return nil, err
+		}
+	}
+	return raw, nil
+}
+
+// pause waits for a time, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+func newDLQAbort() *cobra.Command {
+	return &cobra.Command{
+		Use: "abort OPERATION", Short: "End a redrive or discard that is under way", Args: usage.Args(1, 1),
+		Example: `  belfry dlq abort op_06f8m2tq5dtk1e7n9q0c3s5v7g`,
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			raw, err := r.Post(ctx, "/operations/"+belfry.PathEscape(args[0])+":abort", nil)
+			if err != nil {
+				return err
+			}
+			return r.ShowDone(raw, terminal.Yellow.Render("aborted"), args[0])
+		}),
+	}
+}

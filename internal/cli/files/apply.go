@@ -1,0 +1,123 @@
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/cli/remote"
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+	belfry "github.com/belfry-dev/belfry/sdk/go"
+)
+
+// The results that apply and diff print for a job.
+const (
+	created   = "created"
+	changed   = "changed"
+	unchanged = "unchanged"
+	refused   = "refused"
+)
+
+// comparison compares a job of a file with the server's job of that name.
+type comparison struct {
+	Job
+	result  string
+	version int32
+	changes []change
+}
+
+// compare finds out what applying a job would do.
+func compare(ctx context.Context, r *remote.Server, j Job) (c comparison, err error) {
+	c = comparison{Job: j}
+	wanted, err := strictNormalForm(j.Raw)
+	if err != nil {
+		return c, err
+	}
+	raw, err := r.Get(ctx, remote.JobPath(j.Name), nil)
+	if belfry.CodeOf(err) == "not_found" {
+		c.result = created
+		return c, nil
+	}
+	if err != nil {
+		return c, err
+	}
+	found, err := normalForm(raw)
+	if err != nil {
+		return c, fmt.Errorf("the server's form of the job cannot be read;"+
+			" is this belfry older than the server? %w", err)
+	}
+	var versioned struct {
+		Version int32 `json:"version"`
+	}
+	if err := json.Unmarshal(raw, &versioned); err != nil {
+		return c, err
+	}
+	c.version, c.changes, c.result = versioned.Version, changes(found, wanted), unchanged
+	if len(c.changes) > 0 {
+		c.result = changed
+	}
+	return c, nil
+}
+
+// applyOne makes the server's job what the file says.
+func applyOne(ctx context.Context, r *remote.Server, j Job) (result string, err error) {
+	c, err := compare(ctx, r, j)
+	if err != nil || c.result == unchanged {
+		return c.result, err
+	}
+	q := belfry.Request{Method: http.MethodPut, Path: remote.JobPath(j.Name), Body: j.Raw}
+	if c.result == changed {
+		q.Header = map[string]string{"If-Match": belfry.IfMatch(c.version)}
+	}
+	return c.result, r.Call(ctx, q, nil)
+}
+
+func newApply() *cobra.Command {
+	var files []string
+	cmd := remote.Flags(&cobra.Command{
+		Use: "apply -f FILE", Short: "Create or change jobs as a file says", Args: usage.Args(0, 0),
+		Long: `Make the server's jobs what a YAML file says, by name: those that are not there are
+created, those that differ are replaced, and the others are left alone. What a job
+of the file leaves out has its default. Jobs that are in no file are not touched.
+
+A file has one job, a list of jobs, or many documents with --- between them; the
+fields are those of the API, and belfry job get -o yaml shows them.
+
+A job that is refused does not keep the others from being applied. A server that is
+away, or does not take the key, ends it at once; run it again, and it goes on.`,
+		Example: `  belfry apply -f jobs.yaml
+  belfry diff -f jobs.yaml && belfry apply -f jobs.yaml
+  belfry job get report -o yaml | belfry apply -f -`,
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
+			jobs, err := readAll(r.Cmd, files)
+			if err != nil {
+				return err
+			}
+			return applyAll(ctx, r, jobs)
+		}),
+	})
+	fileFlag(cmd, &files)
+	return cmd
+}
+
+func fileFlag(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVarP(files, "file", "f", nil, "file with jobs, or - for the standard input; may be repeated")
+}
+
+// styled pads and colours a result.
+func styled(result string) string {
+	text := fmt.Sprintf("%-9s", result)
+	switch result {
+	case created:
+		return terminal.Green.Render(text)
+	case changed:
+		return terminal.Yellow.Render(text)
+	case refused:
+		return terminal.Red.Render(text)
+	}
+	return terminal.Faint.Render(text)
+}

@@ -1,0 +1,192 @@
+package files
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// crontab is the content of a crontab, read as crontab(5) describes.
+type crontab struct {
+	entries []cronEntry
+	refused []cronRefusal
+	notes   []string
+}
+
+// cronEntry is a line with a schedule and a command.
+type cronEntry struct {
+	line    int
+	spec    schedule.Spec
+	user    string // only in a system crontab
+	command string
+	stdin   string // the text after the first %
+	env     map[string]string
+	comment string // the comment above the line
+}
+
+// cronRefusal is a line that cannot be imported.
+type cronRefusal struct {
+	line         int
+	text, reason string
+}
+
+var (
+	cronVariable = regexp.MustCompile(`^\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z_][A-Za-z0-9_]*))\s*=\s*(.*?)\s*$`)
+	cronFields   = regexp.MustCompile(`^\s*-?(@\S+|(?:\S+\s+){4}\S+)\s+(.*?)\s*$`)
+	cronUser     = regexp.MustCompile(`^(\S+)\s+(.*)$`)
+)
+
+// parseCrontab reads a crontab. system means the form of /etc/crontab, with a user before the command.
+// zone applies to lines that have no CRON_TZ above them.
+func parseCrontab(r io.Reader, system bool, zone string) (*crontab, error) {
+	p := &cronParser{system: system, zone: zone, machineZone: zone, env: map[string]string{}, out: &crontab{}}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		p.line(n, strings.TrimSuffix(lines.Text(), "\r"))
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	return p.out, p.checkForm()
+}
+
+type cronParser struct {
+	system      bool
+	machineZone string
+	zone        string // of the current line
+	jitter      string
+	env         map[string]string
+	comment     string
+	out         *crontab
+}
+
+func (p *cronParser) line(n int, text string) {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" {
+		p.comment = ""
+		return
+	}
+	if comment, ok := strings.CutPrefix(trimmed, "#"); ok {
+		comment = strings.TrimSpace(strings.TrimLeft(comment, "#"))
+		// An entry that was commented out is not a name for the next one.
+		if m := cronFields.FindStringSubmatch(comment); m != nil {
+			if _, err := p.schedule(m[1]); err == nil {
+				return
+			}
+		}
+		p.comment = cmp.Or(comment, p.comment)
+		return
+	}
+	if m := cronVariable.FindStringSubmatch(text); m != nil {
+		p.variable(n, cmp.Or(m[1], m[2], m[3]), unquote(m[4]))
+		return
+	}
+	if err := p.entry(n, text); err != nil {
+		p.out.refused = append(p.out.refused, cronRefusal{n, trimmed, err.Error()})
+	}
+	p.comment = ""
+}
+
+func (p *cronParser) variable(n int, name, value string) {
+	switch name {
+	case "CRON_TZ":
+		p.zone = cmp.Or(value, p.machineZone)
+	case "RANDOM_DELAY": // of cronie, in minutes
+		p.jitter = ""
+		if minutes, err := strconv.Atoi(value); err == nil && minutes > 0 {
+			p.jitter = strconv.Itoa(minutes) + "m"
+		}
+	case "MAILTO", "MAILFROM":
+		p.out.notes = append(p.out.notes, fmt.Sprintf(
+			"line %d: %s is left out: Belfry sends no mail; failed runs are dead letters (belfry dlq list)", n, name))
+	default:
+		p.env[name] = value
+	}
+}
+
+func (p *cronParser) entry(n int, text string) error {
+	m := cronFields.FindStringSubmatch(text)
+	if m == nil {
+		return errors.New("it is not five fields and a command")
+	}
+	e := cronEntry{line: n, comment: p.comment, env: map[string]string{}}
+	rest := m[2]
+	if p.system {
+		u := cronUser.FindStringSubmatch(rest)
+		if u == nil {
+			return errors.New("there is no command behind the user; is this a user's crontab? Then leave out --system")
+		}
+		e.user, rest = u[1], u[2]
+	}
+	var err error
+	if e.spec, err = p.schedule(m[1]); err != nil {
+		return err
+	}
+	e.command, e.stdin = splitPercent(rest)
+	maps.Copy(e.env, p.env)
+	p.out.entries = append(p.out.entries, e)
+	return nil
+}
+
+// schedule parses the time fields of an entry, and rejects what the server would reject.
+func (p *cronParser) schedule(fields string) (schedule.Spec, error) {
+	if fields == "@reboot" {
+		return schedule.Spec{}, errors.New("@reboot is not a time; start it with the system, such as by systemd")
+	}
+	spec := schedule.Spec{Cron: strings.Join(strings.Fields(fields), " "), Timezone: p.zone, Jitter: p.jitter}
+	_, err := schedule.New(spec, "")
+	return spec, err
+}
+
+// checkForm rejects a system crontab that is read as a user's: every command would begin with the name
+// of a user.
+func (p *cronParser) checkForm() error {
+	if p.system || len(p.out.entries) < 2 {
+		return nil
+	}
+	for _, e := range p.out.entries {
+		if !strings.HasPrefix(e.command, "root ") {
+			return nil
+		}
+	}
+	return usage.Errorf("every command begins with root: this looks like /etc/crontab, which has users;" +
+		" read it with --system")
+}
+
+func unquote(s string) string {
+	if len(s) >= 2 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] {
+		return s[1 : len(s)-1]
+	}
+	return s
+}
+
+// splitPercent splits a command as cron does: the text after the first % is its standard input, each
+// further % is a line break, and \% is a literal %.
+func splitPercent(text string) (command, stdin string) {
+	var parts []string
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && i+1 < len(text) && text[i+1] == '%':
+			b.WriteByte('%')
+			i++
+		case text[i] == '%':
+			parts = append(parts, b.String())
+			b.Reset()
+		default:
+			b.WriteByte(text[i])
+		}
+	}
+	parts = append(parts, b.String())
+	return parts[0], strings.Join(parts[1:], "\n")
+}

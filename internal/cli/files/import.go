@@ -1,0 +1,197 @@
+package files
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/cli/remote"
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+	"github.com/belfry-dev/belfry/internal/cli/yamljson"
+)
+
+func newImport() *cobra.Command {
+	return remote.Flags(usage.Group(&cobra.Command{
+		Use: "import", Short: "Take over jobs from elsewhere",
+		Example: `  crontab -l | belfry import crontab - --url https://runner.example.com/run --dry-run`,
+	}, newImportCrontab()))
+}
+
+type importFlags struct {
+	url, zone, prefix string
+	system, dryRun    bool
+}
+
+func newImportCrontab() *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use: "crontab FILE", Short: "Make jobs of the lines of a crontab", Args: usage.Args(1, 1),
+		Long: `Make a job of each line of a crontab, or say why it cannot be taken. FILE is a
+user's crontab, /etc/crontab or a file of /etc/cron.d (--system for copies of
+those), or - for the standard input.
+
+Belfry runs no commands by itself yet. Each job calls --url, and the command is in
+its payload: {"command", "stdin", "user", "environment"}. What answers there has
+to run it. In the URL, {name} and {user} stand for those of the job.
+
+A job's name is made of the comment above its line, else of the command. CRON_TZ is
+the zone of the lines below it; without one it is --tz. RANDOM_DELAY becomes jitter.
+A line that was imported before is changed only if it differs.`,
+		Example: `  belfry import crontab /etc/crontab --url https://runner.example.com/run --dry-run >jobs.yaml
+  crontab -l | belfry import crontab - --url 'https://runner.example.com/{name}' --tz Europe/Berlin
+  belfry import crontab /etc/cron.d/backup --url http://localhost:9000/ --prefix web1-`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tab, jobs, err := f.read(cmd.InOrStdin(), args[0])
+			if err != nil {
+				return err
+			}
+			if f.dryRun {
+				err = writeJobs(cmd.OutOrStdout(), jobs)
+			} else {
+				err = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
+					return applyAll(ctx, r, jobs)
+				})(cmd, args)
+			}
+			if err != nil {
+				return err
+			}
+			return tab.report(cmd.ErrOrStderr(), len(jobs))
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.url, "url", "", "where the runs go; {name} and {user} are filled in")
+	fl.StringVar(&f.zone, "tz", "UTC", "IANA zone of lines without CRON_TZ: that of the machine which cron runs on")
+	fl.StringVar(&f.prefix, "prefix", "", "begins the name of each job")
+	fl.BoolVar(&f.system, "system", false, "the file has users before the commands, as /etc/crontab has")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "print the jobs as YAML for belfry apply, and send nothing")
+	return cmd
+}
+
+// read converts a crontab to jobs.
+func (f *importFlags) read(stdin io.Reader, file string) (*crontab, []Job, error) {
+	if f.url == "" {
+		return nil, nil, usage.Errorf("where do the runs go? --url URL;" +
+			" Belfry runs no commands by itself yet, and sends them there")
+	}
+	from, err := open(stdin, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = from.Close() }()
+	abs, _ := filepath.Abs(file) // only compared, never opened
+	system := f.system || abs == "/etc/crontab" || filepath.Dir(abs) == "/etc/cron.d"
+	tab, err := parseCrontab(from, system, f.zone)
+	if err != nil {
+		return nil, nil, err
+	}
+	var jobs []Job
+	seen := map[string]int{}
+	for _, e := range tab.entries {
+		name := f.prefix + e.name()
+		if seen[name]++; seen[name] > 1 {
+			name = fmt.Sprintf("%s-%d", name, seen[name])
+		}
+		raw, err := json.Marshal(f.job(name, e))
+		if err != nil {
+			return nil, nil, err
+		}
+		jobs = append(jobs, Job{name, fmt.Sprintf("crontab line %d", e.line), raw})
+	}
+	return tab, jobs, nil
+}
+
+// importedJob has the fields of the API that an entry needs, in the API's order.
+type importedJob struct {
+	Name     string            `json:"name"`
+	Labels   map[string]string `json:"labels"`
+	Schedule any               `json:"schedule"`
+	Target   struct {
+		Kind   string            `json:"kind"`
+		Config map[string]string `json:"config"`
+	} `json:"target"`
+	Payload struct {
+		Command     string            `json:"command"`
+		Stdin       string            `json:"stdin,omitempty"`
+		User        string            `json:"user,omitempty"`
+		Environment map[string]string `json:"environment,omitempty"`
+	} `json:"payload"`
+	Overlap string `json:"overlap"`
+}
+
+func (f *importFlags) job(name string, e cronEntry) importedJob {
+	j := importedJob{Name: name, Schedule: e.spec, Labels: map[string]string{"source": "crontab"}}
+	if e.user != "" {
+		j.Labels["user"] = e.user
+	}
+	if comment := []rune(e.comment); len(comment) > 0 {
+		j.Labels["comment"] = string(comment[:min(len(comment), 200)])
+	}
+	j.Target.Kind = "http"
+	fill := strings.NewReplacer("{name}", url.PathEscape(name), "{user}", url.PathEscape(e.user))
+	j.Target.Config = map[string]string{"url": fill.Replace(f.url)}
+	j.Payload.Command, j.Payload.Stdin, j.Payload.User, j.Payload.Environment = e.command, e.stdin, e.user, e.env
+	j.Overlap = "allow" // as cron does
+	return j
+}
+
+var notInName = regexp.MustCompile(`[^a-z0-9]+`)
+
+// name is made from the comment, else from the program that the command calls.
+func (e *cronEntry) name() string {
+	const most = 60
+	text := e.comment
+	if text == "" {
+		for _, word := range strings.Fields(e.command) {
+			if !strings.Contains(word, "=") { // skip variables before the program
+				text = strings.TrimSuffix(path.Base(word), path.Ext(word))
+				break
+			}
+		}
+	}
+	name := strings.Trim(notInName.ReplaceAllString(strings.ToLower(text), "-"), "-")
+	if len(name) > most {
+		name = strings.TrimRight(name[:most], "-")
+	}
+	return cmp.Or(name, "job")
+}
+
+// writeJobs prints jobs in the form that belfry apply reads.
+func writeJobs(w io.Writer, jobs []Job) error {
+	var b bytes.Buffer
+	for i, j := range jobs {
+		if i > 0 {
+			b.WriteString("---\n")
+		}
+		text, err := yamljson.ToYAML(j.Raw)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "# %s\n%s", j.At, text)
+	}
+	_, err := b.WriteTo(w)
+	return err
+}
+
+// report prints what was not imported.
+func (c *crontab) report(w io.Writer, taken int) error {
+	for _, n := range c.notes {
+		_, _ = fmt.Fprintln(w, n)
+	}
+	for _, no := range c.refused {
+		_, _ = fmt.Fprintf(w, "line %d: not taken: %s\n    %s\n", no.line, no.reason, no.text)
+	}
+	if len(c.refused) > 0 {
+		return fmt.Errorf("%d lines were taken and %d were not", taken, len(c.refused))
+	}
+	return nil
+}

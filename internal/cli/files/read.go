@@ -1,0 +1,113 @@
+package files
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+	"github.com/belfry-dev/belfry/internal/cli/yamljson"
+)
+
+// maxFile is the maximum size of a file of jobs.
+const maxFile = 256 << 20
+
+// Job is a job of a file.
+type Job struct {
+	Name string
+	At   string // file and line
+	Raw  []byte // JSON
+}
+
+// Read reads a file of jobs: YAML documents, each a job or a list of jobs. The file - is stdin.
+func Read(stdin io.Reader, file string) (jobs []Job, err error) {
+	where := file
+	if file == "-" {
+		where = "standard input"
+	}
+	from, err := open(stdin, file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = from.Close() }()
+	docs, err := yamljson.Documents(io.LimitReader(from, maxFile))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	for _, doc := range docs {
+		n := doc.Content[0]
+		items := n.Content
+		switch {
+		case n.Kind == yaml.MappingNode:
+			items = []*yaml.Node{n}
+		case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null":
+			continue // an empty document
+		case n.Kind != yaml.SequenceNode:
+			return nil, fmt.Errorf("%s line %d: it is not a job, nor a list of jobs", where, n.Line)
+		}
+		for _, item := range items {
+			j, err := readJob(where, item)
+			if err != nil {
+				return nil, err
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, nil
+}
+
+func readJob(where string, n *yaml.Node) (Job, error) {
+	at := fmt.Sprintf("%s line %d", where, n.Line)
+	if n.Kind != yaml.MappingNode {
+		return Job{}, fmt.Errorf("%s: it is not a job", at)
+	}
+	dropServerFields(n)
+	raw, err := yamljson.ToJSON(n)
+	if err != nil {
+		return Job{}, fmt.Errorf("%s: %w", where, err) // the error names the line
+	}
+	var named struct {
+		Name string `json:"name"`
+	}
+	if err := json.Unmarshal(raw, &named); err != nil {
+		return Job{}, fmt.Errorf("%s: the name is not a text: %w", at, err)
+	}
+	return Job{named.Name, at, raw}, nil
+}
+
+// open opens the file that the user names. The file - is stdin.
+func open(stdin io.Reader, file string) (io.ReadCloser, error) {
+	if file == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	return os.Open(file) //nolint:gosec // the user names it
+}
+
+// readAll reads files of jobs and checks that each job has a name and that no name occurs twice.
+func readAll(cmd *cobra.Command, files []string) (out []Job, err error) {
+	if len(files) == 0 {
+		return nil, usage.Errorf("which file? %s -f FILE; - is the standard input", cmd.CommandPath())
+	}
+	seen := map[string]string{}
+	for _, file := range files {
+		jobs, err := Read(cmd.InOrStdin(), file)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range jobs {
+			if j.Name == "" {
+				return nil, fmt.Errorf("%s: the job has no name", j.At)
+			}
+			if other := seen[j.Name]; other != "" {
+				return nil, fmt.Errorf("%s: the job %s is also in %s; names are unique", j.At, j.Name, other)
+			}
+			seen[j.Name] = j.At
+			out = append(out, j)
+		}
+	}
+	return out, nil
+}

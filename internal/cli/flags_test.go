@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/cli/clitest"
+)
+
+// Each flag sets its field of the job.
+func TestFlagsOfAJob(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, New)
+	a.Good("job", "create", "x",
+		"--cron", "30 2 * * *", "--url", "https://example.com/", "--tz", "Europe/Berlin",
+		"--start-at", "2098-01-01T00:00:00Z", "--end-at", "2099-01-01T00:00:00Z", "--jitter", "30s",
+		"--gap", "skip", "--fold", "both", "--queue", "imports", "--overlap", "queue_all", "--timeout", "1m",
+		"--deadline", "2m", "--delivery", "at_most_once", "--priority", "7", "--max-runs", "9",
+		"--max-attempts", "8", "--backoff", "linear", "--retry-base", "2s", "--retry-cap", "3m", "--missed", "all",
+		"--catch-up-window", "3h", "--max-missed", "11", "--missed-paused", "once", "--pause-after-failures", "4",
+		"--keep-finished-for", "2d")
+	got := a.Good("job", "get", "x", "-o", "yaml")
+	for _, want := range []string{
+		"timezone: Europe/Berlin", `start_at: "2098-01-01T00:00:00Z"`, `end_at: "2099-01-01T00:00:00Z"`,
+		"jitter: 30s", "gap: skip", "fold: both", "queue: imports", "overlap: queue_all", "timeout: 1m",
+		"deadline: 2m", "delivery: at_most_once", "priority: 7", "max_runs: 9", "max_attempts: 8",
+		"backoff: linear", "base: 2s", "cap: 3m", "policy: all", "catch_up_window: 3h", "max: 11", "paused: once",
+		"pause_after_failures: 4", "keep_finished_for: 2d",
+	} {
+		require.Contains(t, got, want)
+	}
+	page := a.Good("job", "get", "x")
+	t.Log("\n" + page)
+	for _, want := range []string{
+		"30 2 * * * in Europe/Berlin, from 2098-01-01 01:00:00, until 2099-01-01 01:00:00," +
+			" jitter 30s, gap skip, fold both",
+		"8 attempts, linear from 2s to 3m", "all, at most 11, within 3h; of a pause: once",
+	} {
+		require.Contains(t, page, want)
+	}
+	// Another kind of schedule keeps the bounds.
+	a.Good("job", "edit", "x", "--every", "1h")
+	got = a.Good("job", "get", "x", "-o", "yaml")
+	require.Contains(t, got, "every: 1h")
+	require.Contains(t, got, `end_at: "2099-01-01T00:00:00Z"`)
+	require.NotContains(t, got, "cron")
+
+	// Wrong values of flags are reported before any request.
+	gone := &clitest.API{T: t, NewRoot: New, URL: "http://127.0.0.1:1", Key: "bfk_x"}
+	for wrong, want := range map[string]string{
+		"job create x --every 1h --url y --overlap never": "use skip, queue, queue_all, allow or replace",
+		"job list --state actve":                          "use active, paused or finished",
+		"run list --state failed,broken":                  "use pending, due",
+		"job list --due-after tomorrow":                   "write 2026-01-31, 2026-01-31T09:00",
+		"key create x --role boss":                        "use viewer, operator, editor, admin or worker",
+		"preview @daily -o xml":                           "use table, json or yaml",
+	} {
+		s := gone.Belfry("", strings.Fields(wrong)...)
+		if strings.HasPrefix(wrong, "preview") {
+			_, s.Failure = clitest.Run(t, New, strings.Fields(wrong)...)
+		}
+		require.ErrorContains(t, s.Failure, want, wrong)
+		require.Equal(t, 2, ExitCode(s.Failure), wrong)
+	}
+}

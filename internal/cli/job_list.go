@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/cli/remote"
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+)
+
+func newJobList() *cobra.Command {
+	var labels []string
+	var name, target, queue, dueAfter, dueBefore string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List jobs", Args: usage.Args(0, 0),
+		Long: `List jobs in the order of their creation; with --due-after or --due-before in the
+order of their next due time. All filters must hold.`,
+		Example: `  belfry job list
+  belfry job list --label team=finance --state paused
+  belfry job list --name report -o json --limit 0
+  belfry job list --due-before 2027-01-31T09:00:00Z`,
+	}
+	f := cmd.Flags()
+	limit := remote.LimitFlag(f)
+	f.StringArrayVar(&labels, "label", nil, "key=value; may be repeated")
+	state := usage.NewChoice(f, "state", "%s", "active", "paused", "finished")
+	f.StringVar(&name, "name", "", "a part of the name")
+	f.StringVar(&target, "target", "", "kind of target, such as http")
+	f.StringVar(&queue, "queue", "", "name of a queue")
+	usage.TimeFlag(f, &dueAfter, "due-after", "next due at this time or later")
+	usage.TimeFlag(f, &dueBefore, "due-before", "next due before this time")
+	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
+		return remote.List(ctx, r, remote.Listing{
+			Path: "/jobs", Limit: *limit, None: "no jobs; belfry job create makes one, belfry apply many",
+			Headers: []string{
+				"NAME", "STATE", "SCHEDULE", "ZONE", "NEXT DUE IN ZONE", "NEXT DUE UTC", "TARGET", "QUEUE",
+			},
+			Query: url.Values{
+				"label": labels, "state": {state.String()}, "name": {name}, "target": {target}, "queue": {queue},
+				"due_after": {dueAfter}, "due_before": {dueBefore},
+			},
+		}, func(j jobView) []string {
+			zone := j.zone()
+			return []string{
+				j.Name, terminal.State(j.State), j.when(), zone.String(),
+				terminal.Time(j.NextDueAt, zone), terminal.Time(j.NextDueAt, nil), j.Target.String(), j.Queue,
+			}
+		})
+	})
+	return cmd
+}
+
+func newJobRuns() *cobra.Command {
+	var f runFilter
+	cmd := &cobra.Command{
+		Use: "runs JOB", Short: "List the runs of a job, the newest first", Args: usage.Args(1, 1),
+		Example: `  belfry job runs report
+  belfry job runs report --state failed --state skipped
+  belfry job runs report --due-from 2026-01-01T00:00:00Z -o json`,
+	}
+	f.limit = remote.LimitFlag(cmd.Flags())
+	f.add(cmd)
+	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+		zone := time.UTC
+		if r.ForPeople() {
+			var err error
+			if zone, err = zoneOf(ctx, r, args[0]); err != nil {
+				return err
+			}
+		}
+		headers := []string{"DUE UTC", "STATE", "ATTEMPT", "TOOK", "WHY", "RUN"}
+		if zone != time.UTC {
+			headers = append([]string{"DUE " + zone.String()}, headers...)
+		}
+		return remote.List(ctx, r, remote.Listing{
+			Path: remote.JobPath(args[0]) + "/runs", Limit: *f.limit, Query: f.query(), Headers: headers,
+			None: "no runs; belfry why JOB tells when the next one is due",
+		}, func(v runView) []string {
+			cells := []string{
+				terminal.Time(v.DueAt, nil), terminal.State(v.State), terminal.Dash(number(v.Attempt)),
+				v.took(), v.outcome(), v.ID,
+			}
+			if zone != time.UTC {
+				cells = append([]string{terminal.Time(v.DueAt, zone)}, cells...)
+			}
+			return cells
+		})
+	})
+	return cmd
+}

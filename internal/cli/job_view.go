@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/cli/remote"
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// jobView is a job, as far as it is printed for people.
+type jobView struct {
+	ID        string            `json:"id"`
+	Name      string            `json:"name"`
+	State     string            `json:"state"`
+	Note      string            `json:"note"`
+	Version   int32             `json:"version"`
+	Labels    map[string]string `json:"labels"`
+	Schedule  schedule.Spec     `json:"schedule"`
+	Target    targetView        `json:"target"`
+	Payload   json.RawMessage   `json:"payload"`
+	Queue     string            `json:"queue"`
+	Priority  int               `json:"priority"`
+	Overlap   string            `json:"overlap"`
+	Timeout   string            `json:"timeout"`
+	Deadline  string            `json:"deadline"`
+	Delivery  string            `json:"delivery"`
+	MaxRuns   int               `json:"max_runs"`
+	NextDueAt *time.Time        `json:"next_due_at"`
+	CreatedAt *time.Time        `json:"created_at"`
+	UpdatedAt *time.Time        `json:"updated_at"`
+	Retry     struct {
+		MaxAttempts int    `json:"max_attempts"`
+		Backoff     string `json:"backoff"`
+		Base        string `json:"base"`
+		Cap         string `json:"cap"`
+	} `json:"retry"`
+	Missed struct {
+		Policy        string `json:"policy"`
+		CatchUpWindow string `json:"catch_up_window"`
+		Max           int    `json:"max"`
+		Paused        string `json:"paused"`
+	} `json:"missed"`
+	PauseAfterFailures int `json:"pause_after_failures"`
+}
+
+type targetView struct {
+	Kind   string          `json:"kind"`
+	Config json.RawMessage `json:"config"`
+}
+
+// String returns the kind, and the URL if the config has one.
+func (t targetView) String() string {
+	var c struct {
+		Method string `json:"method"`
+		URL    string `json:"url"`
+	}
+	if json.Unmarshal(t.Config, &c) != nil || c.URL == "" {
+		return t.Kind
+	}
+	return terminal.Clean(strings.TrimSpace(t.Kind + " " + strings.TrimSpace(c.Method+" "+c.URL)))
+}
+
+// zone returns the zone of the schedule, or UTC if this machine does not know it.
+func (j *jobView) zone() *time.Location {
+	if z, err := time.LoadLocation(j.Schedule.Timezone); err == nil {
+		return z
+	}
+	return time.UTC
+}
+
+// zoneOf returns the zone of a job, or UTC if the job cannot be read, as when it is deleted.
+func zoneOf(ctx context.Context, r *remote.Server, job string) (*time.Location, error) {
+	raw, err := r.Get(ctx, remote.JobPath(job), nil)
+	if err != nil {
+		return time.UTC, nil //nolint:nilerr // the zone is a convenience
+	}
+	j, err := terminal.Decode[jobView](raw)
+	if err != nil {
+		return nil, err
+	}
+	return j.zone(), nil
+}
+
+// when describes the schedule in a few words.
+func (j *jobView) when() string {
+	s := j.Schedule
+	switch {
+	case s.Cron != "":
+		return s.Cron
+	case s.Every != "":
+		return "every " + s.Every
+	case s.At != "":
+		return "at " + s.At
+	}
+	return s.RRule
+}
+
+// bounds describes what limits the schedule, to append to when.
+func (j *jobView) bounds(zone *time.Location) (out string) {
+	s := j.Schedule
+	for _, b := range []struct{ name, value string }{
+		{"from", terminal.Time(&s.StartAt, zone)},
+		{"until", terminal.Time(&s.EndAt, zone)},
+		{"jitter", s.Jitter},
+		{"gap", string(s.DST.Gap)},
+		{"fold", string(s.DST.Fold)},
+	} {
+		if b.value != "" && b.value != "-" {
+			out += ", " + b.name + " " + b.value
+		}
+	}
+	if len(s.Calendars) > 0 {
+		out += ", not on what its calendars exclude"
+	}
+	return out
+}
+
+func (j *jobView) retry() string {
+	r := j.Retry
+	switch {
+	case r.MaxAttempts == 1:
+		return "none: 1 attempt"
+	case r.Backoff == "none":
+		return fmt.Sprintf("%d attempts, at once", r.MaxAttempts)
+	}
+	return fmt.Sprintf("%d attempts, %s from %s to %s", r.MaxAttempts, r.Backoff, r.Base, r.Cap)
+}
+
+func (j *jobView) missed() string {
+	m := j.Missed
+	text := m.Policy
+	if m.Policy == "all" {
+		text += fmt.Sprintf(", at most %d", m.Max)
+	}
+	if m.Policy != "skip" {
+		text += ", within " + m.CatchUpWindow
+	}
+	return text + "; of a pause: " + m.Paused
+}
+
+// number formats a number. 0 means that it is not set.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func (j *jobView) labels() string {
+	var out []string
+	for k, v := range j.Labels {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// showJob prints a page about a job.
+func showJob(r *remote.Server, raw []byte) error {
+	return r.Show(raw, func() error {
+		j, err := terminal.Decode[jobView](raw)
+		if err != nil {
+			return err
+		}
+		zone := j.zone()
+		state := terminal.State(j.State)
+		if j.Note != "" {
+			state += ": " + j.Note
+		}
+		return terminal.WriteFields(r.Out, []terminal.Field{
+			{"name", terminal.Strong.Render(j.Name)},
+			{"id", j.ID},
+			{"state", state},
+			{"schedule", j.when() + " in " + zone.String() + j.bounds(zone)},
+			{"next due", terminal.Moment(j.NextDueAt, zone)},
+			{"target", j.Target.String()},
+			{"payload", terminal.Truncate(string(j.Payload), 200)},
+			{"labels", j.labels()},
+			{"queue", j.Queue + ", priority " + strconv.Itoa(j.Priority)},
+			{"retry", j.retry()},
+			{"timeout", j.Timeout},
+			{"deadline", j.Deadline},
+			{"overlap", j.Overlap},
+			{"missed", j.missed()},
+			{"delivery", j.Delivery},
+			{"max runs", number(j.MaxRuns)},
+			{"pauses after", number(j.PauseAfterFailures)},
+			{"version", strconv.Itoa(int(j.Version))},
+			{"created", terminal.Moment(j.CreatedAt, zone)},
+			{"updated", terminal.Moment(j.UpdatedAt, zone)},
+		})
+	})
+}

@@ -1,0 +1,70 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/app"
+	"github.com/belfry-dev/belfry/internal/config"
+)
+
+func newMigrate() *cobra.Command {
+	var role string
+	var noKey bool
+	cmd := &cobra.Command{
+		Use: "migrate", Short: "Bring the database's schema up to date", Args: noArgs,
+		Long: `Bring the schema up to date, as the owner of the database. Let the role that
+nodes log in as do what they need. The first time, make an admin's key of the
+namespace default and print it: it cannot be shown again.`,
+		Example: `  BELFRY_DATABASE_URL=postgres://belfry@db.example.com/belfry belfry migrate
+  belfry migrate --config owner.yaml --server-role belfry_nodes`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			warn(cmd, v)
+			n, err := app.Migrate(cmd.Context(), v.DatabaseURL)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d migrations applied, the schema is up to date\n", n)
+			if err != nil {
+				return err
+			}
+			if err := grant(cmd, v.DatabaseURL, role); err != nil || noKey {
+				return err
+			}
+			secret, err := app.FirstKey(cmd.Context(), v.DatabaseURL)
+			if err != nil || secret == "" {
+				return err
+			}
+			return printKey(cmd, firstKey, secret)
+		},
+	}
+	config.Flags(cmd.Flags(), "database_url", "database_url_file")
+	cmd.Flags().StringVar(&role, serverRole, "belfry_server", "role of the database that nodes log in as")
+	cmd.Flags().BoolVar(&noKey, "no-key", false, "make no key")
+	return cmd
+}
+
+const (
+	serverRole = "server-role"
+	firstKey   = "the first key of namespace default, an admin's"
+)
+
+// grant lets nodes log in as a role. A missing default role is only a warning: the operator may create it
+// later, or use another name.
+func grant(cmd *cobra.Command, url, role string) error {
+	err := app.Grant(cmd.Context(), url, role)
+	if errors.Is(err, app.ErrNoRole) && !cmd.Flags().Changed(serverRole) {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
+		return nil
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "nodes can log in as %s\n", role)
+	}
+	return err
+}

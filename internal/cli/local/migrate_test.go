@@ -1,0 +1,57 @@
+package local_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+)
+
+var secretLine = regexp.MustCompile(`(?m)^bfk_\w+$`)
+
+func TestMigratePrintsTheFirstKeyOnce(t *testing.T) {
+	t.Parallel()
+	url := pgtest.EmptyURL(t)
+	role := pgtest.Role(t, url, "LOGIN")
+	out, err := run(t, "migrate", "--database-url", url, "--no-key", "--server-role", "nobody_at_all")
+	require.ErrorContains(t, err, "CREATE ROLE nobody_at_all LOGIN PASSWORD '…', then run belfry migrate again")
+	require.Contains(t, out, "the schema is up to date")
+	require.NotRegexp(t, secretLine, out)
+
+	out, err = run(t, "migrate", "--database-url", url, "--server-role", role)
+	require.NoError(t, err)
+	require.Contains(t, out, "nodes can log in as "+role)
+	_, err = access.KeyHash(secretLine.FindString(out))
+	require.NoError(t, err, "%s", out)
+	out, err = run(t, "migrate", "--database-url", url, "--server-role", role)
+	require.NoError(t, err)
+	require.NotRegexp(t, secretLine, out)
+}
+
+func TestNamespaceCommands(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	out, err := run(t, "namespace", "create", "team-a", "--database-url", url)
+	require.NoError(t, err)
+	require.Regexp(t, secretLine, out)
+	_, err = run(t, "namespace", "create", "team-a", "--database-url", url)
+	require.ErrorContains(t, err, "there is a namespace team-a already")
+	_, err = run(t, "namespace", "create", "Team A", "--database-url", url)
+	require.ErrorContains(t, err, "use 1 to 63 of a-z")
+	out, err = run(t, "namespace", "list", "--database-url", url)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^NAME +CREATED UTC\ndefault +\S+ \S+\nteam-a +\S+ \S+$`, strings.TrimSpace(out))
+
+	out, err = run(t, "namespace", "key", "team-a", "--role", "viewer", "--database-url", url)
+	require.NoError(t, err)
+	require.Contains(t, out, "role viewer")
+	require.Regexp(t, secretLine, out)
+	_, err = run(t, "namespace", "key", "team-b", "--database-url", url)
+	require.ErrorContains(t, err, `there is no namespace "team-b"; belfry namespace list shows them`)
+	_, err = run(t, "namespace", "key", "team-a", "--role", "king", "--database-url", url)
+	require.ErrorContains(t, err, "role")
+}

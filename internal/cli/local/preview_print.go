@@ -1,0 +1,106 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+type previewJSON struct {
+	Schedule    schedule.Spec          `json:"schedule"`
+	Occurrences []schedule.PreviewJSON `json:"occurrences"`
+}
+
+func writePreviewData(w io.Writer, format string, spec schedule.Spec, lines []schedule.Preview) error {
+	out := previewJSON{Schedule: spec, Occurrences: []schedule.PreviewJSON{}}
+	for _, l := range lines {
+		out.Occurrences = append(out.Occurrences, l.JSON())
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	return terminal.WriteData(w, format, raw)
+}
+
+// writePreviewTable prints a preview for people.
+func writePreviewTable(w io.Writer, s *schedule.Schedule, lines []schedule.Preview, notes []string) error {
+	p := terminal.NewPrinter(w)
+	p.Line("%s in %s", terminal.Strong.Render(s.String()), s.Zone())
+	p.Line("")
+	p.Line("%s", terminal.Faint.Render(fmt.Sprintf("%3s  %-28s  %s", "", "LOCAL", "UTC")))
+	n := 0
+	for _, r := range lines {
+		switch {
+		case r.More > 0:
+			p.Line("%3s  %s", "·", terminal.Yellow.Render(moreText(r)))
+		case r.Skip != "":
+			p.Line("%3s  %s  %s", "·", terminal.Faint.Render(pad(skippedLocal(r.Occurrence))),
+				terminal.Yellow.Render(explain(r.Occurrence)))
+		default:
+			n++
+			note := explain(r.Occurrence)
+			if note != "" {
+				note = "  " + terminal.Yellow.Render(note)
+			}
+			p.Line("%3d  %s  %s%s", n, pad(terminal.Local(r.Due)), r.Due.UTC().Format("2006-01-02 15:04:05"), note)
+		}
+	}
+	for _, note := range notes {
+		p.Line("%s", terminal.Faint.Render("     "+note))
+	}
+	return p.Err()
+}
+
+func moreText(p schedule.Preview) string {
+	if p.AtLeast {
+		return fmt.Sprintf("… and more than %d more skipped", p.More)
+	}
+	return fmt.Sprintf("… and %d more skipped", p.More)
+}
+
+func pad(s string) string { return fmt.Sprintf("%-28s", s) }
+
+// skippedLocal formats the local time that was skipped.
+func skippedLocal(o schedule.Occurrence) string {
+	if o.Nominal == "" {
+		return terminal.Local(o.Due)
+	}
+	t, err := time.Parse("2006-01-02T15:04:05", o.Nominal)
+	if err != nil {
+		return o.Nominal
+	}
+	return t.Format("Mon 2006-01-02 15:04:05")
+}
+
+// explain says what happened to an occurrence, if it is not an ordinary one.
+func explain(o schedule.Occurrence) string {
+	switch {
+	case o.Skip == schedule.ReasonGap:
+		return "skipped (dst_gap): this time does not exist, " + clockChange(o.Due)
+	case o.Skip == schedule.ReasonCalendar:
+		return "skipped (calendar)"
+	case o.Mark == schedule.MarkShifted:
+		return "shifted: " + o.Nominal[len("2006-01-02T"):] + " does not exist, " + clockChange(o.Due)
+	case o.Mark == schedule.MarkFirstPass:
+		return "this time happens twice: first pass"
+	case o.Mark == schedule.MarkSecondPass:
+		return "this time happens twice: second pass"
+	}
+	return ""
+}
+
+// clockChange describes the change of the clock at an instant.
+func clockChange(at time.Time) string {
+	_, before := at.Add(-time.Second).Zone()
+	old := at.UTC().Add(time.Duration(before) * time.Second)
+	layout := "15:04"
+	if old.Day() != at.Day() {
+		layout = "Jan 2 15:04"
+	}
+	return fmt.Sprintf("clocks go from %s to %s", old.Format(layout), at.Format(layout))
+}

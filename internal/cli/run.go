@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/cli/remote"
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+)
+
+func newRun() *cobra.Command {
+	return remote.Flags(usage.Group(&cobra.Command{
+		Use: "run", Short: "Look at runs, cancel them, run them again",
+		Example: `  belfry run list --state failed
+  belfry run get run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000
+  belfry run logs -f run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000`,
+	}, newRunList(), newRunGet(), newRunLogs(), newRunCancel(), newRunRetry()))
+}
+
+// runView is a run, as far as it is printed for people.
+type runView struct {
+	ID        string     `json:"id"`
+	Job       string     `json:"job"`
+	JobName   string     `json:"job_name"`
+	Queue     string     `json:"queue"`
+	State     string     `json:"state"`
+	Origin    string     `json:"origin"`
+	DueAt     *time.Time `json:"due_at"`
+	RunAt     *time.Time `json:"run_at"`
+	StartedAt *time.Time `json:"started_at"`
+	EndedAt   *time.Time `json:"ended_at"`
+	DueTo     *time.Time `json:"due_to"`
+	Count     int64      `json:"count"`
+	Attempt   int        `json:"attempt"`
+	Version   int        `json:"version"`
+	Reason    string     `json:"reason"`
+	Status    int        `json:"status"`
+	Message   string     `json:"message"`
+	Node      string     `json:"node"`
+	Dead      bool       `json:"dead_letter"`
+}
+
+// outcome says in a few words why a run has its state.
+func (v *runView) outcome() string {
+	text := v.Message
+	if v.Reason != "" {
+		text = v.Reason
+		if v.Message != "" {
+			text += ": " + v.Message
+		}
+	}
+	if v.Count > 1 {
+		text += " (" + strconv.FormatInt(v.Count, 10) + " occurrences)"
+	}
+	return terminal.Dash(terminal.Truncate(text, 60))
+}
+
+// took returns how long the last attempt took.
+func (v *runView) took() string {
+	if v.StartedAt == nil || v.EndedAt == nil {
+		return "-"
+	}
+	return v.EndedAt.Sub(*v.StartedAt).Round(time.Millisecond).String()
+}
+
+// The states of runs.
+var (
+	liveStates = []string{"pending", "due", "running", "waiting"}
+	endStates  = []string{"succeeded", "failed", "cancelled", "skipped"}
+)
+
+// runFilter holds the flags that select runs.
+type runFilter struct {
+	states                                                *usage.Choice
+	reason, queue, dueFrom, dueBefore, endedFrom, endedBy string
+	limit                                                 *int // only for lists
+}
+
+func (v *runFilter) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	v.states = usage.NewChoice(f, "state", "%s; may be repeated", slices.Concat(liveStates, endStates)...)
+	v.states.Repeat = true
+	f.StringVar(&v.reason, "reason", "", "why it ended so, such as overlap")
+	f.StringVar(&v.queue, "queue", "", "name of a queue")
+	usage.TimeFlag(f, &v.dueFrom, "due-from", "due at this time or later")
+	usage.TimeFlag(f, &v.dueBefore, "due-before", "due before this time")
+	usage.TimeFlag(f, &v.endedFrom, "ended-from", "ended at this time or later")
+	usage.TimeFlag(f, &v.endedBy, "ended-before", "ended before this time")
+}
+
+func (v *runFilter) query() url.Values {
+	return url.Values{
+		"state": {v.states.String()}, "reason": {v.reason}, "queue": {v.queue},
+		"due_from": {v.dueFrom}, "due_before": {v.dueBefore}, "ended_from": {v.endedFrom}, "ended_before": {v.endedBy},
+	}
+}
+
+func newRunList() *cobra.Command {
+	var f runFilter
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the runs of all jobs, the newest first", Args: usage.Args(0, 0),
+		Long: `List runs that have ended, the newest first, or with --state pending, due, running
+or waiting those that are live. Times are in UTC; belfry job runs has the job's.`,
+		Example: `  belfry run list --state failed --state skipped
+  belfry run list --state running
+  belfry run list --ended-from 2026-01-31T00:00:00Z --limit 0 -o json`,
+	}
+	f.limit = remote.LimitFlag(cmd.Flags())
+	f.add(cmd)
+	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
+		return remote.List(ctx, r, remote.Listing{
+			Path: "/runs", Limit: *f.limit, Query: f.query(),
+			Headers: []string{"DUE UTC", "JOB", "STATE", "ATTEMPT", "TOOK", "WHY", "RUN"},
+		}, func(v runView) []string {
+			return []string{
+				terminal.Time(v.DueAt, nil), cmp.Or(v.JobName, v.Job), terminal.State(v.State),
+				terminal.Dash(number(v.Attempt)), v.took(), v.outcome(), v.ID,
+			}
+		})
+	})
+	return cmd
+}
+
+// runDetail is a run with its attempts.
+type runDetail struct {
+	runView
+	Attempts []struct {
+		Attempt   int        `json:"attempt"`
+		State     string     `json:"state"`
+		StartedAt *time.Time `json:"started_at"`
+		EndedAt   *time.Time `json:"ended_at"`
+		Status    int        `json:"status"`
+		Message   string     `json:"message"`
+		Node      string     `json:"node"`
+	} `json:"attempts"`
+}
+
+// showRun prints a page about a run, with times in the zone of its job.
+func showRun(ctx context.Context, r *remote.Server, raw []byte) error {
+	return r.Show(raw, func() error {
+		v, err := terminal.Decode[runDetail](raw)
+		if err != nil {
+			return err
+		}
+		zone, err := zoneOf(ctx, r, v.Job)
+		if err != nil {
+			return err
+		}
+		dead := ""
+		if v.Dead {
+			dead = "waits for belfry dlq redrive or discard"
+		}
+		err = terminal.WriteFields(r.Out, []terminal.Field{
+			{"run", terminal.Strong.Render(v.ID)},
+			{"job", cmp.Or(v.JobName, v.Job+" (deleted)")},
+			{"state", terminal.State(v.State)},
+			{"why", v.Reason},
+			{"message", v.Message},
+			{"dead letter", dead},
+			{"origin", v.Origin},
+			{"due", terminal.Moment(v.DueAt, zone)},
+			{"may start", terminal.Moment(v.RunAt, zone)},
+			{"ended", terminal.Moment(v.EndedAt, zone)},
+			{"queue", v.Queue},
+			{"job version", strconv.Itoa(v.Version)},
+		})
+		if err != nil || len(v.Attempts) == 0 {
+			return err
+		}
+		rows := make([][]string, len(v.Attempts))
+		for i, a := range v.Attempts {
+			rows[i] = []string{
+				strconv.Itoa(a.Attempt), terminal.State(a.State),
+				terminal.Time(a.StartedAt, zone), terminal.Time(a.EndedAt, zone),
+				terminal.Dash(number(a.Status)), terminal.Dash(a.Node), terminal.Dash(a.Message),
+			}
+		}
+		_, _ = fmt.Fprintln(r.Out)
+		headers := []string{"ATTEMPT", "STATE", "STARTED", "ENDED", "STATUS", "NODE", "MESSAGE"}
+		return terminal.WriteTable(r.Out, headers, rows)
+	})
+}
+
+func newRunGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get RUN", Short: "Show a run and its attempts", Args: usage.Args(1, 1),
+		Example: `  belfry run get run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000`,
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			raw, err := r.Get(ctx, remote.RunPath(args[0]), nil)
+			if err != nil {
+				return err
+			}
+			return showRun(ctx, r, raw)
+		}),
+	}
+}
+
+func newRunCancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel RUN", Short: "Cancel a live run", Args: usage.Args(1, 1),
+		Long: `Cancel a live run. One that has not started will not start. Of one that has, what
+it reports is ignored; its target may still finish what it began.`,
+		Example: `  belfry run cancel run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000`,
+		RunE:    runVerb("cancel", terminal.Yellow.Render("cancelled")),
+	}
+}
+
+// runVerb returns the RunE of a command that does something to one run.
+func runVerb(verb, done string) func(*cobra.Command, []string) error {
+	return remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+		raw, err := r.Post(ctx, remote.RunPath(args[0])+":"+verb, nil)
+		if err != nil {
+			return err
+		}
+		return r.ShowDone(raw, done, args[0])
+	})
+}

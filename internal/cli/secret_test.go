@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/cli/clitest"
+)
+
+func TestSecretCommands(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, New)
+	s := a.Belfry("canary-value\n", "secret", "set", "hook")
+	require.NoError(t, s.Failure)
+	require.Contains(t, s.Out, "stored")
+	file := filepath.Join(t.TempDir(), "value")
+	require.NoError(t, os.WriteFile(file, []byte("canary-again"), 0o600))
+	a.Good("secret", "set", "hook", "--file", file, "--keep-previous-for", "1h")
+	list := a.Good("secret", "list", "-o", "json")
+	require.Contains(t, list, `"version": 2`)
+	require.NotContains(t, list+s.Out+s.Err, "canary")
+	require.ErrorContains(t, a.Belfry("", "secret", "set", "hook").Failure, "there is no value")
+	require.ErrorContains(t, a.Belfry("canary", "secret", "set", "No Name").Failure, "not a name for a secret")
+	a.Good("secret", "delete", "hook")
+	require.Error(t, a.Belfry("", "secret", "delete", "hook").Failure)
+}
