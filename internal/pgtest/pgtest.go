@@ -94,7 +94,7 @@ func closePool(t testing.TB, pool *pgxpool.Pool) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Errorf("pgtest: the test did not release %d connections: are there Rows without Close or a Tx without end?",
 			pool.Stat().AcquiredConns())
 	}
