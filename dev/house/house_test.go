@@ -47,8 +47,10 @@ func TestReport(t *testing.T) {
 		"sdk/go/client.gen.go":        "package sdk\n\nvar x = \"" + strings.Repeat("x", 200) + "\"\n",
 		"web/node_modules/broken.go":  "not Go",
 		"internal/pgtest/database.go": "package pgtest\n\nfunc start() { go wait() }\n",
+		"docs/guide/a.md": "[right](../architecture.md#x) [wrong](b.md) [far](https://example.com/c.md)\n" +
+			"`internal/job/a.go` `internal/job` `internal/job/gone.go` `internal/…/x.go`\n",
 		"docs/architecture.md": "# A\n\n## Packages over 3,000 lines\n\n- `internal/job`: words.\n\n" +
-			"## B\n\n`internal/app`\n",
+			"## B\n\n`internal/pgtest`\n",
 	})
 	r, err := inspect(dir)
 	require.NoError(t, err)
@@ -69,8 +71,10 @@ func TestReport(t *testing.T) {
 		Loops: []string{"plan", `prefix + "claim"`},
 	}}, r.Background)
 	require.Equal(t, []Copy{{8, "internal/job/a.go:4", "internal/job/b.go:4", "use(1)"}}, r.Copies)
+	require.Equal(t, []string{"docs/guide/a.md:1 b.md", "docs/guide/a.md:2 internal/job/gone.go"}, r.Broken)
 	require.Equal(t, []string{
 		"1 functions have more than 70 lines, goal 0", "tests: 1 lines are wider than 140 columns, goal 0",
+		"2 paths and links in documents lead nowhere, goal 0",
 	}, r.Missed)
 	for _, p := range r.Packages {
 		require.Equal(t, p.Path == "internal/job", p.Allowed, p.Path)

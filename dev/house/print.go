@@ -17,6 +17,11 @@ func text(w io.Writer, r Report) error {
 	p.sql(r)
 	p.background(r)
 	p.copies(r)
+	p.title("Paths and links in documents that lead nowhere (goal 0)")
+	p.row(len(r.Broken), "names%s", mark(len(r.Broken) > 0))
+	for _, b := range r.Broken {
+		p.line("        %s", b)
+	}
 	p.title("Goals")
 	for _, m := range r.Missed {
 		p.line("missed: %s", m)

@@ -32,6 +32,7 @@ type Report struct {
 	Schema     Schema          `json:"schema"`
 	Background []Background    `json:"background"`
 	Copies     []Copy          `json:"duplicates"`
+	Broken     []string        `json:"broken_names_in_documents"`
 	Missed     []string        `json:"missed_goals"`
 }
 
@@ -84,6 +85,9 @@ func inspect(dir string) (Report, error) {
 			r.Long = append(r.Long, f)
 		}
 	}
+	if r.Broken, err = brokenNames(dir); err != nil {
+		return Report{}, err
+	}
 	r.Missed = r.missed()
 	return r, nil
 }
@@ -126,6 +130,9 @@ func (r Report) missed() []string {
 		if n := r.Width[kind].Over140; n > 0 {
 			miss("%s: %d lines are wider than %d columns, goal 0", kind, n, tooWide)
 		}
+	}
+	if n := len(r.Broken); n > 0 {
+		miss("%d paths and links in documents lead nowhere, goal 0", n)
 	}
 	return out
 }

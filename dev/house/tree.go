@@ -45,8 +45,7 @@ func read(dir string) (*tree, error) {
 			return err
 		}
 		if d.IsDir() {
-			base := d.Name()
-			if name != dir && (strings.HasPrefix(base, ".") || base == "node_modules" || base == "testdata") {
+			if skipped(dir, name) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -60,6 +59,12 @@ func read(dir string) (*tree, error) {
 		err = fmt.Errorf("no Go files in %s", dir)
 	}
 	return t, err
+}
+
+// skipped reports whether a directory holds nothing that was written for the repository.
+func skipped(root, dir string) bool {
+	base := filepath.Base(dir)
+	return dir != root && (strings.HasPrefix(base, ".") || base == "node_modules" || base == "testdata")
 }
 
 func (t *tree) add(dir, name string) error {
