@@ -180,8 +180,8 @@ generate/mod:
 generate/config:
 	go run ./cmd/belfry config reference >docs/reference/configuration.md
 
-generate/schema: services
-	eval "$$(dev/services env postgres-ram)" && go run ./dev/schema >docs/reference/schema.md
+generate/schema:
+	$(RAM) go run ./dev/schema >docs/reference/schema.md
 
 generate/api:
 	go run ./dev/openapi >api/openapi.yaml
@@ -189,7 +189,7 @@ generate/api:
 generate/sdk: generate/api $(TOOLS)/oapi-codegen
 	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml >client.gen.go
 
-verify: verify/mod verify/config verify/schema verify/api verify/sdk ## fail if a generated file differs from what generate would write
+verify: verify/mod verify/config verify/schema verify/api verify/sdk ## fail if generate would change a file
 
 verify/mod:
 	go mod tidy -diff
@@ -199,8 +199,8 @@ verify/mod:
 verify/config:
 	go run ./cmd/belfry config reference | diff docs/reference/configuration.md -
 
-verify/schema: services
-	eval "$$(dev/services env postgres-ram)" && go run ./dev/schema | diff docs/reference/schema.md -
+verify/schema:
+	$(RAM) go run ./dev/schema | diff docs/reference/schema.md -
 
 verify/api:
 	go run ./dev/openapi | diff api/openapi.yaml -
