@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/server"
+	"github.com/belfry-dev/belfry/internal/server/jobs"
 	"github.com/belfry-dev/belfry/internal/target"
 )
 
@@ -59,7 +59,7 @@ func TestEachPolicyIsExplained(t *testing.T) {
 	require.NoError(t, err)
 	page := string(text)
 	fields := map[string]bool{}
-	fieldsOf(fields, reflect.TypeFor[server.JobInput](), "")
+	fieldsOf(fields, reflect.TypeFor[jobs.JobInput](), "")
 	require.Greater(t, len(fields), 30)
 	for name := range fields {
 		require.True(t, strings.Contains(page, "`"+name+"`"), "the field %s is not in docs/guide/policies.md", name) //nolint:testifylint // Contains would print the page

@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/server"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 	"github.com/belfry-dev/belfry/internal/target"
 )
 
@@ -34,7 +35,7 @@ type web struct {
 // listen begins to answer.
 func listen(ctx context.Context, c Config, log *slog.Logger, m *metrics, h *health) (w *web, err error) {
 	w = &web{}
-	w.setAPI(server.Unavailable("the node waits for its database"))
+	w.setAPI(rest.Unavailable("the node waits for its database"))
 	public, private := http.NewServeMux(), http.NewServeMux()
 	public.Handle("/", http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { (*w.api.Load()).ServeHTTP(out, r) }))
 	h.handle(public)
@@ -68,7 +69,7 @@ func (w *web) serve(ctx context.Context, address string, h http.Handler, log *sl
 	if err != nil {
 		return "", err
 	}
-	s := server.HTTP(h)
+	s := rest.HTTP(h)
 	s.TLSConfig = secret
 	// What it tells of are clients that break off.
 	s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
@@ -98,7 +99,7 @@ func (w *web) setAPI(h http.Handler) { w.api.Store(&h) }
 func (w *web) open(ctx context.Context, api *server.Server) {
 	w.setAPI(api.Handler())
 	context.AfterFunc(ctx, func() {
-		w.setAPI(server.Unavailable("this node is stopping; another one answers"))
+		w.setAPI(rest.Unavailable("this node is stopping; another one answers"))
 	})
 }
 
@@ -132,21 +133,21 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
 		Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets),
 		Version: n.config.Version, Log: n.log, Observe: n.metrics,
-		Limits: server.Limits{
+		Limits: rest.Limits{
 			KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests,
 		},
 	})
 }
 
 // classify tells the API what the store's errors mean to a client.
-func classify(err error) server.ErrorClass {
+func classify(err error) rest.ErrorClass {
 	switch {
 	case postgres.MayPass(err), postgres.Lost(err):
-		return server.Unreachable
+		return rest.Unreachable
 	case postgres.BadText(err):
-		return server.BadText
+		return rest.BadText
 	default:
-		return server.Unknown
+		return rest.Unknown
 	}
 }
 

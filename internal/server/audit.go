@@ -3,60 +3,60 @@ package server
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-// AuditLog is the store, as its readers see it.
+// AuditLog is the part of the store that reads the audit log.
 type AuditLog interface {
 	Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) ([]access.AuditEntry, error)
-	VerifyAudit(ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int) (good access.AuditMark, more bool, err error)
+	VerifyAudit(
+		ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int,
+	) (good access.AuditMark, more bool, err error)
 }
 
 func (s *Server) registerAudit() {
-	huma.Register(s.api, operation("list-audit", http.MethodGet, "/audit", "List who changed what, the newest first", access.Admin), s.listAudit)
-	verify := operation("verify-audit", http.MethodGet, "/audit:verify", "Check that nothing was changed in the audit log", access.Admin)
-	verify.Description = "Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one."
-	huma.Register(s.api, verify, s.verifyAudit)
+	rest.Register(s.api, rest.Operation{
+		ID: "list-audit", Route: "GET /audit", Summary: "List who changed what, the newest first", Role: access.Admin,
+	}, s.listAudit)
+	rest.Register(s.api, rest.Operation{
+		ID: "verify-audit", Route: "GET /audit:verify", Summary: "Check that nothing was changed in the audit log",
+		Description: "Each entry's hash covers the one before it, so an entry that was changed or taken out shows. " +
+			"Entries cut off at the end do not: keep the last hash elsewhere. " +
+			"One request checks up to 10,000 entries: go on with next_page_token as long as there is one.",
+		Role: access.Admin,
+	}, s.verifyAudit)
 }
 
-// AuditEntry is one change that somebody asked for.
+// AuditEntry is one change that a key asked for.
 type AuditEntry struct {
 	Seq    int64     `json:"seq" doc:"Counts from 1 in each namespace, without gaps."`
 	At     time.Time `json:"at"`
 	Actor  string    `json:"actor" doc:"The key's name and id, or belfry itself." example:"key:ci [key_06f8m2tq5dtk1e7n9q0c3s5v7g]"`
 	Action string    `json:"action" example:"job.create"`
 	Object string    `json:"object" doc:"The id or the name of what was changed."`
-	Detail JSON      `json:"detail"`
+	Detail rest.JSON `json:"detail"`
 	Hash   []byte    `json:"hash" doc:"Covers the entry and the hash before it."`
 }
 
-type listAuditOutput struct {
-	Body struct {
-		Items         []AuditEntry `json:"items"`
-		NextPageToken string       `json:"next_page_token,omitempty" doc:"There may be more: send it as page_token. Left out: there is no more."`
+func wireAudit(e access.AuditEntry) AuditEntry {
+	return AuditEntry{
+		Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Object: e.Object, Detail: rest.JSON(e.Detail),
+		Hash: e.Hash[:],
 	}
 }
 
-func (s *Server) listAudit(ctx context.Context, in *LedgerPage) (*listAuditOutput, error) {
-	var before int64
-	if err := in.after(&before); err != nil {
-		return nil, s.problem(ctx, err)
-	}
-	found, err := s.opts.Audit.Audit(ctx, principal(ctx).Namespace, before, in.PageSize+1)
-	if err != nil {
-		return nil, s.problem(ctx, err)
-	}
-	out := &listAuditOutput{}
-	out.Body.Items, out.Body.NextPageToken = paged(found, in.PageSize, func(e access.AuditEntry) any { return e.Seq }, func(e access.AuditEntry) AuditEntry {
-		return AuditEntry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Object: e.Object, Detail: JSON(e.Detail), Hash: e.Hash[:]}
-	})
-	return out, nil
+type listAuditOutput rest.Page[AuditEntry]
+
+func (s *Server) listAudit(ctx context.Context, in *rest.PageInput) (*listAuditOutput, error) {
+	page, err := rest.List[int64, access.AuditEntry, AuditEntry]{
+		Read: s.opts.Audit.Audit, Mark: func(e access.AuditEntry) int64 { return e.Seq }, Wire: wireAudit,
+	}.Page(ctx, in)
+	return (*listAuditOutput)(page), err
 }
 
 // maxVerified is how many entries one request checks.
@@ -79,20 +79,20 @@ type verifyAuditOutput struct {
 func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verifyAuditOutput, error) {
 	out := &verifyAuditOutput{}
 	var from access.AuditMark
-	if err := (&LedgerPage{PageToken: in.PageToken}).after(&from); err != nil {
-		return nil, s.problem(ctx, err)
+	if err := rest.ParseToken(in.PageToken, &from); err != nil {
+		return nil, err
 	}
-	good, more, err := s.opts.Audit.VerifyAudit(ctx, principal(ctx).Namespace, from, maxVerified)
+	good, more, err := s.opts.Audit.VerifyAudit(ctx, rest.Principal(ctx).Namespace, from, maxVerified)
 	if broken, ok := errors.AsType[*access.AuditBroken](err); ok {
 		out.Body.Problem = broken.Error()
 		err = nil
 	}
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
 	out.Body.OK, out.Body.Entries = out.Body.Problem == "", good.Seq
 	if more && out.Body.OK {
-		out.Body.NextPageToken = tokenOf(good)
+		out.Body.NextPageToken = rest.Token(good)
 	}
 	return out, nil
 }

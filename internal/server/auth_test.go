@@ -13,13 +13,13 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/server"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
 // TestAKeyExpiresOnTime: though it is remembered for longer than it lives.
 func TestAKeyExpiresOnTime(t *testing.T) {
 	t.Parallel()
-	b := limited(t, server.Limits{})
+	b := limited(t, rest.Limits{})
 	const life = 700 * time.Millisecond
 	k, secret, err := b.store.CreateKey(t.Context(), access.KeyParams{Namespace: defaultNamespace, Name: "short", Role: access.Viewer, ExpiresIn: life, Actor: "test"})
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestAKeyExpiresOnTime(t *testing.T) {
 // never seen, or one that is made meanwhile.
 func TestAGoodKeyIsServedDuringAFlood(t *testing.T) {
 	t.Parallel()
-	b := limited(t, server.Limits{})
+	b := limited(t, rest.Limits{})
 	fresh := make([]string, 20)
 	for i := range fresh {
 		fresh[i] = b.newKey(defaultNamespace, access.Viewer)

@@ -2,22 +2,23 @@ package server
 
 import (
 	"context"
-	"net/http"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-// Clusters is the store, as the cluster sees it.
+// Clusters is the part of the store that knows the nodes.
 type Clusters interface {
 	Cluster(ctx context.Context) (job.Cluster, error)
 }
 
 func (s *Server) registerCluster() {
-	huma.Register(s.api, operation("get-cluster", http.MethodGet, "/cluster", "Tell which nodes live and what they work on", access.Viewer), s.getCluster)
+	rest.Register(s.api, rest.Operation{
+		ID: "get-cluster", Route: "GET /cluster", Summary: "Tell which nodes live and what they work on",
+		Role: access.Viewer,
+	}, s.getCluster)
 }
 
 // Node is a live process of the cluster.
@@ -28,6 +29,13 @@ type Node struct {
 	ExpiresAt  time.Time `json:"expires_at" doc:"When others take over, unless it renews its session."`
 	Draining   bool      `json:"draining" doc:"It is given no partitions any more."`
 	Partitions []int16   `json:"partitions" doc:"Those that it owns."`
+}
+
+func wireNode(n job.Node) Node {
+	return Node{
+		Name: n.Name, Session: n.Session.String(), StartedAt: n.StartedAt, ExpiresAt: n.ExpiresAt, Draining: !n.Owns,
+		Partitions: append([]int16{}, n.Partitions...),
+	}
 }
 
 type getClusterOutput struct {
@@ -45,17 +53,12 @@ type getClusterOutput struct {
 func (s *Server) getCluster(ctx context.Context, _ *struct{}) (*getClusterOutput, error) {
 	c, err := s.opts.Cluster.Cluster(ctx)
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
 	out := &getClusterOutput{}
 	b := &out.Body
-	b.Nodes, b.Unowned = make([]Node, len(c.Nodes)), append([]int16{}, c.Unowned...)
-	for i, n := range c.Nodes {
-		b.Nodes[i] = Node{
-			Name: n.Name, Session: n.Session.String(), StartedAt: n.StartedAt, ExpiresAt: n.ExpiresAt, Draining: !n.Owns,
-			Partitions: append([]int16{}, n.Partitions...),
-		}
-	}
-	b.Partitions, b.Shards, b.SchemaVersion, b.DatabaseTime, b.Version = job.Partitions, 1, c.Schema, c.Now, s.opts.Version
+	b.Nodes, b.Unowned = rest.Map(c.Nodes, wireNode), append([]int16{}, c.Unowned...)
+	b.Partitions, b.Shards, b.SchemaVersion = job.Partitions, 1, c.Schema
+	b.DatabaseTime, b.Version = c.Now, s.opts.Version
 	return out, nil
 }

@@ -5,13 +5,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-// DeadLetters is the store, as dead letters see it.
+// DeadLetters is the part of the store that has the dead letters.
 type DeadLetters interface {
 	DeadLetters(ctx context.Context, q job.DeadQuery) (job.DeadPage, error)
 	RedriveDeadLetter(ctx context.Context, o job.RunParams) error
@@ -19,22 +18,20 @@ type DeadLetters interface {
 }
 
 func (s *Server) registerDeadLetters() {
-	huma.Register(s.api, deadOperation("list-dead-letters", http.MethodGet, "/dead-letters", "List dead letters, the newest first", access.Viewer), s.listDeadLetters)
-	redrive := deadOperation("redrive-dead-letter", http.MethodPost, "/dead-letters/{run}:redrive", "Redrive a dead letter", access.Operator)
-	redrive.Description = "The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no dead letter any more."
-	redrive.DefaultStatus = http.StatusAccepted
-	huma.Register(s.api, redrive, s.redriveDeadLetter)
-	discard := deadOperation("discard-dead-letter", http.MethodPost, "/dead-letters/{run}:discard", "Discard a dead letter", access.Operator)
-	discard.Description = "History keeps how the run failed."
-	discard.DefaultStatus = http.StatusNoContent
-	huma.Register(s.api, discard, s.discardDeadLetter)
-}
-
-// deadOperation is an operation of the group dead-letters.
-func deadOperation(id, method, path, summary string, role access.Role) huma.Operation {
-	o := operation(id, method, path, summary, role)
-	o.Tags = []string{"dead-letters"}
-	return o
+	rest.Register(s.api, rest.Operation{
+		ID: "list-dead-letters", Route: "GET /dead-letters", Summary: "List dead letters, the newest first",
+		Role: access.Viewer,
+	}, s.listDeadLetters)
+	rest.Register(s.api, rest.Operation{
+		ID: "redrive-dead-letter", Route: "POST /dead-letters/{run}:redrive", Summary: "Redrive a dead letter",
+		Description: "The run is live again under its old id and idempotency key, " +
+			"with all attempts of the job's policy, and is no dead letter any more.",
+		Role: access.Operator, Status: http.StatusAccepted,
+	}, s.redriveDeadLetter)
+	rest.Register(s.api, rest.Operation{
+		ID: "discard-dead-letter", Route: "POST /dead-letters/{run}:discard", Summary: "Discard a dead letter",
+		Description: "History keeps how the run failed.", Role: access.Operator, Status: http.StatusNoContent,
+	}, s.discardDeadLetter)
 }
 
 // DeadLetter is a failed run that waits for redrive or discard.
@@ -50,7 +47,14 @@ type DeadLetter struct {
 	Message  string    `json:"message,omitempty" doc:"What the last attempt came to."`
 }
 
-// DeadFilter says which dead letters are meant, in a query.
+func wireDeadLetter(d job.DeadLetter) DeadLetter {
+	return DeadLetter{
+		Run: job.FormatRunID(d.Key), Job: job.FormatJobID(d.Job), JobName: d.JobName, Queue: d.Queue, DueAt: d.DueAt,
+		FailedAt: d.FailedAt, Attempt: d.Attempt, Reason: string(d.Reason), Message: d.Message,
+	}
+}
+
+// DeadFilter says which dead letters a request is about.
 type DeadFilter struct {
 	Job          string    `query:"job" maxLength:"600" doc:"Those of this job: its id or its name."`
 	Queue        string    `query:"queue" maxLength:"63" doc:"Those of this queue."`
@@ -61,60 +65,51 @@ type DeadFilter struct {
 
 type listDeadLettersInput struct {
 	DeadFilter
-	LedgerPage
+	rest.PageInput
 }
 
-type listDeadLettersOutput struct {
-	Body struct {
-		Items         []DeadLetter `json:"items"`
-		NextPageToken string       `json:"next_page_token,omitempty" doc:"There may be more: send it as page_token. Left out: there is no more."`
+type listDeadLettersOutput rest.Page[DeadLetter]
+
+// deadFilter returns a filter in the words of package job.
+func (s *Server) deadFilter(ctx context.Context, f DeadFilter) (out job.DeadFilter, err error) {
+	out = job.DeadFilter{
+		Queue: f.Queue, Reason: job.Reason(f.Reason), FailedFrom: f.FailedFrom, FailedBefore: f.FailedBefore,
 	}
-}
-
-// filter is the domain's form of one.
-func (s *Server) filter(ctx context.Context, f DeadFilter) (out job.DeadFilter, err error) {
-	out = job.DeadFilter{Queue: f.Queue, Reason: job.Reason(f.Reason), FailedFrom: f.FailedFrom, FailedBefore: f.FailedBefore}
 	if f.Job != "" {
-		out.Job, err = s.idOf(ctx, f.Job)
+		out.Job, err = s.jobs.ID(ctx, f.Job)
 	}
 	return out, err
 }
 
 func (s *Server) listDeadLetters(ctx context.Context, in *listDeadLettersInput) (*listDeadLettersOutput, error) {
-	q := job.DeadQuery{Namespace: principal(ctx).Namespace, Limit: in.PageSize}
-	var err error
-	if q.DeadFilter, err = s.filter(ctx, in.DeadFilter); err != nil {
-		return nil, s.problem(ctx, err)
+	f, err := s.deadFilter(ctx, in.DeadFilter)
+	if err != nil {
+		return nil, err
 	}
-	if err := in.after(&q.After); err != nil {
-		return nil, s.problem(ctx, err)
+	q := job.DeadQuery{Namespace: rest.Principal(ctx).Namespace, DeadFilter: f, Limit: in.PageSize}
+	if err := in.After(&q.After); err != nil {
+		return nil, err
 	}
 	page, err := s.opts.DeadLetters.DeadLetters(ctx, q)
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
 	out := &listDeadLettersOutput{}
-	out.Body.Items = make([]DeadLetter, len(page.Letters))
-	for i, d := range page.Letters {
-		out.Body.Items[i] = DeadLetter{
-			Run: job.FormatRunID(d.Key), Job: job.FormatJobID(d.Job), JobName: d.JobName, Queue: d.Queue, DueAt: d.DueAt,
-			FailedAt: d.FailedAt, Attempt: d.Attempt, Reason: string(d.Reason), Message: d.Message,
-		}
-	}
+	out.Body.Items = rest.Map(page.Letters, wireDeadLetter)
 	if page.Next != nil {
-		out.Body.NextPageToken = tokenOf(page.Next)
+		out.Body.NextPageToken = rest.Token(page.Next)
 	}
 	return out, nil
 }
 
 func (s *Server) redriveDeadLetter(ctx context.Context, in *RedriveInput) (*runOutput, error) {
-	return s.again(ctx, "redrive-dead-letter", in, s.opts.DeadLetters.RedriveDeadLetter)
+	return s.rerun(ctx, "redrive-dead-letter", in, s.opts.DeadLetters.RedriveDeadLetter)
 }
 
 func (s *Server) discardDeadLetter(ctx context.Context, in *RunPath) (*struct{}, error) {
-	o, err := in.order(ctx)
+	params, err := in.params(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.problem(ctx, s.opts.DeadLetters.DiscardDeadLetter(ctx, o))
+	return nil, s.opts.DeadLetters.DiscardDeadLetter(ctx, params)
 }

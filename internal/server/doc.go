@@ -1,10 +1,12 @@
-// Package server is the REST API: what users reach Belfry by.
+// Package server is the REST API: how users, workers and targets reach Belfry.
 //
-// Each operation is a Go type for what comes in, one for what goes out, and a
-// method between them; huma makes the OpenAPI description of the same types,
-// checks requests against it and writes RFC 9457 problems. Wire types stay here:
-// the rest of Belfry speaks the words of internal/job.
+// Each operation is a Go type for its input, one for its output, and a method between them. The API
+// reference, the validation of requests and the types of clients all come from these Go types. They
+// stay in this package and those below it: the rest of Belfry uses the words of internal/job.
 //
-// A request passes, in this order: limits of size and time → key → rate → role →
-// the operation. The namespace comes from the key and from nowhere else.
+//	server        operations, one file per noun, and the stores they need
+//	server/jobs   operations below /jobs and the JSON of a job
+//	server/rest   what all operations share: routing, authentication, limits, problems, pages
+//
+// The path of a request is described in server/rest.
 package server

@@ -5,11 +5,37 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
+
+// Keys is the part of the store that has the API keys.
+type Keys interface {
+	rest.Keys
+	CreateKey(ctx context.Context, o access.KeyParams) (access.APIKey, string, error)
+	Keys(ctx context.Context, namespace uuid.UUID) ([]access.APIKey, error)
+	RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) error
+}
+
+func (s *Server) registerKeys() {
+	rest.Register(s.api, rest.Operation{
+		ID: "create-key", Route: "POST /keys", Summary: "Create a key", Role: access.Admin,
+		Status: http.StatusCreated, Example: `{"name":"ci","role":"editor","expires_in":"90d"}`,
+	}, s.createKey)
+	rest.Register(s.api, rest.Operation{
+		ID: "list-keys", Route: "GET /keys", Summary: "List the keys", Role: access.Admin,
+	}, s.listKeys)
+	rest.Register(s.api, rest.Operation{
+		ID: "revoke-key", Route: "DELETE /keys/{key}", Summary: "Revoke a key", Role: access.Admin,
+		Status: http.StatusNoContent,
+	}, s.revokeKey)
+	rest.Register(s.api, rest.Operation{
+		ID: "get-self", Route: "GET /self", Summary: "Tell who the key is", Role: access.Viewer,
+	}, s.getSelf)
+}
 
 // Key is an API key, without its secret.
 type Key struct {
@@ -25,33 +51,19 @@ type Key struct {
 }
 
 func wireKey(k access.APIKey) Key {
-	out := Key{ID: job.FormatKeyID(k.ID), Name: k.Name, Role: string(k.Role), Queues: k.Queues, Prefix: k.Prefix, CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt}
-	if !k.ExpiresAt.IsZero() {
-		out.ExpiresAt = &k.ExpiresAt
+	return Key{
+		ID: job.FormatKeyID(k.ID), Name: k.Name, Role: string(k.Role), Queues: k.Queues, Prefix: k.Prefix,
+		CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt,
+		ExpiresAt: rest.OptionalTime(k.ExpiresAt), RevokedAt: rest.OptionalTime(k.RevokedAt),
 	}
-	if !k.RevokedAt.IsZero() {
-		out.RevokedAt = &k.RevokedAt
-	}
-	return out
-}
-
-func (s *Server) registerKeys() {
-	create := operation("create-key", http.MethodPost, "/keys", "Create a key", access.Admin)
-	create.DefaultStatus = http.StatusCreated
-	huma.Register(s.api, create, s.createKey)
-	huma.Register(s.api, operation("list-keys", http.MethodGet, "/keys", "List the keys", access.Admin), s.listKeys)
-	revoke := operation("revoke-key", http.MethodDelete, "/keys/{key}", "Revoke a key", access.Admin)
-	revoke.DefaultStatus = http.StatusNoContent
-	huma.Register(s.api, revoke, s.revokeKey)
-	huma.Register(s.api, operation("get-self", http.MethodGet, "/self", "Tell who the key is", access.Viewer), s.getSelf)
 }
 
 type createKeyInput struct {
 	Body struct {
-		Name      string   `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"ci"`
-		Role      string   `json:"role" enum:"viewer,operator,editor,admin,worker" doc:"What it may do. Each role may all that the ones before it may; worker may have the runs of its queues, report on them, and nothing else."`
-		Queues    []string `json:"queues,omitempty" maxItems:"100" doc:"Of a worker's key: the queues that it is good for. They need not exist yet."`
-		ExpiresIn Duration `json:"expires_in,omitempty" doc:"How long it works. Default: until it is revoked." example:"90d"`
+		Name      string        `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"ci"`
+		Role      string        `json:"role" enum:"viewer,operator,editor,admin,worker" doc:"What it may do. Each role may all that the ones before it may; worker may have the runs of its queues, report on them, and nothing else."`
+		Queues    []string      `json:"queues,omitempty" maxItems:"100" doc:"Of a worker's key: the queues that it is good for. They need not exist yet."`
+		ExpiresIn rest.Duration `json:"expires_in,omitempty" doc:"How long it works. Default: until it is revoked." example:"90d"`
 	}
 }
 
@@ -63,18 +75,17 @@ type createKeyOutput struct {
 }
 
 func (s *Server) createKey(ctx context.Context, in *createKeyInput) (*createKeyOutput, error) {
-	var life job.Duration
-	if in.Body.ExpiresIn != "" {
-		if err := life.UnmarshalText([]byte(in.Body.ExpiresIn)); err != nil {
-			return nil, s.problem(ctx, &job.Problem{Field: "expires_in", Problem: "it is not a duration", Fix: "write for example 90d"})
-		}
+	expiresIn, err := in.Body.ExpiresIn.Parse("expires_in", 0, "90d")
+	if err != nil {
+		return nil, err
 	}
-	p := principal(ctx)
+	p := rest.Principal(ctx)
 	k, secret, err := s.opts.Keys.CreateKey(ctx, access.KeyParams{
-		Namespace: p.Namespace, Name: in.Body.Name, Role: access.Role(in.Body.Role), Queues: in.Body.Queues, ExpiresIn: time.Duration(life), Actor: p.Actor(),
+		Namespace: p.Namespace, Name: in.Body.Name, Role: access.Role(in.Body.Role), Queues: in.Body.Queues,
+		ExpiresIn: expiresIn, Actor: p.Actor(),
 	})
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
 	out := &createKeyOutput{}
 	out.Body.Key, out.Body.Secret = wireKey(k), secret
@@ -88,15 +99,12 @@ type listKeysOutput struct {
 }
 
 func (s *Server) listKeys(ctx context.Context, _ *struct{}) (*listKeysOutput, error) {
-	keys, err := s.opts.Keys.Keys(ctx, principal(ctx).Namespace)
+	keys, err := s.opts.Keys.Keys(ctx, rest.Principal(ctx).Namespace)
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
 	out := &listKeysOutput{}
-	out.Body.Items = make([]Key, len(keys))
-	for i, k := range keys {
-		out.Body.Items[i] = wireKey(k)
-	}
+	out.Body.Items = rest.Map(keys, wireKey)
 	return out, nil
 }
 
@@ -108,13 +116,13 @@ type KeyPath struct {
 func (s *Server) revokeKey(ctx context.Context, in *KeyPath) (*struct{}, error) {
 	id, err := job.ParseKeyID(in.Key)
 	if err != nil {
-		return nil, newProblem("not_found", "there is no such key in this namespace")
+		return nil, rest.NewProblem("not_found", "there is no such key in this namespace")
 	}
-	p := principal(ctx)
+	p := rest.Principal(ctx)
 	if err := s.opts.Keys.RevokeKey(ctx, p.Namespace, id, p.Actor()); err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
-	s.keys.forget(id)
+	s.api.ForgetKey(id)
 	return nil, nil
 }
 
@@ -128,8 +136,9 @@ type getSelfOutput struct {
 }
 
 func (s *Server) getSelf(ctx context.Context, _ *struct{}) (*getSelfOutput, error) {
-	p := principal(ctx)
+	p := rest.Principal(ctx)
 	out := &getSelfOutput{}
-	out.Body.Namespace, out.Body.Key, out.Body.Name, out.Body.Role = p.NamespaceName, job.FormatKeyID(p.Key), p.KeyName, string(p.Role)
+	out.Body.Namespace, out.Body.Key = p.NamespaceName, job.FormatKeyID(p.Key)
+	out.Body.Name, out.Body.Role = p.KeyName, string(p.Role)
 	return out, nil
 }

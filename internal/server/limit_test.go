@@ -21,10 +21,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/server"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
 // limited is an API with limits of its own, behind the server that a node has.
-func limited(t *testing.T, l server.Limits) *bundle {
+func limited(t *testing.T, l rest.Limits) *bundle {
 	t.Helper()
 	b := &bundle{t: t, pool: pgtest.New(t)}
 	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
@@ -34,7 +35,7 @@ func limited(t *testing.T, l server.Limits) *bundle {
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewUnstartedServer(nil)
-	web.Config = server.HTTP(s.Handler())
+	web.Config = rest.HTTP(s.Handler())
 	web.Start()
 	t.Cleanup(web.Close)
 	b.url, b.key = web.URL+"/api/v1", b.newKey(defaultNamespace, access.Admin)
@@ -43,7 +44,7 @@ func limited(t *testing.T, l server.Limits) *bundle {
 
 func TestAKeyIsLimited(t *testing.T) {
 	t.Parallel()
-	b := limited(t, server.Limits{KeyRate: 1, KeyBurst: 5})
+	b := limited(t, rest.Limits{KeyRate: 1, KeyBurst: 5})
 	other := b.newKey(defaultNamespace, access.Viewer)
 	statuses := map[int]int{}
 	for range 20 {
@@ -82,7 +83,7 @@ func (b *bundle) waiting(n int) {
 // key cannot take all, and it is over when requests end.
 func TestMoreThanTheNodeCanDo(t *testing.T) {
 	t.Parallel()
-	b := limited(t, server.Limits{Requests: 4})
+	b := limited(t, rest.Limits{Requests: 4})
 	keys := []string{b.key, b.newKey(defaultNamespace, access.Admin), b.newKey(defaultNamespace, access.Admin)}
 	release := b.held()
 	defer release()
@@ -115,7 +116,7 @@ func TestMoreThanTheNodeCanDo(t *testing.T) {
 // those whose keys are good do not suffer.
 func TestUnknownKeysAreLimited(t *testing.T) {
 	t.Parallel()
-	b := limited(t, server.Limits{})
+	b := limited(t, rest.Limits{})
 	require.Equal(t, http.StatusOK, b.call("GET", "/self", "").status)
 	statuses := map[int]int{}
 	for i := range 200 {
@@ -130,7 +131,7 @@ func TestUnknownKeysAreLimited(t *testing.T) {
 // TestARevokedKeyIsOver: on this node at once.
 func TestARevokedKeyIsOver(t *testing.T) {
 	t.Parallel()
-	b := limited(t, server.Limits{})
+	b := limited(t, rest.Limits{})
 	a := b.call("POST", "/keys", `{"name":"k","role":"viewer"}`)
 	secret, id := a.json(t)["secret"].(string), a.json(t)["id"].(string)
 	require.Equal(t, http.StatusOK, b.callAs(secret, "GET", "/self", "").status)
@@ -140,7 +141,7 @@ func TestARevokedKeyIsOver(t *testing.T) {
 
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
-	b := limited(t, server.Limits{})
+	b := limited(t, rest.Limits{})
 	a := b.call("GET", "/jobs/none", "", "X-Request-Id", "mine-1")
 	require.Equal(t, "mine-1", a.header.Get("X-Request-Id"))
 	require.Equal(t, "mine-1", a.json(t)["request_id"])
@@ -154,7 +155,7 @@ func TestRequestIDs(t *testing.T) {
 // TestSizesAreBounded: headers, targets and bodies.
 func TestSizesAreBounded(t *testing.T) {
 	t.Parallel()
-	b := limited(t, server.Limits{})
+	b := limited(t, rest.Limits{})
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, b.call("GET", "/self", "", "X-Long", strings.Repeat("x", 128<<10)).status)
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, b.call("GET", "/jobs/"+strings.Repeat("x", 128<<10), "").status)
 	require.Equal(t, http.StatusRequestEntityTooLarge, b.call("POST", "/jobs", `{"name":"`+strings.Repeat("x", 2<<20)+`"}`).status)
@@ -165,7 +166,7 @@ func TestSizesAreBounded(t *testing.T) {
 func TestSlowloris(t *testing.T) {
 	t.Parallel()
 	const slow, most = 300, 12 * time.Second
-	b := limited(t, server.Limits{Requests: 20})
+	b := limited(t, rest.Limits{Requests: 20})
 	address := strings.TrimSuffix(strings.TrimPrefix(b.url, "http://"), "/api/v1")
 	cut := make(chan time.Duration, slow)
 	for range slow {

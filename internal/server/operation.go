@@ -1,18 +1,19 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-// Operations is the store, as operations see it.
+// Operations is the part of the store that has the operations on many dead letters.
 type Operations interface {
 	BeginOperation(ctx context.Context, o job.OperationParams) (job.Operation, error)
 	Operations(ctx context.Context, namespace, before uuid.UUID, limit int) ([]job.Operation, error)
@@ -21,23 +22,36 @@ type Operations interface {
 }
 
 func (s *Server) registerOperations() {
-	for _, kind := range []job.OperationKind{job.Redrive, job.Discard} {
-		o := deadOperation(string(kind)+"-dead-letters", http.MethodPost, "/dead-letters:"+string(kind), "Begin to "+string(kind)+" the dead letters that a filter means", access.Operator)
-		o.Description = "The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. " +
-			"What fails again after it began is left alone."
-		o.DefaultStatus = http.StatusAccepted
-		huma.Register(s.api, o, func(ctx context.Context, in *beginOperationInput) (*operationOutput, error) {
-			return s.beginOperation(ctx, kind, in)
-		})
-	}
-	huma.Register(s.api, operation("list-operations", http.MethodGet, "/operations", "List operations, the newest first", access.Viewer), s.listOperations)
-	huma.Register(s.api, operation("get-operation", http.MethodGet, "/operations/{operation}", "Get an operation with its progress", access.Viewer), s.getOperation)
-	abort := operation("abort-operation", http.MethodPost, "/operations/{operation}:abort", "Abort an operation", access.Operator)
-	abort.Description = "What it has done stays done."
-	huma.Register(s.api, abort, s.abortOperation)
+	s.registerBegin(job.Redrive, `{"queue":"default","rate":20}`)
+	s.registerBegin(job.Discard, `{"reason":"attempts","failed_before":"2026-05-01T00:00:00Z"}`)
+	rest.Register(s.api, rest.Operation{
+		ID: "list-operations", Route: "GET /operations", Summary: "List operations, the newest first",
+		Role: access.Viewer,
+	}, s.listOperations)
+	rest.Register(s.api, rest.Operation{
+		ID: "get-operation", Route: "GET /operations/{operation}", Summary: "Get an operation with its progress",
+		Role: access.Viewer,
+	}, s.getOperation)
+	rest.Register(s.api, rest.Operation{
+		ID: "abort-operation", Route: "POST /operations/{operation}:abort", Summary: "Abort an operation",
+		Description: "What it has done stays done.", Role: access.Operator,
+	}, s.abortOperation)
 }
 
-// Operation is work on many dead letters.
+// registerBegin adds the operation that begins operations of a kind.
+func (s *Server) registerBegin(kind job.OperationKind, example string) {
+	rest.Register(s.api, rest.Operation{
+		ID: string(kind) + "-dead-letters", Route: "POST /dead-letters:" + string(kind),
+		Summary: "Begin to " + string(kind) + " the dead letters that a filter means",
+		Description: "The answer is an operation: nodes work on it, a few at a time and at the rate given, " +
+			"and it survives any of them. What fails again after it began is left alone.",
+		Role: access.Operator, Status: http.StatusAccepted, Example: example,
+	}, func(ctx context.Context, in *beginOperationInput) (*operationOutput, error) {
+		return s.beginOperation(ctx, kind, in)
+	})
+}
+
+// Operation is work on many dead letters, which nodes do in the background.
 type Operation struct {
 	ID        string            `json:"id" example:"op_06f8m2tq5dtk1e7n9q0c3s5v7g"`
 	Kind      string            `json:"kind" enum:"redrive,discard"`
@@ -56,30 +70,37 @@ type Operation struct {
 
 func wireOperation(o job.Operation) Operation {
 	out := Operation{
-		ID: job.FormatOperationID(o.ID), Kind: string(o.Kind), State: string(o.State), Filter: map[string]string{}, Rate: o.Rate,
-		Count: o.Count, Done: o.Done, Failed: o.Failed, Problem: o.Problem, Actor: o.Actor, CreatedAt: o.CreatedAt, EndedAt: timeOrNil(o.EndedAt), Progress: 1,
+		ID: job.FormatOperationID(o.ID), Kind: string(o.Kind), State: string(o.State), Filter: wireFilter(o.Filter),
+		Rate: o.Rate, Count: o.Count, Done: o.Done, Failed: o.Failed, Problem: o.Problem, Progress: 1,
+		Actor: o.Actor, CreatedAt: o.CreatedAt, EndedAt: rest.OptionalTime(o.EndedAt),
 	}
 	if o.State != job.OperationFinished && o.Count > 0 {
 		out.Progress = min(1, float64(o.Done+o.Failed)/float64(o.Count))
 	}
-	if o.Filter.Job != uuid.Nil {
-		out.Filter["job"] = job.FormatJobID(o.Filter.Job)
+	return out
+}
+
+// wireFilter returns the fields of a filter that are set.
+func wireFilter(f job.DeadFilter) map[string]string {
+	out := map[string]string{}
+	if f.Job != uuid.Nil {
+		out["job"] = job.FormatJobID(f.Job)
 	}
-	for field, value := range map[string]string{"queue": o.Filter.Queue, "reason": string(o.Filter.Reason)} {
+	for field, value := range map[string]string{"queue": f.Queue, "reason": string(f.Reason)} {
 		if value != "" {
-			out.Filter[field] = value
+			out[field] = value
 		}
 	}
-	for field, at := range map[string]time.Time{"failed_from": o.Filter.FailedFrom, "failed_before": o.Filter.FailedBefore} {
+	for field, at := range map[string]time.Time{"failed_from": f.FailedFrom, "failed_before": f.FailedBefore} {
 		if !at.IsZero() {
-			out.Filter[field] = at.Format(time.RFC3339Nano)
+			out[field] = at.Format(time.RFC3339Nano)
 		}
 	}
 	return out
 }
 
 type beginOperationInput struct {
-	Idempotency
+	rest.Idempotency
 	Body struct {
 		Job          string    `json:"job,omitempty" maxLength:"600" doc:"Those of this job: its id or its name."`
 		Queue        string    `json:"queue,omitempty" maxLength:"63" doc:"Those of this queue."`
@@ -95,57 +116,45 @@ type operationOutput struct {
 	Body Operation
 }
 
+func operationResult(o job.Operation) *operationOutput { return &operationOutput{wireOperation(o)} }
+
 // defaultRate is gentle: 100,000 dead letters take half an hour.
 const defaultRate = 50
 
-func (s *Server) beginOperation(ctx context.Context, kind job.OperationKind, in *beginOperationInput) (*operationOutput, error) {
+func (s *Server) beginOperation(
+	ctx context.Context, kind job.OperationKind, in *beginOperationInput,
+) (*operationOutput, error) {
 	b := &in.Body
-	f, err := s.filter(ctx, DeadFilter{Job: b.Job, Queue: b.Queue, Reason: b.Reason, FailedFrom: b.FailedFrom, FailedBefore: b.FailedBefore})
+	f, err := s.deadFilter(ctx, DeadFilter{
+		Job: b.Job, Queue: b.Queue, Reason: b.Reason, FailedFrom: b.FailedFrom, FailedBefore: b.FailedBefore,
+	})
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
 	if f == (job.DeadFilter{}) && !b.All {
-		return nil, s.problem(ctx, &job.Problem{Field: "all", Problem: "there is no filter", Fix: `name a job, a queue, a reason or a time, or send "all": true`})
-	}
-	if b.Rate == 0 {
-		b.Rate = defaultRate
-	}
-	p := principal(ctx)
-	begun := func(o any) any { return &operationOutput{wireOperation(o.(job.Operation))} }
-	once, err := in.once(string(kind)+"-dead-letters", b, begun)
-	if err != nil {
-		return nil, s.problem(ctx, err)
-	}
-	o, err := s.opts.Operations.BeginOperation(ctx, job.OperationParams{Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor(), Idempotent: once})
-	if err != nil {
-		out, err := recalled[operationOutput](once, err)
-		if err != nil {
-			return nil, s.refused(ctx, err, nil)
+		return nil, &job.Problem{
+			Field: "all", Problem: "there is no filter",
+			Fix: `name a job, a queue, a reason or a time, or send "all": true`,
 		}
-		return out, nil
 	}
-	return &operationOutput{wireOperation(o)}, nil
+	b.Rate = cmp.Or(b.Rate, defaultRate)
+	begin := func(once *job.IdempotentRequest) (job.Operation, error) {
+		p := rest.Principal(ctx)
+		return s.opts.Operations.BeginOperation(ctx, job.OperationParams{
+			Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor(), Idempotent: once,
+		})
+	}
+	return rest.Once(&in.Idempotency, string(kind)+"-dead-letters", b, operationResult, begin)
 }
 
-type listOperationsOutput struct {
-	Body struct {
-		Items         []Operation `json:"items"`
-		NextPageToken string      `json:"next_page_token,omitempty" doc:"There may be more: send it as page_token. Left out: there is no more."`
-	}
-}
+type listOperationsOutput rest.Page[Operation]
 
-func (s *Server) listOperations(ctx context.Context, in *LedgerPage) (*listOperationsOutput, error) {
-	before := uuid.Max
-	if err := in.after(&before); err != nil {
-		return nil, s.problem(ctx, err)
-	}
-	found, err := s.opts.Operations.Operations(ctx, principal(ctx).Namespace, before, in.PageSize+1)
-	if err != nil {
-		return nil, s.problem(ctx, err)
-	}
-	out := &listOperationsOutput{}
-	out.Body.Items, out.Body.NextPageToken = paged(found, in.PageSize, func(o job.Operation) any { return o.ID }, wireOperation)
-	return out, nil
+func (s *Server) listOperations(ctx context.Context, in *rest.PageInput) (*listOperationsOutput, error) {
+	page, err := rest.List[uuid.UUID, job.Operation, Operation]{
+		First: uuid.Max, Read: s.opts.Operations.Operations,
+		Mark: func(o job.Operation) uuid.UUID { return o.ID }, Wire: wireOperation,
+	}.Page(ctx, in)
+	return (*listOperationsOutput)(page), err
 }
 
 // OperationPath names an operation.
@@ -156,7 +165,7 @@ type OperationPath struct {
 func (p *OperationPath) id() (uuid.UUID, error) {
 	id, err := job.ParseOperationID(p.Operation)
 	if err != nil {
-		return id, newProblem("not_found", "that is not the id of an operation; is it complete?")
+		return id, rest.NewProblem("not_found", "that is not the id of an operation; is it complete?")
 	}
 	return id, nil
 }
@@ -166,11 +175,11 @@ func (s *Server) getOperation(ctx context.Context, in *OperationPath) (*operatio
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.opts.Operations.Operation(ctx, principal(ctx).Namespace, id)
+	o, err := s.opts.Operations.Operation(ctx, rest.Principal(ctx).Namespace, id)
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
-	return &operationOutput{wireOperation(o)}, nil
+	return operationResult(o), nil
 }
 
 func (s *Server) abortOperation(ctx context.Context, in *OperationPath) (*operationOutput, error) {
@@ -178,9 +187,9 @@ func (s *Server) abortOperation(ctx context.Context, in *OperationPath) (*operat
 	if err != nil {
 		return nil, err
 	}
-	p := principal(ctx)
+	p := rest.Principal(ctx)
 	if err := s.opts.Operations.AbortOperation(ctx, p.Namespace, id, p.Actor()); err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
 	return s.getOperation(ctx, in)
 }

@@ -5,17 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/jobs"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-// Ledger is the store, as runs see it.
+// Ledger is the part of the store that has the runs, live and ended.
 type Ledger interface {
 	Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error)
 	Run(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.Entry, error)
@@ -25,27 +25,42 @@ type Ledger interface {
 }
 
 func (s *Server) registerRuns() {
-	huma.Register(s.api, operation("list-runs", http.MethodGet, "/runs", "List runs, the newest first", access.Viewer), s.listRuns)
-	huma.Register(s.api, operation("list-job-runs", http.MethodGet, "/jobs/{job}/runs", "List the runs of a job, the newest first", access.Viewer), s.listJobRuns)
-	huma.Register(s.api, operation("get-run", http.MethodGet, "/runs/{run}", "Get a run with all its attempts", access.Viewer), s.getRun)
-	cancel := operation("cancel-run", http.MethodPost, "/runs/{run}:cancel", "Cancel a live run", access.Operator)
-	cancel.Description = "A run that has not started ends as cancelled. One that has ends as cancelled too, and what its attempt reports is ignored. " +
-		"The attempt itself is interrupted if the node that answers is the one that runs it; else it goes on until its timeout. " +
-		"Either way its target may have received the call, and may finish what it began."
-	huma.Register(s.api, cancel, s.cancelRun)
-	retry := operation("retry-run", http.MethodPost, "/runs/{run}:retry", "Run an ended run again", access.Operator)
-	retry.Description = "The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. " +
-		"The job's definition of today holds, with all its attempts. A dead letter of the run is gone. " +
-		"Who has a list of runs to try again sends the attempt of each: one that has run again since is then refused with 409."
-	retry.DefaultStatus = http.StatusAccepted
-	huma.Register(s.api, retry, s.retryRun)
-	output := operation("get-run-output", http.MethodGet, "/runs/{run}/output", "Get what a run's command has written", access.Viewer)
-	output.Description = "The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. " +
-		"To follow it, ask again with after set to total of the last answer, and with wait."
-	huma.Register(s.api, output, s.getRunOutput)
+	rest.Register(s.api, rest.Operation{
+		ID: "list-runs", Route: "GET /runs", Summary: "List runs, the newest first", Role: access.Viewer,
+	}, s.listRuns)
+	rest.Register(s.api, rest.Operation{
+		ID: "list-job-runs", Route: "GET /jobs/{job}/runs", Summary: "List the runs of a job, the newest first",
+		Role: access.Viewer,
+	}, s.listJobRuns)
+	rest.Register(s.api, rest.Operation{
+		ID: "get-run", Route: "GET /runs/{run}", Summary: "Get a run with all its attempts", Role: access.Viewer,
+	}, s.getRun)
+	rest.Register(s.api, rest.Operation{
+		ID: "cancel-run", Route: "POST /runs/{run}:cancel", Summary: "Cancel a live run",
+		Description: "A run that has not started ends as cancelled. One that has ends as cancelled too, " +
+			"and what its attempt reports is ignored. The attempt itself is interrupted if the node that answers " +
+			"is the one that runs it; else it goes on until its timeout. " +
+			"Either way its target may have received the call, and may finish what it began.",
+		Role: access.Operator,
+	}, s.cancelRun)
+	rest.Register(s.api, rest.Operation{
+		ID: "retry-run", Route: "POST /runs/{run}:retry", Summary: "Run an ended run again",
+		Description: "The run is live again under its old id, so its target gets the same idempotency key as before, " +
+			"and may leave out what it has done already. The job's definition of today holds, with all its attempts. " +
+			"A dead letter of the run is gone. Who has a list of runs to try again sends the attempt of each: " +
+			"one that has run again since is then refused with 409.",
+		Role: access.Operator, Status: http.StatusAccepted,
+	}, s.retryRun)
+	rest.Register(s.api, rest.Operation{
+		ID: "get-run-output", Route: "GET /runs/{run}/output", Summary: "Get what a run's command has written",
+		Description: "The end of what an attempt wrote to stdout and stderr: of one under way within seconds, " +
+			"on whichever node it is. " +
+			"To follow it, ask again with after set to total of the last answer, and with wait.",
+		Role: access.Viewer,
+	}, s.getRunOutput)
 }
 
-// RunFilter says which runs to list.
+// RunFilter says which runs a list has.
 type RunFilter struct {
 	State       []string  `query:"state,explode" maxItems:"8" enum:"pending,due,running,waiting,succeeded,failed,cancelled,skipped" doc:"Those in one of these states: repeat it, or write them with commas. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended."`
 	Reason      string    `query:"reason" maxLength:"40" doc:"Those that ended for this reason." example:"overlap"`
@@ -59,7 +74,7 @@ type RunFilter struct {
 type listRunsInput struct {
 	Job string `query:"job" maxLength:"600" doc:"Those of this job: its id or its name. They come by due time, live and ended ones; without a job runs come by the time of their end."`
 	RunFilter
-	LedgerPage
+	rest.PageInput
 }
 
 type listRunsOutput struct {
@@ -73,31 +88,35 @@ func (s *Server) listRuns(ctx context.Context, in *listRunsInput) (*listRunsOutp
 	var id uuid.UUID
 	if in.Job != "" {
 		var err error
-		if id, err = s.idOf(ctx, in.Job); err != nil {
-			return nil, s.problem(ctx, err)
+		if id, err = s.jobs.ID(ctx, in.Job); err != nil {
+			return nil, err
 		}
 	}
-	return s.runsOf(ctx, id, &in.RunFilter, &in.LedgerPage)
+	return s.runsOf(ctx, id, &in.RunFilter, &in.PageInput)
 }
 
 type listJobRunsInput struct {
-	JobPath
+	jobs.JobPath
 	RunFilter
-	LedgerPage
+	rest.PageInput
 }
 
 func (s *Server) listJobRuns(ctx context.Context, in *listJobRunsInput) (*listRunsOutput, error) {
-	id, err := s.idOf(ctx, in.Job)
+	id, err := s.jobs.ID(ctx, in.Job)
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
-	return s.runsOf(ctx, id, &in.RunFilter, &in.LedgerPage)
+	return s.runsOf(ctx, id, &in.RunFilter, &in.PageInput)
 }
 
-func (s *Server) runsOf(ctx context.Context, id uuid.UUID, f *RunFilter, page *LedgerPage) (*listRunsOutput, error) {
+// runsOf lists the runs of a job, or of all jobs if the id is zero.
+func (s *Server) runsOf(
+	ctx context.Context, jobID uuid.UUID, f *RunFilter, page *rest.PageInput,
+) (*listRunsOutput, error) {
 	q := job.RunQuery{
-		Namespace: principal(ctx).Namespace, Job: id, Reason: job.Reason(f.Reason), Queue: f.Queue, Limit: page.PageSize,
+		Namespace: rest.Principal(ctx).Namespace, Job: jobID, Reason: job.Reason(f.Reason), Queue: f.Queue,
 		DueFrom: f.DueFrom, DueBefore: f.DueBefore, EndedFrom: f.EndedFrom, EndedBefore: f.EndedBefore,
+		Limit: page.PageSize,
 	}
 	live := 0
 	for _, state := range f.State {
@@ -106,23 +125,23 @@ func (s *Server) runsOf(ctx context.Context, id uuid.UUID, f *RunFilter, page *L
 			live++
 		}
 	}
-	if id == uuid.Nil && live > 0 && live < len(f.State) {
-		return nil, s.problem(ctx, &job.Problem{Field: "state", Problem: "live and ended runs of all jobs cannot be listed at once", Fix: "name a job, or ask for pending, due, running and waiting apart from the others"})
+	if jobID == uuid.Nil && live > 0 && live < len(f.State) {
+		return nil, &job.Problem{
+			Field: "state", Problem: "live and ended runs of all jobs cannot be listed at once",
+			Fix: "name a job, or ask for pending, due, running and waiting apart from the others",
+		}
 	}
-	if err := page.after(&q.After); err != nil {
-		return nil, s.problem(ctx, err)
+	if err := page.After(&q.After); err != nil {
+		return nil, err
 	}
 	found, err := s.opts.Ledger.Runs(ctx, q)
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
 	out := &listRunsOutput{}
-	out.Body.Items = make([]Run, len(found.Entries))
-	for i, e := range found.Entries {
-		out.Body.Items[i] = wireRun(e)
-	}
+	out.Body.Items = rest.Map(found.Entries, wireRun)
 	if found.Next != nil {
-		out.Body.NextPageToken = tokenOf(found.Next)
+		out.Body.NextPageToken = rest.Token(found.Next)
 	}
 	return out, nil
 }
@@ -132,20 +151,20 @@ type RunPath struct {
 	Run string `path:"run" maxLength:"60" doc:"The run's id." example:"run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000"`
 }
 
-// key is what the path names: the id is the key itself.
+// key returns the key of the run that the path names. The id of a run is its key.
 func (p *RunPath) key() (job.Key, error) {
 	k, err := job.ParseRunID(p.Run)
 	if err != nil {
-		return k, newProblem("not_found", "that is not the id of a run; is it complete?")
+		return k, rest.NewProblem("not_found", "that is not the id of a run; is it complete?")
 	}
 	return k, nil
 }
 
-// order is what a request asks of the run that the path names.
-func (p *RunPath) order(ctx context.Context) (job.RunParams, error) {
+// params returns the change of the run that the path names.
+func (p *RunPath) params(ctx context.Context) (job.RunParams, error) {
 	k, err := p.key()
-	who := principal(ctx)
-	return job.RunParams{Namespace: who.Namespace, Key: k, Actor: who.Actor()}, err
+	principal := rest.Principal(ctx)
+	return job.RunParams{Namespace: principal.Namespace, Key: k, Actor: principal.Actor()}, err
 }
 
 type runOutput struct {
@@ -161,15 +180,16 @@ func (s *Server) getRun(ctx context.Context, in *RunPath) (*runOutput, error) {
 }
 
 func (s *Server) runResult(ctx context.Context, k job.Key) (*runOutput, error) {
-	entries, err := s.opts.Ledger.Run(ctx, principal(ctx).Namespace, k)
+	namespace := rest.Principal(ctx).Namespace
+	entries, err := s.opts.Ledger.Run(ctx, namespace, k)
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
-	outputs, err := s.opts.Ledger.Outputs(ctx, principal(ctx).Namespace, k)
+	outputs, err := s.opts.Ledger.Outputs(ctx, namespace, k)
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
-	return &runOutput{wireStory(entries, outputs)}, nil
+	return &runOutput{wireDetail(entries, outputs)}, nil
 }
 
 type cancelRunOutput struct {
@@ -181,20 +201,20 @@ type cancelRunOutput struct {
 }
 
 func (s *Server) cancelRun(ctx context.Context, in *RunPath) (*cancelRunOutput, error) {
-	o, err := in.order(ctx)
+	params, err := in.params(ctx)
 	if err != nil {
 		return nil, err
 	}
-	attempt, err := s.opts.Ledger.CancelRun(ctx, o)
+	attempt, err := s.opts.Ledger.CancelRun(ctx, params)
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
 	out := &cancelRunOutput{}
 	out.Body.UnderWay = attempt
 	if attempt > 0 && s.opts.Interrupt != nil {
-		out.Body.Interrupted = s.opts.Interrupt(o.Key, attempt)
+		out.Body.Interrupted = s.opts.Interrupt(params.Key, attempt)
 	}
-	r, err := s.runResult(ctx, o.Key)
+	r, err := s.runResult(ctx, params.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -205,54 +225,41 @@ func (s *Server) cancelRun(ctx context.Context, in *RunPath) (*cancelRunOutput, 
 // RedriveInput names a run that is to be live again.
 type RedriveInput struct {
 	RunPath
-	Idempotency
+	rest.Idempotency
 }
 
 type retryRunInput struct {
 	RedriveInput
-	Attempt OptionalAttempt `query:"attempt" minimum:"0" maximum:"32767" doc:"Only if the run last ended with this attempt, as a list of runs tells it. Left out: however often it has ended." example:"3"`
+	// A run may end without an attempt, so 0 differs from none.
+	Attempt rest.OptionalParam[int16] `query:"attempt" minimum:"0" maximum:"32767" doc:"Only if the run last ended with this attempt, as a list of runs tells it. Left out: however often it has ended." example:"3"`
 }
 
 func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*runOutput, error) {
-	if !in.Attempt.set {
-		return s.again(ctx, "retry-run", &in.RedriveInput, s.opts.Ledger.RetryRun)
+	if !in.Attempt.Set {
+		return s.rerun(ctx, "retry-run", &in.RedriveInput, s.opts.Ledger.RetryRun)
 	}
-	return s.again(ctx, fmt.Sprintf("retry-run after %d", in.Attempt.Number), &in.RedriveInput, func(ctx context.Context, o job.RunParams) error {
-		o.Attempt = &in.Attempt.Number
-		return s.opts.Ledger.RetryRun(ctx, o)
+	operation := fmt.Sprintf("retry-run after %d", in.Attempt.Value)
+	return s.rerun(ctx, operation, &in.RedriveInput, func(ctx context.Context, params job.RunParams) error {
+		params.Attempt = &in.Attempt.Value
+		return s.opts.Ledger.RetryRun(ctx, params)
 	})
 }
 
-// OptionalAttempt is the number of an attempt in a query, where 0 is another thing
-// than none: a run may end without one.
-type OptionalAttempt struct {
-	Number int16
-	set    bool
-}
-
-// Schema is that of the number.
-func (OptionalAttempt) Schema(r huma.Registry) *huma.Schema {
-	return huma.SchemaFromType(r, reflect.TypeFor[int16]())
-}
-
-// Receiver is where the number goes.
-func (a *OptionalAttempt) Receiver() reflect.Value { return reflect.ValueOf(a).Elem().Field(0) }
-
-// OnParamSet notes whether there is one.
-func (a *OptionalAttempt) OnParamSet(set bool, _ any) { a.set = set }
-
-// again makes a run live again, once for an Idempotency-Key. A repetition is
-// answered with the run as it is by then.
-func (s *Server) again(ctx context.Context, operation string, in *RedriveInput, change func(context.Context, job.RunParams) error) (*runOutput, error) {
-	o, err := in.order(ctx)
+// rerun makes a run live again, once for an Idempotency-Key. The response to a repetition is the run as
+// it is by then.
+func (s *Server) rerun(
+	ctx context.Context, operation string, in *RedriveInput, change func(context.Context, job.RunParams) error,
+) (*runOutput, error) {
+	params, err := in.params(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if o.Idempotent, err = in.once(operation, in.Run, func(any) any { return struct{}{} }); err != nil {
-		return nil, s.problem(ctx, err)
+	params.Idempotent, err = in.Request(operation, in.Run, func(any) any { return struct{}{} })
+	if err != nil {
+		return nil, err
 	}
-	if err := change(ctx, o); err != nil && !errors.Is(err, job.ErrAlreadyDone) {
-		return nil, s.refused(ctx, err, nil)
+	if err := change(ctx, params); err != nil && !errors.Is(err, job.ErrAlreadyDone) {
+		return nil, err
 	}
-	return s.runResult(ctx, o.Key)
+	return s.runResult(ctx, params.Key)
 }

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
 const (
-	outputLook = time.Second // how often output that is waited for is looked at
-	maxWaiting = 32          // requests that wait at once; more are answered at once
+	outputPoll = time.Second // how often a waiting request looks for new output
+	maxWaiting = 32          // requests that wait at the same time; others do not wait
 )
 
 type runOutputInput struct {
@@ -20,7 +21,7 @@ type runOutputInput struct {
 	Wait    int   `query:"wait" minimum:"0" maximum:"20" default:"0" doc:"Wait so many seconds at most until there is any, or the attempt has ended. A node on which many wait answers at once."`
 }
 
-// RunOutput is what an attempt of a run has written.
+// RunOutput is the end of what an attempt has written.
 type RunOutput struct {
 	Attempt int16  `json:"attempt" doc:"Which attempt; 0: there was none yet."`
 	Text    string `json:"text" doc:"Its end, from after on: lines of UTF-8 without control characters, with secrets blotted out."`
@@ -50,12 +51,12 @@ func (s *Server) getRunOutput(ctx context.Context, in *runOutputInput) (*getRunO
 	}
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
-	tick := time.NewTicker(outputLook)
+	tick := time.NewTicker(outputPoll)
 	defer tick.Stop()
 	for {
-		out, err := s.lookAtOutput(ctx, k, in)
+		out, err := s.readOutput(ctx, k, in)
 		if err != nil {
-			return nil, s.problem(ctx, err)
+			return nil, err
 		}
 		if out.Text != "" || !out.Live || wait == 0 {
 			return &getRunOutputOutput{out}, nil
@@ -65,14 +66,14 @@ func (s *Server) getRunOutput(ctx context.Context, in *runOutputInput) (*getRunO
 		case <-limit.C:
 			return &getRunOutputOutput{out}, nil
 		case <-ctx.Done():
-			return nil, s.problem(ctx, ctx.Err())
+			return nil, ctx.Err()
 		}
 	}
 }
 
-func (s *Server) lookAtOutput(ctx context.Context, k job.Key, in *runOutputInput) (out RunOutput, err error) {
-	namespace := principal(ctx).Namespace
-	// In this order: of one that has ended after it was looked at, the output is whole.
+func (s *Server) readOutput(ctx context.Context, k job.Key, in *runOutputInput) (out RunOutput, err error) {
+	namespace := rest.Principal(ctx).Namespace
+	// The run is read before its output: if the attempt has ended by then, its output is complete.
 	entries, err := s.opts.Ledger.Run(ctx, namespace, k)
 	if err != nil {
 		return out, err

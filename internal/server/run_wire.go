@@ -1,18 +1,17 @@
 package server
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-// Run is an entry of the ledger: a live run, how one ended, or a range of
-// occurrences that did not run.
+// Run is an entry of the ledger: a live run, a run that ended, or a range of occurrences that did not
+// run.
 type Run struct {
 	ID        string     `json:"id" doc:"Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives."`
 	Job       string     `json:"job" doc:"The id of its job."`
@@ -34,7 +33,7 @@ type Run struct {
 	Handler   string     `json:"handler,omitempty" doc:"Of a live run that workers pull: what they know it by."`
 	Percent   *int16     `json:"percent,omitempty" doc:"How far the worker says that it has come."`
 	Progress  string     `json:"progress,omitempty" doc:"The same in words."`
-	Result    JSON       `json:"result,omitempty" doc:"What its worker reported with success."`
+	Result    rest.JSON  `json:"result,omitempty" doc:"What its worker reported with success."`
 	Node      string     `json:"node,omitempty" doc:"The name of the node or worker that made the last attempt, if its session is still known."`
 	Session   string     `json:"session,omitempty" doc:"The session of the node that made the last attempt."`
 	DueTo     *time.Time `json:"due_to,omitempty" doc:"Of a range of skipped occurrences: the last. due_at is the first."`
@@ -42,15 +41,18 @@ type Run struct {
 }
 
 var originNames = map[job.Origin]string{
-	job.FromSchedule: "schedule", job.FromTrigger: "trigger", job.FromBackfill: "backfill", job.FromMissed: "missed", job.FromRedrive: "redrive",
+	job.FromSchedule: "schedule", job.FromTrigger: "trigger", job.FromBackfill: "backfill", job.FromMissed: "missed",
+	job.FromRedrive: "redrive",
 }
 
 func wireRun(e job.Entry) Run {
 	r := Run{
-		ID: job.FormatRunID(e.Key), Job: job.FormatJobID(e.Job), JobName: e.JobName, Queue: e.Queue, State: string(e.Status), Origin: originNames[e.Origin],
-		DueAt: e.DueAt, RunAt: e.RunAt, StartedAt: timeOrNil(e.BeganAt()), EndedAt: timeOrNil(e.EndedAt), Attempt: e.Attempt, Version: e.Version,
-		Reason: string(e.Reason), Status: e.Code, Message: e.Message, Dead: e.DeadLetter, OwnKey: e.OwnKey, Node: e.Node, DueTo: timeOrNil(e.DueTo), Count: e.Count,
-		Handler: e.Handler, Percent: e.Percent, Progress: e.Progress, Result: JSON(e.Result),
+		ID: job.FormatRunID(e.Key), Job: job.FormatJobID(e.Job), JobName: e.JobName, Queue: e.Queue,
+		State: string(e.Status), Origin: originNames[e.Origin], DueAt: e.DueAt, RunAt: e.RunAt,
+		StartedAt: rest.OptionalTime(e.BeganAt()), EndedAt: rest.OptionalTime(e.EndedAt),
+		Attempt: e.Attempt, Version: e.Version, Reason: string(e.Reason), Status: e.Code, Message: e.Message,
+		Dead: e.DeadLetter, OwnKey: e.OwnKey, Node: e.Node, DueTo: rest.OptionalTime(e.DueTo), Count: e.Count,
+		Handler: e.Handler, Percent: e.Percent, Progress: e.Progress, Result: rest.JSON(e.Result),
 	}
 	if e.Session != uuid.Nil {
 		r.Session = e.Session.String()
@@ -58,14 +60,7 @@ func wireRun(e job.Entry) Run {
 	return r
 }
 
-func timeOrNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-// Attempt is one try of a run.
+// Attempt is one attempt of a run.
 type Attempt struct {
 	Attempt   int16      `json:"attempt" doc:"Its number."`
 	State     string     `json:"state" enum:"running,waiting,succeeded,failed,lost,cancelled,snoozed" doc:"lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker put it off."`
@@ -78,14 +73,16 @@ type Attempt struct {
 	Output    string     `json:"output,omitempty" doc:"The end of what its command wrote to stdout and stderr, with secrets blotted out."`
 }
 
-// RunDetail is all that is known about a run.
+// RunDetail is a run with all its attempts.
 type RunDetail struct {
 	Run
 	Attempts []Attempt `json:"attempts" doc:"In order. Of a run with many retries the last 20 are kept."`
 	Earlier  []Run     `json:"earlier,omitempty" doc:"How it had ended before it was retried or redriven, the newest first."`
 }
 
-func wireStory(entries []job.Entry, outputs []job.Output) RunDetail {
+// wireDetail returns a run from its entries in the ledger: the first is the newest, the others are how
+// it ended before it was retried or redriven.
+func wireDetail(entries []job.Entry, outputs []job.Output) RunDetail {
 	d := RunDetail{Run: wireRun(entries[0]), Attempts: []Attempt{}}
 	for i, e := range entries {
 		if i > 0 {
@@ -94,7 +91,7 @@ func wireStory(entries []job.Entry, outputs []job.Output) RunDetail {
 		d.Attempts = append(d.Attempts, attemptsOf(e)...)
 	}
 	slices.SortStableFunc(d.Attempts, func(a, b Attempt) int { return int(a.Attempt) - int(b.Attempt) })
-	// A run that was retried and then ended without another attempt tells its last one twice.
+	// A run that was retried and then ended without another attempt has its last attempt in two entries.
 	d.Attempts = slices.CompactFunc(d.Attempts, func(a, b Attempt) bool { return a.Attempt == b.Attempt })
 	for _, o := range outputs {
 		if i := slices.IndexFunc(d.Attempts, func(a Attempt) bool { return a.Attempt == o.Attempt }); i >= 0 {
@@ -105,14 +102,18 @@ func wireStory(entries []job.Entry, outputs []job.Output) RunDetail {
 }
 
 var outcomeNames = map[job.OutcomeKind]string{
-	job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "waiting", job.Lost: "lost", job.Cancelled: "cancelled", job.Snoozed: "snoozed",
+	job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "waiting", job.Lost: "lost",
+	job.Cancelled: "cancelled", job.Snoozed: "snoozed",
 }
 
-// attemptsOf lists the attempts of one life of a run: those before the last, and
-// the last, unless it is one of those and the next has not begun.
+// attemptsOf lists the attempts of one entry: those that ended before the last one, and the last one if
+// it is not among them and has begun.
 func attemptsOf(e job.Entry) (out []Attempt) {
 	for _, a := range e.Attempts {
-		out = append(out, Attempt{Attempt: a.Number, State: outcomeNames[a.Outcome], EndedAt: timeOrNil(a.EndedAt), Status: a.Code, Message: a.Message})
+		out = append(out, Attempt{
+			Attempt: a.Number, State: outcomeNames[a.Outcome], EndedAt: rest.OptionalTime(a.EndedAt), Status: a.Code,
+			Message: a.Message,
+		})
 	}
 	begun := e.Attempt > 0 && !e.StartedAt.IsZero()
 	if !begun || len(out) > 0 && out[len(out)-1].Attempt == e.Attempt {
@@ -120,52 +121,12 @@ func attemptsOf(e job.Entry) (out []Attempt) {
 	}
 	r := wireRun(e)
 	last := Attempt{
-		Attempt: e.Attempt, State: r.State, StartedAt: r.StartedAt, EndedAt: r.EndedAt, Status: e.Code, Message: e.Message, Node: r.Node, Session: r.Session,
+		Attempt: e.Attempt, State: r.State, StartedAt: r.StartedAt, EndedAt: r.EndedAt, Status: e.Code,
+		Message: e.Message, Node: r.Node, Session: r.Session,
 	}
 	switch e.Reason {
 	case job.ReasonLost, job.ReasonUnknownOutcome:
 		last.State = outcomeNames[job.Lost]
 	}
 	return append(out, last)
-}
-
-// LedgerPage says which part of a list to send.
-type LedgerPage struct {
-	PageSize  int    `query:"page_size" minimum:"1" maximum:"500" default:"50" doc:"At most so many. A page may be shorter though there is more: next_page_token tells."`
-	PageToken string `query:"page_token" maxLength:"1000" doc:"next_page_token of the page before, with the same filters."`
-}
-
-// after reads a page token into a mark.
-func (p *LedgerPage) after(mark any) error {
-	if p.PageToken == "" {
-		return nil
-	}
-	b, err := base64.RawURLEncoding.DecodeString(p.PageToken)
-	if err != nil || json.Unmarshal(b, mark) != nil {
-		return &job.Problem{Field: "page_token", Problem: "it is not one that this list gave", Fix: "take next_page_token of the last answer, or leave it out to begin anew"}
-	}
-	return nil
-}
-
-// tokenOf is a mark as a page token. It is opaque: what is in it may change.
-func tokenOf(mark any) string {
-	b, err := json.Marshal(mark)
-	if err != nil {
-		return "" // cannot happen: marks are plain values
-	}
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-// paged is a page of what was found, of which one more than fits was asked for,
-// and the token of the next.
-func paged[T, W any](found []T, size int, mark func(T) any, wire func(T) W) (items []W, next string) {
-	if len(found) > size {
-		found = found[:size]
-		next = tokenOf(mark(found[size-1]))
-	}
-	items = make([]W, len(found))
-	for i, f := range found {
-		items[i] = wire(f)
-	}
-	return items, next
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/server"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
 var defaultNamespace = uuid.MustParse("00000000-0000-7000-8000-000000000001")
@@ -38,11 +39,11 @@ func setup(t *testing.T) *bundle {
 	s := server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Verbs: b.store, Ledger: b.store, Stories: b.store, DeadLetters: b.store, Operations: b.store,
 		Queues: b.store, Cluster: b.store, Audit: b.store, Version: "test",
-		Classify: func(err error) server.ErrorClass {
+		Classify: func(err error) rest.ErrorClass {
 			if postgres.BadText(err) {
-				return server.BadText
+				return rest.BadText
 			}
-			return server.Unknown
+			return rest.Unknown
 		},
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

@@ -2,28 +2,30 @@ package server
 
 import (
 	"context"
-	"net/http"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/jobs"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 	"github.com/belfry-dev/belfry/internal/why"
 )
 
-// Stories is the store, as why sees it.
+// Stories is the part of the store that explains occurrences.
 type Stories interface {
 	Why(ctx context.Context, o why.Params) ([]why.Story, error)
 }
 
 func (s *Server) registerWhy() {
-	o := operation("explain-job", http.MethodGet, "/jobs/{job}/why", "Tell what became of an occurrence, and why", access.Viewer)
-	o.Description = "Without a time: of the last and of the next occurrence. A job that is deleted is named by its id; its history and versions remain."
-	huma.Register(s.api, o, s.explainJob)
+	rest.Register(s.api, rest.Operation{
+		ID: "explain-job", Route: "GET /jobs/{job}/why", Summary: "Tell what became of an occurrence, and why",
+		Description: "Without a time: of the last and of the next occurrence. " +
+			"A job that is deleted is named by its id; its history and versions remain.",
+		Role: access.Viewer,
+	}, s.explainJob)
 }
 
-// Story is what became of an occurrence.
+// Story explains what happened to an occurrence.
 type Story struct {
 	At      time.Time   `json:"at" doc:"The occurrence's due time, in UTC."`
 	Local   string      `json:"local" doc:"The same on the clock of the job's zone." example:"2026-03-29 02:30:00 CET"`
@@ -37,7 +39,7 @@ type Story struct {
 }
 
 type explainJobInput struct {
-	JobPath
+	jobs.JobPath
 	At string `query:"at" maxLength:"40" doc:"The time of the occurrence: with an offset, or without one on the clock of the job's zone. Default: the last and the next occurrence." example:"2026-03-29T02:30"`
 }
 
@@ -49,27 +51,25 @@ type explainJobOutput struct {
 }
 
 func (s *Server) explainJob(ctx context.Context, in *explainJobInput) (*explainJobOutput, error) {
-	id, err := s.idOf(ctx, in.Job)
+	id, err := s.jobs.ID(ctx, in.Job)
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
-	stories, err := s.opts.Stories.Why(ctx, why.Params{Namespace: principal(ctx).Namespace, Job: id, At: in.At})
+	params := why.Params{Namespace: rest.Principal(ctx).Namespace, Job: id, At: in.At}
+	stories, err := s.opts.Stories.Why(ctx, params)
 	if err != nil {
-		return nil, s.problem(ctx, err)
+		return nil, err
 	}
 	out := &explainJobOutput{}
-	out.Body.Job = job.FormatJobID(id)
-	out.Body.Items = make([]Story, len(stories))
-	for i, w := range stories {
-		out.Body.Items[i] = wireWhy(w)
-	}
+	out.Body.Job, out.Body.Items = job.FormatJobID(id), rest.Map(stories, wireStory)
 	return out, nil
 }
 
-func wireWhy(w why.Story) Story {
+func wireStory(w why.Story) Story {
 	out := Story{
-		At: w.At, Local: w.At.In(w.Zone).Format("2006-01-02 15:04:05 MST"), Code: string(w.Code), Reason: string(w.Reason),
-		Text: w.Text, Next: w.Next, Version: w.Version, Nearest: w.Nearest,
+		At: w.At, Local: w.At.In(w.Zone).Format("2006-01-02 15:04:05 MST"),
+		Code: string(w.Code), Reason: string(w.Reason), Text: w.Text, Next: w.Next,
+		Version: w.Version, Nearest: w.Nearest,
 	}
 	if w.Entry != nil {
 		r := wireRun(*w.Entry)

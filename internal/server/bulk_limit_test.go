@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/server"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
 // slowBulk begins a bulk and does not end it: finish does, and returns the status.
@@ -46,7 +46,7 @@ func (b *bundle) slowBulk(key string) (finish func(line string) int) {
 // TestBulksWaitForTheirTurn: so many are under way at once, whatever the clients do, and no key has all of the turns.
 func TestBulksWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
-	b := limited(t, server.Limits{Bulks: 2})
+	b := limited(t, rest.Limits{Bulks: 2})
 	bulk := func(key, name string) answer {
 		return b.callAs(key, "POST", "/jobs:bulk", `{"name":"`+name+`","schedule":"every 1h","target":{"kind":"noop"}}`, "Content-Type", "application/x-ndjson")
 	}

@@ -1,26 +1,26 @@
-package server
+package jobs
 
 import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"net/http"
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-func (s *Server) registerJobLists() {
-	list := operation("list-jobs", http.MethodGet, "/jobs", "List jobs", access.Viewer)
-	list.Description = `All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs.
-
-A page may be short, or even empty, and not be the last: go on as long as there is a next_page_token.`
-	huma.Register(s.api, list, s.listJobs)
+func (h *Handlers) registerList() {
+	rest.Register(h.api, rest.Operation{
+		ID: "list-jobs", Route: "GET /jobs", Summary: "List jobs", Role: access.Viewer,
+		Description: "All filters must match. The order is that of creation; with due_after or due_before " +
+			"it is that of the due times, and a page has at most 100 jobs.\n\n" +
+			"A page may be short, or even empty, and not be the last: go on as long as there is a next_page_token.",
+	}, h.listJobs)
 }
 
 type listJobsInput struct {
@@ -43,47 +43,52 @@ type listJobsOutput struct {
 	}
 }
 
-func (s *Server) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutput, error) {
-	o := job.ListParams{Namespace: principal(ctx).Namespace, Name: in.Name, Target: in.Target, Queue: in.Queue, Limit: in.PageSize}
+func (h *Handlers) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutput, error) {
+	params, err := in.params(rest.Principal(ctx).Namespace)
+	if err != nil {
+		return nil, err
+	}
+	page, err := h.store.ListJobs(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	out := &listJobsOutput{}
+	out.Body.Items, out.Body.Partial = rest.Map(page.Jobs, wireJob), page.Partial
+	if page.Next != nil {
+		out.Body.NextPageToken = formatMark(*page.Next, params.Due != nil)
+	}
+	return out, nil
+}
+
+func (in *listJobsInput) params(namespace uuid.UUID) (out job.ListParams, err error) {
+	out = job.ListParams{
+		Namespace: namespace, Name: in.Name, Target: in.Target, Queue: in.Queue, Limit: in.PageSize,
+	}
 	for state, name := range stateNames {
 		if name == in.State {
-			o.State = state
+			out.State = state
 		}
 	}
 	for _, text := range in.Label {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok {
-			return nil, s.problem(ctx, &job.Problem{Field: "label", Problem: "it is not key=value", Fix: "write for example label=team=billing"})
+			return out, &job.Problem{
+				Field: "label", Problem: "it is not key=value", Fix: "write for example label=team=billing",
+			}
 		}
-		o.Labels = append(o.Labels, job.Label{Key: key, Value: value})
+		out.Labels = append(out.Labels, job.Label{Key: key, Value: value})
 	}
 	if !in.DueAfter.IsZero() || !in.DueBefore.IsZero() {
-		o.Due = &job.DueRange{From: in.DueAfter, Before: in.DueBefore}
+		out.Due = &job.DueRange{From: in.DueAfter, Before: in.DueBefore}
 	}
 	if in.PageToken != "" {
-		mark, err := parseMark(in.PageToken, o.Due != nil)
-		if err != nil {
-			return nil, s.problem(ctx, err)
-		}
-		o.After = mark
+		out.After, err = parseMark(in.PageToken, out.Due != nil)
 	}
-	page, err := s.opts.Jobs.ListJobs(ctx, o)
-	if err != nil {
-		return nil, s.problem(ctx, err)
-	}
-	out := &listJobsOutput{}
-	out.Body.Items, out.Body.Partial = make([]Job, len(page.Jobs)), page.Partial
-	for i, j := range page.Jobs {
-		out.Body.Items[i] = wireJob(j)
-	}
-	if page.Next != nil {
-		out.Body.NextPageToken = formatMark(*page.Next, o.Due != nil)
-	}
-	return out, nil
+	return out, err
 }
 
-// A token is the id that a page ended with, with a byte behind it if names are no
-// longer searched for; in a list by due time it is a place in that order.
+// A page token is the id that the page ended with, followed by one byte if names are no longer searched
+// for. In a list by due time it is a position in that order.
 const (
 	idBytes  = 16
 	dueBytes = idBytes + 8 + 2 + 8
@@ -114,5 +119,8 @@ func parseMark(token string, byDue bool) (m job.ListMark, err error) {
 		m.Cursor = int64(binary.BigEndian.Uint64(b[10:]))
 		return m, nil
 	}
-	return m, &job.Problem{Field: "page_token", Problem: "it is not a token of this list", Fix: "send next_page_token of the page before, with the same filters"}
+	return m, &job.Problem{
+		Field: "page_token", Problem: "it is not a token of this list",
+		Fix: "send next_page_token of the page before, with the same filters",
+	}
 }

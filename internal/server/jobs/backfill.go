@@ -1,0 +1,91 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
+)
+
+const aboutBackfill = "Makes a run for each occurrence of the job's schedule as it is now that is due " +
+	"at the time from or later and before the time to, which must have passed. " +
+	"The runs start now, one after the other at the pace; a paused or finished job has them too. " +
+	"The overlap policy holds for them: with skip, one that is due while another still runs is skipped, " +
+	"so choose a pace that leaves each its time.\n\n" +
+	"Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. " +
+	"At most 10,000 runs are made by one call: go_on_from then tells where the next one begins."
+
+func (h *Handlers) registerBackfill() {
+	rest.Register(h.api, rest.Operation{
+		ID: "backfill-job", Route: "POST /jobs/{job}:backfill", Summary: "Run a job for times that have passed",
+		Description: aboutBackfill, Role: access.Operator, Status: http.StatusAccepted,
+		Example: `{"from":"2026-05-01T00:00:00Z","to":"2026-05-02T00:00:00Z","pace":"10s","dry_run":true}`,
+	}, h.backfillJob)
+}
+
+type backfillJobInput struct {
+	JobPath
+	Precondition
+	rest.Idempotency
+	Body struct {
+		From   time.Time     `json:"from" doc:"Due times from this one on." example:"2026-05-01T00:00:00Z"`
+		To     time.Time     `json:"to" doc:"Due times before this one. It must have passed." example:"2026-05-02T00:00:00Z"`
+		Pace   rest.Duration `json:"pace,omitempty" doc:"The distance at which the runs start, 0s to 1h. Default 1s." example:"10s"`
+		Max    int           `json:"max,omitempty" minimum:"0" maximum:"10000" doc:"At most so many runs, the oldest. Default 10,000."`
+		Again  bool          `json:"again,omitempty" doc:"Also what has run, or is to run."`
+		DryRun bool          `json:"dry_run,omitempty" doc:"Count, and make no run."`
+	}
+}
+
+type backfillJobOutput struct {
+	Body struct {
+		Runs       int        `json:"runs" doc:"How many runs were made; with dry_run, how many would be."`
+		Known      int        `json:"known" doc:"How many occurrences were left out because they have run, or are to run."`
+		FirstDueAt *time.Time `json:"first_due_at,omitempty" doc:"Due time of the first run."`
+		LastDueAt  *time.Time `json:"last_due_at,omitempty" doc:"Due time of the last run."`
+		GoOnFrom   *time.Time `json:"go_on_from,omitempty" doc:"The from of a call for the rest of the range. None: this was all of it."`
+		DryRun     bool       `json:"dry_run" doc:"Whether it was only counted."`
+	}
+}
+
+// defaultPace is the distance between runs of a backfill.
+const defaultPace = time.Second
+
+func (h *Handlers) backfillJob(ctx context.Context, in *backfillJobInput) (*backfillJobOutput, error) {
+	change, err := h.changeParams(ctx, in.Job, &in.Precondition)
+	if err != nil {
+		return nil, err
+	}
+	b := &in.Body
+	pace, err := b.Pace.Parse("pace", defaultPace, "30s")
+	if err != nil {
+		return nil, err
+	}
+	params := job.BackfillParams{
+		ChangeParams: change, From: b.From, To: b.To, Pace: job.Duration(pace), Max: cmp.Or(b.Max, job.MaxBackfill),
+		Again: b.Again, DryRun: b.DryRun,
+	}
+	if b.DryRun { // it changes nothing, so nothing is stored for its Idempotency-Key
+		in.IdempotencyKey = ""
+	}
+	response := func(r job.Backfilled) *backfillJobOutput { return backfilled(r, b.DryRun) }
+	backfill := func(once *job.IdempotentRequest) (job.Backfilled, error) {
+		params.Idempotent = once
+		return h.verbs.BackfillJob(ctx, params)
+	}
+	out, err := rest.Once(&in.Idempotency, "backfill-job", []any{params.ID, b}, response, backfill)
+	return out, in.failed(err)
+}
+
+func backfilled(r job.Backfilled, dryRun bool) *backfillJobOutput {
+	out := &backfillJobOutput{}
+	b := &out.Body
+	b.Runs, b.Known, b.DryRun = r.Runs, r.Known, dryRun
+	b.FirstDueAt, b.LastDueAt = rest.OptionalTime(r.First), rest.OptionalTime(r.Last)
+	b.GoOnFrom = rest.OptionalTime(r.GoOn)
+	return out
+}

@@ -1,0 +1,203 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
+)
+
+// The limits of a bulk.
+const (
+	maxBulkLines = 5000
+	maxBulkBody  = 16 << 20
+)
+
+const aboutBulk = "The body is NDJSON: on each line a job as in create-job, at most %d lines and %d MB.\n\n" +
+	"Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, " +
+	"or the problem because of which it was not; the status is 200 also if no line was good. " +
+	"Jobs are made in transactions of %d lines: an interruption leaves those behind whose transaction was over. " +
+	"With an Idempotency-Key the same request can be sent again, and makes what is missing.\n\n" +
+	"A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later."
+
+func (h *Handlers) registerBulk() {
+	rest.Register(h.api, rest.Operation{
+		ID: "create-jobs", Route: "POST /jobs:bulk", Summary: "Create many jobs",
+		Description: fmt.Sprintf(aboutBulk, maxBulkLines, maxBulkBody>>20, job.MaxBulk), Role: access.Editor,
+		MaxBody: maxBulkBody, TooLarge: "send the jobs in several requests", BodyTimeout: rest.ReadTimeout,
+		Enter: h.bulks.enter, Describe: describeBulk,
+	}, h.createJobs)
+}
+
+// describeBulk describes the body, which huma knows only as bytes.
+func describeBulk(_ *huma.OpenAPI, o *huma.Operation) {
+	o.RequestBody.Content["application/x-ndjson"] = &huma.MediaType{
+		Schema: &huma.Schema{Type: huma.TypeString, MinLength: ptr(1), Description: "A job on each line."},
+		Example: `{"name":"first","schedule":"0 9 * * 1-5","target":{"kind":"noop"}}` + "\n" +
+			`{"name":"second","schedule":"every 15m","target":{"kind":"noop"}}` + "\n",
+	}
+}
+
+type createJobsInput struct {
+	rest.Idempotency
+	RawBody []byte `contentType:"application/x-ndjson"`
+}
+
+type createJobsOutput struct {
+	Body struct {
+		Created int          `json:"created" doc:"How many were made."`
+		Refused int          `json:"refused" doc:"How many were not."`
+		Items   []BulkResult `json:"items" doc:"One for each line that is not empty."`
+	}
+}
+
+// BulkResult is the result of one line.
+type BulkResult struct {
+	Line    int           `json:"line" doc:"The line, from 1."`
+	ID      string        `json:"id,omitempty" doc:"Of the job that was made."`
+	Problem *rest.Problem `json:"problem,omitempty" doc:"Why none was made."`
+}
+
+// createJobs creates the jobs in chunks, each in a transaction of its own. If a chunk fails, the others
+// still count; only if all fail, the whole request fails.
+func (h *Handlers) createJobs(ctx context.Context, in *createJobsInput) (*createJobsOutput, error) {
+	lines, err := splitLines(in.RawBody)
+	if err != nil {
+		return nil, err
+	}
+	var request [32]byte
+	if in.IdempotencyKey != "" {
+		request = sha256.Sum256(append([]byte("create-jobs\n"), in.RawBody...))
+	}
+	out := &createJobsOutput{}
+	var failure *rest.Problem
+	written := false
+	part := int16(0)
+	for chunk := range slices.Chunk(lines, job.MaxBulk) {
+		results, err := h.createChunk(ctx, bulkPart(in.IdempotencyKey, part, request), chunk)
+		if errors.Is(err, job.ErrKeyUsed) {
+			return nil, err
+		}
+		if err != nil {
+			failure = h.api.Problem(ctx, err)
+			results = failedChunk(chunk, failure)
+		}
+		written = written || err == nil
+		out.Body.Items = append(out.Body.Items, results...)
+		part++
+	}
+	if !written {
+		return nil, failure
+	}
+	for _, r := range out.Body.Items {
+		if r.Problem == nil {
+			out.Body.Created++
+		} else {
+			out.Body.Refused++
+		}
+	}
+	return out, nil
+}
+
+// bulkPart returns what the store needs to carry out one transaction of a bulk once; nil without a key.
+func bulkPart(key string, part int16, request [32]byte) *job.IdempotentRequest {
+	if key == "" {
+		return nil
+	}
+	return &job.IdempotentRequest{Key: key, Part: part, Request: request}
+}
+
+// line of a bulk.
+type line struct {
+	number int
+	text   []byte
+}
+
+func splitLines(body []byte) (out []line, err error) {
+	number := 0
+	for text := range bytes.Lines(body) {
+		number++
+		if text = bytes.TrimSpace(text); len(text) > 0 {
+			out = append(out, line{number, text})
+		}
+	}
+	switch {
+	case len(out) == 0:
+		return nil, rest.NewProblem("invalid", "the body is empty; send a job on each line")
+	case len(out) > maxBulkLines:
+		return nil, rest.NewProblem("too_large",
+			fmt.Sprintf("%d lines; send at most %d in one request", len(out), maxBulkLines))
+	}
+	return out, nil
+}
+
+// createChunk creates the jobs of some lines in one transaction.
+func (h *Handlers) createChunk(ctx context.Context, once *job.IdempotentRequest, chunk []line) ([]BulkResult, error) {
+	p := rest.Principal(ctx)
+	results := make([]BulkResult, len(chunk))
+	params := job.BulkParams{Namespace: p.Namespace, Actor: p.Actor(), Idempotent: once}
+	var resultOf []int // index into results, for each job in params
+	for i, l := range chunk {
+		results[i].Line = l.number
+		d, err := h.lineDefinition(l.text)
+		if err != nil {
+			results[i].Problem = h.api.Problem(ctx, err)
+			continue
+		}
+		params.Jobs, resultOf = append(params.Jobs, job.NewJob{Definition: d}), append(resultOf, i)
+	}
+	fill := func(made []job.Made) []BulkResult {
+		for i, m := range made {
+			r := &results[resultOf[i]]
+			if r.ID, r.Problem = "", nil; m.Err != nil {
+				r.Problem = h.api.Problem(ctx, m.Err)
+			} else {
+				r.ID = job.FormatJobID(m.Job.ID)
+			}
+		}
+		return results
+	}
+	if once != nil {
+		once.Encode = func(made any) ([]byte, error) { return json.Marshal(fill(made.([]job.Made))) }
+	}
+	if len(params.Jobs) == 0 && once == nil {
+		return results, nil
+	}
+	made, err := h.verbs.CreateJobs(ctx, params)
+	if err != nil {
+		before, err := rest.Recalled[[]BulkResult](once, err)
+		if err != nil {
+			return nil, err
+		}
+		return *before, nil
+	}
+	return fill(made), nil
+}
+
+// lineDefinition reads a line as create-job reads its body. The store validates definitions anyway, so
+// lineDefinition does it only to report all problems of a line that is wrong already.
+func (h *Handlers) lineDefinition(text []byte) (job.Definition, error) {
+	var in JobInput
+	if err := decodeStrictly(text, &in); err != nil {
+		return job.Definition{}, err
+	}
+	d, err := h.checkedOutside(&in)
+	if err != nil {
+		return h.checked(&in)
+	}
+	return d, nil
+}
+
+// failedChunk returns the results of lines whose transaction failed.
+func failedChunk(chunk []line, p *rest.Problem) []BulkResult {
+	return rest.Map(chunk, func(l line) BulkResult { return BulkResult{Line: l.number, Problem: p} })
+}

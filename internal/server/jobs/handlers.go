@@ -1,0 +1,85 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
+)
+
+// Store is the part of the store that has the definitions of jobs.
+type Store interface {
+	CreateJob(ctx context.Context, o job.CreateParams) (job.Job, error)
+	UpdateJob(ctx context.Context, o job.UpdateParams) (job.Job, error)
+	DeleteJob(ctx context.Context, o job.ChangeParams) (job.Change, error)
+	Job(ctx context.Context, namespace, id uuid.UUID) (job.Job, error)
+	JobByName(ctx context.Context, namespace uuid.UUID, name string) (job.Job, error)
+	ListJobs(ctx context.Context, o job.ListParams) (job.ListPage, error)
+}
+
+// Verbs is the part of the store that acts on jobs.
+type Verbs interface {
+	PauseJob(ctx context.Context, o job.ChangeParams, note string) (job.Change, error)
+	ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error)
+	TriggerJob(ctx context.Context, o job.ChangeParams, payload json.RawMessage) (job.Key, error)
+	CreateJobs(ctx context.Context, o job.BulkParams) ([]job.Made, error)
+	BackfillJob(ctx context.Context, o job.BackfillParams) (job.Backfilled, error)
+}
+
+// Options of Handlers.
+type Options struct {
+	Store Store
+	Verbs Verbs
+	// Check reports what is wrong with a target: its kind, or its config. nil accepts every target.
+	Check func(kind string, config json.RawMessage) error
+}
+
+// Handlers handle the operations on jobs.
+type Handlers struct {
+	api   *rest.API
+	store Store
+	verbs Verbs
+	check func(kind string, config json.RawMessage) error
+	bulks *bulkLimiter
+}
+
+// Register adds the operations on jobs to the API.
+func Register(api *rest.API, o Options) *Handlers {
+	h := &Handlers{
+		api: api, store: o.Store, verbs: o.Verbs, check: o.Check, bulks: newBulkLimiter(api.Limits().Bulks),
+	}
+	h.registerJobs()
+	h.registerList()
+	h.registerBulk()
+	h.registerPatch()
+	h.registerPreviews()
+	h.registerBackfill()
+	h.registerVerbs()
+	return h
+}
+
+// JobPath names a job.
+type JobPath struct {
+	Job string `path:"job" maxLength:"600" doc:"The job's id, or its name, escaped." example:"nightly-report"`
+}
+
+// ID returns the id of the job that a path or a filter names, by id or by name.
+func (h *Handlers) ID(ctx context.Context, idOrName string) (uuid.UUID, error) {
+	if id, err := job.ParseJobID(idOrName); err == nil {
+		return id, nil
+	}
+	j, err := h.find(ctx, idOrName)
+	return j.ID, err
+}
+
+// find returns the job that a path names, by id or by name.
+func (h *Handlers) find(ctx context.Context, idOrName string) (job.Job, error) {
+	namespace := rest.Principal(ctx).Namespace
+	if id, err := job.ParseJobID(idOrName); err == nil {
+		return h.store.Job(ctx, namespace, id)
+	}
+	return h.store.JobByName(ctx, namespace, idOrName)
+}

@@ -1,0 +1,185 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
+)
+
+func (h *Handlers) registerPatch() {
+	rest.Register(h.api, rest.Operation{
+		ID: "patch-job", Route: "PATCH /jobs/{job}", Summary: "Change parts of a job",
+		Description: "A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, " +
+			"and null gives a field its default. The job that comes of it is checked as a whole.",
+		Role: access.Editor, Describe: describePatch,
+		Example: `{"labels":{"team":"billing"},"retry":{"max_attempts":5}}`,
+	}, h.patchJob)
+}
+
+// describePatch adds the schema JobPatch, which has no Go type: the body is read as JSON.
+func describePatch(api *huma.OpenAPI, o *huma.Operation) {
+	schemas := api.Components.Schemas
+	schemas.Map()["JobPatch"] = patchOf(schemas.Map()["JobInput"], schemas)
+	content := o.RequestBody.Content
+	content["application/merge-patch+json"].Schema = &huma.Schema{Ref: schemaPrefix + "JobPatch"}
+	content["application/json"] = content["application/merge-patch+json"]
+}
+
+// patchOf returns the schema of a merge patch for a schema: each field may be left out, and null gives
+// an optional field its default. The same holds for the objects within it.
+func patchOf(s *huma.Schema, all huma.Registry) *huma.Schema {
+	out := &huma.Schema{
+		Type: huma.TypeObject, AdditionalProperties: s.AdditionalProperties, Properties: map[string]*huma.Schema{},
+	}
+	if values, ok := s.AdditionalProperties.(*huma.Schema); ok {
+		values := *values
+		values.Nullable = true
+		out.AdditionalProperties = &values
+	}
+	for name, field := range s.Properties {
+		patch := *field
+		if inner := all.SchemaFromRef(field.Ref); inner != nil && inner.Type == huma.TypeObject {
+			patch = *patchOf(inner, all)
+		} else if field.Type == huma.TypeObject {
+			patch = *patchOf(field, all)
+		}
+		patch.Description = field.Description
+		if patch.Type != "" && !slices.Contains(s.Required, name) {
+			patch.Nullable = true
+			if len(patch.Enum) > 0 {
+				patch.Enum = append(slices.Clone(patch.Enum), nil)
+			}
+		}
+		out.Properties[name] = &patch
+	}
+	return out
+}
+
+type patchJobInput struct {
+	JobPath
+	Precondition
+	RawBody []byte `contentType:"application/merge-patch+json"`
+}
+
+// patchJob applies a patch to the job as it was read. If the job changes before the result is written,
+// it reads the job again and repeats the patch, unless the client named a version.
+func (h *Handlers) patchJob(ctx context.Context, in *patchJobInput) (*JobOutput, error) {
+	for try := 1; ; try++ {
+		old, err := h.find(ctx, in.Job)
+		if err != nil {
+			return nil, err
+		}
+		c, err := in.params(ctx, old.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !c.Fits(old) {
+			return nil, in.failed(job.ErrConflict)
+		}
+		d, err := h.patched(old, in.RawBody)
+		if err != nil {
+			return nil, err
+		}
+		j, err := h.store.UpdateJob(ctx, job.UpdateParams{
+			Namespace: c.Namespace, ID: c.ID, IfVersion: old.Version, IfTag: c.IfTag, Definition: d, Actor: c.Actor,
+		})
+		switch {
+		case err == nil:
+			return jobResult(j), nil
+		case !errors.Is(err, job.ErrConflict) || !h.hasChanged(ctx, old):
+			return nil, err
+		case in.names():
+			return nil, in.failed(err)
+		case try == maxTries:
+			return nil, rest.NewProblem("conflict", "the job is changed by others all the time; try again")
+		}
+	}
+}
+
+// hasChanged reports whether a job has changed since it was read. Repeating a patch helps only against
+// that conflict, and not, for example, if the new name is taken.
+func (h *Handlers) hasChanged(ctx context.Context, old job.Job) bool {
+	now, err := h.store.Job(ctx, old.Namespace, old.ID)
+	return err == nil && now.Tag() != old.Tag()
+}
+
+// patched returns the definition of a job after a patch.
+func (h *Handlers) patched(old job.Job, patch []byte) (job.Definition, error) {
+	if object(patch) == nil {
+		return job.Definition{}, rest.NewProblem("bad_request", "the body is not a JSON object")
+	}
+	before := wireJob(old).JobInput
+	text, err := json.Marshal(before)
+	if err != nil {
+		return job.Definition{}, err
+	}
+	if text, err = mergePatch(text, patch); err != nil {
+		return job.Definition{}, err
+	}
+	var in JobInput
+	if err := decodeStrictly(text, &in); err != nil {
+		return job.Definition{}, err
+	}
+	keepUnpatched(&in, &before, patch)
+	return h.checked(&in)
+}
+
+// keepUnpatched restores the payload and the config byte for byte unless the patch names them: merging
+// has changed how they are written.
+func keepUnpatched(in, before *JobInput, patch []byte) {
+	var fields struct {
+		Payload rest.JSON `json:"payload"`
+		Target  *struct {
+			Config rest.JSON `json:"config"`
+		} `json:"target"`
+	}
+	if json.Unmarshal(patch, &fields) != nil {
+		return
+	}
+	if fields.Payload == nil {
+		in.Payload = before.Payload
+	}
+	if in.Target.Kind == before.Target.Kind && (fields.Target == nil || fields.Target.Config == nil) {
+		in.Target.Config = before.Target.Config
+	}
+}
+
+// mergePatch applies a merge patch (RFC 7396). Values that are not objects are replaced
+// whole, and keep the way they are written.
+func mergePatch(target, patch json.RawMessage) (json.RawMessage, error) {
+	change := object(patch)
+	if change == nil {
+		return patch, nil // it replaces the target
+	}
+	into := object(target)
+	if into == nil {
+		into = map[string]json.RawMessage{}
+	}
+	for name, value := range change {
+		if string(value) == "null" {
+			delete(into, name)
+			continue
+		}
+		merged, err := mergePatch(into[name], value)
+		if err != nil {
+			return nil, err
+		}
+		into[name] = merged
+	}
+	return json.Marshal(into)
+}
+
+// object returns the members of a JSON object, or nil if the text is not one.
+func object(text json.RawMessage) (members map[string]json.RawMessage) {
+	if json.Unmarshal(text, &members) != nil {
+		return nil
+	}
+	return members
+}

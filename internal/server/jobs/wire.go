@@ -1,0 +1,172 @@
+package jobs
+
+import (
+	"errors"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
+)
+
+// JobInput is a job as users write it. Fields that are left out have their defaults.
+type JobInput struct {
+	Name     string            `json:"name" minLength:"1" maxLength:"200" doc:"Unique in the namespace." example:"nightly-report"`
+	Labels   map[string]string `json:"labels,omitempty" doc:"For filters. At most 32."`
+	Schedule Schedule          `json:"schedule" doc:"When it runs."`
+	Target   Target            `json:"target" doc:"Where its runs go."`
+	Payload  rest.JSON         `json:"payload,omitempty" doc:"Sent with each run: any JSON, at most 256 kB."`
+	Queue    string            `json:"queue,omitempty" maxLength:"63" doc:"The lane its runs are in. Made if there is none of this name. Default: default."`
+	Priority int16             `json:"priority,omitempty" minimum:"0" maximum:"9" doc:"Higher goes first when there is more to do than slots. Default 0."`
+	MaxRuns  int32             `json:"max_runs,omitempty" minimum:"0" doc:"The job is finished after so many runs by its schedule. 0: no limit."`
+
+	Retry   *Retry        `json:"retry,omitempty" doc:"What happens after a failed attempt."`
+	Missed  *Missed       `json:"missed,omitempty" doc:"What happens to occurrences whose time passed while they could not run."`
+	Overlap string        `json:"overlap,omitempty" enum:"skip,queue,queue_all,allow,replace" doc:"What happens when a run is due while another of the job is live. Default skip."`
+	Timeout rest.Duration `json:"timeout,omitempty" doc:"Of one attempt, 1s to 24h. Default 30s." example:"30s"`
+
+	ReportTimeout rest.Duration `json:"report_timeout,omitempty" doc:"How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h." example:"1h"`
+
+	Deadline rest.Duration `json:"deadline,omitempty" doc:"A run that could not start so long after its due time is skipped as expired. Default: none." example:"10m"`
+	Delivery string        `json:"delivery,omitempty" enum:"at_least_once,at_most_once" doc:"at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once."`
+
+	Concurrency    *Concurrency `json:"concurrency,omitempty" doc:"Bounds the live runs of all jobs of the namespace that have the same key."`
+	IdempotencyKey string       `json:"idempotency_key,omitempty" maxLength:"1024" doc:"A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id." example:"job.name + '/' + string(due_at)"`
+
+	PauseAfterFailures int32         `json:"pause_after_failures,omitempty" minimum:"0" doc:"The job is paused after so many failed runs in a row. 0: never."`
+	KeepFinishedFor    rest.Duration `json:"keep_finished_for,omitempty" doc:"How long a finished one-off job is kept. Default 24h." example:"24h"`
+}
+
+// Target says where runs go.
+type Target struct {
+	Kind   string    `json:"kind" minLength:"1" maxLength:"32" doc:"The kind of target." example:"http"`
+	Config rest.JSON `json:"config,omitempty" doc:"Settings of this kind. For http: url, method, headers, body."`
+}
+
+// TransformSchema is called by huma. It adds an example of a config, which has no type here.
+func (Target) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	s.Properties["config"].Examples = []any{map[string]any{"url": "https://hooks.example.com/nightly"}}
+	return s
+}
+
+// Retry says how often and when a failed attempt is retried.
+type Retry struct {
+	MaxAttempts int16         `json:"max_attempts,omitempty" minimum:"0" maximum:"100" doc:"Attempts in all. Default 3."`
+	Backoff     string        `json:"backoff,omitempty" enum:"none,fixed,linear,exponential" doc:"How the delay grows. Default exponential."`
+	Base        rest.Duration `json:"base,omitempty" doc:"The first delay. Default 5s." example:"5s"`
+	Cap         rest.Duration `json:"cap,omitempty" doc:"The longest delay. Default 15m." example:"15m"`
+	Jitter      float64       `json:"jitter,omitempty" minimum:"-1" maximum:"1" doc:"The part of the delay that is random. Default 0.2; -1 means none."`
+}
+
+// Concurrency limits the live runs that share a key.
+type Concurrency struct {
+	Key string `json:"key" minLength:"1" maxLength:"200" doc:"What the runs share, such as a customer or an account." example:"customer-42"`
+	Max int32  `json:"max,omitempty" minimum:"0" maximum:"10000" doc:"A run of this job starts when fewer runs with the key are live, whatever job they belong to. Default 1."`
+}
+
+// Missed is the policy for occurrences whose time passed before they could run.
+type Missed struct {
+	Policy        string        `json:"policy,omitempty" enum:"skip,once,all" doc:"While the cluster was down: skip them, run the newest, or run all. Default once."`
+	CatchUpWindow rest.Duration `json:"catch_up_window,omitempty" doc:"Older ones are skipped. Default 30m." example:"30m"`
+	Max           int32         `json:"max,omitempty" minimum:"0" maximum:"10000" doc:"With all: at most so many run, the newest. Default 100."`
+	Pace          rest.Duration `json:"pace,omitempty" doc:"With all: the distance at which they start. Default 1s." example:"1s"`
+	Paused        string        `json:"paused,omitempty" enum:"skip,once,all" doc:"While the job was paused. Default skip."`
+	Created       string        `json:"created,omitempty" enum:"skip,once,all" doc:"A one-off whose time had passed when it was created. Default once."`
+}
+
+// definition returns the input in the words of package job.
+func (in *JobInput) definition() (job.Definition, error) {
+	var bad []error
+	duration := func(field string, text rest.Duration) job.Duration {
+		d, err := text.Parse(field, 0, "30s, 15m, 1h30m or 7d")
+		if err != nil {
+			bad = append(bad, err)
+		}
+		return job.Duration(d)
+	}
+	d := job.Definition{
+		Name: in.Name, Labels: in.Labels, Schedule: in.Schedule.Spec, Payload: in.Payload.Raw(), Queue: in.Queue,
+		Target:   job.Target{Kind: in.Target.Kind, Config: in.Target.Config.Raw()},
+		Priority: in.Priority, MaxRuns: in.MaxRuns,
+		Policy: job.Policy{
+			Overlap: job.Overlap(in.Overlap), Delivery: job.Delivery(in.Delivery),
+			IdempotencyKey: in.IdempotencyKey, PauseAfterFailures: in.PauseAfterFailures,
+			Timeout: duration("timeout", in.Timeout), ReportTimeout: duration("report_timeout", in.ReportTimeout),
+			Deadline:        duration("deadline", in.Deadline),
+			KeepFinishedFor: duration("keep_finished_for", in.KeepFinishedFor),
+		},
+	}
+	if r := in.Retry; r != nil {
+		d.Retry = job.Retry{
+			MaxAttempts: r.MaxAttempts, Backoff: job.Backoff(r.Backoff), Jitter: r.Jitter,
+			Base: duration("retry.base", r.Base), Cap: duration("retry.cap", r.Cap),
+		}
+	}
+	if m := in.Missed; m != nil {
+		d.Missed = job.Missed{
+			Policy: job.MissedPolicy(m.Policy), Paused: job.MissedPolicy(m.Paused),
+			Created: job.MissedPolicy(m.Created), Max: m.Max,
+			CatchUpWindow: duration("missed.catch_up_window", m.CatchUpWindow), Pace: duration("missed.pace", m.Pace),
+		}
+	}
+	if c := in.Concurrency; c != nil {
+		d.Concurrency = job.Concurrency{Key: c.Key, Max: c.Max}
+	}
+	return d, errors.Join(bad...)
+}
+
+// Job is a job as it is stored, with all defaults filled in.
+type Job struct {
+	ID        string    `json:"id" doc:"Its id." example:"job_06f8m2tq5dtk1e7n9q0c3s5v7g"`
+	State     string    `json:"state" enum:"active,paused,finished" doc:"finished: nothing of its schedule is left."`
+	Note      string    `json:"note,omitempty" doc:"Why it is paused."`
+	Version   int32     `json:"version" doc:"1 at create, one more with each change of the definition. Also the ETag."`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+	// NextDueAt is for users only: no decision depends on it.
+	NextDueAt *time.Time `json:"next_due_at" doc:"When it is due next: its first planned run that has not begun, else the first occurrence that is not planned and that no calendar takes away. null: never, or it is paused."`
+	JobInput
+}
+
+var stateNames = map[job.State]string{job.Active: "active", job.Paused: "paused", job.Finished: "finished"}
+
+func wireJob(j job.Job) Job {
+	return Job{
+		ID: job.FormatJobID(j.ID), NextDueAt: rest.OptionalTime(j.NextDue), State: stateNames[j.State], Note: j.Note,
+		Version: j.Version, CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt,
+		JobInput: wireDefinition(&j.Definition),
+	}
+}
+
+func wireDefinition(d *job.Definition) JobInput {
+	out := JobInput{
+		Name: d.Name, Labels: d.Labels, Schedule: Schedule{d.Schedule}, Payload: rest.JSON(d.Payload),
+		Target: Target{Kind: d.Target.Kind, Config: rest.JSON(d.Target.Config)},
+		Queue:  d.Queue, Priority: d.Priority, MaxRuns: d.MaxRuns,
+		Retry: &Retry{
+			MaxAttempts: d.Retry.MaxAttempts, Backoff: string(d.Retry.Backoff), Jitter: d.Retry.Jitter,
+			Base: wireDuration(d.Retry.Base), Cap: wireDuration(d.Retry.Cap),
+		},
+		Missed: &Missed{
+			Policy: string(d.Missed.Policy), Paused: string(d.Missed.Paused), Created: string(d.Missed.Created),
+			CatchUpWindow: wireDuration(d.Missed.CatchUpWindow), Max: d.Missed.Max, Pace: wireDuration(d.Missed.Pace),
+		},
+		Overlap: string(d.Overlap), Delivery: string(d.Delivery),
+		Timeout: wireDuration(d.Timeout), ReportTimeout: wireDuration(d.ReportTimeout),
+		Deadline: wireDuration(d.Deadline), KeepFinishedFor: wireDuration(d.KeepFinishedFor),
+		IdempotencyKey: d.IdempotencyKey, PauseAfterFailures: d.PauseAfterFailures,
+	}
+	if c := d.Concurrency; c.Key != "" {
+		out.Concurrency = &Concurrency{c.Key, c.Max}
+	}
+	return out
+}
+
+// wireDuration returns an empty string for 0, so that JSON leaves it out.
+func wireDuration(d job.Duration) rest.Duration {
+	if d == 0 {
+		return ""
+	}
+	return rest.Duration(d.String())
+}

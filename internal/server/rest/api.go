@@ -1,0 +1,150 @@
+package rest
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/time/rate"
+)
+
+// Options of an API.
+type Options struct {
+	Keys Keys
+	// ReportKey is the cluster's key for run tokens. Without it, every run token is rejected.
+	ReportKey []byte
+	// Classify names errors of the store that have no error value of their own; may be nil.
+	Classify func(error) ErrorClass
+	// ExplainChoice explains a value that matches none of the alternatives of its schema; may be nil.
+	// It returns nothing if it does not know the field.
+	ExplainChoice func(field string, value any) []FieldProblem
+
+	Limits  Limits
+	Groups  []Group
+	Observe Observer // may be nil
+	Log     *slog.Logger
+	Version string
+}
+
+// Group is a group of operations, named by the first part of their paths.
+type Group struct{ Name, Description string }
+
+// API routes requests to operations. Register adds operations; Handler serves them.
+// It is safe for concurrent use once all operations are registered.
+type API struct {
+	opts        Options
+	huma        huma.API
+	mux         *http.ServeMux
+	routes      []string
+	largestBody int64 // of all operations
+
+	keys     keyCache
+	hashes   knownHashes
+	limiter  keyLimiter
+	failures failureLimiter
+	slots    chan struct{} // one for each request in progress
+	logLines *rate.Limiter
+}
+
+// New returns an API that has the documentation and no operations yet.
+func New(o Options) *API {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Classify == nil {
+		o.Classify = func(error) ErrorClass { return Unknown }
+	}
+	if o.ExplainChoice == nil {
+		o.ExplainChoice = func(string, any) []FieldProblem { return nil }
+	}
+	o.Limits = o.Limits.orDefault()
+	a := &API{
+		opts: o, mux: http.NewServeMux(), largestBody: defaultBody, limiter: keyLimiter{limits: o.Limits},
+		slots: make(chan struct{}, o.Limits.Requests), logLines: rate.NewLimiter(logRate, logBurst),
+	}
+	a.huma = humago.New(verbMux{a}, a.config())
+	a.huma.UseMiddleware(a.authenticate, a.checkRequest)
+	a.registerDocs()
+	a.mux.HandleFunc("/", a.noOperation)
+	return a
+}
+
+// huma keeps its error constructors in package variables, so all servers of the process share them.
+func init() { //nolint:gochecknoinits // huma offers no other way, and they must be set before the first request
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		return fromHuma(nil, status, message, errs...)
+	}
+	huma.NewErrorWithContext = fromHuma
+	huma.DefaultArrayNullable = false // a list may be empty, but is never null
+}
+
+func (a *API) config() huma.Config {
+	c := huma.DefaultConfig("Belfry", a.opts.Version)
+	c.Info.Description = "Jobs that run on time, on more than one machine."
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // registerDocs serves them
+	c.CreateHooks = nil                                   // no $schema in responses
+	c.RejectUnknownQueryParameters = true
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"key": {
+			Type: "http", Scheme: "bearer",
+			Description: "An API key, made by `belfry key create`: `Authorization: Bearer bfk_…`.",
+		},
+		"run": {
+			Type: "http", Scheme: "bearer",
+			Description: "The token of one run, which a target gets with the run: " +
+				"`Authorization: Bearer bfr_…`. For reports on that run alone.",
+		},
+	}
+	c.Security = []map[string][]string{{"key": {}}}
+	for _, g := range a.opts.Groups {
+		c.Tags = append(c.Tags, &huma.Tag{Name: g.Name, Description: g.Description})
+	}
+	c.Extensions = map[string]any{"x-problems": problemKinds()}
+	c.OnAddOperation = append(c.OnAddOperation, describe)
+	c.Transformers = append(c.Transformers, addRequestID)
+	return c
+}
+
+// Routes lists every route as a pattern of http.ServeMux, so that a test can check that each route
+// that needs a key asks for one.
+func (a *API) Routes() []string { return a.routes }
+
+// OpenAPI returns the description of the API as YAML.
+func (a *API) OpenAPI() ([]byte, error) { return a.huma.OpenAPI().YAML() }
+
+// Limits returns the limits of the node, with defaults filled in.
+func (a *API) Limits() Limits { return a.opts.Limits }
+
+// Handler serves /api/ and /docs.
+func (a *API) Handler() http.Handler { return a.observe(a.limit(a.mux)) }
+
+// ReadTimeout bounds reading a whole request.
+const ReadTimeout = 30 * time.Second
+
+// HTTP returns an HTTP server with the timeouts and limits of a node.
+func HTTP(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: ReadTimeout, WriteTimeout: 60 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+}
+
+// Unavailable answers every request with the reason why this node serves no API. It closes the
+// connection so that the client can reach another node.
+func Unavailable(why string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", retryAfter)
+		w.Header().Set("Connection", "close")
+		writeProblem(w, NewProblem("unavailable", why))
+	})
+}
+
+func writeProblem(w http.ResponseWriter, p *Problem) {
+	p.RequestID = w.Header().Get(requestIDHeader)
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // it fails only if the client has disconnected
+}

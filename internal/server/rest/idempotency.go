@@ -1,0 +1,60 @@
+package rest
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+const idempotencyHeader = "Idempotency-Key"
+
+// Idempotency is the input of operations that take an Idempotency-Key.
+type Idempotency struct {
+	IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"255" pattern:"^[ -~]*$" patternDescription:"of printable ASCII characters alone" doc:"Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused."`
+}
+
+// Request returns what the store needs to carry out a request once; nil without a key. response makes
+// the output of the result, which the store keeps for repetitions of the request.
+func (i *Idempotency) Request(
+	operation string, request any, response func(result any) any,
+) (*job.IdempotentRequest, error) {
+	if i.IdempotencyKey == "" {
+		return nil, nil
+	}
+	text, err := json.Marshal([]any{operation, request})
+	if err != nil {
+		return nil, err
+	}
+	return &job.IdempotentRequest{
+		Key: i.IdempotencyKey, Request: sha256.Sum256(text),
+		Encode: func(result any) ([]byte, error) { return json.Marshal(response(result)) },
+	}, nil
+}
+
+// Once carries out a change and returns its response. If the request repeats an earlier one with the
+// same Idempotency-Key, Once returns the stored response instead, and nothing changes.
+func Once[T, Out any](
+	i *Idempotency, operation string, request any, response func(T) *Out,
+	change func(*job.IdempotentRequest) (T, error),
+) (*Out, error) {
+	once, err := i.Request(operation, request, func(result any) any { return response(result.(T)) })
+	if err != nil {
+		return nil, err
+	}
+	result, err := change(once)
+	if err != nil {
+		return Recalled[Out](once, err)
+	}
+	return response(result), nil
+}
+
+// Recalled returns the stored response if err says that the request was carried out before, else err.
+func Recalled[T any](once *job.IdempotentRequest, err error) (*T, error) {
+	if !errors.Is(err, job.ErrAlreadyDone) {
+		return nil, err
+	}
+	out := new(T)
+	return out, json.Unmarshal(once.Answer, out)
+}

@@ -1,0 +1,98 @@
+package rest
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/clock"
+)
+
+const (
+	// keyTTL is how long a node trusts a key without asking the database again. A key that was revoked
+	// on another node works here for up to this long. Expiry is exact.
+	keyTTL  = 5 * time.Second
+	maxKeys = 10_000 // in the cache
+)
+
+// keyCache remembers good keys for keyTTL. It does not remember unknown keys, because a key must work
+// as soon as it is created.
+type keyCache struct {
+	mu     sync.Mutex
+	byHash map[[32]byte]cachedKey
+}
+
+type cachedKey struct {
+	principal access.Principal
+	until     time.Duration // by clock.Elapsed
+}
+
+// get returns a cached key. fresh: the database need not be asked. known: the key was good once.
+func (c *keyCache) get(hash [32]byte) (p access.Principal, fresh, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.byHash[hash]
+	return k.principal, ok && clock.Elapsed() < k.until, ok
+}
+
+func (c *keyCache) drop(hash [32]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byHash, hash)
+}
+
+func (c *keyCache) forget(id uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.byHash, func(_ [32]byte, k cachedKey) bool { return k.principal.Key == id })
+}
+
+// put remembers a key. lookedUpAt is the time of clock.Elapsed before the database was asked, so that
+// the key never lives longer here than in the database.
+func (c *keyCache) put(hash [32]byte, p access.Principal, lookedUpAt time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byHash == nil || len(c.byHash) >= maxKeys {
+		c.byHash = map[[32]byte]cachedKey{}
+	}
+	ttl := keyTTL
+	if p.Left > 0 {
+		ttl = min(ttl, p.Left)
+	}
+	c.byHash[hash] = cachedKey{p, lookedUpAt + ttl}
+}
+
+// hashesTTL is how long knownHashes is used before it is read again.
+const hashesTTL = time.Second
+
+// knownHashes is the set of existing keys, by the first bytes of their hashes. It is read only while an
+// address sends too many unknown keys, at most once per hashesTTL.
+type knownHashes struct {
+	mu    sync.Mutex
+	known map[[8]byte]bool
+	until time.Duration // by clock.Elapsed
+}
+
+// has reports whether a key may be good. A key created within the last hashesTTL may be missing: its
+// request is rejected with Retry-After: 1.
+func (r *knownHashes) has(ctx context.Context, keys Keys, hash [32]byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if clock.Elapsed() >= r.until {
+		all, err := keys.KeyHashes(ctx)
+		if err != nil {
+			recordOf(ctx).err = err
+			return false
+		}
+		r.known = make(map[[8]byte]bool, len(all))
+		for _, h := range all {
+			r.known[h] = true
+		}
+		r.until = clock.Elapsed() + hashesTTL
+	}
+	return r.known[[8]byte(hash[:8])]
+}

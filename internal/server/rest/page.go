@@ -1,0 +1,91 @@
+package rest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// PageInput is the input of operations that list things: which page to send.
+type PageInput struct {
+	PageSize  int    `query:"page_size" minimum:"1" maximum:"500" default:"50" doc:"At most so many. A page may be shorter though there is more: next_page_token tells."`
+	PageToken string `query:"page_token" maxLength:"1000" doc:"next_page_token of the page before, with the same filters."`
+}
+
+// After reads the page token into a mark, which is where the page before ended. Without a token the
+// mark stays as it is.
+func (p *PageInput) After(mark any) error { return ParseToken(p.PageToken, mark) }
+
+// ParseToken reads a page token into a mark. An empty token leaves the mark as it is.
+func ParseToken(token string, mark any) error {
+	if token == "" {
+		return nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || json.Unmarshal(b, mark) != nil {
+		return &job.Problem{
+			Field: "page_token", Problem: "it is not one that this list gave",
+			Fix: "take next_page_token of the last answer, or leave it out to begin anew",
+		}
+	}
+	return nil
+}
+
+// Token returns a mark as a page token. It is opaque to clients, so its content may change.
+func Token(mark any) string {
+	b, err := json.Marshal(mark)
+	if err != nil {
+		return "" // cannot happen: marks are plain values
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Page is the output of operations that list things. Each operation declares its own type of it,
+// because schemas in the API reference are named after Go types.
+type Page[W any] struct {
+	Body struct {
+		Items         []W    `json:"items"`
+		NextPageToken string `json:"next_page_token,omitempty" doc:"There may be more: send it as page_token. Left out: there is no more."`
+	}
+}
+
+// List reads pages of a list from the store. M is the mark where a page ends, T an item of the store
+// and W its JSON.
+type List[M, T, W any] struct {
+	First M // where the first page begins
+	Read  func(ctx context.Context, namespace uuid.UUID, after M, limit int) ([]T, error)
+	Mark  func(T) M
+	Wire  func(T) W
+}
+
+// Page reads one page. It asks the store for one item more than fits, to know whether there is more.
+func (l List[M, T, W]) Page(ctx context.Context, in *PageInput) (*Page[W], error) {
+	after := l.First
+	if err := in.After(&after); err != nil {
+		return nil, err
+	}
+	found, err := l.Read(ctx, Principal(ctx).Namespace, after, in.PageSize+1)
+	if err != nil {
+		return nil, err
+	}
+	out := &Page[W]{}
+	if len(found) > in.PageSize {
+		found = found[:in.PageSize]
+		out.Body.NextPageToken = Token(l.Mark(found[in.PageSize-1]))
+	}
+	out.Body.Items = Map(found, l.Wire)
+	return out, nil
+}
+
+// Map converts each item. The result is never nil, so that an empty list is [] in JSON.
+func Map[T, W any](items []T, convert func(T) W) []W {
+	out := make([]W, len(items))
+	for i, item := range items {
+		out[i] = convert(item)
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package rest
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// huma accepts requests that say something without effect: it takes the first of several values, treats
+// an empty value as none, and ignores headers that an operation does not have. This file rejects them.
+
+// checkRequest rejects a request if the operation would ignore a part of it.
+func (a *API) checkRequest(ctx huma.Context, next func(huma.Context)) {
+	r, _ := humago.Unwrap(ctx)
+	query := r.URL.Query()
+	bad := append(checkQuery(ctx.Operation(), query), checkHeaders(ctx.Operation(), r)...)
+	if p := checkIdempotencyKey(ctx.Operation(), r); p != nil {
+		bad = append(bad, *p)
+	}
+	if len(bad) > 0 {
+		a.reject(ctx, listProblems(bad))
+		return
+	}
+	if p := checkMedia(ctx.Operation(), r); p != nil {
+		a.reject(ctx, p)
+		return
+	}
+	r.URL.RawQuery = query.Encode()
+	next(huma.WithValue(ctx, apiKey{}, a))
+}
+
+// checkMedia rejects a body of a media type that the operation does not take. A type that ends with
+// +json is JSON.
+func checkMedia(o *huma.Operation, r *http.Request) *Problem {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	if o.RequestBody == nil || kind == "" || r.ContentLength == 0 {
+		return nil
+	}
+	takes := slices.Sorted(maps.Keys(o.RequestBody.Content))
+	isJSON := strings.HasSuffix(kind, "+json") && slices.Contains(takes, "application/json")
+	if isJSON || slices.Contains(takes, kind) {
+		return nil
+	}
+	return NewProblem("unsupported_media", "the body is said to be "+Printable(kind)+"; send "+
+		strings.Join(takes, " or ")+" and say so in the header Content-Type (curl: --json for JSON)")
+}
+
+// checkQuery rejects unknown, repeated and empty parameters. Lists of names may be written both as
+// a=x&a=y and as a=x,y; it rewrites the second form to the first.
+func checkQuery(o *huma.Operation, query url.Values) (bad []FieldProblem) {
+	known := map[string]*huma.Schema{}
+	var names []string
+	for _, p := range o.Parameters {
+		if p.In == "query" {
+			known[p.Name] = p.Schema
+			names = append(names, p.Name)
+		}
+	}
+	for name, values := range query {
+		schema, ok := known[name]
+		switch {
+		case !ok:
+			bad = append(bad, FieldProblem{
+				Field: Printable(name), Problem: "there is no such query parameter", Fix: Suggest(name, names),
+			})
+		case schema.Type == huma.TypeArray && len(schema.Items.Enum) > 0:
+			query[name] = strings.Split(strings.Join(values, ","), ",")
+		case schema.Type == huma.TypeArray:
+		case len(values) > 1:
+			bad = append(bad, FieldProblem{Field: name, Problem: "it is there more than once", Fix: "send it once"})
+		case values[0] == "" && (schema.Type != huma.TypeString || schema.Format != "" || len(schema.Enum) > 0):
+			bad = append(bad, emptyValue(name))
+		}
+	}
+	slices.SortFunc(bad, func(a, b FieldProblem) int { return strings.Compare(a.Field, b.Field) })
+	return bad
+}
+
+// checkHeaders rejects a header that the operation knows and that is empty.
+func checkHeaders(o *huma.Operation, r *http.Request) (bad []FieldProblem) {
+	for _, p := range o.Parameters {
+		if values := r.Header.Values(p.Name); p.In == "header" && len(values) > 0 && values[0] == "" {
+			bad = append(bad, emptyValue(p.Name))
+		}
+	}
+	return bad
+}
+
+func emptyValue(name string) FieldProblem {
+	return FieldProblem{Field: name, Problem: "it is empty", Fix: "give it a value, or leave it out"}
+}
+
+// checkIdempotencyKey rejects an Idempotency-Key on an operation that would ignore it, because the
+// client relies on it. Reading is safe to repeat, so GET may have one.
+func checkIdempotencyKey(o *huma.Operation, r *http.Request) *FieldProblem {
+	takes := slices.ContainsFunc(o.Parameters, func(p *huma.Param) bool {
+		return p.In == "header" && p.Name == idempotencyHeader
+	})
+	if takes || r.Method == http.MethodGet || r.Header.Get(idempotencyHeader) == "" {
+		return nil
+	}
+	return &FieldProblem{
+		Field: idempotencyHeader, Problem: "this operation does not take one",
+		Fix: "leave it out, and before you repeat a request whose answer was lost, look at what it came to",
+	}
+}
