@@ -81,13 +81,16 @@ type SessionPath struct {
 	Session string `path:"session" maxLength:"40" doc:"The session's id." example:"ses_06f8m2tq5dtk1e7n9q0c3s5v7g"`
 }
 
-var errNoSession = rest.NewProblem("not_found", "this queue has no such session: it has ended or expired, "+
-	"and the runs that it had were given to others; open a new one")
+// noSession returns a new problem each time, because each response adds its own request id.
+func noSession() *rest.Problem {
+	return rest.NewProblem("not_found", "this queue has no such session: it has ended or expired, "+
+		"and the runs that it had were given to others; open a new one")
+}
 
 func (p *SessionPath) path(ctx context.Context) (job.SessionPath, error) {
 	id, err := job.ParseSessionID(p.Session)
 	if err != nil {
-		return job.SessionPath{}, errNoSession
+		return job.SessionPath{}, noSession()
 	}
 	return job.SessionPath{Namespace: rest.Principal(ctx).Namespace, Queue: p.Queue, ID: id}, nil
 }
@@ -95,7 +98,7 @@ func (p *SessionPath) path(ctx context.Context) (job.SessionPath, error) {
 // sessionProblem says what to do about a session that does not exist.
 func sessionProblem(err error) error {
 	if errors.Is(err, job.ErrNotFound) {
-		return errNoSession
+		return noSession()
 	}
 	return err
 }
