@@ -16,12 +16,14 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-// TestAKeyExpiresOnTime: though it is remembered for longer than it lives.
+// TestAKeyExpiresOnTime: a key stops working when it expires, although the cache would keep it longer.
 func TestAKeyExpiresOnTime(t *testing.T) {
 	t.Parallel()
 	b := limited(t, rest.Limits{})
 	const life = 700 * time.Millisecond
-	k, secret, err := b.store.CreateKey(t.Context(), access.KeyParams{Namespace: defaultNamespace, Name: "short", Role: access.Viewer, ExpiresIn: life, Actor: "test"})
+	k, secret, err := b.store.CreateKey(t.Context(), access.KeyParams{
+		Namespace: defaultNamespace, Name: "short", Role: access.Viewer, ExpiresIn: life, Actor: "test",
+	})
 	require.NoError(t, err)
 	good := 0
 	var last int
@@ -41,9 +43,8 @@ func TestAKeyExpiresOnTime(t *testing.T) {
 	require.True(t, expired, "not before its time")
 }
 
-// TestAGoodKeyIsServedDuringAFlood: behind a proxy all clients have one address.
-// Who floods it with bad keys holds up no good one, be it one that this node has
-// never seen, or one that is made meanwhile.
+// TestAGoodKeyIsServedDuringAFlood: behind a proxy all clients share one address. A flood of bad keys from
+// it does not block good keys: neither keys that this node has never seen, nor keys created meanwhile.
 func TestAGoodKeyIsServedDuringAFlood(t *testing.T) {
 	t.Parallel()
 	b := limited(t, rest.Limits{})
@@ -73,7 +74,9 @@ func TestAGoodKeyIsServedDuringAFlood(t *testing.T) {
 		})
 	}
 	status := func(key string) int { return b.callAs(key, "GET", "/self", "").status }
-	require.Eventually(t, func() bool { return status(access.FormatKey([32]byte{99})) == http.StatusTooManyRequests }, time.Minute, time.Millisecond, "the flood is held back")
+	require.Eventually(t, func() bool {
+		return status(access.FormatKey([32]byte{99})) == http.StatusTooManyRequests
+	}, time.Minute, time.Millisecond, "the flood is held back")
 	for _, key := range fresh {
 		require.Equal(t, http.StatusOK, status(key), "a key that this node has never seen")
 	}
@@ -88,7 +91,7 @@ func TestAGoodKeyIsServedDuringAFlood(t *testing.T) {
 	}
 }
 
-// TestAnAuditActorIsOneKey: two keys of one name are told apart.
+// TestAnAuditActorIsOneKey: the audit log distinguishes two keys with the same name.
 func TestAnAuditActorIsOneKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -103,8 +106,8 @@ func TestAnAuditActorIsOneKey(t *testing.T) {
 	}
 }
 
-// TestAuditIsVerifiedInParts: one request checks a bounded number of entries, and
-// the next goes on with the hash that it ended with.
+// TestAuditIsVerifiedInParts: one request checks a bounded number of entries, and the next request
+// continues from the hash where it ended.
 func TestAuditIsVerifiedInParts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -122,7 +125,8 @@ func TestAuditIsVerifiedInParts(t *testing.T) {
 	require.EqualValues(t, 8, second.Seq)
 
 	_, err = b.pool.Exec(ctx, `
-INSERT INTO audit_log SELECT namespace_id, seq + n * 8, at, actor, action, object, detail, hash FROM audit_log, generate_series(1, 1250) n`)
+INSERT INTO audit_log
+SELECT namespace_id, seq + n * 8, at, actor, action, object, detail, hash FROM audit_log, generate_series(1, 1250) n`)
 	require.NoError(t, err)
 	a := b.call("GET", "/audit:verify", "").json(t)
 	require.Equal(t, false, a["ok"], "what was copied is not what was written: %v", a)
@@ -137,7 +141,7 @@ INSERT INTO audit_log SELECT namespace_id, seq + n * 8, at, actor, action, objec
 	require.Equal(t, 422, b.call("GET", "/audit:verify?page_token=x", "").status)
 }
 
-// rechain writes every hash of the log anew, as its writer would have.
+// rechain computes every hash of the log again, as the store does when it writes an entry.
 func (b *bundle) rechain() {
 	b.t.Helper()
 	entries, err := b.store.Audit(b.t.Context(), defaultNamespace, 0, 100_000)
@@ -151,12 +155,15 @@ func (b *bundle) rechain() {
 		before, seqs[i] = e.Hash, e.Seq
 		hashes[i] = append([]byte{}, e.Hash[:]...)
 	}
-	_, err = b.pool.Exec(b.t.Context(), `UPDATE audit_log a SET hash = n.hash FROM (SELECT unnest($1::bigint[]) AS seq, unnest($2::bytea[]) AS hash) n WHERE a.seq = n.seq`, seqs, hashes)
+	_, err = b.pool.Exec(b.t.Context(), `
+UPDATE audit_log a SET hash = n.hash
+FROM (SELECT unnest($1::bigint[]) AS seq, unnest($2::bytea[]) AS hash) n
+WHERE a.seq = n.seq`, seqs, hashes)
 	require.NoError(b.t, err)
 }
 
-// TestIdempotencyKeysAreNeverIgnored: each operation that changes something takes
-// one, or refuses it.
+// TestIdempotencyKeysAreNeverIgnored: each operation that changes something either takes an
+// Idempotency-Key or rejects it.
 func TestIdempotencyKeysAreNeverIgnored(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -179,10 +186,11 @@ func TestIdempotencyKeysAreNeverIgnored(t *testing.T) {
 				require.False(t, takes, path)
 				continue
 			}
-			if o.Role == "run" { // a report is known by its token: sent again, it is the same one
+			if o.Role == "run" { // the token identifies a report, so a repetition is harmless
 				continue
 			}
-			a := b.call(strings.ToUpper(method), strings.NewReplacer("/api/v1", "", "{", "", "}", "").Replace(path), "", "Idempotency-Key", "k")
+			plain := strings.NewReplacer("/api/v1", "", "{", "", "}", "").Replace(path)
+			a := b.call(strings.ToUpper(method), plain, "", "Idempotency-Key", "k")
 			if takes {
 				taken++
 				require.NotContains(t, string(a.body), "this operation does not take one", path)
@@ -190,15 +198,17 @@ func TestIdempotencyKeysAreNeverIgnored(t *testing.T) {
 			}
 			refused++
 			require.Equal(t, 422, a.status, "%s %s: %s", method, path, a.body)
-			require.Contains(t, string(a.body), `"field":"Idempotency-Key","problem":"this operation does not take one"`)
+			require.Contains(t, string(a.body),
+				`"field":"Idempotency-Key","problem":"this operation does not take one"`)
 		}
 	}
 	require.GreaterOrEqual(t, taken, 8)
 	require.GreaterOrEqual(t, refused, 8)
-	require.Equal(t, 422, b.call("POST", "/keys", `{"name":"k","role":"viewer"}`, "Idempotency-Key", "k").status, "its answer has a secret, which is not stored")
+	create := b.call("POST", "/keys", `{"name":"k","role":"viewer"}`, "Idempotency-Key", "k")
+	require.Equal(t, 422, create.status, "its answer has a secret, which is not stored")
 }
 
-// TestARetryIsCarriedOutOnce: with an Idempotency-Key, though the run has ended
+// TestARetryIsCarriedOutOnce: a retry with an Idempotency-Key is not repeated, even if the run has ended
 // again meanwhile.
 func TestARetryIsCarriedOutOnce(t *testing.T) {
 	t.Parallel()
@@ -208,7 +218,9 @@ func TestARetryIsCarriedOutOnce(t *testing.T) {
 	id := n.create("bad", yearly, "/no", `"overlap":"allow"`)
 	runs := n.die(id, 3)
 	const key = "Idempotency-Key"
-	for verb, run := range map[string]string{"/runs/" + runs[0] + ":retry": runs[0], "/dead-letters/" + runs[1] + ":redrive": runs[1]} {
+	for verb, run := range map[string]string{
+		"/runs/" + runs[0] + ":retry": runs[0], "/dead-letters/" + runs[1] + ":redrive": runs[1],
+	} {
 		a := n.call("POST", verb, "", key, "once "+run)
 		require.Equal(t, 202, a.status, "%s", a.body)
 		n.await("/runs/"+run, "attempt", 2.)

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-// slowBulk begins a bulk and does not end it: finish does, and returns the status.
+// slowBulk begins a bulk and leaves it open. finish ends it and returns the status.
 func (b *bundle) slowBulk(key string) (finish func(line string) int) {
 	b.t.Helper()
 	r, w := io.Pipe()
@@ -20,7 +20,7 @@ func (b *bundle) slowBulk(key string) (finish func(line string) int) {
 	require.NoError(b.t, err)
 	request.Header.Set("Authorization", "Bearer "+key)
 	request.Header.Set("Content-Type", "application/x-ndjson")
-	// The body is not sent before the server reads it, so when it has its turn.
+	// The client sends the body only when the server reads it, which is when the bulk has a slot.
 	request.Header.Set("Expect", "100-continue")
 	client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
 	b.t.Cleanup(client.CloseIdleConnections)
@@ -34,7 +34,7 @@ func (b *bundle) slowBulk(key string) (finish func(line string) int) {
 		_ = resp.Body.Close()
 		status <- resp.StatusCode
 	}()
-	_, err = w.Write([]byte("\n")) // it is under way
+	_, err = w.Write([]byte("\n")) // the bulk is in progress
 	require.NoError(b.t, err)
 	return func(line string) int {
 		_, _ = w.Write([]byte(line))
@@ -43,12 +43,13 @@ func (b *bundle) slowBulk(key string) (finish func(line string) int) {
 	}
 }
 
-// TestBulksWaitForTheirTurn: so many are under way at once, whatever the clients do, and no key has all of the turns.
+// TestBulksWaitForTheirTurn: the number of bulks in progress is limited, and no key can use all slots.
 func TestBulksWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
 	b := limited(t, rest.Limits{Bulks: 2})
 	bulk := func(key, name string) answer {
-		return b.callAs(key, "POST", "/jobs:bulk", `{"name":"`+name+`","schedule":"every 1h","target":{"kind":"noop"}}`, "Content-Type", "application/x-ndjson")
+		line := `{"name":"` + name + `","schedule":"every 1h","target":{"kind":"noop"}}`
+		return b.callAs(key, "POST", "/jobs:bulk", line, "Content-Type", "application/x-ndjson")
 	}
 	one, two, three := b.key, b.newKey(defaultNamespace, access.Editor), b.newKey(defaultNamespace, access.Editor)
 	first := b.slowBulk(one)

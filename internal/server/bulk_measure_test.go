@@ -20,8 +20,8 @@ const (
 	bulkRate    = 5_000 // jobs per second, at least
 )
 
-// TestBulkCreateIsFast measures how many jobs per second are made through the API: BELFRY_BULK of them with 20
-// schedules that they share, and as many with one each. make measure-bulk is the long form.
+// TestBulkCreateIsFast measures how many jobs per second the API creates: BELFRY_BULK jobs that share 20
+// schedules, and as many with a schedule each. make measure-bulk is the long form.
 func TestBulkCreateIsFast(t *testing.T) {
 	jobs, err := strconv.Atoi(os.Getenv("BELFRY_BULK"))
 	if err != nil {
@@ -38,7 +38,12 @@ func TestBulkCreateIsFast(t *testing.T) {
 		what     string
 		schedule func(int) string
 		key      bool // send an Idempotency-Key
-	}{{"20 schedules", shared, false}, {"20 schedules, with a key", shared, true}, {"a cron schedule each", own, false}, {"one-offs, each at its own time", at, false}} {
+	}{
+		{"20 schedules", shared, false},
+		{"20 schedules, with a key", shared, true},
+		{"a cron schedule each", own, false},
+		{"one-offs, each at its own time", at, false},
+	} {
 		b := setup(t)
 		rate := b.bulkLoad(jobs, c.schedule, c.key)
 		t.Logf("bulk create, %-32s %d jobs, %d clients: %6.0f jobs/s", c.what+":", jobs, bulkClients, rate)
@@ -46,14 +51,15 @@ func TestBulkCreateIsFast(t *testing.T) {
 	}
 }
 
-// bulkLoad makes jobs through the API, by some clients at once, and returns how many it made per second.
+// bulkLoad creates jobs with several clients at the same time and returns how many it created per second.
 func (b *bundle) bulkLoad(jobs int, schedule func(int) string, key bool) float64 {
 	b.t.Helper()
 	bodies := make(chan string, jobs/bulkLines+1)
 	for from := 0; from < jobs; from += bulkLines {
 		var body strings.Builder
 		for i := from; i < from+bulkLines; i++ {
-			fmt.Fprintf(&body, `{"name":"%s-%07d","schedule":%s,"target":{"kind":"noop"},"labels":{"half":"no"},"payload":{"customer":%d,"note":"%s"}}`+"\n",
+			fmt.Fprintf(&body, `{"name":"%s-%07d","schedule":%s,"target":{"kind":"noop"},"labels":{"half":"no"},`+
+				`"payload":{"customer":%d,"note":"%s"}}`+"\n",
 				[]string{"alpha", "beta"}[i%2], i, schedule(i), i, strings.Repeat("x", 200))
 		}
 		bodies <- body.String()

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 )
 
-// operate works on operations as a node does, until the test ends.
+// operate runs operations as a node does, until the test ends.
 func (n *node) operate() {
 	n.t.Helper()
 	ctx, done := n.t.Context(), make(chan struct{})
@@ -32,7 +32,7 @@ func (n *node) operate() {
 	n.t.Cleanup(func() { <-done })
 }
 
-// die makes dead letters of a job that fails at once.
+// die creates dead letters with a job whose runs fail at once.
 func (n *node) die(id string, count int) (runs []string) {
 	n.t.Helper()
 	for range count {
@@ -70,7 +70,8 @@ func TestDeadLettersOneByOne(t *testing.T) {
 		for i, item := range items {
 			seen[item["run"]] = true
 			if i > 0 {
-				require.False(t, timeOf(t, item["failed_at"]).After(timeOf(t, items[i-1]["failed_at"])), "%s: the newest first", path)
+				newer := timeOf(t, item["failed_at"]).After(timeOf(t, items[i-1]["failed_at"]))
+				require.False(t, newer, "%s: the newest first", path)
 			}
 		}
 		require.Len(t, seen, want, "%s: none twice", path)
@@ -111,7 +112,8 @@ func TestDeadLettersInBulk(t *testing.T) {
 
 	require.Equal(t, 422, n.call("POST", "/dead-letters:redrive", `{}`).status, "without a filter one has to say all")
 	require.Equal(t, 422, n.call("POST", "/dead-letters:redrive", `{"all":true,"rate":5000}`).status)
-	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, access.Viewer), "POST", "/dead-letters:redrive", `{"all":true}`).status)
+	viewer := n.newKey(defaultNamespace, access.Viewer)
+	require.Equal(t, 403, n.callAs(viewer, "POST", "/dead-letters:redrive", `{"all":true}`).status)
 	a := n.call("POST", "/dead-letters:redrive", `{"reason":"rejected","rate":4}`)
 	require.Equal(t, 202, a.status, "%s", a.body)
 	op := a.json(t)
@@ -119,7 +121,7 @@ func TestDeadLettersInBulk(t *testing.T) {
 	require.Equal(t, "running", op["state"])
 	require.Equal(t, map[string]any{"reason": "rejected"}, op["filter"])
 
-	// A batch is a second's worth; the next one is not due before that second is over.
+	// A batch has the runs of one second, and the next batch is due when that second is over.
 	worked, err := n.store.WorkOperation(t.Context())
 	require.NoError(t, err)
 	require.True(t, worked)
@@ -137,12 +139,12 @@ func TestDeadLettersInBulk(t *testing.T) {
 	require.EqualValues(t, 2, op["failed"], "their job is deleted")
 	require.EqualValues(t, 1, op["progress"])
 	require.NotEmpty(t, op["ended_at"])
-	require.Eventually(t, func() bool { items, _ := n.all("/runs?state=succeeded&page_size=10"); return len(items) == 6 }, time.Minute, 50*time.Millisecond)
+	n.awaitCount("/runs?state=succeeded&page_size=10", 6)
 	items, _ := n.all("/dead-letters?page_size=5")
 	require.Len(t, items, 2)
 	require.Equal(t, 409, n.call("POST", path+":abort", "").status, "it is finished")
 
-	// Aborted: what is left stays.
+	// After an abort the remaining dead letters stay.
 	n.set("/no", 400)
 	n.die(bad, 3)
 	a = n.call("POST", "/dead-letters:discard", `{"job":"bad","rate":1}`)
@@ -166,8 +168,8 @@ func TestDeadLettersInBulk(t *testing.T) {
 	require.Equal(t, 404, n.callAs(other, "GET", path, "").status)
 }
 
-// TestAnOperationSurvivesItsNode: a transaction that is cut off leaves nothing
-// half done, and whoever comes next goes on.
+// TestAnOperationSurvivesItsNode: an interrupted transaction leaves nothing half done, and the next node
+// continues the operation.
 func TestAnOperationSurvivesItsNode(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
@@ -176,7 +178,7 @@ func TestAnOperationSurvivesItsNode(t *testing.T) {
 	a := n.call("POST", "/dead-letters:discard", `{"all":true,"rate":1000}`)
 	require.Equal(t, 202, a.status)
 	path := "/operations/" + a.json(t)["id"].(string)
-	// Another has the operation: it is left alone, until that one's connection is gone.
+	// Another node works on the operation. This one leaves it alone until the other's connection is gone.
 	tx, err := n.pool.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SELECT id FROM operation FOR UPDATE`)

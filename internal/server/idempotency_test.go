@@ -12,7 +12,7 @@ func TestARequestIsCarriedOutOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const key = "Idempotency-Key"
-	// Twenty at once: one makes the job, all get the same answer.
+	// Twenty requests at the same time: one creates the job, and all get the same response.
 	answers := make([]answer, 20)
 	var wait sync.WaitGroup
 	for i := range answers {
@@ -47,5 +47,6 @@ func TestARequestIsCarriedOutOnce(t *testing.T) {
 	gone, err := b.store.DropAnswers(t.Context(), 100)
 	require.NoError(t, err)
 	require.Equal(t, 1, gone)
-	require.Equal(t, 422, b.call("POST", "/jobs/report:trigger", `{"payload":1}`, key, "t").status, "that is still known")
+	again := b.call("POST", "/jobs/report:trigger", `{"payload":1}`, key, "t")
+	require.Equal(t, 422, again.status, "that is still known")
 }

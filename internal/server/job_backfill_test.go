@@ -22,7 +22,8 @@ func TestAJobIsBackfilled(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT date_trunc('hour', now())`).Scan(&now))
 	at := func(h int) string { return now.Add(time.Duration(h) * time.Hour).UTC().Format(time.RFC3339) }
 	call := func(from, to int, more string, header ...string) answer {
-		return b.call("POST", "/jobs/hourly:backfill", fmt.Sprintf(`{"from":%q,"to":%q%s}`, at(from), at(to), more), header...)
+		body := fmt.Sprintf(`{"from":%q,"to":%q%s}`, at(from), at(to), more)
+		return b.call("POST", "/jobs/hourly:backfill", body, header...)
 	}
 	type run struct {
 		Due, At time.Time
@@ -36,12 +37,15 @@ func TestAJobIsBackfilled(t *testing.T) {
 		require.NoError(t, err)
 		return out
 	}
-	// Of ten hours, the seventh has run and the eighth was skipped.
+	// In ten hours, the seventh occurrence has run and the eighth was skipped.
 	var id uuid.UUID
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT id FROM job`).Scan(&id))
 	for i, ended := range []job.Ended{job.EndedSucceeded, job.EndedSkipped} {
-		_, err := b.pool.Exec(t.Context(), `INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
-			SELECT partition, 0, 1, id, $1, $1, now(), $2, 1, 0, 0, queue_id FROM job`, now.Add(time.Duration(i-3)*time.Hour), ended)
+		due := now.Add(time.Duration(i-3) * time.Hour)
+		_, err := b.pool.Exec(t.Context(), `
+INSERT INTO run_history
+    (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
+SELECT partition, 0, 1, id, $1, $1, now(), $2, 1, 0, 0, queue_id FROM job`, due, ended)
 		require.NoError(t, err)
 	}
 	a := call(-10, 0, `,"dry_run":true`)
@@ -86,20 +90,23 @@ func TestAJobIsBackfilled(t *testing.T) {
 		require.Equal(t, 422, a.status, "%s: %s", body, a.body)
 		require.Contains(t, string(a.body), `"field":"`+field+`"`)
 	}
-	require.Equal(t, 404, b.call("POST", "/jobs/none:backfill", fmt.Sprintf(`{"from":%q,"to":%q}`, at(-2), at(-1))).status)
+	a = b.call("POST", "/jobs/none:backfill", fmt.Sprintf(`{"from":%q,"to":%q}`, at(-2), at(-1)))
+	require.Equal(t, 404, a.status)
 	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditMark{}, 1000)
 	require.NoError(t, err)
 	require.EqualValues(t, 7, good.Seq, "a key, create, pause and four backfills")
 }
 
-// TestABackfillIsBounded: a job of every second, a week back.
+// TestABackfillIsBounded: a job that runs every second, backfilled from a week ago.
 func TestABackfillIsBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.make(`{"name":"often","schedule":"every 1s","target":{"kind":"noop"}}`)
 	var from time.Time
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT date_trunc('hour', now()) - interval '7 days'`).Scan(&from))
-	body := fmt.Sprintf(`{"from":%q,"to":%q,"pace":"0s"}`, from.UTC().Format(time.RFC3339), from.UTC().Add(100*time.Hour).Format(time.RFC3339))
+	to := from.Add(100 * time.Hour)
+	body := fmt.Sprintf(`{"from":%q,"to":%q,"pace":"0s"}`,
+		from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
 	a := b.call("POST", "/jobs/often:backfill", body)
 	require.Equal(t, 202, a.status, "%s", a.body)
 	require.EqualValues(t, job.MaxBackfill, a.json(t)["runs"])

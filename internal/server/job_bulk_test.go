@@ -40,7 +40,10 @@ func TestManyJobsAtOnce(t *testing.T) {
 			codes[int(item["line"].(float64))] = p["code"].(string)
 		}
 	}
-	require.Equal(t, map[int]string{1: "made", 3: "conflict", 4: "invalid", 5: "invalid", 6: "invalid", 7: "bad_request", 8: "bad_request", 9: "conflict", 10: "made"}, codes)
+	require.Equal(t, map[int]string{
+		1: "made", 3: "conflict", 4: "invalid", 5: "invalid", 6: "invalid", 7: "bad_request", 8: "bad_request",
+		9: "conflict", 10: "made",
+	}, codes)
 	names, _ := b.list("")
 	require.Equal(t, []string{"taken", "one", "six"}, names)
 	names, _ = b.list("label=a%3Db")
@@ -54,10 +57,11 @@ func TestManyJobsAtOnce(t *testing.T) {
 	require.EqualValues(t, 3, good.Seq, "a key, a job, a bulk")
 
 	require.Equal(t, 422, b.call("POST", "/jobs:bulk", "\n\n", "Content-Type", "application/x-ndjson").status)
-	require.Equal(t, 413, b.call("POST", "/jobs:bulk", strings.Repeat("{}\n", 5001), "Content-Type", "application/x-ndjson").status)
+	many := strings.Repeat("{}\n", 5001)
+	require.Equal(t, 413, b.call("POST", "/jobs:bulk", many, "Content-Type", "application/x-ndjson").status)
 }
 
-// TestABulkIsSentAgain: what was made is not made again, and the answer is the same.
+// TestABulkIsSentAgain: repeating a bulk does not create jobs again and returns the same response.
 func TestABulkIsSentAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

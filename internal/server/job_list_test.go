@@ -23,7 +23,7 @@ func (b *bundle) make(body string) string {
 	return a.json(b.t)["id"].(string)
 }
 
-// list returns the names of all pages of a list, and how many pages there were.
+// list returns the names on all pages of a list, and the number of pages.
 func (b *bundle) list(query string) (names []string, pages int) {
 	b.t.Helper()
 	token := ""
@@ -48,8 +48,10 @@ func TestJobsAreListed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for i := range 12 {
-		b.make(fmt.Sprintf(`{"name":"Report_%02d","schedule":"every 1h","target":{"kind":"%s"},"queue":"%s","labels":{"team":"t%d","env":"%s"}}`,
-			i, []string{"noop", "http"}[i%2], []string{"default", "slow", "fast"}[i%3], i%4, []string{"prod", "test"}[i%2]))
+		kind, env := []string{"noop", "http"}[i%2], []string{"prod", "test"}[i%2]
+		queue := []string{"default", "slow", "fast"}[i%3]
+		b.make(fmt.Sprintf(`{"name":"Report_%02d","schedule":"every 1h","target":{"kind":"%s"},"queue":"%s",`+
+			`"labels":{"team":"t%d","env":"%s"}}`, i, kind, queue, i%4, env))
 	}
 	for _, name := range []string{"Report_03", "Report_07"} {
 		require.Equal(t, 200, b.call("POST", "/jobs/"+name+":pause", "").status)
@@ -58,7 +60,8 @@ func TestJobsAreListed(t *testing.T) {
 	_, err := b.pool.Exec(t.Context(), `INSERT INTO namespace (id, name) VALUES ($1, 'other')`, foreign)
 	require.NoError(t, err)
 	other := b.newKey(foreign, access.Admin)
-	require.Equal(t, 201, b.callAs(other, "POST", "/jobs", `{"name":"Report_99","schedule":"every 1h","target":{"kind":"noop"},"labels":{"team":"t1"}}`).status)
+	theirs := `{"name":"Report_99","schedule":"every 1h","target":{"kind":"noop"},"labels":{"team":"t1"}}`
+	require.Equal(t, 201, b.callAs(other, "POST", "/jobs", theirs).status)
 
 	named := func(numbers ...int) (out []string) {
 		for _, n := range numbers {
@@ -101,7 +104,8 @@ func TestJobsAreListed(t *testing.T) {
 	a = b.callAs(other, "GET", "/jobs?label=team%3Dt1", "")
 	require.Equal(t, 1, strings.Count(string(a.body), `"id":`), "%s", a.body)
 
-	require.Equal(t, 200, b.call("PUT", "/jobs/Report_01", `{"name":"Report_01","schedule":"every 1h","target":{"kind":"noop"},"labels":{"team":"t2"}}`).status)
+	moved := `{"name":"Report_01","schedule":"every 1h","target":{"kind":"noop"},"labels":{"team":"t2"}}`
+	require.Equal(t, 200, b.call("PUT", "/jobs/Report_01", moved).status)
 	require.Equal(t, 204, b.call("DELETE", "/jobs/Report_05", "").status)
 	got, _ := b.list("label=team%3Dt1")
 	require.Equal(t, named(9), got, "labels follow edits and deletes")
@@ -122,13 +126,16 @@ func TestJobsAreListedByDueTime(t *testing.T) {
 		b.make(fmt.Sprintf(`{"name":%q,"schedule":%q,"target":{"kind":"noop"}}`, name, at(in)))
 		want[name] = in
 	}
-	b.make(fmt.Sprintf(`{"name":"later","schedule":{"every":"1m","start_at":%q},"target":{"kind":"noop"}}`, at(5*time.Hour)))
+	b.make(fmt.Sprintf(
+		`{"name":"later","schedule":{"every":"1m","start_at":%q},"target":{"kind":"noop"}}`, at(5*time.Hour)))
 	want["later"] = 5 * time.Hour
 	b.make(`{"name":"paused","schedule":"every 1h","target":{"kind":"noop"}}`)
 	require.Equal(t, 200, b.call("POST", "/jobs/paused:pause", "").status)
 	b.make(`{"name":"soon","schedule":"every 1s","target":{"kind":"noop"},"labels":{"a":"b"}}`)
-	// The planner has gone past the next hours for some of them.
-	_, err := b.store.Plan(t.Context(), job.PlanParams{Partitions: partitions(), LookAhead: 2*time.Hour + 10*time.Minute, Cursors: 1000})
+	// The planner has planned the next hours of some of them.
+	_, err := b.store.Plan(t.Context(), job.PlanParams{
+		Partitions: partitions(), LookAhead: 2*time.Hour + 10*time.Minute, Cursors: 1000,
+	})
 	require.NoError(t, err)
 
 	names := []string{"soon"}
@@ -139,14 +146,16 @@ func TestJobsAreListedByDueTime(t *testing.T) {
 	for _, size := range []int{2, 50} {
 		got, _ := b.list(fmt.Sprintf("due_before=%s&page_size=%d", at(24*time.Hour), size))
 		require.Equal(t, names, got)
-		got, _ = b.list(fmt.Sprintf("due_after=%s&due_before=%s&page_size=%d", at(2*time.Hour+5*time.Minute), at(2*time.Hour+25*time.Minute), size))
+		from, before := at(2*time.Hour+5*time.Minute), at(2*time.Hour+25*time.Minute)
+		got, _ = b.list(fmt.Sprintf("due_after=%s&due_before=%s&page_size=%d", from, before, size))
 		require.Equal(t, names[6:26], got)
 	}
 	got, _ := b.list("due_after=" + at(4*time.Hour))
 	require.Equal(t, []string{"later"}, got)
 	got, _ = b.list("label=a%3Db&due_before=" + at(24*time.Hour))
 	require.Equal(t, []string{"soon"}, got)
-	require.Equal(t, at(2*time.Hour), b.call("GET", "/jobs/once-00", "").json(t)["next_due_at"], "planned, and finished as far as its schedule goes")
+	require.Equal(t, at(2*time.Hour), b.call("GET", "/jobs/once-00", "").json(t)["next_due_at"],
+		"planned, and finished as far as its schedule goes")
 	require.Equal(t, at(5*time.Hour), b.call("GET", "/jobs/later", "").json(t)["next_due_at"])
 	require.Nil(t, b.call("GET", "/jobs/paused", "").json(t)["next_due_at"])
 }
@@ -158,8 +167,8 @@ func partitions() (out []int16) {
 	return out
 }
 
-// TestDueListsAgree: the list of many jobs, which is merged, and lists that a filter leaves few of, which are looked at one
-// by one, have one order, and no job is missing or there twice, whatever the size of a page.
+// TestDueListsAgree: lists of many jobs are merged from cursors, and lists of few jobs are read job by job.
+// Both have the same order, and no job is missing or listed twice, whatever the page size.
 func TestDueListsAgree(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -169,30 +178,40 @@ func TestDueListsAgree(t *testing.T) {
 	var lines strings.Builder
 	const jobs = 2600
 	for i := range jobs {
-		schedule := fmt.Sprintf(`{"cron":"%d * * * *"}`, i%7*8) // shared by many
+		schedule := fmt.Sprintf(`{"cron":"%d * * * *"}`, i%7*8) // many jobs share it
 		switch i % 13 {
 		case 1:
 			schedule = fmt.Sprintf("%q", at(3*time.Hour+time.Duration(i%50)*time.Second))
 		case 2:
-			schedule = fmt.Sprintf(`{"cron":"*/5 * * * *","start_at":%q}`, at(2*time.Hour+time.Duration(i%9)*time.Minute))
+			start := at(2*time.Hour + time.Duration(i%9)*time.Minute)
+			schedule = fmt.Sprintf(`{"cron":"*/5 * * * *","start_at":%q}`, start)
 		case 3:
 			schedule = `"every 10s"`
 		}
-		fmt.Fprintf(&lines, `{"name":"job-%04d","schedule":%s,"target":{"kind":"noop"},"labels":{"third":"%d"}}`+"\n", i, schedule, i%3)
+		fmt.Fprintf(&lines, `{"name":"job-%04d","schedule":%s,"target":{"kind":"noop"},"labels":{"third":"%d"}}`+"\n",
+			i, schedule, i%3)
 	}
 	a := b.call("POST", "/jobs:bulk", lines.String(), "Content-Type", "application/x-ndjson")
 	require.EqualValues(t, jobs, a.json(t)["created"], "%.300s", a.body)
 	for i := range 20 {
 		require.Equal(t, 200, b.call("POST", fmt.Sprintf("/jobs/job-%04d:pause", 4+i*13), "").status)
 	}
-	// Some have planned runs; and cursors that cannot be planned are due at no time.
-	_, err := b.store.Plan(t.Context(), job.PlanParams{Partitions: partitions()[:100], LookAhead: 10 * time.Minute, Cursors: 10_000})
+	// Some jobs have planned runs. Cursors that cannot be planned have no due time.
+	_, err := b.store.Plan(t.Context(), job.PlanParams{
+		Partitions: partitions()[:100], LookAhead: 10 * time.Minute, Cursors: 10_000,
+	})
 	require.NoError(t, err)
-	_, err = b.pool.Exec(t.Context(), `UPDATE cursor SET broken_at = now(), retry_at = now() + interval '1 h' WHERE partition = 200`)
+	_, err = b.pool.Exec(t.Context(),
+		`UPDATE cursor SET broken_at = now(), retry_at = now() + interval '1 h' WHERE partition = 200`)
 	require.NoError(t, err)
 	var due int
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job j WHERE EXISTS (SELECT FROM run r WHERE r.job_id = j.id)
-		OR state = 1 AND NOT EXISTS (SELECT FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id AND (broken_at IS NOT NULL OR next_due_at IS NULL))`).Scan(&due))
+	require.NoError(t, b.pool.QueryRow(t.Context(), `
+SELECT count(*) FROM job j
+WHERE EXISTS (SELECT FROM run r WHERE r.job_id = j.id)
+    OR state = 1 AND NOT EXISTS (
+        SELECT FROM cursor c
+        WHERE c.partition = j.partition AND c.id = j.cursor_id AND (broken_at IS NOT NULL OR next_due_at IS NULL))`,
+	).Scan(&due))
 	require.Greater(t, due, 2400)
 
 	query := "due_before=" + at(24*time.Hour)
@@ -212,7 +231,7 @@ func TestDueListsAgree(t *testing.T) {
 		due -= len(some)
 	}
 	require.Zero(t, due, "each job has one of the labels")
-	many, _ := b.list(query + "&target=noop&page_size=100") // a filter that is asked of what is merged
+	many, _ := b.list(query + "&target=noop&page_size=100") // the filter applies to the merged list
 	require.Equal(t, all, many)
 	found, _ := b.list(query + "&name=job-0007")
 	require.Equal(t, []string{"job-0007"}, found)

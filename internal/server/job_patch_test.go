@@ -11,17 +11,21 @@ import (
 func TestAJobIsPatched(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.make(`{"name":"report","schedule":{"cron":"0 * * * *","timezone":"Europe/Berlin"},"target":{"kind":"http","config":{"url":"https://example.com/<a>","method":"PUT"}},
-		"payload":{"a": [1,  2], "b":{"c":1,"d":2}},"queue":"slow","labels":{"team":"x","env":"prod"},"retry":{"max_attempts":7,"base":"9s"}}`)
+	b.make(`{"name":"report","schedule":{"cron":"0 * * * *","timezone":"Europe/Berlin"},
+		"target":{"kind":"http","config":{"url":"https://example.com/<a>","method":"PUT"}},
+		"payload":{"a": [1,  2], "b":{"c":1,"d":2}},"queue":"slow","labels":{"team":"x","env":"prod"},
+		"retry":{"max_attempts":7,"base":"9s"}}`)
 	patch := func(body string, header ...string) answer {
-		return b.call("PATCH", "/jobs/report", body, append([]string{"Content-Type", "application/merge-patch+json"}, header...)...)
+		header = append([]string{"Content-Type", "application/merge-patch+json"}, header...)
+		return b.call("PATCH", "/jobs/report", body, header...)
 	}
 	payload := func() (text string) {
 		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT payload FROM job`).Scan(&text))
 		return text
 	}
 	before := payload()
-	a := patch(`{"labels":{"env":null,"new":"y"},"queue":null,"retry":{"base":"2s"},"schedule":{"timezone":"Asia/Tokyo"}}`)
+	a := patch(`{"labels":{"env":null,"new":"y"},"queue":null,"retry":{"base":"2s"},
+		"schedule":{"timezone":"Asia/Tokyo"}}`)
 	require.Equal(t, 200, a.status, "%s", a.body)
 	require.Regexp(t, `^"2-[0-9a-z]+"$`, a.header.Get("ETag"))
 	got := a.json(t)
@@ -41,7 +45,8 @@ func TestAJobIsPatched(t *testing.T) {
 
 	for body, status := range map[string]int{
 		`[]`: 400, `{`: 400, `null`: 400,
-		`{"schedule":null}`: 422, `{"nonsense":1}`: 422, `{"priority":10}`: 422, `{"schedule":{"cron":"* * * * *"}}`: 422,
+		`{"schedule":null}`: 422, `{"nonsense":1}`: 422, `{"priority":10}`: 422,
+		`{"schedule":{"cron":"* * * * *"}}`: 422,
 	} {
 		require.Equal(t, status, patch(body).status, body)
 	}
@@ -50,7 +55,7 @@ func TestAJobIsPatched(t *testing.T) {
 	b.make(`{"name":"other","schedule":"every 1h","target":{"kind":"noop"}}`)
 	require.Equal(t, 409, patch(`{"name":"other"}`).status)
 
-	// Patches of different fields at once: none is lost.
+	// Patches of different fields at the same time: none is lost.
 	var wait sync.WaitGroup
 	for i := range 8 {
 		wait.Go(func() {
@@ -64,7 +69,7 @@ func TestAJobIsPatched(t *testing.T) {
 	require.Len(t, b.call("GET", "/jobs/report", "").json(t)["labels"], 2+8)
 }
 
-// TestThePatchIsDescribed: as an object of the fields that create takes, each of which may be left out.
+// TestThePatchIsDescribed: the description of a patch has the fields that create takes, all optional.
 func TestThePatchIsDescribed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

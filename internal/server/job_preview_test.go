@@ -12,7 +12,8 @@ func TestPreviews(t *testing.T) {
 	viewer := b.newKey(defaultNamespace, "viewer")
 	const spec = `{"cron":"30 2 * * *","timezone":"America/New_York"}`
 	const shifted = `[
-		{"due_at":"2026-03-08T07:00:00Z","local":"2026-03-08T03:00:00-04:00","mark":"shifted","nominal":"2026-03-08T02:30:00"},
+		{"due_at":"2026-03-08T07:00:00Z","local":"2026-03-08T03:00:00-04:00",
+			"mark":"shifted","nominal":"2026-03-08T02:30:00"},
 		{"due_at":"2026-03-09T06:30:00Z","local":"2026-03-09T02:30:00-04:00"}]`
 	want := `{"schedule":` + spec + `,"occurrences":` + shifted + `,"more":true}`
 	a := b.callAs(viewer, "POST", "/jobs:preview", `{"schedule":`+spec+`,"from":"2026-03-07T12:00:00Z","count":2}`)
@@ -45,13 +46,16 @@ func TestPreviews(t *testing.T) {
 	require.Equal(t, 404, b.call("GET", "/jobs/y/preview", "").status)
 
 	keyed := func(expression, payload string) map[string]any {
-		a := b.call("POST", "/jobs:preview", `{"job":{"name":"x","schedule":`+spec+`,"target":{"kind":"noop"},"payload":`+payload+`,"idempotency_key":"`+expression+`"},"from":"2026-03-07T12:00:00Z"}`)
+		a := b.call("POST", "/jobs:preview", `{"job":{"name":"x","schedule":`+spec+`,"target":{"kind":"noop"},`+
+			`"payload":`+payload+`,"idempotency_key":"`+expression+`"},"from":"2026-03-07T12:00:00Z"}`)
 		require.Equal(t, 200, a.status, "%s", a.body)
 		return a.json(t)
 	}
-	require.Equal(t, "default/x/2026-03-08T07:00:00Z", keyed(`job.namespace + '/' + job.name + '/' + string(due_at)`, `null`)["idempotency_key"])
+	got := keyed(`job.namespace + '/' + job.name + '/' + string(due_at)`, `null`)
+	require.Equal(t, "default/x/2026-03-08T07:00:00Z", got["idempotency_key"])
 	require.Contains(t, keyed(`payload.x`, `{"y":1}`)["idempotency_key_problem"], "have no x")
-	a = b.call("POST", "/jobs:preview", `{"job":{"name":"x","schedule":`+spec+`,"target":{"kind":"noop"},"idempotency_key":"job.nmae"}}`)
+	a = b.call("POST", "/jobs:preview",
+		`{"job":{"name":"x","schedule":`+spec+`,"target":{"kind":"noop"},"idempotency_key":"job.nmae"}}`)
 	require.Equal(t, 422, a.status)
 	require.Contains(t, string(a.body), `did you mean 'job.name'`)
 }

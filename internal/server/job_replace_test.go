@@ -12,7 +12,7 @@ func putBody(name string, priority int) string {
 	return fmt.Sprintf(`{"name":%q,"schedule":"every 15m","target":{"kind":"noop"},"priority":%d}`, name, priority)
 }
 
-// TestOnlyCreateOnlyReplace: If-None-Match and If-Match with a star.
+// TestOnlyCreateOnlyReplace: If-None-Match: * only creates, and If-Match: * only replaces.
 func TestOnlyCreateOnlyReplace(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -30,7 +30,7 @@ func TestOnlyCreateOnlyReplace(t *testing.T) {
 	require.Equal(t, 422, b.call("PUT", "/jobs/a", putBody("a", 1), "If-None-Match", `"2"`).status, "only a star")
 }
 
-// TestPutsOfOneNewNameMeet: one creates the job, the others replace it.
+// TestPutsOfOneNewNameMeet: of several PUTs at the same time one creates the job, and the others replace it.
 func TestPutsOfOneNewNameMeet(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -57,7 +57,7 @@ func TestPutsOfOneNewNameMeet(t *testing.T) {
 	}
 }
 
-// TestAPutDoesNotRename: a name in the path is the name of the job.
+// TestAPutDoesNotRename: if the path has a name, the body must have the same name.
 func TestAPutDoesNotRename(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -73,7 +73,7 @@ func TestAPutDoesNotRename(t *testing.T) {
 	require.Equal(t, id, b.call("GET", "/jobs/new", "").json(t)["id"])
 }
 
-// TestTheTagChangesWithEachChange: also with a pause and a resume, which change no version.
+// TestTheTagChangesWithEachChange: a pause and a resume change the ETag too, although the version stays.
 func TestTheTagChangesWithEachChange(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -85,21 +85,25 @@ func TestTheTagChangesWithEachChange(t *testing.T) {
 		require.Equal(t, 200, a.status, "%s", a.body)
 		tag := a.header.Get("ETag")
 		require.NotContains(t, tags, tag)
-		require.Equal(t, tag, b.call("GET", "/jobs/a", "").header.Get("ETag"), "the answer has the tag that is read later")
+		read := b.call("GET", "/jobs/a", "").header.Get("ETag")
+		require.Equal(t, tag, read, "the answer has the tag that is read later")
 		tags = append(tags, tag)
 		return a
 	}
 	change("POST", ":pause", "")
 	change("POST", ":resume", "")
 	for method, path := range map[string]string{"PUT": "", "PATCH": "", "DELETE": "", "POST": ":pause"} {
-		a := b.call(method, "/jobs/a"+path, map[string]string{"PUT": putBody("a", 1), "PATCH": `{"priority":1}`}[method], "If-Match", tags[0])
+		body := map[string]string{"PUT": putBody("a", 1), "PATCH": `{"priority":1}`}[method]
+		a := b.call(method, "/jobs/a"+path, body, "If-Match", tags[0])
 		require.Equal(t, 412, a.status, "%s: it was paused and resumed meanwhile: %s", method, a.body)
 	}
 	require.EqualValues(t, 1, b.call("GET", "/jobs/a", "").json(t)["version"])
 	change("PATCH", "", `{"priority":2}`, "If-Match", tags[2])
 	change("PUT", "", putBody("a", 3), "If-Match", `"2"`)
 	change("POST", ":pause", "", "If-Match", tags[4])
-	for header, want := range map[string]int{`"2"`: 412, `"2-abc"`: 412, `"0"`: 412, "x": 422, `"3`: 200, `W/"3"`: 422, `"99999999999"`: 422} {
+	for header, want := range map[string]int{
+		`"2"`: 412, `"2-abc"`: 412, `"0"`: 412, "x": 422, `"3`: 200, `W/"3"`: 422, `"99999999999"`: 422,
+	} {
 		a := b.call("PATCH", "/jobs/a", `{"priority":3}`, "If-Match", header)
 		require.Equal(t, want, a.status, "%s: %s", header, a.body)
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-// limited is an API with limits of its own, behind the server that a node has.
+// limited starts an API with other limits, behind the HTTP server of a node.
 func limited(t *testing.T, l rest.Limits) *bundle {
 	t.Helper()
 	b := &bundle{t: t, pool: pgtest.New(t)}
@@ -60,8 +60,8 @@ func TestAKeyIsLimited(t *testing.T) {
 	require.Equal(t, http.StatusOK, b.callAs(other, "GET", "/self", "").status, "another key is not its fault")
 }
 
-// held blocks what writes keys, and so holds requests under way.
-func (b *bundle) held() (release func()) {
+// blockKeys blocks statements that write keys, so that requests stay in progress.
+func (b *bundle) blockKeys() (release func()) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
 	require.NoError(b.t, err)
@@ -74,18 +74,19 @@ func (b *bundle) waiting(n int) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool {
 		var got int
-		require.NoError(b.t, b.pool.QueryRow(context.Background(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'api_key'::regclass`).Scan(&got))
+		require.NoError(b.t, b.pool.QueryRow(context.Background(),
+			`SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'api_key'::regclass`).Scan(&got))
 		return got == n
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// TestMoreThanTheNodeCanDo: what is too much at once is told to come again, one
-// key cannot take all, and it is over when requests end.
+// TestMoreThanTheNodeCanDo: the node rejects requests beyond its limit, one key cannot use all slots, and
+// requests are accepted again when others end.
 func TestMoreThanTheNodeCanDo(t *testing.T) {
 	t.Parallel()
 	b := limited(t, rest.Limits{Requests: 4})
 	keys := []string{b.key, b.newKey(defaultNamespace, access.Admin), b.newKey(defaultNamespace, access.Admin)}
-	release := b.held()
+	release := b.blockKeys()
 	defer release()
 	var calls sync.WaitGroup
 	created := make(chan int, 4)
@@ -112,8 +113,8 @@ func TestMoreThanTheNodeCanDo(t *testing.T) {
 	require.Equal(t, http.StatusOK, b.callAs(keys[2], "GET", "/self", "").status)
 }
 
-// TestUnknownKeysAreLimited: who tries keys is soon not looked up any more, and
-// those whose keys are good do not suffer.
+// TestUnknownKeysAreLimited: after some unknown keys the database is no longer asked about keys from that
+// address, and good keys still work.
 func TestUnknownKeysAreLimited(t *testing.T) {
 	t.Parallel()
 	b := limited(t, rest.Limits{})
@@ -128,7 +129,7 @@ func TestUnknownKeysAreLimited(t *testing.T) {
 	t.Logf("%v", statuses)
 }
 
-// TestARevokedKeyIsOver: on this node at once.
+// TestARevokedKeyIsOver: a revoked key stops working on this node at once.
 func TestARevokedKeyIsOver(t *testing.T) {
 	t.Parallel()
 	b := limited(t, rest.Limits{})
@@ -152,17 +153,19 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// TestSizesAreBounded: headers, targets and bodies.
+// TestSizesAreBounded: headers, paths and bodies have a maximum size.
 func TestSizesAreBounded(t *testing.T) {
 	t.Parallel()
 	b := limited(t, rest.Limits{})
-	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, b.call("GET", "/self", "", "X-Long", strings.Repeat("x", 128<<10)).status)
-	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, b.call("GET", "/jobs/"+strings.Repeat("x", 128<<10), "").status)
-	require.Equal(t, http.StatusRequestEntityTooLarge, b.call("POST", "/jobs", `{"name":"`+strings.Repeat("x", 2<<20)+`"}`).status)
+	long := strings.Repeat("x", 128<<10)
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, b.call("GET", "/self", "", "X-Long", long).status)
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, b.call("GET", "/jobs/"+long, "").status)
+	large := `{"name":"` + strings.Repeat("x", 2<<20) + `"}`
+	require.Equal(t, http.StatusRequestEntityTooLarge, b.call("POST", "/jobs", large).status)
 }
 
-// TestSlowloris (S18): many connections that send their headers byte by byte are
-// cut off, and meanwhile others are answered.
+// TestSlowloris: the server closes connections that send their headers byte by byte, and answers other
+// requests meanwhile.
 func TestSlowloris(t *testing.T) {
 	t.Parallel()
 	const slow, most = 300, 12 * time.Second
@@ -200,7 +203,7 @@ func TestSlowloris(t *testing.T) {
 	}
 	var answers []time.Duration
 	var cuts []time.Duration
-	pace := time.NewTicker(10 * time.Millisecond) // the key has a limit too
+	pace := time.NewTicker(10 * time.Millisecond) // stays below the limit of the key
 	defer pace.Stop()
 	for len(cuts) < slow {
 		select {
@@ -215,6 +218,7 @@ func TestSlowloris(t *testing.T) {
 	slices.Sort(answers)
 	require.Less(t, slices.Max(cuts), clocktest.Allow(most))
 	p99 := answers[len(answers)*99/100]
-	t.Logf("%d slow connections, the last cut off after %s; meanwhile %d answers, p99 %s", slow, slices.Max(cuts), len(answers), p99)
+	t.Logf("%d slow connections, the last cut off after %s; meanwhile %d answers, p99 %s",
+		slow, slices.Max(cuts), len(answers), p99)
 	require.Less(t, p99, clocktest.Allow(2*time.Second))
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
-// What each list is asked, and how long it may take.
+// How often each list is read, and how long a page may take.
 const (
 	listRounds = 10
 	listPages  = 5
 	listLimit  = 100 * time.Millisecond
 )
 
-// TestListsStayFast measures every filter of the lists with as many jobs as BELFRY_LISTS says and five times as many
-// ended runs: each has to answer nineteen of twenty requests within listLimit. make measure-lists is the long form.
+// TestListsStayFast measures every filter of the lists with BELFRY_LISTS jobs and five times as many ended
+// runs: for each filter, 19 of 20 requests must take less than listLimit. make measure-lists is the long form.
 func TestListsStayFast(t *testing.T) {
 	jobs, err := strconv.Atoi(os.Getenv("BELFRY_LISTS"))
 	if err != nil {
@@ -32,8 +32,9 @@ func TestListsStayFast(t *testing.T) {
 	began := clock.Elapsed()
 	n.load(jobs)
 	t.Logf("%d jobs and %d ended runs, loaded in %s", jobs, 5*jobs, (clock.Elapsed() - began).Round(time.Second))
-	other := n.newKey(n.otherNamespace(), "editor") // has one job among all that
-	require.Equal(t, 201, n.callAs(other, "POST", "/jobs", `{"name":"alone","schedule":"every 1h","target":{"kind":"noop"}}`).status)
+	other := n.newKey(n.otherNamespace(), "editor") // has only one job
+	alone := `{"name":"alone","schedule":"every 1h","target":{"kind":"noop"}}`
+	require.Equal(t, 201, n.callAs(other, "POST", "/jobs", alone).status)
 	m := lists{node: n}
 	for _, path := range n.jobLists(jobs) {
 		m.measure("", n.key, path)
@@ -41,7 +42,10 @@ func TestListsStayFast(t *testing.T) {
 	for _, path := range n.runLists(jobs) {
 		m.measure("", n.key, path)
 	}
-	foreign := []string{"/jobs", "/jobs?name=needle", "/jobs?name=zq", "/jobs?state=active", "/jobs?due_before=" + n.in(48*time.Hour), "/runs", "/runs?state=failed", "/runs?state=pending", "/dead-letters"}
+	foreign := []string{
+		"/jobs", "/jobs?name=needle", "/jobs?name=zq", "/jobs?state=active", "/jobs?due_before=" + n.in(48*time.Hour),
+		"/runs", "/runs?state=failed", "/runs?state=pending", "/dead-letters",
+	}
 	for _, path := range foreign {
 		m.measure("another namespace: ", other, path)
 	}
@@ -52,7 +56,10 @@ func TestListsStayFast(t *testing.T) {
 			m.measure("hot second: ", n.key, path)
 		}
 	}
-	for _, path := range []string{"/runs?state=pending", "/runs?state=due", "/runs?state=running", "/runs?state=waiting", "/runs?state=pending&queue=queue-3"} {
+	for _, path := range []string{
+		"/runs?state=pending", "/runs?state=due", "/runs?state=running", "/runs?state=waiting",
+		"/runs?state=pending&queue=queue-3",
+	} {
 		m.measure("hot second: ", n.key, path)
 	}
 	m.measure("hot second, another namespace: ", other, "/jobs?due_before="+n.in(48*time.Hour))
@@ -60,7 +67,7 @@ func TestListsStayFast(t *testing.T) {
 	require.Empty(t, m.slow, "slower than %s", listLimit)
 }
 
-// in is a time from now, as a query has it.
+// in returns a time from now, as queries have it.
 func (n *node) in(d time.Duration) string {
 	n.t.Helper()
 	var now time.Time
@@ -72,13 +79,18 @@ func (n *node) jobLists(jobs int) (paths []string) {
 	day := "due_before=" + n.in(24*time.Hour)
 	for _, query := range []string{
 		"", "page_size=500",
-		"label=half%3Dyes", "label=half%3Dyes&page_size=500", "label=few%3Dyes", "label=newest%3Dyes", "label=half%3Dyes&label=few%3Dyes", "label=half%3Dyes&label=newest%3Dyes", "label=no%3Dno",
+		"label=half%3Dyes", "label=half%3Dyes&page_size=500", "label=few%3Dyes", "label=newest%3Dyes",
+		"label=half%3Dyes&label=few%3Dyes", "label=half%3Dyes&label=newest%3Dyes", "label=no%3Dno",
 		"state=paused", "state=active", "state=finished",
 		"target=http", "target=few", "queue=half", "queue=few", "queue=queue-3",
-		"name=alpha", "name=alpha&page_size=500", "name=needle", "name=newest", "name=nowhere", "name=zq", "name=x" + strconv.Itoa(jobs-7),
-		"state=paused&queue=half", "target=http&label=few%3Dyes", "name=alpha&state=finished", "name=newest&state=active&label=half%3Dno", "state=active&queue=half",
-		"due_before=" + n.in(10*time.Minute), day, day + "&page_size=500", "due_after=" + n.in(20*time.Minute) + "&due_before=" + n.in(21*time.Minute), "due_after=" + n.in(12*time.Hour),
-		"label=half%3Dno&" + day, "label=half%3Dyes&" + day, "label=few%3Dyes&" + day, "state=active&target=noop&" + day, "name=needle&" + day, "name=beta&" + day, "queue=queue-3&" + day,
+		"name=alpha", "name=alpha&page_size=500", "name=needle", "name=newest", "name=nowhere", "name=zq",
+		"name=x" + strconv.Itoa(jobs-7),
+		"state=paused&queue=half", "target=http&label=few%3Dyes", "name=alpha&state=finished",
+		"name=newest&state=active&label=half%3Dno", "state=active&queue=half",
+		"due_before=" + n.in(10*time.Minute), day, day + "&page_size=500",
+		"due_after=" + n.in(20*time.Minute) + "&due_before=" + n.in(21*time.Minute), "due_after=" + n.in(12*time.Hour),
+		"label=half%3Dno&" + day, "label=half%3Dyes&" + day, "label=few%3Dyes&" + day,
+		"state=active&target=noop&" + day, "name=needle&" + day, "name=beta&" + day, "queue=queue-3&" + day,
 	} {
 		paths = append(paths, "/jobs?"+query)
 	}
@@ -89,27 +101,37 @@ func (n *node) runLists(jobs int) []string {
 	busy, quiet := "beta-x1", "beta-x"+strconv.Itoa(jobs/2000*1000+7)
 	hour, yesterday := n.in(-time.Hour), n.in(-24*time.Hour)
 	return []string{
-		"/runs", "/runs?page_size=500", "/runs?state=succeeded", "/runs?state=failed", "/runs?state=cancelled", "/runs?state=skipped", "/runs?state=failed&state=skipped",
-		"/runs?reason=overlap", "/runs?reason=expired", "/runs?reason=expired&state=failed", "/runs?state=succeeded&reason=expired",
+		"/runs", "/runs?page_size=500", "/runs?state=succeeded", "/runs?state=failed", "/runs?state=cancelled",
+		"/runs?state=skipped", "/runs?state=failed&state=skipped",
+		"/runs?reason=overlap", "/runs?reason=expired", "/runs?reason=expired&state=failed",
+		"/runs?state=succeeded&reason=expired",
 		"/runs?queue=queue-3", "/runs?queue=few", "/runs?queue=few&state=succeeded", "/runs?queue=queue-3&state=failed",
-		"/runs?ended_before=" + yesterday, "/runs?ended_from=" + hour, "/runs?ended_from=" + yesterday + "&ended_before=" + hour, "/runs?ended_before=" + yesterday + "&state=failed",
-		"/runs?due_before=" + yesterday, "/runs?due_from=" + hour, "/runs?due_before=2020-01-01T00:00:00Z", "/runs?due_before=2020-01-01T00:00:00Z&state=failed",
-		"/runs?state=pending", "/runs?state=due", "/runs?state=running", "/runs?state=waiting", "/runs?state=pending&queue=queue-3", "/runs?state=running&queue=few",
-		"/runs?job=" + busy, "/runs?job=" + busy + "&page_size=500", "/runs?job=" + busy + "&state=failed", "/runs?job=" + busy + "&reason=expired", "/runs?job=" + busy + "&state=running", "/runs?job=" + busy + "&ended_before=" + yesterday,
-		"/runs?job=" + busy + "&due_from=" + yesterday + "&due_before=" + hour, "/jobs/" + busy + "/runs?state=succeeded&due_before=" + yesterday,
-		"/jobs/" + quiet + "/runs", "/jobs/" + quiet + "/runs?state=failed", "/jobs/" + quiet + "/runs?reason=overlap&due_before=" + yesterday,
-		"/dead-letters", "/dead-letters?reason=attempts", "/dead-letters?reason=gone", "/dead-letters?job=" + busy, "/dead-letters?queue=queue-3", "/dead-letters?queue=few",
+		"/runs?ended_before=" + yesterday, "/runs?ended_from=" + hour,
+		"/runs?ended_from=" + yesterday + "&ended_before=" + hour, "/runs?ended_before=" + yesterday + "&state=failed",
+		"/runs?due_before=" + yesterday, "/runs?due_from=" + hour, "/runs?due_before=2020-01-01T00:00:00Z",
+		"/runs?due_before=2020-01-01T00:00:00Z&state=failed",
+		"/runs?state=pending", "/runs?state=due", "/runs?state=running", "/runs?state=waiting",
+		"/runs?state=pending&queue=queue-3", "/runs?state=running&queue=few",
+		"/runs?job=" + busy, "/runs?job=" + busy + "&page_size=500", "/runs?job=" + busy + "&state=failed",
+		"/runs?job=" + busy + "&reason=expired", "/runs?job=" + busy + "&state=running",
+		"/runs?job=" + busy + "&ended_before=" + yesterday,
+		"/runs?job=" + busy + "&due_from=" + yesterday + "&due_before=" + hour,
+		"/jobs/" + busy + "/runs?state=succeeded&due_before=" + yesterday,
+		"/jobs/" + quiet + "/runs", "/jobs/" + quiet + "/runs?state=failed",
+		"/jobs/" + quiet + "/runs?reason=overlap&due_before=" + yesterday,
+		"/dead-letters", "/dead-letters?reason=attempts", "/dead-letters?reason=gone", "/dead-letters?job=" + busy,
+		"/dead-letters?queue=queue-3", "/dead-letters?queue=few",
 		"/queues", "/jobs/" + quiet + "/why", "/jobs/" + busy + "/why", "/cluster", "/operations", "/audit",
 	}
 }
 
-// lists is a measurement on its way.
+// lists is a measurement in progress.
 type lists struct {
 	*node
 	slow []string
 }
 
-// measure reads some pages of a list, again and again.
+// measure reads the first pages of a list several times.
 func (m *lists) measure(what, key, path string) {
 	m.t.Helper()
 	var took []time.Duration
@@ -119,7 +141,8 @@ func (m *lists) measure(what, key, path string) {
 		for range listPages {
 			at := path
 			if token != "" {
-				at += map[bool]string{false: "?", true: "&"}[strings.Contains(path, "?")] + "page_token=" + url.QueryEscape(token)
+				separator := map[bool]string{false: "?", true: "&"}[strings.Contains(path, "?")]
+				at += separator + "page_token=" + url.QueryEscape(token)
 			}
 			began := clock.Elapsed()
 			a := m.callAs(key, "GET", at, "")
@@ -141,5 +164,6 @@ func (m *lists) measure(what, key, path string) {
 		mark = "!"
 		m.slow = append(m.slow, what+path)
 	}
-	m.t.Logf("%s %-86s p50 %6.1f ms  p95 %6.1f ms  max %6.1f ms  %d requests, %d items", mark, what+path, ms(took[len(took)/2]), ms(p95), ms(took[len(took)-1]), len(took), items)
+	m.t.Logf("%s %-86s p50 %6.1f ms  p95 %6.1f ms  max %6.1f ms  %d requests, %d items",
+		mark, what+path, ms(took[len(took)/2]), ms(p95), ms(took[len(took)-1]), len(took), items)
 }

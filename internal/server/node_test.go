@@ -24,20 +24,20 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
-// node is an API and an engine on a database of their own, and a target that
-// answers as the path says.
+// node is an API and an engine on a database of their own, and a target whose response depends on the
+// path.
 type node struct {
 	*bundle
 	engine  *engine.Engine
 	sink    string
-	release chan struct{} // what hangs is answered when it is closed
+	release chan struct{} // closing it ends calls of /hang
 
 	mu   sync.Mutex
 	seen []string // idempotency keys, in order
 	path map[string]int
 }
 
-// soleMember owns everything, without renewing: its session outlives the test.
+// soleMember owns all partitions. It never renews its session, which outlives the test.
 type soleMember struct{ session uuid.UUID }
 
 func (m soleMember) Session() uuid.UUID { return m.session }
@@ -51,10 +51,13 @@ func (m soleMember) Owned() []int16 {
 	return out
 }
 
-// setupNode makes a node whose engine does not work yet.
+// setupNode returns a node whose engine is not started.
 func setupNode(t *testing.T) *node {
 	t.Helper()
-	n := &node{bundle: &bundle{t: t, pool: pgtest.New(t)}, release: make(chan struct{}), path: map[string]int{"/ok": 200, "/no": 400, "/later": 503, "/hang": 200}}
+	n := &node{
+		bundle: &bundle{t: t, pool: pgtest.New(t)}, release: make(chan struct{}),
+		path: map[string]int{"/ok": 200, "/no": 400, "/later": 503, "/hang": 200},
+	}
 	n.store = pgtest.NewStore(pgtest.AsServer(t, n.pool))
 	ctx := t.Context()
 	require.NoError(t, n.store.MakeHistory(ctx, 1))
@@ -78,11 +81,13 @@ func setupNode(t *testing.T) *node {
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	n.engine = engine.New(engine.Options{
-		Planner: n.store, Claimer: n.store, Completer: n.store, Member: m, Bound: bound, Log: log, Targets: targets, LookAhead: 5 * time.Second, Slots: 20, Queues: n.store, Limits: n.store,
+		Planner: n.store, Claimer: n.store, Completer: n.store, Member: m, Bound: bound, Log: log, Targets: targets,
+		LookAhead: 5 * time.Second, Slots: 20, Queues: n.store, Limits: n.store,
 	})
 	web := httptest.NewServer(server.New(server.Options{
 		Keys: n.store, Jobs: n.store, Verbs: n.store, Ledger: n.store, Stories: n.store, Interrupt: n.engine.Interrupt,
-		DeadLetters: n.store, Operations: n.store, Queues: n.store, Cluster: n.store, Audit: n.store, Version: "test", Log: log,
+		DeadLetters: n.store, Operations: n.store, Queues: n.store, Cluster: n.store, Audit: n.store,
+		Version: "test", Log: log,
 	}).Handler())
 	t.Cleanup(web.Close)
 	n.url, n.key = web.URL+"/api/v1", n.newKey(defaultNamespace, access.Admin)
@@ -129,10 +134,11 @@ func (n *node) work() (stop func()) {
 	return stop
 }
 
-// create makes a job whose runs go to a path of the sink, and returns its id.
+// create creates a job whose runs go to a path of the sink, and returns its id.
 func (n *node) create(name, schedule, path string, more ...string) string {
 	n.t.Helper()
-	body := fmt.Sprintf(`{"name":%q,"schedule":%q,"target":{"kind":"http","config":{"url":%q}}`, name, schedule, n.sink+path)
+	body := fmt.Sprintf(`{"name":%q,"schedule":%q,"target":{"kind":"http","config":{"url":%q}}`,
+		name, schedule, n.sink+path)
 	for _, m := range more {
 		body += "," + m
 	}
@@ -141,7 +147,7 @@ func (n *node) create(name, schedule, path string, more ...string) string {
 	return a.json(n.t)["id"].(string)
 }
 
-// trigger makes a run now and returns its id.
+// trigger creates a run that is due now and returns its id.
 func (n *node) trigger(id string) string {
 	n.t.Helper()
 	a := n.call("POST", "/jobs/"+id+":trigger", "")
@@ -160,11 +166,23 @@ func (n *node) get(path string) map[string]any {
 // await waits until a field of an object has a value.
 func (n *node) await(path, field string, want any) (got map[string]any) {
 	n.t.Helper()
-	require.Eventually(n.t, func() bool { got = n.get(path); return got[field] == want }, time.Minute, 20*time.Millisecond, "%s: %s is not %v but %v", path, field, want, &got)
+	require.Eventually(n.t, func() bool {
+		got = n.get(path)
+		return got[field] == want
+	}, time.Minute, 20*time.Millisecond, "%s: %s is not %v but %v", path, field, want, &got)
 	return got
 }
 
-// all reads a list page by page, and says how many pages there were.
+// awaitCount waits until a list has a number of items.
+func (n *node) awaitCount(path string, want int) {
+	n.t.Helper()
+	require.Eventually(n.t, func() bool {
+		items, _ := n.all(path)
+		return len(items) == want
+	}, time.Minute, 50*time.Millisecond)
+}
+
+// all reads a list page by page. It returns the items and the number of pages.
 func (n *node) all(path string) (items []map[string]any, pages int) {
 	n.t.Helper()
 	token := ""
@@ -186,7 +204,7 @@ func (n *node) all(path string) (items []map[string]any, pages int) {
 	return nil, 0
 }
 
-// otherNamespace makes one.
+// otherNamespace creates a namespace.
 func (n *node) otherNamespace() uuid.UUID {
 	n.t.Helper()
 	id := uuid.Must(uuid.NewV7())

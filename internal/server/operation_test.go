@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnOperationThatFailsKeepsNoOtherBack: it steps aside, its progress stays right, and in the end it is given up.
+// TestAnOperationThatFailsKeepsNoOtherBack: other operations go on, the progress stays correct, and in the
+// end the nodes give it up.
 func TestAnOperationThatFailsKeepsNoOtherBack(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
@@ -42,7 +43,7 @@ func TestAnOperationThatFailsKeepsNoOtherBack(t *testing.T) {
 	n.await(other, "state", "finished")
 }
 
-// TestAnOperationThatKeepsFailingIsGivenUp, with a reason that users see.
+// TestAnOperationThatKeepsFailingIsGivenUp: the nodes give it up, with a reason that users see.
 func TestAnOperationThatKeepsFailingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
@@ -73,13 +74,14 @@ func TestAnOperationThatKeepsFailingIsGivenUp(t *testing.T) {
 	require.Equal(t, 409, n.call("POST", path+":abort", "").status)
 }
 
-// refuse has the dead letters of a job stay.
+// refuse makes it fail to delete the dead letters of a job.
 func (n *node) refuse(name string) {
 	n.t.Helper()
 	var id string
 	require.NoError(n.t, n.pool.QueryRow(n.t.Context(), `SELECT id::text FROM job WHERE name = $1`, name).Scan(&id))
 	n.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no such luck'; END $$`)
-	n.exec(fmt.Sprintf(`CREATE TRIGGER refuse BEFORE DELETE ON dead_letter FOR EACH ROW WHEN (OLD.job_id = '%s') EXECUTE FUNCTION refuse()`, id))
+	n.exec(fmt.Sprintf(`CREATE TRIGGER refuse BEFORE DELETE ON dead_letter
+		FOR EACH ROW WHEN (OLD.job_id = '%s') EXECUTE FUNCTION refuse()`, id))
 }
 
 func (n *node) works(what string) {

@@ -14,17 +14,17 @@ func TestAPausedQueueStartsNothing(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
 	held := n.create("held", yearly, "/ok", `"queue":"slow","overlap":"allow"`)
-	strict := n.create("strict", yearly, "/ok", `"queue":"slow","overlap":"queue_all"`) // decided one by one
+	strict := n.create("strict", yearly, "/ok", `"queue":"slow","overlap":"queue_all"`) // admitted one by one
 	free := n.create("free", yearly, "/ok")
 	a := n.call("POST", "/queues/slow:pause", `{"note":"repairs"}`)
 	require.Equal(t, 200, a.status, "%s", a.body)
 	require.Equal(t, true, a.json(t)["paused"])
 	require.Equal(t, "repairs", a.json(t)["note"])
 
-	// Paused before the node began: nothing of it starts, the others do.
+	// Paused before the node started: no run of the queue starts, and those of other queues do.
 	n.work()
 	waiting := []string{n.trigger(held), n.trigger(held), n.trigger(strict), n.trigger(strict)}
-	for range 3 { // one after the other: each is seen to start while those wait
+	for range 3 { // one after the other: each starts while those of the paused queue wait
 		n.await("/runs/"+n.trigger(free), "state", "succeeded")
 	}
 	for _, run := range waiting {
@@ -42,11 +42,11 @@ func TestAPausedQueueStartsNothing(t *testing.T) {
 	}
 	require.Equal(t, "cancelled", n.get("/runs/" + waiting[3])["state"])
 
-	// Paused while the node works: within a second or so.
+	// Paused while the node works: takes effect within about a second.
 	require.Equal(t, 200, n.call("POST", "/queues/slow:pause", "").status)
 	require.Eventually(t, func() bool {
 		run := n.trigger(held)
-		n.await("/runs/"+n.trigger(free), "state", "succeeded") // made later, so found later
+		n.await("/runs/"+n.trigger(free), "state", "succeeded") // created later, so claimed later
 		return n.get("/runs/" + run)["state"] == "due"
 	}, time.Minute, 10*time.Millisecond, "it still starts")
 }
@@ -83,7 +83,8 @@ func TestCluster(t *testing.T) {
 	var version int64
 	require.NoError(t, n.pool.QueryRow(t.Context(), `SELECT max(version_id) FROM belfry_migration`).Scan(&version))
 	require.EqualValues(t, version, got["schema_version"])
-	require.WithinDuration(t, time.Now(), timeOf(t, got["database_time"]), time.Minute) //nolint:forbidigo // the clocks of one machine
+	now := time.Now() //nolint:forbidigo // the clocks of one machine
+	require.WithinDuration(t, now, timeOf(t, got["database_time"]), time.Minute)
 
 	n.exec(`UPDATE session SET expires_at = now()`)
 	got = n.get("/cluster")
@@ -105,7 +106,9 @@ func TestAudit(t *testing.T) {
 	for _, i := range items {
 		actions = append(actions, i["action"])
 	}
-	require.Equal(t, []any{"queue.pause", "operation.begin", "run.cancel", "job.trigger", "job.create", "key.create"}, actions)
+	require.Equal(t, []any{
+		"queue.pause", "operation.begin", "run.cancel", "job.trigger", "job.create", "key.create",
+	}, actions)
 	require.Equal(t, run, items[2]["object"])
 	require.Regexp(t, `^key:test \[key_[0-9a-z]{26}\]$`, items[2]["actor"])
 	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, access.Editor), "GET", "/audit", "").status)
@@ -125,7 +128,8 @@ func TestALimitedQueueSaysWhyRunsWait(t *testing.T) {
 	n := setupNode(t)
 	a := n.call("POST", "/queues", `{"name":"narrow","max_running":2,"rate":"100/s"}`)
 	require.Equal(t, 201, a.status, "%s", a.body)
-	require.Equal(t, map[string]any{"max_running": 2., "rate": "100/s", "running": 0., "waiting": 0.}, pick(a.json(t), "max_running", "rate", "burst", "running", "waiting"))
+	require.Equal(t, map[string]any{"max_running": 2., "rate": "100/s", "running": 0., "waiting": 0.},
+		pick(a.json(t), "max_running", "rate", "burst", "running", "waiting"))
 	require.Equal(t, 409, n.call("POST", "/queues", `{"name":"narrow"}`).status)
 	require.Equal(t, 404, n.call("PUT", "/queues/none", `{"max_running":2}`).status)
 	for body, field := range map[string]string{
@@ -138,7 +142,8 @@ func TestALimitedQueueSaysWhyRunsWait(t *testing.T) {
 	require.Contains(t, string(n.call("POST", "/queues", `{"name":"No!"}`).body), "is not a queue name")
 	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, access.Operator), "PUT", "/queues/narrow", `{}`).status)
 
-	slow := n.create("slow", yearly, "/hang", `"queue":"narrow","overlap":"allow","concurrency":{"key":"customer-42","max":5}`)
+	slow := n.create("slow", yearly, "/hang",
+		`"queue":"narrow","overlap":"allow","concurrency":{"key":"customer-42","max":5}`)
 	require.Equal(t, map[string]any{"key": "customer-42", "max": 5.}, n.get("/jobs/slow")["concurrency"])
 	keyed := n.create("keyed", yearly, "/ok", `"concurrency":{"key":"customer-42"}`)
 	n.work()
@@ -158,7 +163,7 @@ func TestALimitedQueueSaysWhyRunsWait(t *testing.T) {
 	n.await("/queues/narrow", "waiting", 1.)
 	require.EqualValues(t, 2, n.get("/queues/narrow")["running"])
 
-	// Without limits it goes on, and the answer says nothing of them.
+	// Without limits the runs start, and the response has no limits.
 	a = n.call("PUT", "/queues/narrow", `{}`)
 	require.Equal(t, 200, a.status, "%s", a.body)
 	require.Empty(t, pick(a.json(t), "max_running", "rate", "burst", "running", "waiting"))
@@ -167,7 +172,7 @@ func TestALimitedQueueSaysWhyRunsWait(t *testing.T) {
 	n.await("/runs/"+behind, "state", "succeeded")
 }
 
-// pick returns those of the fields that are there.
+// pick returns the named fields that exist.
 func pick(from map[string]any, fields ...string) map[string]any {
 	out := map[string]any{}
 	for _, f := range fields {

@@ -48,7 +48,7 @@ func TestARunIsShownWithItsAttempts(t *testing.T) {
 	require.Equal(t, 404, n.callAs(other, "GET", "/runs/"+run, "").status, "a run of another namespace")
 	require.Equal(t, 404, n.callAs(other, "POST", "/runs/"+run+":retry", "").status)
 
-	// Retried: the same id and key, attempts counted on, and all of the policy's again.
+	// A retry keeps the id and the key, continues the numbers of attempts, and has all attempts of the policy.
 	a := n.call("POST", "/runs/"+run+":retry", "")
 	require.Equal(t, 202, a.status, "%s", a.body)
 	require.Eventually(t, func() bool {
@@ -74,8 +74,7 @@ func TestARunIsShownWithItsAttempts(t *testing.T) {
 	require.Contains(t, a.json(t)["detail"], "succeeded")
 }
 
-// TestARetryOfACertainEnd: only the newest end that a run has is retried, if the
-// request names one.
+// TestARetryOfACertainEnd: a retry that names an attempt is rejected unless the run last ended with it.
 func TestARetryOfACertainEnd(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
@@ -83,7 +82,10 @@ func TestARetryOfACertainEnd(t *testing.T) {
 	id := n.create("bad", yearly, "/no", `"overlap":"allow"`)
 	runs := n.die(id, 2)
 	retry := "/runs/" + runs[0] + ":retry"
-	for query, want := range map[string]int{"?attempt=0": 409, "?attempt=2": 409, "?attempt=-1": 422, "?attempt=32768": 422, "?attempt=x": 422, "?attempt=": 422} {
+	for query, want := range map[string]int{
+		"?attempt=0": 409, "?attempt=2": 409, "?attempt=-1": 422, "?attempt=32768": 422, "?attempt=x": 422,
+		"?attempt=": 422,
+	} {
 		a := n.call("POST", retry+query, "")
 		require.Equal(t, want, a.status, "%s: %s", query, a.body)
 	}
@@ -100,14 +102,15 @@ func TestARetryOfACertainEnd(t *testing.T) {
 	require.Equal(t, 202, n.call("POST", retry+"?attempt=2", "").status)
 	require.Equal(t, 409, n.call("POST", retry+"?attempt=2", "").status, "it is live")
 
-	// One that ended before its first attempt.
+	// A run that ended before its first attempt.
 	run := n.trigger(id)
 	require.Equal(t, 200, n.call("POST", "/runs/"+run+":cancel", "").status)
 	a = n.call("POST", "/runs/"+run+":retry?attempt=1", "")
 	require.Contains(t, a.json(t)["detail"], "last ended with attempt 0, not 1")
 	a = n.call("POST", "/runs/"+run+":retry?attempt=0", "")
 	require.NotContains(t, a.json(t)["detail"], "last ended", "%s", a.body)
-	require.Equal(t, 422, n.call("POST", "/dead-letters/"+runs[1]+":redrive?attempt=1", "").status, "a dead letter is the newest end")
+	redrive := n.call("POST", "/dead-letters/"+runs[1]+":redrive?attempt=1", "")
+	require.Equal(t, 422, redrive.status, "a dead letter is the newest end")
 }
 
 func TestCancel(t *testing.T) {
@@ -133,7 +136,8 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, "cancelled", got["state"])
 	require.EqualValues(t, 1, got["under_way"])
 	require.Equal(t, true, got["interrupted"], "this node runs it")
-	require.Eventually(t, func() bool { return n.engine.Counts().Fenced == 1 }, time.Minute, 10*time.Millisecond, "what it reports is ignored")
+	require.Eventually(t, func() bool { return n.engine.Counts().Fenced == 1 },
+		time.Minute, 10*time.Millisecond, "what it reports is ignored")
 	stop()
 	require.Equal(t, "cancelled", n.get("/runs/" + first)["state"])
 	require.Len(t, n.keys(), 1, "the second was never sent")
@@ -150,7 +154,7 @@ func TestRunsAreListedByPages(t *testing.T) {
 		n.trigger(good)
 		last = n.trigger(bad)
 	}
-	require.Eventually(t, func() bool { items, _ := n.all("/runs?page_size=500"); return len(items) == 14 }, time.Minute, 50*time.Millisecond)
+	n.awaitCount("/runs?page_size=500", 14)
 	stop()
 	waiting := n.trigger(good)
 
@@ -201,7 +205,9 @@ func TestRunsAreListedByPages(t *testing.T) {
 	require.Equal(t, 422, n.call("GET", "/runs?page_token=x", "").status)
 	require.Equal(t, 404, n.call("GET", "/jobs/nobody/runs", "").status)
 	other := n.newKey(n.otherNamespace(), access.Viewer)
-	for _, path := range []string{"/runs", "/runs?state=failed", "/runs?state=due", "/runs?job=" + good, "/jobs/" + bad + "/runs"} {
+	for _, path := range []string{
+		"/runs", "/runs?state=failed", "/runs?state=due", "/runs?job=" + good, "/jobs/" + bad + "/runs",
+	} {
 		a := n.callAs(other, "GET", path, "")
 		require.Equal(t, 200, a.status, "%s", a.body)
 		require.Empty(t, a.json(t)["items"], path)

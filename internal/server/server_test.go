@@ -37,8 +37,8 @@ func setup(t *testing.T) *bundle {
 	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
 	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
 	s := server.New(server.Options{
-		Keys: b.store, Jobs: b.store, Verbs: b.store, Ledger: b.store, Stories: b.store, DeadLetters: b.store, Operations: b.store,
-		Queues: b.store, Cluster: b.store, Audit: b.store, Version: "test",
+		Keys: b.store, Jobs: b.store, Verbs: b.store, Ledger: b.store, Stories: b.store, DeadLetters: b.store,
+		Operations: b.store, Queues: b.store, Cluster: b.store, Audit: b.store, Version: "test",
 		Classify: func(err error) rest.ErrorClass {
 			if postgres.BadText(err) {
 				return rest.BadText
@@ -55,12 +55,14 @@ func setup(t *testing.T) *bundle {
 
 func (b *bundle) newKey(namespace uuid.UUID, role access.Role) string {
 	b.t.Helper()
-	_, secret, err := b.store.CreateKey(b.t.Context(), access.KeyParams{Namespace: namespace, Name: "test", Role: role, Actor: "test"})
+	_, secret, err := b.store.CreateKey(b.t.Context(), access.KeyParams{
+		Namespace: namespace, Name: "test", Role: role, Actor: "test",
+	})
 	require.NoError(b.t, err)
 	return secret
 }
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	status int
 	header http.Header
@@ -101,7 +103,8 @@ func (b *bundle) callAs(key, method, path, body string, header ...string) answer
 	return answer{resp.StatusCode, resp.Header, text}
 }
 
-const hourly = `{"name":"report","schedule":{"cron":"0 * * * *","timezone":"Europe/Berlin"},"target":{"kind":"http","config":{"url":"https://example.com/hook"}},"payload":{"a":1}}`
+const hourly = `{"name":"report","schedule":{"cron":"0 * * * *","timezone":"Europe/Berlin"},` +
+	`"target":{"kind":"http","config":{"url":"https://example.com/hook"}},"payload":{"a":1}}`
 
 func TestTheLifeOfAJob(t *testing.T) {
 	t.Parallel()
@@ -125,9 +128,10 @@ func TestTheLifeOfAJob(t *testing.T) {
 	require.Equal(t, 409, a.status, "%s", a.body)
 	require.Equal(t, "conflict", a.json(t)["code"])
 
-	a = b.call("PUT", "/jobs/report", `{"name":"report","schedule":"every 15m","target":{"kind":"noop"}}`, "If-Match", `"7"`)
+	const often = `{"name":"report","schedule":"every 15m","target":{"kind":"noop"}}`
+	a = b.call("PUT", "/jobs/report", often, "If-Match", `"7"`)
 	require.Equal(t, 412, a.status)
-	a = b.call("PUT", "/jobs/report", `{"name":"report","schedule":"every 15m","target":{"kind":"noop"}}`, "If-Match", `"1"`)
+	a = b.call("PUT", "/jobs/report", often, "If-Match", `"1"`)
 	require.Equal(t, 200, a.status, "%s", a.body)
 	require.Regexp(t, `^"2-[0-9a-z]+"$`, a.header.Get("ETag"))
 	a = b.call("PUT", "/jobs/new%2Fone", `{"name":"new/one","schedule":"every 15m","target":{"kind":"noop"}}`)
@@ -153,7 +157,9 @@ func TestTheLifeOfAJob(t *testing.T) {
 	for _, e := range entries {
 		actions = append(actions, e.Action)
 	}
-	require.Equal(t, []string{"job.delete", "job.trigger", "job.resume", "job.pause", "job.create", "job.update", "job.create", "key.create"}, actions)
+	require.Equal(t, []string{
+		"job.delete", "job.trigger", "job.resume", "job.pause", "job.create", "job.update", "job.create", "key.create",
+	}, actions)
 	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditMark{}, 1000)
 	require.NoError(t, err)
 	require.EqualValues(t, len(entries), good.Seq)
@@ -162,14 +168,18 @@ func TestTheLifeOfAJob(t *testing.T) {
 func TestWhatIsWrongIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	a := b.call("POST", "/jobs", `{"name":"x","schedule":"61 * * * *","target":{"kind":"http"},"timeout":"eternal","queue":"NO"}`)
+	a := b.call("POST", "/jobs",
+		`{"name":"x","schedule":"61 * * * *","target":{"kind":"http"},"timeout":"eternal","queue":"NO"}`)
 	require.Equal(t, 422, a.status)
 	require.Equal(t, "application/problem+json", a.header.Get("Content-Type"))
 	text := string(a.body)
-	for _, want := range []string{`"code":"invalid"`, `"field":"schedule.cron"`, `"field":"timeout"`, `"field":"queue"`} {
+	for _, want := range []string{
+		`"code":"invalid"`, `"field":"schedule.cron"`, `"field":"timeout"`, `"field":"queue"`,
+	} {
 		require.Contains(t, text, want)
 	}
-	a = b.call("POST", "/jobs", `{"name":"x","schedule":{"cron":"* * * * *"},"target":{"kind":"http"},"nonsense":"s3cret"}`)
+	a = b.call("POST", "/jobs",
+		`{"name":"x","schedule":{"cron":"* * * * *"},"target":{"kind":"http"},"nonsense":"s3cret"}`)
 	require.Equal(t, 422, a.status)
 	require.NotContains(t, string(a.body), "s3cret", "what was sent is not echoed")
 	a = b.call("POST", "/jobs", `{`)
@@ -184,7 +194,10 @@ func TestWhatIsWrongIsToldAtOnce(t *testing.T) {
 func TestTextsThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for path, want := range map[string]int{"/jobs/%FF": 400, "/runs?reason=%FF": 400, "/runs?reason=%1": 400, "/jobs/%00": 422, "/jobs?name=%00": 422, "/queues/%00": 422} {
+	for path, want := range map[string]int{
+		"/jobs/%FF": 400, "/runs?reason=%FF": 400, "/runs?reason=%1": 400, "/jobs/%00": 422, "/jobs?name=%00": 422,
+		"/queues/%00": 422,
+	} {
 		a := b.call("GET", path, "")
 		require.Equal(t, want, a.status, "%s: %s", path, a.body)
 	}

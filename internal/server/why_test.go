@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// why asks about one time, or about the last and the next occurrence.
+// why returns the stories of one time, or of the last and the next occurrence.
 func (n *node) why(id, at string) []map[string]any {
 	n.t.Helper()
 	path := "/jobs/" + id + "/why"
@@ -37,7 +37,10 @@ func TestWhyWithAnEngine(t *testing.T) {
 	n := setupNode(t)
 	stop := n.work()
 	id := n.create("tick", "every 1s", "/no", `"overlap":"allow"`)
-	require.Eventually(t, func() bool { items, _ := n.all("/jobs/tick/runs?state=failed&page_size=500"); return len(items) >= 2 }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool {
+		items, _ := n.all("/jobs/tick/runs?state=failed&page_size=500")
+		return len(items) >= 2
+	}, time.Minute, 50*time.Millisecond)
 	items, _ := n.all("/jobs/tick/runs?state=failed&page_size=500")
 	dead := items[0]
 	story := n.why("tick", dead["due_at"].(string))[0]
@@ -51,19 +54,22 @@ func TestWhyWithAnEngine(t *testing.T) {
 	due := n.get("/runs/" + run)["due_at"].(string)
 	require.Contains(t, n.why(id, due)[0]["text"], "triggered by hand")
 
-	require.Eventually(t, func() bool { // its time may come while it is told
+	require.Eventually(t, func() bool { // it may become due while the request is in progress
 		stories := n.why("tick", "")
 		return len(stories) == 2 && (stories[1]["code"] == "planned" || stories[1]["code"] == "not_due")
 	}, time.Minute, 100*time.Millisecond)
 	stop()
 
-	// Behind: the time passes and nobody plans.
-	require.Eventually(t, func() bool { return n.why("tick", "")[0]["code"] == "unplanned" }, time.Minute, 100*time.Millisecond)
+	// Behind: the time passes and no node plans.
+	require.Eventually(t, func() bool { return n.why("tick", "")[0]["code"] == "unplanned" },
+		time.Minute, 100*time.Millisecond)
 	require.Contains(t, n.why("tick", "")[0]["text"], "A node owns")
 	n.exec(`DELETE FROM session`)
 	require.Contains(t, n.why("tick", "")[0]["text"], "no live node owns")
-	// Planned, and nobody there to start it.
-	_, err := n.store.Plan(t.Context(), job.PlanParams{Partitions: soleMember{}.Owned(), LookAhead: time.Minute, Cursors: 100})
+	// Planned, and no node starts it.
+	_, err := n.store.Plan(t.Context(), job.PlanParams{
+		Partitions: soleMember{}.Owned(), LookAhead: time.Minute, Cursors: 100,
+	})
 	require.NoError(t, err)
 	story = n.why("tick", "")[0]
 	require.Equal(t, "due", story["code"], story["text"])
@@ -73,7 +79,8 @@ func TestWhyWithAnEngine(t *testing.T) {
 	require.Contains(t, story["text"], "(repairs)")
 
 	require.Equal(t, 200, n.call("POST", "/jobs/tick:pause", `{"note":"enough"}`).status)
-	require.Eventually(t, func() bool { return n.why("tick", "")[0]["code"] == "paused" }, time.Minute, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return n.why("tick", "")[0]["code"] == "paused" },
+		time.Minute, 100*time.Millisecond)
 	require.Regexp(t, `by key:test \[key_[0-9a-z]{26}\] \(enough\)`, n.why("tick", "")[0]["text"])
 	paused := n.why("tick", "")[0]["at"].(string)
 	require.Equal(t, 200, n.call("POST", "/jobs/tick:resume", "").status)
@@ -92,7 +99,9 @@ func TestWhyWithAnEngine(t *testing.T) {
 func TestWhyNothingRan(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
-	a := n.call("POST", "/jobs", `{"name":"nightly","schedule":{"cron":"30 2 * * *","timezone":"Europe/Berlin","dst":{"gap":"skip"},"calendars":[{"dates":["12-25"]}],"end_at":"2099-01-01T00:00:00Z"},"target":{"kind":"noop"}}`)
+	a := n.call("POST", "/jobs", `{"name":"nightly","schedule":{"cron":"30 2 * * *","timezone":"Europe/Berlin",
+		"dst":{"gap":"skip"},"calendars":[{"dates":["12-25"]}],"end_at":"2099-01-01T00:00:00Z"},
+		"target":{"kind":"noop"}}`)
 	require.Equal(t, 201, a.status, "%s", a.body)
 	n.exec(`UPDATE job_version SET created_at = '2020-01-01'`)
 
@@ -121,11 +130,15 @@ func TestWhyNothingRan(t *testing.T) {
 	hourly := n.create("hourly", "0 * * * *", "/ok", `"missed":{"policy":"skip"}`)
 	n.exec(`UPDATE job_version SET created_at = '2020-01-01'`)
 	n.exec(`UPDATE job SET plan_from = '2020-01-01' WHERE name = 'hourly'`)
-	n.exec(`UPDATE cursor SET next_due_at = date_trunc('hour', now()) - interval '1 day' WHERE id = (SELECT cursor_id FROM job WHERE name = 'hourly')`)
-	_, err := n.store.Plan(t.Context(), job.PlanParams{Partitions: soleMember{}.Owned(), LookAhead: time.Second, Cursors: 100})
+	n.exec(`UPDATE cursor SET next_due_at = date_trunc('hour', now()) - interval '1 day'
+		WHERE id = (SELECT cursor_id FROM job WHERE name = 'hourly')`)
+	_, err := n.store.Plan(t.Context(), job.PlanParams{
+		Partitions: soleMember{}.Owned(), LookAhead: time.Second, Cursors: 100,
+	})
 	require.NoError(t, err)
 	var missed time.Time
-	require.NoError(t, n.pool.QueryRow(t.Context(), `SELECT date_trunc('hour', now()) - interval '3 hours'`).Scan(&missed))
+	require.NoError(t, n.pool.QueryRow(t.Context(),
+		`SELECT date_trunc('hour', now()) - interval '3 hours'`).Scan(&missed))
 	story := n.why(hourly, missed.UTC().Format(time.RFC3339))[0]
 	require.Equal(t, "skipped", story["code"], story["text"])
 	require.Equal(t, "missed", story["reason"])

@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/server"
 )
 
-// fullNode has too much of something.
+// fullNode rejects every request with one error.
 type fullNode struct {
 	server.Workers
 	of error
@@ -30,7 +30,7 @@ func (n *fullNode) Complete(context.Context, job.SessionPath, []job.Completion) 
 	return nil, n.of
 }
 
-// A worker is told what the node has too much of: what to do differs.
+// The response names the limit that the node has reached, because what a worker can do about it differs.
 func TestAWorkerIsToldWhatIsTooMuch(t *testing.T) {
 	t.Parallel()
 	b := &bundle{t: t, pool: pgtest.New(t)}
@@ -48,7 +48,10 @@ func TestAWorkerIsToldWhatIsTooMuch(t *testing.T) {
 	}{
 		{job.ErrTooManyWorkers, ":claim", `{"handlers":["x"],"max":1}`, "more workers wait"},
 		{job.ErrTooManyHandlers, ":claim", `{"handlers":["x"],"max":1}`, "more handlers"},
-		{job.ErrTooManyReports, ":complete", `{"reports":[{"run":"` + run + `","attempt":1,"outcome":"succeeded"}]}`, "more reports"},
+		{
+			job.ErrTooManyReports, ":complete",
+			`{"reports":[{"run":"` + run + `","attempt":1,"outcome":"succeeded"}]}`, "more reports",
+		},
 	} {
 		node.of = c.of
 		got := b.call("POST", session+c.verb, c.body)
