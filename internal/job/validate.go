@@ -79,10 +79,12 @@ func (d Definition) Validate() error {
 // Checker collects problems.
 type Checker []error
 
+// Add adds a problem.
 func (c *Checker) Add(field, problem, fix string) {
 	*c = append(*c, &Problem{Field: field, Problem: problem, Fix: fix})
 }
 
+// Name checks the name of a job or a worker.
 func (c *Checker) Name(name string) {
 	n := utf8.RuneCountInString(name)
 	switch {
@@ -223,6 +225,7 @@ func atLeastZero(c *Checker, field string, v int32, fix string) {
 	}
 }
 
+// OneOf checks that a field has one of the values.
 func OneOf[T ~string](c *Checker, field string, v T, values ...T) {
 	if slices.Contains(values, v) {
 		return
