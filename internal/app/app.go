@@ -136,7 +136,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	n = &node{config: c, db: db, store: store, log: log, bound: &clock.Bound{}, metrics: m}
 	n.targets = target.New(target.Options{
 		Guard: connect, Secrets: &secrets{read: db.API().Secret}, Report: n.report, Now: n.bound.Now,
-		Command: c.commands, Gate: gate.Options{Slots: c.Slots, PerPlace: c.Targets.PerHost},
+		Command: c.commands, Gate: gate.Options{Slots: c.Slots, PerHost: c.Targets.PerHost},
 	})
 	if n.reportKey, err = store.ReportKey(ctx); err != nil {
 		return nil, err

@@ -186,7 +186,7 @@ func TestABreakerShows(t *testing.T) {
 	run := w.started(n, id)
 	w.eventually(`SELECT count(*) = 1 FROM run WHERE deferred_reason IS NOT NULL AND state = 0`)
 	got := w.call(n.key, "GET", "/api/v1/runs/"+run, "")
-	require.Contains(t, string(got.body), "is given a rest of 5s")
+	require.Contains(t, string(got.body), "is open for 5s")
 	require.Contains(t, string(got.body), `"attempts":[]`)
 	key, err := job.ParseRunID(run)
 	require.NoError(t, err)

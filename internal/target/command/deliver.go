@@ -59,7 +59,7 @@ func New(opts Options) *Target {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	opts.Node = uuid.NewString()
-	return &Target{opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerPlace: max(opts.Slots, 1)}), lives: map[*life]struct{}{}}
+	return &Target{opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerHost: max(opts.Slots, 1)}), lives: map[*life]struct{}{}}
 }
 
 // Start starts the runner and tries its sandbox. An error says why commands
@@ -86,7 +86,7 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	}
 	// Who finds no slot free waits for a moment in its slot of the node, and else comes
 	// again. All commands are one place, and how they end says nothing about it.
-	pass, later := t.slots.Enter(ctx, gate.Place{})
+	pass, later := t.slots.Enter(ctx, gate.Destination{})
 	switch {
 	case later != nil && ctx.Err() != nil:
 		return stopping(false)

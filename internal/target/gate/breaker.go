@@ -2,13 +2,13 @@ package gate
 
 import "time"
 
-// The breaker's measures.
+// Settings of the breaker.
 const (
-	window    = 20 // deliveries that are looked at
-	least     = 10 // so many there must be
-	tolerated = 4  // of window: so many good ones keep it closed
-	firstRest = 5 * time.Second
-	maxRest   = time.Minute
+	window        = 20 // number of recent results that count
+	minResults    = 10 // the breaker stays closed until it has seen this many
+	tolerated     = 4  // if more than this many of window are good, the breaker stays closed
+	firstCooldown = 5 * time.Second
+	maxCooldown   = time.Minute
 )
 
 // Result of a delivery, as the breaker sees it.
@@ -17,53 +17,55 @@ type Result int
 // The results.
 const (
 	Neutral Result = iota // says nothing about the host: the node stopped, or the run was cancelled
-	Good                  // the host works, whatever it answered
-	Bad                   // the host is down, overloaded or does not answer
+	Good                  // the host works, whatever it responded
+	Bad                   // the host is down, overloaded or does not respond
 )
 
-// breaker is of one place. Its times are of clock.Elapsed.
+// breaker of one destination. Its times are those of clock.Elapsed.
 type breaker struct {
-	bad    [window]bool // a ring of the last results
-	seen   int
-	rest   time.Duration // 0: it is closed
-	until  time.Duration // the end of the rest
-	trying bool          // after the rest, one delivery is under way
+	bad       [window]bool // ring buffer of the most recent results
+	seen      int
+	cooldown  time.Duration // 0: the breaker is closed
+	openUntil time.Duration // end of the cooldown
+	probing   bool          // the cooldown is over and one delivery probes the host
 }
 
-// allow says whether a delivery may go; if not, when to ask again.
+func (b *breaker) open() bool { return b.cooldown != 0 }
+
+// allow reports whether a delivery may start, and if not, when to ask again.
 func (b *breaker) allow(now time.Duration) (ok bool, again time.Duration) {
 	switch {
-	case b.rest == 0:
+	case !b.open():
 		return true, 0
-	case now < b.until:
-		return false, b.until
-	case b.trying:
+	case now < b.openUntil:
+		return false, b.openUntil
+	case b.probing:
 		return false, now + time.Second
 	}
-	b.trying = true
+	b.probing = true
 	return true, 0
 }
 
-// record takes in a result. tried: it was the delivery after the rest.
-func (b *breaker) record(now time.Duration, r Result, tried bool) {
+// record adds a result. probe says that it is the result of the delivery that probed the host.
+func (b *breaker) record(now time.Duration, r Result, probe bool) {
 	switch {
-	case tried:
-		b.trying = false
+	case probe:
+		b.probing = false
 		switch r {
 		case Good:
 			*b = breaker{}
 		case Bad:
-			b.rest = min(2*b.rest, maxRest)
-			b.until = now + b.rest
+			b.cooldown = min(2*b.cooldown, maxCooldown)
+			b.openUntil = now + b.cooldown
 		}
 		return
-	case b.rest != 0 || r == Neutral: // from before it opened
+	case b.open() || r == Neutral: // a delivery that started before the breaker opened does not count
 		return
 	}
 	b.bad[b.seen%window] = r == Bad
 	b.seen++
-	if n := min(b.seen, window); n >= least && b.failures() >= n-n*tolerated/window {
-		b.rest, b.until = firstRest, now+firstRest
+	if n := min(b.seen, window); n >= minResults && b.failures() >= n-n*tolerated/window {
+		b.cooldown, b.openUntil = firstCooldown, now+firstCooldown
 	}
 }
 

@@ -1,39 +1,39 @@
-// Package gate keeps one place that is slow or down from taking the others along.
+// Package gate keeps one slow or failing host from taking the node's slots away from all others.
 //
-// A place is a namespace and a host: what one namespace does to a host is no
-// concern of another. A delivery enters the gate, or is told when to come again: it
-// is then deferred, which costs the run no attempt and the node no slot.
+// The gate counts deliveries per [Destination], which is a host as one namespace uses it. What one
+// namespace does to a host does not affect another. Each delivery calls [Gate.Enter]. It gets a [Pass],
+// or an outcome that defers the run: a deferred run is pending again, frees its slot, and the attempt
+// does not count.
 //
-// # Slots
+// # Backpressure
 //
-// A node has a finite number of slots, and a host that takes 30 s for each answer
-// would fill them all. So a place may have as many deliveries under way as twice
-// the slots that are free:
+// A node has a fixed number of slots. A host that takes 30 s for each response would soon fill them
+// all. A destination may therefore have at most twice as many deliveries in flight as there are free
+// slots:
 //
-//	under way ≤ 2 × (slots − all under way)
+//	in flight ≤ 2 × (slots − slots in use)
 //
-// One slow place gets two thirds of the slots, and a third is left for all others;
-// two get two fifths each; n of them leave slots ÷ (2n + 1). Nothing has to be
-// configured, and a node with one busy place wastes little. The operator may set a
-// lower limit for each place, for the sake of the receivers.
+// One slow host gets two thirds of the slots and leaves a third for all others. Two slow hosts get two
+// fifths each. In general, n slow hosts leave slots ÷ (2n + 1) free. This needs no configuration, and a
+// node with a single busy host wastes little. The operator can set a lower limit per host to protect
+// the receivers.
 //
-// Who finds no room waits in its slot, if room is expected within a moment, as it
-// is with places that answer fast; else it is deferred. When it comes back follows
-// from how fast the place works off what it has: the deferred ones are spread at
-// that pace, at most maxDelay away, so that many of them cost few claims.
+// A delivery over the limit waits in its slot if capacity is expected within maxWait, as it is for
+// hosts that respond fast. Otherwise it is deferred. Deferred deliveries return at the pace at which
+// the host finishes its deliveries, at most maxDelay later, so many of them cost few claims.
 //
 // # Breaker
 //
-// A place of which nearly all of the last deliveries failed, in a way that says the
-// host itself is unwell, is given a rest: the breaker opens. After it one delivery
-// tries; if it fails too, the rest doubles. Answers of a host that works, also
-// errors of what it runs, close the breaker.
+// If nearly all recent deliveries to a destination failed in a way that says the host itself is down
+// or overloaded, its breaker opens and deliveries are deferred. After the cooldown one delivery probes
+// the host. If the probe fails, the cooldown doubles. Any response from a working host, including an
+// application error, closes the breaker.
 //
 // # Memory
 //
-// A gate remembers a bounded number of places: those in use, and of the others the
-// last ones that were. One that nobody has asked about for a quarter of an hour is
-// forgotten, also if it was given a rest, which is long over by then. Half of the
-// room is for those that rest: a flood of others does not end their rest, nor do many of them keep
-// others from being known.
+// A gate remembers a bounded number of destinations: all that are in use, and the most recently used
+// of the others. It forgets a destination that was not used for idleTTL, even one whose breaker is
+// open, because the cooldown has long passed by then. Half of the memory is reserved for destinations
+// with an open breaker. A flood of new hosts therefore closes no breaker, and many open breakers do
+// not prevent the gate from learning about other hosts.
 package gate

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,199 +15,199 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// The gate's measures.
+// Settings of the gate.
 const (
-	share    = 2                     // of the free slots that a place may have
-	moment   = 50 * time.Millisecond // so long a delivery waits in its slot
-	minDelay = 250 * time.Millisecond
-	reserve  = 10 // of slots, one part that nobody waits in
-	maxDelay = 2 * time.Minute
-	together = 200 * time.Millisecond // those that are to come back within it come together: one claim for many
+	freeFactor = 2                     // a destination may use this many times the free slots
+	reserve    = 10                    // one in this many slots is never used for waiting
+	maxWait    = 50 * time.Millisecond // how long a delivery may wait in its slot
+	minDelay   = 250 * time.Millisecond
+	maxDelay   = 2 * time.Minute
+	batch      = 200 * time.Millisecond // deferrals that end within it end together: one claim for many runs
 )
 
 // Options of a Gate.
 type Options struct {
-	Slots    int // of the node; 0: no limit but PerPlace
-	PerPlace int // deliveries under way at once, at most; 0: what the slots allow
+	Slots   int // slots of the node; 0: PerHost is the only limit
+	PerHost int // maximum number of deliveries in flight per destination; 0: Slots is the only limit
 }
 
-// Place is a host, to one namespace.
-type Place struct {
+// Destination is a host as one namespace uses it.
+type Destination struct {
 	Namespace uuid.UUID
-	Host      string // as messages name it
+	Host      string // appears in messages
 }
 
-// Gate counts what is under way to each place. Safe for concurrent use.
+// Gate limits the deliveries in flight to each destination. Safe for concurrent use.
 type Gate struct {
 	opts Options
 	now  func() time.Duration
 
 	mu     sync.Mutex
-	all    int // under way or waiting in a slot
-	places places
+	inUse  int // slots with a delivery in flight, or with one that waits for capacity
+	states states
 }
 
-// place is what is known about one; its gate's lock guards it.
-type place struct {
+// state is what the gate knows about one destination. Gate.mu guards it.
+type state struct {
 	breaker
-	name     Place
-	underWay int
-	line     []chan struct{} // who waits in a slot
-	took     time.Duration   // a delivery, of late
-	moved    time.Duration   // when one last entered an empty place, or left
-	next     time.Duration   // when the next one that is deferred is to come back
+	destination  Destination
+	inFlight     int
+	waiters      []chan struct{} // deliveries that wait in their slots; closed when one gets capacity
+	average      time.Duration   // moving average of how long a delivery takes
+	lastProgress time.Duration   // when a delivery last ended, or started with none in flight
+	nextReturn   time.Duration   // when the most recently deferred delivery returns
 
-	in      *list.List // nil: it is busy
-	element *list.Element
-	used    time.Duration // when it last was
+	list     *list.List // the list of unused states that it is in; nil: it is in use
+	element  *list.Element
+	lastUsed time.Duration
 }
 
-// New makes a Gate.
+// New creates a Gate.
 func New(o Options) *Gate {
-	return &Gate{opts: o, now: clock.Elapsed, places: places{by: map[Place]*place{}}}
+	return &Gate{opts: o, now: clock.Elapsed, states: states{byDestination: map[Destination]*state{}}}
 }
 
-// Pass is a delivery's way through the gate.
+// Pass permits one delivery.
 type Pass struct {
 	gate    *Gate
-	place   *place
+	state   *state
 	entered time.Duration
-	trying  bool
+	probe   bool
 }
 
-// Enter lets a delivery through, or says why and for how long it is deferred.
-// Leave must be called for each pass.
-func (g *Gate) Enter(ctx context.Context, to Place) (*Pass, *job.Outcome) {
+// Enter returns a pass for one delivery, or an outcome that says why and for how long it is deferred.
+// The caller must call Leave on every pass.
+func (g *Gate) Enter(ctx context.Context, to Destination) (*Pass, *job.Outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.places.find(to, g.now())
-	defer func() { g.places.settle(p, g.now()) }()
-	if !g.room(p) {
-		if !g.mayWait(p) || !g.await(ctx, p) {
-			return nil, g.full(p, to)
+	s := g.states.acquire(to, g.now())
+	defer func() { g.states.release(s, g.now()) }()
+	if !g.hasCapacity(s) {
+		if !g.mayWait(s) || !g.wait(ctx, s) {
+			return nil, g.deferFull(s)
 		}
 	} else {
-		p.underWay++
-		g.all++
+		s.inFlight++
+		g.inUse++
 	}
-	// From here on it has its place.
+	// From here on the delivery counts as in flight.
 	now := g.now()
-	ok, again := p.allow(now)
+	ok, again := s.allow(now)
 	if !ok {
-		g.leave(p)
-		return nil, g.resting(p, to, again)
+		g.leave(s)
+		return nil, g.deferOpen(s, again)
 	}
-	if p.underWay == 1 {
-		p.moved = now
+	if s.inFlight == 1 {
+		s.lastProgress = now
 	}
-	return &Pass{gate: g, place: p, entered: now, trying: p.trying && p.rest != 0}, nil
+	return &Pass{gate: g, state: s, entered: now, probe: s.probing && s.open()}, nil
 }
 
-// Leave ends a pass.
-func (s *Pass) Leave(r Result) {
-	g := s.gate
+// Leave reports the result of the delivery and frees its capacity.
+func (p *Pass) Leave(r Result) {
+	g, s := p.gate, p.state
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
-	s.place.took += (now - s.entered - s.place.took) / 4
-	s.place.moved = now
-	s.place.record(now, r, s.trying)
-	g.leave(s.place)
-	g.places.settle(s.place, now)
+	s.average += (now - p.entered - s.average) / 4
+	s.lastProgress = now
+	s.record(now, r, p.probe)
+	g.leave(s)
+	g.states.release(s, now)
 }
 
-// leave gives the place of one to the first in line.
-func (g *Gate) leave(p *place) {
-	p.underWay--
-	g.all--
-	if len(p.line) > 0 && g.room(p) {
-		first := p.line[0]
-		p.line = p.line[1:]
-		p.underWay++ // g.all counts it already
+// leave frees the capacity of one delivery and hands it to the first waiter.
+func (g *Gate) leave(s *state) {
+	s.inFlight--
+	g.inUse--
+	if len(s.waiters) > 0 && g.hasCapacity(s) {
+		first := s.waiters[0]
+		s.waiters = s.waiters[1:]
+		s.inFlight++ // inUse counts it already
 		close(first)
 	}
 }
 
-// room says whether a place may have one more.
-func (g *Gate) room(p *place) bool {
-	if g.opts.PerPlace > 0 && p.underWay >= g.opts.PerPlace {
+// hasCapacity reports whether a destination may have one more delivery in flight.
+func (g *Gate) hasCapacity(s *state) bool {
+	if g.opts.PerHost > 0 && s.inFlight >= g.opts.PerHost {
 		return false
 	}
-	return g.opts.Slots <= 0 || p.underWay < max(1, share*(g.opts.Slots-g.all))
+	return g.opts.Slots <= 0 || s.inFlight < max(1, freeFactor*(g.opts.Slots-g.inUse))
 }
 
-// mayWait says whether one may wait in its slot: for a moment, and not in the last
-// slots that are left.
-func (g *Gate) mayWait(p *place) bool {
-	return g.expected(p) < moment && (g.opts.Slots <= 0 || g.all < g.opts.Slots-g.opts.Slots/reserve)
+// mayWait reports whether a delivery may wait in its slot: the wait must be short, and the reserved
+// slots are not for waiting.
+func (g *Gate) mayWait(s *state) bool {
+	return g.expectedWait(s) < maxWait && (g.opts.Slots <= 0 || g.inUse < g.opts.Slots-g.opts.Slots/reserve)
 }
 
-// expected is how long the next in line would wait: as the place works off what it
-// has; or, if nobody has left for a while, as long again.
-func (g *Gate) expected(p *place) time.Duration {
-	return max(p.took/time.Duration(max(1, p.underWay))*time.Duration(len(p.line)+1), g.now()-p.moved)
+// expectedWait estimates how long one more waiter would wait, from the average duration of a delivery.
+// If no delivery has ended for longer than that, it expects the same time again.
+func (g *Gate) expectedWait(s *state) time.Duration {
+	return max(s.average/time.Duration(max(1, s.inFlight))*time.Duration(len(s.waiters)+1), g.now()-s.lastProgress)
 }
 
-// pace is after how long a full place has room for one more. While nobody leaves,
-// what is under way takes at least as long as they have been there.
-func (g *Gate) pace(p *place) time.Duration {
-	return max(p.took, g.now()-p.moved) / time.Duration(max(1, p.underWay))
+// pace estimates how long a destination at its limit takes until it has capacity for one more. While
+// no delivery ends, deliveries take at least as long as the time since the last progress.
+func (g *Gate) pace(s *state) time.Duration {
+	return max(s.average, g.now()-s.lastProgress) / time.Duration(max(1, s.inFlight))
 }
 
-// await waits in line, without the lock, and says whether there is room now.
-func (g *Gate) await(ctx context.Context, p *place) bool {
-	mine := make(chan struct{})
-	p.line = append(p.line, mine)
-	g.all++
+// wait queues for capacity, with the lock released meanwhile, and reports whether there is some.
+func (g *Gate) wait(ctx context.Context, s *state) bool {
+	granted := make(chan struct{})
+	s.waiters = append(s.waiters, granted)
+	g.inUse++
 	g.mu.Unlock()
-	timer := time.NewTimer(moment)
+	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	select {
-	case <-mine:
+	case <-granted:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
 	select {
-	case <-mine:
+	case <-granted:
 		return true
 	default:
 	}
-	for i, other := range p.line {
-		if other == mine {
-			p.line = append(p.line[:i:i], p.line[i+1:]...)
-			break
-		}
+	if i := slices.Index(s.waiters, granted); i >= 0 {
+		s.waiters = slices.Delete(s.waiters, i, i+1)
 	}
-	g.all--
+	g.inUse--
 	return false
 }
 
-func (g *Gate) full(p *place, to Place) *job.Outcome {
-	limit := p.underWay
+// deferFull defers a delivery because its destination has no capacity.
+func (g *Gate) deferFull(s *state) *job.Outcome {
 	return &job.Outcome{
-		Kind: job.Deferred, RetryAfter: g.delay(p, g.now(), g.pace(p)),
-		Message: fmt.Sprintf("%s has %d deliveries under way from this node, which is all that it may have now; it waits for a place", to.Host, limit),
+		Kind: job.Deferred, RetryAfter: g.delay(s, g.now(), g.pace(s)),
+		Message: fmt.Sprintf("%s has %d deliveries in flight from this node, its current limit; waiting for capacity",
+			s.destination.Host, s.inFlight),
 	}
 }
 
-func (g *Gate) resting(p *place, to Place, again time.Duration) *job.Outcome {
+// deferOpen defers a delivery because the breaker is open.
+func (g *Gate) deferOpen(s *state, again time.Duration) *job.Outcome {
 	return &job.Outcome{
-		Kind: job.Deferred, RetryAfter: g.delay(p, again, p.rest/50),
-		Message: fmt.Sprintf("nearly all of the last deliveries to %s failed, so that it is given a rest of %s before one of them tries again", to.Host, p.rest),
+		Kind: job.Deferred, RetryAfter: g.delay(s, again, s.cooldown/50),
+		Message: fmt.Sprintf("nearly all recent deliveries to %s failed, so its circuit breaker is open for %s; "+
+			"then one delivery tries again", s.destination.Host, s.cooldown),
 	}
 }
 
-// delay is when one that is deferred is to come back, not before from: one after
-// the other, each a step later. Those that would come too late come at any
-// time within the second half of maxDelay.
-func (g *Gate) delay(p *place, from, step time.Duration) time.Duration {
+// delay returns how long a delivery is deferred, at least until from. Deliveries return one after the
+// other, each a step later. Those that would return later than maxDelay return at a random time in its
+// second half instead.
+func (g *Gate) delay(s *state, from, step time.Duration) time.Duration {
 	now := g.now()
-	p.next = max(p.next, from, now+minDelay) + step
-	at := p.next
+	s.nextReturn = max(s.nextReturn, from, now+minDelay) + step
+	at := s.nextReturn
 	if at > now+maxDelay {
-		p.next = now + maxDelay
+		s.nextReturn = now + maxDelay
 		at = now + maxDelay/2 + rand.N(maxDelay/2) //nolint:gosec // to spread them
 	}
-	return at.Truncate(together) + together - now
+	return at.Truncate(batch) + batch - now
 }

@@ -69,7 +69,7 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	if failed != nil {
 		return *failed
 	}
-	pass, deferred := t.opts.Gate.Enter(ctx, gate.Place{Namespace: a.Namespace, Host: c.origin})
+	pass, deferred := t.opts.Gate.Enter(ctx, gate.Destination{Namespace: a.Namespace, Host: c.origin})
 	if deferred != nil {
 		return *deferred
 	}
