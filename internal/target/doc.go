@@ -1,10 +1,22 @@
-// Package target is where runs go. Each kind of target is a package below this
-// one, with one method that matters: Deliver makes one try and says what it came
-// to. [New] is the list of all kinds; there is no registry that packages enter
-// themselves into, so that reading one function tells what a node can do.
+// Package target lists the kinds of targets a node delivers runs to. Each kind is a package below this
+// one. Its main method is Deliver, which makes one attempt and returns the outcome. [New] is the list of
+// all kinds. There is no registry that packages add themselves to, so one function shows what a node can
+// do.
 //
-// A target decides one thing: may this be tried again? When, how often and
-// whether at all is decided by job.Decide, from the outcome.
+//	http                 sends a request
+//	kafka, nats, amqp    publish a message; broker has what they share
+//	command              runs a program in a sandbox or a container
+//	worker               runs that users' own processes pull; nodes do not deliver them
+//	noop                 does nothing
 //
-// What every target must do is written down as tests in targettest.
+// Shared by several kinds:
+//
+//	guard       decides which addresses may be connected to
+//	gate        limits deliveries per host, and stops them while a host is down
+//	secret      reads stored secrets, and redacts them from messages
+//	message     makes text from receivers printable and short
+//	targettest  the conformance suite that every kind must pass
+//
+// A target makes one decision: may this attempt be retried? When, how often and whether at all is up to
+// job.Decide, which works from the outcome.
 package target

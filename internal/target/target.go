@@ -19,43 +19,45 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/worker"
 )
 
-// Target is what the list holds. Who uses it declares the part that it needs:
-// the engine delivers, the API checks, the app closes.
+// Target is one kind of target. Its users declare the methods they need: the engine delivers, the API
+// checks, the app closes.
 type Target interface {
-	// Deliver makes one try and says what it came to. It returns within the
-	// attempt's timeout, and at once when ctx is cancelled.
+	// Deliver makes one attempt and returns its outcome. It returns within the attempt's timeout, and
+	// immediately when ctx is cancelled.
 	Deliver(ctx context.Context, a job.Attempt) job.Outcome
-	// Check says what is wrong with a config when a job is saved, as
-	// *job.Problem joined, each with its field and its fix. It does no I/O.
+	// Check reports what is wrong with a config when a job is saved, as joined *job.Problem, each with its
+	// field and a fix. It does no I/O.
 	Check(config json.RawMessage) error
-	// Close lets go of idle connections. Deliveries under way are not touched.
+	// Close closes idle connections. Deliveries in progress continue.
 	Close()
 }
 
 // Options of the targets.
 type Options struct {
-	// Guard is how all of them connect. Nil: to the open internet alone.
+	// Guard opens all connections. Nil: only the public internet can be reached.
 	Guard *guard.Guard
-	// Secrets are what users have stored. Nil: there are none.
+	// Secrets are the stored secrets. Nil: there are none.
 	Secrets secret.Source
-	// Report gives the address and the token by which a receiver reports on an
-	// attempt that it has accepted. Nil: it cannot.
+	// Report returns the URL and the token with which a receiver reports on an attempt that it has
+	// accepted. Nil: receivers cannot report.
 	Report func(a job.Attempt) (url, token string)
-	// Gate is passed by deliveries over the network, each to its host.
+	// Gate limits the deliveries per host.
 	Gate gate.Options
-	// Now is the time, for signatures. Nil: the machine's.
+	// Now returns the time for signatures. Nil: the machine's clock.
 	Now     func() time.Time
-	Command *command.Target // nil: the node runs none
+	Command *command.Target // nil: the node runs no commands
 }
 
-// New makes one target of each kind.
+// New creates one target of each kind.
 func New(opts Options) map[string]Target {
 	if opts.Guard == nil {
 		opts.Guard = &guard.Guard{}
 	}
 	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets, Report: opts.Report}
 	all := map[string]Target{
-		"http":   http.New(http.Options{Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: gate.New(opts.Gate)}),
+		"http": http.New(http.Options{
+			Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: gate.New(opts.Gate),
+		}),
 		"kafka":  kafka.New(brokers),
 		"nats":   nats.New(brokers),
 		"amqp":   amqp.New(brokers),

@@ -30,15 +30,15 @@ func TestList(t *testing.T) {
 	}
 }
 
-// password is the one secret that there is.
+// password is the only secret.
 type password struct{}
 
 func (password) Secret(context.Context, uuid.UUID, string) (access.Secret, error) {
 	return access.Secret{Values: []string{"canary"}}, nil
 }
 
-// TestAllTargetsPassTheGuard (S6): no kind of target that connects somewhere reaches a forbidden address, however it is
-// spelled, as the node has them; and what they say does not tell the address that a name led to.
+// TestAllTargetsPassTheGuard (S6): no kind of target connects to a forbidden address, however it is
+// spelled, with the options of a node. Their messages do not contain the address a name resolved to.
 func TestAllTargetsPassTheGuard(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", ":0") // any address of this machine
@@ -73,10 +73,13 @@ func TestAllTargetsPassTheGuard(t *testing.T) {
 	for kind, one := range all {
 		t.Cleanup(one.Close)
 		if _, ok := configs[kind]; !ok {
-			require.Contains(t, []string{"noop", "worker"}, kind, "a target that is not tried here")
+			require.Contains(t, []string{"noop", "worker"}, kind, "this test does not cover the target")
 			continue
 		}
-		for _, host := range []string{"127.0.0.1", "127.9.9.9", "0.0.0.0", "localhost", "10.0.0.1", "169.254.169.254", "100.64.0.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "fd00:ec2::254"} {
+		for _, host := range []string{
+			"127.0.0.1", "127.9.9.9", "0.0.0.0", "localhost", "10.0.0.1", "169.254.169.254", "100.64.0.1",
+			"::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "fd00:ec2::254",
+		} {
 			out := deliver(all, kind, host)
 			require.Equal(t, job.Failed, out.Kind, "%s %s", kind, host)
 			require.Contains(t, out.Message, "may not connect to", "%s %s", kind, host)
@@ -86,8 +89,8 @@ func TestAllTargetsPassTheGuard(t *testing.T) {
 			}
 		}
 	}
-	require.Zero(t, connects.Load(), "connections that nobody may make")
-	// The listener does count.
+	require.Zero(t, connects.Load(), "forbidden connections")
+	// Check that the listener counts.
 	open := target.New(target.Options{Secrets: password{}, Guard: brokertest.Guard(t, "127.0.0.0/8")})
 	for kind := range configs {
 		before := connects.Load()

@@ -1,30 +1,32 @@
-// Package guard is how targets connect: to addresses on the open internet, and to
+// Package guard decides which addresses targets may connect to: addresses on the public internet, and
 // those that the operator allows.
 //
-// Who may save a job says where Belfry connects to, and Belfry stands inside a
-// network that its users may not reach: databases without a password, metadata
-// services of clouds that hand out credentials, the node's own loopback. So every
-// connection of every target goes through a [Guard], and what the user wrote is
-// not what is checked: names resolve to one address now and to another a moment
-// later, and there are thousands of spellings of 127.0.0.1, some of which only
-// the code that connects understands. The guard is asked with the address itself,
-// after the last name was resolved, just before the socket connects.
+// Whoever may save a job chooses where Belfry connects to, and Belfry runs inside a network that its
+// users may not be able to reach: databases without a password, cloud metadata services that hand out
+// credentials, the node's own loopback interface. Every connection of every target therefore goes
+// through a [Guard].
 //
-// For brokers this holds too: the addresses that a broker advertises are its
-// owner's words, and go through the same guard.
+// The guard checks the address itself, after the last name was resolved and just before the socket
+// connects. It does not check what the user wrote: a name may resolve to one address now and to another
+// a moment later, and 127.0.0.1 has thousands of spellings, some of which only the connecting code
+// understands.
+//
+// Addresses that a broker advertises go through the same guard, because the owner of the broker chooses
+// them.
 //
 // # What is refused
 //
-// All of the special-use registries of IPv4 and IPv6 (loopback, private, link
-// local, documentation, multicast, …), all of IPv6 that is not global unicast
-// (which takes NAT64 and mapped addresses with it), 6to4 and Teredo, because they
-// carry an IPv4 address within, and the address at which Azure answers its
-// machines, which is in no registry.
+//   - all special-use registries of IPv4 and IPv6: loopback, private, link-local, documentation,
+//     multicast and others
+//   - all of IPv6 that is not global unicast, which includes NAT64 and mapped addresses
+//   - 6to4 and Teredo, because they embed an IPv4 address
+//   - the address of Azure's metadata service, which is in no registry
 //
-// # What is allowed all the same
+// A refused connection returns [ErrRefused], which is a permanent failure.
 //
-// The operator's list, targets.allow: networks ("10.0.0.0/8"), one address with
-// its port ("10.1.2.3:8080") or one name with its port ("hooks.internal:443"). A
-// name is trusted whatever it resolves to. A network does not take in the places
-// where clouds hand out credentials: they need an entry of their own.
+// # What the operator can allow
+//
+// The setting targets.allow lists networks ("10.0.0.0/8"), addresses with a port ("10.1.2.3:8080") and
+// names with a port ("hooks.internal:443"). A name is trusted whatever it resolves to. A network does not
+// include the addresses of cloud metadata services: each of them needs an entry of its own.
 package guard

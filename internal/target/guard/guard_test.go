@@ -48,7 +48,7 @@ func TestControl(t *testing.T) {
 		{all, "127.0.0.1:80", true},
 		{all, "[fc00::1]:80", true},
 		{all, "169.254.1.1:80", true},
-		// What hands out credentials is not taken in by a network.
+		// A network does not include metadata services.
 		{all, "169.254.169.254:80", false},
 		{all, "[::ffff:169.254.169.254]:80", false},
 		{all, "169.254.170.2:80", false},
@@ -61,7 +61,7 @@ func TestControl(t *testing.T) {
 		{all, "[fd00:ec2::23]:80", false},
 		{all + ",169.254.169.254/32", "169.254.169.254:80", true},
 		{"169.254.169.254:80", "169.254.169.254:80", true},
-		// NAT64 is allowed for what may be reached without it.
+		// NAT64 is allowed for addresses that are allowed without it.
 		{"64:ff9b::/96", "[64:ff9b::5db8:d822]:80", true},
 		{"64:ff9b::/96", "[64:ff9b::7f00:1]:80", false},
 		{"64:ff9b::/96," + private, "[64:ff9b::a00:1]:80", true},
@@ -117,7 +117,10 @@ func TestNames(t *testing.T) {
 
 func TestWrongEntries(t *testing.T) {
 	t.Parallel()
-	for _, entry := range []string{"", "10.0.0.0", "10.0.0.0/33", "host", "host:", ":80", "host:0", "host:65536", "*.example.com:80", "http://x:80", "a b:80"} {
+	for _, entry := range []string{
+		"", "10.0.0.0", "10.0.0.0/33", "host", "host:", ":80", "host:0", "host:65536", "*.example.com:80",
+		"http://x:80", "a b:80",
+	} {
 		_, err := guard.New(guard.Options{Allow: []string{entry}})
 		require.ErrorContains(t, err, "targets.allow", entry)
 	}

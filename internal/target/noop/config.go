@@ -8,17 +8,21 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// Check takes nothing, null and an empty object: there is nothing to set.
+// Check accepts no config, null and an empty object: the target has no settings.
 func (*Target) Check(config json.RawMessage) error {
 	if len(config) == 0 {
 		return nil
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(config, &fields) != nil {
-		return &job.Problem{Field: "target.config", Problem: "it is not a JSON object", Fix: "leave it out: noop has no settings"}
+		return &job.Problem{
+			Field: "target.config", Problem: "it is not a JSON object", Fix: "leave it out: noop has no settings",
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		return &job.Problem{Field: "target.config." + name, Problem: "noop has no such setting", Fix: "remove it: noop has no settings"}
+		return &job.Problem{
+			Field: "target.config." + name, Problem: "noop has no such setting", Fix: "remove it: noop has no settings",
+		}
 	}
 	return nil
 }

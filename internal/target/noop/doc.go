@@ -1,3 +1,3 @@
-// Package noop is the target that does nothing and succeeds at once. It measures
-// Belfry without a receiver (belfry bench), and tries schedules out.
+// Package noop is the target that does nothing and succeeds immediately. Use it to try out schedules,
+// and to measure Belfry without a receiver (belfry bench).
 package noop

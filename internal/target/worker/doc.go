@@ -1,3 +1,3 @@
-// Package worker is the target whose runs users' own processes pull. Nodes do
-// not deliver them: see internal/pull.
+// Package worker is the target for runs that users' own processes pull. Nodes do not deliver these runs
+// (see internal/pull), so the package only checks configs.
 package worker

@@ -7,20 +7,20 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// Target stands for the workers, where jobs are checked. Safe for concurrent use.
+// Target represents the workers where jobs are checked. Safe for concurrent use.
 type Target struct{}
 
-// New makes the target.
+// New creates the target.
 func New() *Target { return &Target{} }
 
-// Check wants the name of a handler.
+// Check requires the name of a handler.
 func (*Target) Check(config json.RawMessage) error { return job.CheckWorkerConfig(config) }
 
-// Deliver is for a run that was claimed while its job was given to workers: they
-// get it with the next attempt.
+// Deliver is called only if a node claimed a run just before its job was changed to workers. A worker
+// gets the run with the next attempt.
 func (*Target) Deliver(context.Context, job.Attempt) job.Outcome {
-	return job.Outcome{Kind: job.Snoozed, Message: "the job was given to workers meanwhile; one of them gets it next"}
+	return job.Outcome{Kind: job.Snoozed, Message: "the job's target is now a worker; a worker gets the run next"}
 }
 
-// Close does nothing: there is nothing to let go of.
+// Close does nothing: the target has no connections.
 func (*Target) Close() {}

@@ -15,16 +15,19 @@ func TestConfigNamesAHandler(t *testing.T) {
 	w := worker.New()
 	t.Cleanup(w.Close)
 	require.NoError(t, w.Check(json.RawMessage(`{"handler":"team/send-invoice:v2"}`)))
-	for _, bad := range []string{``, `null`, `[]`, `"x"`, `{}`, `{"handler":""}`, `{"handler":7}`, `{"handler":"a b"}`, `{"handler":"x","url":"y"}`, `{"handler":" x"}`} {
+	for _, bad := range []string{
+		``, `null`, `[]`, `"x"`, `{}`, `{"handler":""}`, `{"handler":7}`, `{"handler":"a b"}`,
+		`{"handler":"x","url":"y"}`, `{"handler":" x"}`,
+	} {
 		problems := job.Problems(w.Check(json.RawMessage(bad)))
 		require.Len(t, problems, 1, bad)
 		require.NotEmpty(t, problems[0].Fix, bad)
 	}
 }
 
-// A node that claimed a run while its job was given to workers gives it back.
+// A node that claimed a run just before its job was changed to workers returns it.
 func TestANodeDeliversNothing(t *testing.T) {
 	t.Parallel()
 	o := worker.New().Deliver(t.Context(), job.Attempt{})
-	require.Equal(t, job.Snoozed, o.Kind, "it costs no attempt")
+	require.Equal(t, job.Snoozed, o.Kind, "it does not count as an attempt")
 }
