@@ -113,7 +113,7 @@ func (b *server) bind(suffix string) {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	password, _ := address(t).User.Password()
-	targettest.Run(t, targettest.Suite{Start: startServer, New: func(_ *testing.T, g targettest.Given) targettest.Target {
+	targettest.Run(t, targettest.Suite{Start: startServer, New: func(_ *testing.T, g targettest.Environment) targettest.Target {
 		return amqp.New(broker.Options{Dialer: g.Guard, Secrets: withPassword{g.Secrets, password}})
 	}})
 }

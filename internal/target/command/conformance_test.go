@@ -19,7 +19,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	targettest.Run(t, targettest.Suite{
-		New: func(t *testing.T, g targettest.Given) targettest.Target {
+		New: func(t *testing.T, g targettest.Environment) targettest.Target {
 			opts := options(t)
 			opts.Log, opts.Secrets = g.Log, g.Secrets
 			opts.Memory = 1 << 42 // the command is this program, which with the race detector maps without end

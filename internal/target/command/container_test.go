@@ -181,7 +181,7 @@ func TestConformanceOfContainers(t *testing.T) { //nolint:paralleltest // contai
 		return boxes[t.Name()]
 	}
 	targettest.Run(t, targettest.Suite{
-		New: func(t *testing.T, g targettest.Given) targettest.Target {
+		New: func(t *testing.T, g targettest.Environment) targettest.Target {
 			opts := containerOptions(t)
 			opts.Log, opts.Secrets, opts.Images = g.Log, g.Secrets, []string{image(), "localhost/belfry-none:1"}
 			return &behaving{start(t, opts), find(t)}

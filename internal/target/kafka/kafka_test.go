@@ -185,6 +185,6 @@ func TestConformance(t *testing.T) {
 	targettest.Run(t, targettest.Suite{New: newTarget, Start: startServer})
 }
 
-func newTarget(_ *testing.T, g targettest.Given) targettest.Target {
+func newTarget(_ *testing.T, g targettest.Environment) targettest.Target {
 	return kafka.New(broker.Options{Dialer: &through{guard: g.Guard}, Secrets: g.Secrets})
 }

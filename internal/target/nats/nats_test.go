@@ -71,7 +71,7 @@ func startServer(t *testing.T) targettest.Server {
 	return s
 }
 
-func newTarget(_ *testing.T, g targettest.Given) targettest.Target {
+func newTarget(_ *testing.T, g targettest.Environment) targettest.Target {
 	return nats.New(broker.Options{Dialer: g.Guard, Secrets: g.Secrets})
 }
 

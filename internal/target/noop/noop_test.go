@@ -12,7 +12,9 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	targettest.Run(t, targettest.Suite{New: func(*testing.T, targettest.Given) targettest.Target { return noop.New() }})
+	targettest.Run(t, targettest.Suite{
+		New: func(*testing.T, targettest.Environment) targettest.Target { return noop.New() },
+	})
 }
 
 func TestConfigIsOptional(t *testing.T) {

@@ -22,7 +22,7 @@ var cases = []struct {
 	{"timeout", true, timeout},
 	{"cancel", true, cancelled},
 	{"slow", true, slow},
-	{"huge answer", true, huge},
+	{"huge response", true, huge},
 	{"down and back", true, downAndBack},
 	{"same key on every attempt", true, sameKey},
 	{"secrets", true, secretsHidden},
@@ -32,8 +32,8 @@ func success(b *bundle) {
 	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false)
 }
 
-// config: what delivers is taken, and what is not understood is refused with its
-// field and its fix, not ignored.
+// config: Check accepts the config that delivers. It reports settings it does not know with their field
+// and a fix, and does not ignore them.
 func config(b *bundle) {
 	if err := b.target.Check(b.config); err != nil {
 		b.Errorf("Check(the config that delivers) = %v", err)
@@ -51,8 +51,7 @@ func config(b *bundle) {
 	}
 }
 
-// cancelledBefore: a node that stops begins nothing, and what it did not begin is
-// tried by another.
+// cancelledBefore: a node that is stopping starts no delivery, and another node retries it.
 func cancelledBefore(b *bundle) {
 	ctx, cancel := context.WithCancel(b.Context())
 	cancel()
@@ -77,7 +76,7 @@ func finalFailure(b *bundle) {
 	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Failed, false)
 }
 
-// timeout is kept by the target itself, whatever context it is given.
+// timeout: the target itself enforces the attempt's timeout, whatever the context allows.
 func timeout(b *bundle) {
 	b.server.Behave(Hang)
 	defer b.server.Release()
@@ -85,7 +84,7 @@ func timeout(b *bundle) {
 	b.want(await(b, "the timeout", done), job.Failed, true)
 }
 
-// cancelled: Deliver returns at once, though the server still works.
+// cancelled: Deliver returns immediately when ctx is cancelled, while the server still works.
 func cancelled(b *bundle) {
 	b.server.Behave(Hang)
 	defer b.server.Release()
@@ -97,22 +96,22 @@ func cancelled(b *bundle) {
 	b.want(await(b, "the return after cancel", done), job.Failed, true)
 }
 
-// slow is no failure, as long as it is within the timeout.
+// slow: a slow response within the timeout is not a failure.
 func slow(b *bundle) {
 	b.server.Behave(Hang)
 	done := b.start(b.Context(), b.attempt(1, patience))
 	await(b, "the delivery", b.server.Received())
 	select {
 	case out := <-done:
-		b.Errorf("it did not wait for the answer: %+v", out)
+		b.Errorf("Deliver did not wait for the response: %+v", out)
 	default:
 	}
 	b.server.Release()
 	b.want(await(b, "the outcome", done), job.Succeeded, false)
 }
 
-// huge: answers are not what Belfry is for; they neither fail a run nor fill its
-// memory, and the next delivery goes through.
+// huge: a huge response does not fail a run and does not fill the node's memory, and the next delivery
+// works.
 func huge(b *bundle) {
 	b.server.Behave(Huge)
 	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false)
@@ -122,7 +121,7 @@ func huge(b *bundle) {
 	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false)
 }
 
-// downAndBack: connections of before do not stand in the way.
+// downAndBack: a target reconnects after the server was down.
 func downAndBack(b *bundle) {
 	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false)
 	b.server.Behave(Down)
@@ -133,7 +132,7 @@ func downAndBack(b *bundle) {
 	b.want(b.deliver(b.Context(), b.attempt(4, patience)), job.Succeeded, false)
 }
 
-// sameKey: a receiver can tell that it has seen a run, and which attempt it is.
+// sameKey: a receiver can recognise a run that it has seen before, and learns the number of the attempt.
 func sameKey(b *bundle) {
 	for n, number := range []string{"1", "2"} {
 		a := b.attempt(int16(n+1), patience)
@@ -148,7 +147,7 @@ func sameKey(b *bundle) {
 	}
 }
 
-// secretsHidden: deliver checks each outcome; here the server does its worst.
+// secretsHidden: no outcome contains a secret, even if the server repeats it. deliver checks the outcomes.
 func secretsHidden(b *bundle) {
 	b.server.Behave(Echo)
 	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Failed, true)

@@ -1,6 +1,6 @@
-// Package targettest is what every target must do, as tests. A target's own test
-// starts a real server, makes it behave as it is told through [Server], and calls
-// [Run]; how outcomes are to be read is written here once.
+// Package targettest is the conformance suite that every target must pass. It defines once what an
+// outcome means: when a delivery succeeded, when it may be retried, and what a message may contain.
 //
-// A target that has no server (noop) gives none: what needs one is then skipped.
+// The test of a target starts a real server, implements [Server] to control how it behaves, and calls
+// [Run]. A target without a server (noop) passes none, and the cases that need one are left out.
 package targettest

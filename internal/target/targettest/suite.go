@@ -21,15 +21,14 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
-// Secret must be part of what Server.Config returns, where the target keeps
-// credentials: as it is, or as {"secret": SecretName}. It must come up in no
-// outcome and in no log.
+// Secret must be part of what Server.Config returns, where the target keeps credentials: in plain text, or
+// as {"secret": SecretName}. It must appear in no outcome and in no log.
 const (
-	Secret     = "canary-4f1d9c0be7" //nolint:gosec // no credential: it is there to be looked for
+	Secret     = "canary-4f1d9c0be7" //nolint:gosec // not a credential: tests search for it
 	SecretName = "canary"
 )
 
-// secrets are those of Given.
+// secrets implements Environment.Secrets.
 type secrets struct{}
 
 func (secrets) Secret(_ context.Context, _ uuid.UUID, name string) (access.Secret, error) {
@@ -40,51 +39,50 @@ func (secrets) Secret(_ context.Context, _ uuid.UUID, name string) (access.Secre
 }
 
 const (
-	// patience is how long a step may take that nothing hinders. It decides
-	// nothing: it makes a test fail that would hang.
+	// patience is how long a step may take that nothing delays. It only keeps a failing test from hanging.
 	patience = time.Minute
-	// short is the timeout of attempts that are to run into it.
+	// short is the timeout of attempts that must time out.
 	short = 150 * time.Millisecond
-	// maxMessage of an outcome, in bytes: it is stored with each attempt.
+	// maxMessage is the maximum length of a message in bytes. It is stored with each attempt.
 	maxMessage = 1024
 )
 
-// Target is what is tested.
+// Target is the subject of the tests.
 type Target interface {
 	Deliver(ctx context.Context, a job.Attempt) job.Outcome
 	Check(config json.RawMessage) error
 	Close()
 }
 
-// Behaviour of a server from now on.
+// Behaviour of a server.
 type Behaviour int
 
 // The behaviours.
 const (
 	Succeed       Behaviour = iota + 1
-	FailRetryable           // says: not now
-	FailFinal               // says: never
-	Hang                    // takes deliveries and says nothing before Release; then succeeds
-	Huge                    // succeeds with an answer of many megabytes
-	HugeFailure             // says not now, in many megabytes
-	Echo                    // says not now, and repeats all that it was sent, credentials too
-	Down                    // cannot be reached
+	FailRetryable           // fails for now
+	FailFinal               // fails permanently
+	Hang                    // accepts deliveries, does not respond before Release, then succeeds
+	Huge                    // succeeds with a response of many megabytes
+	HugeFailure             // fails for now with a response of many megabytes
+	Echo                    // fails for now and repeats everything it received, including credentials
+	Down                    // is unreachable
 )
 
-// Server is where a target delivers to.
+// Server receives what a target delivers.
 type Server interface {
-	// Behave so until told otherwise. After Down it comes back at the same address.
+	// Behave changes how the server responds from now on. After Down it returns at the same address.
 	Behave(b Behaviour)
-	// Release lets the deliveries go that Hang holds.
+	// Release responds to the deliveries that Hang has accepted.
 	Release()
-	// Config is one that leads here, with Secret in it.
+	// Config returns a config that delivers to this server and contains Secret.
 	Config() json.RawMessage
-	// Received tells each delivery once it has arrived. It is never closed, and
-	// holds as many as a test makes.
+	// Received returns the deliveries in the order in which they arrive. The channel is never closed and
+	// has a buffer for all deliveries of a test.
 	Received() <-chan Delivery
 }
 
-// Delivery is what a server was told.
+// Delivery is what a server received.
 type Delivery struct {
 	IdempotencyKey string
 	RunID          string
@@ -95,20 +93,20 @@ type Delivery struct {
 	Payload        string
 }
 
-// Given is what a target is made with.
-type Given struct {
-	Guard *guard.Guard // lets it connect to this machine
-	// Secrets has Secret under the name SecretName in every namespace.
+// Environment is what the suite passes to the constructor of a target.
+type Environment struct {
+	Guard *guard.Guard // allows connections to this machine
+	// Secrets contains Secret under the name SecretName in every namespace.
 	Secrets secret.Source
-	Log     *slog.Logger // for targets that log, or whose clients do; Secret must not be in it
+	Log     *slog.Logger // for targets and clients that log; the suite fails if Secret appears in it
 }
 
-// Suite is one target with its way to a server.
+// Suite describes the target to test.
 type Suite struct {
-	New func(t *testing.T, g Given) Target
-	// Start a server that is stopped when the test ends. Nil: there is none.
+	New func(t *testing.T, e Environment) Target
+	// Start starts a server and stops it when the test ends. Nil: the target has no server.
 	Start func(t *testing.T) Server
-	// Concurrent is how many deliveries are made at once; 0: 32.
+	// Concurrent is the number of concurrent deliveries; 0: 32.
 	Concurrent int
 }
 
@@ -131,7 +129,7 @@ func Run(t *testing.T, s Suite) {
 	}
 }
 
-// bundle is what a case works with.
+// bundle is what a case uses.
 type bundle struct {
 	*testing.T
 	target Target
@@ -147,31 +145,32 @@ func newBundle(t *testing.T, s Suite) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := &log{}
+	logged := &logBuffer{}
+	log := slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b := &bundle{T: t, config: json.RawMessage(`{}`), concurrent: cmp.Or(s.Concurrent, 32)}
-	b.target = s.New(t, Given{Guard: connect, Secrets: secrets{}, Log: slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	b.target = s.New(t, Environment{Guard: connect, Secrets: secrets{}, Log: log})
 	t.Cleanup(func() {
 		b.target.Close()
-		if text := said.String(); strings.Contains(text, Secret) {
-			t.Errorf("the log tells the secret:\n%s", text)
+		if text := logged.String(); strings.Contains(text, Secret) {
+			t.Errorf("the log contains the secret:\n%s", text)
 		}
 	})
 	return b
 }
 
-// log is what a target logs, from many goroutines.
-type log struct {
+// logBuffer collects what a target logs from many goroutines.
+type logBuffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-func (l *log) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.Write(p)
 }
 
-func (l *log) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.String()
@@ -180,36 +179,39 @@ func (l *log) String() string {
 func (b *bundle) attempt(number int16, timeout time.Duration) job.Attempt {
 	id := uuid.MustParse("01920000-0000-7000-8000-0123456789ab")
 	return job.Attempt{
-		Key:    job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: time.Date(2026, 3, 29, 1, 30, 0, 120_000, time.UTC), Seq: 2},
+		Key: job.Key{
+			Partition: job.PartitionOf(id), Job: id,
+			DueAt: time.Date(2026, 3, 29, 1, 30, 0, 120_000, time.UTC), Seq: 2,
+		},
 		Number: number, Timeout: timeout, Config: string(b.config), Payload: `{"say": "hello"}`,
 	}
 }
 
-// deliver once, and check what holds for every outcome.
+// deliver makes one delivery and checks what must hold for every outcome.
 func (b *bundle) deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	b.Helper()
 	out := b.target.Deliver(ctx, a)
 	switch {
 	case strings.Contains(out.Message, Secret):
-		b.Errorf("the message tells the secret: %q", out.Message)
+		b.Errorf("the message contains the secret: %q", out.Message)
 	case len(out.Message) > maxMessage:
 		b.Errorf("the message has %d bytes; at most %d are stored", len(out.Message), maxMessage)
 	case !utf8.ValidString(out.Message) || strings.ContainsFunc(out.Message, unicode.IsControl):
-		b.Errorf("the message cannot be shown: %q", out.Message)
+		b.Errorf("the message is not printable: %q", out.Message)
 	case out.Kind == job.Failed && out.Message == "":
 		b.Error("a failure without a message")
 	}
 	return out
 }
 
-// start delivers beside the test; the outcome comes through the channel.
+// start delivers in the background and sends the outcome to the channel.
 func (b *bundle) start(ctx context.Context, a job.Attempt) <-chan job.Outcome {
 	done := make(chan job.Outcome, 1)
 	go func() { done <- b.deliver(ctx, a) }()
 	return done
 }
 
-// want compares the bits that decisions are made from.
+// want compares the fields of an outcome that decisions depend on.
 func (b *bundle) want(out job.Outcome, kind job.OutcomeKind, retryable bool) {
 	b.Helper()
 	if out.Kind != kind || out.Retryable != retryable {
@@ -217,7 +219,7 @@ func (b *bundle) want(out job.Outcome, kind job.OutcomeKind, retryable bool) {
 	}
 }
 
-// await receives what must come.
+// await receives a value that must arrive.
 func await[T any](b *bundle, what string, from <-chan T) T {
 	b.Helper()
 	limit := time.NewTimer(patience)
@@ -226,7 +228,7 @@ func await[T any](b *bundle, what string, from <-chan T) T {
 	case v := <-from:
 		return v
 	case <-limit.C:
-		b.Fatalf("waited in vain for %s", what)
-		panic("unreachable") //nolint:forbidigo // Fatalf does not return, which the compiler cannot know
+		b.Fatalf("timed out while waiting for %s", what)
+		panic("unreachable") //nolint:forbidigo // the compiler does not know that Fatalf does not return
 	}
 }
