@@ -103,7 +103,7 @@ func (r *Reader) Text(field string, most int) (text string) {
 	case json.Unmarshal(raw, &text) != nil:
 		r.Add(field, "it is not a text", "quote it")
 	case len(text) > most:
-		r.Add(field, fmt.Sprintf("%d bytes; at most %d are taken", len(text), most), "shorten it")
+		r.Add(field, fmt.Sprintf("%d bytes; at most %d are allowed", len(text), most), "shorten it")
 	}
 	return text
 }
@@ -150,7 +150,7 @@ func (r *Reader) servers(c *Config) {
 		return
 	}
 	if len(list) > maxServers {
-		r.Add("servers", fmt.Sprintf("%d servers; at most %d are taken", len(list), maxServers), "name a few: the others are found through them")
+		r.Add("servers", fmt.Sprintf("%d servers; at most %d are allowed", len(list), maxServers), "name a few: the others are found through them")
 		return
 	}
 	for i, server := range list {
@@ -183,7 +183,7 @@ func (r *Reader) headers(c *Config) {
 		return
 	}
 	if len(headers) > maxHeaders {
-		r.Add("headers", fmt.Sprintf("%d headers; at most %d are taken", len(headers), maxHeaders), "send data in the payload")
+		r.Add("headers", fmt.Sprintf("%d headers; at most %d are allowed", len(headers), maxHeaders), "send data in the payload")
 		return
 	}
 	c.Headers = make(map[string]Header, len(headers))

@@ -48,7 +48,7 @@ func (s *secrets) blot(text string) string {
 	if s == nil {
 		return text
 	}
-	return secret.Blot(text, secret.Forms(s.lines))
+	return secret.Redact(text, secret.Forms(s.lines))
 }
 
 // reason is what an error says, which may be what a broker did.

@@ -34,7 +34,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
-// vault has the secrets of the namespace that attempts have.
+// vault contains the secrets of the namespace of the attempts.
 type vault map[string][]string
 
 func (v vault) Secret(_ context.Context, namespace uuid.UUID, name string) (access.Secret, error) {
@@ -50,7 +50,7 @@ type seen struct {
 	body   string
 }
 
-// listen gives a server that tells what it got.
+// listen starts a server that passes on the requests it receives.
 func listen(t *testing.T) (string, <-chan seen) {
 	t.Helper()
 	got := make(chan seen, 10)
@@ -67,8 +67,9 @@ func TestStoredHeaders(t *testing.T) {
 	url, got := listen(t)
 	target := newTarget(t, http.Options{Secrets: vault{"token": {"t0ken", "old"}, "broken": {"a\nb"}}})
 	for config, want := range map[string]string{
-		`"auth": {"bearer": {"secret": "token"}}`:                               "Bearer t0ken",
-		`"auth": {"basic": {"user": "me", "password": {"secret": "token"}}}`:    "Basic " + base64.StdEncoding.EncodeToString([]byte("me:t0ken")),
+		`"auth": {"bearer": {"secret": "token"}}`: "Bearer t0ken",
+		`"auth": {"basic": {"user": "me", "password": {"secret": "token"}}}`: "Basic " +
+			base64.StdEncoding.EncodeToString([]byte("me:t0ken")),
 		`"headers": {"authorization": {"secret": "token"}}`:                     "t0ken",
 		`"headers": {"Authorization": "plain", "X-Other": {"secret": "token"}}`: "plain",
 	} {
@@ -78,13 +79,18 @@ func TestStoredHeaders(t *testing.T) {
 		require.Equal(t, want, (<-got).header.Get("Authorization"))
 	}
 	out := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"url": %q, "auth": {"bearer": {"secret": "none"}}}`, url)))
-	require.Equal(t, job.Outcome{Kind: job.Failed, Retryable: true, Message: "not sent: the secret none is not there; store it: belfry secret set none"}, out)
-	out = target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"url": %q, "auth": {"bearer": {"secret": "broken"}}}`, url)))
+	require.Equal(t,
+		job.Outcome{
+			Kind: job.Failed, Retryable: true,
+			Message: "not sent: the secret none does not exist; store it: belfry secret set none",
+		}, out)
+	out = target.Deliver(t.Context(),
+		attempt(fmt.Sprintf(`{"url": %q, "auth": {"bearer": {"secret": "broken"}}}`, url)))
 	require.False(t, out.Retryable)
 	require.Contains(t, out.Message, "line break")
 	foreign := attempt(fmt.Sprintf(`{"url": %q, "auth": {"bearer": {"secret": "token"}}}`, url))
 	foreign.Namespace = uuid.New()
-	require.Contains(t, target.Deliver(t.Context(), foreign).Message, "is not there")
+	require.Contains(t, target.Deliver(t.Context(), foreign).Message, "does not exist")
 	require.Empty(t, got)
 }
 
@@ -100,30 +106,31 @@ func TestCheckAuth(t *testing.T) {
 		`"auth": {"basic": {"user": "a", "password": "canary-password"}}`:                    "does not name a secret",
 		`"auth": {"bearer": {"secret": "a"}}, "headers": {"authorization": "x"}`:             "Authorization too",
 		`"auth": {"bearer": {"secret": "a"}}, "headers": {"authorization": {"secret": "b"}}`: "Authorization too",
-		`"headers": {"x-a": {"secret": "NO"}}`:                                               "not an object of texts and secrets",
-		`"headers": {"x-a": {"secret": "a"}, "X-A": "b"}`:                                    "there twice",
-		`"signing": "canary-key"`:                                                            "does not name a secret",
-		`"signing": true`:                                                                    "does not name a secret",
-		`"client_certificate": {"secret": "a"}`:                                              "https alone",
-		`"keep_response": 1`:                                                                 "neither true nor false",
+		`"headers": {"x-a": {"secret": "NO"}}`: "not an object of strings " +
+			"and secrets",
+		`"headers": {"x-a": {"secret": "a"}, "X-A": "b"}`: "there twice",
+		`"signing": "canary-key"`:                         "does not name a secret",
+		`"signing": true`:                                 "does not name a secret",
+		`"client_certificate": {"secret": "a"}`:           "needs https",
+		`"keep_response": 1`:                              "neither true nor false",
 	} {
 		err := target.Check([]byte(`{"url": "http://example.com", ` + config + `}`))
 		require.ErrorContains(t, err, problem, config)
 		require.NotContains(t, err.Error(), "canary")
 	}
-	require.NoError(t, target.Check([]byte(`{"url": "https://x.example", "signing": false, "client_certificate": {"secret": "a"}, "keep_response": true}`)))
+	require.NoError(t, target.Check([]byte(`{"url": "https://x.example", "signing": false,
+		"client_certificate": {"secret": "a"}, "keep_response": true}`)))
 }
 
-// sign is the standard written down once more: its own vector holds it.
+// sign is a second implementation of the standard, checked against the standard's test vector.
 func sign(key []byte, id string, at int64, body string) string {
 	m := hmac.New(sha256.New, key)
 	_, _ = fmt.Fprintf(m, "%s.%d.%s", id, at, body)
 	return "v1," + base64.StdEncoding.EncodeToString(m.Sum(nil))
 }
 
-// TestSignature (S9): the vector of the standard, each request signed with the
-// job's secret or the namespace's, by both values while one is replaced, and
-// verified by the standard's own code; an old request does not pass a second time.
+// TestSignature (S9): requests are signed with the job's secret or the namespace's, with both values while
+// a secret is rotated. The standard's own code verifies them, and rejects the replay of an old request.
 func TestSignature(t *testing.T) {
 	t.Parallel()
 	const known = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -160,7 +167,7 @@ func TestSignature(t *testing.T) {
 	require.NoError(t, verify(deliver(mine), known), "the job's own comes first")
 	require.Empty(t, deliver(`, "signing": false`).header.Get("Webhook-Signature"))
 
-	secrets["mine"] = []string{other, known} // replaced a moment ago
+	secrets["mine"] = []string{other, known} // just rotated
 	s = deliver(mine)
 	require.Len(t, strings.Fields(s.header.Get("Webhook-Signature")), 2)
 	require.NoError(t, verify(s, known))
@@ -168,14 +175,15 @@ func TestSignature(t *testing.T) {
 	secrets["mine"] = []string{other}
 	require.ErrorIs(t, verify(deliver(mine), known), webhooks.ErrNoMatchingSignature)
 
-	now = now.Add(-6 * time.Minute) // a replay: recorded then, sent again now
+	now = now.Add(-6 * time.Minute) // a replay: recorded then, repeated now
 	require.ErrorIs(t, verify(deliver(mine), other), webhooks.ErrMessageTooOld)
 	now = clock.Now()
 	require.NoError(t, verify(deliver(mine), other), "a retry is signed anew, under the same id")
 
 	secrets["mine"] = []string{"not base64, and no prefix"}
 	s = deliver(mine)
-	require.Equal(t, sign([]byte("not base64, and no prefix"), s.header.Get("Webhook-Id"), now.Unix(), s.body), s.header.Get("Webhook-Signature"))
+	require.Equal(t, sign([]byte("not base64, and no prefix"), s.header.Get("Webhook-Id"), now.Unix(), s.body),
+		s.header.Get("Webhook-Signature"))
 	for _, wrong := range []string{"whsec_!", "whsec_", "whsec_\n", ""} {
 		secrets["mine"] = []string{wrong}
 		out := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"url": %q%s}`, url, mine)))
@@ -183,22 +191,21 @@ func TestSignature(t *testing.T) {
 		require.Contains(t, out.Message, "not base64")
 		require.NotContains(t, out.Message, "whsec_!")
 		require.Empty(t, got, "not sent")
-		secrets["mine"] = []string{known, wrong} // replaced: what was wrong with it is over
+		secrets["mine"] = []string{known, wrong} // rotated: the invalid value is the previous one now
 		s = deliver(mine)
 		require.Len(t, strings.Fields(s.header.Get("Webhook-Signature")), 1)
 		require.NoError(t, verify(s, known))
 	}
 }
 
-// failing is a vault that cannot be opened.
+// failing is a source of secrets that fails.
 type failing struct{}
 
 func (failing) Secret(context.Context, uuid.UUID, string) (access.Secret, error) {
 	return access.Secret{}, errors.New("canary: connection refused")
 }
 
-// TestUnsignedIsNotSent: while it is not known whether requests are to be signed,
-// none is sent.
+// TestUnsignedIsNotSent: while it is unknown whether requests must be signed, none is sent.
 func TestUnsignedIsNotSent(t *testing.T) {
 	t.Parallel()
 	url, got := listen(t)
@@ -209,19 +216,23 @@ func TestUnsignedIsNotSent(t *testing.T) {
 	require.Empty(t, got)
 }
 
-// certificate makes one that signs itself, with its key, as PEM.
+// certificate creates a self-signed certificate with its key, as PEM.
 func certificate(t *testing.T, name string) (text string, parsed *x509.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: clock.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: clock.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
 	require.NoError(t, err)
 	parsed, err = x509.ParseCertificate(der)
 	require.NoError(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	require.NoError(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})) + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), parsed
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})) +
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), parsed
 }
 
 func TestClientCertificate(t *testing.T) {
@@ -249,7 +260,7 @@ func TestClientCertificate(t *testing.T) {
 	}
 	require.Equal(t, job.Succeeded, target.Deliver(t.Context(), with("cert")).Kind)
 	require.Equal(t, "one HTTP/2.0", <-names)
-	secrets["cert"] = []string{two} // renewed: connections of the old one are not used for it
+	secrets["cert"] = []string{two} // renewed: connections of the old certificate are not reused
 	require.Equal(t, job.Succeeded, target.Deliver(t.Context(), with("cert")).Kind)
 	require.Equal(t, "two HTTP/2.0", <-names)
 	require.Equal(t, job.Failed, target.Deliver(t.Context(), to(srv.URL)).Kind, "without one")

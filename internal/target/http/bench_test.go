@@ -15,9 +15,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/http"
 )
 
-// BenchmarkDeliver compares the target with a plain http.Client that sends the
-// same request to the same receiver, which is in this process: its work is in all
-// figures. "cpu-ns/op" is the time of all cores for both sides.
+// BenchmarkDeliver compares the target with a plain http.Client that sends the same request to the same
+// receiver. The receiver runs in this process, so all figures include its work. "cpu-ns/op" is the time of
+// all cores for both sides.
 func BenchmarkDeliver(b *testing.B) {
 	srv := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -62,7 +62,7 @@ func BenchmarkDeliver(b *testing.B) {
 	}
 }
 
-// plainly does what the target does, as one would write it.
+// plainly does what the target does with an ordinary http.Client.
 func plainly(client *nethttp.Client, url string, a *job.Attempt) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), a.Timeout)
 	defer cancel()
@@ -87,7 +87,7 @@ func plainly(client *nethttp.Client, url string, a *job.Attempt) bool {
 	return err == nil && resp.StatusCode == nethttp.StatusOK
 }
 
-// measure adds the CPU time of the process and the deliveries per second.
+// measure reports the CPU time of the process and the deliveries per second.
 func measure(b *testing.B, work func()) {
 	b.ReportAllocs()
 	before := cpu(b)

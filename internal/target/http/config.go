@@ -2,7 +2,6 @@ package http
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,63 +10,49 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
-// The limits of a config; its size is limited by job.MaxConfig.
+// Limits of a config. job.MaxConfig limits its total size.
 const (
 	maxURL     = 2048 // bytes
 	maxHeaders = 64
 )
 
-// config is what a user writes, checked.
+// config is a valid config.
 type config struct {
 	url     *url.URL
 	method  string
 	headers map[string]string // by canonical name
 	body    string
-	hasBody bool // the config says what the body is, be it nothing
+	hasBody bool // the config sets the body, which may be empty
 
 	stored   []stored // headers whose values are secrets of the namespace
-	signing  string   // the secret that requests are signed with; empty: the namespace's, if it has one
+	signing  string   // the secret that signs requests; empty: DefaultSigning, if it exists
 	unsigned bool
 	cert     string // the secret with the client certificate; empty: none
-	keep     bool   // what a success answers
+	keep     bool   // store the response of a success too
 }
 
-// Check says what is wrong with a config: see target.Target.
+// Check reports what is wrong with a config: see target.Target.
 func (*Target) Check(raw json.RawMessage) error {
 	_, err := parse(raw)
 	return err
 }
 
-// reader collects problems. They never repeat what was written: an API answer
-// or a log would carry a secret further.
-type reader struct {
-	problems []error
-}
+// reader reads the settings of this target.
+type reader struct{ *settings.Reader }
 
-func (r *reader) add(field, problem, fix string) {
-	if field != "" {
-		field = "." + field
-	}
-	r.problems = append(r.problems, &job.Problem{Field: "target.config" + field, Problem: problem, Fix: fix})
-}
-
-// parse goes field by field, which encoding/json does not: so each problem has
-// its field, and names count as they are written, with case.
 func parse(raw []byte) (config, error) {
-	var fields map[string]json.RawMessage
-	r := &reader{}
+	r := &reader{settings.Read(raw, `{"url": "https://example.com/hook"}`)}
 	c := config{method: http.MethodPost}
-	if len(raw) == 0 || json.Unmarshal(raw, &fields) != nil || fields == nil {
-		r.add("", "it is not a JSON object", `write for example {"url": "https://example.com/hook"}`)
-		return c, errors.Join(r.problems...)
+	if r.Fields == nil {
+		return c, r.Err()
 	}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[name]
+	for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
+		value := r.Fields[name]
 		switch name {
-		case "url", "body": // below: also when missing, and when the method is known
+		case "url", "body", "auth": // read below, once the method and the headers are known
 		case "method":
 			r.method(&c, value)
 		case "headers":
@@ -78,44 +63,46 @@ func parse(raw []byte) (config, error) {
 			c.cert = r.stored(name, value)
 		case "keep_response":
 			if json.Unmarshal(value, &c.keep) != nil {
-				r.add(name, "it is neither true nor false", "true keeps the beginning of what the target answers, also when it succeeds")
+				r.Add(name, "it is neither true nor false",
+					"true keeps the beginning of what the target answers, also when it succeeds")
 			}
-		case "auth": // below, when the headers are known
 		default:
-			r.add(shorten(name), "there is no such setting", "use url, method, headers, body, auth, signing, client_certificate and keep_response")
+			r.Add(settings.ShowName(name), "there is no such setting",
+				"use url, method, headers, body, auth, signing, client_certificate and keep_response")
 		}
 	}
-	r.auth(&c, fields["auth"])
-	r.url(&c, fields["url"])
+	r.auth(&c, r.Fields["auth"])
+	r.url(&c, r.Fields["url"])
 	if c.cert != "" && c.url != nil && c.url.Scheme != "https" {
-		r.add("client_certificate", "it is for https alone", "begin the url with https://, or remove it")
+		r.Add("client_certificate", "it needs https", "begin the url with https://, or remove it")
 	}
-	r.body(&c, fields["body"])
-	return c, errors.Join(r.problems...)
+	r.body(&c, r.Fields["body"])
+	return c, r.Err()
 }
 
 func (r *reader) url(c *config, raw json.RawMessage) {
 	var text string
 	if raw == nil || json.Unmarshal(raw, &text) != nil || text == "" {
-		r.add("url", "it is missing or not a text", "say where runs go, for example https://example.com/hook")
+		r.Add("url", "it is missing or not a string", "say where runs go, for example https://example.com/hook")
 		return
 	}
 	if len(text) > maxURL {
-		r.add("url", fmt.Sprintf("%d bytes; at most %d are taken", len(text), maxURL), "send long data in the payload")
+		r.Add("url", fmt.Sprintf("%d bytes; at most %d are allowed", len(text), maxURL),
+			"send long data in the payload")
 		return
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		r.add("url", "it is not a URL", "write for example https://example.com/hook, with special characters escaped")
+		r.Add("url", "it is not a URL", "write for example https://example.com/hook, with special characters escaped")
 	case u.Scheme != "http" && u.Scheme != "https":
-		r.add("url", "only http and https are spoken", "begin it with https://")
+		r.Add("url", "only http and https are supported", "begin it with https://")
 	case u.User != nil:
-		r.add("url", "it has a user or password", "store the password as a secret and use auth.basic")
+		r.Add("url", "it has a user or password", "store the password as a secret and use auth.basic")
 	case u.Hostname() == "":
-		r.add("url", "it names no host", "write for example https://example.com/hook")
+		r.Add("url", "it names no host", "write for example https://example.com/hook")
 	case !validPort(u.Port()):
-		r.add("url", "its port is not one", "use 1 to 65535, or leave it out")
+		r.Add("url", "its port is not valid", "use 1 to 65535, or leave it out")
 	default:
 		c.url = u
 	}
@@ -126,25 +113,28 @@ func validPort(p string) bool {
 	return p == "" || err == nil && n > 0
 }
 
-var methods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodGet, http.MethodHead}
+var methods = []string{
+	http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodGet, http.MethodHead,
+}
 
 func (r *reader) method(c *config, raw json.RawMessage) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil || !slices.Contains(methods, text) {
-		r.add("method", "it is not a method that is taken", "use one of "+strings.Join(methods, ", ")+", or leave it out: POST")
+		r.Add("method", "it is not a supported method",
+			"use one of "+strings.Join(methods, ", ")+", or leave it out: POST")
 		return
 	}
 	c.method = text
 }
 
-// body: a text goes out as it is, so that forms and XML can be sent; any other
-// value as JSON.
+// body reads the body. A string is sent as it is, so that users can send forms and XML. Any other value
+// is sent as JSON.
 func (r *reader) body(c *config, raw json.RawMessage) {
 	if raw == nil || string(raw) == "null" {
 		return
 	}
 	if c.bodiless() {
-		r.add("body", c.method+" has no body", "use POST, or remove it")
+		r.Add("body", c.method+" has no body", "use POST, or remove it")
 		return
 	}
 	c.hasBody, c.body = true, string(raw)
@@ -152,15 +142,13 @@ func (r *reader) body(c *config, raw json.RawMessage) {
 		return
 	}
 	if json.Unmarshal(raw, &c.body) != nil {
-		r.add("body", "it is not a valid text", "write a text or any JSON")
+		r.Add("body", "it is not a valid string", "write a string or any JSON")
 		return
 	}
-	if _, told := c.headers["Content-Type"]; !told && c.body != "" && !json.Valid([]byte(c.body)) {
-		r.add("body", "it is not JSON, and nothing says what it is", "add a header Content-Type, for example text/plain")
+	if _, typed := c.headers["Content-Type"]; !typed && c.body != "" && !json.Valid([]byte(c.body)) {
+		r.Add("body", "it is not JSON, and nothing says what it is",
+			"add a header Content-Type, for example text/plain")
 	}
 }
 
 func (c *config) bodiless() bool { return c.method == http.MethodGet || c.method == http.MethodHead }
-
-// shorten keeps a name that a user wrote fit to be shown.
-func shorten(name string) string { return clean(name, 60) }

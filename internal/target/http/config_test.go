@@ -22,13 +22,16 @@ func TestCheck(t *testing.T) {
 	}
 	tooMany, err := json.Marshal(many)
 	require.NoError(t, err)
+	headers := func(text string) string { return `{` + ok + `, "headers": ` + text + `}` }
 	for config, want := range map[string]string{
-		``:                              "target.config: it is not a JSON object",
-		`null`:                          "target.config: it is not a JSON object",
-		`{} {}`:                         "target.config: it is not a JSON object",
-		`{}`:                            "target.config.url: it is missing",
-		`{"url": 1}`:                    "target.config.url: it is missing or not a text",
-		`{"URL": "https://x"}`:          "target.config.URL: there is no such setting; use url, method, headers, body, auth, signing, client_certificate and keep_response\ntarget.config.url: it is missing",
+		``:           "target.config: it is not a JSON object",
+		`null`:       "target.config: it is not a JSON object",
+		`{} {}`:      "target.config: it is not a JSON object",
+		`{}`:         "target.config.url: it is missing",
+		`{"url": 1}`: "target.config.url: it is missing or not a string",
+		`{"URL": "https://x"}`: "target.config.URL: there is no such setting; " +
+			"use url, method, headers, body, auth, signing, client_certificate and keep_response\n" +
+			"target.config.url: it is missing",
 		`{"url": "example.com"}`:        "target.config.url: only http and https",
 		`{"url": "file:///etc/passwd"}`: "target.config.url: only http and https",
 		`{"url": "http:opaque"}`:        "target.config.url: it names no host",
@@ -38,30 +41,33 @@ func TestCheck(t *testing.T) {
 		`{"url": "http://x:0"}`:         "target.config.url: its port",
 		`{"url": "http://x/\u0000"}`:    "target.config.url: it is not a URL",
 		`{"url": "http://x/%zz"}`:       "target.config.url: it is not a URL",
+
 		`{"url": "http://x/` + strings.Repeat("a", 2048) + `"}`: "target.config.url: 2057 bytes; at most 2048",
-		`{` + ok + `, "method": "post"}`:                        "target.config.method: it is not a method that is taken; use one of POST",
-		`{` + ok + `, "method": "CONNECT"}`:                     "target.config.method: ",
-		`{` + ok + `, "method": "GET", "body": "1"}`:            "target.config.body: GET has no body; use POST",
-		`{` + ok + `, "body": "a=1"}`:                           "target.config.body: it is not JSON, and nothing says what it is; add a header Content-Type",
-		`{` + ok + `, "headers": ["a"]}`:                        "target.config.headers: it is not an object of texts",
-		`{` + ok + `, "headers": ` + string(tooMany) + `}`:      "target.config.headers: 65 headers; at most 64",
-		`{` + ok + `, "headers": {"": "v"}}`:                    "target.config.headers.: it is not the name of a header",
-		`{` + ok + `, "headers": {"a b": "v"}}`:                 "target.config.headers.a b: it is not the name",
-		`{` + ok + `, "headers": {"a\r\nb": "v"}}`:              "target.config.headers.a  b: it is not the name",
-		`{` + ok + `, "headers": {"a": "v\r\nHost: x"}}`:        "target.config.headers.a: its value has a line break",
-		`{` + ok + `, "headers": {"a": "\u0000"}}`:              "target.config.headers.a: its value has a line break or another control",
-		`{` + ok + `, "headers": {"host": "v"}}`:                "target.config.headers.host: it comes from the url",
-		`{` + ok + `, "headers": {"content-length": "1"}}`:      "target.config.headers.content-length: it comes from the body",
-		`{` + ok + `, "headers": {"Transfer-Encoding": "x"}}`:   "target.config.headers.Transfer-Encoding: it belongs to the connection",
-		`{` + ok + `, "headers": {"connection": "x"}}`:          "target.config.headers.connection: it belongs to the connection",
-		`{` + ok + `, "headers": {"belfry-run-id": "x"}}`:       "target.config.headers.belfry-run-id: Belfry sets it itself; remove it",
-		`{` + ok + `, "headers": {"idempotency-key": "x"}}`:     "target.config.headers.idempotency-key: Belfry sets it itself",
-		`{` + ok + `, "headers": {"X-A": "1", "x-a": "2"}}`:     "target.config.headers.x-a: it is there twice",
+
+		`{` + ok + `, "method": "post"}`:             "target.config.method: it is not a supported method; use one of POST",
+		`{` + ok + `, "method": "CONNECT"}`:          "target.config.method: ",
+		`{` + ok + `, "method": "GET", "body": "1"}`: "target.config.body: GET has no body; use POST",
+		`{` + ok + `, "body": "a=1"}`: "target.config.body: it is not JSON, and nothing says what it is; " +
+			"add a header Content-Type",
+		headers(`["a"]`):                      "target.config.headers: it is not an object of strings",
+		headers(string(tooMany)):              "target.config.headers: 65 headers; at most 64",
+		headers(`{"": "v"}`):                  "target.config.headers.: it is not the name of a header",
+		headers(`{"a b": "v"}`):               "target.config.headers.a b: it is not the name",
+		headers(`{"a\r\nb": "v"}`):            "target.config.headers.a  b: it is not the name",
+		headers(`{"a": "v\r\nHost: x"}`):      "target.config.headers.a: its value has a line break",
+		headers(`{"a": "\u0000"}`):            "target.config.headers.a: its value has a line break or another control",
+		headers(`{"host": "v"}`):              "target.config.headers.host: it comes from the url",
+		headers(`{"content-length": "1"}`):    "target.config.headers.content-length: it comes from the body",
+		headers(`{"Transfer-Encoding": "x"}`): "target.config.headers.Transfer-Encoding: it belongs to the connection",
+		headers(`{"connection": "x"}`):        "target.config.headers.connection: it belongs to the connection",
+		headers(`{"belfry-run-id": "x"}`):     "target.config.headers.belfry-run-id: Belfry sets it itself; remove it",
+		headers(`{"idempotency-key": "x"}`):   "target.config.headers.idempotency-key: Belfry sets it itself",
+		headers(`{"X-A": "1", "x-a": "2"}`):   "target.config.headers.x-a: it is there twice",
 	} {
 		err := target.Check(json.RawMessage(config))
 		require.Error(t, err, config)
 		require.Contains(t, err.Error(), want, config)
-		require.NotContains(t, err.Error(), "pw", "what was written may be secret")
+		require.NotContains(t, err.Error(), "pw", "values may be secret")
 		for _, p := range job.Problems(err) {
 			require.NotEmpty(t, p.Fix, config)
 		}
@@ -69,7 +75,8 @@ func TestCheck(t *testing.T) {
 	for _, config := range []string{
 		`{` + ok + `}`,
 		`{"url": "http://[::1]:8080/x?y#z", "method": "DELETE", "headers": null, "body": null}`,
-		`{` + ok + `, "headers": {"Authorization": "Bearer x", "X-Idempotency-Key": "mine"}, "body": "plain", "method": "PATCH"}`,
+		`{` + ok + `, "headers": {"Authorization": "Bearer x", "X-Idempotency-Key": "mine"}, ` +
+			`"body": "plain", "method": "PATCH"}`,
 	} {
 		if strings.Contains(config, "plain") {
 			config = strings.Replace(config, `"headers": {`, `"headers": {"content-type": "text/plain", `, 1)

@@ -12,28 +12,30 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/guard"
+	"github.com/belfry-dev/belfry/internal/target/message"
+	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
 const (
-	// headSize is how much of a failure's answer is looked at. It is more than is
-	// shown, as blotting out secrets shortens it.
+	// headSize is how much of a failed response is read. It is more than is shown, because redacting
+	// secrets shortens it.
 	headSize = 4 << 10
-	// maxDrain is how much of an answer is read so that its connection can be used
-	// again. Beyond it a new connection is cheaper.
+	// maxDrain is how much of a response is read so that its connection can be reused. Beyond that a new
+	// connection is cheaper.
 	maxDrain = 256 << 10
-	// fallbackTimeout is for attempts that come without one.
+	// fallbackTimeout is for attempts without a timeout.
 	fallbackTimeout = 30 * time.Second
 )
 
-// Target calls URLs. Safe for concurrent use.
+// Target sends requests to URLs. Safe for concurrent use.
 type Target struct {
-	opts      Options
-	transport *http.Transport
-	personal  transports // with client certificates
-	configs   cache
+	opts       Options
+	transport  *http.Transport
+	withClient certTransports // for requests with a client certificate
+	configs    settings.Cache[*compiled]
 }
 
-// New makes the target with connections of its own.
+// New creates the target with its own connections.
 func New(opts Options) *Target {
 	if opts.Now == nil {
 		opts.Now = clock.Now
@@ -41,23 +43,25 @@ func New(opts Options) *Target {
 	if opts.Gate == nil {
 		opts.Gate = gate.New(gate.Options{})
 	}
-	return &Target{opts: opts, transport: newTransport(opts), configs: cache{most: maxCached, mostBytes: maxCachedBytes}}
+	return &Target{opts: opts, transport: newTransport(opts), configs: settings.Cache[*compiled]{Parse: compile}}
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (t *Target) Close() {
 	t.transport.CloseIdleConnections()
-	t.personal.close()
+	t.withClient.close()
 }
 
-// Deliver sends one request and says what its answer means: see doc.go. The
-// transport is called without an http.Client: redirects and cookies are what the
-// client would add.
+// Deliver sends one request and returns what its response means: see the package page. It calls the
+// transport without an http.Client, which would add redirects and cookies.
 func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
-	c, err := t.configs.get(a.Config)
+	c, err := t.configs.Get(a.Config)
 	if err != nil {
-		// It was checked when the job was saved: by a version with other rules.
-		return job.Outcome{Kind: job.Failed, Message: clean("the target's config is not valid, mend the job: "+err.Error(), maxSnippet)}
+		// The config was valid when the job was saved: the version that checked it had other rules.
+		return job.Outcome{
+			Kind:    job.Failed,
+			Message: message.Clean("the target's config is not valid, fix the job: "+err.Error(), maxSnippet),
+		}
 	}
 	timeout := a.Timeout
 	if timeout <= 0 {
@@ -65,7 +69,7 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	do, failed := t.prepare(ctx, c, &a)
+	d, failed := t.prepare(ctx, c, &a)
 	if failed != nil {
 		return *failed
 	}
@@ -73,31 +77,35 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	if deferred != nil {
 		return *deferred
 	}
-	out, err := do.send(ctx, timeout)
-	pass.Leave(verdict(ctx, out, err))
+	out, err := d.send(ctx, timeout)
+	pass.Leave(hostResult(ctx, out, err))
 	return out
 }
 
-// verdict is what a delivery says about its host: an answer means that it works,
-// unless what answered is a proxy in front of one that does not.
-func verdict(ctx context.Context, out job.Outcome, err error) gate.Result {
-	switch {
-	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, guard.ErrRefused):
+// hostResult returns what a delivery says about its host. Any response means that the host works, except
+// those of a proxy in front of a host that does not.
+func hostResult(ctx context.Context, out job.Outcome, err error) gate.Result {
+	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, guard.ErrRefused) {
 		return gate.Neutral
-	case err != nil, out.Status == http.StatusBadGateway, out.Status == http.StatusServiceUnavailable, out.Status == http.StatusGatewayTimeout:
+	}
+	if err != nil {
+		return gate.Bad
+	}
+	switch out.Status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return gate.Bad
 	default:
 		return gate.Good
 	}
 }
 
-// send makes the request. An error is one of the connection; the outcome has it too.
+// send sends the request. It returns an error if the connection failed; the outcome reflects it too.
 func (d *delivery) send(ctx context.Context, timeout time.Duration) (job.Outcome, error) {
-	resp, err := d.via.RoundTrip(d.req)
+	resp, err := d.transport.RoundTrip(d.req)
 	if err != nil {
 		return d.unanswered(ctx, timeout, err), err
 	}
-	defer func() { _ = resp.Body.Close() }() // reading it told all there is to know
+	defer func() { _ = resp.Body.Close() }() // reading it has reported any error
 	if resp.StatusCode/100 != 2 {
 		return d.refused(resp), nil
 	}
@@ -117,11 +125,10 @@ func (d *delivery) send(ctx context.Context, timeout time.Duration) (job.Outcome
 	return out, err
 }
 
-// buffers are for reading answers: most are small, and all are thrown away.
+// buffers are for reading responses, most of which are small and all of which are discarded.
 var buffers = sync.Pool{New: func() any { return new([headSize]byte) }}
 
-// drain reads an answer to its end or to maxDrain. An error is one of the
-// connection: the answer broke off.
+// drain reads a response to its end, or up to maxDrain. It returns an error if the response broke off.
 func drain(resp *http.Response) error {
 	if resp.Body == http.NoBody || resp.ContentLength > maxDrain {
 		return nil
@@ -141,8 +148,8 @@ func drain(resp *http.Response) error {
 	return nil
 }
 
-// head reads the beginning of an answer, and drains the rest. An error is one of
-// the connection: the answer broke off.
+// head returns the beginning of a response and drains the rest. It returns an error if the response
+// broke off.
 func (d *delivery) head(resp *http.Response) (string, error) {
 	if resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
 		return "", nil

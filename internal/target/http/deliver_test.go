@@ -19,7 +19,7 @@ import (
 
 const patience = time.Minute
 
-// setup gives a target and the address of a server with one handler.
+// setup returns a target and the address of a server with one handler.
 func setup(t *testing.T, handler nethttp.HandlerFunc) (*http.Target, string) {
 	t.Helper()
 	srv := httptest.NewServer(handler)
@@ -106,11 +106,11 @@ func TestRetryAfter(t *testing.T) {
 		{"Fri, 02 Jan 2026 03:05:35 GMT", now, 503, 90 * time.Second},
 		{"Friday, 02-Jan-26 03:05:35 GMT", now, 503, 90 * time.Second},
 		{"Fri Jan  2 03:05:35 2026", now, 503, 90 * time.Second},
-		{"Fri, 02 Jan 2026 03:04:00 GMT", now, 503, 0}, // has passed
+		{"Fri, 02 Jan 2026 03:04:00 GMT", now, 503, 0}, // in the past
 		{"Fri, 02 Jan 2099 03:04:00 GMT", now, 503, 24 * time.Hour},
-		{"Fri, 02 Jan 2026 03:05:35 GMT", "", 503, 0}, // no clock of ours decides
+		{"Fri, 02 Jan 2026 03:05:35 GMT", "", 503, 0}, // the node's clock is not used
 		{"Fri, 02 Jan 2026 03:05:35 GMT", "once upon a time", 503, 0},
-		{"7", now, 404, 0}, // never tried again
+		{"7", now, 404, 0}, // never retried
 	} {
 		target, url := setup(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
 			w.Header().Set("Retry-After", c.after)
@@ -126,7 +126,9 @@ func TestRetryAfter(t *testing.T) {
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
-	other := httptest.NewServer(nethttp.HandlerFunc(func(nethttp.ResponseWriter, *nethttp.Request) { t.Error("it was followed") }))
+	other := httptest.NewServer(nethttp.HandlerFunc(func(nethttp.ResponseWriter, *nethttp.Request) {
+		t.Error("it was followed")
+	}))
 	t.Cleanup(other.Close)
 	target, url := setup(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
 		w.Header().Set("Location", other.URL+"/secret-path?secret-query")
@@ -143,15 +145,29 @@ func TestRequest(t *testing.T) {
 	t.Parallel()
 	type seen struct{ method, uri, contentType, agent, own, body, length string }
 	for config, want := range map[string]seen{
-		`{"url": "%s/a?b=c"}`:                                {"POST", "/a?b=c", "application/json", "Belfry/1", "", `{"a": 1}`, "8"},
-		`{"url": "%s", "method": "PUT"}`:                     {"PUT", "/", "application/json", "Belfry/1", "", `{"a": 1}`, "8"},
-		`{"url": "%s", "method": "GET"}`:                     {"GET", "/", "", "Belfry/1", "", "", ""},
-		`{"url": "%s", "body": {"x": [1]}}`:                  {"POST", "/", "application/json", "Belfry/1", "", `{"x": [1]}`, "10"},
-		`{"url": "%s", "body": "\"text\""}`:                  {"POST", "/", "application/json", "Belfry/1", "", `"text"`, "6"},
-		`{"url": "%s", "body": ""}`:                          {"POST", "/", "", "Belfry/1", "", "", "0"},
-		`{"url": "%s", "body": null}`:                        {"POST", "/", "application/json", "Belfry/1", "", `{"a": 1}`, "8"},
-		`{"url": "%s", "headers": {"x-own": "Ünique"}}`:      {"POST", "/", "application/json", "Belfry/1", "Ünique", `{"a": 1}`, "8"},
-		`{"url": "%s", "headers": {"user-agent": "Mine/2"}}`: {"POST", "/", "application/json", "Mine/2", "", `{"a": 1}`, "8"},
+		`{"url": "%s/a?b=c"}`: {
+			"POST", "/a?b=c", "application/json", "Belfry/1", "", `{"a": 1}`, "8",
+		},
+		`{"url": "%s", "method": "PUT"}`: {
+			"PUT", "/", "application/json", "Belfry/1", "", `{"a": 1}`, "8",
+		},
+		`{"url": "%s", "method": "GET"}`: {"GET", "/", "", "Belfry/1", "", "", ""},
+		`{"url": "%s", "body": {"x": [1]}}`: {
+			"POST", "/", "application/json", "Belfry/1", "", `{"x": [1]}`, "10",
+		},
+		`{"url": "%s", "body": "\"text\""}`: {
+			"POST", "/", "application/json", "Belfry/1", "", `"text"`, "6",
+		},
+		`{"url": "%s", "body": ""}`: {"POST", "/", "", "Belfry/1", "", "", "0"},
+		`{"url": "%s", "body": null}`: {
+			"POST", "/", "application/json", "Belfry/1", "", `{"a": 1}`, "8",
+		},
+		`{"url": "%s", "headers": {"x-own": "Ünique"}}`: {
+			"POST", "/", "application/json", "Belfry/1", "Ünique", `{"a": 1}`, "8",
+		},
+		`{"url": "%s", "headers": {"user-agent": "Mine/2"}}`: {
+			"POST", "/", "application/json", "Mine/2", "", `{"a": 1}`, "8",
+		},
 		`{"url": "%s", "body": "a=1&b=2", "headers": {"Content-Type": "application/x-www-form-urlencoded"}}`: {
 			"POST", "/", "application/x-www-form-urlencoded", "Belfry/1", "", "a=1&b=2", "7",
 		},
@@ -180,15 +196,16 @@ func TestPayloadMayBeMissing(t *testing.T) {
 	})
 	a := to(url)
 	a.Payload = ""
-	a.Timeout = 0 // also without one
+	a.Timeout = 0 // the fallback applies
 	require.Equal(t, job.Outcome{Kind: job.Succeeded, Status: 200}, target.Deliver(t.Context(), a))
 }
 
-func TestInvalidConfigFailsForGood(t *testing.T) {
+func TestInvalidConfigFailsPermanently(t *testing.T) {
 	t.Parallel()
 	got := newTarget(t, http.Options{}).Deliver(t.Context(), attempt(`{"url": "ftp://example.com"}`))
 	require.Equal(t, job.Outcome{
-		Kind:    job.Failed,
-		Message: "the target's config is not valid, mend the job: target.config.url: only http and https are spoken; begin it with https://",
+		Kind: job.Failed,
+		Message: "the target's config is not valid, fix the job: " +
+			"target.config.url: only http and https are supported; begin it with https://",
 	}, got)
 }

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// names is a real DNS server on this machine whose owner means no good.
+// names is a DNS server on this machine that an attacker controls.
 type names struct {
 	mu      sync.Mutex
-	answers map[string][]netip.Addr // by name with its last dot
-	next    map[string][]netip.Addr // what a name means once it was asked for
+	answers map[string][]netip.Addr // by name with a trailing dot
+	next    map[string][]netip.Addr // what a name resolves to after the first query
 }
 
 func startNames(t *testing.T) (*names, *net.Resolver) {
@@ -31,7 +31,7 @@ func startNames(t *testing.T) (*names, *net.Resolver) {
 	}}
 }
 
-// set what a name means, from now on or for the next question alone.
+// set sets the answer for a name: for all queries, or for the next one only and then another.
 func (n *names) set(name string, first []netip.Addr, then ...netip.Addr) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -79,7 +79,8 @@ func (n *names) answer(m *dnsmessage.Message) {
 		case a.Is4() && q.Type == dnsmessage.TypeA:
 			m.Answers = append(m.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.AResource{A: a.As4()}})
 		case a.Is6() && q.Type == dnsmessage.TypeAAAA:
-			m.Answers = append(m.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}})
+			m.Answers = append(m.Answers,
+				dnsmessage.Resource{Header: head, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}})
 		}
 	}
 }

@@ -9,10 +9,11 @@ import (
 	"strings"
 
 	"github.com/belfry-dev/belfry/internal/target/secret"
+	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
-// The names of what Belfry sends. The first is not spelled as usual so that
-// net/http does not repeat requests by itself: see doc.go.
+// Names of the headers that Belfry sends. The first has an unusual spelling so that net/http does not
+// repeat requests by itself: see the package page.
 const (
 	idempotencyKey = "idempotency-key"
 	runID          = "Belfry-Run-Id"
@@ -27,7 +28,7 @@ const (
 	webhookSign    = "Webhook-Signature"
 )
 
-// dueLayout is RFC 3339 with all six digits, so that texts sort as times do.
+// dueLayout is RFC 3339 with all six digits, so that strings sort like times.
 const dueLayout = "2006-01-02T15:04:05.000000Z07:00"
 
 // Values that all requests share. net/http only reads them.
@@ -36,7 +37,7 @@ var (
 	jsonType  = []string{"application/json"}
 )
 
-// The names that a config cannot set, and why.
+// Why a config cannot set a header.
 const (
 	ofConnection = "it belongs to the connection, not to the request"
 	ofBelfry     = "Belfry sets it itself"
@@ -55,36 +56,38 @@ var reserved = map[string]string{
 func (r *reader) headers(c *config, raw json.RawMessage) {
 	var headers map[string]secret.Text
 	if json.Unmarshal(raw, &headers) != nil {
-		r.add("headers", "it is not an object of texts and secrets", `write for example {"X-Tenant": "a", "X-Api-Key": {"secret": "NAME"}}`)
+		r.Add("headers", "it is not an object of strings and secrets",
+			`write for example {"X-Tenant": "a", "X-Api-Key": {"secret": "NAME"}}`)
 		return
 	}
 	if len(headers) > maxHeaders {
-		r.add("headers", fmt.Sprintf("%d headers; at most %d are taken", len(headers), maxHeaders), "send data in the payload")
+		r.Add("headers", fmt.Sprintf("%d headers; at most %d are allowed", len(headers), maxHeaders),
+			"send data in the payload")
 		return
 	}
 	c.headers = make(map[string]string, len(headers))
 	seen := make(map[string]bool, len(headers))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		field := "headers." + shorten(name)
+		field := "headers." + settings.ShowName(name)
 		if !validName(name) {
-			r.add(field, "it is not the name of a header", "use letters, digits and '-'")
+			r.Add(field, "it is not the name of a header", "use letters, digits and '-'")
 			continue
 		}
 		if !validValue(headers[name].Plain) {
-			r.add(field, "its value has a line break or another control character", "remove it")
+			r.Add(field, "its value has a line break or another control character", "remove it")
 			continue
 		}
 		canonical := http.CanonicalHeaderKey(name)
-		why, taken := reserved[canonical]
+		why, isReserved := reserved[canonical]
 		if strings.HasPrefix(canonical, "Belfry-") {
-			why, taken = ofBelfry, true
+			why, isReserved = ofBelfry, true
 		}
-		if taken {
-			r.add(field, why, "remove it")
+		if isReserved {
+			r.Add(field, why, "remove it")
 			continue
 		}
 		if seen[canonical] {
-			r.add(field, "it is there twice", "names of headers have no case: keep one")
+			r.Add(field, "it is there twice", "header names are case-insensitive: keep one")
 			continue
 		}
 		seen[canonical] = true
@@ -96,7 +99,7 @@ func (r *reader) headers(c *config, raw json.RawMessage) {
 	}
 }
 
-// validName says that a text is a token (RFC 9110, 5.6.2).
+// validName reports whether s is a token (RFC 9110, 5.6.2).
 func validName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		switch {
@@ -108,7 +111,7 @@ func validName(s string) bool {
 	})
 }
 
-// validValue says that a text has no control character but tabs.
+// validValue reports whether s has no control characters except tabs.
 func validValue(s string) bool {
 	for i := range len(s) {
 		if b := s[i]; b < ' ' && b != '\t' || b == 0x7f {

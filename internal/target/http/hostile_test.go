@@ -20,7 +20,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/http"
 )
 
-// raw is a server of one's own words: it reads a request's head and answers.
+// raw is a server that reads the head of a request and responds with arbitrary bytes.
 func raw(t *testing.T, answer func(conn net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -46,7 +46,7 @@ func raw(t *testing.T, answer func(conn net.Conn)) string {
 	return "http://" + listener.Addr().String()
 }
 
-// flood writes until the other side has enough.
+// flood writes until the other side closes the connection.
 func flood(conn net.Conn, head, again string) {
 	_, err := io.WriteString(conn, head)
 	for err == nil {
@@ -54,7 +54,7 @@ func flood(conn net.Conn, head, again string) {
 	}
 }
 
-// untilClosed waits for the other side to hang up.
+// untilClosed waits until the other side closes the connection.
 func untilClosed(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
 func TestHostileAnswers(t *testing.T) {
@@ -64,21 +64,47 @@ func TestHostileAnswers(t *testing.T) {
 		answer func(conn net.Conn)
 		want   job.Outcome
 	}{
-		"endless":           {func(c net.Conn) { flood(c, ok+"\r\n", strings.Repeat("x", 1000)) }, job.Outcome{Kind: job.Succeeded, Status: 200}},
-		"endless, promised": {func(c net.Conn) { flood(c, ok+"Content-Length: 9999999999\r\n\r\n", "x") }, job.Outcome{Kind: job.Succeeded, Status: 200}},
-		"endless failure":   {func(c net.Conn) { flood(c, "HTTP/1.1 500 X\r\n\r\n", "\x00\x1b[31m") }, job.Outcome{Kind: job.Failed, Retryable: true, Status: 500, Message: "500 Internal Server Error: "}},
-		"header flood":      {func(c net.Conn) { flood(c, ok, "X-A: "+strings.Repeat("x", 1000)+"\r\n") }, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"}},
-		"one long header":   {func(c net.Conn) { flood(c, ok+"X-A: ", strings.Repeat("x", 1000)) }, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"}},
-		"1xx flood":         {func(c net.Conn) { flood(c, "", "HTTP/1.1 103 Early\r\nX-A: 1\r\n\r\n") }, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"}},
-		"not HTTP":          {func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-x\r\n\r\n") }, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"}},
-		"says nothing":      {func(net.Conn) {}, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "closed the connection before"}},
+		"endless": {
+			func(c net.Conn) { flood(c, ok+"\r\n", strings.Repeat("x", 1000)) },
+			job.Outcome{Kind: job.Succeeded, Status: 200},
+		},
+		"endless, promised": {
+			func(c net.Conn) { flood(c, ok+"Content-Length: 9999999999\r\n\r\n", "x") },
+			job.Outcome{Kind: job.Succeeded, Status: 200},
+		},
+		"endless failure": {
+			func(c net.Conn) { flood(c, "HTTP/1.1 500 X\r\n\r\n", "\x00\x1b[31m") },
+			job.Outcome{Kind: job.Failed, Retryable: true, Status: 500, Message: "500 Internal Server Error: "},
+		},
+		"header flood": {
+			func(c net.Conn) { flood(c, ok, "X-A: "+strings.Repeat("x", 1000)+"\r\n") },
+			job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"},
+		},
+		"one long header": {
+			func(c net.Conn) { flood(c, ok+"X-A: ", strings.Repeat("x", 1000)) },
+			job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"},
+		},
+		"1xx flood": {
+			func(c net.Conn) { flood(c, "", "HTTP/1.1 103 Early\r\nX-A: 1\r\n\r\n") },
+			job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"},
+		},
+		"not HTTP": {
+			func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-x\r\n\r\n") },
+			job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "gave no answer that can be read"},
+		},
+		"says nothing": {
+			func(net.Conn) {},
+			job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "closed the connection before"},
+		},
 		"breaks off in the head": {
 			func(c net.Conn) { _, _ = io.WriteString(c, ok+"X-A: 1\r\n") },
 			job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "closed the connection before"},
 		},
 		"breaks off in the body": {
 			func(c net.Conn) { _, _ = io.WriteString(c, ok+"Content-Length: 10\r\n\r\n12345") },
-			job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Status: 200, Message: "closed the connection before"},
+			job.Outcome{
+				Kind: job.Failed, Retryable: true, Unknown: true, Status: 200, Message: "closed the connection before",
+			},
 		},
 		"breaks off in a failure": {
 			func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 404 X\r\nContent-Length: 10\r\n\r\n12345") },
@@ -104,8 +130,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// A 2xx whose answer does not end in time is no success; the slot is free again
-// when the time is over.
+// A 2xx whose response does not end in time is not a success. The slot is free again after the timeout.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	url := raw(t, func(c net.Conn) {
@@ -115,7 +140,8 @@ func TestSlowBody(t *testing.T) {
 	a := to(url)
 	a.Timeout = 100 * time.Millisecond
 	got := newTarget(t, http.Options{}).Deliver(t.Context(), a)
-	require.Equal(t, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Status: 200, Message: got.Message}, got)
+	require.Equal(t, job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Status: 200, Message: got.Message},
+		got)
 	require.Contains(t, got.Message, "did not answer within 100ms")
 }
 
@@ -126,7 +152,8 @@ func TestNeverAccepts(t *testing.T) {
 	defer func() { _ = listener.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	got := newTarget(t, http.Options{}).Deliver(ctx, to("http://"+listener.Addr().String())) // the caller's bound counts too
+	// The caller's deadline counts too.
+	got := newTarget(t, http.Options{}).Deliver(ctx, to("http://"+listener.Addr().String()))
 	require.True(t, got.Retryable)
 	require.Contains(t, got.Message, "did not answer within")
 }
@@ -153,7 +180,7 @@ func TestUnknownHost(t *testing.T) {
 func TestBadTLS(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(nethttp.HandlerFunc(func(nethttp.ResponseWriter, *nethttp.Request) {}))
-	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // its complaints are expected
+	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // errors are expected
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	_, plain := setup(t, func(nethttp.ResponseWriter, *nethttp.Request) {})
@@ -164,14 +191,15 @@ func TestBadTLS(t *testing.T) {
 	got = target.Deliver(t.Context(), to(strings.Replace(plain, "http:", "https:", 1)))
 	require.True(t, got.Retryable)
 	require.Contains(t, got.Message, "does not speak TLS there")
-	old := newTarget(t, http.Options{TLS: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}})
+	old := newTarget(t, http.Options{TLS: &tls.Config{
+		InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11,
+	}})
 	got = old.Deliver(t.Context(), to(srv.URL))
 	require.True(t, got.Retryable)
 	require.Contains(t, got.Message, "broke off TLS (tls: protocol version not supported)")
 }
 
-// Secrets are blotted out also when they are quoted, or cut by the end of what
-// was read.
+// Secrets are redacted even if they are quoted, or cut off at the end of what was read.
 func TestSecretsInAnswers(t *testing.T) {
 	t.Parallel()
 	secret := `pass"word\` + strings.Repeat("x", 3000)
@@ -180,6 +208,7 @@ func TestSecretsInAnswers(t *testing.T) {
 		said := r.Header.Get("X-Token")
 		_, _ = fmt.Fprintf(w, "you asked %s and said %s and %q and %s", r.URL, said, said, said)
 	})
-	got := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"url": %q, "headers": {"X-Token": %q}}`, url+"/?key=query-secret", secret)))
+	got := target.Deliver(t.Context(),
+		attempt(fmt.Sprintf(`{"url": %q, "headers": {"X-Token": %q}}`, url+"/?key=query-secret", secret)))
 	require.Equal(t, `500 Internal Server Error: you asked /?[hidden] and said [hidden] and "[hidden]`, got.Message)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// The idempotency key may be the job's own; the run's id stays what it is.
+// The job can set its own idempotency key. The run's id does not change.
 func TestOwnIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	var got nethttp.Header

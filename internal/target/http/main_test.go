@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
 
-// TestMain looks for goroutines that the targets of all tests left behind: each
-// test closes its own, and tests run side by side, so only the end can tell.
+// TestMain searches for goroutines that the targets of all tests left behind. Tests run in parallel and
+// each closes its own target, so only the end of all tests can show a leak.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if left := leftBehind(); code == 0 && left != "" {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leftBehind is the stacks of connections and deliveries, if they do not end soon.
+// leftBehind returns the stacks of connections and deliveries that do not end soon.
 func leftBehind() string {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -45,7 +45,7 @@ func leftBehind() string {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	targettest.Run(t, targettest.Suite{
-		New: func(_ *testing.T, g targettest.Given) targettest.Target {
+		New: func(_ *testing.T, g targettest.Environment) targettest.Target {
 			return http.New(http.Options{Guard: g.Guard, Secrets: g.Secrets})
 		},
 		Start: startServer,

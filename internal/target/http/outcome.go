@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// refused is what an answer other than 2xx means.
-func (c *delivery) refused(resp *http.Response) job.Outcome {
+// refused returns the outcome of a response other than 2xx.
+func (d *delivery) refused(resp *http.Response) job.Outcome {
 	status := resp.StatusCode
 	out := job.Outcome{Kind: job.Failed, Status: status, Gone: status == http.StatusGone}
 	switch {
@@ -23,30 +23,29 @@ func (c *delivery) refused(resp *http.Response) job.Outcome {
 	text := strconv.Itoa(status) + " " + cmp.Or(http.StatusText(status), "(not a known status)")
 	switch {
 	case status >= 300 && status <= 399:
-		text += ": redirects are not followed; set the url to where it leads" + c.leads(resp)
+		text += ": redirects are not followed; set the url to where it leads" + d.redirectHost(resp)
 	case out.Gone:
-		text += ": the target says that it is gone for ever; mend or delete the job, then resume it"
+		text += ": the target says that it is gone permanently; fix or delete the job, then resume it"
 	}
-	// That it broke off does not matter: the status is known.
-	if head, _ := c.head(resp); head != "" {
+	// It does not matter if the response breaks off: the status is known.
+	if head, _ := d.head(resp); head != "" {
 		text += ": " + head
 	}
 	out.Message = text
 	return out
 }
 
-// leads says where a redirect leads: scheme and host, as the rest may be secret.
-func (c *delivery) leads(resp *http.Response) string {
-	to, err := c.base.URL.Parse(resp.Header.Get("Location"))
+// redirectHost returns where a redirect leads: only scheme and host, because the rest may be secret.
+func (d *delivery) redirectHost(resp *http.Response) string {
+	to, err := d.base.URL.Parse(resp.Header.Get("Location"))
 	if err != nil || resp.Header.Get("Location") == "" || to.Host == "" {
 		return ""
 	}
-	return ", on " + c.show([]byte(to.Scheme+"://"+to.Host))
+	return ", on " + d.show([]byte(to.Scheme+"://"+to.Host))
 }
 
-// retryAfter is what a target asks for: seconds, or a date. A date is compared
-// with the answer's own Date, so that no clock of ours decides; without one it
-// says nothing.
+// retryAfter returns the delay a receiver asks for, in seconds or as a date. A date is compared with the
+// response's own Date header, so the node's clock does not matter. Without that header it is ignored.
 func retryAfter(h http.Header) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	if text == "" {
@@ -54,7 +53,7 @@ func retryAfter(h http.Header) time.Duration {
 	}
 	if strings.Trim(text, "0123456789") == "" {
 		seconds, err := strconv.ParseUint(text, 10, 31)
-		if err != nil { // more than fits
+		if err != nil { // out of range
 			return job.MaxRetryAfter
 		}
 		return min(time.Duration(seconds)*time.Second, job.MaxRetryAfter)

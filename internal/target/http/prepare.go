@@ -15,23 +15,23 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
-// DefaultSigning is the name of the secret that all requests of a namespace are
-// signed with, if it is there and their job does not say otherwise.
+// DefaultSigning is the name of the secret that signs all requests of a namespace, if it exists and the
+// job does not override it.
 const DefaultSigning = "webhook-signing"
 
-// delivery is one attempt, made ready.
+// delivery is one attempt, ready to be sent.
 type delivery struct {
 	*compiled
-	req  *http.Request
-	via  *http.Transport
-	hide []string // what is secret in this one, beside what is in the config
+	req       *http.Request
+	transport *http.Transport
+	hide      []string // secrets of this delivery, in addition to those of the config
 }
 
-// prepare makes a delivery ready: it reads the secrets that the config names.
-// What cannot be made ready was not sent.
+// prepare builds the request of an attempt and reads the secrets that the config names. If it returns an
+// outcome, nothing was sent.
 func (t *Target) prepare(ctx context.Context, c *compiled, a *job.Attempt) (*delivery, *job.Outcome) {
 	req, body := c.request(ctx, a)
-	d := &delivery{compiled: c, req: req, via: t.transport}
+	d := &delivery{compiled: c, req: req, transport: t.transport}
 	if t.opts.Report != nil {
 		url, token := t.opts.Report(*a)
 		req.Header[runURL], req.Header[runToken] = []string{url}, []string{token}
@@ -45,7 +45,8 @@ func (t *Target) prepare(ctx context.Context, c *compiled, a *job.Attempt) (*del
 		}
 		value := s.value(text)
 		if !validValue(value) {
-			return nil, unusable(s.secret, "it has a line break or another control character, which a header cannot carry")
+			return nil, unusable(s.secret,
+				"it has a line break or another control character, which a header cannot carry")
 		}
 		req.Header[s.header] = []string{value}
 		d.hide = append(d.hide, text, value)
@@ -60,14 +61,14 @@ func (t *Target) prepare(ctx context.Context, c *compiled, a *job.Attempt) (*del
 	if err != nil {
 		return nil, withoutSecret(c.cert, err)
 	}
-	if d.via, err = t.personal.get(t.opts, a.Namespace, pem); err != nil {
+	if d.transport, err = t.withClient.get(t.opts, a.Namespace, pem); err != nil {
 		return nil, unusable(c.cert, "it is not a certificate with its key, both as PEM")
 	}
 	return d, nil
 }
 
-// sign puts Standard Webhooks signatures on a request: one by each value of the
-// secret, so that a receiver which has only the one before still knows us.
+// sign adds Standard Webhooks signatures to a request, one for each value of the secret. A receiver that
+// still has the previous value can then verify the request during a rotation.
 func (t *Target) sign(ctx context.Context, d *delivery, a *job.Attempt, body string) *job.Outcome {
 	name := d.signing
 	if d.unsigned || t.opts.Secrets == nil {
@@ -85,9 +86,9 @@ func (t *Target) sign(ctx context.Context, d *delivery, a *job.Attempt, body str
 	}
 	id, now, signatures := job.FormatRunID(a.Key), t.opts.Now(), ""
 	for i, value := range found.Values {
-		hook, err := webhook(value)
+		hook, err := signer(value)
 		if err != nil && i > 0 {
-			continue // the one before was wrong, and has been replaced for that
+			continue // a previous value may be invalid: that may be why it was replaced
 		}
 		if err != nil {
 			return unusable(name, "after whsec_ there is nothing, or it is not base64")
@@ -102,13 +103,14 @@ func (t *Target) sign(ctx context.Context, d *delivery, a *job.Attempt, body str
 		signatures += signature
 	}
 	h := d.req.Header
-	h[webhookID], h[webhookTime], h[webhookSign] = []string{id}, []string{strconv.FormatInt(now.Unix(), 10)}, []string{signatures}
+	h[webhookID], h[webhookSign] = []string{id}, []string{signatures}
+	h[webhookTime] = []string{strconv.FormatInt(now.Unix(), 10)}
 	return nil
 }
 
-// webhook is the signer of a secret: base64 after whsec_, as the standard writes
-// it, or else the bytes as they are. whsec_ alone is none: anybody could sign with it.
-func webhook(value string) (*webhooks.Webhook, error) {
+// signer returns the signer for a secret: base64 after whsec_, as in the standard, or else the raw bytes.
+// An empty key is an error, because anyone could sign with it.
+func signer(value string) (*webhooks.Webhook, error) {
 	key := []byte(value)
 	if text, ok := strings.CutPrefix(value, access.SigningPrefix); ok {
 		var err error
@@ -122,20 +124,24 @@ func webhook(value string) (*webhooks.Webhook, error) {
 	return webhooks.NewWebhookRaw(key)
 }
 
-// withoutSecret: it may be stored a moment later, and a database that is away
-// comes back, so it may be tried again.
+// withoutSecret is the outcome if a secret could not be read. It may be retried: a missing secret may be
+// stored soon, and a database that is down recovers.
 func withoutSecret(name string, err error) *job.Outcome {
 	why := "could not be read just now; see the node's log"
 	switch {
 	case errors.Is(err, secret.ErrNone):
-		why = "is not there; store it: belfry secret set " + name
+		why = "does not exist; store it: belfry secret set " + name
 	case errors.Is(err, access.ErrNoKeyset):
 		why = "cannot be read: " + err.Error()
 	}
 	return &job.Outcome{Kind: job.Failed, Retryable: true, Message: "not sent: the secret " + name + " " + why}
 }
 
-// unusable: the secret is there, and wrong.
+// unusable is the outcome if a secret exists but is invalid.
 func unusable(name, why string) *job.Outcome {
-	return &job.Outcome{Kind: job.Failed, Message: "not sent: the secret " + name + " cannot be used: " + why + "; store it anew: belfry secret set " + name}
+	return &job.Outcome{
+		Kind: job.Failed,
+		Message: "not sent: the secret " + name + " cannot be used: " + why +
+			"; store it again: belfry secret set " + name,
+	}
 }

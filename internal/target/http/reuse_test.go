@@ -19,7 +19,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/http"
 )
 
-// counted is a server that counts its connections.
+// counted starts a server that counts its connections.
 func counted(t *testing.T, handler nethttp.HandlerFunc) (url string, conns *atomic.Int32) {
 	t.Helper()
 	conns = new(atomic.Int32)
@@ -36,7 +36,9 @@ func counted(t *testing.T, handler nethttp.HandlerFunc) (url string, conns *atom
 
 func TestOneConnectionForManyDeliveries(t *testing.T) {
 	t.Parallel()
-	for name, body := range map[string]string{"no answer": "", "small": "ok", "at the bound": strings.Repeat("x", 256<<10-1)} {
+	for name, body := range map[string]string{
+		"no answer": "", "small": "ok", "at the bound": strings.Repeat("x", 256<<10-1),
+	} {
 		for _, status := range []int{200, 404, 500} {
 			url, conns := counted(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
 				w.WriteHeader(status)
@@ -62,7 +64,7 @@ func TestNoMoreConnectionsThanDeliveriesAtOnce(t *testing.T) {
 	arrived.Add(many)
 	var served atomic.Int32
 	url, conns := counted(t, func(nethttp.ResponseWriter, *nethttp.Request) {
-		if served.Add(1) <= many { // the first ones wait for each other: each has a connection
+		if served.Add(1) <= many { // the first ones wait for each other, so each has its own connection
 			arrived.Done()
 			arrived.Wait()
 		}
@@ -83,8 +85,8 @@ func TestNoMoreConnectionsThanDeliveriesAtOnce(t *testing.T) {
 	require.LessOrEqual(t, conns.Load(), int32(many))
 }
 
-// A receiver that dies with the request on a connection that was used before has
-// seen it once: net/http would send it again (doc.go).
+// A receiver that dies while it processes a request on a reused connection sees the request once. By
+// default net/http would repeat it (see the package page).
 func TestNothingIsSentTwice(t *testing.T) {
 	t.Parallel()
 	for _, config := range []string{

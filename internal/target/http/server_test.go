@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
 
-// server is a real one that behaves as it is told.
+// server is a real server that implements targettest.Server.
 type server struct {
 	t        *testing.T
 	address  string
@@ -28,7 +28,7 @@ type server struct {
 	running   *http.Server
 }
 
-// addresses are one for each server: nobody takes the port of one that is down.
+// addresses gives each server its own address, so no other takes its port while it is down.
 var addresses atomic.Int32
 
 func startServer(t *testing.T) targettest.Server {
@@ -44,7 +44,7 @@ func startServer(t *testing.T) targettest.Server {
 func (s *server) up() {
 	listener, err := net.Listen("tcp", s.address)
 	require.NoError(s.t, err)
-	s.address = listener.Addr().String() // the same when it comes back
+	s.address = listener.Addr().String() // the same when it returns
 	s.running = &http.Server{Handler: s}
 	go func(srv *http.Server) { _ = srv.Serve(listener) }(s.running)
 }
@@ -66,14 +66,20 @@ func (s *server) Release()                             { close(s.released) }
 func (s *server) Received() <-chan targettest.Delivery { return s.received }
 
 func (s *server) Config() json.RawMessage {
-	return json.RawMessage(`{"url": "http://` + s.address + `/hook", "auth": {"bearer": {"secret": "` + targettest.SecretName + `"}}}`)
+	return json.RawMessage(`{"url": "http://` + s.address + `/hook", "auth": {"bearer": {"secret": "` +
+		targettest.SecretName + `"}}}`)
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	s.received <- targettest.Delivery{
-		IdempotencyKey: r.Header.Get("Idempotency-Key"), RunID: r.Header.Get("Belfry-Run-Id"), JobID: r.Header.Get("Belfry-Job-Id"),
-		DueAt: r.Header.Get("Belfry-Due-At"), Attempt: r.Header.Get("Belfry-Attempt"), Traceparent: r.Header.Get("Traceparent"), Payload: string(body),
+		IdempotencyKey: r.Header.Get("Idempotency-Key"),
+		RunID:          r.Header.Get("Belfry-Run-Id"),
+		JobID:          r.Header.Get("Belfry-Job-Id"),
+		DueAt:          r.Header.Get("Belfry-Due-At"),
+		Attempt:        r.Header.Get("Belfry-Attempt"),
+		Traceparent:    r.Header.Get("Traceparent"),
+		Payload:        string(body),
 	}
 	s.mu.Lock()
 	behaviour := s.behaviour
@@ -93,7 +99,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 		block := strings.Repeat("\x00\xffgarbage ", 10_000)
-		for range 300 { // 30 MB, if anyone wants them
+		for range 300 { // up to 30 MB
 			if _, err := io.WriteString(w, block); err != nil {
 				return
 			}

@@ -21,16 +21,18 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/http"
 )
 
-// forbidden are networks that no target may reach, each with some addresses.
+// forbidden are networks that no target may connect to.
 var forbidden = []string{
-	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
-	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
+	"198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
 	"127.0.0.1/32", "169.254.169.254/32", "168.63.129.16/32", "100.100.100.200/32", "255.255.255.255/32",
-	"::/128", "::1/128", "::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16",
+	"::/128", "::1/128", "::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:db8::/32", "2002::/16", "3fff::/20",
+	"5f00::/16",
 	"fc00::/7", "fd00:ec2::254/128", "fe80::/10", "fec0::/10", "ff02::/16",
 }
 
-// addressesOf a network are its first, its last and some in between.
+// addressesOf returns the first and the last address of a network, and some in between.
 func addressesOf(network netip.Prefix, r *rand.Rand) (out []netip.Addr) {
 	for n := range 6 {
 		b := network.Addr().AsSlice()
@@ -48,7 +50,7 @@ func addressesOf(network netip.Prefix, r *rand.Rand) (out []netip.Addr) {
 	return out
 }
 
-// digits writes the digits of a text from another alphabet.
+// digits writes the digits of a text in another alphabet.
 func digits(text string, zero rune, rest rune) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -62,8 +64,7 @@ func digits(text string, zero rune, rest rune) string {
 	}, text)
 }
 
-// spellings of an address as the host of a URL: what some resolver, browser or
-// library somewhere takes for it.
+// spellings returns hosts of a URL that some resolver, browser or library takes for the address.
 func spellings(a netip.Addr) (out []string) {
 	if a.Is6() {
 		x := a.As16()
@@ -71,7 +72,10 @@ func spellings(a netip.Addr) (out []string) {
 		for i := range long {
 			long[i] = fmt.Sprintf("%02X%02X", x[2*i], x[2*i+1])
 		}
-		return []string{"[" + a.String() + "]", "[" + strings.Join(long, ":") + "]", "[" + a.String() + "%25lo]", "[" + a.String() + "%25eth0]"}
+		return []string{
+			"[" + a.String() + "]", "[" + strings.Join(long, ":") + "]", "[" + a.String() + "%25lo]",
+			"[" + a.String() + "%25eth0]",
+		}
 	}
 	b := a.As4()
 	n := binary.BigEndian.Uint32(b[:])
@@ -79,24 +83,33 @@ func spellings(a netip.Addr) (out []string) {
 	hi, lo := n>>16, n&0xffff
 	out = []string{
 		plain, plain + ".", fmt.Sprint(n), fmt.Sprintf("0x%x", n), fmt.Sprintf("0x%08X", n), fmt.Sprintf("0%o", n),
-		fmt.Sprintf("0x%x.0x%x.0x%x.0x%x", b[0], b[1], b[2], b[3]), fmt.Sprintf("0%o.0%o.0%o.0%o", b[0], b[1], b[2], b[3]),
-		fmt.Sprintf("%03d.%03d.%03d.%03d", b[0], b[1], b[2], b[3]), fmt.Sprintf("0x%x.%d.0%o.%d", b[0], b[1], b[2], b[3]),
-		fmt.Sprintf("%d.%d", b[0], n&0xffffff), fmt.Sprintf("%d.%d.%d", b[0], b[1], lo), fmt.Sprintf("0x%x.0x%x", b[0], n&0xffffff),
+		fmt.Sprintf("0x%x.0x%x.0x%x.0x%x", b[0], b[1], b[2], b[3]),
+		fmt.Sprintf("0%o.0%o.0%o.0%o", b[0], b[1], b[2], b[3]),
+		fmt.Sprintf("%03d.%03d.%03d.%03d", b[0], b[1], b[2], b[3]),
+		fmt.Sprintf("0x%x.%d.0%o.%d", b[0], b[1], b[2], b[3]),
+		fmt.Sprintf("%d.%d", b[0], n&0xffffff), fmt.Sprintf("%d.%d.%d", b[0], b[1], lo),
+		fmt.Sprintf("0x%x.0x%x", b[0], n&0xffffff),
 		fmt.Sprint(uint64(n) + 1<<32), fmt.Sprintf("%d.%d.%d.%d", int(b[0])+256, b[1], b[2], b[3]),
 		// Other digits and dots, which IDNA turns into plain ones.
-		digits(plain, '⓪', '①'), digits(plain, '０', '１'), digits(plain, '𝟎', '𝟏'), digits(plain, '𝟘', '𝟙'), digits(plain, '٠', '١'), strings.NewReplacer("1", "¹", "2", "²", "3", "³").Replace(plain),
-		digits(fmt.Sprint(n), '⓪', '①'), strings.ReplaceAll(plain, ".", "。"), strings.ReplaceAll(plain, ".", "．"), strings.ReplaceAll(plain, ".", "%2e"),
-		strings.ReplaceAll(digits(plain, '⓪', '①'), ".", "｡"), plain + "%00", plain + "\u00ad", "%3" + plain[:1] + plain[1:],
+		digits(plain, '⓪', '①'), digits(plain, '０', '１'), digits(plain, '𝟎', '𝟏'), digits(plain, '𝟘', '𝟙'),
+		digits(plain, '٠', '١'), strings.NewReplacer("1", "¹", "2", "²", "3", "³").Replace(plain),
+		digits(fmt.Sprint(n), '⓪', '①'), strings.ReplaceAll(plain, ".", "。"), strings.ReplaceAll(plain, ".", "．"),
+		strings.ReplaceAll(plain, ".", "%2e"),
+		strings.ReplaceAll(digits(plain, '⓪', '①'), ".", "｡"), plain + "%00", plain + "\u00ad",
+		"%3" + plain[:1] + plain[1:],
 		// Within an IPv6 address: mapped, compatible, translated, NAT64, 6to4, Teredo, ISATAP.
-		"[::ffff:" + plain + "]", fmt.Sprintf("[::ffff:%x:%x]", hi, lo), "[::FFFF:" + plain + "]", fmt.Sprintf("[0:0:0:0:0:ffff:%04x:%04x]", hi, lo),
-		"[::" + plain + "]", "[::ffff:0:" + plain + "]", "[64:ff9b::" + plain + "]", fmt.Sprintf("[64:ff9b::%x:%x]", hi, lo), "[64:ff9b:1::" + plain + "]",
-		fmt.Sprintf("[2002:%x:%x::]", hi, lo), fmt.Sprintf("[2002:%x:%x::%x:%x]", hi, lo, hi, lo), fmt.Sprintf("[2001:0:%x:%x::%x:%x]", hi, lo, ^hi&0xffff, ^lo&0xffff),
+		"[::ffff:" + plain + "]", fmt.Sprintf("[::ffff:%x:%x]", hi, lo), "[::FFFF:" + plain + "]",
+		fmt.Sprintf("[0:0:0:0:0:ffff:%04x:%04x]", hi, lo),
+		"[::" + plain + "]", "[::ffff:0:" + plain + "]", "[64:ff9b::" + plain + "]",
+		fmt.Sprintf("[64:ff9b::%x:%x]", hi, lo), "[64:ff9b:1::" + plain + "]",
+		fmt.Sprintf("[2002:%x:%x::]", hi, lo), fmt.Sprintf("[2002:%x:%x::%x:%x]", hi, lo, hi, lo),
+		fmt.Sprintf("[2001:0:%x:%x::%x:%x]", hi, lo, ^hi&0xffff, ^lo&0xffff),
 		"[fe80::5efe:" + plain + "]", "[::ffff:" + plain + "%25lo]",
 	}
 	return out
 }
 
-// everywhere counts who comes to any address of this machine.
+// everywhere counts connections to any address of this machine.
 func everywhere(t *testing.T) (port string, connects *atomic.Int64) { return counter(t, ":0") }
 
 func counter(t *testing.T, address string) (port string, connects *atomic.Int64) {
@@ -121,14 +134,16 @@ func counter(t *testing.T, address string) (port string, connects *atomic.Int64)
 	return port, connects
 }
 
-// TestForbiddenAddresses (S5): however a forbidden address is spelled, and
-// whatever name leads to it, nobody connects.
+// TestForbiddenAddresses (S5): the target never connects to a forbidden address, however it is spelled and
+// whatever name resolves to it.
 func TestForbiddenAddresses(t *testing.T) {
 	t.Parallel()
 	dns, resolver := startNames(t)
 	port, connects := everywhere(t)
 	r := rand.New(rand.NewPCG(1, 2))
-	hosts := map[string]bool{"localhost": true, "LOCALHOST": true, "localhost.": true, "localhost.localdomain": true, "ip6-localhost": true}
+	hosts := map[string]bool{
+		"localhost": true, "LOCALHOST": true, "localhost.": true, "localhost.localdomain": true, "ip6-localhost": true,
+	}
 	for _, text := range forbidden {
 		for _, a := range addressesOf(netip.MustParsePrefix(text), r) {
 			for _, host := range spellings(a) {
@@ -165,7 +180,7 @@ func TestForbiddenAddresses(t *testing.T) {
 	require.Zero(t, connects.Load(), "connections that nobody may make")
 	t.Logf("%d spellings: %v", len(hosts), seen)
 
-	// The listener does count: with the loopback allowed, many of them arrive.
+	// Check that the listener counts: with loopback allowed, many connections arrive.
 	g, err = guard.New(guard.Options{Resolver: resolver, Allow: []string{"127.0.0.0/8", "::1/128"}})
 	require.NoError(t, err)
 	open := newTarget(t, http.Options{Guard: g})
@@ -177,8 +192,8 @@ func TestForbiddenAddresses(t *testing.T) {
 	require.GreaterOrEqual(t, connects.Load(), int64(10))
 }
 
-// TestRebinding: a name that meant a good address a moment ago, and a name that
-// means a good and a bad one, lead nowhere bad.
+// TestRebinding: the target never connects to a forbidden address through a name that resolved to an
+// allowed address before, or that resolves to both.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	dns, resolver := startNames(t)
@@ -217,7 +232,7 @@ func TestRebinding(t *testing.T) {
 	require.Zero(t, connects.Load(), "connections that nobody may make")
 }
 
-// TestRedirectsToForbidden (S7): an answer that leads elsewhere is not followed.
+// TestRedirectsToForbidden (S7): redirects are not followed.
 func TestRedirectsToForbidden(t *testing.T) {
 	t.Parallel()
 	port, connects := everywhere(t)
@@ -232,8 +247,8 @@ func TestRedirectsToForbidden(t *testing.T) {
 	require.Zero(t, connects.Load())
 }
 
-// TestNoProxy: one that the environment names would connect in our place, to what the guard never sees. It is read once
-// for a whole process, so this test is one of its own.
+// TestNoProxy: a proxy from the environment would connect to addresses the guard never sees. Go reads the
+// environment once per process, so this test runs in its own.
 func TestNoProxy(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("HTTP_PROXY") == "" {
@@ -247,10 +262,13 @@ func TestNoProxy(t *testing.T) {
 		return
 	}
 	dns, resolver := startNames(t)
-	dns.set("hooks.test", []netip.Addr{netip.MustParseAddr("127.0.0.1")}) // by its address it would not be proxied anyway
+	// Go never uses a proxy for a loopback address, so the test needs a name.
+	dns.set("hooks.test", []netip.Addr{netip.MustParseAddr("127.0.0.1")})
 	url, got := listen(t)
 	g, err := guard.New(guard.Options{Resolver: resolver, Allow: []string{"127.0.0.0/8"}})
 	require.NoError(t, err)
-	require.Equal(t, job.Succeeded, newTarget(t, http.Options{Guard: g}).Deliver(t.Context(), to(strings.Replace(url, "127.0.0.1", "hooks.test", 1))).Kind)
+	require.Equal(t, job.Succeeded,
+		newTarget(t, http.Options{Guard: g}).Deliver(t.Context(),
+			to(strings.Replace(url, "127.0.0.1", "hooks.test", 1))).Kind)
 	require.Len(t, got, 1)
 }

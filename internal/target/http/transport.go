@@ -15,30 +15,30 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
-// The limits of connections.
+// Limits of connections.
 const (
 	tlsTimeout = 10 * time.Second
-	// idleTimeout is below the 5 s after which Apache, Node and uvicorn close: a
-	// request that meets a closing connection is lost (see doc.go).
+	// idleTimeout is shorter than the 5 s after which Apache, Node and uvicorn close a connection, because
+	// a request that meets a closing connection fails (see the package page).
 	idleTimeout       = 4 * time.Second
 	maxIdle           = 8192
 	maxIdlePerHost    = 1024
 	maxResponseHeader = 64 << 10
-	pingAfter         = 15 * time.Second // a quiet HTTP/2 connection is asked whether it lives
+	pingAfter         = 15 * time.Second // for HTTP/2 connections without traffic
 )
 
 // Options of the target.
 type Options struct {
-	// Guard is what connects. Nil: one that allows the open internet alone.
+	// Guard opens all connections. Nil: only the public internet can be reached.
 	Guard *guard.Guard
-	// Secrets are what users have stored. Nil: there are none.
+	// Secrets are the stored secrets. Nil: there are none.
 	Secrets secret.Source
-	// Report gives the address and the token by which a receiver reports on a run
-	// that it has accepted. Nil: it cannot.
+	// Report returns the URL and the token with which a receiver reports on a run that it has accepted.
+	// Nil: receivers cannot report.
 	Report func(a job.Attempt) (url, token string)
-	// Gate keeps a slow host from taking all slots. Nil: one without limits.
+	// Gate keeps a slow host from taking all slots. Nil: a gate without limits.
 	Gate *gate.Gate
-	// Now is the time of signatures. Nil: the machine's.
+	// Now returns the time for signatures. Nil: the machine's clock.
 	Now func() time.Time
 	// TLS is used for https. Nil: the system's roots.
 	TLS *tls.Config
@@ -49,8 +49,7 @@ func newTransport(opts Options) *http.Transport {
 		opts.Guard = &guard.Guard{}
 	}
 	return &http.Transport{
-		// No proxy, also not from the environment: it would connect to addresses
-		// that the guard never sees.
+		// No proxy, not even from the environment: it would connect to addresses the guard never sees.
 		Proxy:               nil,
 		DialContext:         opts.Guard.DialContext,
 		TLSClientConfig:     opts.TLS.Clone(),
@@ -60,25 +59,25 @@ func newTransport(opts Options) *http.Transport {
 		MaxIdleConns:        maxIdle,
 		MaxIdleConnsPerHost: maxIdlePerHost,
 		IdleConnTimeout:     idleTimeout,
-		// How long the answer may take is the attempt's timeout, by the context.
+		// The context limits how long a response may take.
 		MaxResponseHeaderBytes: maxResponseHeader,
-		// Nobody reads answers but for the first words of an error: no bomb unpacks.
+		// Only the beginning of a response is ever read. Without decompression, a zip bomb is harmless.
 		DisableCompression: true,
 	}
 }
 
-// maxPersonal bounds the client certificates in use.
-const maxPersonal = 200
+// maxCertTransports limits the number of client certificates in use.
+const maxCertTransports = 200
 
-// transports are connections with a client certificate: they belong to it, and so
-// are never shared. When there are too many it starts anew.
-type transports struct {
+// certTransports are the transports for client certificates. Connections belong to one certificate and
+// are never shared. When there are too many, all are closed.
+type certTransports struct {
 	mu  sync.Mutex
 	all map[[sha256.Size]byte]*http.Transport
 }
 
-// get returns the connections of a certificate of a namespace.
-func (p *transports) get(opts Options, namespace uuid.UUID, pem string) (*http.Transport, error) {
+// get returns the transport of a certificate of a namespace.
+func (p *certTransports) get(opts Options, namespace uuid.UUID, pem string) (*http.Transport, error) {
 	key := sha256.Sum256(append(namespace[:], pem...))
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +93,7 @@ func (p *transports) get(opts Options, namespace uuid.UUID, pem string) (*http.T
 	}
 	opts.TLS = opts.TLS.Clone()
 	opts.TLS.Certificates = []tls.Certificate{cert}
-	if len(p.all) >= maxPersonal {
+	if len(p.all) >= maxCertTransports {
 		p.closeAll()
 	}
 	if p.all == nil {
@@ -104,13 +103,13 @@ func (p *transports) get(opts Options, namespace uuid.UUID, pem string) (*http.T
 	return p.all[key], nil
 }
 
-func (p *transports) close() {
+func (p *certTransports) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closeAll()
 }
 
-func (p *transports) closeAll() {
+func (p *certTransports) closeAll() {
 	for _, t := range p.all {
 		t.CloseIdleConnections()
 	}

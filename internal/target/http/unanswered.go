@@ -13,27 +13,28 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
-// unanswered is what it means that there was no answer, or only a part of one.
-func (c *delivery) unanswered(ctx context.Context, timeout time.Duration, err error) job.Outcome {
+// unanswered returns the outcome if there was no response, or only a part of one.
+func (d *delivery) unanswered(ctx context.Context, timeout time.Duration, err error) job.Outcome {
 	out := job.Outcome{Kind: job.Failed, Retryable: true, Unknown: !neverSent(err)}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		out.Message = c.origin + " did not answer within " + timeout.String() +
-			", and may have received the request; make it answer sooner, let it answer 202 and report later, or raise the job's timeout"
+		out.Message = d.origin + " did not answer within " + timeout.String() +
+			", and may have received the request; make it answer sooner, let it answer 202 and report later, " +
+			"or raise the job's timeout"
 	case ctx.Err() != nil:
 		out.Message = "not waited for: the node is stopping; another one tries again"
 	case errors.Is(err, guard.ErrRefused):
-		// Not retryable: the rule that refuses it does not change by waiting.
+		// Not retryable: waiting does not change the rule that refuses the address.
 		out.Retryable = false
-		out.Message = c.origin + ": " + guard.ErrRefused.Error()
+		out.Message = d.origin + ": " + guard.ErrRefused.Error()
 	default:
-		out.Message = c.origin + " " + c.why(err)
+		out.Message = d.origin + " " + d.why(err)
 	}
 	return out
 }
 
-// neverSent says that an error surely came before the request was sent: only
-// then is it sure that nothing happened.
+// neverSent reports whether an error certainly occurred before the request was sent. Only then is it
+// known that the receiver did nothing.
 func neverSent(err error) bool {
 	var (
 		dns    *net.DNSError
@@ -41,12 +42,13 @@ func neverSent(err error) bool {
 		record tls.RecordHeaderError
 		cert   *tls.CertificateVerificationError
 	)
-	return errors.As(err, &dns) || errors.As(err, &record) || errors.As(err, &cert) || errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &dns) || errors.As(err, &record) || errors.As(err, &cert) ||
+		errors.As(err, &op) && op.Op == "dial"
 }
 
-// why an error of the transport happened, and what to do. Texts are ours where
-// the error is known; others are shown blotted, as they may quote the receiver.
-func (c *delivery) why(err error) string {
+// why explains an error of the transport and says what to do. Errors that may quote the receiver are
+// redacted.
+func (d *delivery) why(err error) string {
 	var (
 		dns     *net.DNSError
 		op      *net.OpError
@@ -62,18 +64,21 @@ func (c *delivery) why(err error) string {
 	case errors.As(err, &record):
 		return "does not speak TLS there; check the url's port, or begin it with http://"
 	case errors.As(err, &cert):
-		return "has a TLS certificate that is not trusted (" + c.show([]byte(cert.Err.Error())) + "); renew it, or use the host name that it is for"
-	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls names alerts so
-		return "broke off TLS (" + c.show([]byte(op.Err.Error())) + "); check its TLS settings"
+		return "has a TLS certificate that is not trusted (" + d.show([]byte(cert.Err.Error())) +
+			"); renew it, or use the host name that it is for"
+	case errors.As(err, &op) && op.Op == "remote error": // that is what crypto/tls calls an alert
+		return "broke off TLS (" + d.show([]byte(op.Err.Error())) + "); check its TLS settings"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused the connection; check that it is running and listens on the url's port"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "could not be connected to in time; check firewalls and the url's port"
 	case errors.As(err, &op) && op.Op == "dial":
-		return "could not be connected to (" + c.show([]byte(err.Error())) + "); check the route from the node to it"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "could not be connected to (" + d.show([]byte(err.Error())) + "); check the route from the node to it"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "closed the connection before its answer ended, and may have worked on the request; look into its log"
 	default:
-		return "gave no answer that can be read (" + c.show([]byte(err.Error())) + "); check that it speaks HTTP, with headers of at most 64 KiB"
+		return "gave no answer that can be read (" + d.show([]byte(err.Error())) +
+			"); check that it speaks HTTP, with headers of at most 64 KiB"
 	}
 }

@@ -1,5 +1,9 @@
-// Package secret is how targets come by what users have stored: configs name it,
-// deliveries read it.
+// Package secret gives targets access to the secrets that users have stored, and keeps them out of
+// messages.
+//
+// A config names a secret ([Text]), and each delivery reads its current value from a [Source]. What a
+// receiver or a broker responds may repeat a secret, so targets pass it through [Redact] before they put
+// it into an outcome.
 package secret
 
 import (
@@ -12,23 +16,22 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 )
 
-// Source gives the secrets of a namespace by name. It keeps them for a moment, so
-// that it may be asked for each delivery.
+// Source returns the secrets of a namespace by name. It caches them for a short time, so it can be
+// called for each delivery.
 type Source interface {
 	Secret(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error)
 }
 
-// ErrNone says that there is no secret of that name.
+// ErrNone says that the namespace has no secret of that name.
 var ErrNone = errors.New("there is no secret of that name; store it: belfry secret set NAME")
 
-// Text is a setting that is written as a text, or as {"secret": "NAME"} for what
-// is stored under that name.
+// Text is a setting that is written as a string, or as {"secret": "NAME"} for the secret of that name.
 type Text struct {
 	Plain  string
-	Secret string // the name; empty: it is plain
+	Secret string // the name of the secret; empty: Plain is the text
 }
 
-// UnmarshalJSON takes both forms. Its error does not repeat what was written.
+// UnmarshalJSON accepts both forms. Its error does not repeat the value, which may be a secret.
 func (t *Text) UnmarshalJSON(raw []byte) error {
 	*t = Text{}
 	if json.Unmarshal(raw, &t.Plain) == nil {
@@ -42,7 +45,7 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Read gives the text: the newest value if it is stored.
+// Read returns the text, or the newest value of the secret that it names.
 func (t Text) Read(ctx context.Context, from Source, namespace uuid.UUID) (string, error) {
 	if t.Secret == "" {
 		return t.Plain, nil

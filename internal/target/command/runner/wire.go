@@ -95,7 +95,7 @@ func Read(r io.Reader, v any) error {
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > maxFrame {
-		return fmt.Errorf("%d bytes announced; at most %d are taken", n, maxFrame)
+		return fmt.Errorf("%d bytes announced; at most %d are allowed", n, maxFrame)
 	}
 	b := make([]byte, n)
 	if _, err := io.ReadFull(r, b); err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
-// Nothing of a secret is left, whole or where the text ends within it; and what
-// only looks like a short piece of one stays, unless the text was cut there.
-func TestBlot(t *testing.T) {
+// Redact removes whole secrets, and pieces of a secret where the text ends within it. It keeps what only
+// looks like a short piece of one, unless the text was cut there.
+func TestRedact(t *testing.T) {
 	t.Parallel()
 	forms := secret.Forms([]string{"canary-one", "my-canary-one", "say \"it\"", "short"})
-	for said, want := range map[string]string{
+	for text, want := range map[string]string{
 		"short, and none of the others":        "short, and none of the others",
 		"canary-one and my-canary-one":         "[hidden] and [hidden]",
 		`{"x": "say \"it\""} or say "it"`:      `{"x": "[hidden]"} or [hidden]`,
@@ -27,6 +27,6 @@ func TestBlot(t *testing.T) {
 		"…":                                    "…",
 		"":                                     "",
 	} {
-		require.Equal(t, want, secret.Blot(said, forms), said)
+		require.Equal(t, want, secret.Redact(text, forms), text)
 	}
 }

@@ -1,0 +1,62 @@
+package secret
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// minLength of a value that is redacted. Shorter values are too weak to be secrets, and redacting them
+	// would make messages unreadable.
+	minLength   = 6
+	placeholder = "[hidden]"
+)
+
+// Forms returns the spellings of values to redact: each value that is long enough, also as a quoted
+// string. The longest come first, so that redacting a short one leaves no part of a longer one behind.
+func Forms(values []string) (forms []string) {
+	for _, s := range values {
+		if len(s) < minLength {
+			continue
+		}
+		forms = append(forms, s)
+		if quoted := strconv.Quote(s); len(quoted) != len(s)+2 {
+			forms = append(forms, quoted[1:len(quoted)-1])
+		}
+	}
+	slices.SortFunc(forms, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	return slices.Compact(forms)
+}
+
+// Redact replaces secrets, given by their Forms, in a text that someone else wrote. Call it before the
+// text is cut off. The text may itself end within a secret: Redact also removes the beginning of a secret
+// at the end of the text, however short it is if the text ends in an ellipsis.
+func Redact(text string, forms []string) string {
+	for _, form := range forms {
+		text = strings.ReplaceAll(text, form, placeholder)
+	}
+	shortest, ellipsis := minLength, ""
+	for _, e := range []string{"…", "..."} {
+		if before, found := strings.CutSuffix(text, e); found {
+			text, shortest, ellipsis = before, 1, e
+			break
+		}
+	}
+	piece := 0 // length of the longest beginning of a secret at the end of the text
+	for _, form := range forms {
+		for n := min(len(form)-1, len(text)); n >= max(shortest, piece+1); n-- {
+			if strings.HasSuffix(text, form[:n]) {
+				piece = n
+				break
+			}
+		}
+	}
+	if piece > 0 {
+		text = text[:len(text)-piece] + placeholder
+	}
+	return text + ellipsis
+}

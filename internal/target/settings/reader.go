@@ -1,0 +1,60 @@
+// Package settings reads the configs of targets.
+//
+// A [Reader] goes through a config field by field, because encoding/json reports only the first problem
+// and ignores case. Every problem names its field and a fix, and none repeats a value, because the
+// value may be a secret and problems end up in API responses and logs.
+//
+// A [Cache] keeps parsed configs, so that most deliveries parse nothing.
+package settings
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/message"
+)
+
+// maxShown is how much of a name that a user wrote is shown, in bytes.
+const maxShown = 60
+
+// Reader collects the problems of a config.
+type Reader struct {
+	Fields   map[string]json.RawMessage // nil: the config is not an object
+	path     string
+	problems []error
+}
+
+// Read splits a config into its fields. example is a valid config, shown if raw is not an object.
+func Read(raw []byte, example string) *Reader {
+	r := &Reader{}
+	if len(raw) == 0 || json.Unmarshal(raw, &r.Fields) != nil || r.Fields == nil {
+		r.Fields = nil
+		r.Add("", "it is not a JSON object", "write for example "+example)
+	}
+	return r
+}
+
+// Inner returns a reader for an object within the config. Its problems must be added with Join.
+func (r *Reader) Inner(field string, fields map[string]json.RawMessage) *Reader {
+	return &Reader{Fields: fields, path: r.path + "." + field}
+}
+
+// Join adds the problems of an inner reader.
+func (r *Reader) Join(inner *Reader) { r.problems = append(r.problems, inner.problems...) }
+
+// Add reports a problem of a field. An empty field is the config itself.
+func (r *Reader) Add(field, problem, fix string) {
+	if field != "" {
+		field = "." + field
+	}
+	r.problems = append(r.problems, &job.Problem{
+		Field: "target.config" + r.path + field, Problem: problem, Fix: fix,
+	})
+}
+
+// Err returns all problems, joined, or nil.
+func (r *Reader) Err() error { return errors.Join(r.problems...) }
+
+// ShowName makes a name that a user wrote short and printable.
+func ShowName(name string) string { return message.Clean(name, maxShown) }
