@@ -19,7 +19,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
 
-// address of the real server; without one the test is skipped.
+// address returns the address of the real server, or skips the test.
 func address(t *testing.T) *url.URL {
 	t.Helper()
 	text := os.Getenv("BELFRY_TEST_AMQP_URL")
@@ -57,13 +57,13 @@ func openChannel(t *testing.T) *amqp091.Channel {
 	return ch
 }
 
-// server is an exchange that leads to a queue.
+// server is an exchange that routes to a queue.
 type server struct {
 	*brokertest.Server
 	t     *testing.T
 	ch    *amqp091.Channel
 	name  string
-	bound string // the queue, if one is
+	bound string // the bound queue, if any
 }
 
 func startServer(t *testing.T) targettest.Server {
@@ -72,7 +72,8 @@ func startServer(t *testing.T) targettest.Server {
 	require.NoError(t, b.ch.ExchangeDeclare(b.name, "fanout", false, false, false, false, nil))
 	t.Cleanup(func() { _ = b.ch.ExchangeDelete(b.name, false, false) })
 	s := &brokertest.Server{Proxy: brokertest.NewProxy(t, u.Host), Messages: make(chan targettest.Delivery, 1000)}
-	s.Settings = fmt.Sprintf(`{"servers": [%q], "user": %q, "password": {"secret": "rabbitmq"}, "exchange": %q, "routing_key": "${job.id}", "headers": {"Authorization": {"secret": %q}}}`,
+	s.Settings = fmt.Sprintf(`{"servers": [%q], "user": %q, "password": {"secret": "rabbitmq"},
+		"exchange": %q, "routing_key": "${job.id}", "headers": {"Authorization": {"secret": %q}}}`,
 		s.Address(), u.User.Username(), b.name, targettest.SecretName)
 	b.Server = s
 	b.queue("all", nil)
@@ -80,14 +81,15 @@ func startServer(t *testing.T) targettest.Server {
 	require.NoError(t, err)
 	go func() {
 		for d := range deliveries {
-			if d.Headers["Authorization"] != targettest.Secret || d.DeliveryMode != amqp091.Persistent || d.MessageId == "" {
+			if d.Headers["Authorization"] != targettest.Secret || d.DeliveryMode != amqp091.Persistent ||
+				d.MessageId == "" {
 				t.Errorf("a message without what belongs to it: %+v", d)
 			}
 			s.Messages <- brokertest.Delivery(func(name string) string { return fmt.Sprint(d.Headers[name]) }, d.Body)
 		}
 	}()
 	s.Allow = func() { b.bind("all") }
-	s.RefuseForGood = func() { b.bind("") }
+	s.RefuseFinally = func() { b.bind("") }
 	s.RefuseNow = func() { b.queue("full", amqp091.Table{"x-max-length": 0, "x-overflow": "reject-publish"}) }
 	return s
 }
@@ -98,7 +100,7 @@ func (b *server) queue(suffix string, args amqp091.Table) {
 	b.bind(suffix)
 }
 
-// bind the exchange to one queue, or to none.
+// bind binds the exchange to one queue, or to none.
 func (b *server) bind(suffix string) {
 	if b.bound != "" {
 		require.NoError(b.t, b.ch.QueueUnbind(b.bound, "", b.name, nil))
@@ -113,7 +115,8 @@ func (b *server) bind(suffix string) {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	password, _ := address(t).User.Password()
-	targettest.Run(t, targettest.Suite{Start: startServer, New: func(_ *testing.T, g targettest.Environment) targettest.Target {
-		return amqp.New(broker.Options{Dialer: g.Guard, Secrets: withPassword{g.Secrets, password}})
-	}})
+	newTarget := func(_ *testing.T, e targettest.Environment) targettest.Target {
+		return amqp.New(broker.Options{Dialer: e.Guard, Secrets: withPassword{e.Secrets, password}})
+	}
+	targettest.Run(t, targettest.Suite{Start: startServer, New: newTarget})
 }

@@ -12,33 +12,33 @@ import (
 
 const errNoChannel = broker.OwnError("the channel was lost")
 
-// channel publishes and joins returns and confirmations to what was published.
+// channel publishes messages and matches returns and confirmations to them.
 type channel struct {
 	ch     *amqp091.Channel
 	outbox chan *published // to the goroutine that writes
-	ended  chan struct{}   // closed when the channel is
-	reason error           // then
+	ended  chan struct{}   // closed when the channel ends
+	reason error           // why it ended; set before ended is closed
 
-	mu      sync.Mutex // of the maps and of what is published; never held while the client is called
+	mu      sync.Mutex // guards the maps and the messages; not locked while the client is called
 	pending map[uint64]*published
 	byName  map[string]*published
 }
 
-// published is a message that is to be written, or waits for its confirmation.
+// published is a message that waits to be written, or for its confirmation.
 type published struct {
 	exchange, key string
 	msg           amqp091.Publishing
-	name          string // run and attempt: what a return is known by
-	done          chan answer
+	name          string // run and attempt, which identify a returned message
+	done          chan result
 
-	tag      uint64 // 0: not handed to the client yet
-	gone     bool   // nobody waits for it any more
-	returned string // why no queue got it
+	tag       uint64 // 0: not passed to the client yet
+	abandoned bool   // no delivery waits for it any more
+	returned  string // why no queue got it
 }
 
-// answer is what became of a message.
-type answer struct {
-	kept     bool
+// result is the broker's response to a message, or an error.
+type result struct {
+	ack      bool
 	returned string
 	err      error
 }
@@ -51,15 +51,21 @@ func newChannel(conn *amqp091.Connection) (*channel, error) {
 	if err := ch.Confirm(false); err != nil {
 		return nil, errors.Join(err, ch.Close())
 	}
-	c := &channel{ch: ch, outbox: make(chan *published), ended: make(chan struct{}), pending: map[uint64]*published{}, byName: map[string]*published{}}
-	go c.read(ch.NotifyReturn(make(chan amqp091.Return)), ch.NotifyPublish(make(chan amqp091.Confirmation)), ch.NotifyClose(make(chan *amqp091.Error, 1)))
+	c := &channel{
+		ch: ch, outbox: make(chan *published), ended: make(chan struct{}),
+		pending: map[uint64]*published{}, byName: map[string]*published{},
+	}
+	go c.read(ch.NotifyReturn(make(chan amqp091.Return)), ch.NotifyPublish(make(chan amqp091.Confirmation)),
+		ch.NotifyClose(make(chan *amqp091.Error, 1)))
 	go c.write()
 	return c, nil
 }
 
-// read is the one goroutine that hears the broker: see doc.go. The channels are
-// closed with the channel.
-func (c *channel) read(returns chan amqp091.Return, confirmations chan amqp091.Confirmation, closing chan *amqp091.Error) {
+// read is the only goroutine that receives from the broker: see the package page. The client closes the Go
+// channels when the channel ends.
+func (c *channel) read(
+	returns chan amqp091.Return, confirmations chan amqp091.Confirmation, closing chan *amqp091.Error,
+) {
 	for returns != nil || confirmations != nil {
 		select {
 		case r, ok := <-returns:
@@ -80,14 +86,14 @@ func (c *channel) read(returns chan amqp091.Return, confirmations chan amqp091.C
 			c.mu.Lock()
 			if p := c.pending[n.DeliveryTag]; p != nil {
 				c.forget(p)
-				p.done <- answer{kept: n.Ack, returned: p.returned}
+				p.done <- result{ack: n.Ack, returned: p.returned}
 			}
 			c.mu.Unlock()
 		}
 	}
 	c.reason = errNoChannel
-	if said := <-closing; said != nil {
-		c.reason = said
+	if e := <-closing; e != nil {
+		c.reason = e
 	}
 	close(c.ended)
 }
@@ -108,11 +114,10 @@ func (c *channel) forget(p *published) {
 	}
 }
 
-// write is the one goroutine that publishes, as tags count messages in order. The
-// client heeds no context while it writes, so that only this goroutine waits for a
-// broker that does not read. The one that hears the broker never waits for it: the
-// client holds a lock of its own while it hands confirmations over, and publishing
-// takes that lock.
+// write is the only goroutine that publishes, because delivery tags number the messages in order. The client
+// ignores contexts while it writes, so only this goroutine waits for a broker that does not read. The reading
+// goroutine must never wait for this one: the client locks a mutex while it passes on confirmations, and
+// publishing needs the same mutex.
 func (c *channel) write() {
 	for {
 		select {
@@ -127,7 +132,7 @@ func (c *channel) write() {
 func (c *channel) writeOne(p *published) {
 	tag := c.ch.GetNextPublishSeqNo()
 	c.mu.Lock()
-	if p.gone {
+	if p.abandoned {
 		c.mu.Unlock()
 		return
 	}
@@ -144,15 +149,15 @@ func (c *channel) writeOne(p *published) {
 	defer c.mu.Unlock()
 	if c.pending[tag] == p {
 		c.forget(p)
-		p.done <- answer{err: err}
+		p.done <- result{err: err}
 	}
 }
 
-// giveUp on a message whose time is over, and say whether it may have been sent.
+// giveUp abandons a message after its timeout and reports whether it may have been sent.
 func (c *channel) giveUp(p *published) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p.gone = true
+	p.abandoned = true
 	c.forget(p)
 	return p.tag != 0
 }

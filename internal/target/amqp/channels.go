@@ -8,49 +8,51 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// maxChannels on one connection, and so exchanges that are written to at once.
-// RabbitMQ allows 2,047 by default, and 500 connections of a node may each have as many.
+// maxChannels is the maximum number of channels on one connection, and so of exchanges in use at the same
+// time. RabbitMQ allows 2,047 by default, and a node may have 500 connections with this many channels each.
 const maxChannels = 500
 
-// channels of a connection, one for each exchange. What is not used is kept until its
-// place is needed; who finds no place waits for one.
+// channels are the channels of a connection, one per exchange. An idle channel is kept until another
+// exchange needs its slot. If all channels are in use, further exchanges wait for a slot.
 type channels struct {
-	conn *amqp091.Connection
-	most int
+	conn  *amqp091.Connection
+	slots int
 
-	mu      sync.Mutex // never held while the client is called
-	by      map[string]*opening
-	places  int        // that are taken
-	waiting []*opening // for a place, in the order they came
-	uses    uint64
+	mu         sync.Mutex // not locked while the client is called
+	byExchange map[string]*slotted
+	used       int        // slots in use
+	waiting    []*slotted // for a slot, first come, first served
+	uses       uint64
 }
 
-// opening is a channel that is, will be, or could not be made.
-type opening struct {
+// slotted is a channel that is open, is being opened, waits for a slot, or could not be opened.
+type slotted struct {
 	exchange string
 	ready    chan struct{} // closed when opening has ended
 	ch       *channel
 	err      error
 
-	// All below are guarded by the mutex of the channels.
-	users  int    // deliveries, and the opening itself
-	last   uint64 // use
-	placed bool
+	// The mutex of channels guards the fields below.
+	users   int // deliveries, and the opening itself
+	lastUse uint64
+	hasSlot bool
 }
 
 func newChannels(conn *amqp091.Connection) *channels {
-	// The client's limit is never 0: it has agreed on one with the broker.
-	return &channels{conn: conn, most: min(maxChannels, int(conn.Config.ChannelMax)), by: map[string]*opening{}}
+	// ChannelMax is never 0: the client has negotiated it with the broker.
+	return &channels{
+		conn: conn, slots: min(maxChannels, int(conn.Config.ChannelMax)), byExchange: map[string]*slotted{},
+	}
 }
 
-// get the channel of an exchange, made if there is none, and waited for as long as ctx
-// allows. release has to be called when it is no longer used.
+// get returns the channel of an exchange, and opens it if there is none. It waits until ctx ends. The caller
+// must call release when it does not use the channel any more.
 func (c *channels) get(ctx context.Context, exchange string) (ch *channel, release func(), err error) {
-	at := c.find(exchange)             //nolint:contextcheck // others wait for the channel too
-	release = func() { c.release(at) } //nolint:contextcheck // it opens for others
+	s := c.acquire(exchange)          //nolint:contextcheck // others wait for the channel too
+	release = func() { c.release(s) } //nolint:contextcheck // it opens channels for others
 	select {
-	case <-at.ready:
-		err = at.err
+	case <-s.ready:
+		err = s.err
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -58,108 +60,109 @@ func (c *channels) get(ctx context.Context, exchange string) (ch *channel, relea
 		release()
 		return nil, nil, err
 	}
-	return at.ch, release, nil
+	return s.ch, release, nil
 }
 
-// find where the channel of an exchange is or will be, with one more user.
-func (c *channels) find(exchange string) *opening {
+// acquire returns the channel of an exchange, open or not, with one more user.
+func (c *channels) acquire(exchange string) *slotted {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := c.by[exchange]
-	if at != nil && at.over() {
-		c.drop(at)
-		at = nil
+	s := c.byExchange[exchange]
+	if s != nil && s.unusable() {
+		c.drop(s)
+		s = nil
 	}
-	if at == nil {
-		at = &opening{exchange: exchange, ready: make(chan struct{})}
-		c.by[exchange] = at
-		c.waiting = append(c.waiting, at)
+	if s == nil {
+		s = &slotted{exchange: exchange, ready: make(chan struct{})}
+		c.byExchange[exchange] = s
+		c.waiting = append(c.waiting, s)
 	}
-	at.users++
+	s.users++
 	c.uses++
-	at.last = c.uses
-	c.admit()
-	return at
+	s.lastUse = c.uses
+	c.assignSlots()
+	return s
 }
 
-// admit who waits, as far as there are places: free ones, or those of channels that
-// nobody uses, the longest unused first.
-func (c *channels) admit() {
+// assignSlots gives slots to waiting channels: free slots first, then those of the least recently used idle
+// channels.
+func (c *channels) assignSlots() {
 	for len(c.waiting) > 0 {
-		var unused *opening
-		if c.places >= c.most {
-			if unused = c.unused(); unused == nil {
+		var replaced *slotted
+		if c.used >= c.slots {
+			if replaced = c.oldestIdle(); replaced == nil {
 				return
 			}
-			c.drop(unused)
+			c.drop(replaced)
 		}
-		at := c.waiting[0]
+		s := c.waiting[0]
 		c.waiting = slices.Delete(c.waiting, 0, 1)
-		at.placed = true
-		c.places++
-		at.users++ // the opening itself
-		go c.open(at, unused)
+		s.hasSlot = true
+		c.used++
+		s.users++ // the opening itself
+		go c.open(s, replaced)
 	}
 }
 
-func (c *channels) unused() *opening {
-	var longest *opening
-	for _, at := range c.by {
-		if at.placed && at.users == 0 && (longest == nil || at.last < longest.last) {
-			longest = at
+func (c *channels) oldestIdle() *slotted {
+	var oldest *slotted
+	for _, s := range c.byExchange {
+		if s.hasSlot && s.users == 0 && (oldest == nil || s.lastUse < oldest.lastUse) {
+			oldest = s
 		}
 	}
-	return longest
+	return oldest
 }
 
-// open a channel in the place of another, if not nil. The client waits for the broker's
-// answers without a limit; they end with the connection at the latest.
-func (c *channels) open(at, instead *opening) {
-	if instead != nil && instead.ch != nil {
-		_ = instead.ch.ch.Close() // its number is free then, whatever the broker said
+// open opens a channel, after it has closed the one it replaces, if any. The client waits for the broker's
+// response without a limit, at most until the connection ends.
+func (c *channels) open(s, replaced *slotted) {
+	if replaced != nil && replaced.ch != nil {
+		_ = replaced.ch.ch.Close() // its number is then free, whatever the broker responds
 	}
-	at.ch, at.err = newChannel(c.conn)
-	close(at.ready)
-	c.release(at)
+	s.ch, s.err = newChannel(c.conn)
+	close(s.ready)
+	c.release(s)
 }
 
-// drop forgets a channel, and frees its place.
-func (c *channels) drop(at *opening) {
-	if c.by[at.exchange] == at {
-		delete(c.by, at.exchange)
+// drop forgets a channel and frees its slot.
+func (c *channels) drop(s *slotted) {
+	if c.byExchange[s.exchange] == s {
+		delete(c.byExchange, s.exchange)
 	}
-	if at.placed {
-		at.placed = false
-		c.places--
+	if s.hasSlot {
+		s.hasSlot = false
+		c.used--
 	}
 }
 
-func (c *channels) release(at *opening) {
+func (c *channels) release(s *slotted) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at.users--; at.users > 0 {
+	if s.users--; s.users > 0 {
 		return
 	}
 	switch {
-	case !at.opened(): // nobody waits for it any more
-		c.waiting = slices.DeleteFunc(c.waiting, func(o *opening) bool { return o == at })
-		c.drop(at)
-	case at.over():
-		c.drop(at)
+	case !s.opened(): // no delivery waits for it any more
+		c.waiting = slices.DeleteFunc(c.waiting, func(w *slotted) bool { return w == s })
+		c.drop(s)
+	case s.unusable():
+		c.drop(s)
 	}
-	c.admit()
+	c.assignSlots()
 }
 
-func (o *opening) opened() bool {
+// opened reports whether opening has ended, successfully or not.
+func (s *slotted) opened() bool {
 	select {
-	case <-o.ready:
+	case <-s.ready:
 		return true
 	default:
 		return false
 	}
 }
 
-// over says that it is of no use, or not any more.
-func (o *opening) over() bool {
-	return o.opened() && (o.err != nil || o.ch.closed())
+// unusable reports whether the channel could not be opened, or is closed.
+func (s *slotted) unusable() bool {
+	return s.opened() && (s.err != nil || s.ch.closed())
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// exchanges that lead to a queue, as settings of a target.
+// exchanges creates exchanges that route to a queue and returns them as settings of a target.
 func exchanges(t *testing.T, n int) []string {
 	t.Helper()
 	ch := openChannel(t)
@@ -27,8 +27,7 @@ func exchanges(t *testing.T, n int) []string {
 	return all
 }
 
-// With more exchanges than a connection may have channels, deliveries wait for each
-// other, and none fails.
+// With more exchanges than a connection may have channels, deliveries wait for each other, and none fails.
 func TestMoreExchangesThanChannels(t *testing.T) {
 	t.Parallel()
 	const most, n = 4, 20
@@ -50,7 +49,7 @@ func TestMoreExchangesThanChannels(t *testing.T) {
 	require.Greater(t, proxy.opened.Load(), int32(n)-1)
 }
 
-// The channel that makes room is the one that was not used for longest, and no other.
+// Only the least recently used channel is replaced.
 func TestOneChannelMakesRoom(t *testing.T) {
 	t.Parallel()
 	const most = 4
@@ -65,14 +64,14 @@ func TestOneChannelMakesRoom(t *testing.T) {
 	}
 	deliver(0, 1, 2, 3, 0)
 	require.EqualValues(t, most, proxy.opened.Load())
-	deliver(4) // in the place of 1
+	deliver(4) // replaces 1
 	deliver(2, 3, 0, 4)
 	require.EqualValues(t, most+1, proxy.opened.Load())
 	deliver(1)
 	require.EqualValues(t, most+2, proxy.opened.Load())
 }
 
-// Who finds no place waits no longer than its timeout, and is known not to be sent.
+// A delivery without a slot waits no longer than its timeout, and is known not to be sent.
 func TestNoPlaceForAChannel(t *testing.T) {
 	t.Parallel()
 	const most = 4
@@ -95,14 +94,15 @@ func TestNoPlaceForAChannel(t *testing.T) {
 	require.False(t, outs[most].Unknown, "%+v", outs[most])
 }
 
-// What finds its channel closed is known not to be sent.
+// A delivery that finds its channel closed is known not to be sent.
 func TestPublishedToAClosedChannel(t *testing.T) {
 	t.Parallel()
 	u, target := address(t), newTarget(t, "127.0.0.0/8")
 	var all sync.WaitGroup
 	for range 1000 {
 		all.Go(func() {
-			if out := target.Deliver(t.Context(), attempt(u.Host, `, "exchange": "none", "routing_key": "x"`)); out.Kind != job.Failed || out.Unknown {
+			out := target.Deliver(t.Context(), attempt(u.Host, `, "exchange": "none", "routing_key": "x"`))
+			if out.Kind != job.Failed || out.Unknown {
 				t.Errorf("%+v", out)
 			}
 		})

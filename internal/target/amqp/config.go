@@ -1,37 +1,31 @@
 package amqp
 
 import (
-	"encoding/json"
-
 	"github.com/belfry-dev/belfry/internal/expr"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 )
 
-// maxShort is how long names may be, in bytes: AMQP's short strings.
+// maxShort is the maximum length of AMQP's short strings in bytes.
 const maxShort = 255
 
 var form = broker.Form{
-	Port: "5672", Example: `{"servers": ["rabbitmq.example.com:5672"], "user": "belfry", "password": {"secret": "rabbitmq"}, "exchange": "orders", "routing_key": "due"}`,
-	Names: []string{"vhost", "exchange", "routing_key"}, Header: func(string) bool { return true },
+	Port: "5672",
+	Example: `{"servers": ["rabbitmq.example.com:5672"], "user": "belfry", "password": {"secret": "rabbitmq"}, ` +
+		`"exchange": "orders", "routing_key": "due"}`,
+	Settings: []string{"vhost", "exchange", "routing_key"}, ValidHeader: func(string) bool { return true },
 }
 
-// config is what a user writes, checked.
+// config is a valid config.
 type config struct {
 	broker.Config
 	vhost      string
-	exchange   string // empty: the default one, where the routing key is the name of a queue
+	exchange   string // empty: the default exchange, where the routing key is the name of a queue
 	routingKey *expr.Template
 }
 
-// Check says what is wrong with a config: see target.Target.
-func (*Target) Check(raw json.RawMessage) error {
-	_, err := parse(string(raw))
-	return err
-}
-
 func parse(text string) (*config, error) {
-	r, all := broker.Read([]byte(text), form)
-	c := &config{Config: all, vhost: "/"}
+	r, common := broker.Read([]byte(text), form)
+	c := &config{Config: common, vhost: "/"}
 	if r.Readable() {
 		c.exchange = r.Text("exchange", maxShort)
 		c.routingKey = r.Template("routing_key", "")

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/google/uuid"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -13,80 +14,101 @@ import (
 )
 
 const (
-	heartbeat = 10 * time.Second
-	shutLimit = 2 * time.Second
+	heartbeat  = 10 * time.Second
+	closeLimit = 2 * time.Second
 )
 
-// connection is one to a broker. It does not come back when it breaks.
+// connection to a broker. It does not reconnect.
 type connection struct {
 	*channels
 	raw net.Conn
 }
 
-// open connects to the first server that can be connected to.
-func (t *Target) open(c *config, access broker.Access) func(context.Context) (*connection, error) {
-	return func(ctx context.Context) (conn *connection, err error) {
-		err = access.Try(ctx, func(ctx context.Context, server string) (err error) {
-			conn, err = t.openOne(ctx, c.vhost, access, server)
-			return err
-		})
-		return conn, err
+// Connection implements broker.Settings.
+func (c *config) Connection(
+	ctx context.Context, o *broker.Options, namespace uuid.UUID,
+) (string, broker.OpenFunc[*connection], error) {
+	access, err := c.Access(ctx, o, namespace, c.vhost)
+	if err != nil {
+		return "", nil, err
 	}
+	connect := &connector{vhost: c.vhost, access: access, dialer: o.Dialer}
+	return access.Key, connect.open, nil
 }
 
-// writeLimit is how long a broker may leave what is written to it unread: one that
-// does, as under an alarm of memory or disk, must not keep slots.
+// connector opens connections.
+type connector struct {
+	vhost  string
+	access broker.Access
+	dialer broker.Dialer
+}
+
+// open connects to the first server that works.
+func (o *connector) open(ctx context.Context) (conn *connection, err error) {
+	err = o.access.Try(ctx, func(ctx context.Context, server string) (err error) {
+		conn, err = o.openOne(ctx, server)
+		return err
+	})
+	return conn, err
+}
+
+// writeLimit is how long a broker may not read what is written to it. RabbitMQ stops reading during a memory
+// or disk alarm, and must not occupy slots meanwhile.
 const writeLimit = 10 * time.Second
 
-// impatient is a connection whose writes end.
-type impatient struct{ net.Conn }
+// limitedConn is a connection whose writes fail after writeLimit.
+type limitedConn struct{ net.Conn }
 
-func (c *impatient) Write(b []byte) (int, error) {
+func (c *limitedConn) Write(b []byte) (int, error) {
 	if err := c.SetWriteDeadline(clock.Now().Add(writeLimit)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(b)
 }
 
-func (t *Target) openOne(ctx context.Context, vhost string, access broker.Access, server string) (*connection, error) {
+func (o *connector) openOne(ctx context.Context, server string) (*connection, error) {
 	var (
-		conn   *broker.Conn
-		failed error // to dial: the client's own text for it says less
+		conn    *broker.Conn
+		dialErr error // more precise than the client's own error
 	)
-	over := func() bool { return true }
-	as := &login{amqp091.PlainAuth{Username: access.User, Password: access.Password}, amqp091.Table{"product": "belfry", "connection_name": "belfry"}}
-	made, err := amqp091.DialConfig("amqp://"+server, amqp091.Config{
-		Vhost: vhost, Heartbeat: heartbeat, Locale: "en_US", Properties: as.properties, SASL: []amqp091.Authentication{as},
+	stop := func() bool { return true }
+	auth := &login{
+		amqp091.PlainAuth{Username: o.access.User, Password: o.access.Password},
+		amqp091.Table{"product": "belfry", "connection_name": "belfry"},
+	}
+	client, err := amqp091.DialConfig("amqp://"+server, amqp091.Config{
+		Vhost: o.vhost, Heartbeat: heartbeat, Locale: "en_US",
+		Properties: auth.properties, SASL: []amqp091.Authentication{auth},
 		Dial: func(string, string) (net.Conn, error) {
-			if conn, failed = access.Dial(ctx, t.opts.Dialer, server); failed != nil {
-				return nil, failed
+			if conn, dialErr = o.access.Dial(ctx, o.dialer, server); dialErr != nil {
+				return nil, dialErr
 			}
-			// Not by a deadline: the client sets its own, for heartbeats, in the midst of the login.
-			over = context.AfterFunc(ctx, func() { _ = conn.Close() })
-			return &impatient{conn}, nil
+			// A deadline would not work: the client sets its own, for heartbeats, during the login.
+			stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
+			return &limitedConn{conn}, nil
 		},
 	})
-	as.Password = "" // the client keeps it
-	inTime := over()
+	auth.Password = "" // the client keeps a reference
+	inTime := stop()
 	switch {
 	case err == nil && inTime:
-		return &connection{newChannels(made), conn}, nil
-	case failed != nil:
-		return nil, failed
+		return &connection{newChannels(client), conn}, nil
+	case dialErr != nil:
+		return nil, dialErr
 	case refused(err):
 		return nil, errRefused
 	case !inTime:
 		return nil, ctx.Err()
-	case conn != nil && conn.Err() != nil && !said(err):
+	case conn != nil && conn.Err() != nil && !fromServer(err):
 		return nil, fmt.Errorf("it hung up during the login: %w", conn.Err())
 	default:
 		return nil, err
 	}
 }
 
-// shut says farewell, and does not wait for the answer of a broker that gives none.
-func (c *connection) shut() {
-	timer := time.AfterFunc(shutLimit, func() { _ = c.raw.Close() }) // the client sees it and ends
+// close closes the connection. If the broker does not respond within closeLimit, it closes the socket.
+func (c *connection) close() {
+	timer := time.AfterFunc(closeLimit, func() { _ = c.raw.Close() }) // the client notices and ends
 	defer timer.Stop()
-	_ = c.conn.Close() // broken or idle: nothing waits
+	_ = c.conn.Close() // broken or idle: no delivery waits
 }

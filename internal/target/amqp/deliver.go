@@ -13,57 +13,34 @@ import (
 
 // Target publishes to exchanges. Safe for concurrent use.
 type Target struct {
-	opts    broker.Options
-	configs broker.Cache[*config]
-	pool    broker.Pool[*connection]
+	*broker.Target[*config, *connection, *message]
 }
 
-// New makes the target with connections of its own.
+// message is what is published, with its routing key.
+type message struct {
+	key string
+	msg amqp091.Publishing
+}
+
+// New creates the target with its own connections.
 func New(opts broker.Options) *Target {
-	return &Target{
-		opts: opts, configs: broker.Cache[*config]{Make: parse},
-		pool: broker.Pool[*connection]{Shut: (*connection).shut},
-	}
+	return &Target{broker.NewTarget(opts, parse, (*connection).close)}
 }
 
-// Close lets go of connections.
-func (t *Target) Close() { t.pool.Close() }
-
-// Deliver publishes one message and waits until the broker has confirmed it.
-func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
-	return broker.Deliver(ctx, &a, &t.configs, func(ctx context.Context, c *config) job.Outcome { return t.deliver(ctx, c, &a) })
-}
-
-func (t *Target) deliver(ctx context.Context, c *config, a *job.Attempt) job.Outcome {
-	key, msg, err := c.message(ctx, &t.opts, a)
-	if err != nil {
-		return broker.Mend(err)
-	}
-	access, err := c.Access(ctx, &t.opts, a.Namespace, c.vhost)
-	if err != nil {
-		return broker.Unconnected(ctx, c.Where(), err)
-	}
-	lease, err := t.pool.Get(ctx, access.Key, t.open(c, access))
-	if err != nil {
-		return broker.Unconnected(ctx, c.Where(), err)
-	}
-	out := c.publish(ctx, lease.Conn, key, msg)
-	lease.Release(lease.Conn.conn.IsClosed())
-	return out
-}
-
-func (c *config) message(ctx context.Context, o *broker.Options, a *job.Attempt) (key string, msg amqp091.Publishing, err error) {
+// NewMessage implements broker.Settings.
+func (c *config) NewMessage(ctx context.Context, o *broker.Options, a *job.Attempt) (*message, error) {
 	m, err := c.Message(ctx, o, a)
 	if err != nil {
-		return "", msg, err
+		return nil, err
 	}
-	if key, err = c.routingKey.Text(m.Facts); err != nil {
-		return "", msg, err
+	key, err := c.routingKey.Text(m.Facts)
+	if err != nil {
+		return nil, err
 	}
 	if len(key) > maxShort {
-		return "", msg, errors.New("routing_key gave more than 255 bytes")
+		return nil, errors.New("routing_key gave more than 255 bytes")
 	}
-	msg = amqp091.Publishing{
+	msg := amqp091.Publishing{
 		DeliveryMode: amqp091.Persistent, MessageId: m.Facts.IdempotencyKey, AppId: "belfry", Timestamp: a.Key.DueAt,
 		Body: []byte(a.Payload), Headers: make(amqp091.Table, len(m.Headers)),
 	}
@@ -73,86 +50,104 @@ func (c *config) message(ctx context.Context, o *broker.Options, a *job.Attempt)
 	for _, h := range m.Headers {
 		msg.Headers[h.Name] = h.Value
 	}
-	return key, msg, nil
+	return &message{key, msg}, nil
 }
 
-// nameOf is what a return is known by: its run and attempt, of which there is one
-// at a time.
+// nameOf returns the run and attempt of a message, which identify a returned message: there is one live
+// attempt per run.
 func nameOf(headers amqp091.Table) string {
 	return fmt.Sprint(headers[broker.RunID], "/", headers[broker.Attempt])
 }
 
-// publish hands a message over and waits for what becomes of it, both within ctx.
-func (c *config) publish(ctx context.Context, conn *connection, key string, msg amqp091.Publishing) job.Outcome {
+// Publish implements broker.Settings.
+func (c *config) Publish(ctx context.Context, conn *connection, m *message) (out job.Outcome, broken bool) {
+	return c.publish(ctx, conn, m), conn.conn.IsClosed()
+}
+
+// publish sends a message and waits for the confirmation, both within ctx.
+func (c *config) publish(ctx context.Context, conn *connection, m *message) job.Outcome {
 	ch, release, err := conn.get(ctx, c.exchange)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return c.untaken(ctx)
+		return c.notAccepted(ctx)
 	case err != nil:
 		return broker.Unconnected(ctx, c.Where(), err)
 	}
 	defer release()
-	p := &published{exchange: c.exchange, key: key, msg: msg, name: nameOf(msg.Headers), done: make(chan answer, 1)}
+	p := &published{
+		exchange: c.exchange, key: m.key, msg: m.msg, name: nameOf(m.msg.Headers), done: make(chan result, 1),
+	}
 	select {
 	case ch.outbox <- p:
 	case <-ch.ended:
 		return broker.Unconnected(ctx, c.Where(), ch.reason)
 	case <-ctx.Done():
-		return c.untaken(ctx)
+		return c.notAccepted(ctx)
 	}
 	select {
-	case a := <-p.done:
-		return c.answered(ctx, a)
+	case r := <-p.done:
+		return c.outcome(ctx, r)
 	case <-ch.ended:
-		select { // what came before it ended counts
-		case a := <-p.done:
-			return c.answered(ctx, a)
+		select { // a confirmation that came first counts
+		case r := <-p.done:
+			return c.outcome(ctx, r)
 		default:
-			return c.lost(ctx, ch.reason)
+			return c.channelClosed(ctx, ch.reason)
 		}
 	case <-ctx.Done():
 		if ch.giveUp(p) {
 			return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
 		}
-		return c.untaken(ctx)
+		return c.notAccepted(ctx)
 	}
 }
 
-// untaken is the outcome where the broker did not take the message in time, so that
-// nothing was sent.
-func (c *config) untaken(ctx context.Context) job.Outcome {
+// notAccepted is the outcome if the broker did not accept the message in time, so nothing was sent.
+func (c *config) notAccepted(ctx context.Context) job.Outcome {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return broker.Stopping()
 	}
 	return job.Outcome{
 		Kind: job.Failed, Retryable: true,
-		Message: broker.Clean(c.Where() + " is connected, but did not take the message within the timeout; see whether the broker is overloaded or has an alarm, or raise the job's timeout"),
+		Message: broker.Clean(c.Where() + " is connected, but did not take the message within the timeout; " +
+			"see whether the broker is overloaded or has an alarm, or raise the job's timeout"),
 	}
 }
 
-// answered is what the broker's word means.
-func (c *config) answered(ctx context.Context, a answer) job.Outcome {
+// outcome returns what a result of the broker means.
+func (c *config) outcome(ctx context.Context, r result) job.Outcome {
 	switch {
-	case errors.Is(a.err, amqp091.ErrClosed): // it was, before the message was written to its end
-		return broker.Unconnected(ctx, c.Where(), a.err)
-	case a.err != nil:
-		return c.lost(ctx, a.err)
-	case a.returned != "":
-		return job.Outcome{Kind: job.Failed, Message: broker.Clean("no queue is bound to the exchange for this routing key (" + broker.Said(ctx, a.returned) + "); bind one, then redrive the run")}
-	case !a.kept:
-		return job.Outcome{Kind: job.Failed, Retryable: true, Message: "the broker refused the message (nack): a queue is full or cannot be written to"}
+	case errors.Is(r.err, amqp091.ErrClosed): // the channel was closed before the whole message was written
+		return broker.Unconnected(ctx, c.Where(), r.err)
+	case r.err != nil:
+		return c.channelClosed(ctx, r.err)
+	case r.returned != "":
+		return job.Outcome{
+			Kind: job.Failed,
+			Message: broker.Clean("no queue is bound to the exchange for this routing key (" +
+				broker.Redact(ctx, r.returned) + "); bind one, then redrive the run"),
+		}
+	case !r.ack:
+		return job.Outcome{
+			Kind: job.Failed, Retryable: true,
+			Message: "the broker refused the message (nack): a queue is full or cannot be written to",
+		}
 	default:
-		return c.Done()
+		return c.Confirmed()
 	}
 }
 
-// lost is what it means that the channel ended.
-func (c *config) lost(ctx context.Context, err error) job.Outcome {
-	var said *amqp091.Error
-	if errors.As(err, &said) && said.Server {
-		switch said.Code {
+// channelClosed is the outcome if the channel ended before a confirmation.
+func (c *config) channelClosed(ctx context.Context, err error) job.Outcome {
+	var e *amqp091.Error
+	if errors.As(err, &e) && e.Server {
+		switch e.Code {
 		case amqp091.NotFound, amqp091.AccessRefused, amqp091.PreconditionFailed:
-			return job.Outcome{Kind: job.Failed, Status: said.Code, Message: broker.Clean("the broker refused the message: " + broker.Said(ctx, said.Reason) + "; mend the exchange or its rights, then redrive the run")}
+			return job.Outcome{
+				Kind: job.Failed, Status: e.Code,
+				Message: broker.Clean("the broker refused the message: " + broker.Redact(ctx, e.Reason) +
+					"; fix the exchange or its rights, then redrive the run"),
+			}
 		}
 	}
 	return broker.Unconfirmed(ctx, c.Where(), err)

@@ -27,11 +27,12 @@ func newTarget(t *testing.T, allow ...string) *amqp.Target {
 }
 
 func attempt(server, more string) job.Attempt {
-	return brokertest.Attempt("amqp", fmt.Sprintf(`{"servers": [%q], "user": "belfry", "password": {"secret": "rabbitmq"}%s}`, server, more))
+	return brokertest.Attempt("amqp",
+		fmt.Sprintf(`{"servers": [%q], "user": "belfry", "password": {"secret": "rabbitmq"}%s}`, server, more))
 }
 
-// A burst shares one connection and does not wait for one confirmation after the
-// other; and each message is told apart from those that come back.
+// A burst shares one connection and confirmations are not awaited one by one. Returned messages are matched
+// to theirs.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	u, ch := address(t), openChannel(t)
@@ -47,7 +48,8 @@ func TestBurst(t *testing.T) {
 			if i%2 == 0 { // no queue has this name
 				key, want = "none-"+q.Name, job.Failed
 			}
-			if out := target.Deliver(t.Context(), attempt(proxy.Address(), fmt.Sprintf(`, "routing_key": %q`, key))); out.Kind != want || out.Retryable || out.Unknown {
+			out := target.Deliver(t.Context(), attempt(proxy.Address(), fmt.Sprintf(`, "routing_key": %q`, key)))
+			if out.Kind != want || out.Retryable || out.Unknown {
 				t.Errorf("%+v; want %d", out, want)
 			}
 		})
@@ -59,14 +61,15 @@ func TestBurst(t *testing.T) {
 	require.EqualValues(t, 1, proxy.Opened.Load())
 }
 
-// What the broker says decides whether it is tried again. A job with a wrong
-// exchange does not disturb its neighbours.
+// The broker's response decides whether a delivery may be retried. A job with a wrong exchange does not
+// affect others.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	u, ch := address(t), openChannel(t)
 	q, err := ch.QueueDeclare("", false, true, true, false, nil)
 	require.NoError(t, err)
-	full, err := ch.QueueDeclare("", false, true, true, false, amqp091.Table{"x-max-length": 0, "x-overflow": "reject-publish"})
+	full, err := ch.QueueDeclare("", false, true, true, false,
+		amqp091.Table{"x-max-length": 0, "x-overflow": "reject-publish"})
 	require.NoError(t, err)
 	target := newTarget(t, "127.0.0.0/8")
 	var neighbour sync.WaitGroup
@@ -79,7 +82,8 @@ func TestRefusals(t *testing.T) {
 					return
 				default:
 				}
-				if out := target.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "`+q.Name+`"`)); out.Kind != job.Succeeded {
+				out := target.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "`+q.Name+`"`))
+				if out.Kind != job.Succeeded {
 					t.Errorf("the neighbour: %+v", out)
 					return
 				}
@@ -102,9 +106,12 @@ func TestRefusals(t *testing.T) {
 		{`, "routing_key": "` + q.Name + `"`, job.Succeeded, false, ""},
 		{`, "routing_key": "` + q.Name + `", "wait_for": "report"`, job.Accepted, false, ""},
 		{`, "routing_key": "` + full.Name + `"`, job.Failed, true, "a queue is full"},
-		{`, "routing_key": "none"`, job.Failed, false, "no queue is bound to the exchange for this routing key (NO_ROUTE)"},
+		{
+			`, "routing_key": "none"`, job.Failed, false,
+			"no queue is bound to the exchange for this routing key (NO_ROUTE)",
+		},
 		{`, "exchange": "none", "routing_key": "x"`, job.Failed, false, "no exchange 'none'"},
-		{`, "vhost": "none", "routing_key": "x"`, job.Failed, false, "mend user, password and vhost"},
+		{`, "vhost": "none", "routing_key": "x"`, job.Failed, false, "fix user, password and vhost"},
 		{`, "routing_key": "${payload.none}"`, job.Failed, false, "have no none"},
 		{`, "routing_key": "x", "headers": {"a": {"secret": "none"}}`, job.Failed, false, "there is no secret"},
 	} {
@@ -135,18 +142,25 @@ func (s stored) Secret(context.Context, uuid.UUID, string) (access.Secret, error
 	return access.Secret{Values: []string{string(s)}}, nil
 }
 
-// What the broker says is shown without what is secret in it, and our own words are
-// shown as they are.
+// Secrets are redacted from what the broker says, and not from Belfry's own words.
 func TestBrokerRepeatsSecrets(t *testing.T) {
 	t.Parallel()
 	u := address(t)
 	for _, c := range []struct{ secret, more, says string }{
-		{"canary", `"exchange": "a-canary", "routing_key": "x"`, "the broker refused the message: NOT_FOUND - no exchange 'a-[hidden]' in"},
-		{"broker", `"exchange": "a-broker", "routing_key": "x"`, "the broker refused the message: NOT_FOUND - no exchange 'a-[hidden]' in"},
+		{
+			"canary", `"exchange": "a-canary", "routing_key": "x"`,
+			"the broker refused the message: NOT_FOUND - no exchange 'a-[hidden]' in",
+		},
+		{
+			"broker", `"exchange": "a-broker", "routing_key": "x"`,
+			"the broker refused the message: NOT_FOUND - no exchange 'a-[hidden]' in",
+		},
 		{"NO_ROUTE", `"routing_key": "none"`, "for this routing key ([hidden]); bind one"},
-		{"password", `"vhost": "none", "routing_key": "x"`, "mend user, password and vhost"},
+		{"password", `"vhost": "none", "routing_key": "x"`, "fix user, password and vhost"},
 	} {
-		target := amqp.New(broker.Options{Dialer: brokertest.Guard(t, u.Host), Secrets: withPassword{stored(c.secret), "belfry"}})
+		target := amqp.New(broker.Options{
+			Dialer: brokertest.Guard(t, u.Host), Secrets: withPassword{stored(c.secret), "belfry"},
+		})
 		t.Cleanup(target.Close)
 		out := target.Deliver(t.Context(), attempt(u.Host, `, "headers": {"x": {"secret": "x"}}, `+c.more))
 		require.Contains(t, out.Message, c.says)
@@ -177,19 +191,21 @@ func TestCheck(t *testing.T) {
 		require.NotEmpty(t, problems, config)
 		require.Equal(t, "target.config."+field, problems[0].Field, config)
 	}
-	require.NoError(t, target.Check(json.RawMessage(`{`+access+`, "routing_key": "due.${job.name}", "exchange": "e", "vhost": "v"}`)))
+	require.NoError(t,
+		target.Check(json.RawMessage(`{`+access+`, "routing_key": "due.${job.name}", "exchange": "e", "vhost": "v"}`)))
 }
 
-// A server that does not answer leaves time for the next.
+// A server that does not respond leaves time for the next.
 func TestSecondServer(t *testing.T) {
 	t.Parallel()
 	q, err := openChannel(t).QueueDeclare("", false, true, true, false, nil)
 	require.NoError(t, err)
-	brokertest.Second(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
+	brokertest.SecondServer(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
 		o.Secrets = withPassword{password: "belfry"}
 		target := amqp.New(o)
 		defer target.Close()
-		a := brokertest.Attempt("amqp", fmt.Sprintf(`{"servers": [%q, %q], "user": "belfry", "password": {"secret": "rabbitmq"}, "routing_key": %q}`, first, address(t).Host, q.Name))
-		return target.Deliver(t.Context(), a)
+		return target.Deliver(t.Context(), brokertest.Attempt("amqp", fmt.Sprintf(`{"servers": [%q, %q],
+			"user": "belfry", "password": {"secret": "rabbitmq"}, "routing_key": %q}`,
+			first, address(t).Host, q.Name)))
 	})
 }

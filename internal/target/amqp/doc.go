@@ -1,40 +1,39 @@
-// Package amqp is the target that publishes to an exchange of RabbitMQ (AMQP
-// 0-9-1).
+// Package amqp is the target that publishes to a RabbitMQ exchange (AMQP 0-9-1).
 //
-// Messages are persistent and mandatory, and channels confirm: a run has succeeded
-// when the broker has routed the message to at least one queue and confirmed that
-// those keep it. What no queue would get comes back, and is a failure that says so,
-// not a success into nowhere. Message-Id is the idempotency key.
+// Messages are persistent and mandatory, and channels use confirms. A run has succeeded when the broker has
+// routed the message to at least one queue and confirmed it. The broker returns a message that no queue
+// gets, and the run fails with that reason. Message-Id is the idempotency key.
 //
-// # What a failure means
+// # Failures
 //
-//	no queue is bound for the routing key     failed for good
-//	no such exchange, no right to write there failed for good
-//	no such virtual host, wrong credentials   failed for good
-//	wrong settings of TLS                     failed for good: see package broker
-//	a queue is full (reject-publish)          may be tried again
-//	it cannot be connected to                 may be tried again
-//	it leaves during the login, or is full    may be tried again: only its own word is a refusal
-//	it does not take the message in time      may be tried again
-//	no confirmation                           may be tried again; the message may be there
+//	no queue is bound for the routing key       permanent
+//	no such exchange, no right to write there   permanent
+//	no such virtual host, wrong credentials     permanent
+//	wrong TLS settings                          permanent: see package broker
+//	a queue is full (reject-publish)            may be retried
+//	no connection                               may be retried
+//	connection lost during login, broker full   may be retried: only an explicit
+//	                                            refusal is permanent
+//	message not accepted in time                may be retried
+//	no confirmation                             may be retried; the message may have
+//	                                            been stored
 //
 // # Channels
 //
-// Each exchange has a channel of its own on the shared connection: a broker closes
-// the whole channel when a message names an exchange that is not there, and the
-// messages of other exchanges must not go with it. There are at most maxChannels, or
-// as many as the broker allows: one exchange more takes the place of the channel that
-// was not used for longest, and waits for one while all are in use. Returns and confirmations of a
-// channel are read by one goroutine from unbuffered Go channels, since the broker
-// sends a return just before the confirmation of the same message and that order is all that joins them.
+// Each exchange has its own channel on the shared connection, because the broker closes the whole channel
+// when a message names an exchange that does not exist. There are at most maxChannels, or as many as the
+// broker allows. A further exchange replaces the least recently used idle channel, or waits while all are in
+// use.
 //
-// # Brokers that do not answer
+// One goroutine per channel reads returns and confirmations from unbuffered Go channels. The broker sends a
+// return just before the confirmation of the same message, and only that order connects the two.
 //
-// The client waits for answers, and for what it writes to be read, without heed to
-// a context. So channels are opened, written to and closed by goroutines of their
-// own, a few for each exchange, and a delivery waits for them as long as its timeout
-// and no longer: that one exchange's channel does not open is no concern of the
-// others on the same connection. A broker that says nothing at all, not even that it
-// lives, loses the connection after three of its heartbeats, and one that leaves unread what is written to
-// it after writeLimit; those goroutines end with it.
+// # Brokers that do not respond
+//
+// While it writes or waits for a response, the client ignores contexts. Channels are therefore opened,
+// written to and closed by their own goroutines, a few per exchange, and a delivery waits for them no longer
+// than its timeout. A channel that does not open does not affect other exchanges on the same connection.
+//
+// If the broker sends nothing for three heartbeats, or does not read for writeLimit, the connection is
+// closed and those goroutines end.
 package amqp

@@ -19,16 +19,15 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
 )
 
-// What a target sends to log in, frame by frame.
+// Frames that a target sends to log in.
 const (
 	startOK = iota + 1
 	tuneOK
 	open
 )
 
-// interrupted stands before a broker which the frame of that number does not reach:
-// the target gets the answer in its place and is hung up on, or left waiting if it is
-// nil.
+// interrupted starts a proxy in front of a broker that does not pass on the frame of that number. The target
+// gets answer instead and is disconnected, or left waiting if answer is nil.
 func interrupted(t *testing.T, number int, answer []byte) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -74,7 +73,7 @@ func interrupted(t *testing.T, number int, answer []byte) string {
 	return listener.Addr().String()
 }
 
-// readFrame reads type, channel, size, content and an end.
+// readFrame reads a frame: type, channel, size, content and end.
 func readFrame(from io.Reader) ([]byte, error) {
 	head := make([]byte, 7)
 	if _, err := io.ReadFull(from, head); err != nil {
@@ -92,8 +91,8 @@ func farewell(code uint16, text string) []byte {
 	return slices.Concat([]byte{1, 0, 0}, binary.BigEndian.AppendUint32(nil, uint32(len(method))), method, []byte{0xCE})
 }
 
-// A broker that stops or stalls while it is logged in to, or has too many connections
-// just now, has not said that the credentials are wrong.
+// A broker that stops or stalls during the login, or has too many connections, has not rejected the
+// credentials.
 func TestABrokerThatLeavesDuringTheLogin(t *testing.T) {
 	t.Parallel()
 	address(t) // or skip
@@ -110,32 +109,49 @@ func TestABrokerThatLeavesDuringTheLogin(t *testing.T) {
 		{"hangs up at the virtual host", open, []byte{}, false, "hung up during the login"},
 		{"stalls at the password", startOK, nil, false, "in time"},
 		{"stalls at the virtual host", open, nil, false, "in time"},
-		{"is full", open, farewell(530, "NOT_ALLOWED - "+access+"connection limit (1) is reached"), false, "limit (1) is reached"},
-		{"is full for the user", open, farewell(530, "NOT_ALLOWED - connection refused for user 'belfry': user connection limit (1) is reached"), false, "limit (1) is reached"},
-		{"refuses", open, farewell(530, "NOT_ALLOWED - "+access+"user 'limit (1) is reached' is another one"), true, "mend user, password and vhost"},
-		{"stops", open, farewell(320, "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"), false, "shutdown"},
+		{
+			"is full", open, farewell(530, "NOT_ALLOWED - "+access+"connection limit (1) is reached"), false,
+			"limit (1) is reached",
+		},
+		{
+			"is full for the user", open,
+			farewell(530, "NOT_ALLOWED - connection refused for user 'belfry': user connection limit (1) is reached"),
+			false, "limit (1) is reached",
+		},
+		{
+			"refuses", open, farewell(530, "NOT_ALLOWED - "+access+"user 'limit (1) is reached' is another one"), true,
+			"fix user, password and vhost",
+		},
+		{
+			"stops", open, farewell(320, "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"),
+			false, "shutdown",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			began := clock.Elapsed()
-			out := newTarget(t, "127.0.0.0/8").Deliver(t.Context(), attempt(interrupted(t, c.number, c.answer), `, "routing_key": "x"`))
+			out := newTarget(t, "127.0.0.0/8").Deliver(t.Context(),
+				attempt(interrupted(t, c.number, c.answer), `, "routing_key": "x"`))
 			require.Equal(t, job.Failed, out.Kind)
 			require.Equal(t, !c.final, out.Retryable, "%+v", out)
 			require.False(t, out.Unknown, "%+v", out)
 			require.Contains(t, out.Message, c.says)
-			require.Less(t, clock.Elapsed()-began, clocktest.Allow(10*time.Second+slack), "it may take what the pool allows")
+			require.Less(t, clock.Elapsed()-began, clocktest.Allow(10*time.Second+slack),
+				"it may take what the pool allows")
 		})
 	}
 }
 
-// A wrong password is heard of, and not guessed from a broker that hangs up, which it
-// does after a second only.
+// A wrong password is reported explicitly, and not guessed from a closed connection, which would take a
+// second.
 func TestAWrongPasswordIsSaidAloud(t *testing.T) {
 	t.Parallel()
 	u := address(t)
 	fastest := time.Hour
 	for range 3 {
-		target := amqp.New(broker.Options{Dialer: brokertest.Guard(t, u.Host), Secrets: withPassword{password: "wrong"}})
+		target := amqp.New(broker.Options{
+			Dialer: brokertest.Guard(t, u.Host), Secrets: withPassword{password: "wrong"},
+		})
 		t.Cleanup(target.Close)
 		began := clock.Elapsed()
 		out := target.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "x"`))

@@ -25,25 +25,27 @@ const (
 	slack = 5 * time.Second        // for a busy machine; less than writeLimit and the heartbeats
 )
 
-// silent stands before a broker and can keep its answers, or leave unread what is
-// sent to it, while the connection stays.
+// silent is a proxy that can withhold responses, or stop reading, while the connection stays open.
 type silent struct {
 	listener net.Listener
 	to       string
-	keeps    atomic.Int32  // answers on this channel and those after it, if not 0
-	keepsAll atomic.Bool   // all but heartbeats
-	most     atomic.Int32  // channels that it allows, if not 0
-	opened   atomic.Int32  // channels so far
-	deaf     chan struct{} // closed: nothing is read any more
+	keeps    atomic.Int32  // responses on this channel and those after it are withheld, if not 0
+	keepsAll atomic.Bool   // everything except heartbeats is withheld
+	most     atomic.Int32  // maximum number of channels, if not 0
+	opened   atomic.Int32  // number of channels so far
+	deaf     chan struct{} // closed: the proxy stops reading
 	over     chan struct{}
-	ended    chan struct{} // gets one when the target has closed its connection
+	ended    chan struct{} // receives a value when the target has closed its connection
 }
 
 func newSilent(t *testing.T) *silent {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &silent{listener: listener, to: address(t).Host, deaf: make(chan struct{}), over: make(chan struct{}), ended: make(chan struct{}, 10)}
+	s := &silent{
+		listener: listener, to: address(t).Host, deaf: make(chan struct{}), over: make(chan struct{}),
+		ended: make(chan struct{}, 10),
+	}
 	var all sync.WaitGroup
 	t.Cleanup(func() { close(s.over); _ = listener.Close(); all.Wait() })
 	all.Go(func() {
@@ -81,11 +83,11 @@ func (s *silent) forward(to io.Writer, from io.Reader) {
 			s.ended <- struct{}{}
 			return
 		}
-		_, _ = to.Write(buf[:n]) // the broker may have left
+		_, _ = to.Write(buf[:n]) // the broker may be gone
 	}
 }
 
-// back passes answers on frame by frame.
+// back forwards responses frame by frame.
 func (s *silent) back(to io.Writer, from io.Reader) {
 	for {
 		frame, err := readFrame(from)
@@ -110,7 +112,7 @@ func (s *silent) back(to io.Writer, from io.Reader) {
 	}
 }
 
-// deliverAll delivers at once, and fails if one takes longer than its timeout.
+// deliverAll delivers concurrently and fails if a delivery takes longer than its timeout.
 func deliverAll(t *testing.T, target *amqp.Target, attempts ...job.Attempt) []job.Outcome {
 	t.Helper()
 	outs := make([]job.Outcome, len(attempts))
@@ -134,8 +136,8 @@ func hasty(server, more, payload string) job.Attempt {
 	return a
 }
 
-// A broker that does not open the channel of one exchange costs deliveries to it
-// their timeout, and those to others nothing.
+// If the broker does not open the channel of one exchange, deliveries to it time out. Others are not
+// affected.
 func TestAChannelThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	ch := openChannel(t)
@@ -163,8 +165,8 @@ func TestAChannelThatDoesNotOpen(t *testing.T) {
 	}
 }
 
-// Nor does one that reads nothing keep deliveries longer than their timeout, though
-// the client waits for it.
+// A broker that reads nothing does not delay deliveries beyond their timeout, although the client waits for
+// it.
 func TestABrokerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	ch := openChannel(t)
@@ -178,7 +180,8 @@ func TestABrokerThatDoesNotRead(t *testing.T) {
 	large := `"` + strings.Repeat("x", 1<<20) + `"`
 	var attempts []job.Attempt
 	for range 20 {
-		attempts = append(attempts, hasty(proxy.address(), key, large), hasty(proxy.address(), `, "exchange": "e", "routing_key": "x"`, "1"))
+		attempts = append(attempts, hasty(proxy.address(), key, large),
+			hasty(proxy.address(), `, "exchange": "e", "routing_key": "x"`, "1"))
 	}
 	taken := 0
 	for _, out := range deliverAll(t, target, attempts...) {
@@ -191,14 +194,15 @@ func TestABrokerThatDoesNotRead(t *testing.T) {
 	require.Less(t, taken, 20, "what was not written is known not to be there")
 }
 
-// A connection is let go of, though the broker does not answer the farewell.
+// A connection is closed even if the broker does not respond.
 func TestAFarewellThatIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	ch := openChannel(t)
 	q, err := ch.QueueDeclare("", false, true, true, false, nil)
 	require.NoError(t, err)
 	proxy, target := newSilent(t), newTarget(t, "127.0.0.0/8")
-	require.Equal(t, job.Succeeded, deliverAll(t, target, attempt(proxy.address(), fmt.Sprintf(`, "routing_key": %q`, q.Name)))[0].Kind)
+	require.Equal(t, job.Succeeded,
+		deliverAll(t, target, attempt(proxy.address(), fmt.Sprintf(`, "routing_key": %q`, q.Name)))[0].Kind)
 	proxy.keepsAll.Store(true)
 	target.Close()
 	select {

@@ -15,22 +15,23 @@ func TestSecured(t *testing.T) {
 	t.Parallel()
 	s := brokertest.NewSecured(t, "BELFRY_TEST_AMQP_TLS_URL", "rabbitmq")
 	s.Kind, s.New = "amqp", func(o broker.Options) targettest.Target { return amqp.New(o) }
-	s.Plain = brokertest.Place{Address: address(t).Host}
+	s.Plain = brokertest.Endpoint{Address: address(t).Host}
 	q, err := openChannel(t).QueueDeclare("", false, true, false, false, nil)
 	require.NoError(t, err)
 	s.Settings = map[string]any{"exchange": "", "routing_key": q.Name}
 	s.Run(t)
-	t.Run("away", func(t *testing.T) {
+	t.Run("outage", func(t *testing.T) {
 		t.Parallel()
-		s.Away(t, nil)
+		s.Outage(t, nil)
 	})
 	t.Run("guide", func(t *testing.T) {
 		t.Parallel()
-		s.Guide(t, map[string]string{"rabbitmq": s.Password, "rabbitmq-key": s.PEM(t, "client", brokertest.Key)}, func(config map[string]any) brokertest.Place {
-			if brokertest.HasCertificate(config) {
-				return s.Mutual
-			}
-			return s.Place
-		})
+		s.Guide(t, map[string]string{"rabbitmq": s.Password, "rabbitmq-key": s.PEM(t, "client", brokertest.Key)},
+			func(config map[string]any) brokertest.Endpoint {
+				if brokertest.HasCertificate(config) {
+					return s.Mutual
+				}
+				return s.Endpoint
+			})
 	})
 }

@@ -11,65 +11,63 @@ import (
 	"strings"
 
 	"github.com/belfry-dev/belfry/internal/expr"
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/secret"
+	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
-// The limits of a config; its size is limited by job.MaxConfig.
+// Limits of a config. job.MaxConfig limits its total size.
 const (
 	maxServers = 16
 	maxHeaders = 32
 	maxName    = 255 // bytes of a host, a user or the name of a header
 )
 
-// Config is the part of a config that all brokers have.
+// Config contains the settings that all brokers have.
 type Config struct {
 	Servers []string // host:port
 	TLS     *TLS     // nil: none
 	User    string
-	// Password is always stored: configs are shown to whoever may see the job.
+	// Password must be a stored secret, because everyone who may see the job sees its config.
 	Password secret.Text
 	Headers  map[string]Header
 	Report   bool // wait_for: report
 }
 
-// Header is a value that goes with each message.
+// Header is a header of each message: a template, or a secret.
 type Header struct {
 	Template *expr.Template
-	Secret   secret.Text // in place of it
+	Secret   secret.Text // used if Template is nil
 }
 
-// Form is what a kind of broker takes.
+// Form describes the settings of one kind of broker.
 type Form struct {
-	Port    string            // the usual one
-	Example string            // a config
-	Names   []string          // of settings beside the common ones
-	Header  func(string) bool // is that the name of a header?
+	Port        string                 // the default
+	Example     string                 // a valid config
+	Settings    []string               // names of the settings in addition to the common ones
+	ValidHeader func(name string) bool // reports whether a header can have that name
 }
 
-// Common are the names of the settings that all have.
+// common are the names of the settings that all brokers have.
 var common = []string{"servers", "tls", "user", "password", "headers", "wait_for"}
 
-// Reader goes through a config field by field and collects problems. They never
-// repeat what was written: an API answer or a log would carry a secret further.
+// Reader reads the settings of a broker.
 type Reader struct {
-	Form     Form
-	Fields   map[string]json.RawMessage
-	problems []error
+	*settings.Reader
+	Form Form
 }
 
-// Read the part that all brokers have. Err says what is wrong.
+// Read reads the settings that all brokers have. The caller reads the others from the reader and then calls
+// Err.
 func Read(raw []byte, form Form) (*Reader, Config) {
-	r := &Reader{Form: form}
+	r := &Reader{settings.Read(raw, form.Example), form}
 	var c Config
-	if len(raw) == 0 || json.Unmarshal(raw, &r.Fields) != nil || r.Fields == nil {
-		r.Add("", "it is not a JSON object", "write for example "+form.Example)
+	if !r.Readable() {
 		return r, c
 	}
-	known := append(slices.Clone(common), form.Names...)
+	known := append(slices.Clone(common), form.Settings...)
 	for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
 		if !slices.Contains(known, name) {
-			r.Add(Shorten(name), "there is no such setting", "use "+strings.Join(known, ", "))
+			r.Add(settings.ShowName(name), "there is no such setting", "use "+strings.Join(known, ", "))
 		}
 	}
 	r.servers(&c)
@@ -81,35 +79,24 @@ func Read(raw []byte, form Form) (*Reader, Config) {
 	return r, c
 }
 
-// Add a problem of a field.
-func (r *Reader) Add(field, problem, fix string) {
-	if field != "" {
-		field = "." + field
-	}
-	r.problems = append(r.problems, &job.Problem{Field: "target.config" + field, Problem: problem, Fix: fix})
-}
-
-// Err is what is wrong; nil: nothing.
-func (r *Reader) Err() error { return errors.Join(r.problems...) }
-
-// Readable says whether there is anything to read.
+// Readable reports whether the config is an object.
 func (r *Reader) Readable() bool { return r.Fields != nil }
 
-// Text reads a text of at most so many bytes.
-func (r *Reader) Text(field string, most int) (text string) {
+// Text reads a string of at most limit bytes.
+func (r *Reader) Text(field string, limit int) (text string) {
 	raw := r.Fields[field]
 	switch {
 	case raw == nil:
 	case json.Unmarshal(raw, &text) != nil:
-		r.Add(field, "it is not a text", "quote it")
-	case len(text) > most:
-		r.Add(field, fmt.Sprintf("%d bytes; at most %d are allowed", len(text), most), "shorten it")
+		r.Add(field, "it is not a string", "quote it")
+	case len(text) > limit:
+		r.Add(field, fmt.Sprintf("%d bytes; at most %d are allowed", len(text), limit), "shorten it")
 	}
 	return text
 }
 
-// Template reads a text with expressions in ${…}. One that is missing is that of
-// fallback; without a fallback it is a problem.
+// Template reads a string with expressions in ${…}. If the field is missing, it uses fallback. If that is
+// empty too, it reports a problem.
 func (r *Reader) Template(field, fallback string) *expr.Template {
 	text := fallback
 	if raw := r.Fields[field]; raw != nil {
@@ -131,14 +118,15 @@ func (r *Reader) template(field, text string) *expr.Template {
 	return t
 }
 
-// Stored reads the name of a stored secret.
+// Stored reads a setting that must be a stored secret.
 func (r *Reader) Stored(field string) (t secret.Text) {
 	raw := r.Fields[field]
 	if raw == nil {
 		return t
 	}
 	if json.Unmarshal(raw, &t) != nil || t.Secret == "" {
-		r.Add(field, "it does not name a stored secret", `store it (belfry secret set NAME) and write {"secret": "NAME"}`)
+		r.Add(field, "it does not name a stored secret",
+			`store it (belfry secret set NAME) and write {"secret": "NAME"}`)
 	}
 	return t
 }
@@ -146,11 +134,13 @@ func (r *Reader) Stored(field string) (t secret.Text) {
 func (r *Reader) servers(c *Config) {
 	var list []string
 	if json.Unmarshal(r.Fields["servers"], &list) != nil || len(list) == 0 {
-		r.Add("servers", "it is missing or not a list of texts", `write for example ["broker.example.com:`+r.Form.Port+`"]`)
+		r.Add("servers", "it is missing or not a list of strings",
+			`write for example ["broker.example.com:`+r.Form.Port+`"]`)
 		return
 	}
 	if len(list) > maxServers {
-		r.Add("servers", fmt.Sprintf("%d servers; at most %d are allowed", len(list), maxServers), "name a few: the others are found through them")
+		r.Add("servers", fmt.Sprintf("%d servers; at most %d are allowed", len(list), maxServers),
+			"name a few: the others are found through them")
 		return
 	}
 	for i, server := range list {
@@ -158,18 +148,29 @@ func (r *Reader) servers(c *Config) {
 		if err != nil && !strings.Contains(server, ":") {
 			host, port, err = server, r.Form.Port, nil
 		}
-		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || host == "" || len(host) > maxName || strings.ContainsAny(host, "/@ \t\r\n") {
-			r.Add(fmt.Sprintf("servers.%d", i), "it is not host:port", "write for example broker.example.com:"+r.Form.Port+", without a scheme, user or path")
+		if err != nil || !validHost(host) || !validPort(port) {
+			r.Add(fmt.Sprintf("servers.%d", i), "it is not host:port",
+				"write for example broker.example.com:"+r.Form.Port+", without a scheme, user or path")
 			continue
 		}
 		c.Servers = append(c.Servers, net.JoinHostPort(host, port))
 	}
 }
 
-// reserved are the names of headers that Belfry sets itself.
+func validHost(host string) bool {
+	return host != "" && len(host) <= maxName && !strings.ContainsAny(host, "/@ \t\r\n")
+}
+
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n != 0
+}
+
+// reserved reports whether Belfry sets a header itself.
 func reserved(name string) bool {
 	name = strings.ToLower(name)
-	return strings.HasPrefix(name, "belfry-") || strings.HasPrefix(name, "nats-") || slices.Contains([]string{"idempotency-key", "traceparent", "tracestate"}, name)
+	return strings.HasPrefix(name, "belfry-") || strings.HasPrefix(name, "nats-") ||
+		slices.Contains([]string{"idempotency-key", "traceparent", "tracestate"}, name)
 }
 
 func (r *Reader) headers(c *Config) {
@@ -179,18 +180,20 @@ func (r *Reader) headers(c *Config) {
 	}
 	var headers map[string]secret.Text
 	if json.Unmarshal(raw, &headers) != nil {
-		r.Add("headers", "it is not an object of texts", `write for example {"source": "belfry"}, or {"secret": "NAME"} in place of a text`)
+		r.Add("headers", "it is not an object of strings",
+			`write for example {"source": "belfry"}, or {"secret": "NAME"} in place of a string`)
 		return
 	}
 	if len(headers) > maxHeaders {
-		r.Add("headers", fmt.Sprintf("%d headers; at most %d are allowed", len(headers), maxHeaders), "send data in the payload")
+		r.Add("headers", fmt.Sprintf("%d headers; at most %d are allowed", len(headers), maxHeaders),
+			"send data in the payload")
 		return
 	}
 	c.Headers = make(map[string]Header, len(headers))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		field := "headers." + Shorten(name)
+		field := "headers." + settings.ShowName(name)
 		switch value := headers[name]; {
-		case name == "" || len(name) > maxName || !r.Form.Header(name):
+		case name == "" || len(name) > maxName || !r.Form.ValidHeader(name):
 			r.Add(field, "it is not the name of a header", "use letters, digits and '-'")
 		case reserved(name):
 			r.Add(field, "Belfry sets it itself", "remove it")
@@ -208,6 +211,7 @@ func (r *Reader) waitFor(c *Config) {
 	case "report":
 		c.Report = true
 	default:
-		r.Add("wait_for", "it is neither ack nor report", "use ack (the broker has it) or report (the consumer tells what it came to)")
+		r.Add("wait_for", "it is neither ack nor report",
+			"use ack (the broker has it) or report (the consumer reports the outcome)")
 	}
 }

@@ -14,24 +14,22 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
-// Dialer is how a target connects: see guard.Guard.
+// Dialer opens the connections of a target: see guard.Guard.
 type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Access is all that a connection is made of.
+// Access is what is needed to connect to a broker.
 type Access struct {
 	Servers  []string
 	TLS      *tls.Config // nil: none
 	User     string
 	Password string
-	// Key is the same for what may share a connection. It is a hash: credentials are
-	// part of it.
+	// Key identifies what may share a connection. It is a hash, because it is made from credentials.
 	Key string
 }
 
-// Access to the broker of a config, for a namespace. More is what else tells
-// connections of this kind apart.
+// Access reads the secrets of a config. more is what else distinguishes connections of this kind.
 func (c *Config) Access(ctx context.Context, o *Options, namespace uuid.UUID, more ...string) (a Access, err error) {
 	a = Access{Servers: c.Servers, User: c.User}
 	if a.Password, err = ReadSecret(ctx, o, namespace, c.Password); err != nil {
@@ -56,7 +54,7 @@ func (c *Config) Access(ctx context.Context, o *Options, namespace uuid.UUID, mo
 // Where names a broker in messages.
 func (c *Config) Where() string { return strings.Join(c.Servers, ",") }
 
-// Dial connects to one address, with TLS if the access has it.
+// Dial connects to one address, with TLS if the config has it.
 func (a *Access) Dial(ctx context.Context, d Dialer, address string) (*Conn, error) {
 	conn, err := DialPlain(ctx, d, address)
 	if err != nil {
@@ -71,8 +69,8 @@ func (a *Access) Dial(ctx context.Context, d Dialer, address string) (*Conn, err
 	}
 	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close() // the handshake's error says it all
-		if hungUp(err) {
+		_ = conn.Close() // the error of the handshake is the one that matters
+		if closedByPeer(err) {
 			err = &handshakeError{err}
 		}
 		return nil, err
@@ -80,27 +78,26 @@ func (a *Access) Dial(ctx context.Context, d Dialer, address string) (*Conn, err
 	return &Conn{Conn: secured}, nil
 }
 
-// Try the servers one after the other, until one works. Each has its share of the
-// time that is left: one whose answers do not come, as behind a firewall that drops
-// all, must not hide those after it.
+// Try calls open for one server after the other until one works. Each gets its share of the remaining time,
+// so that a server that does not respond does not use up the time of the next.
 func (a *Access) Try(ctx context.Context, open func(ctx context.Context, server string) error) error {
 	var failed error
 	for i, server := range a.Servers {
-		share, cancel := share(ctx, len(a.Servers)-i)
+		share, cancel := shareTime(ctx, len(a.Servers)-i)
 		err := open(share, server)
 		cancel()
 		if err == nil {
 			return nil
 		}
-		failed = Kinder(failed, err)
+		failed = PreferRetryable(failed, err)
 	}
 	return failed
 }
 
-// share is a part of the time that is left.
-func share(ctx context.Context, among int) (context.Context, context.CancelFunc) {
+// shareTime returns a context with 1/n of the remaining time.
+func shareTime(ctx context.Context, n int) (context.Context, context.CancelFunc) {
 	if until, ok := ctx.Deadline(); ok {
-		return context.WithTimeout(ctx, until.Sub(clock.Now())/time.Duration(among))
+		return context.WithTimeout(ctx, until.Sub(clock.Now())/time.Duration(n))
 	}
 	return context.WithCancel(ctx)
 }

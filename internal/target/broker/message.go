@@ -10,10 +10,10 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
-// dueLayout is RFC 3339 with all six digits, so that texts sort as times do.
+// dueLayout is RFC 3339 with all six digits, so that strings sort like times.
 const dueLayout = "2006-01-02T15:04:05.000000Z07:00"
 
-// The names of what goes with each message.
+// Names of the headers of each message.
 const (
 	IdempotencyKey = "Idempotency-Key"
 	RunID          = "Belfry-Run-Id"
@@ -30,25 +30,31 @@ type Pair struct{ Name, Value string }
 
 // Options of a target.
 type Options struct {
-	Dialer  Dialer        // how it connects: a guard
+	Dialer  Dialer        // opens all connections: a guard
 	Secrets secret.Source // nil: there are none
-	// Report gives the address and the token by which a consumer reports on an
-	// attempt. Nil: it cannot.
+	// Report returns the URL and the token with which a consumer reports on an attempt. Nil: consumers
+	// cannot report.
 	Report func(a job.Attempt) (url, token string)
 }
 
-// Message is what goes with each message, whatever the broker.
+// Message is the part of a message that is the same for all brokers.
 type Message struct {
-	Facts   *expr.Facts
+	Facts   *expr.Facts // for the templates of the config
 	Headers []Pair
 }
 
-// Message of an attempt. An error is for the job's author: a failure for good.
+// Message builds the common part of the message of an attempt. An error is a permanent failure that the
+// author of the job must fix.
 func (c *Config) Message(ctx context.Context, o *Options, a *job.Attempt) (*Message, error) {
 	m := &Message{Facts: a.Facts()}
-	m.Headers = append(m.Headers,
-		Pair{IdempotencyKey, m.Facts.IdempotencyKey}, Pair{RunID, m.Facts.RunID}, Pair{JobID, m.Facts.Job.ID},
-		Pair{DueAt, a.Key.DueAt.UTC().Format(dueLayout)}, Pair{Attempt, strconv.Itoa(int(a.Number))}, Pair{Traceparent, a.Traceparent()})
+	m.Headers = []Pair{
+		{IdempotencyKey, m.Facts.IdempotencyKey},
+		{RunID, m.Facts.RunID},
+		{JobID, m.Facts.Job.ID},
+		{DueAt, a.Key.DueAt.UTC().Format(dueLayout)},
+		{Attempt, strconv.Itoa(int(a.Number))},
+		{Traceparent, a.Traceparent()},
+	}
 	for name, h := range c.Headers {
 		var value string
 		var err error
@@ -64,14 +70,14 @@ func (c *Config) Message(ctx context.Context, o *Options, a *job.Attempt) (*Mess
 	}
 	if c.Report && o.Report != nil {
 		url, token := o.Report(*a)
-		note(ctx, token)
+		record(ctx, token)
 		m.Headers = append(m.Headers, Pair{RunURL, url}, Pair{RunToken, token})
 	}
 	return m, nil
 }
 
-// Done is the outcome of a message that the broker keeps.
-func (c *Config) Done() job.Outcome {
+// Confirmed is the outcome of a message that the broker has confirmed.
+func (c *Config) Confirmed() job.Outcome {
 	if c.Report {
 		return job.Outcome{Kind: job.Accepted}
 	}

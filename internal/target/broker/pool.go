@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -10,64 +11,64 @@ import (
 const (
 	openTimeout = 10 * time.Second // for one try, all servers together
 	idleTimeout = time.Minute
-	// MaxConnections of one kind of broker from one node.
+	// MaxConnections is the maximum number of connections to one kind of broker from one node.
 	MaxConnections = 500
 	firstBackoff   = 100 * time.Millisecond
 	maxBackoff     = 2 * time.Second
-	forgetAfter    = time.Minute // a failure
+	forgetAfter    = time.Minute // how long a failure is remembered
 )
 
-// ErrFull says that all places for connections are in use.
-var ErrFull error = OwnError(fmt.Sprintf("this node has %d connections to brokers of this kind, and none is idle; use fewer different settings of connection", MaxConnections))
+// ErrFull says that all connections are in use.
+var ErrFull error = OwnError(fmt.Sprintf("this node has %d connections to brokers of this kind, and none is idle; "+
+	"use fewer different settings of connection", MaxConnections))
 
-// ErrClosed says that the pool is closed: the node stops.
+// ErrClosed says that the pool is closed because the node is stopping.
 var ErrClosed error = OwnError("the node is stopping")
 
-// Pool shares connections by their key. The zero value with Close set is ready.
-type Pool[C any] struct {
-	// Shut ends a connection. It is called once for each, while nobody uses it.
-	Shut func(C)
-	// Most and Idle are other bounds than MaxConnections and a minute, for tests.
-	Most int
-	Idle time.Duration
+// Pool shares connections by key. The zero value with CloseConn set is ready to use.
+type Pool[N any] struct {
+	// CloseConn closes a connection. It is called once for each, while no delivery uses it.
+	CloseConn func(N)
+	// Limit overrides MaxConnections, for tests.
+	Limit int
 
-	mu     sync.Mutex
-	by     map[string]*place[C]
-	clock  uint64 // counts uses
-	closed bool
+	mu      sync.Mutex
+	entries map[string]*entry[N]
+	uses    uint64
+	closed  bool
 }
 
-// place is where a connection is, will be, or could not be made.
-type place[C any] struct {
-	pool *Pool[C]
+// entry is a connection that is open, is being opened, or could not be opened.
+type entry[N any] struct {
+	pool *Pool[N]
 	key  string
 
 	ready chan struct{} // closed when opening has ended
-	conn  C
+	conn  N
 	err   error
 
-	// All below are guarded by the pool's mutex.
+	// The pool's mutex guards the fields below.
 	open     bool
-	gone     bool // not in the pool any more: ended when the last user lets go
+	removed  bool // not in the pool any more: closed once its last user has released it
 	users    int
-	last     uint64
+	lastUse  uint64
 	failures int
-	again    chan struct{} // closed when it may be tried again
-	timer    *time.Timer   // closes what is idle, and forgets failures
+	retry    chan struct{} // set after a failure; closed when the next try may start
+	timer    *time.Timer   // closes an idle connection, or forgets a failure
 }
 
-// Lease is the use of a connection.
-type Lease[C any] struct {
-	Conn  C
-	place *place[C]
+// Lease is the use of a connection by one delivery.
+type Lease[N any] struct {
+	Conn  N
+	entry *entry[N]
 }
 
-// Get gives the connection with that key, and opens it if there is none. Only one
-// is opened at a time for a key, and all who ask meanwhile wait for it; after a
-// failure it is tried again when some time has passed.
-func (p *Pool[C]) Get(ctx context.Context, key string, open func(ctx context.Context) (C, error)) (*Lease[C], error) {
+// Get returns the connection with that key and opens it if there is none. The pool opens one connection per
+// key at a time, and all callers wait for it. After a failure, callers wait until the backoff has passed and
+// then try again.
+func (p *Pool[N]) Get(ctx context.Context, key string, open OpenFunc[N]) (*Lease[N], error) {
 	for {
-		at, wait, err := p.find(key, open)
+		e, wait, err := p.acquire(key, open)
 		switch {
 		case err != nil:
 			return nil, err
@@ -81,183 +82,178 @@ func (p *Pool[C]) Get(ctx context.Context, key string, open func(ctx context.Con
 		}
 		select {
 		case <-ctx.Done():
-			at.release()
+			e.release()
 			return nil, ctx.Err()
-		case <-at.ready:
+		case <-e.ready:
 		}
-		if at.err != nil {
-			at.release()
-			return nil, at.err
+		if e.err != nil {
+			e.release()
+			return nil, e.err
 		}
-		return &Lease[C]{Conn: at.conn, place: at}, nil
+		return &Lease[N]{Conn: e.conn, entry: e}, nil
 	}
 }
 
-// find the place of a key, with one more user; or what to wait for before asking again.
-func (p *Pool[C]) find(key string, open func(ctx context.Context) (C, error)) (at *place[C], wait <-chan struct{}, err error) {
+// acquire returns the entry of a key, with one more user, or a channel to wait for before the next call.
+func (p *Pool[N]) acquire(key string, open OpenFunc[N]) (e *entry[N], wait <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, nil, ErrClosed
 	}
 	failures := 0
-	if at = p.by[key]; at != nil && at.again != nil {
+	if e = p.entries[key]; e != nil && e.retry != nil {
 		select {
-		case <-at.again:
-			failures = at.failures
-			p.drop(at)
-			at = nil
+		case <-e.retry:
+			failures = e.failures
+			p.remove(e)
+			e = nil
 		default:
-			return nil, at.again, nil
+			return nil, e.retry, nil
 		}
 	}
-	if at == nil {
-		if !p.room() {
+	if e == nil {
+		if !p.makeCapacity() {
 			return nil, nil, ErrFull
 		}
-		at = &place[C]{pool: p, key: key, ready: make(chan struct{}), failures: failures}
-		if p.by == nil {
-			p.by = make(map[string]*place[C])
+		e = &entry[N]{pool: p, key: key, ready: make(chan struct{}), failures: failures}
+		if p.entries == nil {
+			p.entries = make(map[string]*entry[N])
 		}
-		p.by[key] = at
-		at.users++ // the opening itself
-		go at.fill(open)
+		p.entries[key] = e
+		e.users++ // the opening itself
+		go e.connect(open)
 	}
-	at.users++
-	p.clock++
-	at.last = p.clock
-	at.stopTimer()
-	return at, nil, nil
+	e.users++
+	p.uses++
+	e.lastUse = p.uses
+	e.stopTimer()
+	return e, nil, nil
 }
 
-// fill opens the connection. Not under the context of who asked first: others wait too.
-func (at *place[C]) fill(open func(ctx context.Context) (C, error)) {
+// connect opens the connection. It does not use the context of the first caller, because others wait too.
+func (e *entry[N]) connect(open OpenFunc[N]) {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
 	conn, err := open(ctx)
-	p := at.pool
+	p := e.pool
 	p.mu.Lock()
-	at.conn, at.err, at.open = conn, err, err == nil
-	if err != nil && !at.gone {
-		at.failures++
-		at.again = make(chan struct{})
-		again := at.again
-		at.timer = time.AfterFunc(min(firstBackoff<<min(at.failures-1, 10), maxBackoff), func() { close(again); at.forgetLater() })
+	e.conn, e.err, e.open = conn, err, err == nil
+	if err != nil && !e.removed {
+		e.failures++
+		retry := make(chan struct{})
+		e.retry = retry
+		e.timer = time.AfterFunc(min(firstBackoff<<min(e.failures-1, 10), maxBackoff), func() {
+			close(retry)
+			e.forgetLater()
+		})
 	}
 	p.mu.Unlock()
-	close(at.ready)
-	at.release()
+	close(e.ready)
+	e.release()
 }
 
-// forgetLater drops the memory of a failure that nobody has asked about for a while.
-func (at *place[C]) forgetLater() {
-	at.pool.mu.Lock()
-	defer at.pool.mu.Unlock()
-	if !at.gone {
-		at.timer = time.AfterFunc(forgetAfter, func() {
-			at.pool.mu.Lock()
-			defer at.pool.mu.Unlock()
-			at.pool.drop(at)
+// forgetLater removes the memory of a failure after forgetAfter.
+func (e *entry[N]) forgetLater() {
+	e.pool.mu.Lock()
+	defer e.pool.mu.Unlock()
+	if !e.removed {
+		e.timer = time.AfterFunc(forgetAfter, func() {
+			e.pool.mu.Lock()
+			defer e.pool.mu.Unlock()
+			e.pool.remove(e)
 		})
 	}
 }
 
-// room makes sure that there is a place for one more.
-func (p *Pool[C]) room() bool {
-	most := p.Most
-	if most == 0 {
-		most = MaxConnections
-	}
-	if len(p.by) < most {
+// makeCapacity reports whether one more connection may be opened. It removes the idle connection that was
+// used least recently if there are too many.
+func (p *Pool[N]) makeCapacity() bool {
+	if len(p.entries) < cmp.Or(p.Limit, MaxConnections) {
 		return true
 	}
-	var oldest *place[C]
-	for _, at := range p.by {
-		if at.users == 0 && (oldest == nil || at.last < oldest.last) {
-			oldest = at
+	var oldest *entry[N]
+	for _, e := range p.entries {
+		if e.users == 0 && (oldest == nil || e.lastUse < oldest.lastUse) {
+			oldest = e
 		}
 	}
 	if oldest == nil {
 		return false
 	}
-	p.drop(oldest)
+	p.remove(oldest)
 	return true
 }
 
-// drop takes a place out of the pool. It ends when its last user has let go.
-func (p *Pool[C]) drop(at *place[C]) {
-	if at.gone {
+// remove takes an entry out of the pool. Its connection is closed once its last user has released it.
+func (p *Pool[N]) remove(e *entry[N]) {
+	if e.removed {
 		return
 	}
-	at.gone = true
-	at.stopTimer()
-	if p.by[at.key] == at {
-		delete(p.by, at.key)
+	e.removed = true
+	e.stopTimer()
+	if p.entries[e.key] == e {
+		delete(p.entries, e.key)
 	}
-	at.end()
+	e.closeUnused()
 }
 
-func (at *place[C]) stopTimer() {
-	if at.timer != nil && at.again == nil {
-		at.timer.Stop()
-		at.timer = nil
-	}
-}
-
-// end what is gone and not used. It is called with the mutex held; the client's
-// own end may take a while.
-func (at *place[C]) end() {
-	if at.gone && at.users == 0 && at.open {
-		at.open = false
-		go at.pool.Shut(at.conn)
+func (e *entry[N]) stopTimer() {
+	if e.timer != nil && e.retry == nil {
+		e.timer.Stop()
+		e.timer = nil
 	}
 }
 
-func (at *place[C]) release() {
-	p := at.pool
+// closeUnused closes the connection of a removed entry without users. The caller holds the mutex, so the
+// client, which may take a while, runs in a goroutine.
+func (e *entry[N]) closeUnused() {
+	if e.removed && e.users == 0 && e.open {
+		e.open = false
+		go e.pool.CloseConn(e.conn)
+	}
+}
+
+func (e *entry[N]) release() {
+	p := e.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at.users--
-	at.end()
-	if at.users == 0 && at.open && !at.gone {
-		idle := p.Idle
-		if idle == 0 {
-			idle = idleTimeout
-		}
-		at.timer = time.AfterFunc(idle, func() {
+	e.users--
+	e.closeUnused()
+	if e.users == 0 && e.open && !e.removed {
+		e.timer = time.AfterFunc(idleTimeout, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if at.users == 0 {
-				p.drop(at)
+			if e.users == 0 {
+				p.remove(e)
 			}
 		})
 	}
 }
 
-// Release ends the use. broken: the connection is of no use any more, and the
-// next who asks gets another.
-func (l *Lease[C]) Release(broken bool) {
+// Release ends the use of the connection. If it is broken, the next caller of Get gets another one.
+func (l *Lease[N]) Release(broken bool) {
 	if broken {
-		l.place.pool.mu.Lock()
-		l.place.pool.drop(l.place)
-		l.place.pool.mu.Unlock()
+		l.entry.pool.mu.Lock()
+		l.entry.pool.remove(l.entry)
+		l.entry.pool.mu.Unlock()
 	}
-	l.place.release()
+	l.entry.release()
 }
 
-// Len is how many there are, failures that are remembered too.
-func (p *Pool[C]) Len() int {
+// Len returns the number of connections, including remembered failures.
+func (p *Pool[N]) Len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.by)
+	return len(p.entries)
 }
 
-// Close lets go of all connections: those in use when their users let go.
-func (p *Pool[C]) Close() {
+// Close closes all connections. Those in use are closed once their users have released them.
+func (p *Pool[N]) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	for _, at := range p.by {
-		p.drop(at)
+	for _, e := range p.entries {
+		p.remove(e)
 	}
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/broker"
 )
 
-// opener counts what it opens and what is shut.
+// opener counts the connections it opens and closes.
 type opener struct {
-	opened, shut atomic.Int64
-	fails        atomic.Bool
-	takes        time.Duration
+	opened, closed atomic.Int64
+	fails          atomic.Bool
+	takes          time.Duration
 }
 
 func (o *opener) open(ctx context.Context) (int64, error) {
@@ -29,16 +29,16 @@ func (o *opener) open(ctx context.Context) (int64, error) {
 	}
 	if o.fails.Load() {
 		o.opened.Add(1)
-		return 0, errors.New("away")
+		return 0, errors.New("down")
 	}
 	return o.opened.Add(1), nil
 }
 
 func (o *opener) pool() *broker.Pool[int64] {
-	return &broker.Pool[int64]{Shut: func(int64) { o.shut.Add(1) }}
+	return &broker.Pool[int64]{CloseConn: func(int64) { o.closed.Add(1) }}
 }
 
-// Many who want the same share one, which is opened once; others get others.
+// Callers with the same key share one connection, which is opened once.
 func TestPoolShares(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,17 +57,17 @@ func TestPoolShares(t *testing.T) {
 		}
 		all.Wait()
 		require.EqualValues(t, 2, o.opened.Load())
-		time.Sleep(59 * time.Second) //nolint:forbidigo // the bubble's
-		require.Zero(t, o.shut.Load())
-		time.Sleep(2 * time.Second) //nolint:forbidigo // the bubble's
+		time.Sleep(59 * time.Second) //nolint:forbidigo // virtual
+		require.Zero(t, o.closed.Load())
+		time.Sleep(2 * time.Second) //nolint:forbidigo // virtual
 		synctest.Wait()
-		require.EqualValues(t, 2, o.shut.Load(), "idle ones are closed")
+		require.EqualValues(t, 2, o.closed.Load(), "idle ones are closed")
 		require.Zero(t, p.Len())
 	})
 }
 
-// One in use is never closed, neither as idle nor when the pool is; a broken one is
-// replaced at once, and ended when its last user has let go.
+// A connection in use is never closed, neither as idle nor when the pool is closed. A broken one is replaced
+// immediately and closed once its last user has released it.
 func TestPoolKeepsWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -75,8 +75,8 @@ func TestPoolKeepsWhatIsUsed(t *testing.T) {
 		p := o.pool()
 		first, err := p.Get(t.Context(), "a", o.open)
 		require.NoError(t, err)
-		time.Sleep(time.Hour) //nolint:forbidigo // the bubble's
-		require.Zero(t, o.shut.Load())
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual
+		require.Zero(t, o.closed.Load())
 		second, err := p.Get(t.Context(), "a", o.open)
 		require.NoError(t, err)
 		require.Equal(t, first.Conn, second.Conn)
@@ -85,35 +85,35 @@ func TestPoolKeepsWhatIsUsed(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, first.Conn, third.Conn)
 		synctest.Wait()
-		require.Zero(t, o.shut.Load(), "the first still uses it")
+		require.Zero(t, o.closed.Load(), "the first still uses it")
 		first.Release(true)
 		synctest.Wait()
-		require.EqualValues(t, 1, o.shut.Load())
+		require.EqualValues(t, 1, o.closed.Load())
 		p.Close()
 		_, err = p.Get(t.Context(), "a", o.open)
 		require.ErrorIs(t, err, broker.ErrClosed)
 		synctest.Wait()
-		require.EqualValues(t, 1, o.shut.Load())
+		require.EqualValues(t, 1, o.closed.Load())
 		third.Release(false)
 		synctest.Wait()
-		require.EqualValues(t, 2, o.shut.Load())
+		require.EqualValues(t, 2, o.closed.Load())
 	})
 }
 
-// After a failure it is tried again after a while, each time a longer one; who asks
-// meanwhile waits, and is not told of the old failure.
+// After a failure the pool waits before it tries again, longer each time. Callers wait meanwhile and do not
+// get the old error.
 func TestPoolBacksOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := &opener{}
 		o.fails.Store(true)
 		p := o.pool()
-		began := time.Now() //nolint:forbidigo // the bubble's
+		began := time.Now() //nolint:forbidigo // virtual
 		for range 12 {
 			_, err := p.Get(t.Context(), "a", o.open)
-			require.ErrorContains(t, err, "away")
+			require.ErrorContains(t, err, "down")
 		}
-		took := time.Since(began) //nolint:forbidigo // the bubble's
+		took := time.Since(began) //nolint:forbidigo // virtual
 		require.EqualValues(t, 12, o.opened.Load())
 		require.Equal(t, 100*time.Millisecond*(1+2+4+8+16)+6*2*time.Second, took)
 		o.fails.Store(false)
@@ -126,20 +126,20 @@ func TestPoolBacksOff(t *testing.T) {
 		_, err = p.Get(t.Context(), "b", o.open)
 		require.Error(t, err)
 		_, err = p.Get(ctx, "b", o.open)
-		require.ErrorIs(t, err, context.DeadlineExceeded, "waiting ends with the time of who waits")
-		time.Sleep(2 * time.Minute) //nolint:forbidigo // the bubble's
+		require.ErrorIs(t, err, context.DeadlineExceeded, "waiting ends with the caller's context")
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual
 		require.Zero(t, p.Len(), "failures are forgotten")
 	})
 }
 
-// The number is bounded: the one that was idle longest goes, and where none is, the
-// newcomer is told.
+// The number of connections is limited: the least recently used idle one is closed. If none is idle, Get
+// fails.
 func TestPoolIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := &opener{}
 		p := o.pool()
-		p.Most = 3
+		p.Limit = 3
 		var leases []*broker.Lease[int64]
 		for n := range 3 {
 			lease, err := p.Get(t.Context(), fmt.Sprint(n), o.open)
@@ -153,10 +153,10 @@ func TestPoolIsBounded(t *testing.T) {
 		more, err := p.Get(t.Context(), "more", o.open)
 		require.NoError(t, err)
 		synctest.Wait()
-		require.EqualValues(t, 1, o.shut.Load())
+		require.EqualValues(t, 1, o.closed.Load())
 		again, err := p.Get(t.Context(), "1", o.open)
 		require.NoError(t, err)
-		require.EqualValues(t, 2, again.Conn, "that was used later than 0, and stayed")
+		require.EqualValues(t, 2, again.Conn, "it was used later than 0, and stayed")
 		again.Release(false)
 		more.Release(false)
 		leases[2].Release(false)

@@ -12,14 +12,15 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/target/secret"
+	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
 const maxPEM = 32 << 10 // bytes
 
-// TLS is how a connection is encrypted: always with a check of the server.
+// TLS contains the settings of an encrypted connection. The server's certificate is always verified.
 type TLS struct {
 	CA          string      // PEM; empty: the system's
-	ServerName  string      // empty: the host that is connected to
+	ServerName  string      // empty: the host of the server's address
 	Certificate string      // of the client, PEM
 	Key         secret.Text // of Certificate
 }
@@ -38,27 +39,28 @@ func (r *Reader) tls(c *Config) {
 		r.Add("tls", "it is neither true or false nor an object", `write true, or {"ca": "-----BEGIN CERTIFICATE…"}`)
 		return
 	}
-	inner := &Reader{Fields: fields}
-	c.TLS = &TLS{CA: inner.Text("ca", maxPEM), ServerName: inner.Text("server_name", maxName), Certificate: inner.Text("certificate", maxPEM), Key: inner.Stored("key")}
+	inner := &Reader{r.Inner("tls", fields), r.Form}
+	c.TLS = &TLS{
+		CA: inner.Text("ca", maxPEM), ServerName: inner.Text("server_name", maxName),
+		Certificate: inner.Text("certificate", maxPEM), Key: inner.Stored("key"),
+	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains([]string{"ca", "server_name", "certificate", "key"}, name) {
-			inner.Add(Shorten(name), "there is no such setting", "use ca, server_name, certificate and key")
+			inner.Add(settings.ShowName(name), "there is no such setting", "use ca, server_name, certificate and key")
 		}
 	}
 	for _, p := range []struct{ field, text string }{{"ca", c.TLS.CA}, {"certificate", c.TLS.Certificate}} {
 		if p.text != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(p.text)) {
-			inner.Add(p.field, "it holds no certificate", "write it as PEM")
+			inner.Add(p.field, "it contains no certificate", "write it as PEM")
 		}
 	}
 	if (c.TLS.Certificate == "") != (c.TLS.Key.Secret == "") {
 		inner.Add("key", "certificate and key go together", "give both, or neither")
 	}
-	for _, p := range inner.problems {
-		r.problems = append(r.problems, within("tls", p))
-	}
+	r.Join(inner.Reader)
 }
 
-// config is for a connection; each gets its own. It also returns the key's text.
+// config returns the TLS config of one connection, and the text of the client's key.
 func (t *TLS) config(ctx context.Context, o *Options, namespace uuid.UUID) (c *tls.Config, key string, err error) {
 	c = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CA != "" {
@@ -73,8 +75,9 @@ func (t *TLS) config(ctx context.Context, o *Options, namespace uuid.UUID) (c *t
 	}
 	pair, err := tls.X509KeyPair([]byte(t.Certificate), []byte(key))
 	if err != nil {
-		// Without the error's text, which may quote the key.
-		return nil, "", &FinalError{errors.New("certificate and key do not fit each other; mend tls.certificate, or the secret that tls.key names")}
+		// The error's text is left out: it may quote the key.
+		return nil, "", &FinalError{errors.New("certificate and key do not fit each other; " +
+			"fix tls.certificate, or the secret that tls.key names")}
 	}
 	c.Certificates = []tls.Certificate{pair}
 	return c, key, nil

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +11,7 @@ import (
 
 var form = broker.Form{
 	Port: "9092", Example: `{"servers": ["kafka.example.com:9092"], "topic": "orders"}`,
-	Names: []string{"topic", "key", "sasl"}, Header: func(string) bool { return true },
+	Settings: []string{"topic", "key", "sasl"}, ValidHeader: func(string) bool { return true },
 }
 
 var (
@@ -20,7 +19,7 @@ var (
 	mechanisms = []string{"SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"} // the first is the default
 )
 
-// config is what a user writes, checked.
+// config is a valid config.
 type config struct {
 	broker.Config
 	topic *expr.Template
@@ -28,15 +27,9 @@ type config struct {
 	sasl  string
 }
 
-// Check says what is wrong with a config: see target.Target.
-func (*Target) Check(raw json.RawMessage) error {
-	_, err := parse(string(raw))
-	return err
-}
-
 func parse(text string) (*config, error) {
-	r, all := broker.Read([]byte(text), form)
-	c := &config{Config: all}
+	r, common := broker.Read([]byte(text), form)
+	c := &config{Config: common}
 	if r.Readable() {
 		c.topic = r.Template("topic", "")
 		c.key = r.Template("key", "${idempotency_key}")
@@ -49,7 +42,7 @@ func parse(text string) (*config, error) {
 			c.sasl = mechanisms[0]
 		}
 		if !slices.Contains(mechanisms, c.sasl) {
-			r.Add("sasl", "it is not a mechanism that is spoken", "use "+strings.Join(mechanisms, ", "))
+			r.Add("sasl", "it is not a supported mechanism", "use "+strings.Join(mechanisms, ", "))
 		}
 		if (c.User == "") != (c.Password.Secret == "") {
 			r.Add("password", "user and password go together", "give both, or neither")

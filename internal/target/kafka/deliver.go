@@ -14,46 +14,16 @@ import (
 
 // Target produces to topics. Safe for concurrent use.
 type Target struct {
-	opts    broker.Options
-	configs broker.Cache[*config]
-	pool    broker.Pool[*producer]
+	*broker.Target[*config, *producer, *kgo.Record]
 }
 
-// New makes the target with connections of its own.
+// New creates the target with its own connections.
 func New(opts broker.Options) *Target {
-	return &Target{
-		opts: opts, configs: broker.Cache[*config]{Make: parse},
-		pool: broker.Pool[*producer]{Shut: func(p *producer) { p.client.Close() }},
-	}
+	return &Target{broker.NewTarget(opts, parse, func(p *producer) { p.client.Close() })}
 }
 
-// Close lets go of connections.
-func (t *Target) Close() { t.pool.Close() }
-
-// Deliver produces one record and waits until the brokers have confirmed it.
-func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
-	return broker.Deliver(ctx, &a, &t.configs, func(ctx context.Context, c *config) job.Outcome { return t.deliver(ctx, c, &a) })
-}
-
-func (t *Target) deliver(ctx context.Context, c *config, a *job.Attempt) job.Outcome {
-	record, err := c.record(ctx, &t.opts, a)
-	if err != nil {
-		return broker.Mend(err)
-	}
-	access, err := c.Access(ctx, &t.opts, a.Namespace, c.sasl)
-	if err != nil {
-		return broker.Unconnected(ctx, c.Where(), err)
-	}
-	lease, err := t.pool.Get(ctx, access.Key, t.open(c, access))
-	if err != nil {
-		return broker.Unconnected(ctx, c.Where(), err)
-	}
-	out, broken := c.produce(ctx, lease.Conn, record)
-	lease.Release(broken)
-	return out
-}
-
-func (c *config) record(ctx context.Context, o *broker.Options, a *job.Attempt) (*kgo.Record, error) {
+// NewMessage implements broker.Settings.
+func (c *config) NewMessage(ctx context.Context, o *broker.Options, a *job.Attempt) (*kgo.Record, error) {
 	m, err := c.Message(ctx, o, a)
 	if err != nil {
 		return nil, err
@@ -63,26 +33,28 @@ func (c *config) record(ctx context.Context, o *broker.Options, a *job.Attempt) 
 		return nil, err
 	}
 	if !topicForm.MatchString(topic) {
-		return nil, errors.New("topic gave a text that is not the name of one: up to 249 letters, digits, '.', '_' and '-'")
+		return nil, errors.New("topic gave a text that is not the name of one: " +
+			"up to 249 letters, digits, '.', '_' and '-'")
 	}
 	key, err := c.key.Text(m.Facts)
 	if err != nil {
 		return nil, err
 	}
-	r := &kgo.Record{Topic: topic, Key: []byte(key), Value: []byte(a.Payload), Headers: make([]kgo.RecordHeader, len(m.Headers))}
+	r := &kgo.Record{
+		Topic: topic, Key: []byte(key), Value: []byte(a.Payload), Headers: make([]kgo.RecordHeader, len(m.Headers)),
+	}
 	for i, h := range m.Headers {
 		r.Headers[i] = kgo.RecordHeader{Key: h.Name, Value: []byte(h.Value)}
 	}
 	return r, nil
 }
 
-// produce hands a record over and waits for what becomes of it. broken: the
-// client is of no more use.
-func (c *config) produce(ctx context.Context, p *producer, record *kgo.Record) (out job.Outcome, broken bool) {
+// Publish implements broker.Settings. It passes a record to the client and waits for the confirmation.
+func (c *config) Publish(ctx context.Context, p *producer, record *kgo.Record) (out job.Outcome, broken bool) {
 	done := make(chan error, 1)
-	// With the end of ctx, so that a record which could not be sent by then is not sent later, when it was tried again long since; but
-	// not cancelled with it: a record that is taken back takes those behind it along.
-	deadline, _ := ctx.Deadline() // Deliver sees to it that there is one
+	// The record has the deadline of ctx, so that it is not sent after Belfry has retried it. It is not
+	// cancelled with ctx, because withdrawing a record also withdraws those behind it.
+	deadline, _ := ctx.Deadline() // broker.Deliver always sets one
 	until, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	since := p.now()
 	p.client.TryProduce(until, record, func(_ *kgo.Record, err error) {
@@ -91,11 +63,11 @@ func (c *config) produce(ctx context.Context, p *producer, record *kgo.Record) (
 	})
 	select {
 	case err := <-done:
-		return c.answered(ctx, err, p.whyNot(since))
+		return c.produced(ctx, err, p.connectError(since))
 	case <-p.down:
-		select { // what came before counts
+		select { // a confirmation that came first counts
 		case err := <-done:
-			return c.answered(ctx, err, p.whyNot(since))
+			return c.produced(ctx, err, p.connectError(since))
 		default:
 			return c.unreachable(ctx, p, since), true
 		}
@@ -104,10 +76,10 @@ func (c *config) produce(ctx context.Context, p *producer, record *kgo.Record) (
 	}
 }
 
-// unreachable is what it means that no broker can be connected to. Where none was
-// written to since the record was handed over, that was not sent.
-func (c *config) unreachable(ctx context.Context, p *producer, since moment) job.Outcome {
-	err := p.why()
+// unreachable is the outcome if no broker can be connected to. The record was not sent if nothing was
+// written to any broker since the client got it.
+func (c *config) unreachable(ctx context.Context, p *producer, since progress) job.Outcome {
+	err := p.lastError()
 	if errors.Is(err, guard.ErrRefused) || p.now().writes == since.writes {
 		return c.unconnected(ctx, err)
 	}
@@ -118,25 +90,25 @@ func (c *config) unconnected(ctx context.Context, err error) job.Outcome {
 	return broker.Unconnected(ctx, c.Where()+" or a broker that it leads to", err)
 }
 
-// answered is what it means that the client is done with a record. away is why
-// brokers could not be connected to meanwhile.
-func (c *config) answered(ctx context.Context, err, away error) (out job.Outcome, broken bool) {
+// produced returns the outcome once the client is done with a record. connectErr is why advertised brokers
+// could not be connected to in the meantime.
+func (c *config) produced(ctx context.Context, err, connectErr error) (out job.Outcome, broken bool) {
 	if err == nil {
-		return c.Done(), false
+		return c.Confirmed(), false
 	}
 	out = job.Outcome{Kind: job.Failed}
 	var (
-		said *kerr.Error
-		dial *dialError
+		kafkaErr *kerr.Error
+		dial     *dialError
 	)
 	switch {
 	case errors.As(err, &dial):
 		return c.unconnected(ctx, err), false
-	case unsent(err) && away != nil:
-		return c.unconnected(ctx, away), false
+	case unsent(err) && connectErr != nil:
+		return c.unconnected(ctx, connectErr), false
 	case errors.Is(err, kgo.ErrRecordRetries), errors.Is(err, kgo.ErrRecordTimeout):
 		out.Retryable = true
-		out.Message = c.Where() + " led to no broker that took the record; see to the brokers"
+		out.Message = c.Where() + " led to no broker that took the record; check the brokers"
 	case errors.Is(err, context.DeadlineExceeded):
 		out.Retryable = true
 		out.Message = c.Where() + " did not take the records before this one in time; see whether it is overloaded"
@@ -145,28 +117,29 @@ func (c *config) answered(ctx context.Context, err, away error) (out job.Outcome
 		out.Message = c.Where() + " is behind with confirming records; see whether it is overloaded"
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		out.Retryable = true
-		out.Message = "there is no such topic; make it, or check topic"
-		// The client would not believe for long that a topic which it knew is another one now.
+		out.Message = "there is no such topic; create it, or check topic"
+		// The client would keep its old metadata for a while if the topic was deleted and created again.
 		broken = true
 	case errors.Is(err, kerr.NotEnoughReplicas):
 		out.Retryable = true
-		out.Message = "too few replicas of the topic are in sync; see to the brokers"
+		out.Message = "too few replicas of the topic are in sync; check the brokers"
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		out.Message = "the record is larger than the topic takes (max.message.bytes); send less, or raise it there"
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
 		out.Message = "the brokers do not allow this user to write to the topic; give it the right"
-	case errors.As(err, &said) && !said.Retriable:
-		out.Message = broker.Clean("the brokers refused the record: " + said.Message)
+	case errors.As(err, &kafkaErr) && !kafkaErr.Retriable:
+		out.Message = broker.Clean("the brokers refused the record: " + kafkaErr.Message)
 	default:
-		// A client that was closed or gave up: whether it was sent is not known.
+		// The client was closed or gave up. It is unknown whether the record was sent.
 		return broker.Unconfirmed(ctx, c.Where(), err), errors.Is(err, kgo.ErrClientClosed)
 	}
 	return out, broken
 }
 
-// unsent says that a record was given up before it was sent. An idempotent producer
-// does not let go so, nor for want of a connection, of one that may be there: it would
-// not know how to go on counting.
+// unsent reports whether the client gave up a record before it was sent. An idempotent producer does not
+// give up a record that may have been stored, not even without a connection, because it would not know with
+// which sequence number to continue.
 func unsent(err error) bool {
-	return errors.Is(err, kgo.ErrRecordRetries) || errors.Is(err, kgo.ErrRecordTimeout) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, kgo.ErrRecordRetries) || errors.Is(err, kgo.ErrRecordTimeout) ||
+		errors.Is(err, context.DeadlineExceeded)
 }

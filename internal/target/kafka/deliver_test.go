@@ -22,8 +22,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/kafka"
 )
 
-// A burst shares one producer, which sends batches; each record is there once, with
-// its key.
+// A burst shares one producer, which sends batches. Each record is stored once, with its key.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	b := newTopic(t, 4)
@@ -34,7 +33,8 @@ func TestBurst(t *testing.T) {
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
-			a := brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q, "key": "k/${run_id}"}`, address(t), b.name))
+			a := brokertest.Attempt("kafka",
+				fmt.Sprintf(`{"servers": [%q], "topic": %q, "key": "k/${run_id}"}`, address(t), b.name))
 			want.Store("k/"+job.FormatRunID(a.Key), true)
 			if out := target.Deliver(t.Context(), a); out.Kind != job.Succeeded {
 				t.Errorf("%+v", out)
@@ -42,7 +42,8 @@ func TestBurst(t *testing.T) {
 		})
 	}
 	all.Wait()
-	reader, err := kgo.NewClient(kgo.SeedBrokers(address(t)), kgo.ConsumeTopics(b.name), kgo.FetchMaxWait(100*time.Millisecond))
+	reader, err := kgo.NewClient(kgo.SeedBrokers(address(t)), kgo.ConsumeTopics(b.name),
+		kgo.FetchMaxWait(100*time.Millisecond))
 	require.NoError(t, err)
 	t.Cleanup(reader.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), brokertest.Patience)
@@ -61,7 +62,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// What the brokers say decides whether it is tried again.
+// The brokers' response decides whether a delivery may be retried.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	b := newTopic(t, 1)
@@ -80,7 +81,8 @@ func TestRefusals(t *testing.T) {
 		{"${'a b'}", ``, job.Failed, false, "not the name of one"},
 		{b.name, `, "key": "${job.labels.none}"`, job.Failed, false, "have no none"},
 	} {
-		out := target.Deliver(t.Context(), brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q%s}`, address(t), c.topic, c.more)))
+		out := target.Deliver(t.Context(),
+			brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q%s}`, address(t), c.topic, c.more)))
 		require.Equal(t, c.kind, out.Kind, "%+v: %+v", c, out)
 		require.Equal(t, c.retryable, out.Retryable, "%+v: %+v", c, out)
 		require.Contains(t, out.Message, c.says)
@@ -88,15 +90,16 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The address of the config is allowed, and the one that the broker advertises is
-// not: nothing is connected to it.
+// The guard allows the address of the config but not the one that the broker advertises: nothing connects to
+// it.
 func TestForbiddenAdvertised(t *testing.T) {
 	t.Parallel()
 	b := newTopic(t, 1)
 	proxy := brokertest.NewProxy(t, address(t))
 	target := kafka.New(broker.Options{Dialer: brokertest.Guard(t, proxy.Address())})
 	t.Cleanup(target.Close)
-	out := target.Deliver(t.Context(), brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q}`, proxy.Address(), b.name)))
+	out := target.Deliver(t.Context(),
+		brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q}`, proxy.Address(), b.name)))
 	require.Equal(t, job.Failed, out.Kind)
 	require.False(t, out.Retryable, "%+v", out)
 	require.Contains(t, out.Message, "targets.allow")
@@ -105,11 +108,11 @@ func TestForbiddenAdvertised(t *testing.T) {
 	require.Contains(t, out.Message, "targets.allow")
 }
 
-// elsewhere is a dialer that leads away from the addresses that a broker advertises.
+// elsewhere is a dialer that redirects connections to the addresses that a broker advertises.
 type elsewhere struct {
 	broker.Dialer
 	seed, to string
-	before   func() // it leads away
+	before   func() // called before it redirects
 }
 
 func (d *elsewhere) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
@@ -120,12 +123,13 @@ func (d *elsewhere) DialContext(ctx context.Context, network, address string) (n
 	return d.Dialer.DialContext(ctx, network, address)
 }
 
-// secure stands before an address and speaks TLS. It gives its own, and what to trust.
+// secure starts a TLS proxy in front of an address. It returns its own address and its certificate.
 func secure(t *testing.T, to string) (seed, ca string) {
 	t.Helper()
 	known := httptest.NewTLSServer(nil)
 	t.Cleanup(known.Close)
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: known.TLS.Certificates, MinVersion: tls.VersionTLS12})
+	l, err := tls.Listen("tcp", "127.0.0.1:0",
+		&tls.Config{Certificates: known.TLS.Certificates, MinVersion: tls.VersionTLS12})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
@@ -143,11 +147,11 @@ func secure(t *testing.T, to string) (seed, ca string) {
 			go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
 		}
 	}()
-	return l.Addr().String(), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: known.Certificate().Raw}))
+	return l.Addr().String(),
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: known.Certificate().Raw}))
 }
 
-// A broker that another one leads to, and that cannot be connected to, has not got
-// the record: that is known, and what waiting does not mend is final.
+// If an advertised broker cannot be connected to, the record was not sent. A wrong setting is permanent.
 func TestUnreachableAdvertised(t *testing.T) {
 	t.Parallel()
 	b := newTopic(t, 1)
@@ -164,9 +168,12 @@ func TestUnreachableAdvertised(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			t.Parallel()
 			seed, ca := secure(t, address(t))
-			target := kafka.New(broker.Options{Dialer: &elsewhere{brokertest.Guard(t, "127.0.0.0/8"), seed, c.to, func() {}}})
+			target := kafka.New(broker.Options{
+				Dialer: &elsewhere{brokertest.Guard(t, "127.0.0.0/8"), seed, c.to, func() {}},
+			})
 			t.Cleanup(target.Close)
-			out := target.Deliver(t.Context(), brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q, "tls": {"ca": %q}}`, seed, b.name, ca)))
+			config := fmt.Sprintf(`{"servers": [%q], "topic": %q, "tls": {"ca": %q}}`, seed, b.name, ca)
+			out := target.Deliver(t.Context(), brokertest.Attempt("kafka", config))
 			require.Equal(t, job.Failed, out.Kind)
 			require.False(t, out.Unknown, "%+v", out)
 			require.Equal(t, c.retryable, out.Retryable, "%+v", out)
@@ -175,8 +182,7 @@ func TestUnreachableAdvertised(t *testing.T) {
 	}
 }
 
-// Where all brokers are away, a record that was not sent to any has not arrived, and
-// one that was may have.
+// If all brokers are down, a record that was not sent to any has not arrived, and one that was may have.
 func TestAllAway(t *testing.T) {
 	t.Parallel()
 	for _, sent := range []bool{false, true} {
@@ -185,10 +191,13 @@ func TestAllAway(t *testing.T) {
 			b := newTopic(t, 1)
 			proxy := brokertest.NewProxy(t, address(t))
 			a := brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q], "topic": %q}`, proxy.Address(), b.name))
-			d := &elsewhere{Dialer: brokertest.Guard(t, "127.0.0.0/8"), seed: proxy.Address(), to: "127.0.0.1:1", before: proxy.Down}
+			d := &elsewhere{
+				Dialer: brokertest.Guard(t, "127.0.0.0/8"), seed: proxy.Address(), to: "127.0.0.1:1",
+				before: proxy.Down,
+			}
 			if sent {
 				d.to, d.before = proxy.Address(), func() {}
-				proxy.Hold(a.Payload)
+				proxy.Withhold(a.Payload)
 				t.Cleanup(proxy.Release)
 				go func() {
 					b.await(a.Payload)
@@ -209,30 +218,33 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	target := kafka.New(broker.Options{})
 	for config, field := range map[string]string{
-		`{"servers": ["x"]}`:                                                                         "topic",
-		`{"servers": ["x"], "topic": "a b"}`:                                                         "topic",
-		`{"servers": ["x"], "topic": "a", "key": 1}`:                                                 "key",
-		`{"servers": ["x"], "topic": "a", "key": "${"}`:                                              "key",
-		`{"servers": ["x"], "topic": "a", "user": "u"}`:                                              "password",
-		`{"servers": ["x"], "topic": "a", "sasl": "GSSAPI"}`:                                         "sasl",
-		`{"servers": ["x"], "topic": "a", "partition": 1}`:                                           "partition",
-		`{"servers": ["x"], "topic": "a", "headers": {"idempotency-key": "x"}}`:                      "headers.idempotency-key",
+		`{"servers": ["x"]}`:                                                    "topic",
+		`{"servers": ["x"], "topic": "a b"}`:                                    "topic",
+		`{"servers": ["x"], "topic": "a", "key": 1}`:                            "key",
+		`{"servers": ["x"], "topic": "a", "key": "${"}`:                         "key",
+		`{"servers": ["x"], "topic": "a", "user": "u"}`:                         "password",
+		`{"servers": ["x"], "topic": "a", "sasl": "GSSAPI"}`:                    "sasl",
+		`{"servers": ["x"], "topic": "a", "partition": 1}`:                      "partition",
+		`{"servers": ["x"], "topic": "a", "headers": {"idempotency-key": "x"}}`: "headers.idempotency-key",
+
 		`{"servers": ["x"], "topic": "a", "user": "u", "password": {"secret": "p", "also": "more"}}`: "password",
 	} {
 		problems := job.Problems(target.Check(json.RawMessage(config)))
 		require.NotEmpty(t, problems, config)
 		require.Equal(t, "target.config."+field, problems[0].Field, config)
 	}
-	require.NoError(t, target.Check(json.RawMessage(`{"servers": ["x"], "topic": "a.${job.queue}", "user": "u", "password": {"secret": "p"}, "sasl": "PLAIN", "tls": true}`)))
+	require.NoError(t, target.Check(json.RawMessage(`{"servers": ["x"], "topic": "a.${job.queue}",
+		"user": "u", "password": {"secret": "p"}, "sasl": "PLAIN", "tls": true}`)))
 }
 
-// A server that does not answer leaves time for the next.
+// A server that does not respond leaves time for the next.
 func TestSecondServer(t *testing.T) {
 	t.Parallel()
 	b := newTopic(t, 1)
-	brokertest.Second(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
+	brokertest.SecondServer(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
 		target := kafka.New(o)
 		defer target.Close()
-		return target.Deliver(t.Context(), brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q, %q], "topic": %q}`, first, address(t), b.name)))
+		return target.Deliver(t.Context(),
+			brokertest.Attempt("kafka", fmt.Sprintf(`{"servers": [%q, %q], "topic": %q}`, first, address(t), b.name)))
 	})
 }

@@ -1,32 +1,33 @@
-// Package kafka is the target that produces to a topic of Kafka.
+// Package kafka is the target that produces to a Kafka topic.
 //
-// A run has succeeded when all replicas in sync have the record (acks=all). The
-// producer is idempotent: what it sends again by itself is kept once. What Belfry
-// sends again, as a new attempt, is another record with the same key: consumers
-// tell by the header Idempotency-Key, and compacted topics by the key, which is the
-// idempotency key unless the config says otherwise.
+// A run has succeeded when all in-sync replicas have the record (acks=all). The producer is idempotent: if
+// the client resends a record, Kafka stores it once. If Belfry retries with a new attempt, that is another
+// record with the same key. Consumers recognise it by the Idempotency-Key header, and compacted topics by
+// the record key, which is the idempotency key unless the config sets another.
 //
-// # What a failure means
+// # Failures
 //
-//	no such topic                  may be tried again; topics are not made
-//	too few replicas in sync       may be tried again
-//	too large for the topic        failed for good
-//	not allowed, wrong credentials failed for good
-//	wrong settings of TLS          failed for good: see package broker
-//	it cannot be connected to      may be tried again
-//	no confirmation                may be tried again; the record may be there
+//	no such topic                    may be retried; topics are not created
+//	too few in-sync replicas         may be retried
+//	too large for the topic          permanent
+//	not allowed, wrong credentials   permanent
+//	wrong TLS settings               permanent: see package broker
+//	no connection                    may be retried
+//	no confirmation                  may be retried; the record may have been stored
 //
 // # Batches
 //
-// Records of all deliveries with the same connection are gathered for linger and
-// sent together, for each partition of the topic. A record that could not be sent
-// within the attempt's timeout is taken back, and with it those behind it for the
-// same partition, which have waited in vain as well: all are tried again, and none arrives late.
-// One that was sent and not confirmed may be there: an unknown outcome.
+// The client collects the records of all deliveries on one connection for linger and sends them together,
+// one batch per partition of the topic. If a record could not be sent within the attempt's timeout, it is
+// withdrawn together with the records behind it for the same partition. All of them are retried, and none
+// arrives late. The outcome of a record that was sent but not confirmed is unknown.
 //
-// A cluster of which no broker can be reached is given up within downGrace: all
-// deliveries fail, the client is closed, and the next delivery makes another. Addresses
-// that brokers advertise are connected to through the guard, as those of the config.
-// Where one of them cannot be, nothing was sent: it is what it is for those of the
-// config, when the client has tried recordRetries times.
+// # Unreachable clusters
+//
+// If no broker can be reached for downGrace, all deliveries fail and the client is closed. The next
+// delivery creates another.
+//
+// Connections to the addresses that brokers advertise go through the guard, like those of the config. If
+// such an address cannot be reached, nothing was sent: once the client has tried recordRetries times, the
+// outcome is the same as for an address of the config.
 package kafka

@@ -21,7 +21,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
 
-// address of the real server; without one the test is skipped.
+// address returns the address of the real server, or skips the test.
 func address(t *testing.T) string {
 	t.Helper()
 	brokers := os.Getenv("BELFRY_TEST_KAFKA_BROKERS")
@@ -31,7 +31,7 @@ func address(t *testing.T) string {
 	return brokers
 }
 
-// topic is one of a real broker, made for a test.
+// topic is a topic of a real broker, created for a test.
 type topic struct {
 	t      *testing.T
 	client *kgo.Client
@@ -71,8 +71,7 @@ func (b *topic) remove() {
 	b.until(false)
 }
 
-// set changes settings of the topic and waits until they hold: taken says whether
-// records are taken then.
+// set changes settings of the topic and waits until the broker accepts or rejects records.
 func (b *topic) set(taken bool, settings map[string]string) func() {
 	return func() {
 		r := kmsg.NewPtrAlterConfigsRequest()
@@ -91,13 +90,14 @@ func (b *topic) set(taken bool, settings map[string]string) func() {
 	}
 }
 
-// until the broker takes records, or does not.
+// until waits until the broker accepts records, or rejects them.
 func (b *topic) until(taken bool) {
 	require.Eventually(b.t, func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		// A new client: one that has seen a topic does not believe for long that it is another one now.
-		client, err := kgo.NewClient(kgo.SeedBrokers(address(b.t)), kgo.RecordRetries(1), kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(50*time.Millisecond), kgo.ProducerLinger(0))
+		// A new client for each try: a client keeps its metadata for a while.
+		client, err := kgo.NewClient(kgo.SeedBrokers(address(b.t)), kgo.RecordRetries(1), kgo.UnknownTopicRetries(1),
+			kgo.MetadataMinAge(50*time.Millisecond), kgo.ProducerLinger(0))
 		require.NoError(b.t, err)
 		defer client.Close()
 		err = client.ProduceSync(ctx, &kgo.Record{Topic: b.name, Value: []byte("probe")}).FirstErr()
@@ -105,9 +105,10 @@ func (b *topic) until(taken bool) {
 	}, time.Minute, 50*time.Millisecond)
 }
 
-// await a record with that value.
+// await waits for a record with that value.
 func (b *topic) await(value string) {
-	reader, err := kgo.NewClient(kgo.SeedBrokers(address(b.t)), kgo.ConsumeTopics(b.name), kgo.FetchMaxWait(100*time.Millisecond))
+	reader, err := kgo.NewClient(kgo.SeedBrokers(address(b.t)), kgo.ConsumeTopics(b.name),
+		kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		b.t.Error(err)
 		return
@@ -120,8 +121,7 @@ func (b *topic) await(value string) {
 	}
 }
 
-// through is a dialer that leads to the proxy of a test, though the broker
-// advertises its own address.
+// through is a dialer that connects to the proxy of a test, although the broker advertises its own address.
 type through struct {
 	guard broker.Dialer
 	mu    sync.Mutex
@@ -141,7 +141,8 @@ func (d *through) DialContext(ctx context.Context, network, address string) (net
 func startServer(t *testing.T) targettest.Server {
 	b := newTopic(t, 3)
 	s := &brokertest.Server{Proxy: brokertest.NewProxy(t, address(t)), Messages: make(chan targettest.Delivery, 1000)}
-	s.Settings = fmt.Sprintf(`{"servers": [%q], "topic": %q, "headers": {"Authorization": {"secret": %q}}}`, s.Address(), b.name, targettest.SecretName)
+	s.Settings = fmt.Sprintf(`{"servers": [%q], "topic": %q, "headers": {"Authorization": {"secret": %q}}}`,
+		s.Address(), b.name, targettest.SecretName)
 	gone := false
 	s.Allow = func() {
 		if gone {
@@ -150,8 +151,9 @@ func startServer(t *testing.T) targettest.Server {
 		gone = false
 	}
 	s.RefuseNow = func() { gone = true; b.remove() }
-	s.RefuseForGood = b.set(false, map[string]string{"max.message.bytes": "1"})
-	reader, err := kgo.NewClient(kgo.SeedBrokers(address(t)), kgo.ConsumeTopics(b.name), kgo.FetchMaxWait(200*time.Millisecond), kgo.MetadataMinAge(50*time.Millisecond))
+	s.RefuseFinally = b.set(false, map[string]string{"max.message.bytes": "1"})
+	reader, err := kgo.NewClient(kgo.SeedBrokers(address(t)), kgo.ConsumeTopics(b.name),
+		kgo.FetchMaxWait(200*time.Millisecond), kgo.MetadataMinAge(50*time.Millisecond))
 	require.NoError(t, err)
 	t.Cleanup(reader.Close)
 	go func() {

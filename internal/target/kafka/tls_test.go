@@ -24,9 +24,9 @@ func secured(t *testing.T) *brokertest.Secured {
 	t.Helper()
 	s := brokertest.NewSecured(t, "BELFRY_TEST_KAFKA_TLS_URL", "kafka")
 	s.Kind, s.New = "kafka", func(o broker.Options) targettest.Target { return kafka.New(o) }
-	s.Plain = brokertest.Place{Address: address(t), Silent: true}
-	s.Mutual = brokertest.Place{Address: os.Getenv("BELFRY_TEST_KAFKA_MUTUAL"), Anonymous: true}
-	s.Expired = brokertest.Place{Address: os.Getenv("BELFRY_TEST_KAFKA_EXPIRED"), Name: "expired.test"}
+	s.Plain = brokertest.Endpoint{Address: address(t), Silent: true}
+	s.Mutual = brokertest.Endpoint{Address: os.Getenv("BELFRY_TEST_KAFKA_MUTUAL"), Anonymous: true}
+	s.Expired = brokertest.Endpoint{Address: os.Getenv("BELFRY_TEST_KAFKA_EXPIRED"), Name: "expired.test"}
 	s.Settings = map[string]any{"topic": newTopic(t, 1).name}
 	s.Login = map[string]any{"sasl": "PLAIN"}
 	return s
@@ -39,22 +39,23 @@ func TestSecured(t *testing.T) {
 
 func TestSecuredAway(t *testing.T) {
 	t.Parallel()
-	secured(t).Away(t, func(d broker.Dialer) broker.Dialer { return &through{guard: d} })
+	secured(t).Outage(t, func(d broker.Dialer) broker.Dialer { return &through{guard: d} })
 }
 
 func TestSecuredGuide(t *testing.T) {
 	t.Parallel()
 	s := secured(t)
 	makeUser(t, s.User, s.Password, "SCRAM-SHA-512")
-	s.Guide(t, map[string]string{"kafka": s.Password, "kafka-key": s.PEM(t, "client", brokertest.Key)}, func(config map[string]any) brokertest.Place {
-		if brokertest.HasCertificate(config) {
-			return s.Mutual
-		}
-		return s.Place
-	})
+	s.Guide(t, map[string]string{"kafka": s.Password, "kafka-key": s.PEM(t, "client", brokertest.Key)},
+		func(config map[string]any) brokertest.Endpoint {
+			if brokertest.HasCertificate(config) {
+				return s.Mutual
+			}
+			return s.Endpoint
+		})
 }
 
-// Each mechanism, with a user of its own; and what else servers say about logins.
+// Each mechanism with its own user, and other responses of servers to a login.
 func TestSecuredLogins(t *testing.T) {
 	t.Parallel()
 	s := secured(t)
@@ -70,10 +71,10 @@ func TestSecuredLogins(t *testing.T) {
 		{s.Address, scram, right, "SCRAM-SHA-512", ""},
 		{s.Address, scram, right, "SCRAM-SHA-256", ""},
 		{s.Address, half, right, "SCRAM-SHA-256", ""},
-		{s.Address, half, right, "SCRAM-SHA-512", "mend user, password and sasl"},
-		{s.Address, scram, right, "PLAIN", "mend user, password and sasl"},
-		{s.Address, scram, wrong, "SCRAM-SHA-256", "mend user, password and sasl"},
-		{s.Address, "nobody", right, "SCRAM-SHA-512", "mend user, password and sasl"},
+		{s.Address, half, right, "SCRAM-SHA-512", "fix user, password and sasl"},
+		{s.Address, scram, right, "PLAIN", "fix user, password and sasl"},
+		{s.Address, scram, wrong, "SCRAM-SHA-256", "fix user, password and sasl"},
+		{s.Address, "nobody", right, "SCRAM-SHA-512", "fix user, password and sasl"},
 		{s.Address, "", "", "", "give user and password"},
 		{s.Plain.Address, scram, right, "", "remove user and password"},
 	} {
@@ -88,14 +89,14 @@ func TestSecuredLogins(t *testing.T) {
 			}
 			out := s.Deliver(t, settings, map[string]string{"password": c.password})
 			require.Equal(t, c.says == "", out.Kind == job.Succeeded, "%+v", out)
-			// One that hangs up may be just stopping.
+			// A server that closes the connection may just be stopping.
 			require.Equal(t, c.says == "give user and password", out.Retryable, "%+v", out)
 			require.Contains(t, out.Message, c.says)
 		})
 	}
 }
 
-// makeUser makes one for some mechanisms of SCRAM.
+// makeUser creates a user for some SCRAM mechanisms.
 func makeUser(t *testing.T, name, password string, mechanisms ...string) string {
 	t.Helper()
 	const rounds = 4096

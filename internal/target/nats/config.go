@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/belfry-dev/belfry/internal/expr"
@@ -11,53 +10,50 @@ import (
 
 var form = broker.Form{
 	Port: "4222", Example: `{"servers": ["nats.example.com:4222"], "subject": "orders.due"}`,
-	Names: []string{"subject", "stream", "token", "credentials"}, Header: validHeader,
+	Settings: []string{"subject", "stream", "token", "credentials"}, ValidHeader: validHeader,
 }
 
-// config is what a user writes, checked.
+// config is a valid config. It has at most one of user, token and credentials.
 type config struct {
 	broker.Config
 	subject     *expr.Template
-	stream      string      // that is to take it; empty: any
-	token       secret.Text // in place of user and password
-	credentials secret.Text // of a .creds file, in place of both
-}
-
-// Check says what is wrong with a config: see target.Target.
-func (*Target) Check(raw json.RawMessage) error {
-	_, err := parse(string(raw))
-	return err
+	stream      string // the stream that must store the message; empty: any
+	token       secret.Text
+	credentials secret.Text // the text of a .creds file
 }
 
 func parse(text string) (*config, error) {
-	r, all := broker.Read([]byte(text), form)
-	c := &config{Config: all}
+	r, common := broker.Read([]byte(text), form)
+	c := &config{Config: common}
 	if r.Readable() {
 		c.subject = r.Template("subject", "")
 		c.stream = r.Text("stream", 255)
 		c.token, c.credentials = r.Stored("token"), r.Stored("credentials")
 		if c.subject != nil && c.subject.Plain() {
 			if subject, _ := c.subject.Text(nil); !validSubject(subject) {
-				r.Add("subject", "it is not a subject that can be published to", "use texts separated by dots, without spaces, * and >")
+				r.Add("subject", "it is not a subject that can be published to",
+					"use words separated by dots, without spaces, * and >")
 			}
 		}
-		if given := []bool{c.User != "", c.token.Secret != "", c.credentials.Secret != ""}; count(given) > 1 {
-			r.Add("credentials", "more than one of user, token and credentials is given", "keep the one that the server wants")
+		if count(c.User != "", c.token.Secret != "", c.credentials.Secret != "") > 1 {
+			r.Add("credentials", "more than one of user, token and credentials is given",
+				"keep the one that the server wants")
 		}
 	}
 	return c, r.Err()
 }
 
-func count(of []bool) (n int) {
-	for _, one := range of {
-		if one {
+// count returns how many conditions are true.
+func count(conditions ...bool) (n int) {
+	for _, c := range conditions {
+		if c {
 			n++
 		}
 	}
 	return n
 }
 
-// validSubject says that a text is a subject without wildcards.
+// validSubject reports whether s is a subject without wildcards.
 func validSubject(s string) bool {
 	for token := range strings.SplitSeq(s, ".") {
 		if token == "" || strings.ContainsAny(token, "*> \t\r\n\x00") {

@@ -24,14 +24,14 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/nats"
 )
 
-// A burst shares one connection and does not wait for one confirmation after the
-// other; each message is in the stream once.
+// A burst shares one connection and confirmations are not awaited one by one. Each message is stored once.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	to := address(t)
 	js := connect(t, to)
 	name := "B" + natsgo.NewInbox()[7:]
-	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
+	stream, err := js.CreateStream(t.Context(),
+		jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
 	require.NoError(t, err)
 	proxy := brokertest.NewProxy(t, to)
 	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8")})
@@ -40,8 +40,9 @@ func TestBurst(t *testing.T) {
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
-			a := brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": %q, "stream": %q}`, proxy.Address(), name, name))
-			for range 2 { // the second is known by its id
+			a := brokertest.Attempt("nats",
+				fmt.Sprintf(`{"servers": [%q], "subject": %q, "stream": %q}`, proxy.Address(), name, name))
+			for range 2 { // the stream recognises the second by its id
 				if out := target.Deliver(t.Context(), a); out.Kind != job.Succeeded {
 					t.Errorf("%+v", out)
 				}
@@ -55,14 +56,15 @@ func TestBurst(t *testing.T) {
 	require.EqualValues(t, 1, proxy.Opened.Load())
 }
 
-// What the stream says decides whether it is tried again.
+// The stream's response decides whether a delivery may be retried.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	to := address(t)
 	js := connect(t, to)
 	name := "R" + natsgo.NewInbox()[7:]
 	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
-		Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage, Discard: jetstream.DiscardNew, MaxMsgs: 1,
+		Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage, Discard: jetstream.DiscardNew,
+		MaxMsgs: 1,
 	})
 	require.NoError(t, err)
 	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8")})
@@ -80,20 +82,26 @@ func TestRefusals(t *testing.T) {
 		{name + ".${payload.none}", ``, job.Failed, false, "have no none"},
 		{name + ".${'a b'}", ``, job.Failed, false, "cannot be published to"},
 	} {
-		out := target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": %q%s}`, to, c.subject, c.more)))
+		out := target.Deliver(t.Context(),
+			brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": %q%s}`, to, c.subject, c.more)))
 		require.Equal(t, c.kind, out.Kind, "%+v", c)
 		require.Equal(t, c.retryable, out.Retryable, "%+v", c)
 		require.Contains(t, out.Message, c.says)
 		require.False(t, out.Unknown)
 	}
-	report := brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": "%s.a", "wait_for": "report"}`, to, name))
+	report := brokertest.Attempt("nats",
+		fmt.Sprintf(`{"servers": [%q], "subject": "%s.a", "wait_for": "report"}`, to, name))
 	require.NoError(t, js.DeleteStream(t.Context(), name))
-	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage})
+	_, err = js.CreateStream(t.Context(),
+		jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage})
 	require.NoError(t, err)
 	require.Equal(t, job.Outcome{Kind: job.Accepted}, target.Deliver(t.Context(), report))
 
 	// With what the consumer needs to report.
-	reporting := nats.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8"), Report: func(job.Attempt) (string, string) { return "https://example.com/run", "token" }})
+	reporting := nats.New(broker.Options{
+		Dialer: brokertest.Guard(t, "127.0.0.0/8"),
+		Report: func(job.Attempt) (string, string) { return "https://example.com/run", "token" },
+	})
 	t.Cleanup(reporting.Close)
 	sent, err := js.Conn().SubscribeSync(name + ".>")
 	require.NoError(t, err)
@@ -106,18 +114,19 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, []string{"token"}, m.Header["Belfry-Run-Token"])
 }
 
-// A guard that does not allow the address ends it for good.
+// An address that the guard does not allow is a permanent failure.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	target := nats.New(broker.Options{Dialer: brokertest.Guard(t)})
 	t.Cleanup(target.Close)
-	out := target.Deliver(t.Context(), brokertest.Attempt("nats", `{"servers": ["127.0.0.1:4222", "10.0.0.1:4222"], "subject": "x"}`))
+	out := target.Deliver(t.Context(),
+		brokertest.Attempt("nats", `{"servers": ["127.0.0.1:4222", "10.0.0.1:4222"], "subject": "x"}`))
 	require.Equal(t, job.Failed, out.Kind)
 	require.False(t, out.Retryable)
 	require.Contains(t, out.Message, "targets.allow")
 }
 
-// TestForbiddenAdvertised: the other servers that one tells of are not connected to, neither at once nor when the
+// TestForbiddenAdvertised: the target never connects to servers that a server advertises, not even when the
 // connection breaks.
 func TestForbiddenAdvertised(t *testing.T) {
 	t.Parallel()
@@ -140,7 +149,8 @@ func TestForbiddenAdvertised(t *testing.T) {
 	inner := listen("127.0.0.1:0", func(c net.Conn) { arrived.Add(1); _ = c.Close() })
 	outer := listen("127.78.1.1:0", func(c net.Conn) {
 		defer func() { _ = c.Close() }() // on the first message
-		_, _ = fmt.Fprintf(c, "INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"headers\":true,\"max_payload\":1048576,\"connect_urls\":[%q]}\r\n", inner)
+		_, _ = fmt.Fprintf(c, `INFO {"server_id":"x","version":"2.10.0","headers":true,"max_payload":1048576,`+
+			`"connect_urls":[%q]}`+"\r\n", inner)
 		for lines := bufio.NewScanner(c); lines.Scan(); {
 			switch verb, _, _ := strings.Cut(lines.Text(), " "); verb {
 			case "PING":
@@ -154,7 +164,8 @@ func TestForbiddenAdvertised(t *testing.T) {
 	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, outer)})
 	t.Cleanup(target.Close)
 	for n := range int64(5) {
-		out := target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": "x"}`, outer)))
+		out := target.Deliver(t.Context(),
+			brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": "x"}`, outer)))
 		require.Equal(t, job.Failed, out.Kind)
 		require.True(t, out.Retryable && out.Unknown, "%+v", out)
 		require.Equal(t, n+1, asked.Load())
@@ -162,15 +173,15 @@ func TestForbiddenAdvertised(t *testing.T) {
 	require.Zero(t, arrived.Load())
 }
 
-// vault is what users have stored.
+// vault contains the stored secrets.
 type vault map[string]string
 
 func (v vault) Secret(_ context.Context, _ uuid.UUID, name string) (access.Secret, error) {
 	return access.Secret{Values: []string{v[name]}}, nil
 }
 
-// TestBrokerRepeatsSecrets (S15): a server that answers with what it was sent, password, token of the report and all, has
-// none of it shown.
+// TestBrokerRepeatsSecrets (S15): if a server repeats what it received, including the password and the token,
+// none of it is shown.
 func TestBrokerRepeatsSecrets(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -183,7 +194,8 @@ func TestBrokerRepeatsSecrets(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _ = io.WriteString(c, "INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"headers\":true,\"max_payload\":1048576}\r\n")
+			_, _ = io.WriteString(c,
+				"INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"headers\":true,\"max_payload\":1048576}\r\n")
 			line, _ := bufio.NewReader(c).ReadString('\n')
 			heard.Store(&line)
 			_, said, _ := strings.Cut(line, `"pass"`)
@@ -191,11 +203,15 @@ func TestBrokerRepeatsSecrets(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8"), Secrets: vault{"p": "canary-" + strings.Repeat("x", 600), "q": "canary-short"}})
+	target := nats.New(broker.Options{
+		Dialer:  brokertest.Guard(t, "127.0.0.0/8"),
+		Secrets: vault{"p": "canary-" + strings.Repeat("x", 600), "q": "canary-short"},
+	})
 	t.Cleanup(target.Close)
 	for _, name := range []string{"p", "q"} { // one is cut off with the message, and one is not
-		out := target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": "x", "user": "u", "password": {"secret": %q}}`, l.Addr(), name)))
-		require.Contains(t, *heard.Load(), "canary", "it was told")
+		out := target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(
+			`{"servers": [%q], "subject": "x", "user": "u", "password": {"secret": %q}}`, l.Addr(), name)))
+		require.Contains(t, *heard.Load(), "canary", "the server received it")
 		require.Contains(t, out.Message, "[hidden]")
 		require.NotContains(t, out.Message, "canary")
 	}
@@ -206,7 +222,8 @@ func TestBrokerRepeatsSecrets(t *testing.T) {
 	})
 	t.Cleanup(reporting.Close)
 	out := reporting.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(
-		`{"servers": [%q], "subject": "x", "user": "u", "password": {"secret": "p"}, "headers": {"x": {"secret": "h"}}, "wait_for": "report"}`, brokertest.Echo(t, broker.RunToken, "x"))))
+		`{"servers": [%q], "subject": "x", "user": "u", "password": {"secret": "p"},
+		"headers": {"x": {"secret": "h"}}, "wait_for": "report"}`, brokertest.Echo(t, broker.RunToken, "x"))))
 	require.Contains(t, out.Message, "the stream refused the message: you said", "it was sent")
 	require.Contains(t, out.Message, "Belfry-Run-Token: [hidden]")
 	require.Contains(t, out.Message, "x: [hidden]")
@@ -235,30 +252,34 @@ func TestCheck(t *testing.T) {
 		`{"servers": ["x"], "subject": "a", "tls": {"x": "x"}}`:                                   "tls.x",
 		`{"servers": ["x"], "subject": "a", "tls": {"key": {"secret": "k"}}}`:                     "tls.key",
 		`{"servers": ["x"], "subject": "a", "tls": {"certificate": "x", "key": {"secret": "k"}}}`: "tls.certificate",
-		`{"servers": ["x"], "subject": "a", "headers": {"Belfry-X": "x"}}`:                        "headers.Belfry-X",
-		`{"servers": ["x"], "subject": "a", "headers": {"Nats-Msg-Id": "x"}}`:                     "headers.Nats-Msg-Id",
-		`{"servers": ["x"], "subject": "a", "headers": {"a b": "x"}}`:                             "headers.a b",
-		`{"servers": ["x"], "subject": "a", "headers": {"a": "${"}}`:                              "headers.a",
-		`{"servers": ["x"], "subject": "a", "headers": 1}`:                                        "headers",
+
+		`{"servers": ["x"], "subject": "a", "headers": {"Belfry-X": "x"}}`:    "headers.Belfry-X",
+		`{"servers": ["x"], "subject": "a", "headers": {"Nats-Msg-Id": "x"}}`: "headers.Nats-Msg-Id",
+		`{"servers": ["x"], "subject": "a", "headers": {"a b": "x"}}`:         "headers.a b",
+		`{"servers": ["x"], "subject": "a", "headers": {"a": "${"}}`:          "headers.a",
+		`{"servers": ["x"], "subject": "a", "headers": 1}`:                    "headers",
 	} {
 		problems := job.Problems(target.Check(json.RawMessage(config)))
 		require.Len(t, problems, strings.Count(config, "{}")+1, config)
 		require.Equal(t, "target.config."+field, problems[0].Field, config)
 		require.NotEmpty(t, problems[0].Fix)
 	}
-	require.NoError(t, target.Check(json.RawMessage(`{"servers": ["a", "b:1"], "subject": "x.${job.id}", "tls": true, "user": "u", "password": {"secret": "p"}}`)))
+	require.NoError(t, target.Check(json.RawMessage(`{"servers": ["a", "b:1"], "subject": "x.${job.id}",
+		"tls": true, "user": "u", "password": {"secret": "p"}}`)))
 }
 
-// A server that does not answer leaves time for the next.
+// A server that does not respond leaves time for the next.
 func TestSecondServer(t *testing.T) {
 	t.Parallel()
 	to := address(t)
 	name := "S" + natsgo.NewInbox()[7:]
-	_, err := connect(t, to).CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
+	_, err := connect(t, to).CreateStream(t.Context(),
+		jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
 	require.NoError(t, err)
-	brokertest.Second(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
+	brokertest.SecondServer(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
 		target := nats.New(o)
 		defer target.Close()
-		return target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q, %q], "subject": %q}`, first, to, name)))
+		return target.Deliver(t.Context(),
+			brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q, %q], "subject": %q}`, first, to, name)))
 	})
 }

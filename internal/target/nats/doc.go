@@ -1,27 +1,25 @@
-// Package nats is the target that publishes to a JetStream stream of NATS.
+// Package nats is the target that publishes to a NATS JetStream stream.
 //
-// A run has succeeded when the stream has confirmed that it keeps the message. The
-// header Nats-Msg-Id is the idempotency key, so that a message which is sent again
-// within the stream's duplicate window (two minutes unless the stream says
-// otherwise) is kept once; the outcome is the same.
+// A run has succeeded when the stream has confirmed the message. The Nats-Msg-Id header is the idempotency
+// key. If a message is sent again within the stream's duplicate window (two minutes by default), the stream
+// stores it once, and the outcome is the same.
 //
-// # What a failure means
+// # Failures
 //
-//	no stream takes the subject     may be tried again: JetStream says the same
-//	                                while it elects a leader
-//	the stream is full              may be tried again
-//	too large for the stream        failed for good
-//	another stream than expected    failed for good
-//	not allowed to publish          no confirmation: the server does not say to
-//	                                which message it said no
-//	wrong credentials, or TLS       failed for good: see package broker
-//	it cannot be connected to       may be tried again
-//	no confirmation                 may be tried again; the message may be there
+//	no stream takes the subject     may be retried: JetStream responds like this while
+//	                                it elects a leader
+//	the stream is full              may be retried
+//	too large for the stream        permanent
+//	another stream than expected    permanent
+//	not allowed to publish          no confirmation: the server does not say which
+//	                                message it rejected
+//	wrong credentials, or TLS       permanent: see package broker
+//	no connection                   may be retried
+//	no confirmation                 may be retried; the message may have been stored
 //
 // # Connections
 //
-// The client's own reconnecting is off: it would keep messages and send them when
-// Belfry has long tried again. A connection that breaks fails what waits on it, and
-// the pool opens another (see package broker). Servers that a server tells of are not
-// used.
+// The client's own reconnecting is off, because it would keep messages and send them long after Belfry has
+// retried. A connection that breaks fails the deliveries that wait on it, and the pool opens another (see
+// package broker). Servers that a server advertises are not used.
 package nats

@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
 
-// address of the real server; without one the test is skipped.
+// address returns the address of the real server, or skips the test.
 func address(t *testing.T) string {
 	t.Helper()
 	url := os.Getenv("BELFRY_TEST_NATS_URL")
@@ -42,7 +42,8 @@ func startServer(t *testing.T) targettest.Server {
 	name := "T" + natsgo.NewInbox()[7:]
 	config := jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage}
 	s := &brokertest.Server{Proxy: brokertest.NewProxy(t, to), Messages: make(chan targettest.Delivery, 1000)}
-	s.Settings = fmt.Sprintf(`{"servers": [%q], "subject": "%s.${job.id}", "headers": {"Authorization": {"secret": %q}}}`, s.Address(), name, targettest.SecretName)
+	s.Settings = fmt.Sprintf(`{"servers": [%q], "subject": "%s.${job.id}",
+		"headers": {"Authorization": {"secret": %q}}}`, s.Address(), name, targettest.SecretName)
 	update := func(change func(*jetstream.StreamConfig)) func() {
 		return func() {
 			changed := config
@@ -54,12 +55,12 @@ func startServer(t *testing.T) targettest.Server {
 	s.Allow = update(func(*jetstream.StreamConfig) {})
 	s.Allow()
 	full := update(func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes = jetstream.DiscardNew, 1 })
-	s.RefuseNow = func() { // a new one, as the old one knows the ids that it has seen
+	s.RefuseNow = func() { // a new stream, because the old one knows the ids it has seen
 		require.NoError(t, js.DeleteStream(t.Context(), name))
 		full()
 	}
-	s.RefuseForGood = update(func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 })
-	// Beside the stream, which keeps a message with the same id once.
+	s.RefuseFinally = update(func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 })
+	// Not from the stream, which stores a message with the same id once.
 	reading, err := js.Conn().Subscribe(name+".>", func(m *natsgo.Msg) {
 		if m.Header.Get("Authorization") != targettest.Secret {
 			t.Error("a message without its secret header")

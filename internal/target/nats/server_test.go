@@ -17,11 +17,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
 )
 
-// startSecured starts a server of the test's own, as one server takes one kind of
-// login alone. It gives the address.
+// startSecured starts a server for one test and returns its address. A server accepts only one kind of login.
 func startSecured(t *testing.T, s *brokertest.Secured, tls, config string) string {
 	t.Helper()
-	programs, err := filepath.Glob(filepath.Join(os.Getenv("BELFRY_TEST_SERVICES_DIR"), "tool", "nats-server@*", "nats-server"))
+	programs, err := filepath.Glob(filepath.Join(os.Getenv("BELFRY_TEST_SERVICES_DIR"), "tool", "nats-server@*",
+		"nats-server"))
 	require.NoError(t, err)
 	require.NotEmpty(t, programs, "dev/services installs it")
 	dir := t.TempDir()
@@ -70,8 +70,8 @@ func eventually(done func() bool) bool {
 	return false
 }
 
-// operator vouches for accounts, and an account for its users: see NATS's
-// documentation of decentralized JWT authentication.
+// operator signs accounts, and an account signs its users: see NATS's documentation of decentralized JWT
+// authentication.
 type operator struct {
 	t                    *testing.T
 	key, system, account nkeys.KeyPair
@@ -96,7 +96,7 @@ func (o *operator) public(key nkeys.KeyPair) string {
 	return text
 }
 
-// sign what is claimed about a key.
+// sign signs claims about a key.
 func (o *operator) sign(by, about nkeys.KeyPair, claims object) string {
 	claims["version"] = 2
 	encode := func(v any) string {
@@ -105,30 +105,37 @@ func (o *operator) sign(by, about nkeys.KeyPair, claims object) string {
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
 	text := encode(object{"typ": "JWT", "alg": "ed25519-nkey"}) + "." +
-		encode(object{"jti": "test", "iat": 1767225600, "iss": o.public(by), "sub": o.public(about), "name": "test", "nats": claims})
+		encode(object{
+			"jti": "test", "iat": 1767225600, "iss": o.public(by), "sub": o.public(about), "name": "test",
+			"nats": claims,
+		})
 	signature, err := by.Sign([]byte(text))
 	require.NoError(o.t, err)
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// config of a server that trusts the operator.
+// config returns the config of a server that trusts the operator.
 func (o *operator) config() string {
 	account := func(key nkeys.KeyPair, storage int) string {
 		return o.sign(o.key, key, object{"type": "account", "limits": object{
-			"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1,
+			"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true,
+			"conn": -1, "leaf": -1,
 			"mem_storage": storage, "disk_storage": storage, "streams": storage, "consumer": storage,
 		}})
 	}
-	return fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {%s: %q, %s: %q}\n", o.sign(o.key, o.key, object{"type": "operator"}),
+	return fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {%s: %q, %s: %q}\n",
+		o.sign(o.key, o.key, object{"type": "operator"}),
 		o.public(o.system), o.public(o.system), account(o.system, 0), o.public(o.account), account(o.account, -1))
 }
 
-// credentials of a new user of an account, as the text of a .creds file.
+// credentials creates a user of an account and returns the text of its .creds file.
 func (o *operator) credentials(account nkeys.KeyPair) string {
 	user, err := nkeys.CreateUser()
 	require.NoError(o.t, err)
 	seed, err := user.Seed()
 	require.NoError(o.t, err)
-	token := o.sign(account, user, object{"type": "user", "pub": object{}, "sub": object{}, "subs": -1, "data": -1, "payload": -1})
-	return fmt.Sprintf("-----BEGIN NATS USER JWT-----\n%s\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n", token, seed)
+	token := o.sign(account, user,
+		object{"type": "user", "pub": object{}, "sub": object{}, "subs": -1, "data": -1, "payload": -1})
+	return fmt.Sprintf("-----BEGIN NATS USER JWT-----\n%s\n------END NATS USER JWT------\n\n"+
+		"-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n", token, seed)
 }

@@ -20,14 +20,14 @@ func secured(t *testing.T) *brokertest.Secured {
 	t.Helper()
 	s := brokertest.NewSecured(t, "BELFRY_TEST_NATS_TLS_URL", "nats")
 	s.Kind, s.New = "nats", func(o broker.Options) targettest.Target { return nats.New(o) }
-	s.Plain = brokertest.Place{Address: address(t)}
+	s.Plain = brokertest.Endpoint{Address: address(t)}
 	s.SelfSecuring = true
 	name := "T" + natsgo.NewInbox()[7:]
 	s.Settings = object{"subject": name, "stream": name}
 	return s
 }
 
-// makeStream takes what is sent with the settings.
+// makeStream creates a stream for the messages of the settings.
 func makeStream(t *testing.T, s *brokertest.Secured, at string, options ...natsgo.Option) {
 	t.Helper()
 	conn, err := natsgo.Connect("tls://"+at, append(options, natsgo.RootCAs(s.Dir+"/ca.pem"))...)
@@ -36,7 +36,8 @@ func makeStream(t *testing.T, s *brokertest.Secured, at string, options ...natsg
 	js, err := jetstream.New(conn)
 	require.NoError(t, err)
 	name := s.Settings["subject"].(string)
-	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
+	_, err = js.CreateStream(t.Context(),
+		jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
 	require.NoError(t, err)
 }
 
@@ -46,28 +47,31 @@ func TestSecured(t *testing.T) {
 	login := natsgo.UserInfo(s.User, s.Password)
 	makeStream(t, s, s.Address, login)
 	o := newOperator(t)
-	byCredentials := brokertest.Place{Address: startSecured(t, s, ``, o.config())}
+	byCredentials := brokertest.Endpoint{Address: startSecured(t, s, ``, o.config())}
 	credentials := o.credentials(o.account)
 	makeStream(t, s, byCredentials.Address, natsgo.UserCredentialBytes([]byte(credentials)))
-	s.Guide(t, map[string]string{"nats": s.Password, "nats-creds": credentials}, func(config object) brokertest.Place {
+	stored := map[string]string{"nats": s.Password, "nats-creds": credentials}
+	s.Guide(t, stored, func(config object) brokertest.Endpoint {
 		if config["credentials"] != nil {
 			return byCredentials
 		}
-		return s.Place
+		return s.Endpoint
 	})
-	s.Away(t, nil)
-	s.Mutual = brokertest.Place{Address: startSecured(t, s, `verify: true`, `authorization: {user: "`+s.User+`", password: "`+s.Password+`"}`)}
+	s.Outage(t, nil)
+	s.Mutual = brokertest.Endpoint{Address: startSecured(t, s, `verify: true`,
+		`authorization: {user: "`+s.User+`", password: "`+s.Password+`"}`)}
 	makeStream(t, s, s.Mutual.Address, login, natsgo.ClientCert(s.Dir+"/client.pem", s.Dir+"/client.pem"))
 	s.Run(t)
 }
 
-// What servers of NATS take beside user and password.
+// Ways to log in to NATS other than user and password.
 func TestSecuredLogins(t *testing.T) {
 	t.Parallel()
 	s := secured(t)
 	tls := object{"ca": s.PEM(t, "ca", brokertest.Certificate)}
 	try := func(at, setting, value string) job.Outcome {
-		return s.Deliver(t, object{"servers": []string{at}, "tls": tls, setting: object{"secret": "login"}}, map[string]string{"login": value})
+		return s.Deliver(t, object{"servers": []string{at}, "tls": tls, setting: object{"secret": "login"}},
+			map[string]string{"login": value})
 	}
 	refused := func(out job.Outcome) {
 		t.Helper()
@@ -87,7 +91,9 @@ func TestSecuredLogins(t *testing.T) {
 	out := try(at, "credentials", o.credentials(o.account))
 	require.Equal(t, job.Succeeded, out.Kind, "%+v", out)
 	refused(try(at, "credentials", o.credentials(newOperator(t).account)))
-	for _, text := range []string{targettest.Secret, "", "-----BEGIN NATS USER JWT-----\ncanary-4f1d9c0be7\n------END NATS USER JWT------\n"} {
+	for _, text := range []string{
+		targettest.Secret, "", "-----BEGIN NATS USER JWT-----\ncanary-4f1d9c0be7\n------END NATS USER JWT------\n",
+	} {
 		out = try(at, "credentials", text)
 		require.False(t, out.Retryable, "%q: %+v", text, out)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
-// Patience is the timeout of attempts: long, as nothing but a fault makes a test wait for it.
+// Patience is the timeout of attempts. It is long, because only a failing test waits for it.
 const Patience = time.Minute
 
-// Attempt is the first one of a run of its own.
+// Attempt returns the first attempt of a new run.
 func Attempt(kind, config string) job.Attempt {
 	id := uuid.New()
 	return job.Attempt{
@@ -22,7 +22,7 @@ func Attempt(kind, config string) job.Attempt {
 	}
 }
 
-// Guard lets connections to these places pass.
+// Guard returns a guard that allows these addresses.
 func Guard(t *testing.T, allow ...string) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(guard.Options{Allow: allow})

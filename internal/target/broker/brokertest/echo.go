@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// Echo is a server that speaks NATS and refuses each message: as the reason it gives
-// who sent it, and those of its headers that the test names.
+// Echo starts a NATS server that rejects each message. As the reason it repeats the login and those headers
+// of the message that the test names.
 func Echo(t testing.TB, names ...string) (address string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed with the test
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed when the test ends
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,8 +33,9 @@ func Echo(t testing.TB, names ...string) (address string) {
 
 func echo(c net.Conn, names []string) {
 	defer func() { _ = c.Close() }()
-	_, _ = io.WriteString(c, "INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"headers\":true,\"max_payload\":1048576}\r\n")
-	var who, subscription string
+	_, _ = io.WriteString(c,
+		"INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"headers\":true,\"max_payload\":1048576}\r\n")
+	var login, subscription string
 	for in := bufio.NewReader(c); ; {
 		line, err := in.ReadString('\n')
 		if err != nil {
@@ -44,7 +45,7 @@ func echo(c net.Conn, names []string) {
 		switch {
 		case len(words) == 0:
 		case words[0] == "CONNECT":
-			_, who, _ = strings.Cut(strings.TrimSpace(line), `"user"`)
+			_, login, _ = strings.Cut(strings.TrimSpace(line), `"user"`)
 		case words[0] == "PING":
 			_, _ = io.WriteString(c, "PONG\r\n")
 		case words[0] == "SUB":
@@ -56,7 +57,9 @@ func echo(c net.Conn, names []string) {
 					headers += header
 				}
 			}
-			text, _ := json.Marshal(map[string]any{"error": map[string]any{"code": 400, "err_code": 10054, "description": "you said " + headers + " as" + who}})
+			text, _ := json.Marshal(map[string]any{"error": map[string]any{
+				"code": 400, "err_code": 10054, "description": "you said " + headers + " as" + login,
+			}})
 			_, _ = fmt.Fprintf(c, "MSG %s %s %d\r\n%s\r\n", words[2], subscription, len(text), text)
 		}
 	}

@@ -9,10 +9,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// Guide delivers with each example of the guide that has tls, changed in what is of
-// the test alone: where messages go and the certificates. stored are the secrets that
-// examples name, and at says which server one is for.
-func (s *Secured) Guide(t *testing.T, stored map[string]string, at func(config map[string]any) Place) {
+// Guide delivers with each example of the guide that has tls. It replaces only the destination of messages
+// and the certificates. stored are the secrets that examples name, and at returns the server of an example.
+func (s *Secured) Guide(t *testing.T, stored map[string]string, at func(config map[string]any) Endpoint) {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/guide/brokers.md")
 	if err != nil {
@@ -45,15 +44,15 @@ func (s *Secured) Guide(t *testing.T, stored map[string]string, at func(config m
 	}
 }
 
-// adapt an example to a real server.
-func (s *Secured) adapt(t *testing.T, config map[string]any, to Place) {
+// adapt changes an example so that it works with a real server.
+func (s *Secured) adapt(t *testing.T, config map[string]any, to Endpoint) {
 	t.Helper()
 	for name := range s.Settings {
-		delete(config, name) // Deliver has them
+		delete(config, name) // Deliver adds them
 	}
 	config["servers"] = []string{to.Address}
 	tls, ok := config["tls"].(map[string]any)
-	if !ok { // true: the system's authorities, of which the test's is none
+	if !ok { // true means the system's authorities, which do not include the test's
 		tls = map[string]any{}
 		config["tls"] = tls
 	}
@@ -66,7 +65,7 @@ func (s *Secured) adapt(t *testing.T, config map[string]any, to Place) {
 	}
 }
 
-// HasCertificate says whether settings have one of the client.
+// HasCertificate reports whether a config has a client certificate.
 func HasCertificate(config map[string]any) bool {
 	tls, ok := config["tls"].(map[string]any)
 	return ok && tls["certificate"] != nil

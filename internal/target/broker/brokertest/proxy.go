@@ -1,5 +1,10 @@
-// Package brokertest is what the conformance tests of the broker targets share: a
-// real broker behind a proxy that can hold its answers back or be away.
+// Package brokertest contains what the tests of the broker targets share.
+//
+//   - [Server] and [Proxy]: a real broker behind a proxy that can withhold responses, lose data or be down,
+//     as targettest needs it.
+//   - [Secured]: cases for TLS and logins, the examples of the guide, and outages.
+//   - [SecondServer]: the first of two servers does not respond.
+//   - [Echo]: a hostile server that repeats secrets.
 package brokertest
 
 import (
@@ -22,28 +27,31 @@ type Proxy struct {
 	mu       sync.Mutex
 	listener net.Listener
 	conns    map[net.Conn]bool
-	hold     string        // answers are held back once this was sent
-	released chan struct{} // closed: nothing is held back
-	lose     atomic.Bool   // answers do not arrive
-	swallow  atomic.Bool   // nor does what is sent
-	Opened   atomic.Int64  // connections so far
+	trigger  string        // responses are withheld once this text was sent
+	released chan struct{} // closed: responses are not withheld any more
+	lose     atomic.Bool   // drop responses
+	swallow  atomic.Bool   // drop requests
+	Opened   atomic.Int64  // number of connections so far
 }
 
-// addresses are one for each proxy: nobody takes the port of one that is down.
+// addresses gives each proxy its own address, so no other takes its port while it is down.
 var addresses atomic.Int32
 
-// NewProxy stands before an address, until the test ends.
+// NewProxy starts a proxy in front of an address. It stops when the test ends.
 func NewProxy(t testing.TB, to string) *Proxy {
-	p := &Proxy{t: t, to: to, address: fmt.Sprintf("127.78.0.%d:0", addresses.Add(1)%250+1), conns: map[net.Conn]bool{}, released: make(chan struct{})}
+	p := &Proxy{
+		t: t, to: to, address: fmt.Sprintf("127.78.0.%d:0", addresses.Add(1)%250+1),
+		conns: map[net.Conn]bool{}, released: make(chan struct{}),
+	}
 	p.Up()
 	t.Cleanup(p.Down)
 	return p
 }
 
-// Address is where the target connects to.
+// Address returns the address of the proxy.
 func (p *Proxy) Address() string { return p.address }
 
-// Up takes connections, at the same address as before.
+// Up accepts connections, at the same address as before.
 func (p *Proxy) Up() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +67,7 @@ func (p *Proxy) Up() {
 	go p.accept(listener)
 }
 
-// Down refuses connections, and cuts those that there are.
+// Down closes all connections and refuses new ones.
 func (p *Proxy) Down() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,20 +80,20 @@ func (p *Proxy) Down() {
 	}
 }
 
-// Hold the broker's answers back on each connection, once a text went through it.
-func (p *Proxy) Hold(after string) {
+// Withhold withholds the broker's responses on each connection that has sent a text.
+func (p *Proxy) Withhold(after string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hold = after
+	p.trigger = after
 }
 
-// Lose the broker's answers from now on; what is sent still arrives.
+// Lose drops the broker's responses from now on. Requests still arrive.
 func (p *Proxy) Lose() { p.lose.Store(true) }
 
-// Swallow what is sent to the broker from now on: the target has written it, and nobody has it.
+// Swallow drops requests from now on: the target has written them, but they do not arrive.
 func (p *Proxy) Swallow() { p.swallow.Store(true) }
 
-// Cut all connections. New ones are taken, and lose nothing.
+// Cut closes all connections. New connections work and lose nothing.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,11 +104,11 @@ func (p *Proxy) Cut() {
 	p.swallow.Store(false)
 }
 
-// Release what is held back, for good.
+// Release forwards the withheld responses and all later ones.
 func (p *Proxy) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hold = ""
+	p.trigger = ""
 	close(p.released)
 }
 
@@ -124,12 +132,12 @@ func (p *Proxy) join(in net.Conn) {
 	if !p.keep(in, out) {
 		return
 	}
-	held := make(chan struct{})
+	withheld := make(chan struct{})
 	go func() {
-		p.forward(out, in, held)
+		p.forward(out, in, withheld)
 		p.cut(in, out)
 	}()
-	p.back(in, out, held)
+	p.back(in, out, withheld)
 	p.cut(in, out)
 }
 
@@ -155,19 +163,19 @@ func (p *Proxy) cut(conns ...net.Conn) {
 	}
 }
 
-// forward what the target sends, and note when the text to hold after comes by.
-func (p *Proxy) forward(to io.Writer, from io.Reader, held chan struct{}) {
+// forward forwards requests, and closes withheld when it has seen the trigger.
+func (p *Proxy) forward(to io.Writer, from io.Reader, withheld chan struct{}) {
 	buf := make([]byte, 64<<10)
 	var tail []byte
 	for {
 		n, err := from.Read(buf)
 		p.mu.Lock()
-		text := p.hold
+		trigger := p.trigger
 		p.mu.Unlock()
 		tail = append(tail, buf[:n]...)
-		if text != "" && held != nil && bytes.Contains(tail, []byte(text)) {
-			close(held)
-			held = nil
+		if trigger != "" && withheld != nil && bytes.Contains(tail, []byte(trigger)) {
+			close(withheld)
+			withheld = nil
 		}
 		tail = tail[max(0, len(tail)-1024):]
 		if p.swallow.Load() && err == nil {
@@ -179,8 +187,8 @@ func (p *Proxy) forward(to io.Writer, from io.Reader, held chan struct{}) {
 	}
 }
 
-// back is the way of the answers.
-func (p *Proxy) back(to io.Writer, from io.Reader, held <-chan struct{}) {
+// back forwards responses.
+func (p *Proxy) back(to io.Writer, from io.Reader, withheld <-chan struct{}) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
@@ -188,7 +196,7 @@ func (p *Proxy) back(to io.Writer, from io.Reader, held <-chan struct{}) {
 			continue
 		}
 		select {
-		case <-held:
+		case <-withheld:
 			<-p.released
 		default:
 		}

@@ -7,20 +7,20 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
 
-// Payload is what the conformance suite sends, and what answers are held back after.
+// Payload is what the conformance suite sends. The proxy can withhold responses once it has seen it.
 const Payload = `{"say": "hello"}`
 
-// Server is a real broker behind a proxy, as targettest wants it.
+// Server is a real broker behind a proxy. It implements targettest.Server.
 type Server struct {
 	*Proxy
 	Settings string // a config
-	// Allow and Refuse make the broker itself take messages, or refuse them for now or for good.
-	Allow, RefuseNow, RefuseForGood func()
+	// These make the broker accept messages, or reject them for now or permanently.
+	Allow, RefuseNow, RefuseFinally func()
 	Messages                        chan targettest.Delivery
 }
 
-// Behave is for targettest. Brokers have no answers to speak of: a huge one, or
-// one that repeats what was sent, is just an answer.
+// Behave implements targettest.Server. Responses of brokers have no body, so a huge response, or one that
+// repeats what was sent, is an ordinary one.
 func (s *Server) Behave(b targettest.Behaviour) {
 	s.Allow()
 	if b != targettest.Down {
@@ -30,25 +30,30 @@ func (s *Server) Behave(b targettest.Behaviour) {
 	case targettest.FailRetryable, targettest.HugeFailure, targettest.Echo:
 		s.RefuseNow()
 	case targettest.FailFinal:
-		s.RefuseForGood()
+		s.RefuseFinally()
 	case targettest.Hang:
-		s.Hold(Payload)
+		s.Withhold(Payload)
 	case targettest.Down:
 		s.Down()
 	case targettest.Succeed, targettest.Huge:
 	}
 }
 
-// Config is for targettest.
+// Config implements targettest.Server.
 func (s *Server) Config() json.RawMessage { return json.RawMessage(s.Settings) }
 
-// Received is for targettest.
+// Received implements targettest.Server.
 func (s *Server) Received() <-chan targettest.Delivery { return s.Messages }
 
-// Delivery is a message as targettest compares it.
+// Delivery returns a message in the form that targettest compares.
 func Delivery(header func(name string) string, payload []byte) targettest.Delivery {
 	return targettest.Delivery{
-		IdempotencyKey: header(broker.IdempotencyKey), RunID: header(broker.RunID), JobID: header(broker.JobID), DueAt: header(broker.DueAt),
-		Attempt: header(broker.Attempt), Traceparent: header(broker.Traceparent), Payload: string(payload),
+		IdempotencyKey: header(broker.IdempotencyKey),
+		RunID:          header(broker.RunID),
+		JobID:          header(broker.JobID),
+		DueAt:          header(broker.DueAt),
+		Attempt:        header(broker.Attempt),
+		Traceparent:    header(broker.Traceparent),
+		Payload:        string(payload),
 	}
 }

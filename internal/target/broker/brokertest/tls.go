@@ -20,32 +20,33 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
 
-// Secured is a real broker that speaks TLS and asks who is there.
+// Secured is a real broker with TLS and logins.
 type Secured struct {
 	Kind     string
 	New      func(broker.Options) targettest.Target
 	Settings map[string]any // where messages go
-	Login    map[string]any // beside user and password
+	Login    map[string]any // settings of the login other than user and password
 
-	Place
-	User, Password  string
-	Plain           Place  // where it does not speak TLS
-	Expired, Mutual Place  // with a certificate that has expired; where it wants one of the client
-	Dir             string // of certificates
-	// SelfSecuring: its client speaks TLS where the server wants it, though tls is not set.
+	Endpoint
+	User, Password string
+	Plain          Endpoint // without TLS
+	Expired        Endpoint // has an expired certificate
+	Mutual         Endpoint // requires a client certificate
+	Dir            string   // of certificates
+	// SelfSecuring says that the client uses TLS if the server requires it, even if tls is not set.
 	SelfSecuring bool
 }
 
-// Place is where a server listens.
-type Place struct {
+// Endpoint is where a server listens.
+type Endpoint struct {
 	Address   string
-	Name      string // that is asked for; empty: the host of the address
-	Anonymous bool   // it takes no user
-	Silent    bool   // it hangs up where it is spoken to in TLS, as one does that stops
+	Name      string // server name; empty: the host of the address
+	Anonymous bool   // it accepts no user
+	Silent    bool   // it closes TLS connections without a word, like a server that is stopping
 }
 
-// NewSecured is the server of a variable, with the certificates of a service, both
-// from dev/services. Without one the test is skipped.
+// NewSecured returns the server whose URL is in an environment variable, with the certificates of a service
+// of dev/services. Without the variable it skips the test.
 func NewSecured(t *testing.T, variable, service string) *Secured {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -58,22 +59,23 @@ func NewSecured(t *testing.T, variable, service string) *Secured {
 	}
 	password, _ := u.User.Password()
 	return &Secured{
-		Place: Place{Address: u.Host}, User: u.User.Username(), Password: password,
-		Expired: Place{Address: u.Host, Name: "expired.test"}, Mutual: Place{Address: u.Host, Name: "mutual.test"},
-		Dir: filepath.Join(os.Getenv("BELFRY_TEST_SERVICES_DIR"), "run", service, "data", "tls"),
+		Endpoint: Endpoint{Address: u.Host}, User: u.User.Username(), Password: password,
+		Expired: Endpoint{Address: u.Host, Name: "expired.test"},
+		Mutual:  Endpoint{Address: u.Host, Name: "mutual.test"},
+		Dir:     filepath.Join(os.Getenv("BELFRY_TEST_SERVICES_DIR"), "run", service, "data", "tls"),
 	}
 }
 
-// The parts of a file with a certificate.
+// Types of PEM blocks.
 const (
 	Certificate = "CERTIFICATE"
 	Key         = "PRIVATE KEY"
 )
 
-// PEM is a part of a file.
+// PEM returns the first PEM block of a type in a file.
 func (s *Secured) PEM(t *testing.T, file, part string) string {
 	t.Helper()
-	rest, err := os.ReadFile(filepath.Join(s.Dir, file+".pem")) //nolint:gosec // the test's own
+	rest, err := os.ReadFile(filepath.Join(s.Dir, file+".pem")) //nolint:gosec // a file of the test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +90,7 @@ func (s *Secured) PEM(t *testing.T, file, part string) string {
 	}
 }
 
-// secrets by name.
+// secrets maps names to values.
 type secrets map[string]string
 
 func (s secrets) Secret(_ context.Context, _ uuid.UUID, name string) (access.Secret, error) {
@@ -99,7 +101,7 @@ func (s secrets) Secret(_ context.Context, _ uuid.UUID, name string) (access.Sec
 	return access.Secret{Values: []string{value}}, nil
 }
 
-// Deliver with settings, and see that what is secret stays so.
+// Deliver delivers with settings and checks that no secret appears in the outcome.
 func (s *Secured) Deliver(t *testing.T, settings map[string]any, stored map[string]string) job.Outcome {
 	t.Helper()
 	config := maps.Clone(s.Settings)
@@ -115,51 +117,72 @@ func (s *Secured) Deliver(t *testing.T, settings map[string]any, stored map[stri
 	}
 	out := target.Deliver(t.Context(), Attempt(s.Kind, string(text)))
 	for name, value := range stored {
-		for line := range strings.Lines(value) { // of a key, each is too much
+		for line := range strings.Lines(value) { // a key has many lines, and none may appear
 			if line = strings.TrimSpace(line); line != "" && strings.Contains(out.Message, line) {
-				t.Errorf("the message tells the secret %s: %s", name, out.Message)
+				t.Errorf("the message contains the secret %s: %s", name, out.Message)
 			}
 		}
 	}
 	return out
 }
 
-// Run the cases.
+// Run runs the cases.
 func (s *Secured) Run(t *testing.T) {
 	type object = map[string]any
 	ca := s.PEM(t, "ca", Certificate)
 	client := s.PEM(t, "client", Certificate)
-	elsewhere := Place{Address: NewProxy(t, s.Address).Address()}
+	elsewhere := Endpoint{Address: NewProxy(t, s.Address).Address()}
 	unsecured := "tls is not set"
 	if s.SelfSecuring {
 		unsecured = "tls.ca"
 	}
 	for _, c := range []struct {
 		name     string
-		at       Place
+		at       Endpoint
 		also     string // another server
 		tls      any
 		password string // empty: the right one
-		key      string // the file that it is of
+		key      string // the file of the client's key
 		want     job.OutcomeKind
 		retry    bool
 		says     string
 	}{
-		{name: "right", at: s.Place, tls: object{"ca": ca}, want: job.Succeeded},
-		{name: "client's certificate", at: s.Mutual, tls: object{"ca": ca, "certificate": client, "key": object{"secret": "key"}}, key: "client", want: job.Succeeded},
-		{name: "other address with the right name", at: elsewhere, tls: object{"ca": ca, "server_name": "localhost"}, want: job.Succeeded},
-		{name: "wrong password", at: s.Place, tls: object{"ca": ca}, password: targettest.Secret, says: "not take these credentials"},
-		{name: "authority of strangers", at: s.Place, tls: true, says: "tls.ca"},
-		{name: "wrong authority", at: s.Place, tls: object{"ca": client}, says: "tls.ca"},
-		{name: "wrong authority, and one that is away", at: s.Place, also: "127.0.0.1:1", tls: object{"ca": client}, retry: true, says: "refused the connection"},
-		{name: "one that is away", at: s.Place, also: "127.0.0.1:1", tls: object{"ca": ca}, want: job.Succeeded},
+		{name: "right", at: s.Endpoint, tls: object{"ca": ca}, want: job.Succeeded},
+		{
+			name: "client's certificate", at: s.Mutual,
+			tls: object{"ca": ca, "certificate": client, "key": object{"secret": "key"}}, key: "client",
+			want: job.Succeeded,
+		},
+		{
+			name: "other address with the right name", at: elsewhere, tls: object{"ca": ca, "server_name": "localhost"},
+			want: job.Succeeded,
+		},
+		{
+			name: "wrong password", at: s.Endpoint, tls: object{"ca": ca}, password: targettest.Secret,
+			says: "not take these credentials",
+		},
+		{name: "authority of strangers", at: s.Endpoint, tls: true, says: "tls.ca"},
+		{name: "wrong authority", at: s.Endpoint, tls: object{"ca": client}, says: "tls.ca"},
+		{
+			name: "wrong authority, and one that is down", at: s.Endpoint, also: "127.0.0.1:1",
+			tls: object{"ca": client}, retry: true, says: "refused the connection",
+		},
+		{name: "one that is down", at: s.Endpoint, also: "127.0.0.1:1", tls: object{"ca": ca}, want: job.Succeeded},
 		{name: "wrong name", at: elsewhere, tls: object{"ca": ca}, says: "tls.server_name"},
 		{name: "expired", at: s.Expired, tls: object{"ca": ca}, retry: true, says: "expired"},
 		{name: "TLS to one without", at: s.Plain, tls: object{"ca": ca}, retry: s.Plain.Silent, says: "not speak TLS"},
-		{name: "no TLS to one with", at: s.Place, says: unsecured},
+		{name: "no TLS to one with", at: s.Endpoint, says: unsecured},
 		{name: "no client's certificate", at: s.Mutual, tls: object{"ca": ca}, says: "tls.certificate"},
-		{name: "client's certificate has expired", at: s.Mutual, tls: object{"ca": ca, "certificate": s.PEM(t, "expired", Certificate), "key": object{"secret": "key"}}, key: "expired", says: "tls.certificate"},
-		{name: "key of another certificate", at: s.Mutual, tls: object{"ca": ca, "certificate": client, "key": object{"secret": "key"}}, key: "server", says: "do not fit each other"},
+		{
+			name: "client's certificate has expired", at: s.Mutual,
+			tls: object{"ca": ca, "certificate": s.PEM(t, "expired", Certificate), "key": object{"secret": "key"}},
+			key: "expired", says: "tls.certificate",
+		},
+		{
+			name: "key of another certificate", at: s.Mutual,
+			tls: object{"ca": ca, "certificate": client, "key": object{"secret": "key"}}, key: "server",
+			says: "do not fit each other",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -10,10 +10,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/broker"
 )
 
-// Away delivers many at once over TLS, while the server is there, away, and there
-// again: connections of before do not stand in the way. dialer leads a target's
-// connections to the proxy; nil: they go there anyway.
-func (s *Secured) Away(t *testing.T, dialer func(broker.Dialer) broker.Dialer) {
+// Outage makes many concurrent deliveries over TLS while the server is up, down and up again: the target
+// must reconnect. dialer redirects the target's connections to the proxy; nil: they go there anyway.
+func (s *Secured) Outage(t *testing.T, dialer func(broker.Dialer) broker.Dialer) {
 	t.Helper()
 	proxy := NewProxy(t, s.Address)
 	config := map[string]any{
@@ -36,7 +35,8 @@ func (s *Secured) Away(t *testing.T, dialer func(broker.Dialer) broker.Dialer) {
 		var all sync.WaitGroup
 		for range n {
 			all.Go(func() {
-				if out := target.Deliver(t.Context(), Attempt(s.Kind, string(text))); out.Kind != want || out.Retryable != (want == job.Failed) {
+				out := target.Deliver(t.Context(), Attempt(s.Kind, string(text)))
+				if out.Kind != want || out.Retryable != (want == job.Failed) {
 					t.Errorf("%+v; want kind %d", out, want)
 				}
 			})

@@ -1,0 +1,94 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/settings"
+)
+
+// Settings is the parsed config of one kind of broker, with messages M and connections N.
+type Settings[N, M any] interface {
+	// Where names the broker in messages.
+	Where() string
+	// NewMessage builds the message of an attempt. An error is a permanent failure.
+	NewMessage(ctx context.Context, o *Options, a *job.Attempt) (M, error)
+	// Connection returns how to open a connection, and the key of all that may share it.
+	Connection(ctx context.Context, o *Options, namespace uuid.UUID) (key string, open OpenFunc[N], err error)
+	// Publish sends a message and waits until the broker confirms it. broken says that the connection must
+	// not be used any more.
+	Publish(ctx context.Context, conn N, m M) (out job.Outcome, broken bool)
+}
+
+// OpenFunc opens a connection.
+type OpenFunc[N any] func(ctx context.Context) (N, error)
+
+// Target delivers to one kind of broker. Safe for concurrent use.
+type Target[C Settings[N, M], N, M any] struct {
+	opts    Options
+	configs settings.Cache[C]
+	pool    Pool[N]
+}
+
+// NewTarget creates a target with its own connections.
+func NewTarget[C Settings[N, M], N, M any](
+	opts Options, parse func(text string) (C, error), closeConn func(N),
+) *Target[C, N, M] {
+	return &Target[C, N, M]{
+		opts: opts, configs: settings.Cache[C]{Parse: parse}, pool: Pool[N]{CloseConn: closeConn},
+	}
+}
+
+// Close closes all connections.
+func (t *Target[C, N, M]) Close() { t.pool.Close() }
+
+// Check reports what is wrong with a config: see target.Target.
+func (t *Target[C, N, M]) Check(raw json.RawMessage) error {
+	_, err := t.configs.Parse(string(raw))
+	return err
+}
+
+// Deliver publishes one message and waits until the broker has confirmed it.
+func (t *Target[C, N, M]) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
+	return Deliver(ctx, &a, &t.configs, func(ctx context.Context, c C) job.Outcome {
+		m, err := c.NewMessage(ctx, &t.opts, &a)
+		if err != nil {
+			return Misconfigured(err)
+		}
+		key, open, err := c.Connection(ctx, &t.opts, a.Namespace)
+		if err != nil {
+			return Unconnected(ctx, c.Where(), err)
+		}
+		lease, err := t.pool.Get(ctx, key, open)
+		if err != nil {
+			return Unconnected(ctx, c.Where(), err)
+		}
+		out, broken := c.Publish(ctx, lease.Conn, m)
+		lease.Release(broken)
+		return out
+	})
+}
+
+// Deliver parses the config of an attempt and calls send, with a context that ends with the attempt's
+// timeout and that collects the secrets to redact.
+func Deliver[C any](
+	ctx context.Context, a *job.Attempt, configs *settings.Cache[C], send func(context.Context, C) job.Outcome,
+) job.Outcome {
+	if ctx.Err() != nil {
+		return Stopping()
+	}
+	c, err := configs.Get(a.Config)
+	if err != nil {
+		return Misconfigured(err)
+	}
+	timeout := a.Timeout
+	if timeout <= 0 {
+		timeout = FallbackTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return send(collectSecrets(ctx), c)
+}
