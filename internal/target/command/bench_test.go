@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/command"
 )
 
-// BenchmarkDeliver is what a command costs that does nothing.
+// BenchmarkDeliver measures a command that does nothing.
 func BenchmarkDeliver(b *testing.B) {
 	target := command.New(options(b))
 	if err := target.Start(b.Context()); err != nil {
@@ -18,7 +18,8 @@ func BenchmarkDeliver(b *testing.B) {
 	}
 	b.Cleanup(target.Close)
 	for b.Loop() {
-		if got := target.Deliver(b.Context(), attempt(`{"program": "/bin/sh", "args": ["-c", "exit 0"]}`, time.Minute)); got.Kind != job.Succeeded {
+		if got := target.Deliver(b.Context(),
+			attempt(`{"program": "/bin/sh", "args": ["-c", "exit 0"]}`, time.Minute)); got.Kind != job.Succeeded {
 			b.Fatal(got)
 		}
 	}

@@ -22,15 +22,15 @@ func TestConformance(t *testing.T) {
 		New: func(t *testing.T, g targettest.Environment) targettest.Target {
 			opts := options(t)
 			opts.Log, opts.Secrets = g.Log, g.Secrets
-			opts.Memory = 1 << 42 // the command is this program, which with the race detector maps without end
+			opts.Memory = 1 << 42 // the command is this program, and the race detector maps a lot of memory
 			return start(t, opts)
 		},
 		Start: func(t *testing.T) targettest.Server { return startServer(t) },
 	})
 }
 
-// server is what the command speaks to: through a socket in a directory that it
-// sees, as it has no network.
+// server is what the command talks to, through a socket in a directory that it sees, because it has no
+// network.
 type server struct {
 	t        *testing.T
 	socket   string
@@ -57,7 +57,10 @@ func startServer(t *testing.T) *server {
 	dir, err := os.MkdirTemp(directory, "")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
-	s := &server{t: t, socket: filepath.Join(dir, "socket"), received: make(chan targettest.Delivery, 1000), release: make(chan struct{})}
+	s := &server{
+		t: t, socket: filepath.Join(dir, "socket"), received: make(chan targettest.Delivery, 1000),
+		release: make(chan struct{}),
+	}
 	s.Behave(targettest.Succeed)
 	t.Cleanup(func() { s.Behave(targettest.Down) })
 	return s
@@ -118,7 +121,8 @@ func (s *server) Release() {
 }
 
 func (s *server) Config() json.RawMessage {
-	return json.RawMessage(fmt.Sprintf(`{"program": %q, "env": {"TEST_SOCKET": %q, "TOKEN": {"secret": %q}}}`, program(), s.socket, targettest.SecretName))
+	return json.RawMessage(fmt.Sprintf(`{"program": %q, "env": {"TEST_SOCKET": %q, "TOKEN": {"secret": %q}}}`,
+		program(), s.socket, targettest.SecretName))
 }
 
 func (s *server) Received() <-chan targettest.Delivery { return s.received }

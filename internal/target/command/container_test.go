@@ -22,7 +22,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
 
-// containerOptions are those of a node that runs the image of dev/services up podman.
+// containerOptions returns the options of a node that runs the image of dev/services up podman.
 func containerOptions(t *testing.T) command.Options {
 	t.Helper()
 	socket := os.Getenv("BELFRY_TEST_CONTAINER_SOCKET")
@@ -37,7 +37,7 @@ func containerOptions(t *testing.T) command.Options {
 
 func image() string { return os.Getenv("BELFRY_TEST_CONTAINER_IMAGE") }
 
-// docker is the test's own way to the containers.
+// docker returns a client for the containers.
 func docker(t *testing.T) *client.Client {
 	t.Helper()
 	c, err := client.New(client.WithHost("unix://" + os.Getenv("BELFRY_TEST_CONTAINER_SOCKET")))
@@ -54,10 +54,11 @@ func inImage(script string) string {
 	return string(config)
 }
 
-// containersOf lists the containers of attempts by their label.
+// containersOf returns the containers of attempts by their label.
 func containersOf(t *testing.T, c *client.Client, label string) (ids []string) {
 	t.Helper()
-	found, err := c.ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", "dev.belfry.run")})
+	found, err := c.ContainerList(context.WithoutCancel(t.Context()),
+		client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", "dev.belfry.run")})
 	require.NoError(t, err)
 	for _, one := range found.Items {
 		if strings.HasPrefix(one.Labels["dev.belfry.run"], label) {
@@ -67,9 +68,8 @@ func containersOf(t *testing.T, c *client.Client, label string) (ids []string) {
 	return ids
 }
 
-// A container has neither network nor a file in common with the test. So the
-// behaviour comes to it as a variable, what it was given comes back as the first
-// line that it writes, and a signal releases it.
+// A container shares neither the network nor a file with the test. The behaviour is passed as a variable, the
+// first line of output contains what the container received, and a signal releases it.
 const contained = `trap 'exit 0' USR1
 echo "DELIVERY $BELFRY_IDEMPOTENCY_KEY $BELFRY_RUN_ID $BELFRY_JOB $BELFRY_DUE_AT $BELFRY_ATTEMPT $TRACEPARENT $(cat)"
 case $BEHAVE in
@@ -84,7 +84,7 @@ var behaviours = map[targettest.Behaviour]string{
 	targettest.Huge: "huge", targettest.HugeFailure: "hugefail", targettest.Echo: "echo", targettest.Down: "down",
 }
 
-// box is the server of the suite, and stands between it and the target.
+// box is the server of the suite. It wraps the target.
 type box struct {
 	t        *testing.T
 	docker   *client.Client
@@ -100,7 +100,7 @@ func (b *box) Behave(to targettest.Behaviour) {
 	b.behave = behaviours[to]
 }
 
-// Release is for those of this box: all have the same run.
+// Release releases the containers of this box. All have the same run.
 func (b *box) Release() {
 	ctx := context.WithoutCancel(b.t.Context())
 	for _, id := range containersOf(b.t, b.docker, "") {
@@ -114,7 +114,9 @@ func (b *box) Release() {
 func (b *box) Config() json.RawMessage {
 	config, err := json.Marshal(map[string]any{
 		"image": image(), "program": "/bin/sh", "args": []string{"-c", contained},
-		"env": map[string]any{"TOKEN": map[string]string{"secret": targettest.SecretName}, "BEHAVE": "ok", "BOX": b.t.Name()},
+		"env": map[string]any{
+			"TOKEN": map[string]string{"secret": targettest.SecretName}, "BEHAVE": "ok", "BOX": b.t.Name(),
+		},
 	})
 	if err != nil {
 		panic(err) //nolint:forbidigo // texts always marshal
@@ -124,7 +126,7 @@ func (b *box) Config() json.RawMessage {
 
 func (b *box) Received() <-chan targettest.Delivery { return b.received }
 
-// behaving is the target, whose commands are told how to behave.
+// behaving is a target that tells its commands how to behave.
 type behaving struct {
 	*command.Target
 	box *box
@@ -164,11 +166,14 @@ func (b *box) tell(text string) bool {
 	if !found || len(f) != 8 || f[0] != "DELIVERY" {
 		return false
 	}
-	b.received <- targettest.Delivery{IdempotencyKey: f[1], RunID: f[2], JobID: f[3], DueAt: f[4], Attempt: f[5], Traceparent: f[6], Payload: f[7]}
+	b.received <- targettest.Delivery{
+		IdempotencyKey: f[1], RunID: f[2], JobID: f[3], DueAt: f[4], Attempt: f[5], Traceparent: f[6], Payload: f[7],
+	}
 	return true
 }
 
-func TestConformanceOfContainers(t *testing.T) { //nolint:paralleltest // containers are slow to start: one after the other
+//nolint:paralleltest // containers are slow to start: one after the other
+func TestConformanceOfContainers(t *testing.T) {
 	containerOptions(t)
 	var mu sync.Mutex
 	boxes := map[string]*box{}
@@ -187,36 +192,66 @@ func TestConformanceOfContainers(t *testing.T) { //nolint:paralleltest // contai
 			return &behaving{start(t, opts), find(t)}
 		},
 		Start: func(t *testing.T) targettest.Server { return find(t) },
-		// A container takes a second to start on a machine that has other things to do.
+		// A container takes a second to start on a busy machine.
 		Concurrent: 6,
 	})
 }
 
-// TestContainersAreHeld: what a container may not do, and that nothing of it is left.
+// TestContainersAreHeld: what a container may not do. Nothing of it is left behind.
 func TestContainersAreHeld(t *testing.T) {
 	t.Parallel()
 	opts := containerOptions(t)
 	opts.Memory, opts.Processes, opts.Scratch = 32<<20, 16, 4<<20
 	target, c := start(t, opts), docker(t)
 	for name, h := range map[string]hostile{
-		"rights":  {script: `id; cat /proc/self/status | while read a b; do case $a in NoNewPrivs:|Cap[PEB]*|Seccomp:) echo $a $b;; esac; done`, says: []string{"uid=65534", "CapPrm: 0000000000000000", "CapEff: 0000000000000000", "CapBnd: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2"}},
-		"writing": {script: strings.ReplaceAll(try("echo x >/x", "echo x >/bin/x", "echo x >/etc/x", "mount -t tmpfs none /tmp", "echo 1 >/proc/sysrq-trigger", "cd /proc/1 && cat root/etc/shadow"), "2>&1", "2>/dev/null"), says: held(6)},
-		"mounts":  {script: `while read from to kind how more; do echo "$to,$how,"; done </proc/mounts`, says: []string{"/,ro,", "/tmp,rw,nosuid,nodev,", "size=4096k"}},
-		"swollen": {script: `for d in /run /var/tmp; do head -c 100000000 /dev/zero >$d/x; done`, ends: "killed "}, // where Podman lets it write; it counts as memory
-		"cpu":     {script: `cd /sys/fs/cgroup; for f in cpu.max cpu/cpu.cfs_quota_us; do [ -e $f ] && read most more <$f && echo cpu $most; done`, says: []string{"cpu 100000\n"}},
+		"rights": {
+			script: `id; cat /proc/self/status | while read a b; do ` +
+				`case $a in NoNewPrivs:|Cap[PEB]*|Seccomp:) echo $a $b;; esac; done`,
+			says: []string{
+				"uid=65534", "CapPrm: 0000000000000000", "CapEff: 0000000000000000", "CapBnd: 0000000000000000",
+				"NoNewPrivs: 1", "Seccomp: 2",
+			},
+		},
+		"writing": {
+			script: strings.ReplaceAll(try("echo x >/x", "echo x >/bin/x", "echo x >/etc/x", "mount -t tmpfs none /tmp",
+				"echo 1 >/proc/sysrq-trigger", "cd /proc/1 && cat root/etc/shadow"), "2>&1", "2>/dev/null"),
+			says: held(6),
+		},
+		"mounts": {
+			script: `while read from to kind how more; do echo "$to,$how,"; done </proc/mounts`,
+			says:   []string{"/,ro,", "/tmp,rw,nosuid,nodev,", "size=4096k"},
+		},
+		// Podman lets containers write there. It counts as memory.
+		"swollen": {script: `for d in /run /var/tmp; do head -c 100000000 /dev/zero >$d/x; done`, ends: "killed "},
+		"cpu": {
+			script: `cd /sys/fs/cgroup; for f in cpu.max cpu/cpu.cfs_quota_us; do ` +
+				`[ -e $f ] && read most more <$f && echo cpu $most; done`,
+			says: []string{"cpu 100000\n"},
+		},
 		"network": {script: `ls /sys/class/net`, says: []string{"lo\n"}, never: "eth"},
 		"memory":  {script: `head -c 200000000 /dev/zero | tail`, ends: "killed "},
-		"forks":   {script: `f() { f | f & }; f; while :; do :; done`, timeout: 3 * time.Second, ends: "killed: it was not done within 3s"},
+		"forks": {
+			script: `f() { f | f & }; f; while :; do :; done`, timeout: 3 * time.Second,
+			ends: "killed: it was not done within 3s",
+		},
 		"processes": {
-			script: `(i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i + 1)); done) 2>/dev/null; set -- /proc/[0-9]*; [ $# -gt 10 ] && [ $# -le 16 ] && echo so many`, // counted without one more
-			says:   []string{"so many\n"},
+			// The shell counts the processes itself, without starting another.
+			script: `(i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i + 1)); done) 2>/dev/null; ` +
+				`set -- /proc/[0-9]*; [ $# -gt 10 ] && [ $# -le 16 ] && echo so many`,
+			says: []string{"so many\n"},
 		},
 		"open files": {script: `ulimit -n; ulimit -u`, says: []string{"256\n4096\n"}},
-		"disk":       {script: `head -c 3000000 /dev/zero >/tmp/a && head -c 3000000 /dev/zero >/tmp/b || echo full`, says: []string{"full\n"}},
-		"shared":     {script: `head -c 3000000 /dev/zero >/dev/shm/a && head -c 3000000 /dev/zero >/dev/shm/b || echo full`, says: []string{"full\n"}},
-		"output":     {script: `yes`, timeout: 3 * time.Second, ends: "killed: it was not done within 3s"},
-		"daemon":     {script: `(sleep 600 >/dev/null 2>&1 &) ; echo gone`, says: []string{"gone\n"}},
-		"code":       {script: `exit 3`, ends: "exited with code 3"},
+		"disk": {
+			script: `head -c 3000000 /dev/zero >/tmp/a && head -c 3000000 /dev/zero >/tmp/b || echo full`,
+			says:   []string{"full\n"},
+		},
+		"shared": {
+			script: `head -c 3000000 /dev/zero >/dev/shm/a && head -c 3000000 /dev/zero >/dev/shm/b || echo full`,
+			says:   []string{"full\n"},
+		},
+		"output": {script: `yes`, timeout: 3 * time.Second, ends: "killed: it was not done within 3s"},
+		"daemon": {script: `(sleep 600 >/dev/null 2>&1 &) ; echo gone`, says: []string{"gone\n"}},
+		"code":   {script: `exit 3`, ends: "exited with code 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := attempt(inImage(h.script), cmp.Or(h.timeout, time.Minute))
@@ -225,10 +260,11 @@ func TestContainersAreHeld(t *testing.T) {
 		})
 	}
 	got := target.Deliver(t.Context(), attempt(`{"image": "localhost/other:1"}`, time.Minute))
-	require.Equal(t, "not run: localhost/other:1 is not among the images that this node runs; its operator can add it to command.images", got.Message)
+	require.Equal(t, "not run: localhost/other:1 is not among the images that this node runs; "+
+		"its operator can add it to command.images", got.Message)
 }
 
-// TestHowContainersAreMade is about what a command itself does not see.
+// TestHowContainersAreMade checks what a command itself cannot see.
 func TestHowContainersAreMade(t *testing.T) {
 	t.Parallel()
 	opts := containerOptions(t)
@@ -255,7 +291,7 @@ func TestHowContainersAreMade(t *testing.T) {
 	require.Empty(t, containersOf(t, c, job.FormatRunID(a.Key)))
 }
 
-// TestContainersOfADeadRunner are removed by the next one.
+// TestContainersOfADeadRunner: the next runner removes them.
 func TestContainersOfADeadRunner(t *testing.T) {
 	t.Parallel()
 	target, c := start(t, containerOptions(t)), docker(t)
@@ -263,8 +299,10 @@ func TestContainersOfADeadRunner(t *testing.T) {
 	a := attempt(inImage("echo begun; sleep 600"), time.Minute)
 	done := make(chan job.Outcome, 1)
 	go func() { done <- target.Deliver(t.Context(), a) }()
-	require.Eventually(t, func() bool { return len(containersOf(t, c, job.FormatRunID(a.Key))) == 1 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(containersOf(t, c, job.FormatRunID(a.Key))) == 1 }, time.Minute,
+		10*time.Millisecond)
 	require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 	require.True(t, (<-done).Retryable)
-	require.Eventually(t, func() bool { return len(containersOf(t, c, job.FormatRunID(a.Key))) == 0 }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(containersOf(t, c, job.FormatRunID(a.Key))) == 0 }, time.Minute,
+		20*time.Millisecond)
 }

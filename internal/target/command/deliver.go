@@ -15,23 +15,25 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
 	"github.com/belfry-dev/belfry/internal/target/gate"
+	"github.com/belfry-dev/belfry/internal/target/message"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 const (
-	fallbackTimeout = 30 * time.Second // for attempts that come without one
-	// soonest is within how long one that was just deferred comes again. Who was often, comes later.
-	soonest  = 5 * time.Second
-	patience = 20 // deferrals, for which the time grows by soonest again
-	maxAfter = 2 * time.Minute
+	fallbackTimeout = 30 * time.Second // for attempts without a timeout
+	// A deferred run returns within delayStep. Every delayRuns deferrals, the limit grows by delayStep, up
+	// to maxDelay.
+	delayStep = 5 * time.Second
+	delayRuns = 20
+	maxDelay  = 2 * time.Minute
 )
 
 // Options of the target.
 type Options struct {
 	runner.Settings
-	Slots      int      // commands at once
-	User       int      // who the runner is, if the node is root
-	Executable []string // this program with the arguments that make it a runner
+	Slots      int      // maximum number of commands at the same time
+	User       int      // the runner's user id if the node runs as root
+	Executable []string // this program, with the arguments that start a runner
 	Secrets    secret.Source
 	Log        *slog.Logger
 }
@@ -42,58 +44,65 @@ type Target struct {
 	process process
 	slots   *gate.Gate
 
-	mu    sync.Mutex
-	lives map[*life]struct{}
+	mu      sync.Mutex
+	running map[*execution]struct{}
 }
 
-// life is a command under way.
-type life struct {
-	attempt job.Attempt
-	output  *output
-	told    int64 // how much of its output the last Outputs told
+// execution is a running command.
+type execution struct {
+	attempt  job.Attempt
+	output   *output
+	reported int64 // how much of its output the last call of Outputs returned
 }
 
-// New makes the target. Nothing runs before Start.
+// New creates the target. Call Start before the first delivery.
 func New(opts Options) *Target {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	opts.Node = uuid.NewString()
-	return &Target{opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerHost: max(opts.Slots, 1)}), lives: map[*life]struct{}{}}
+	return &Target{
+		opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerHost: max(opts.Slots, 1)}),
+		running: map[*execution]struct{}{},
+	}
 }
 
-// Start starts the runner and tries its sandbox. An error says why commands
-// cannot be run here and what to do.
+// Start starts the runner and tries its sandbox. The error says why commands cannot be run here and what to
+// do.
 func (t *Target) Start(ctx context.Context) error {
 	if err := hideProcess(); err != nil {
-		return fmt.Errorf("hide the node's memory from its neighbours: %w", err)
+		return fmt.Errorf("hide the node's memory from other processes: %w", err)
 	}
 	return t.process.start(ctx)
 }
 
-// Close ends the runner, and with it what still runs.
+// Close stops the runner and kills the commands that still run.
 func (t *Target) Close() { t.process.close() }
 
-// Deliver runs one command and says what its end means: see doc.go.
+// Deliver runs one command and returns its outcome: see the package page.
 func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	c, err := parse([]byte(a.Config))
 	if err != nil {
-		// It was checked when the job was saved: by a version with other rules.
-		return job.Outcome{Kind: job.Failed, Message: clean("the target's config is not valid, mend the job: "+err.Error(), maxMessage)}
+		// The config was valid when the job was saved: the version that checked it had other rules.
+		return job.Outcome{
+			Kind:    job.Failed,
+			Message: message.Clean("the target's config is not valid, fix the job: "+err.Error(), maxMessage),
+		}
 	}
 	if ctx.Err() != nil {
 		return stopping(false)
 	}
-	// Who finds no slot free waits for a moment in its slot of the node, and else comes
-	// again. All commands are one place, and how they end says nothing about it.
-	pass, later := t.slots.Enter(ctx, gate.Destination{})
+	// Without a free command slot, the gate waits briefly or defers the run. All commands have the same
+	// destination, and their results are neutral, so the breaker never opens.
+	pass, deferred := t.slots.Enter(ctx, gate.Destination{})
 	switch {
-	case later != nil && ctx.Err() != nil:
+	case deferred != nil && ctx.Err() != nil:
 		return stopping(false)
-	case later != nil:
-		later.RetryAfter = comeAgain(later.RetryAfter, a.Number)
-		later.Message = fmt.Sprintf("not run yet: %d commands run on this node, which is all that may at once; it waits for its turn", t.opts.Slots)
-		return *later
+	case deferred != nil:
+		deferred.RetryAfter = retryAfter(deferred.RetryAfter, a.Number)
+		deferred.Message = fmt.Sprintf("not run yet: this node already runs %d commands, its limit; "+
+			"waiting for a free slot", t.opts.Slots)
+		return *deferred
 	}
 	defer pass.Leave(gate.Neutral)
 	timeout := a.Timeout
@@ -102,76 +111,84 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	given, err := c.read(ctx, t.opts.Secrets, a.Namespace)
+	in, err := c.readSecrets(ctx, t.opts.Secrets, a.Namespace)
 	if err != nil {
-		return job.Outcome{Kind: job.Failed, Retryable: !errors.Is(err, secret.ErrNone), Message: clean("not run: "+err.Error(), maxMessage)}
+		return job.Outcome{
+			Kind: job.Failed, Retryable: !errors.Is(err, secret.ErrNone),
+			Message: message.Clean("not run: "+err.Error(), maxMessage),
+		}
 	}
-	l := &life{attempt: a, output: newOutput(given.secrets)}
-	t.begin(l)
-	defer t.end(l)
-	got := t.process.run(ctx, c.spec(&a, given, timeout), l.output)
-	l.output.end()
-	out := c.outcome(ctx, timeout, got, l.output)
-	out.Output, out.OutputTotal = l.output.read()
+	e := &execution{attempt: a, output: newOutput(in.secrets)}
+	t.add(e)
+	defer t.remove(e)
+	got := t.process.run(ctx, c.spec(&a, in, timeout), e.output)
+	e.output.end()
+	out := c.outcome(ctx, timeout, got, e.output)
+	out.Output, out.OutputTotal = e.output.read()
 	return out
 }
 
-func (t *Target) begin(l *life) {
+func (t *Target) add(e *execution) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lives[l] = struct{}{}
+	t.running[e] = struct{}{}
 }
 
-func (t *Target) end(l *life) {
+func (t *Target) remove(e *execution) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.lives, l)
+	delete(t.running, e)
 }
 
-// Outputs tells what commands under way have written, of those that have
-// written anything since the last call.
+// Outputs returns the output of running commands that have written anything since the last call.
 func (t *Target) Outputs() (out []job.Output) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for l := range t.lives {
-		text, total := l.output.read()
-		if total == l.told {
+	for e := range t.running {
+		text, total := e.output.read()
+		if total == e.reported {
 			continue
 		}
-		l.told = total
-		out = append(out, job.Output{Key: l.attempt.Key, Attempt: l.attempt.Number, Namespace: l.attempt.Namespace, Text: text, Total: total})
+		e.reported = total
+		out = append(out, job.Output{
+			Key: e.attempt.Key, Attempt: e.attempt.Number, Namespace: e.attempt.Namespace, Text: text, Total: total,
+		})
 	}
 	return out
 }
 
-// dueLayout is RFC 3339 with all six digits, so that texts sort as times do.
+// dueLayout is RFC 3339 with all six digits, so that strings sort like times.
 const dueLayout = "2006-01-02T15:04:05.000000Z07:00"
 
-func (c *config) spec(a *job.Attempt, given *given, timeout time.Duration) *runner.Spec {
-	run := job.FormatRunID(a.Key)
+func (c *config) spec(a *job.Attempt, in *input, timeout time.Duration) *runner.Spec {
+	run, number := job.FormatRunID(a.Key), strconv.Itoa(int(a.Number))
 	s := &runner.Spec{
-		Program: c.program, Args: c.args, Stdin: []byte(a.Payload), Network: c.network, Timeout: timeout, Image: c.image,
-		Label: run + "/" + strconv.Itoa(int(a.Number)),
+		Program: c.program, Args: c.args, Stdin: []byte(a.Payload), Network: c.network, Timeout: timeout,
+		Image: c.image,
+		Label: run + "/" + number,
 		Env: []string{
-			"BELFRY_RUN_ID=" + run, "BELFRY_IDEMPOTENCY_KEY=" + a.IdempotencyKey(), "BELFRY_JOB=" + job.FormatJobID(a.Key.Job),
-			"BELFRY_DUE_AT=" + a.Key.DueAt.UTC().Format(dueLayout), "BELFRY_ATTEMPT=" + strconv.Itoa(int(a.Number)),
+			"BELFRY_RUN_ID=" + run,
+			"BELFRY_IDEMPOTENCY_KEY=" + a.IdempotencyKey(),
+			"BELFRY_JOB=" + job.FormatJobID(a.Key.Job),
+			"BELFRY_DUE_AT=" + a.Key.DueAt.UTC().Format(dueLayout),
+			"BELFRY_ATTEMPT=" + number,
 			"TRACEPARENT=" + a.Traceparent(),
 		},
 	}
 	if c.stdin != nil {
-		s.Stdin = []byte(given.stdin)
+		s.Stdin = []byte(in.stdin)
 	}
-	s.Env = append(s.Env, given.env...)
+	s.Env = append(s.Env, in.env...)
 	return s
 }
 
-// comeAgain is when an attempt that was deferred comes again: so soon that a slot is
-// not free for long while it waits, compared with how long it has waited already; and so
-// late that many which wait for hours cost little, and none comes 30,000 times in a month.
-func comeAgain(after time.Duration, attempt int16) time.Duration {
-	most := min(soonest*time.Duration(1+attempt/patience), maxAfter)
-	if after <= most {
+// retryAfter limits how long a run is deferred. The limit grows with the number of deferrals: a run that has
+// just been deferred returns soon, so that a free slot is not idle for long. Runs that wait for hours return
+// rarely, so that many of them cost little, and none returns 30,000 times in a month.
+func retryAfter(after time.Duration, attempt int16) time.Duration {
+	limit := min(delayStep*time.Duration(1+attempt/delayRuns), maxDelay)
+	if after <= limit {
 		return after
 	}
-	return most/2 + rand.N(most/2) //nolint:gosec // to spread them
+	return limit/2 + rand.N(limit/2) //nolint:gosec // to spread them
 }

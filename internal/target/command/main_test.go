@@ -27,8 +27,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
 
-// directory holds this program where commands can see it, also those of a
-// user that is nobody.
+// directory contains this program where commands can see it, even those of user nobody.
 var directory string
 
 // TestMain: this program is the test, the runner, and the command.
@@ -61,7 +60,7 @@ func prepare(m *testing.M) (int, error) {
 	if err := os.Chmod(directory, 0o755); err != nil {
 		return 0, err
 	}
-	// Where the machine has such a limit already, the sandbox's own would not show.
+	// If the machine had such a limit already, the test would not see the sandbox's own.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) // it takes root
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -85,13 +84,13 @@ func program() string { return filepath.Join(directory, "program") }
 
 // order is what the server tells the command to do.
 type order struct {
-	Hang  bool // until the server hangs up
+	Hang  bool // until the server closes the connection
 	Bytes int  // to write
 	Echo  bool // write environment and input
 	Code  int
 }
 
-// obey is the command: it tells the server what it was given, and does what that says.
+// obey is the command: it sends the server what it received, and does what the server says.
 func obey(socket string) int {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -100,8 +99,13 @@ func obey(socket string) int {
 	}
 	input, _ := io.ReadAll(os.Stdin)
 	got := targettest.Delivery{
-		IdempotencyKey: os.Getenv("BELFRY_IDEMPOTENCY_KEY"), RunID: os.Getenv("BELFRY_RUN_ID"), JobID: os.Getenv("BELFRY_JOB"),
-		DueAt: os.Getenv("BELFRY_DUE_AT"), Attempt: os.Getenv("BELFRY_ATTEMPT"), Traceparent: os.Getenv("TRACEPARENT"), Payload: string(input),
+		IdempotencyKey: os.Getenv("BELFRY_IDEMPOTENCY_KEY"),
+		RunID:          os.Getenv("BELFRY_RUN_ID"),
+		JobID:          os.Getenv("BELFRY_JOB"),
+		DueAt:          os.Getenv("BELFRY_DUE_AT"),
+		Attempt:        os.Getenv("BELFRY_ATTEMPT"),
+		Traceparent:    os.Getenv("TRACEPARENT"),
+		Payload:        string(input),
 	}
 	if json.NewEncoder(conn).Encode(got) != nil {
 		return 75
@@ -126,7 +130,7 @@ func obey(socket string) int {
 	return o.Code
 }
 
-// options are those of a node that runs this program and a shell.
+// options returns the options of a node that runs this program and a shell.
 func options(t testing.TB) command.Options {
 	t.Helper()
 	return command.Options{
@@ -148,7 +152,7 @@ func start(t *testing.T, opts command.Options) *command.Target {
 	return target
 }
 
-// attempt of a run that nobody else has.
+// attempt returns an attempt of a new run.
 func attempt(config string, timeout time.Duration) job.Attempt {
 	id := uuid.Must(uuid.NewV7())
 	return job.Attempt{
@@ -157,7 +161,7 @@ func attempt(config string, timeout time.Duration) job.Attempt {
 	}
 }
 
-// script is the config that runs one.
+// script returns a config that runs a script.
 func script(text string) string {
 	config, err := json.Marshal(map[string]any{"program": "/bin/bash", "args": []string{"-c", text}})
 	if err != nil {

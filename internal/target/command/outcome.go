@@ -9,28 +9,37 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
+	"github.com/belfry-dev/belfry/internal/target/message"
 )
 
 const (
-	// maxMessage of an outcome, in bytes, and how much of it may be what the command wrote.
+	// maxMessage is the maximum length of a message in bytes, and maxQuoted that of the output in it.
 	maxMessage = 1000
 	maxQuoted  = 400
-	// tempFail is EX_TEMPFAIL of sysexits.h: a temporary failure, try again later.
+	// tempFail is EX_TEMPFAIL of sysexits.h: a temporary failure, retry later.
 	tempFail = 75
-	// bySignal: shells tell a death by signal n as this + n, and bwrap does too.
+	// bySignal + n is the exit code of a command that signal n killed, as in shells and bwrap.
 	bySignal = 128
 )
 
-// outcome is what the end of a command means: see doc.go.
+// outcome returns what the end of a command means: see the package page.
 func (c *config) outcome(ctx context.Context, timeout time.Duration, r runner.Result, o *output) job.Outcome {
-	text, _ := o.read()
-	failed := func(retryable bool, message string) job.Outcome {
-		if last := lastLines(text, maxQuoted); last != "" {
-			message += ": " + last
+	written, _ := o.read()
+	failed := func(retryable bool, text string) job.Outcome {
+		if last := lastLines(written, maxQuoted); last != "" {
+			text += ": " + last
 		}
-		// Who exits with a code has said what became of its work; who is killed has not.
+		// A command that was killed has not reported how far it got.
 		unknown := r.End != runner.Exited || r.Code > bySignal
-		return job.Outcome{Kind: job.Failed, Retryable: retryable, Unknown: unknown, Status: r.Code, Message: clean(message, maxMessage)}
+		return job.Outcome{
+			Kind: job.Failed, Retryable: retryable, Unknown: unknown, Status: r.Code,
+			Message: message.Clean(text, maxMessage),
+		}
+	}
+	notRun := func(retryable bool) job.Outcome {
+		return job.Outcome{
+			Kind: job.Failed, Retryable: retryable, Message: message.Clean("not run: "+r.Detail, maxMessage),
+		}
 	}
 	switch r.End {
 	case runner.Exited:
@@ -50,20 +59,25 @@ func (c *config) outcome(ctx context.Context, timeout time.Duration, r runner.Re
 		}
 		return stopping(true)
 	case runner.TooMuch:
-		return failed(true, "killed for what it took: "+r.Detail)
+		return failed(true, "killed because it used too much: "+r.Detail)
 	case runner.Refused:
-		return job.Outcome{Kind: job.Failed, Message: clean("not run: "+r.Detail, maxMessage)}
+		return notRun(false)
 	case runner.Lost:
-		return failed(true, "what became of it is not known: "+r.Detail)
+		return failed(true, "its result is unknown: "+r.Detail)
 	default:
-		return job.Outcome{Kind: job.Failed, Retryable: true, Message: clean("not run: "+r.Detail, maxMessage)}
+		return notRun(true)
 	}
 }
 
-// stopping is the outcome of what a stop of the node ended or kept from starting.
-func stopping(begun bool) job.Outcome {
-	if begun {
-		return job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Message: "killed: the node is stopping, or the run was cancelled"}
+// stopping is the outcome if the node is stopping. started says whether the command had started.
+func stopping(started bool) job.Outcome {
+	if started {
+		return job.Outcome{
+			Kind: job.Failed, Retryable: true, Unknown: true,
+			Message: "killed: the node is stopping, or the run was cancelled",
+		}
 	}
-	return job.Outcome{Kind: job.Failed, Retryable: true, Message: "not run: the node is stopping; another one tries again"}
+	return job.Outcome{
+		Kind: job.Failed, Retryable: true, Message: "not run: the node is stopping; another one tries again",
+	}
 }

@@ -2,71 +2,55 @@ package command
 
 import (
 	"bytes"
-	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
+	"github.com/belfry-dev/belfry/internal/target/message"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 const (
-	// MaxOutput is how much of what a command wrote is kept, in bytes.
+	// MaxOutput is how much of a command's output is kept, in bytes.
 	MaxOutput = runner.MaxTail
 	// maxLine is how long a line may get before it is shown in pieces.
 	maxLine = 4 << 10
-	// minSecret: shorter values are no secrets worth the name, and blotting them
-	// out would make texts unreadable.
-	minSecret = 6
-	blot      = "[hidden]"
 )
 
-// output is the end of what a command wrote, fit to be shown. It grows by whole
-// lines, so that no secret is missed because it came in two parts.
+// output is the last part of a command's output, ready to be shown. It grows by whole lines, so that no
+// secret is missed because it arrived in two parts.
 type output struct {
-	secrets []string
+	secrets []string // forms to redact
 
 	mu      sync.Mutex
 	pending []byte // the line that has not ended
 	text    []byte
-	total   int64 // bytes of text since the beginning, with those cut off
+	total   int64 // bytes of text since the beginning, including those cut off
 }
 
-func newOutput(secrets []string) *output { return &output{secrets: forms(secrets)} }
-
-// forms of secrets are their lines, since output comes in lines, also as quoted
-// texts, the longest first, so that no part of one is left when a shorter one is
-// found in it.
-func forms(secrets []string) []string {
-	var all []string
+// newOutput redacts each line of the secrets, because output is shown line by line.
+func newOutput(secrets []string) *output {
+	var lines []string
 	for _, value := range secrets {
 		for line := range strings.Lines(value) {
-			line = strings.TrimSpace(line)
-			if len(line) < minSecret {
-				continue
-			}
-			all = append(all, line)
-			if quoted := strconv.Quote(line); len(quoted) != len(line)+2 {
-				all = append(all, quoted[1:len(quoted)-1])
-			}
+			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
-	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
-	return slices.Compact(all)
+	return &output{secrets: secret.Forms(lines)}
 }
 
-// add takes in what came; skipped bytes came before it and are gone.
+// add appends a part. skipped is the number of bytes before it that were dropped.
 func (o *output) add(part []byte, skipped int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if skipped > 0 {
 		o.flush(true)
 		o.append("[… " + strconv.FormatInt(skipped, 10) + " bytes left out …]\n")
-		// What begins within a line may begin within a secret.
+		// The part may begin within a line, and so within a secret.
 		if end := bytes.IndexByte(part, '\n'); end >= 0 {
 			part = part[end+1:]
 		}
@@ -75,13 +59,14 @@ func (o *output) add(part []byte, skipped int64) {
 	o.flush(false)
 }
 
-// end takes in the last line, if nothing ended it.
+// end appends the last line if it has no line break.
 func (o *output) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.flush(true)
 }
 
+// flush appends the complete lines of pending, or everything.
 func (o *output) flush(all bool) {
 	for {
 		end := bytes.IndexByte(o.pending, '\n')
@@ -90,7 +75,7 @@ func (o *output) flush(all bool) {
 			o.append(o.show(string(o.pending[:end])) + "\n")
 			o.pending = o.pending[end+1:]
 		case len(o.pending) > maxLine+maxLine/2 || all && len(o.pending) > 0:
-			// What stays behind is long enough to hold the beginning of a secret.
+			// The part that stays in pending is long enough for the beginning of a secret.
 			cut := len(o.pending)
 			if !all {
 				cut = maxLine
@@ -98,7 +83,7 @@ func (o *output) flush(all bool) {
 			o.append(o.show(string(o.pending[:cut])) + "\n")
 			o.pending = o.pending[cut:]
 		default:
-			o.pending = slices.Clone(o.pending) // let go of what is shown
+			o.pending = slices.Clone(o.pending) // frees the memory of what was appended
 			return
 		}
 	}
@@ -116,23 +101,19 @@ func (o *output) append(line string) {
 	}
 }
 
-// read is the text, and how many bytes of it there were from the beginning.
+// read returns the text, and how many bytes were appended since the beginning.
 func (o *output) read() (text string, total int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return string(o.text), o.total
 }
 
-// sequences are what terminals obey: colours, titles, moves of the cursor.
+// sequences matches terminal control sequences: colours, titles, cursor movement.
 var sequences = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])`)
 
-// show makes a line fit to be shown. A carriage return begins it anew, as on a
-// terminal.
+// show prepares a line to be shown. Text before a carriage return is dropped, as on a terminal.
 func (o *output) show(line string) string {
-	for _, secret := range o.secrets {
-		line = strings.ReplaceAll(line, secret, blot)
-	}
-	line = hideEdges(line, o.secrets)
+	line = secret.RedactPiece(line, o.secrets)
 	line = strings.TrimRight(line, "\r")
 	line = line[strings.LastIndexByte(line, '\r')+1:]
 	line = sequences.ReplaceAllString(line, "")
@@ -144,53 +125,14 @@ func (o *output) show(line string) string {
 	}, strings.ToValidUTF8(line, "\uFFFD"))
 }
 
-// hideEdges blots out what a piece of a line may have of a secret at its ends.
-func hideEdges(line string, secrets []string) string {
-	for _, secret := range secrets {
-		for n := min(len(secret)-1, len(line)); n >= minSecret; n-- {
-			if strings.HasSuffix(line, secret[:n]) {
-				line = line[:len(line)-n] + blot
-				break
-			}
-		}
-		for n := min(len(secret)-1, len(line)); n >= minSecret; n-- {
-			if strings.HasPrefix(line, secret[len(secret)-n:]) {
-				line = blot + line[n:]
-				break
-			}
-		}
-	}
-	return line
-}
-
-// lastLines are the end of a text, as one line for a message.
-func lastLines(text string, most int) string {
+// lastLines returns the end of a text as one line, at most limit bytes long.
+func lastLines(text string, limit int) string {
 	text = strings.TrimSpace(text)
-	if len(text) > most {
-		text = text[len(text)-most:]
+	if len(text) > limit {
+		text = text[len(text)-limit:]
 		if _, rest, found := strings.Cut(text, "\n"); found {
 			text = rest
 		}
 	}
-	return clean(strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\n", " | "), most)
-}
-
-// clean makes a text printable, valid UTF-8 and at most so many bytes long.
-func clean(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	text = strings.TrimSpace(text)
-	if len(text) <= most {
-		return text
-	}
-	const more = "…"
-	end := most - len(more)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + more
+	return message.Clean(strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\n", " | "), limit)
 }

@@ -23,7 +23,7 @@ func TestOutput(t *testing.T) {
 		"":                                   "",
 	} {
 		o := newOutput([]string{"top-secret-1", "li"})
-		for _, b := range []byte(wrote) { // however it comes
+		for _, b := range []byte(wrote) { // byte by byte
 			o.add([]byte{b}, 0)
 		}
 		o.end()
@@ -43,8 +43,8 @@ func TestOutputThatWasCut(t *testing.T) {
 	require.Equal(t, "first\nsec\n[… 100 bytes left out …]\nsecond\n", got)
 }
 
-// TestNoSecretInAnyPieces: whatever is written around it, in whatever pieces it
-// comes, a secret is not shown, nor what a terminal obeys; and it stays bounded.
+// TestNoSecretInAnyPieces: a secret is never shown, whatever surrounds it and however it is split. Nor are
+// terminal control sequences, and the output stays bounded.
 func TestNoSecretInAnyPieces(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-v4lue"
@@ -68,6 +68,7 @@ func TestNoSecretInAnyPieces(t *testing.T) {
 		require.NotContains(t, strings.ReplaceAll(got, "\n", ""), secret)
 		require.LessOrEqual(t, len(got), MaxOutput)
 		require.True(t, utf8.ValidString(got))
-		require.False(t, strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }))
+		require.False(t,
+			strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }))
 	})
 }

@@ -11,25 +11,26 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
+	"github.com/belfry-dev/belfry/internal/target/message"
 )
 
 const (
 	checkTime   = 30 * time.Second // for the runner to start and try its sandbox
 	firstPause  = 100 * time.Millisecond
-	longPause   = 10 * time.Second
-	stopTime    = 10 * time.Second // for a command that is killed to be gone
+	maxPause    = 10 * time.Second
+	stopTime    = 10 * time.Second // for a killed command to end
 	settingsID  = 0
 	maxErrorLog = 4 << 10
 )
 
-// process is the runner, kept alive: one at a time, started anew when it dies.
+// process keeps one runner alive: it starts another when the runner dies.
 type process struct {
 	opts Options
 
-	mu    sync.Mutex
-	child *child        // nil: there is none now
-	ready chan struct{} // closed when there is a child; made anew when it dies
-	last  uint64        // order
+	mu     sync.Mutex
+	child  *child        // nil: no runner at the moment
+	ready  chan struct{} // closed when there is a child; replaced when it dies
+	lastID uint64        // of a request
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -37,24 +38,23 @@ type process struct {
 
 // child is one runner.
 type child struct {
-	cmd    *exec.Cmd
-	orders io.WriteCloser
+	cmd      *exec.Cmd
+	requests io.WriteCloser
 
-	writing sync.Mutex
-	mu      sync.Mutex
-	calls   map[uint64]*call // nil: it is dead
-	ended   int              // commands it ran to their end
-	dead    chan struct{}
+	writing   sync.Mutex
+	mu        sync.Mutex
+	calls     map[uint64]*call // nil: it is dead
+	completed int              // commands it ran to their end
+	dead      chan struct{}
 }
 
-// call is a command under way.
+// call is a running command.
 type call struct {
 	output *output
-	result chan runner.Result // holds one
+	result chan runner.Result // has a buffer of one
 }
 
-// start starts the first runner and says why commands cannot be run here. Later
-// ones are started when one dies.
+// start starts the first runner. The error says why commands cannot be run here. keep starts later ones.
 func (p *process) start(ctx context.Context) error {
 	p.ready, p.done = make(chan struct{}), make(chan struct{})
 	c, err := p.spawn(ctx)
@@ -67,7 +67,7 @@ func (p *process) start(ctx context.Context) error {
 	return nil
 }
 
-// keep waits for the runner to die, and starts the next one, later each time.
+// keep starts another runner when one dies, with a longer pause each time.
 func (p *process) keep(ctx context.Context, c *child) {
 	defer close(p.done)
 	timer := time.NewTimer(time.Hour)
@@ -85,7 +85,7 @@ func (p *process) keep(ctx context.Context, c *child) {
 			if c.worked() {
 				pause = firstPause
 			}
-			p.opts.Log.Error("the runner of commands died", "next_in", pause)
+			p.opts.Log.Error("command runner died", "next_in", pause)
 		}
 		timer.Reset(pause)
 		select {
@@ -93,10 +93,10 @@ func (p *process) keep(ctx context.Context, c *child) {
 		case <-ctx.Done():
 			return
 		}
-		pause = min(2*pause, longPause)
+		pause = min(2*pause, maxPause)
 		next, err := p.spawn(ctx)
 		if err != nil {
-			p.opts.Log.Error("the runner of commands does not start", "error", err, "again_in", pause)
+			p.opts.Log.Error("command runner start failed", "error", err, "again_in", pause)
 			c = nil
 			continue
 		}
@@ -118,11 +118,13 @@ func (p *process) set(c *child) {
 
 // spawn starts a runner and waits until it has tried its sandbox.
 func (p *process) spawn(ctx context.Context) (*child, error) {
-	cmd := exec.Command(p.opts.Executable[0], p.opts.Executable[1:]...)                     //nolint:gosec,noctx // it is this program itself; it ends when its stdin does
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"} // and nothing of the node's
+	//nolint:gosec,noctx // it is this program itself, and ends when its stdin is closed
+	cmd := exec.Command(p.opts.Executable[0], p.opts.Executable[1:]...)
+	// Nothing of the node's environment.
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.Dir = "/"
-	cmd.SysProcAttr = apart(p.opts.User)
-	orders, err := cmd.StdinPipe()
+	cmd.SysProcAttr = isolate(p.opts.User)
+	requests, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
@@ -132,13 +134,13 @@ func (p *process) spawn(ctx context.Context) (*child, error) {
 	}
 	cmd.Stderr = &logWriter{log: p.opts.Log}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the runner of commands: %w", err)
+		return nil, fmt.Errorf("start the command runner: %w", err)
 	}
-	c := &child{cmd: cmd, orders: orders, calls: map[uint64]*call{}, dead: make(chan struct{})}
+	c := &child{cmd: cmd, requests: requests, calls: map[uint64]*call{}, dead: make(chan struct{})}
 	go c.read(reports)
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	got := c.do(ctx, &runner.Order{ID: settingsID, Settings: &p.opts.Settings}, nil)
+	got := c.do(ctx, &runner.Request{ID: settingsID, Settings: &p.opts.Settings}, nil)
 	if got.End != runner.Exited {
 		c.close()
 		return nil, fmt.Errorf("commands cannot be run here: %s", got.Detail)
@@ -146,70 +148,70 @@ func (p *process) spawn(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// run runs a command. It waits for a runner as long as ctx allows.
+// run runs a command. If there is no runner, it waits for one until ctx ends.
 func (p *process) run(ctx context.Context, s *runner.Spec, o *output) runner.Result {
 	for {
 		p.mu.Lock()
 		c, ready := p.child, p.ready
-		p.last++
-		id := p.last
+		p.lastID++
+		id := p.lastID
 		p.mu.Unlock()
 		if c != nil {
-			return c.do(ctx, &runner.Order{ID: id, Start: s}, o)
+			return c.do(ctx, &runner.Request{ID: id, Start: s}, o)
 		}
 		select {
 		case <-ready:
 		case <-ctx.Done():
-			return runner.Result{End: runner.NotStarted, Detail: "there is no runner of commands now; see the node's log"}
+			return runner.Result{End: runner.NotStarted, Detail: "there is no command runner now; see the node's log"}
 		}
 	}
 }
 
-// do sends an order and waits for its result. When ctx ends it has the command
-// killed, and waits until that is done, but not for ever.
-func (c *child) do(ctx context.Context, o *runner.Order, out *output) runner.Result {
+// do sends a request and waits for its result. When ctx ends, it has the command killed and waits until it
+// has ended, at most stopTime.
+func (c *child) do(ctx context.Context, r *runner.Request, out *output) runner.Result {
 	one := &call{output: out, result: make(chan runner.Result, 1)}
 	c.mu.Lock()
 	if c.calls == nil {
 		c.mu.Unlock()
 		return died
 	}
-	c.calls[o.ID] = one
+	c.calls[r.ID] = one
 	c.mu.Unlock()
-	defer c.forget(o.ID)
-	c.send(o)
+	defer c.forget(r.ID)
+	c.send(r)
 	select {
-	case r := <-one.result:
-		return r
+	case result := <-one.result:
+		return result
 	case <-ctx.Done():
 	}
-	c.send(&runner.Order{ID: o.ID, Stop: true})
+	c.send(&runner.Request{ID: r.ID, Stop: true})
 	limit := time.NewTimer(stopTime)
 	defer limit.Stop()
 	select {
-	case r := <-one.result:
-		return r
+	case result := <-one.result:
+		return result
 	case <-limit.C:
-		return runner.Result{End: runner.Lost, Detail: "the runner of commands does not answer"}
+		return runner.Result{End: runner.Lost, Detail: "the command runner does not respond"}
 	}
 }
 
 // died is the result of a command whose runner died.
-var died = runner.Result{End: runner.Lost, Detail: "the runner of commands died; see the node's log"}
+var died = runner.Result{End: runner.Lost, Detail: "the command runner died; see the node's log"}
 
 func (c *child) count(id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id != settingsID {
-		c.ended++
+		c.completed++
 	}
 }
 
-// worked says that it ran a command, and so was not the one that cannot.
+// worked reports whether the runner has completed a command.
 func (c *child) worked() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ended > 0
+	return c.completed > 0
 }
 
 func (c *child) forget(id uint64) {
@@ -218,15 +220,14 @@ func (c *child) forget(id uint64) {
 	delete(c.calls, id)
 }
 
-// send: if it fails the runner is dead, which read sees.
-func (c *child) send(o *runner.Order) {
+// send sends a request. If it fails, the runner is dead, and read notices that.
+func (c *child) send(r *runner.Request) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	_ = runner.Write(c.orders, o)
+	_ = runner.Write(c.requests, r)
 }
 
-// read hands on reports until the runner is dead, and then says so to all that
-// wait.
+// read passes on reports until the runner is dead, and then fails all calls.
 func (c *child) read(reports io.Reader) {
 	in := bufio.NewReader(reports)
 	for {
@@ -246,24 +247,24 @@ func (c *child) read(reports io.Reader) {
 			one.output.add(r.Output, r.Skipped)
 		}
 	}
-	_ = c.cmd.Process.Kill() // what it said cannot be understood
+	_ = c.cmd.Process.Kill() // if it is alive, it sent something invalid
 	_ = c.cmd.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.calls {
 		select {
 		case one.result <- died:
-		default: // it has its result
+		default: // it has its result already
 		}
 	}
 	c.calls = nil
 	close(c.dead)
 }
 
-// close ends the runner, which kills what it runs.
+// close stops the runner, which kills its commands.
 func (c *child) close() {
 	c.writing.Lock()
-	_ = c.orders.Close()
+	_ = c.requests.Close()
 	c.writing.Unlock()
 	limit := time.NewTimer(stopTime)
 	defer limit.Stop()
@@ -275,7 +276,7 @@ func (c *child) close() {
 	}
 }
 
-// close ends the runner and starts no other.
+// close stops the runner and starts no other.
 func (p *process) close() {
 	if p.stop != nil {
 		p.stop()
@@ -283,10 +284,10 @@ func (p *process) close() {
 	}
 }
 
-// logWriter logs what a runner says of itself, which is its last words if any.
+// logWriter logs the runner's stderr, which is normally empty: it shows why the runner died.
 type logWriter struct{ log *slog.Logger }
 
 func (w *logWriter) Write(p []byte) (int, error) {
-	w.log.Error("runner of commands", "said", clean(string(p), maxErrorLog))
+	w.log.Error("command runner wrote to stderr", "text", message.Clean(string(p), maxErrorLog))
 	return len(p), nil
 }

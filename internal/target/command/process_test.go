@@ -22,8 +22,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/command"
 )
 
-// runnerOf finds the runner that a command runs under, by a text in the
-// command's arguments.
+// runnerOf returns the runner of a command, which it finds by a text in the command's arguments.
 func runnerOf(t *testing.T, text string) int {
 	t.Helper()
 	pid := 0
@@ -61,13 +60,15 @@ func isRunner(pid int) bool {
 	return strings.HasSuffix(string(args), "\x00runner\x00")
 }
 
-// begin delivers beside the test a command that waits, and finds its runner.
+// begin delivers a command that waits, in the background, and finds its runner.
 func begin(t *testing.T, target *command.Target, timeout time.Duration) (<-chan job.Outcome, string, int) {
 	t.Helper()
 	return beginWith(t.Context(), t, target, timeout)
 }
 
-func beginWith(ctx context.Context, t *testing.T, target *command.Target, timeout time.Duration) (<-chan job.Outcome, string, int) {
+func beginWith(
+	ctx context.Context, t *testing.T, target *command.Target, timeout time.Duration,
+) (<-chan job.Outcome, string, int) {
 	t.Helper()
 	marker := "waits-" + uuid.NewString()
 	done := make(chan job.Outcome, 1)
@@ -77,8 +78,7 @@ func beginWith(ctx context.Context, t *testing.T, target *command.Target, timeou
 	return done, marker, runnerOf(t, marker)
 }
 
-// TestTheRunnerKnowsNothing: neither the environment nor an open file of the
-// node reaches it.
+// TestTheRunnerKnowsNothing: neither the environment nor an open file of the node reaches it.
 func TestTheRunnerKnowsNothing(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("PATH"))
@@ -103,7 +103,7 @@ func TestTheRunnerKnowsNothing(t *testing.T) {
 	for _, f := range files {
 		to, _ := os.Readlink(filepath.Join(dir, "fd", f.Name()))
 		kind, _, _ := strings.Cut(to, ":")
-		if !strings.HasPrefix(kind, "/sys/fs/cgroup/") { // Go's own: how many processors it has
+		if !strings.HasPrefix(kind, "/sys/fs/cgroup/") { // Go reads the number of processors there
 			kinds = append(kinds, kind)
 		}
 	}
@@ -120,8 +120,7 @@ func TestTheRunnerKnowsNothing(t *testing.T) {
 	require.Empty(t, processes(t, marker))
 }
 
-// TestARunnerThatDies fails what it ran, so that it is tried again, and takes
-// it along; the next one is there soon.
+// TestARunnerThatDies: its commands die and fail, and may be retried. The next runner starts soon.
 func TestARunnerThatDies(t *testing.T) {
 	t.Parallel()
 	target := start(t, options(t))
@@ -131,18 +130,20 @@ func TestARunnerThatDies(t *testing.T) {
 		got := <-done
 		require.Equal(t, job.Failed, got.Kind)
 		require.True(t, got.Retryable && got.Unknown)
-		require.Contains(t, got.Message, "what became of it is not known: the runner of commands died")
+		require.Contains(t, got.Message, "its result is unknown: the command runner died")
 		require.Eventually(t, func() bool { return len(processes(t, marker)) == 0 }, time.Minute, 5*time.Millisecond)
-		require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "back\n", OutputTotal: 5}, target.Deliver(t.Context(), attempt(script("echo back"), time.Minute)))
+		require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "back\n", OutputTotal: 5},
+			target.Deliver(t.Context(), attempt(script("echo back"), time.Minute)))
 	}
 }
 
-// TestCommandsDieWithTheirRunner also where no other comes after it.
+// TestCommandsDieWithTheirRunner, even if no other runner follows.
 func TestCommandsDieWithTheirRunner(t *testing.T) {
 	t.Parallel()
 	target := start(t, options(t))
 	done, marker, pid := begin(t, target, time.Minute)
-	require.Eventually(t, func() bool { return len(target.Outputs()) == 1 }, time.Minute, 5*time.Millisecond, "it has begun")
+	require.Eventually(t, func() bool { return len(target.Outputs()) == 1 }, time.Minute, 5*time.Millisecond,
+		"it has begun")
 	require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 	target.Close()
 	require.True(t, (<-done).Unknown)
@@ -155,14 +156,15 @@ func TestWhyItCannotStart(t *testing.T) {
 	opts := options(t)
 	opts.Bubblewrap = "/no/such/bwrap"
 	err := command.New(opts).Start(t.Context())
-	require.ErrorContains(t, err, "commands cannot be run here: bubblewrap is not there (/no/such/bwrap); install the package bubblewrap")
+	require.ErrorContains(t, err,
+		"commands cannot be run here: bubblewrap is not there (/no/such/bwrap); install the package bubblewrap")
 	opts = options(t)
 	opts.Paths = []string{"/etc/alternatives"} // nothing that a program needs
 	err = command.New(opts).Start(t.Context())
 	require.ErrorContains(t, err, "commands cannot be run here: bwrap did not get as far as the command: bwrap: execvp")
 }
 
-// TestSlots: who finds none free comes again, and has lost nothing.
+// TestSlots: without a free slot, a run is deferred, which does not count as an attempt.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -176,7 +178,7 @@ func TestSlots(t *testing.T) {
 	require.Positive(t, got.RetryAfter)
 	require.Equal(t, job.Outcome{
 		Kind: job.Deferred, RetryAfter: got.RetryAfter,
-		Message: "not run yet: 1 commands run on this node, which is all that may at once; it waits for its turn",
+		Message: "not run yet: this node already runs 1 commands, its limit; waiting for a free slot",
 	}, got)
 	run := job.Run{Attempt: 1}
 	decision := job.Decide(job.DecideInput{Run: run, Outcome: got})
@@ -187,7 +189,8 @@ func TestSlots(t *testing.T) {
 	require.Equal(t, job.Succeeded, target.Deliver(t.Context(), attempt(script("echo turn"), time.Minute)).Kind)
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Equal(t, "not run: the node is stopping; another one tries again", target.Deliver(stopped, attempt(script("echo turn"), time.Minute)).Message)
+	require.Equal(t, "not run: the node is stopping; another one tries again",
+		target.Deliver(stopped, attempt(script("echo turn"), time.Minute)).Message)
 }
 
 // TestWhatEndsMean is the table of exit codes.
@@ -195,13 +198,17 @@ func TestWhatEndsMean(t *testing.T) {
 	t.Parallel()
 	target := start(t, options(t))
 	for text, want := range map[string]job.Outcome{
-		"exit 0":                         {Kind: job.Succeeded},
-		"exit 1":                         {Kind: job.Failed, Status: 1, Message: "exited with code 1"},
-		"exit 3":                         {Kind: job.Failed, Retryable: true, Status: 3, Message: "exited with code 3"},
-		"exit 75":                        {Kind: job.Failed, Retryable: true, Status: 75, Message: "exited with code 75"},
-		"kill -SEGV $$":                  {Kind: job.Failed, Retryable: true, Unknown: true, Status: 139, Message: "killed by signal 11 (SIGSEGV)"},
-		"echo one; echo two >&2; exit 2": {Kind: job.Failed, Status: 2, Message: "exited with code 2: one | two", Output: "one\ntwo\n", OutputTotal: 8},
-		"cat; pwd; id -u":                {Kind: job.Succeeded, Output: "{\"a\": 1}/tmp\n65534\n", OutputTotal: 19},
+		"exit 0":  {Kind: job.Succeeded},
+		"exit 1":  {Kind: job.Failed, Status: 1, Message: "exited with code 1"},
+		"exit 3":  {Kind: job.Failed, Retryable: true, Status: 3, Message: "exited with code 3"},
+		"exit 75": {Kind: job.Failed, Retryable: true, Status: 75, Message: "exited with code 75"},
+		"kill -SEGV $$": {
+			Kind: job.Failed, Retryable: true, Unknown: true, Status: 139, Message: "killed by signal 11 (SIGSEGV)",
+		},
+		"echo one; echo two >&2; exit 2": {
+			Kind: job.Failed, Status: 2, Message: "exited with code 2: one | two", Output: "one\ntwo\n", OutputTotal: 8,
+		},
+		"cat; pwd; id -u": {Kind: job.Succeeded, Output: "{\"a\": 1}/tmp\n65534\n", OutputTotal: 19},
 	} {
 		a := attempt(strings.Replace(script(text), "{", `{"retry_codes": [3], `, 1), time.Minute)
 		a.Payload = `{"a": 1}`
@@ -209,7 +216,7 @@ func TestWhatEndsMean(t *testing.T) {
 	}
 }
 
-// TestTheKeyIsTheJobs: a job may have said what the idempotency key is made of.
+// TestTheKeyIsTheJobs: a job can set its idempotency key.
 func TestTheKeyIsTheJobs(t *testing.T) {
 	t.Parallel()
 	a := attempt(script(`echo "$BELFRY_IDEMPOTENCY_KEY"`), time.Minute)
@@ -217,11 +224,11 @@ func TestTheKeyIsTheJobs(t *testing.T) {
 	require.Equal(t, "nightly/2026-03-29\n", start(t, options(t)).Deliver(t.Context(), a).Output)
 }
 
-// TestEnvironmentIsTheCommands: what a job sets there must not reach bubblewrap, which
-// runs outside of the sandbox.
+// TestEnvironmentIsTheCommands: variables of a job must not reach bubblewrap, which runs outside the sandbox.
 func TestEnvironmentIsTheCommands(t *testing.T) {
 	t.Parallel()
-	got := start(t, options(t)).Deliver(t.Context(), attempt(`{"program": "/bin/sh", "args": ["-c", "exit 0"], "env": {"LD_PRELOAD": "/no/such.so"}}`, time.Minute))
+	got := start(t, options(t)).Deliver(t.Context(),
+		attempt(`{"program": "/bin/sh", "args": ["-c", "exit 0"], "env": {"LD_PRELOAD": "/no/such.so"}}`, time.Minute))
 	require.Equal(t, job.Succeeded, got.Kind)
 	require.Equal(t, 1, strings.Count(got.Output, "/no/such.so"), got.Output)
 }

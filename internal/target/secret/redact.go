@@ -10,7 +10,8 @@ import (
 const (
 	// minLength of a value that is redacted. Shorter values are too weak to be secrets, and redacting them
 	// would make messages unreadable.
-	minLength   = 6
+	minLength = 6
+	// placeholder replaces a secret.
 	placeholder = "[hidden]"
 )
 
@@ -59,4 +60,26 @@ func Redact(text string, forms []string) string {
 		text = text[:len(text)-piece] + placeholder
 	}
 	return text + ellipsis
+}
+
+// RedactPiece replaces secrets in a piece of a longer text, which may begin and end within a secret.
+func RedactPiece(text string, forms []string) string {
+	for _, form := range forms {
+		text = strings.ReplaceAll(text, form, placeholder)
+	}
+	for _, form := range forms {
+		for n := min(len(form)-1, len(text)); n >= minLength; n-- {
+			if strings.HasSuffix(text, form[:n]) {
+				text = text[:len(text)-n] + placeholder
+				break
+			}
+		}
+		for n := min(len(form)-1, len(text)); n >= minLength; n-- {
+			if strings.HasPrefix(text, form[len(form)-n:]) {
+				text = placeholder + text[n:]
+				break
+			}
+		}
+	}
+	return text
 }

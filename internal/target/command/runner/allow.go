@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// allow says why a command may not run. It is asked here, and not by the node
-// alone: what decides about programs is the process that starts them.
+// allow reports why a command may not run. The runner checks this itself, because the process that starts
+// programs must decide which may run.
 func (s *Settings) allow(spec *Spec) error {
 	if spec.Network && !s.Network {
 		return errors.New("the node allows no network; its operator can, with command.network")
@@ -21,13 +21,12 @@ func (s *Settings) allow(spec *Spec) error {
 	if err != nil {
 		return err
 	}
-	// The file that was looked at is the one that runs: the way there may have links.
+	// Run the file that was checked: a link on the path may change.
 	spec.Program = path
 	return nil
 }
 
-// program finds the file that a program is, with all links followed, and says
-// whether it is one that may be run.
+// program returns the file of a program, with all links resolved, or an error if it may not run.
 func (s *Settings) program(name string) (string, error) {
 	if !filepath.IsAbs(name) {
 		return "", errors.New("the program is not an absolute path")
@@ -41,13 +40,14 @@ func (s *Settings) program(name string) (string, error) {
 		return "", fmt.Errorf("%s is not a program: not a file that can be executed", name)
 	}
 	for _, allowed := range s.Programs {
-		// A link in the list stands for what it leads to.
+		// A link in the list allows what it points to.
 		target, err := filepath.EvalSymlinks(allowed)
 		if err == nil && (path == target || strings.HasPrefix(path, strings.TrimSuffix(target, "/")+"/")) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not among the programs that this node runs; its operator can add it to command.programs", name)
+	return "", fmt.Errorf("%s is not among the programs that this node runs; "+
+		"its operator can add it to command.programs", name)
 }
 
 func (s *Settings) allowImage(image string) error {
@@ -59,5 +59,6 @@ func (s *Settings) allowImage(image string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is not among the images that this node runs; its operator can add it to command.images", image)
+	return fmt.Errorf("%s is not among the images that this node runs; its operator can add it to command.images",
+		image)
 }

@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// args are what bwrap is told, in the order in which it does it.
+// args returns the arguments of bwrap. It applies them in order.
 func (b *sandbox) args(s *Spec) []string {
 	a := []string{
 		"--unshare-all", "--unshare-user", "--disable-userns", "--uid", nobody, "--gid", nobody, "--cap-drop", "ALL",
 		"--hostname", "belfry", "--new-session", "--die-with-parent",
-		"--json-status-fd", strconv.Itoa(statusFD), "--block-fd", strconv.Itoa(blockFD), "--seccomp", strconv.Itoa(seccompFD),
+		"--json-status-fd", strconv.Itoa(statusFD), "--block-fd", strconv.Itoa(blockFD),
+		"--seccomp", strconv.Itoa(seccompFD),
 	}
 	if s.Network {
 		a = append(a, "--share-net")
@@ -34,24 +35,25 @@ func (b *sandbox) args(s *Spec) []string {
 		}
 	}
 	a = append(a, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp")
-	for _, variable := range slices.Concat([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"}, s.Env) {
+	common := []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"}
+	for _, variable := range slices.Concat(common, s.Env) {
 		name, value, _ := strings.Cut(variable, "=")
 		a = append(a, "--setenv", name, value)
 	}
 	return a
 }
 
-// limits of each process.
+// limits returns the rlimits of each process.
 func (b *sandbox) limits(timeout time.Duration) map[int]uint64 {
 	return map[int]uint64{
 		unix.RLIMIT_DATA:   uint64(b.settings.Memory),
 		unix.RLIMIT_FSIZE:  uint64(b.settings.Scratch),
 		unix.RLIMIT_NOFILE: maxFiles,
 		unix.RLIMIT_CORE:   0,
-		// pid 1 of the sandbox, which bwrap brings along, counts too.
+		// pid 1 of the sandbox, which belongs to bwrap, counts too.
 		unix.RLIMIT_NPROC:   uint64(b.settings.Processes) + 1,
 		unix.RLIMIT_MEMLOCK: 64 << 10,
-		// As much as one core gives in the time that it has.
+		// The CPU time of one core during the timeout.
 		unix.RLIMIT_CPU: uint64(timeout/time.Second) + 1,
 	}
 }

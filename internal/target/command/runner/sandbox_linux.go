@@ -22,31 +22,31 @@ import (
 // sandbox runs commands in bubblewrap.
 type sandbox struct {
 	settings *Settings
-	starts   chan func() // done by one thread that never ends: see newSandbox
+	starts   chan func() // executed by one thread that never ends: see newSandbox
 }
 
-func newSandbox(s *Settings) box {
+func newSandbox(s *Settings) isolation {
 	b := &sandbox{settings: s, starts: make(chan func())}
-	// The kernel kills a command when the thread that started it ends, not the
-	// process. The threads of Go come and go; this one stays.
+	// With Pdeathsig, the kernel kills a command when the thread that started it ends. Go ends threads at any
+	// time, so one locked thread starts all commands.
 	go func() {
 		runtime.LockOSThread()
-		// Of this thread, and of the commands that it starts: the node goes first.
+		// The priority applies to this thread and its commands: the node has priority over commands.
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness)
 		for start := range b.starts {
 			start()
 		}
 	}()
-	// Commands inherit it: when memory runs out the kernel takes it from them.
+	// Commands inherit the score: when memory runs out, the kernel kills them first.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("800"), 0)
-	// Nobody of the same user looks into this process.
+	// Other processes of the same user must not read this process.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	return b
 }
 
 const niceness = 10
 
-// The files that bwrap is given beside stdin, stdout and stderr, in this order.
+// File descriptors of bwrap in addition to stdin, stdout and stderr, in this order.
 const (
 	argsFD = 3 + iota
 	statusFD
@@ -54,45 +54,45 @@ const (
 	seccompFD
 )
 
-// excessError is what a command was killed for.
-type excessError string
+// limitError says which limit a command was killed for.
+type limitError string
 
-func (t excessError) Error() string { return string(t) }
+func (e limitError) Error() string { return string(e) }
 
-// box of one command.
+// boxed is one command in its sandbox.
 type boxed struct {
-	cmd    *exec.Cmd
-	status *os.File // what bwrap tells
-	block  *os.File // a byte lets the command begin
-	output *os.File
-	first  int // pid 1 of the command's namespace, by its pid out here
-	firstF int // and as a descriptor, which cannot come to mean another process
+	cmd     *exec.Cmd
+	status  *os.File // bwrap writes its status here
+	block   *os.File // a byte lets the command start
+	output  *os.File
+	init    int // the host's pid of pid 1 in the command's namespace
+	initPFD int // its pidfd, which cannot come to refer to another process; -1: none
 }
 
-func (b *sandbox) run(ctx context.Context, s *Spec, output func(part []byte, skipped int64)) Result {
+func (b *sandbox) run(ctx context.Context, s *Spec, output outputFunc) Result {
 	ctx, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
 	c, err := b.start(s)
 	if err != nil {
 		return Result{End: NotStarted, Detail: err.Error()}
 	}
-	var said lockedBuffer // what bwrap says if it does not get as far as the command
+	var head headBuffer // bwrap's own error message, if it does not start the command
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		follow(ctx, io.TeeReader(c.output, &said), output)
+		follow(ctx, io.TeeReader(c.output, &head), output)
 		_ = c.output.Close()
 	})
 	status := json.NewDecoder(c.status)
 	err = b.release(c, status, s.Timeout)
-	code, told := make(chan int, 1), make(chan struct{})
+	code, statusRead := make(chan int, 1), make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(statusRead)
 		if n, err := exitCode(status); err == nil {
 			code <- n
 		}
 	}()
 	ended := make(chan struct{})
-	go b.supervise(c.first, ended, kill)
+	go b.supervise(c.init, ended, kill)
 	go func() {
 		select {
 		case <-ctx.Done():
@@ -103,21 +103,21 @@ func (b *sandbox) run(ctx context.Context, s *Spec, output func(part []byte, ski
 	if err != nil {
 		kill(err)
 	}
-	_ = c.cmd.Wait() // the status tells more
+	_ = c.cmd.Wait() // the status says more
 	c.end()
 	close(ended)
-	<-told
+	<-statusRead
 	reading.Wait()
 	_ = c.status.Close()
-	return result(ctx, err, code, said.String())
+	return result(ctx, err, code, head.String())
 }
 
-// result: a code that was told counts, whatever came after it.
-func result(ctx context.Context, err error, code <-chan int, said string) Result {
-	var over excessError
+// result returns how a command ended. An exit code counts, whatever happened after it.
+func result(ctx context.Context, err error, code <-chan int, head string) Result {
+	var over limitError
 	switch cause := context.Cause(ctx); {
 	case err != nil:
-		return Result{End: NotStarted, Detail: err.Error() + sentence(said)}
+		return Result{End: NotStarted, Detail: err.Error() + suffix(head)}
 	case errors.As(cause, &over):
 		return Result{End: TooMuch, Detail: string(over)}
 	case len(code) == 1:
@@ -127,22 +127,24 @@ func result(ctx context.Context, err error, code <-chan int, said string) Result
 	case cause != nil:
 		return Result{End: Stopped}
 	default:
-		return Result{End: NotStarted, Detail: "bwrap did not get as far as the command" + sentence(said)}
+		return Result{End: NotStarted, Detail: "bwrap did not get as far as the command" + suffix(head)}
 	}
 }
 
-func sentence(said string) string {
-	if said = strings.TrimSpace(said); said == "" {
+// suffix returns a text to append to a message.
+func suffix(text string) string {
+	if text = strings.TrimSpace(text); text == "" {
 		return ""
 	}
-	return ": " + said
+	return ": " + text
 }
 
-// start starts bwrap, which makes the sandbox and then waits.
+// start starts bwrap, which creates the sandbox and then waits for release.
 func (b *sandbox) start(s *Spec) (c *boxed, err error) {
 	bwrap, err := exec.LookPath(b.settings.Bubblewrap)
 	if err != nil {
-		return nil, fmt.Errorf("bubblewrap is not there (%s); install the package bubblewrap, or say where it is with command.bubblewrap", b.settings.Bubblewrap)
+		return nil, fmt.Errorf("bubblewrap is not there (%s); install the package bubblewrap, "+
+			"or say where it is with command.bubblewrap", b.settings.Bubblewrap)
 	}
 	var theirs, ours [4]*os.File // args, status, block, output
 	defer closeAll(theirs[:])
@@ -153,7 +155,7 @@ func (b *sandbox) start(s *Spec) (c *boxed, err error) {
 			return nil, err
 		}
 		theirs[i], ours[i] = r, w
-		if i == 1 || i == 3 { // what it tells, and what it writes
+		if i == 1 || i == 3 { // bwrap writes status and output
 			theirs[i], ours[i] = w, r
 		}
 	}
@@ -163,11 +165,13 @@ func (b *sandbox) start(s *Spec) (c *boxed, err error) {
 		return nil, err
 	}
 	defer closeAll([]*os.File{filter})
-	cmd := exec.Command(bwrap, append([]string{"--args", strconv.Itoa(argsFD), "--", s.Program}, s.Args...)...) //nolint:gosec,noctx // to run what it is told is its purpose; the list of programs was asked, and it is killed by its pid namespace
-	cmd.Env = []string{}                                                                                        // that of the command is among the arguments: it must not reach bwrap itself
+	args := append([]string{"--args", strconv.Itoa(argsFD), "--", s.Program}, s.Args...)
+	//nolint:gosec,noctx // running commands is its purpose: allow has checked it, and kill ends it
+	cmd := exec.Command(bwrap, args...)
+	cmd.Env = []string{} // the command's environment is in the arguments and must not reach bwrap itself
 	cmd.Args[0] = b.name()
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // until bwrap does it itself
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // until bwrap sets it itself
 	cmd.Stdin = bytes.NewReader(s.Stdin)
 	cmd.Stdout, cmd.Stderr = theirs[3], theirs[3]
 	cmd.ExtraFiles = []*os.File{theirs[0], theirs[1], theirs[2], filter}
@@ -178,10 +182,11 @@ func (b *sandbox) start(s *Spec) (c *boxed, err error) {
 		return nil, fmt.Errorf("start bwrap: %w", err)
 	}
 	go func() {
-		_, _ = io.WriteString(ours[0], strings.Join(b.args(s), "\x00")+"\x00") // bwrap complains if it breaks off
+		// bwrap reports an error if it breaks off
+		_, _ = io.WriteString(ours[0], strings.Join(b.args(s), "\x00")+"\x00")
 		_ = ours[0].Close()
 	}()
-	return &boxed{cmd: cmd, status: ours[1], block: ours[2], output: ours[3], firstF: -1}, nil
+	return &boxed{cmd: cmd, status: ours[1], block: ours[2], output: ours[3], initPFD: -1}, nil
 }
 
 func closeAll(files []*os.File) {
@@ -192,23 +197,22 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// release waits until the sandbox is made, sets the limits of what will run in
-// it, and lets the command begin.
+// release waits until the sandbox is ready, sets its limits, and lets the command start.
 func (b *sandbox) release(c *boxed, status *json.Decoder, timeout time.Duration) error {
-	defer func() { _ = c.block.Close() }() // which also lets it begin: it is then killed before
-	var told struct {
+	defer func() { _ = c.block.Close() }() // this too lets the command start, but after an error it is killed
+	var ready struct {
 		ChildPID int `json:"child-pid"`
 	}
-	if err := status.Decode(&told); err != nil || told.ChildPID <= 0 {
-		return errors.New("the sandbox could not be made")
+	if err := status.Decode(&ready); err != nil || ready.ChildPID <= 0 {
+		return errors.New("the sandbox could not be created")
 	}
-	fd, err := unix.PidfdOpen(told.ChildPID, 0)
+	fd, err := unix.PidfdOpen(ready.ChildPID, 0)
 	if err != nil {
-		return fmt.Errorf("hold on to the command: %w", err)
+		return fmt.Errorf("open the command's process: %w", err)
 	}
-	c.first, c.firstF = told.ChildPID, fd
-	for resource, most := range b.limits(timeout) {
-		if err := unix.Prlimit(c.first, resource, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
+	c.init, c.initPFD = ready.ChildPID, fd
+	for resource, limit := range b.limits(timeout) {
+		if err := unix.Prlimit(c.init, resource, &unix.Rlimit{Cur: limit, Max: limit}, nil); err != nil {
 			c.kill()
 			return fmt.Errorf("limit the command: %w", err)
 		}
@@ -219,58 +223,58 @@ func (b *sandbox) release(c *boxed, status *json.Decoder, timeout time.Duration)
 
 func exitCode(status *json.Decoder) (int, error) {
 	for {
-		var told struct {
+		var s struct {
 			Code *int `json:"exit-code"`
 		}
-		if err := status.Decode(&told); err != nil {
+		if err := status.Decode(&s); err != nil {
 			return 0, err
 		}
-		if told.Code != nil {
-			return *told.Code, nil
+		if s.Code != nil {
+			return *s.Code, nil
 		}
 	}
 }
 
-// kill ends all that runs in the sandbox: pid 1 takes its namespace along.
+// kill kills everything in the sandbox: the kernel kills a pid namespace with its pid 1.
 func (c *boxed) kill() {
-	if c.firstF >= 0 {
-		_ = unix.PidfdSendSignal(c.firstF, unix.SIGKILL, nil, 0)
+	if c.initPFD >= 0 {
+		_ = unix.PidfdSendSignal(c.initPFD, unix.SIGKILL, nil, 0)
 	}
 	_ = c.cmd.Process.Kill()
 }
 
-// end kills what is left when bwrap has ended, and waits until it is gone.
+// end kills what is left after bwrap has ended, and waits until it is gone.
 func (c *boxed) end() {
-	if c.firstF < 0 {
+	if c.initPFD < 0 {
 		return
 	}
-	_ = unix.PidfdSendSignal(c.firstF, unix.SIGKILL, nil, 0)
+	_ = unix.PidfdSendSignal(c.initPFD, unix.SIGKILL, nil, 0)
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(c.firstF), Events: unix.POLLIN}}, -1)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(c.initPFD), Events: unix.POLLIN}}, -1)
 		if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
-	_ = unix.Close(c.firstF)
+	_ = unix.Close(c.initPFD)
 }
 
-// lockedBuffer keeps the beginning of what is written to it.
-type lockedBuffer struct {
+// headBuffer keeps the beginning of what is written to it. Safe for concurrent use.
+type headBuffer struct {
 	mu sync.Mutex
 	b  []byte
 }
 
-const maxSaid = 400
+const maxHead = 400
 
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b = append(l.b, p[:min(len(p), maxSaid-len(l.b))]...)
+func (h *headBuffer) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.b = append(h.b, p[:min(len(p), maxHead-len(h.b))]...)
 	return len(p), nil
 }
 
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(l.b)
+func (h *headBuffer) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.b)
 }

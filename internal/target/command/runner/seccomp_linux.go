@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a command may not ask the kernel for. Most of it needs capabilities that
-// it does not have, and is refused twice; the list is for the parts of the kernel
-// that escapes were made of, and for what no namespace keeps apart.
+// denied are the system calls that a command may not make: parts of the kernel that exploits used, and what
+// namespaces do not isolate. Most of them also need capabilities that a command does not have.
 var denied = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
@@ -23,32 +22,31 @@ var denied = []uint32{
 	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT,
 	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG, unix.SYS_VHANGUP,
 	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME,
-	// Memory that neither rlimits nor a look at the processes can see.
+	// Memory that neither rlimits nor supervise count.
 	unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_MQ_OPEN,
 }
 
-// families of sockets that a command may have. Others, such as vsock, lead out
-// of the machine past the network namespace.
+// families are the allowed socket families. Others, such as vsock, bypass the network namespace.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
-// terminals: what puts words into the mouth of whoever sits at one.
+// terminals are the denied ioctl requests: they inject input into a terminal.
 var terminals = []uint32{unix.TIOCSTI, unix.TIOCLINUX}
 
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// Offsets in struct seccomp_data, on machines that put the low half first.
+// Offsets in struct seccomp_data on little-endian machines.
 const (
 	callAt     = 0
 	archAt     = 4
 	argumentAt = 16
 )
 
-// filter is the program that the kernel asks about each call.
+// filter returns the BPF program that the kernel runs for each system call.
 func filter() (out []unix.SockFilter) {
 	load := func(at uint32) {
 		out = append(out, unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at})
 	}
-	// if the loaded value is (or is not) this, skip so many
+	// jump skips then or otherwise instructions, depending on the loaded value.
 	jump := func(code uint16, value uint32, then, otherwise uint8) {
 		out = append(out, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | code, K: value, Jt: then, Jf: otherwise})
 	}
@@ -56,12 +54,12 @@ func filter() (out []unix.SockFilter) {
 		out = append(out, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action})
 	}
 	const refuse = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
-	// Calls of another architecture have other numbers.
+	// System calls of another architecture have other numbers.
 	load(archAt)
 	jump(unix.BPF_JEQ, architectures[runtime.GOARCH], 1, 0)
 	end(unix.SECCOMP_RET_KILL_PROCESS)
 	load(callAt)
-	jump(unix.BPF_JGE, 0x40000000, 0, 1) // and those of x32 on amd64, too
+	jump(unix.BPF_JGE, 0x40000000, 0, 1) // and so have those of x32 on amd64
 	end(refuse)
 	for _, call := range denied {
 		jump(unix.BPF_JEQ, call, 0, 1)
@@ -85,7 +83,7 @@ func filter() (out []unix.SockFilter) {
 	return out
 }
 
-// filterFile is the filter as bwrap reads it.
+// filterFile returns a pipe from which bwrap reads the filter.
 func filterFile() (*os.File, error) {
 	var b bytes.Buffer
 	if err := binary.Write(&b, binary.NativeEndian, filter()); err != nil {
@@ -95,7 +93,7 @@ func filterFile() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = w.Write(b.Bytes()) // it is smaller than what a pipe holds
+	_, err = w.Write(b.Bytes()) // it fits into the pipe's buffer
 	_ = w.Close()
 	return r, err
 }

@@ -9,93 +9,96 @@ import (
 	"sync"
 )
 
-// server is the runner at work.
+// server is the main loop of the runner.
 type server struct {
 	settings Settings
-	sandbox  box
-	images   box // nil: none
+	sandbox  isolation
+	images   isolation // nil: containers are off
 
 	writing sync.Mutex
 	out     io.Writer
 
-	mu       sync.Mutex
-	stop     map[uint64]context.CancelCauseFunc
-	underWay sync.WaitGroup
+	mu      sync.Mutex
+	stop    map[uint64]context.CancelCauseFunc
+	running sync.WaitGroup
 }
 
 const (
-	// nobody is who a command is, in its own eyes.
+	// nobody is the user of a command, as the command sees it.
 	nobody = "65534"
 	// maxFiles is how many files a process may have open.
 	maxFiles = 256
 )
 
-// box runs one command at a time for each call, and tells what it writes.
-type box interface {
-	// check says why commands cannot be run here, in words for an operator.
+// isolation is a way to run commands: a sandbox or containers.
+type isolation interface {
+	// check reports why commands cannot be run here, for an operator to read.
 	check(ctx context.Context) error
-	run(ctx context.Context, s *Spec, output func(part []byte, skipped int64)) Result
+	// run runs one command. It passes on output while the command runs.
+	run(ctx context.Context, s *Spec, output outputFunc) Result
 }
+
+// outputFunc receives output of a command. skipped is the number of bytes before part that were dropped.
+type outputFunc func(part []byte, skipped int64)
 
 var errStopped = errors.New("stopped")
 
-// Serve works until the orders end, which they do when the node does. It then
-// kills what is under way.
-func Serve(ctx context.Context, orders io.Reader, reports io.Writer) error {
+// Serve handles requests until they end, which they do when the node ends. It then kills all commands.
+func Serve(ctx context.Context, requests io.Reader, reports io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &server{out: reports, stop: map[uint64]context.CancelCauseFunc{}}
-	defer s.underWay.Wait()
+	defer s.running.Wait()
 	defer cancel(errStopped)
-	in := bufio.NewReader(orders)
+	in := bufio.NewReader(requests)
 	for {
-		var o Order
-		err := Read(in, &o)
+		var r Request
+		err := Read(in, &r)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("read an order: %w", err)
+			return fmt.Errorf("read a request: %w", err)
 		}
-		s.take(ctx, &o)
+		s.handle(ctx, &r)
 	}
 }
 
-func (s *server) take(ctx context.Context, o *Order) {
+func (s *server) handle(ctx context.Context, r *Request) {
 	switch {
-	case o.Settings != nil:
-		s.configure(ctx, o)
-	case o.Stop:
+	case r.Settings != nil:
+		s.configure(ctx, r)
+	case r.Stop:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if stop := s.stop[o.ID]; stop != nil {
+		if stop := s.stop[r.ID]; stop != nil {
 			stop(errStopped)
 		}
-	case o.Start != nil:
+	case r.Start != nil:
 		ctx, stop := context.WithCancelCause(ctx)
 		s.mu.Lock()
-		s.stop[o.ID] = stop
+		s.stop[r.ID] = stop
 		s.mu.Unlock()
-		s.underWay.Go(func() {
-			result := s.run(ctx, o)
+		s.running.Go(func() {
+			result := s.run(ctx, r)
 			s.mu.Lock()
-			delete(s.stop, o.ID)
+			delete(s.stop, r.ID)
 			s.mu.Unlock()
 			stop(nil)
-			s.report(&Report{ID: o.ID, Result: &result})
+			s.report(&Report{ID: r.ID, Result: &result})
 		})
 	}
 }
 
-func (s *server) configure(ctx context.Context, o *Order) {
-	s.settings = *o.Settings
+func (s *server) configure(ctx context.Context, r *Request) {
+	s.settings = *r.Settings
 	result := Result{End: Exited}
 	if err := s.prepare(ctx); err != nil {
 		result = Result{End: NotStarted, Detail: err.Error()}
 	}
-	s.report(&Report{ID: o.ID, Result: &result})
+	s.report(&Report{ID: r.ID, Result: &result})
 }
 
-// prepare makes what the settings allow, and tries it.
+// prepare sets up what the settings allow, and tries it.
 func (s *server) prepare(ctx context.Context) error {
 	if len(s.settings.Programs) > 0 {
 		s.sandbox = newSandbox(&s.settings)
@@ -115,22 +118,22 @@ func (s *server) prepare(ctx context.Context) error {
 	return images.check(ctx)
 }
 
-func (s *server) run(ctx context.Context, o *Order) Result {
-	if err := s.settings.allow(o.Start); err != nil {
+func (s *server) run(ctx context.Context, r *Request) Result {
+	if err := s.settings.allow(r.Start); err != nil {
 		return Result{End: Refused, Detail: err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.Start.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Start.Timeout)
 	defer cancel()
-	box := s.sandbox
-	if o.Start.Image != "" {
-		box = s.images
+	by := s.sandbox
+	if r.Start.Image != "" {
+		by = s.images
 	}
-	return box.run(ctx, o.Start, func(part []byte, skipped int64) {
-		s.report(&Report{ID: o.ID, Output: part, Skipped: skipped})
+	return by.run(ctx, r.Start, func(part []byte, skipped int64) {
+		s.report(&Report{ID: r.ID, Output: part, Skipped: skipped})
 	})
 }
 
-// report: an error means that the node is gone, which Serve sees too.
+// report sends a report. If it fails, the node is gone, and Serve notices that too.
 func (s *server) report(r *Report) {
 	s.writing.Lock()
 	defer s.writing.Unlock()

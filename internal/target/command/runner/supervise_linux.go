@@ -13,20 +13,19 @@ import (
 )
 
 const (
-	lookPause = 100 * time.Millisecond
-	// maxInodes of /tmp: an empty file has no bytes, and takes memory all the same.
+	checkInterval = 100 * time.Millisecond
+	// maxInodes limits the files in /tmp, because empty files use memory too.
 	maxInodes = 50_000
-	// maxTree bounds one look, should the limit on processes not hold.
+	// maxTree limits the work of one check, in case the limit on processes fails.
 	maxTree = 20_000
 )
 
-// supervise looks at what all processes of a command have together, and kills
-// it if that is too much.
+// supervise checks what all processes of a command use together, and kills it if that is too much.
 func (b *sandbox) supervise(first int, ended <-chan struct{}, kill context.CancelCauseFunc) {
 	if first == 0 {
 		return
 	}
-	tick := time.NewTicker(lookPause)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -36,27 +35,27 @@ func (b *sandbox) supervise(first int, ended <-chan struct{}, kill context.Cance
 		}
 		pids := tree(first)
 		if len(pids) > b.settings.Processes+1 {
-			kill(excessError(fmt.Sprintf("more than %d processes", b.settings.Processes)))
+			kill(limitError(fmt.Sprintf("more than %d processes", b.settings.Processes)))
 		}
 		if memory(pids) > b.settings.Memory {
-			kill(excessError(fmt.Sprintf("more than %d MB of memory", b.settings.Memory>>20)))
+			kill(limitError(fmt.Sprintf("more than %d MB of memory", b.settings.Memory>>20)))
 		}
 		for _, dir := range []string{"tmp", "dev/shm"} {
 			if b.inodes(first, dir) > maxInodes {
-				kill(excessError(fmt.Sprintf("more than %d files in /%s", maxInodes, dir)))
+				kill(limitError(fmt.Sprintf("more than %d files in /%s", maxInodes, dir)))
 			}
 		}
 	}
 }
 
-// tree lists a process and all below it. Whoever loses its parent in a pid
-// namespace becomes a child of pid 1, so nobody leaves the tree.
+// tree returns a process and all its descendants. In a pid namespace, orphans become children of pid 1, so no
+// process leaves the tree.
 func tree(first int) []int {
 	pids := []int{first}
 	for i := 0; i < len(pids) && len(pids) < maxTree; i++ {
 		tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pids[i]) + "/task/*/children")
 		for _, task := range tasks {
-			text, _ := os.ReadFile(task) //nolint:gosec // of a process that is ours
+			text, _ := os.ReadFile(task) //nolint:gosec // a file in /proc
 			for _, field := range strings.Fields(string(text)) {
 				if pid, err := strconv.Atoi(field); err == nil {
 					pids = append(pids, pid)
@@ -67,7 +66,7 @@ func tree(first int) []int {
 	return pids
 }
 
-// memory is what processes have that cannot be read from a file again.
+// memory returns the memory of processes that is not backed by a file.
 func memory(pids []int) (total int64) {
 	for _, pid := range pids {
 		text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
@@ -83,8 +82,8 @@ func memory(pids []int) (total int64) {
 	return total
 }
 
-// inodes are the files in a directory of scratch space. While the sandbox is being
-// made its root is still the machine's, whose /tmp is larger.
+// inodes returns the number of files in a scratch directory. While bwrap creates the sandbox, its root is
+// still that of the machine, whose /tmp is larger and must not count.
 func (b *sandbox) inodes(first int, dir string) uint64 {
 	var s unix.Statfs_t
 	if unix.Statfs(filepath.Join("/proc", strconv.Itoa(first), "root", dir), &s) != nil || s.Type != unix.TMPFS_MAGIC ||

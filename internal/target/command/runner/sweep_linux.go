@@ -9,33 +9,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSweeps bounds how often what is left is looked for anew.
+// maxSweeps limits how often sweep searches again.
 const maxSweeps = 100
 
-// name is what bwrap is called in lists of processes, outside and as pid 1 of the
-// sandbox: by it the next runner of the node knows what is left of the one before.
+// name returns the process name of bwrap, outside and as pid 1 of the sandbox. It tells the node's next
+// runner which processes belong to previous runners.
 func (b *sandbox) name() string { return "belfry-sandbox-" + b.settings.Node }
 
-// sweep kills what the runners before left: the node has one at a time. Commands
-// die with their runner, but bwrap sees to that only when the sandbox is made, and
-// one whose runner dies just then would go on without anybody.
+// sweep kills what the node's previous runners left behind. A node has one runner at a time. Commands die with
+// their runner, but bwrap ensures that only once the sandbox exists. A command whose runner dies just before
+// would run on.
 func (b *sandbox) sweep() {
 	for range maxSweeps {
 		left := b.left()
 		if len(left) == 0 {
 			return
 		}
-		for _, pid := range left { // who had a child meanwhile is found with the next look
+		for _, pid := range left { // the next search finds children that were started meanwhile
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	}
 }
 
-// left lists processes by the name of this node's sandboxes. What has ended has none.
+// left returns the processes with the name of this node's sandboxes. Ended processes have no name.
 func (b *sandbox) left() (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range all {
-		args, _ := os.ReadFile(file) //nolint:gosec // one of the files that there are
+		args, _ := os.ReadFile(file) //nolint:gosec // a file in /proc
 		if name, _, _ := strings.Cut(string(args), "\x00"); name != b.name() {
 			continue
 		}

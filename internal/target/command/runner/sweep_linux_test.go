@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSweep: what a runner of this node left is killed when the next one begins, and
-// nothing of another's.
+// TestSweep: a new runner kills what previous runners of its node left behind, and nothing of other nodes.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	of := func() *sandbox {

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// MaxTail is how much of what a command wrote last is kept.
+	// MaxTail is how much of the last output of a command is kept.
 	MaxTail = 16 << 10
-	// tailPause is how often it is told while the command runs.
-	tailPause = 250 * time.Millisecond
-	// A command that writes without end is slowed down to this, so that reading it
-	// is no work to speak of.
-	readRate = 16 << 20 // bytes per second
+	// reportInterval is how often output is reported while the command runs.
+	reportInterval = 250 * time.Millisecond
+	// readRate limits how fast output is read, in bytes per second. It slows down a command that writes
+	// without end, so that reading costs little.
+	readRate = 16 << 20
 	readSize = 32 << 10
 )
 
-// tail keeps the end of what a command writes until it is told.
+// tail keeps the last output of a command until it is reported.
 type tail struct {
 	mu      sync.Mutex
 	part    []byte
@@ -37,8 +37,8 @@ func (t *tail) add(p []byte) {
 	}
 }
 
-// tell hands out what came since the last time, if anything did.
-func (t *tail) tell(output func(part []byte, skipped int64)) {
+// report passes on the output since the last call, if there is any.
+func (t *tail) report(output outputFunc) {
 	t.mu.Lock()
 	part, skipped := t.part, t.skipped
 	t.part, t.skipped = nil, 0
@@ -48,19 +48,19 @@ func (t *tail) tell(output func(part []byte, skipped int64)) {
 	}
 }
 
-// follow reads what a command writes to its end, and tells it now and then, and
-// all of it before it returns.
-func follow(ctx context.Context, from io.Reader, output func(part []byte, skipped int64)) {
+// follow reads the output of a command to its end. It reports every reportInterval, and the rest before it
+// returns.
+func follow(ctx context.Context, from io.Reader, output outputFunc) {
 	var t tail
-	var telling sync.WaitGroup
+	var reporting sync.WaitGroup
 	done := make(chan struct{})
-	telling.Go(func() {
-		tick := time.NewTicker(tailPause)
+	reporting.Go(func() {
+		tick := time.NewTicker(reportInterval)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				t.tell(output)
+				t.report(output)
 			case <-done:
 				return
 			}
@@ -71,12 +71,12 @@ func follow(ctx context.Context, from io.Reader, output func(part []byte, skippe
 	for {
 		n, err := from.Read(buf)
 		t.add(buf[:n])
-		if err != nil { // its end, or the deadline that was set when the command was gone
+		if err != nil { // the end, or the command was killed
 			break
 		}
-		_ = limit.WaitN(ctx, n) // when the command is killed there is little left to read
+		_ = limit.WaitN(ctx, n) // once the command is killed, little is left to read
 	}
 	close(done)
-	telling.Wait()
-	t.tell(output)
+	reporting.Wait()
+	t.report(output)
 }

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// maxFrame bounds an order or a report: a payload and a config, in base64 and JSON.
+// maxFrame is the maximum size of a request or a report in bytes: a payload and a config, in base64 and JSON.
 const maxFrame = 4 << 20
 
-// Settings are what a node lets commands do. They come from its operator.
+// Settings are what the operator of a node allows commands to do.
 type Settings struct {
 	Bubblewrap string   // its path
-	Programs   []string // that may be run: files, and directories with all that is below
-	Paths      []string // that commands see, read-only
-	Network    bool     // commands may ask for it
+	Programs   []string // allowed programs: files, and directories with everything below them
+	Paths      []string // paths that commands see, read-only
+	Network    bool     // commands may use the network if their job asks for it
 	Memory     int64    // bytes
 	Processes  int
-	Scratch    int64    // bytes of /tmp
+	Scratch    int64    // size of /tmp in bytes
 	Socket     string   // of Docker or Podman; empty: no containers
-	Node       string   // which one's they are: of no other process, ever
-	Images     []string // that may be run: names, and beginnings that end in *
+	Node       string   // unique id of the node's process
+	Images     []string // allowed images: names, and prefixes that end in *
 }
 
 // Spec is one command.
@@ -33,61 +33,61 @@ type Spec struct {
 	Stdin   []byte
 	Network bool
 	Timeout time.Duration
-	Image   string // of a container; empty: none, it runs in bubblewrap
-	Label   string // what a container is for: the run and the attempt
+	Image   string // of a container; empty: it runs in bubblewrap
+	Label   string // of a container: the run and the attempt
 }
 
-// Order is what a node asks for.
-type Order struct {
+// Request is what the node sends to the runner.
+type Request struct {
 	ID       uint64
-	Settings *Settings `json:",omitempty"` // of the first order alone
+	Settings *Settings `json:",omitempty"` // in the first request only
 	Start    *Spec     `json:",omitempty"`
 	Stop     bool      `json:",omitempty"`
 }
 
-// Report is what the runner tells. Result is the last of its ID.
+// Report is what the runner sends to the node. The report with a Result is the last of its ID.
 type Report struct {
 	ID      uint64
-	Output  []byte  `json:",omitempty"` // what came since the last one, or its end
-	Skipped int64   `json:",omitempty"` // bytes before Output that were too many
+	Output  []byte  `json:",omitempty"` // output since the last report, or the end of it
+	Skipped int64   `json:",omitempty"` // number of bytes before Output that were dropped
 	Result  *Result `json:",omitempty"`
 }
 
 // End is how a command ended.
 type End string
 
-// The ends.
+// The ends. Detail explains the last four.
 const (
 	Exited     End = "exited"      // by itself, with a code
-	TimedOut   End = "timed_out"   // it was killed when its time was over
-	Stopped    End = "stopped"     // it was killed because the node said so
-	TooMuch    End = "too_much"    // it was killed for what it took: Detail says of what
-	Refused    End = "refused"     // the settings do not allow it: Detail says what
-	Lost       End = "lost"        // it began, and what became of it is not known: Detail says why
-	NotStarted End = "not_started" // the sandbox could not be made: Detail says why
+	TimedOut   End = "timed_out"   // killed after its timeout
+	Stopped    End = "stopped"     // killed because the node asked for it
+	TooMuch    End = "too_much"    // killed because it exceeded a limit
+	Refused    End = "refused"     // the settings do not allow it
+	Lost       End = "lost"        // it started, and its result is unknown
+	NotStarted End = "not_started" // the sandbox could not be created
 )
 
-// Result is what a command came to.
+// Result is how a command ended.
 type Result struct {
 	End    End
 	Code   int    `json:",omitempty"` // of Exited; 128 + n: killed by signal n
 	Detail string `json:",omitempty"`
 }
 
-// Write sends an order or a report.
+// Write sends a request or a report.
 func Write(w io.Writer, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
 	if len(b) > maxFrame {
-		return fmt.Errorf("%d bytes; at most %d are sent at once", len(b), maxFrame)
+		return fmt.Errorf("%d bytes; at most %d are allowed", len(b), maxFrame)
 	}
 	_, err = w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, len(b)+4), uint32(len(b))), b...))
 	return err
 }
 
-// Read receives an order or a report.
+// Read receives a request or a report.
 func Read(r io.Reader, v any) error {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -4,6 +4,6 @@ package command
 
 import "syscall"
 
-func apart(int) *syscall.SysProcAttr { return nil }
+func isolate(int) *syscall.SysProcAttr { return nil }
 
 func hideProcess() error { return nil }
