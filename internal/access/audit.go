@@ -9,19 +9,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// AuditEntry is one change that somebody asked for.
+// AuditEntry records one change that a user requested.
 type AuditEntry struct {
 	Seq    int64
 	At     time.Time
 	Actor  string
-	Action string // "job.create"
+	Action string // for example "job.create"
 	Object string // a public id or a name
 	Detail string // JSON
 	Hash   [32]byte
 }
 
-// Chain is the hash of an entry: it covers the one before it, so that an entry
-// cannot be changed, taken out or moved without changing all after it.
+// Chain is the hash of an entry. It covers the hash of the entry before it, so changing, removing or moving an entry
+// changes the hash of every later one.
 func (e AuditEntry) Chain(namespace uuid.UUID, before [32]byte) [32]byte {
 	h := sha256.New()
 	put := func(b []byte) {
@@ -40,19 +40,20 @@ func (e AuditEntry) Chain(namespace uuid.UUID, before [32]byte) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// AuditMark is how far a chain was verified: the last entry that is good, and its
-// hash. Zero: from the first one on.
+// AuditMark is how far a chain was verified: the last verified entry and its hash. The zero value is before the first
+// entry.
 type AuditMark struct {
 	Seq  int64    `json:"seq"`
 	Hash [32]byte `json:"hash"`
 }
 
-// AuditBroken says that an entry is not what was written there.
-type AuditBroken struct { //nolint:errname // what is broken is the log
+// AuditBroken says that the hash of an entry does not match.
+type AuditBroken struct { //nolint:errname // the log is broken, not the check
 	Seq int64
 	At  time.Time
 }
 
 func (b *AuditBroken) Error() string {
-	return fmt.Sprintf("entry %d of %s is not what was written there: it, or one before it, was changed or removed", b.Seq, b.At.Format(time.RFC3339))
+	return fmt.Sprintf("entry %d of %s is not what was written there: it, or one before it, was changed or removed",
+		b.Seq, b.At.Format(time.RFC3339))
 }

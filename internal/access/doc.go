@@ -1,4 +1,7 @@
-// Package access is the vocabulary of who may do what: namespaces, API keys and
-// their roles, the audit log and its hash chain, and the secrets that users
-// store for their targets. It is pure: no I/O and no clock.
+// Package access is the vocabulary of who may do what. It is pure: no I/O and no clock.
+//
+//	key.go      namespaces, API keys and their roles; the format of a key's secret
+//	report.go   the token with which a target reports the outcome of an attempt
+//	secret.go   values that users store for their targets
+//	audit.go    the audit log and its hash chain
 package access

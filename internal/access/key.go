@@ -15,8 +15,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// Role is what a key may do. Each may all that the one below it may, but for
-// Worker, which stands beside them.
+// Role is what a key may do. Each role includes those before it in Roles. Worker is separate.
 type Role string
 
 // The roles.
@@ -24,15 +23,14 @@ const (
 	Viewer   Role = "viewer"   // read
 	Operator Role = "operator" // and pause, resume, trigger, cancel, retry, redrive, discard
 	Editor   Role = "editor"   // and create, change and delete jobs and queues
-	Admin    Role = "admin"    // and keys and the audit log
+	Admin    Role = "admin"    // and manage keys and read the audit log
 	Worker   Role = "worker"   // claim and report runs of the key's queues, and nothing else
 )
 
-// Roles in the order of what they may.
+// Roles from the least to the most powerful, without Worker.
 var Roles = []Role{Viewer, Operator, Editor, Admin}
 
-// May says whether a role includes another. Editors may do a worker's work: who
-// decides where runs go could have them anyway.
+// May reports whether a role includes another. Editors include workers: an editor can route any run to itself anyway.
 func (r Role) May(need Role) bool {
 	if need == Worker {
 		return r == Worker || r.May(Editor)
@@ -41,7 +39,7 @@ func (r Role) May(need Role) bool {
 	return have >= 0 && have >= slices.Index(Roles, need)
 }
 
-// Namespace is a border of names, keys and reads.
+// Namespace separates names, keys and reads.
 type Namespace struct {
 	ID        uuid.UUID
 	Name      string
@@ -50,15 +48,18 @@ type Namespace struct {
 
 var namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// ValidateNamespace says what is wrong with the name of a namespace.
+// ValidateNamespace returns the problem with the name of a namespace.
 func ValidateNamespace(name string) error {
 	if namespaceForm.MatchString(name) {
 		return nil
 	}
-	return &job.Problem{Field: "name", Problem: job.Quote(name) + " is not the name of a namespace", Fix: "use 1 to 63 of a-z, 0-9 and '-', with a letter or digit at both ends"}
+	return &job.Problem{
+		Field: "name", Problem: job.Quote(name) + " is not the name of a namespace",
+		Fix: "use 1 to 63 of a-z, 0-9 and '-', with a letter or digit at both ends",
+	}
 }
 
-// DefaultNamespace is the one that a migration makes.
+// DefaultNamespace is created by the migrations.
 var DefaultNamespace = uuid.MustParse("00000000-0000-7000-8000-000000000001")
 
 // APIKey is a credential of a namespace, without its secret.
@@ -67,34 +68,42 @@ type APIKey struct {
 	Namespace uuid.UUID
 	Name      string
 	Role      Role
-	Queues    []string // of a worker
+	Queues    []string // that a worker's key may serve
 	Prefix    string   // the beginning of the secret, to tell keys apart
 	CreatedBy string
 	CreatedAt time.Time
-	ExpiresAt time.Time // zero: never
-	RevokedAt time.Time // zero: it is not
+	ExpiresAt time.Time // zero means never
+	RevokedAt time.Time // zero unless it is revoked
 }
 
-// KeyParams is a key to be made.
+const keyIDPrefix = "key_"
+
+// FormatKeyID is the public id of an API key. It is not a secret.
+func FormatKeyID(id uuid.UUID) string { return keyIDPrefix + job.Alphabet.EncodeToString(id[:]) }
+
+// ParseKeyID reads exactly what FormatKeyID writes.
+func ParseKeyID(s string) (uuid.UUID, error) { return job.ParseID(s, keyIDPrefix, "a key") }
+
+// KeyParams is a key to create.
 type KeyParams struct {
 	Namespace uuid.UUID
 	Name      string
 	Role      Role
-	Queues    []string      // of a worker: those that it is good for
-	ExpiresIn time.Duration // 0: never
+	Queues    []string      // that a worker's key may serve
+	ExpiresIn time.Duration // 0 means never
 	Actor     string
 }
 
-// MaxKeyLife bounds how long a key with an end may live.
+// MaxKeyLife bounds the lifetime of a key that expires.
 const MaxKeyLife = 10 * 366 * 24 * time.Hour
 
-// Validate returns every problem of an order at once: see [job.Problems].
-func (o KeyParams) Validate() error {
+// Validate returns all problems at once: see [job.Problems].
+func (p KeyParams) Validate() error {
 	var c job.Checker
-	c.Name(o.Name)
-	job.OneOf(&c, "role", o.Role, append(slices.Clone(Roles), Worker)...)
-	checkKeyQueues(&c, o)
-	if o.ExpiresIn < 0 || o.ExpiresIn > MaxKeyLife {
+	c.Name(p.Name)
+	job.OneOf(&c, "role", p.Role, append(slices.Clone(Roles), Worker)...)
+	checkKeyQueues(&c, p)
+	if p.ExpiresIn < 0 || p.ExpiresIn > MaxKeyLife {
 		c.Add("expires_in", "it is not between 0 and 10 years", "leave it out for a key that does not expire")
 	}
 	return errors.Join(c...)
@@ -103,46 +112,45 @@ func (o KeyParams) Validate() error {
 // MaxKeyQueues bounds the queues of one key.
 const MaxKeyQueues = 100
 
-func checkKeyQueues(c *job.Checker, o KeyParams) {
+func checkKeyQueues(c *job.Checker, p KeyParams) {
 	switch {
-	case o.Role != Worker && len(o.Queues) > 0:
+	case p.Role != Worker && len(p.Queues) > 0:
 		c.Add("queues", "only a key of role worker is bound to queues", "leave them out")
-	case o.Role == Worker && (len(o.Queues) == 0 || len(o.Queues) > MaxKeyQueues):
-		c.Add("queues", fmt.Sprintf("%d queues", len(o.Queues)), fmt.Sprintf("name the queues that the worker serves, 1 to %d", MaxKeyQueues))
+	case p.Role == Worker && (len(p.Queues) == 0 || len(p.Queues) > MaxKeyQueues):
+		c.Add("queues", fmt.Sprintf("%d queues", len(p.Queues)),
+			fmt.Sprintf("name the queues that the worker serves, 1 to %d", MaxKeyQueues))
 	}
-	for _, q := range o.Queues {
+	for _, q := range p.Queues {
 		if !job.ValidQueueName(q) {
-			c.Add("queues", job.Quote(q)+" is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+			c.Add("queues", job.Quote(q)+" is not a queue name", job.QueueNameFix)
 			return
 		}
 	}
 }
 
-// Principal is who asks: a key that was found to be good.
+// Principal is an authenticated caller: a valid key.
 type Principal struct {
 	Key           uuid.UUID
 	KeyName       string
 	Namespace     uuid.UUID
 	NamespaceName string
 	Role          Role
-	Queues        []string // of a worker
-	// Left is how long the key works on, counted from when it was asked about;
-	// 0: until it is revoked.
+	Queues        []string // that a worker's key may serve
+	// Left is how long the key remains valid, counted from the lookup. 0 means until it is revoked.
 	Left time.Duration
 }
 
-// Serves says whether the principal may have the runs of a queue.
+// Serves reports whether the principal may claim the runs of a queue.
 func (p Principal) Serves(queue string) bool {
 	return p.Role.May(Editor) || p.Role == Worker && slices.Contains(p.Queues, queue)
 }
 
-// Actor is how the principal is named in versions and in the audit log: by its
-// name, for people, and by its id, as names are not unique.
-func (p Principal) Actor() string { return "key:" + p.KeyName + " [" + job.FormatKeyID(p.Key) + "]" }
+// Actor names the principal in versions and in the audit log: by its name for people, and by its id because names are
+// not unique.
+func (p Principal) Actor() string { return "key:" + p.KeyName + " [" + FormatKeyID(p.Key) + "]" }
 
-// A key's secret is "bfk_", 32 random bytes and a checksum of those, in the
-// job.Alphabet of ids. The prefix lets scanners of leaked secrets find it, and the
-// checksum lets the server refuse a typing error without asking the database.
+// A key's secret is "bfk_", then 32 random bytes and their checksum in job.Alphabet. Scanners for leaked secrets find
+// it by the prefix, and the server rejects typing errors by the checksum, without a query.
 const (
 	keyPrefix    = "bfk_"
 	secretBytes  = 32
@@ -150,20 +158,20 @@ const (
 	checkedBytes = secretBytes + 4
 )
 
-// ErrBadKey says that a text is not a key.
-var ErrBadKey = errors.New("job: not an API key")
+// ErrBadKey says that a string is not an API key.
+var ErrBadKey = errors.New("not an API key")
 
-// FormatKey makes the secret of random bytes.
+// FormatKey makes a secret from random bytes.
 func FormatKey(random [secretBytes]byte) string {
 	b := binary.BigEndian.AppendUint32(random[:], crc32.ChecksumIEEE(random[:]))
 	return keyPrefix + job.Alphabet.EncodeToString(b)
 }
 
-// KeyHash is what is stored of a secret. A secret that FormatKey did not make is
-// ErrBadKey.
+// KeyHash is what the database stores of a secret. It returns ErrBadKey for a string that FormatKey did not make.
 func KeyHash(secret string) (hash [32]byte, err error) {
 	var b [checkedBytes]byte
-	if !job.DecodeID(secret, keyPrefix, b[:]) || binary.BigEndian.Uint32(b[secretBytes:]) != crc32.ChecksumIEEE(b[:secretBytes]) {
+	if !job.DecodeID(secret, keyPrefix, b[:]) ||
+		binary.BigEndian.Uint32(b[secretBytes:]) != crc32.ChecksumIEEE(b[:secretBytes]) {
 		return hash, ErrBadKey
 	}
 	return sha256.Sum256([]byte(secret)), nil

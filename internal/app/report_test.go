@@ -94,7 +94,7 @@ func TestReports(t *testing.T) {
 		method, path, _ := strings.Cut(path, " ")
 		require.Equal(t, http.StatusUnauthorized, w.call(first.token, method, path, "").status, path)
 	}
-	forged := job.Report{Namespace: n.id, Attempt: 1, Until: clock.Now().Add(time.Hour)}
+	forged := access.Report{Namespace: n.id, Attempt: 1, Until: clock.Now().Add(time.Hour)}
 	forged.Key, _ = job.ParseRunID(run)
 	for _, token := range []string{"", n.key, flipped(first.token), forged.Token(make([]byte, 32))} {
 		require.Equal(t, http.StatusUnauthorized, w.call(token, "POST", "/api/v1/runs/"+run+":complete", "").status)

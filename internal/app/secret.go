@@ -105,7 +105,7 @@ func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) 
 
 // report returns where and with which token a target reports on an attempt that it has accepted.
 func (n *node) report(a job.Attempt) (url, token string) {
-	return n.config.API.URL + "/api/v1/runs/" + job.FormatRunID(a.Key), job.ReportOf(a).Token(n.reportKey)
+	return n.config.API.URL + "/api/v1/runs/" + job.FormatRunID(a.Key), access.ReportOf(a).Token(n.reportKey)
 }
 
 func (s *secrets) keep(key secretKey, k knownSecret) {

@@ -2,7 +2,7 @@ package job
 
 import "time"
 
-// AdmitInput is a run that is due, and what else its job is doing.
+// AdmitInput is a due run and what the other runs of its job are doing.
 type AdmitInput struct {
 	Overlap  Overlap // with default
 	Deadline Duration
@@ -10,9 +10,9 @@ type AdmitInput struct {
 
 	Origin  Origin
 	DueAt   time.Time
-	Attempt int16 // attempts made so far; more than 0: a retry or a redrive
+	Attempt int16 // attempts so far; above 0, this is a retry or a redrive
 
-	Running int // live attempts of other runs of the job: running or waiting
+	Running int // other runs of the job that are running or waiting
 	Ahead   int // older runs of the job that are due and pending
 	Now     time.Time
 }
@@ -20,10 +20,10 @@ type AdmitInput struct {
 // Admission is whether a run may start.
 type Admission struct {
 	Verdict Verdict
-	Reason  Reason // of a skip; of a replace, the reason for the replaced run's end
+	Reason  Reason // of a skip; for a replace, why the replaced run ended
 }
 
-// Verdict on a run that is due.
+// Verdict on a due run.
 type Verdict int
 
 // The verdicts.
@@ -31,21 +31,21 @@ const (
 	AdmitStart   Verdict = 1
 	AdmitWait    Verdict = 2 // stay pending; ask again when another run of the job ends
 	AdmitSkip    Verdict = 3
-	AdmitReplace Verdict = 4 // cancel the live ones, then start
+	AdmitReplace Verdict = 4 // cancel the live runs, then start
 )
 
-// AdmitRule says what a claim has to check before it starts a run of a job. The
-// numbers are stored, in job.admit and run.admit.
+// AdmitRule says what a claim must check before it starts a run of a job. The numbers are stored in job.admit
+// and run.admit.
 type AdmitRule int16
 
 // The rules.
 const (
 	AdmitFreely   AdmitRule = 0 // nothing to check
-	AdmitIfAlone  AdmitRule = 1 // start if no other run of the job is live, else ask Admit
-	AdmitByPolicy AdmitRule = 2 // always ask Admit
+	AdmitIfAlone  AdmitRule = 1 // start if no other run of the job is live, otherwise call Admit
+	AdmitByPolicy AdmitRule = 2 // always call Admit
 )
 
-// AdmitRule is the cheapest rule that keeps the policy, with defaults filled in.
+// AdmitRule returns the cheapest rule that enforces the policy. The policy must have its defaults.
 func (p Policy) AdmitRule() AdmitRule {
 	switch {
 	case p.Deadline > 0:
@@ -59,12 +59,11 @@ func (p Policy) AdmitRule() AdmitRule {
 	}
 }
 
-// Admit decides, when a run is due, whether it may start.
+// Admit decides whether a due run may start.
 //
-// A run that has begun is carried to its end: a retry is not skipped because
-// its job was paused, its deadline passed (that limits the first start) or a
-// newer run began meanwhile; it waits for that one. Only with replace does the
-// newer one end it.
+// A run that has begun is carried through: a retry is not skipped because its job was paused, its deadline passed
+// (deadlines limit the first start) or a newer run began. It waits for the newer run. Only overlap replace lets the
+// newer run end it.
 func Admit(in AdmitInput) Admission {
 	if in.Attempt > 0 {
 		return admitRetry(in)
@@ -78,20 +77,19 @@ func Admit(in AdmitInput) Admission {
 	return in.overlap()
 }
 
-// hasDeadline: a backfill or redrive is late by nature; somebody asked for it.
+// hasDeadline exempts backfills and redrives: a user asked for them long after the due time.
 func (in *AdmitInput) hasDeadline() bool {
 	return in.Deadline > 0 && in.Origin != FromBackfill && in.Origin != FromRedrive
 }
 
-// bySchedule: what a user asked for by hand runs on a paused job too.
+// bySchedule is false for runs that a user requested. Those run even if the job is paused.
 func (in *AdmitInput) bySchedule() bool {
 	return in.Origin == FromSchedule || in.Origin == FromMissed
 }
 
-// overlap is the table of the policies. A run with others ahead and none live
-// waits whatever the policy: nothing overlaps yet, and what is merely late must
-// not be dropped. So the oldest goes first, and no older run ever replaces a
-// newer one.
+// overlap applies the overlap policy. If older runs are pending and none is live, the run waits under every policy:
+// nothing overlaps yet, and a late run must not be dropped. So the oldest run starts first, and an older run never
+// replaces a newer one.
 func (in *AdmitInput) overlap() Admission {
 	live, ahead := in.Running > 0, in.Ahead > 0
 	switch {

@@ -7,10 +7,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// What the machines hand each other. They do not know each other, so the words
-// for it are here.
+// The types in this file pass between packages that do not import each other: engine, pull, member, postgres and
+// the targets.
 
-// Attempt is one try of a run, claimed, with what its target needs.
+// Attempt is one claimed try of a run, with what its target needs.
 type Attempt struct {
 	Key       Key
 	Session   uuid.UUID // that it is leased to
@@ -20,54 +20,54 @@ type Attempt struct {
 	RunAt     time.Time
 	Timeout   time.Duration
 	Namespace uuid.UUID
-	Kind      string  // of the target; empty: the job was deleted meanwhile
+	Kind      string  // of the target; empty if the job was deleted since
 	Config    string  // of the target, JSON
-	Payload   string  // JSON; empty: none
-	Limits    []Limit // that it has a place of
-	Trace     string  // traceparent of whoever triggered the run; empty: none
+	Payload   string  // JSON; empty if there is none
+	Limits    []Limit // whose permits it holds
+	Trace     string  // traceparent of the request that triggered the run; empty if there is none
 
-	KeyExpression string // the job's idempotency_key; empty: the run's id is the key
-	OwnKey        string // what that gave for the run, or what it was delivered under before, see MakeKey and KeepKey
-	About         string // JSON of expr.Job, where an expression may ask for it
+	KeyExpression string // the job's idempotency_key; empty means the run's id
+	OwnKey        string // the idempotency key, if it is known and not simply the run's id: see MakeKey and KeepKey
+	About         string // JSON of expr.Job, if an expression may need it
 }
 
 // Completion is an attempt with its outcome.
 type Completion struct {
 	Key     Key
 	Attempt int16
-	Session uuid.UUID // that has to have the attempt; zero: whichever has it
+	Session uuid.UUID // that the attempt must be leased to; zero means any
 	Outcome Outcome
-	Limits  []Limit // whose places its end frees, as far as is known
-	OwnKey  string  // see Attempt; kept with the run
+	Limits  []Limit // whose permits its end frees, as far as the caller knows
+	OwnKey  string  // see Attempt; stored with the run
 }
 
-// KeepKey is Attempt.KeepKey for what a worker had. A claim keeps the key that an
-// expression gave, so a run that has none by then was given out under its id.
+// KeepKey is Attempt.KeepKey for a worker's attempt. A claim stores the key that an expression gave, so a run without
+// a stored key was delivered under its id.
 func (c *Completion) KeepKey() {
 	if c.Outcome.Kind != Succeeded {
 		c.OwnKey = FormatRunID(c.Key)
 	}
 }
 
-// Output is what an attempt has written, so far or at all.
+// Output is what an attempt has written, so far or in total.
 type Output struct {
 	Key       Key
 	Attempt   int16
 	Namespace uuid.UUID
-	Text      string // its end
-	Total     int64  // bytes since it began, with those before Text
+	Text      string // the end of it
+	Total     int64  // bytes written since the start, including those before Text
 }
 
-// Admitted is what became of a run that needed a decision.
+// Admitted is the result of an admission.
 type Admitted struct {
-	Attempt *Attempt // it has started
-	Done    bool     // it need not be asked about again
-	Refusal Refusal  // of a limit, for which it waits
+	Attempt *Attempt // set if the run has started
+	Done    bool     // the run needs no further admission
+	Refusal Refusal  // of the limit that the run waits for
 }
 
-// Planned is what one transaction of plan did.
+// Planned is the result of one planning transaction.
 type Planned struct {
-	Now     time.Time // the database's instant that it was decided by
+	Now     time.Time // the database instant that it was decided by
 	Runs    []Run
 	Cursors int
 	Skipped int64
@@ -75,7 +75,7 @@ type Planned struct {
 	Broken  []error // cursors that could not be planned, and why
 }
 
-// Ownership is who owns a partition. Owner is uuid.Nil where nobody does.
+// Ownership says which session owns a partition. Owner is uuid.Nil if none does.
 type Ownership struct {
 	Partition int16
 	Owner     uuid.UUID
@@ -86,22 +86,27 @@ type Ownership struct {
 type PlanParams struct {
 	Partitions []int16
 	LookAhead  time.Duration
-	Cursors    int // at most so many in one transaction
+	Cursors    int // maximum in one transaction
 }
 
 // Session is a live process.
 type Session struct {
 	ID        uuid.UUID
-	ExpiresAt time.Time // by the database's clock, unless it is renewed
-	Owns      bool      // may be given partitions
+	ExpiresAt time.Time // by the database clock, unless it is renewed
+	Owns      bool      // may own partitions
 }
 
-// Survey is who is alive and who owns what, at one instant.
+// Survey lists live sessions and partition owners at one instant.
 type Survey struct {
 	Now        time.Time // the database's
-	Sessions   []Session // those that have not expired, in order of their ids
+	Sessions   []Session // those that have not expired, ordered by id
 	Ownerships []Ownership
 }
 
-// ErrSessionExpired says that a session is over: who has it must not work any longer.
-var ErrSessionExpired = errors.New("the session has expired")
+// The errors of sessions and attempts.
+var (
+	// ErrSessionExpired says that a session is over. Its process must stop working on its runs.
+	ErrSessionExpired = errors.New("the session has expired")
+	// ErrStale says that an attempt has ended, or that a newer attempt of the run has replaced it.
+	ErrStale = errors.New("job: the attempt is over, or another one has taken its place")
+)

@@ -10,51 +10,54 @@ import (
 // The bounds of a backfill.
 const (
 	MaxBackfill = 10_000
-	// maxLookedAt bounds the occurrences that one call looks at: a job of every
-	// second has 86,400 in a day.
-	maxLookedAt = 100_000
+	// maxExamined bounds the occurrences that one call examines: a job that runs each second has 86,400 per day.
+	maxExamined = 100_000
 )
 
-// BackfillParams asks for runs of a job's schedule in a range that has passed.
+// BackfillParams asks for runs of a job's schedule in a past range.
 type BackfillParams struct {
 	ChangeParams
-	From, To time.Time // due times from, and before
-	Pace     Duration  // the distance at which they start
-	Max      int       // at most so many runs, the oldest
-	Again    bool      // also what has run, or is to run
-	DryRun   bool      // count, and make none
+	From, To time.Time // due times from From, before To
+	Pace     Duration  // time between the starts of two runs
+	Max      int       // maximum number of runs; the oldest are taken
+	Again    bool      // include occurrences that already have a run
+	DryRun   bool      // count runs without creating them
 }
 
-// Backfilled is what a backfill came to.
-type Backfilled struct {
-	Runs  int       // made, or with DryRun to be made
-	Known int       // left out because they have run, or are to run
-	First time.Time // due time of the first; zero: none
-	Last  time.Time // due time of the last
-	GoOn  time.Time // the rest of the range begins here; zero: there is none
+// BackfillResult is the result of a backfill.
+type BackfillResult struct {
+	Runs         int       // created, or with DryRun to be created
+	Known        int       // left out because they already have a run
+	First        time.Time // due time of the first run; zero if there is none
+	Last         time.Time // due time of the last run
+	ContinueFrom time.Time // where the rest of the range begins; zero if nothing is left
 }
 
-// Validate returns every problem of an order at once: see [Problems].
-func (o *BackfillParams) Validate(now time.Time) error {
+// Validate returns all problems at once: see [Problems].
+func (p *BackfillParams) Validate(now time.Time) error {
 	var c Checker
-	if !o.From.Before(o.To) {
+	if !p.From.Before(p.To) {
 		c.Add("to", "it is not after from", "swap or move them")
 	}
-	if o.To.After(now) {
+	if p.To.After(now) {
 		c.Add("to", "it is not past", "runs to come are made by the schedule; use a time that has passed")
 	}
-	between(&c, "pace", o.Pace, [2]Duration{0, MaxPace})
-	between(&c, "max", int32(o.Max), [2]int32{1, MaxBackfill})
+	between(&c, "pace", p.Pace, [2]Duration{0, MaxPace})
+	between(&c, "max", int32(p.Max), [2]int32{1, MaxBackfill})
 	return errors.Join(c...)
 }
 
-// Backfill decides which due times of a schedule get a run. known tells, for due
-// times of a stretch, those that have run or are to run.
-func Backfill(s *schedule.Schedule, o *BackfillParams, known func(from, to time.Time) (map[time.Time]bool, error)) (due []time.Time, out Backfilled, err error) {
-	const stretch = 10_000
-	after, last := o.From.Add(-time.Nanosecond), o.To.Add(-time.Nanosecond)
-	for looked := 0; looked < maxLookedAt; looked += stretch {
-		found := s.Between(after, last, stretch)
+// KnownRuns returns those due times in [from, to] that already have a run, live or in history.
+type KnownRuns func(from, to time.Time) (map[time.Time]bool, error)
+
+// Backfill decides which due times of a schedule get a run.
+func Backfill(s *schedule.Schedule, p *BackfillParams, known KnownRuns) ([]time.Time, BackfillResult, error) {
+	const step = 10_000
+	var due []time.Time
+	var out BackfillResult
+	after, last := p.From.Add(-time.Nanosecond), p.To.Add(-time.Nanosecond)
+	for examined := 0; examined < maxExamined; examined += step {
+		found := s.Between(after, last, step)
 		if len(found) == 0 {
 			return due, out, nil
 		}
@@ -67,22 +70,21 @@ func Backfill(s *schedule.Schedule, o *BackfillParams, known func(from, to time.
 			at := x.Due.UTC()
 			switch {
 			case x.Skip != "":
-			case have[at] && !o.Again:
+			case have[at] && !p.Again:
 				out.Known++
-			case len(due) == o.Max:
-				out.GoOn = at
+			case len(due) == p.Max:
+				out.ContinueFrom = at
 				return due, out, nil
 			default:
 				due = append(due, at)
-				out.Runs, out.Last = len(due), at
-				out.First = due[0]
+				out.Runs, out.First, out.Last = len(due), due[0], at
 			}
 		}
-		if len(found) < stretch {
+		if len(found) < step {
 			return due, out, nil
 		}
 		after = end
 	}
-	out.GoOn = after.Add(time.Microsecond)
+	out.ContinueFrom = after.Add(time.Microsecond)
 	return due, out, nil
 }

@@ -9,61 +9,84 @@ import (
 	"github.com/google/uuid"
 )
 
-// What users ask for, as the store and the API hand it to each other.
+// This file has the requests of users as the API passes them to the store.
 
 // The errors that callers tell apart.
 var (
-	// ErrNotFound says that there is no such thing, or not in this namespace.
+	// ErrNotFound says that the object does not exist, or not in this namespace.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict says that a name is taken, or that a version is not the one named.
+	// ErrConflict says that a name is taken, or that the object's version is not the expected one.
 	ErrConflict = errors.New("conflict")
 )
 
-// CreateParams is a job to be made.
+// CreateParams is a job to create.
 type CreateParams struct {
 	Namespace  uuid.UUID
-	ID         uuid.UUID // zero: a new one
+	ID         uuid.UUID // zero means a new one
 	Definition Definition
 	Actor      string
-	Idempotent *IdempotentRequest // nil: as often as it is asked for
+	Idempotent *IdempotentRequest // nil: each request creates a job
+}
+
+// MaxBulk is how many jobs one transaction creates.
+const MaxBulk = 1000
+
+// BulkParams are jobs to create together, at most MaxBulk.
+type BulkParams struct {
+	Namespace  uuid.UUID
+	Jobs       []NewJob
+	Actor      string
+	Idempotent *IdempotentRequest
+}
+
+// NewJob is one job of a BulkParams.
+type NewJob struct {
+	ID         uuid.UUID // zero means a new one
+	Definition Definition
+}
+
+// BulkResult is the result for one job of a BulkParams: the job, or why it was not created.
+type BulkResult struct {
+	Job Job
+	Err error
 }
 
 // UpdateParams is a new definition of a job.
 type UpdateParams struct {
 	Namespace  uuid.UUID
 	ID         uuid.UUID
-	IfVersion  int32  // only if this is the job's version; 0: any
-	IfTag      string // only if this is the job's tag; empty: any
+	IfVersion  int32  // the expected version; 0 means any
+	IfTag      string // the expected tag; empty means any
 	Definition Definition
 	Actor      string
 }
 
-// ChangeParams is what somebody asks of a job.
+// ChangeParams asks for a change of a job other than its definition: pause, resume, trigger, backfill, delete.
 type ChangeParams struct {
 	Namespace  uuid.UUID
 	ID         uuid.UUID
-	IfVersion  int32              // only if this is the job's version; 0: any
-	IfTag      string             // only if this is the job's tag; empty: any
-	Actor      string             // empty: Belfry itself
-	Trace      string             // of a trigger: the traceparent of who asks; empty: none
-	Idempotent *IdempotentRequest // of a trigger or a backfill; nil: as often as it is asked for
+	IfVersion  int32              // the expected version; 0 means any
+	IfTag      string             // the expected tag; empty means any
+	Actor      string             // empty means Belfry itself
+	Trace      string             // for a trigger, the traceparent of the request; empty if there is none
+	Idempotent *IdempotentRequest // for a trigger or a backfill; nil: each request takes effect
 }
 
-// Fits says whether the job is still the one that the order was made for.
-func (o ChangeParams) Fits(j Job) bool {
-	return (o.IfVersion == 0 || o.IfVersion == j.Version) && (o.IfTag == "" || o.IfTag == j.Tag())
+// Fits reports whether the job has the version and the tag that the request expects.
+func (p ChangeParams) Fits(j Job) bool {
+	return (p.IfVersion == 0 || p.IfVersion == j.Version) && (p.IfTag == "" || p.IfTag == j.Tag())
 }
 
-// Tag names what a job is at one time: its definition and whether it is paused. A
-// job that was paused and resumed has another one than before, though the same version.
+// Tag identifies the current content of a job: its definition and its state. Pausing and resuming a job changes the
+// tag but not the version.
 func (j Job) Tag() string {
 	return fmt.Sprintf("%d-%s%d", j.Version, strconv.FormatInt(j.UpdatedAt.UnixMicro(), 36), j.State)
 }
 
-// Change is what a change of a job came to.
+// Change is the result of a ChangeParams.
 type Change struct {
 	Job     Job
-	Now     time.Time // the instant that it was decided by
-	Changed bool      // false: it was so already
-	Missed  int64     // of a resume: occurrences of the pause, those that run now among them
+	Now     time.Time // the database instant of the change
+	Changed bool      // false if the job already was in the requested state
+	Missed  int64     // for a resume, the occurrences during the pause, including those that run now
 }

@@ -14,11 +14,11 @@ type DeadLetter struct {
 	Attempt  int16
 	Reason   Reason
 	Message  string
-	JobName  string // empty: the job is deleted
+	JobName  string // empty if the job is deleted
 	Queue    string
 }
 
-// DeadFilter says which dead letters are meant. What is zero does not matter.
+// DeadFilter selects dead letters. A zero field selects all.
 type DeadFilter struct {
 	Job          uuid.UUID `json:"job,omitzero"`
 	Queue        string    `json:"queue,omitempty"`
@@ -27,7 +27,7 @@ type DeadFilter struct {
 	FailedBefore time.Time `json:"failed_before,omitzero"`
 }
 
-// DeadQuery asks for a page of dead letters, the newest first.
+// DeadQuery asks for a page of dead letters, newest first.
 type DeadQuery struct {
 	Namespace uuid.UUID
 	DeadFilter
@@ -35,13 +35,13 @@ type DeadQuery struct {
 	After RunMark
 }
 
-// DeadPage is a page of dead letters. It may be short though there is more.
+// DeadPage is a page of dead letters. It may be short even if there are more.
 type DeadPage struct {
 	Letters []DeadLetter
-	Next    *RunMark // nil: there is no more
+	Next    *RunMark // nil after the last page
 }
 
-// OperationKind is what is done to many dead letters.
+// OperationKind is what an operation does to dead letters.
 type OperationKind string
 
 // The kinds of operations.
@@ -50,7 +50,7 @@ const (
 	Discard OperationKind = "discard"
 )
 
-// OperationState is how far an operation is.
+// OperationState is the state of an operation.
 type OperationState string
 
 // The states of operations.
@@ -58,7 +58,7 @@ const (
 	OperationRunning  OperationState = "running"
 	OperationFinished OperationState = "finished"
 	OperationAborted  OperationState = "aborted"
-	OperationFailed   OperationState = "failed" // it could not be worked on: see [AfterFailure]
+	OperationFailed   OperationState = "failed" // given up after repeated errors: see [AfterFailure]
 )
 
 // Operation is work on many dead letters, which nodes do a few at a time.
@@ -68,48 +68,46 @@ type Operation struct {
 	Filter    DeadFilter
 	Rate      int // per second
 	State     OperationState
-	Count     int64 // when it began
+	Count     int64 // dead letters that the filter selected when it began
 	Done      int64
-	Failed    int64  // their job is deleted, or the run is live
-	Problem   string // why it could not be worked on the last time; empty: it could
+	Failed    int64  // skipped because the job is deleted or the run is live
+	Problem   string // error of the last try to work on it; empty if it succeeded
 	Actor     string
 	CreatedAt time.Time
-	EndedAt   time.Time // zero: it is running
+	EndedAt   time.Time // zero while it is running
 }
 
-// OperationParams is an operation to be begun.
+// OperationParams is an operation to begin.
 type OperationParams struct {
 	Namespace  uuid.UUID
 	Kind       OperationKind
 	Filter     DeadFilter
 	Rate       int
 	Actor      string
-	Idempotent *IdempotentRequest // nil: as often as it is asked for
+	Idempotent *IdempotentRequest // nil: each request begins an operation
 }
 
-// MaxOperationRate bounds how many dead letters an operation works on per second.
+// MaxOperationRate bounds how many dead letters an operation handles per second.
 const MaxOperationRate = 1000
 
-// Validate returns every problem of an order at once: see [Problems].
-func (o OperationParams) Validate() error {
+// Validate returns all problems at once: see [Problems].
+func (p OperationParams) Validate() error {
 	var c Checker
-	OneOf(&c, "kind", o.Kind, Redrive, Discard)
-	if o.Rate < 1 || o.Rate > MaxOperationRate {
+	OneOf(&c, "kind", p.Kind, Redrive, Discard)
+	if p.Rate < 1 || p.Rate > MaxOperationRate {
 		c.Add("rate", "it is not between 1 and 1000", "leave it out for 50 per second")
 	}
 	return errors.Join(c...)
 }
 
-// How long an operation that could not be worked on steps aside: twice as long
-// each time, so that it is given up after six minutes.
+// The pause after an error doubles each time. An operation is given up after about six minutes of errors.
 const (
 	maxOperationFailures = 10
 	firstOperationPause  = time.Second
 	maxOperationPause    = time.Minute
 )
 
-// AfterFailure decides what becomes of an operation that could not be worked on so
-// many times in a row: it waits, or is given up.
+// AfterFailure decides how an operation continues after a number of errors in a row: it waits, or is given up.
 func AfterFailure(failures int) (wait time.Duration, giveUp bool) {
 	if failures >= maxOperationFailures {
 		return 0, true

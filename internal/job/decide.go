@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// LostLimit is how many attempts a run has at least when they are lost. One
-// crash must not end a run whose max_attempts is 1; but a run that kills its
-// worker each time must not be tried for ever.
+// LostLimit is the minimum number of attempts before lost attempts end a run. One crash must not end a run whose
+// max_attempts is 1, but a run that kills its worker each time must end.
 const LostLimit = 5
 
-// MaxRetryAfter bounds what a target can ask for.
+// MaxRetryAfter bounds the delay that a target can ask for.
 const MaxRetryAfter = 24 * time.Hour
 
-// DecideInput is an attempt that came to an outcome.
+// DecideInput is an attempt with its outcome.
 type DecideInput struct {
-	Run     Run    // Attempt is the number of the attempt
+	Run     Run    // Run.Attempt is the number of this attempt
 	Policy  Policy // with defaults
 	Outcome Outcome
-	Now     time.Time // the database's instant of the transaction
+	Now     time.Time // the database instant of the transaction
 }
 
 // Decision is what an outcome means.
@@ -55,11 +54,10 @@ const (
 	DecideWait   DecisionKind = 3 // state waiting: the target will report
 )
 
-// Decide says what an attempt's outcome means for its run. It is the only place
-// that does; a lost session is one more outcome.
+// Decide says what the outcome of an attempt means for its run. No other code does; a lost session is one more
+// outcome.
 //
-// The deadline of a policy has no say here: it limits when a run may first
-// start, not how long it may be retried. Max attempts and the backoff do that.
+// The policy's deadline limits when a run may first start. It does not limit retries: max_attempts and the backoff do.
 func Decide(in DecideInput) Decision {
 	switch in.Outcome.Kind {
 	case Succeeded:
@@ -75,7 +73,7 @@ func Decide(in DecideInput) Decision {
 	case Snoozed:
 		return in.snoozed()
 	default:
-		// Also a kind that this version does not know: what it came to is unknown.
+		// This includes kinds that this version does not know: the true outcome is unknown.
 		return in.lost()
 	}
 }
@@ -97,8 +95,8 @@ func (in *DecideInput) failed() Decision {
 	return in.retry(wait)
 }
 
-// snoozed: the worker cannot do it now, through no fault of anybody. The number of
-// attempts, which fences, is bounded all the same: who snoozes for ever fails.
+// snoozed retries without counting the attempt, because the worker asked to run it later. The attempt number is the
+// fencing token and must not overflow, so a run that is snoozed too often fails.
 func (in *DecideInput) snoozed() Decision {
 	if in.Run.Attempt >= snoozeLimit {
 		return in.deadLetter(ReasonAttempts)
@@ -119,15 +117,15 @@ func (in *DecideInput) lost() Decision {
 	return in.retry(lostDelay(in.tries()))
 }
 
-// maxDeferred is the number of attempts from which on one that is deferred counts:
-// the number is a small one, and must not run out.
+// maxDeferred is the attempt number from which on a deferred attempt counts as failed, so that the number cannot
+// overflow.
 const maxDeferred = 30_000
 
 func (in *DecideInput) deferred() Decision {
 	first := in.tries() <= 1 && in.Run.Origin != FromRedrive
 	switch {
 	case in.Run.Attempt >= maxDeferred:
-		in.Outcome.Retryable = true // there is nothing wrong with it
+		in.Outcome.Retryable = true // nothing is wrong with the run itself
 		return in.failed()
 	case first && in.Policy.Deadline > 0 && in.Now.After(in.Run.DueAt.Add(time.Duration(in.Policy.Deadline))):
 		return Decision{Kind: DecideFinish, Ended: EndedSkipped, Reason: ReasonExpired}
@@ -142,14 +140,12 @@ func (in *DecideInput) retry(after time.Duration) Decision {
 	return Decision{Kind: DecideRetry, RunAt: in.Now.Add(after), Record: true}
 }
 
-// tries is how many attempts count. A redrive gives a run as many new ones as a
-// new run has, and begins with the shortest delay: whoever asks for it has put
-// right what failed. The number of the attempt goes on, for it is the fence.
+// tries is how many attempts count. A redriven run has the attempts and the short first delay of a new run, because
+// the user has fixed what failed. Its attempt number continues, because it is the fencing token.
 func (in *DecideInput) tries() int16 { return in.Run.Attempt - in.Run.FreeAttempts }
 
-// lostDelay: whose node died is tried again at once, for it is late already
-// through no fault of its own; each further time suggests that the fault is its
-// own, and gives its neighbours on the next node more time.
+// lostDelay retries at once after the first loss: the node died, and the run is already late. Each further loss makes
+// it more likely that the run kills its node, so the delay grows to protect the other runs there.
 func lostDelay(attempt int16) time.Duration {
 	delays := [...]time.Duration{0, time.Second, 5 * time.Second, 30 * time.Second, time.Minute}
 	return delays[min(max(int(attempt), 1), len(delays))-1]
@@ -162,15 +158,15 @@ func (in *DecideInput) deadLetter(why Reason) Decision {
 	}
 }
 
-// noJitter is the value of Retry.Jitter that means none, as 0 means the default.
+// noJitter is the value of Retry.Jitter for no jitter, because 0 means the default.
 const noJitter = -1
 
-// Delay is how long to wait after a failed attempt, from 0 to Cap. The random
-// part belongs to (run, attempt): every node computes the same.
+// Delay is how long to wait after a failed attempt, from 0 to Cap. The random part is derived from the run and the
+// attempt, so every node computes the same delay.
 func (r Retry) Delay(key Key, attempt int16) time.Duration {
 	n := max(int64(attempt), 1)
 	base, limit := max(int64(r.Base), 0), max(int64(r.Cap), 0)
-	delay := limit // what would exceed it, or overflow
+	delay := limit // unless the backoff gives less
 	switch r.Backoff {
 	case BackoffNone:
 		delay = 0
@@ -185,7 +181,7 @@ func (r Retry) Delay(key Key, attempt int16) time.Duration {
 			delay = base << double
 		}
 	}
-	if !(r.Jitter > 0) { // none, and NaN
+	if !(r.Jitter > 0) { // also true for NaN
 		return time.Duration(delay)
 	}
 	j := min(r.Jitter, 1)
@@ -193,9 +189,9 @@ func (r Retry) Delay(key Key, attempt int16) time.Duration {
 	return min(time.Duration(delay), time.Duration(jittered).Round(time.Microsecond))
 }
 
-// chance is a number in [0, 1) that belongs to (run, attempt).
+// chance is a number in [0, 1) derived from the run and the attempt.
 func chance(key Key, attempt int16) float64 {
-	b := key.encode()
+	b := key.Bytes()
 	sum := sha256.Sum256(binary.BigEndian.AppendUint16(b[:], uint16(attempt)))
 	return float64(binary.BigEndian.Uint64(sum[:8])>>11) / (math.MaxUint64>>11 + 1)
 }

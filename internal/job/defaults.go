@@ -2,7 +2,7 @@ package job
 
 import "time"
 
-// The defaults, as written beside the fields.
+// The defaults. The comments of the fields repeat them.
 const (
 	DefaultQueue = "default"
 
@@ -20,15 +20,14 @@ const (
 	defaultPace          = Duration(time.Second)
 )
 
-// WithDefaults fills what the user left out.
+// WithDefaults fills in what the user left out.
 func (d Definition) WithDefaults() Definition {
 	d.Queue = orElse(d.Queue, DefaultQueue)
 	d.Policy = d.Policy.WithDefaults()
 	return d
 }
 
-// WithDefaults fills what the user left out. Decisions are made from policies
-// that went through it, so none of them knows a default.
+// WithDefaults fills in what the user left out. Decisions take policies with defaults, so no decision knows a default.
 func (p Policy) WithDefaults() Policy {
 	p.Retry = p.Retry.WithDefaults()
 	p.Missed = p.Missed.WithDefaults()
@@ -43,19 +42,18 @@ func (p Policy) WithDefaults() Policy {
 	return p
 }
 
-// WithDefaults fills what the user left out.
+// WithDefaults fills in what the user left out.
 func (r Retry) WithDefaults() Retry {
 	r.MaxAttempts = orElse(r.MaxAttempts, defaultMaxAttempts)
 	r.Backoff = orElse(r.Backoff, BackoffExponential)
 	r.Base = orElse(r.Base, defaultBase)
-	// Who sets only a long base must not be told that a cap they never wrote is
-	// too small.
+	// A user who sets only a long base must not get an error about a cap they did not write.
 	r.Cap = orElse(r.Cap, max(defaultCap, r.Base))
 	r.Jitter = orElse(r.Jitter, defaultJitter)
 	return r
 }
 
-// WithDefaults fills what the user left out.
+// WithDefaults fills in what the user left out.
 func (m Missed) WithDefaults() Missed {
 	m.Policy = orElse(m.Policy, MissedOnce)
 	m.CatchUpWindow = orElse(m.CatchUpWindow, defaultCatchUpWindow)

@@ -1,19 +1,57 @@
-// Package job is the vocabulary of Belfry and every decision it makes.
+// Package job holds Belfry's vocabulary and every decision it makes.
 //
-// A [Job] is a saved [Definition]: schedule, target, policies and payload. Each
-// occurrence of its schedule is a [Run], which lives like this:
+// It is pure: no I/O, no clock and no goroutines. The current instant is always an argument, read once per
+// transaction from the database. internal/postgres reads rows, calls a decision here and writes its result;
+// it decides nothing itself.
 //
-//	           plan            claim             complete
-//	occurrence ────► pending ────────► running ───────────► history
-//	     │              ▲    Admit        │        Decide      ▲
-//	     │ skip         └─────────────────┘                    │
-//	     │                 retry, run_at later                 │
-//	     └─────────────────────────────────────────────────────┘
-//	                 a skip with its Reason
+// # The life of a run
 //
-// The three decisions are pure functions: [Plan] says what becomes of the
-// occurrences of a schedule, [Admit] whether a run that is due may start now,
-// and [Decide] what an attempt's outcome means. They read no clock and do no
-// I/O: the instant is an argument, taken once per transaction from the
-// database. internal/postgres carries their results out and makes none itself.
+//	            Plan           Admit, GrantPermits             Decide
+//	occurrence ──────► pending ───────────────────► running ──────────► history
+//	    │               │   ▲                        │   │               ▲  ▲
+//	    │               │   │   retry or deferral    │   │ accepted      │  │
+//	    │               │   └────────────────────────┤   ▼               │  │
+//	    │               │                            └ waiting ──────────┘  │
+//	    │ skip          │ skip                                              │
+//	    └───────────────┴───────────────────────────────────────────────────┘
+//
+// A run is due once its run time has come. "Due" is a comparison with the clock, not a state. A run that fails
+// permanently goes to history and also becomes a dead letter.
+//
+// # Vocabulary
+//
+//   - [Job]: a saved [Definition] of schedule, target, payload and [Policy]. Each change makes a new version.
+//   - [Run]: one occurrence of a job. Its [Key] is the job, the due time and a sequence number.
+//   - Due time and run time: when the schedule says, and when the run may start. Jitter and retries move only
+//     the run time.
+//   - [Attempt]: one try of a run. Its number is the fencing token: every write names it, and a write that finds
+//     another number changes nothing. An attempt ends with an [Outcome].
+//   - Cursor: how far a schedule has been planned. Jobs with the same schedule share a cursor.
+//   - [Session]: a live process. Runs are leased to sessions, and partitions are owned by them.
+//   - Permit: the right to run under a [Limit] (a queue or a concurrency key), held from start to end of a run.
+//     A [Candidate] asks for permits, [Capacity] is how many a limit still has.
+//   - Deferred: pending again without counting an attempt, because the target was not tried.
+//   - Ledger: live runs and history together. Every expected occurrence has an [Entry], with a [Reason] if it
+//     did not run.
+//
+// # Decisions
+//
+//   - [Plan] decides which occurrences of a schedule get a run, which are skipped, and where the cursor goes.
+//     [Resumed], [Created] and [Backfill] are its variants for a resumed job, a new one-off and a past range.
+//   - [Admit] decides whether a due run may start now: overlap, deadline, paused job.
+//   - [GrantPermits] decides which candidates start under their limits, by priority and then by run time.
+//   - [Assign] decides which worker gets which of the due runs that workers pull.
+//   - [Decide] decides what the outcome of an attempt means: finish, retry or wait for a report.
+//
+// # Files
+//
+//	job.go defaults.go validate.go problem.go   a definition, its defaults and what can be wrong with it
+//	run.go attempt.go id.go                     runs, attempts, outcomes and public ids
+//	plan.go catchup.go resume.go backfill.go    planning
+//	admit.go limit.go permit.go                 whether a due run may start
+//	worker.go and its neighbors                 runs that workers pull
+//	decide.go                                   after an attempt
+//	idempotency.go trace.go                     what a target gets with an attempt
+//	control.go idempotent_request.go            requests of users
+//	list.go ledger.go dead_letter.go queue.go   what users read
 package job

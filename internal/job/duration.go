@@ -10,14 +10,12 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// Duration is a time.Duration that users write as "30s", "15m", "1h30m" or
-// "7d". A negative one cannot be read.
+// Duration is a time.Duration that users write as "30s", "15m", "1h30m" or "7d". Negative durations are not accepted.
 type Duration time.Duration
 
 const (
 	day = Duration(24 * time.Hour)
-	// maxDays: more are written as hours, which schedule.ParseDuration has no
-	// bound for.
+	// maxDays: longer durations are written in hours, because schedule.ParseDuration bounds days but not hours.
 	maxDays = 3660
 )
 
@@ -39,25 +37,26 @@ func (d Duration) String() string {
 // MarshalText writes the form of String.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what users write.
+// UnmarshalText reads a duration as users write it.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := schedule.ParseDuration(string(text))
 	if err != nil || v < 0 {
-		return &Problem{Field: "duration", Problem: Quote(string(text)) + " is not a duration", Fix: "write for example 30s, 15m, 1h30m or 7d"}
+		return &Problem{"duration", Quote(string(text)) + " is not a duration", "write for example 30s, 15m, 1h30m or 7d"}
 	}
 	*d = Duration(v)
 	return nil
 }
 
-// UnmarshalJSON takes a string only: a bare number has no unit, and guessing
-// one has made seconds of nanoseconds before.
+// UnmarshalJSON accepts only strings: a bare number has no unit, and guessing one confuses seconds and nanoseconds.
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	if bytes.Equal(data, []byte("null")) {
 		return nil
 	}
 	var text string
 	if json.Unmarshal(data, &text) != nil {
-		return &Problem{Field: "duration", Problem: Quote(string(data)) + " is not a string with a unit", Fix: `write for example "30s", "15m" or "7d"`}
+		return &Problem{
+			"duration", Quote(string(data)) + " is not a string with a unit", `write for example "30s", "15m" or "7d"`,
+		}
 	}
 	return d.UnmarshalText([]byte(text))
 }

@@ -12,79 +12,63 @@ import (
 	"github.com/google/uuid"
 )
 
-// Partitions is the number of slices that jobs are spread over.
+// Partitions is the number of partitions that jobs are spread over.
 const Partitions = 256
 
-// PartitionOf is the slice of a job: the first byte of the SHA-256 of its id.
-// It is stored, and must never change. The id's own bytes would not do: the
-// first ones of a version 7 id are the time, so that all jobs of a day would be
-// neighbours. SQL can compute it too: get_byte(sha256(uuid_send(id)), 0).
+// PartitionOf is the partition of a job: the first byte of the SHA-256 of its id. It is stored and must never change.
+// The id's own first bytes would not do: in a version 7 id they are the time, so all jobs of a day would share a
+// partition. In SQL it is get_byte(sha256(uuid_send(id)), 0).
 func PartitionOf(id uuid.UUID) int16 {
 	sum := sha256.Sum256(id[:])
 	return int16(sum[0])
 }
 
-// ErrBadID says that a text is not the public id of anything.
+// ErrBadID says that a string is not a public id.
 var ErrBadID = errors.New("job: not an id")
 
 const (
-	jobPrefix = "job_"
-	runPrefix = "run_"
-	keyIDs    = "key_"
-	operIDs   = "op_"
+	jobPrefix       = "job_"
+	runPrefix       = "run_"
+	operationPrefix = "op_"
 )
 
-// Alphabet keeps the order of the bytes that it encodes, and needs no escaping
-// in a URL, a shell or a file name, also where case is lost.
+// Alphabet keeps the order of the bytes that it encodes. It needs no escaping in a URL, a shell or a file name, even
+// where case is lost.
 var Alphabet = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
 // FormatJobID is the public id of a job: "job_" and 26 characters.
 func FormatJobID(id uuid.UUID) string { return jobPrefix + Alphabet.EncodeToString(id[:]) }
 
-// ParseJobID reads what FormatJobID writes, and nothing else.
-func ParseJobID(s string) (uuid.UUID, error) {
-	var id uuid.UUID
-	if !DecodeID(s, jobPrefix, id[:]) {
-		return uuid.UUID{}, fmt.Errorf("%w of a job: %s", ErrBadID, Quote(s))
-	}
-	return id, nil
-}
-
-// FormatKeyID is the public id of an API key, which is no secret.
-func FormatKeyID(id uuid.UUID) string { return keyIDs + Alphabet.EncodeToString(id[:]) }
-
-// ParseKeyID reads what FormatKeyID writes, and nothing else.
-func ParseKeyID(s string) (uuid.UUID, error) {
-	var id uuid.UUID
-	if !DecodeID(s, keyIDs, id[:]) {
-		return uuid.UUID{}, fmt.Errorf("%w of a key: %s", ErrBadID, Quote(s))
-	}
-	return id, nil
-}
+// ParseJobID reads exactly what FormatJobID writes.
+func ParseJobID(s string) (uuid.UUID, error) { return ParseID(s, jobPrefix, "a job") }
 
 // FormatOperationID is the public id of an operation.
-func FormatOperationID(id uuid.UUID) string { return operIDs + Alphabet.EncodeToString(id[:]) }
+func FormatOperationID(id uuid.UUID) string { return operationPrefix + Alphabet.EncodeToString(id[:]) }
 
-// ParseOperationID reads what FormatOperationID writes, and nothing else.
+// ParseOperationID reads exactly what FormatOperationID writes.
 func ParseOperationID(s string) (uuid.UUID, error) {
+	return ParseID(s, operationPrefix, "an operation")
+}
+
+// ParseID reads a public id that is a prefix and an encoded UUID. The error says what the id should be of.
+func ParseID(s, prefix, of string) (uuid.UUID, error) {
 	var id uuid.UUID
-	if !DecodeID(s, operIDs, id[:]) {
-		return uuid.UUID{}, fmt.Errorf("%w of an operation: %s", ErrBadID, Quote(s))
+	if !DecodeID(s, prefix, id[:]) {
+		return uuid.UUID{}, fmt.Errorf("%w of %s: %s", ErrBadID, of, Quote(s))
 	}
 	return id, nil
 }
 
-// A key is encoded as job (16 bytes), due time (7) and sequence (2): 200 bits,
-// which are 40 characters with none to spare. Seven bytes of microseconds
-// around 1970 reach from the year 829 to 3111.
+// A key has 25 bytes: job (16), due time (7) and sequence (2). These are 200 bits, exactly 40 characters. Seven bytes
+// of microseconds around 1970 reach from the year 829 to 3111.
 const (
-	keyBytes = 16 + 7 + 2
+	KeyBytes = 16 + 7 + 2
 	dueBias  = 1 << 55
 )
 
-// encode is the key as bytes that sort by job, then due time, then sequence.
-func (k Key) encode() [keyBytes]byte {
-	var b [keyBytes]byte
+// Bytes is the key as bytes that sort by job, then due time, then sequence.
+func (k Key) Bytes() [KeyBytes]byte {
+	var b [KeyBytes]byte
 	due := min(max(k.DueAt.UnixMicro(), -dueBias), dueBias-1) + dueBias
 	binary.BigEndian.PutUint64(b[16:], uint64(due)<<8)
 	copy(b[:], k.Job[:])
@@ -92,36 +76,41 @@ func (k Key) encode() [keyBytes]byte {
 	return b
 }
 
-// FormatRunID is the public id of a run: "run_" and 40 characters. It is the
-// key itself, so any node can find the run from its id alone; ids sort by job,
-// then by due time.
-func FormatRunID(k Key) string {
-	b := k.encode()
-	return runPrefix + Alphabet.EncodeToString(b[:])
-}
-
-// ParseRunID reads what FormatRunID writes, and nothing else.
-func ParseRunID(s string) (Key, error) {
-	var b [keyBytes]byte
-	if !DecodeID(s, runPrefix, b[:]) || b[23] > 0x7f {
-		return Key{}, fmt.Errorf("%w of a run: %s", ErrBadID, Quote(s))
-	}
+// KeyFromBytes reads what Key.Bytes writes. It returns false for a negative sequence, which no run has.
+func KeyFromBytes(b [KeyBytes]byte) (Key, bool) {
 	k := Key{Job: uuid.UUID(b[:16]), Seq: int16(binary.BigEndian.Uint16(b[23:]))}
 	due := int64(binary.BigEndian.Uint64(b[16:])>>8) - dueBias
 	k.DueAt = time.UnixMicro(due).UTC()
 	k.Partition = PartitionOf(k.Job)
-	return k, nil
+	return k, k.Seq >= 0
 }
 
-// DecodeID fills to from a text with a prefix. It refuses any text but the one
-// that encodes the same bytes: two spellings of an id would be two cache keys,
-// two idempotency keys, two log searches.
+// FormatRunID is the public id of a run: "run_" and 40 characters. It encodes the key, so any node can find the run
+// from its id alone. Ids sort by job, then by due time.
+func FormatRunID(k Key) string {
+	b := k.Bytes()
+	return runPrefix + Alphabet.EncodeToString(b[:])
+}
+
+// ParseRunID reads exactly what FormatRunID writes.
+func ParseRunID(s string) (Key, error) {
+	var b [KeyBytes]byte
+	if DecodeID(s, runPrefix, b[:]) {
+		if k, ok := KeyFromBytes(b); ok {
+			return k, nil
+		}
+	}
+	return Key{}, fmt.Errorf("%w of a run: %s", ErrBadID, Quote(s))
+}
+
+// DecodeID decodes a string with a prefix into a buffer. It accepts one spelling only: a second spelling of an id would
+// be a second cache key, idempotency key and log search.
 func DecodeID(s, prefix string, to []byte) bool {
 	text, ok := strings.CutPrefix(s, prefix)
 	if !ok || len(text) != Alphabet.EncodedLen(len(to)) {
 		return false
 	}
-	// The encoding leaves out line breaks, so fewer bytes may come out.
+	// The decoder ignores line breaks, so it may return fewer bytes.
 	if n, err := Alphabet.Decode(to, []byte(text)); err != nil || n != len(to) {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/expr"
 )
 
-// MaxIdempotencyKey is how long one may be, in bytes: it goes into headers.
+// MaxIdempotencyKey is the maximum length in bytes. Keys are sent in headers.
 const MaxIdempotencyKey = 255
 
 func (c *Checker) idempotencyKey(text string) {
@@ -30,7 +30,7 @@ func (c *Checker) expression(field string, err error) {
 	c.Add(field, e.Problem, e.Fix)
 }
 
-// IdempotencyKey is what the target gets: the same on every attempt and redrive.
+// IdempotencyKey is the key that the target gets, the same with every attempt and redrive.
 func (a *Attempt) IdempotencyKey() string {
 	if a.OwnKey != "" {
 		return a.OwnKey
@@ -38,9 +38,8 @@ func (a *Attempt) IdempotencyKey() string {
 	return FormatRunID(a.Key)
 }
 
-// MakeKey evaluates the job's idempotency_key, if it has one and an earlier
-// attempt has not done so. An error is a failure for good, and for the job's
-// author: delivered under another key, a run could take effect twice.
+// MakeKey evaluates the job's idempotency_key, unless an earlier attempt has done so. An error is a permanent failure
+// that the job's author must fix: under another key the run could take effect twice.
 func (a *Attempt) MakeKey() error {
 	if a.KeyExpression == "" || a.OwnKey != "" {
 		return nil
@@ -54,22 +53,23 @@ func (a *Attempt) MakeKey() error {
 		err = checkKey(text)
 	}
 	if err != nil {
-		return fmt.Errorf("not delivered, as the job's idempotency_key failed: %w; mend the job, then redrive the run", err)
+		return fmt.Errorf("not delivered, as the job's idempotency_key failed: %w; "+
+			"mend the job, then redrive the run", err)
 	}
 	a.OwnKey = text
 	return nil
 }
 
-// KeepKey has the key that the target got kept with the run, if there may be another attempt: the job may have
-// another idempotency_key by then. After a success whoever tries it again knows as much, see RetriedKey.
+// KeepKey stores the key that the target got with the run if there may be another attempt: the job's idempotency_key
+// may change before that. After a success nothing is stored, and RetriedKey gives the key to a user's retry.
 func (a *Attempt) KeepKey(o Outcome) {
 	if o.Kind != Succeeded {
 		a.OwnKey = a.IdempotencyKey()
 	}
 }
 
-// RetriedKey is the key of an ended run that is tried again, if it is known: one that succeeded and
-// has none of its own was delivered under its id.
+// RetriedKey is the key for the retry of an ended run, if it is known. A run that succeeded without a key of its own
+// was delivered under its id.
 func RetriedKey(k Key, own *string, how Ended) *string {
 	if own != nil || how != EndedSucceeded {
 		return own
@@ -85,7 +85,10 @@ func (j *Job) ExampleKey(at time.Time, namespace string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a := Attempt{Key: Key{Job: j.ID, DueAt: at}, Number: 1, Payload: string(d.Payload), KeyExpression: d.IdempotencyKey, About: string(about)}
+	a := Attempt{
+		Key: Key{Job: j.ID, DueAt: at}, Number: 1, Payload: string(d.Payload),
+		KeyExpression: d.IdempotencyKey, About: string(about),
+	}
 	if err := a.MakeKey(); err != nil {
 		return "", err
 	}
@@ -104,11 +107,14 @@ func checkKey(text string) error {
 	return nil
 }
 
-// Facts are what expressions may know about an attempt.
+// Facts are what expressions can use about an attempt.
 func (a *Attempt) Facts() *expr.Facts {
-	f := &expr.Facts{DueAt: a.Key.DueAt.UTC(), RunID: FormatRunID(a.Key), Payload: a.Payload, Attempt: int64(a.Number), IdempotencyKey: a.IdempotencyKey()}
+	f := &expr.Facts{
+		DueAt: a.Key.DueAt.UTC(), RunID: FormatRunID(a.Key), Payload: a.Payload, Attempt: int64(a.Number),
+		IdempotencyKey: a.IdempotencyKey(),
+	}
 	if a.About != "" {
-		// What the store wrote can be read; if not, names are empty, and an expression that needs them says so.
+		// The store wrote valid JSON. If it did not, names are empty, and expressions that need them fail.
 		_ = json.Unmarshal([]byte(a.About), &f.Job)
 	}
 	f.Job.ID = FormatJobID(a.Key.Job)

@@ -2,23 +2,22 @@ package job
 
 import "errors"
 
-// IdempotentRequest makes an order one that is carried out once, though it may be sent more
-// often: with the same key and the same request the answer is the first one's.
+// IdempotentRequest makes a request take effect once, however often it is sent. A repeated request with the same key
+// and the same content gets the response to the first one.
 type IdempotentRequest struct {
 	Key     string
-	Part    int16    // of a request that is several orders
-	Request [32]byte // hash of what was asked for
-	// Encode makes the answer of what the order came to. It is stored together
-	// with that, or neither is.
+	Part    int16    // numbers the transactions of a request that needs several
+	Request [32]byte // hash of the request's content
+	// Encode turns the result into the response to store. The store commits the response together with the effect.
 	Encode func(result any) ([]byte, error)
-	// Answer is set if the order had been carried out before.
-	Answer []byte
+	// Response is the stored response. The store sets it when it returns ErrAlreadyDone.
+	Response []byte
 }
 
-// The errors of an order with an IdempotentRequest.
+// The errors of a request with an IdempotentRequest.
 var (
-	// ErrAlreadyDone says that it was carried out before: see [IdempotentRequest.Answer].
-	ErrAlreadyDone = errors.New("done before")
+	// ErrAlreadyDone says that the request took effect before: see [IdempotentRequest.Response].
+	ErrAlreadyDone = errors.New("the request was carried out before")
 	// ErrKeyUsed says that the key was used for another request.
 	ErrKeyUsed = errors.New("the idempotency key was used for another request")
 )

@@ -16,10 +16,10 @@ type Job struct {
 	Partition int16 // PartitionOf(ID)
 	Version   int32 // 1 at create, +1 with each change of the definition
 	State     State
-	Note      string // why it was paused
+	Note      string // why it is paused
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	NextDue   time.Time // see [NextDue]; zero: never
+	NextDue   time.Time // see [NextDue]; zero means never
 	Definition
 }
 
@@ -30,10 +30,10 @@ type State int16
 const (
 	Active   State = 1
 	Paused   State = 2
-	Finished State = 3 // nothing of its schedule is left
+	Finished State = 3 // its schedule has no occurrence left
 )
 
-// Definition is what a user writes: it is kept whole with each version.
+// Definition is what a user writes. Each version of a job keeps all of it.
 type Definition struct {
 	Name     string            `json:"name"`
 	Labels   map[string]string `json:"labels,omitempty"`
@@ -42,42 +42,40 @@ type Definition struct {
 	Payload  json.RawMessage   `json:"payload,omitempty"`
 	Queue    string            `json:"queue,omitempty"`    // default "default"
 	Priority int16             `json:"priority,omitempty"` // 0 (default) to 9; higher first
-	MaxRuns  int32             `json:"max_runs,omitempty"` // 0: no limit
+	MaxRuns  int32             `json:"max_runs,omitempty"` // 0 means no limit
 	Policy
 }
 
-// Target is where runs go: a kind, and settings that only its package reads.
+// Target is where runs go: a kind, and settings that only the package of that kind reads.
 type Target struct {
-	Kind   string          `json:"kind"` // http, noop
+	Kind   string          `json:"kind"` // for example http, kafka or worker
 	Config json.RawMessage `json:"config,omitempty"`
 }
 
-// Policy is the part of a definition that decisions are made from.
+// Policy is the part of a definition that decisions use.
 type Policy struct {
 	Retry   Retry   `json:"retry,omitzero"`
 	Missed  Missed  `json:"missed,omitzero"`
 	Overlap Overlap `json:"overlap,omitempty"` // default skip
 	// Timeout of one attempt. Default 30s.
 	Timeout Duration `json:"timeout,omitempty"`
-	// ReportTimeout is how long a target that accepted an attempt may take to
-	// report on it, or to give the next sign of life. Default 1h.
+	// ReportTimeout is how long a target that accepted an attempt may take until its report or its next heartbeat.
+	// Default 1h.
 	ReportTimeout Duration `json:"report_timeout,omitempty"`
-	// Deadline: a run that could not start within it after its due time is
-	// skipped as expired. 0: none.
+	// Deadline: a run that cannot start within this time after its due time is skipped as expired. 0 means none.
 	Deadline Duration `json:"deadline,omitempty"`
 	Delivery Delivery `json:"delivery,omitempty"` // default at_least_once
-	// PauseAfterFailures pauses the job after so many failed runs in a row. 0: never.
+	// PauseAfterFailures pauses the job after this number of failed runs in a row. 0 means never.
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty"`
 	// Concurrency bounds the live runs of all jobs with the same key.
 	Concurrency Concurrency `json:"concurrency,omitzero"`
-	// IdempotencyKey is a CEL expression that gives the key a target gets. Empty:
-	// the run's id.
+	// IdempotencyKey is a CEL expression for the key that a target gets. Empty means the run's id.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// KeepFinishedFor is how long a finished one-off job is kept. Default 24h.
 	KeepFinishedFor Duration `json:"keep_finished_for,omitempty"`
 }
 
-// Retry says how often and when a failed attempt is tried again.
+// Retry says how often and when a failed attempt is retried.
 type Retry struct {
 	MaxAttempts int16    `json:"max_attempts,omitempty"` // default 3
 	Backoff     Backoff  `json:"backoff,omitempty"`      // default exponential
@@ -98,25 +96,24 @@ const (
 	BackoffExponential Backoff = "exponential"
 )
 
-// Missed says what becomes of occurrences whose time passed while nobody could
-// plan them: the cluster was down, the job paused, or it was created too late.
+// Missed says what happens to occurrences whose time passed before they could be planned: the cluster was down, the
+// job was paused, or it was created too late.
 type Missed struct {
 	Policy MissedPolicy `json:"policy,omitempty"` // default once
 	// CatchUpWindow: older ones are skipped. Default 30m.
 	CatchUpWindow Duration `json:"catch_up_window,omitempty"`
-	// Max of them that run with policy all; the newest. Default 100.
+	// Max is how many run with policy all, the newest ones. Default 100.
 	Max int32 `json:"max,omitempty"`
-	// Pace is the distance at which those start. Default 1s.
+	// Pace is the time between the starts of two of them. Default 1s.
 	Pace Duration `json:"pace,omitempty"`
-	// Paused is the policy for those missed while the job was paused. Default skip.
+	// Paused is the policy for occurrences missed while the job was paused. Default skip.
 	Paused MissedPolicy `json:"paused,omitempty"`
-	// Created is the policy for a one-off whose time had passed when it was
-	// created. (A recurring job begins after its creation: start_at is a bound,
-	// not a request for what lies behind; backfill is.) Default once.
+	// Created is the policy for a one-off whose time had passed when it was created. Default once. A recurring job
+	// begins after its creation even if start_at is earlier; a backfill runs earlier occurrences.
 	Created MissedPolicy `json:"created,omitempty"`
 }
 
-// MissedPolicy is what becomes of missed occurrences.
+// MissedPolicy is what happens to missed occurrences.
 type MissedPolicy string
 
 // The policies for missed occurrences.
@@ -147,5 +144,5 @@ type Delivery string
 // The deliveries.
 const (
 	AtLeastOnce Delivery = "at_least_once"
-	AtMostOnce  Delivery = "at_most_once" // an unknown outcome is never tried again
+	AtMostOnce  Delivery = "at_most_once" // an unknown outcome is never retried
 )

@@ -6,16 +6,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// What the ledger tells, as the store and the API hand it to each other.
+// This file has the ledger as the store passes it to the API.
 
-// RunStatus is the state of a run in words: of a live one, or how it ended.
+// RunStatus is the state of a live run, or how a run ended.
 type RunStatus string
 
-// The states. Pending and due are one state in the database: what tells them
-// apart is the clock.
+// The states. Pending and due are one state in the database: the clock tells them apart.
 const (
-	StatusPending   RunStatus = "pending" // its time has not come
-	StatusDue       RunStatus = "due"     // its time has come, and it has not started
+	StatusPending   RunStatus = "pending" // its run time has not come
+	StatusDue       RunStatus = "due"     // its run time has come, and it has not started
 	StatusRunning   RunStatus = "running"
 	StatusWaiting   RunStatus = "waiting" // accepted by its target, which will report
 	StatusSucceeded RunStatus = "succeeded"
@@ -24,7 +23,7 @@ const (
 	StatusSkipped   RunStatus = "skipped"
 )
 
-// Live says that a run in this state has not ended.
+// Live reports whether a run in this state has not ended.
 func (s RunStatus) Live() bool {
 	return s == StatusPending || s == StatusDue || s == StatusRunning || s == StatusWaiting
 }
@@ -46,54 +45,54 @@ func LiveStatus(state RunState, runAt, now time.Time) RunStatus {
 // EndedStatus is the state of a run that has ended.
 func EndedStatus(e Ended) RunStatus {
 	return map[Ended]RunStatus{
-		EndedSucceeded: StatusSucceeded, EndedFailed: StatusFailed, EndedCancelled: StatusCancelled, EndedSkipped: StatusSkipped,
+		EndedSucceeded: StatusSucceeded, EndedFailed: StatusFailed,
+		EndedCancelled: StatusCancelled, EndedSkipped: StatusSkipped,
 	}[e]
 }
 
-// Entry is a line of the ledger: a live run, how one ended, or a range of
-// occurrences that did not run. A run that was redriven has one for each time it
-// ended, and one while it is live.
+// Entry is a line of the ledger: a live run, an ended run, or a range of occurrences that did not run. A redriven run
+// has an entry for each time it ended, and one while it is live.
 type Entry struct {
 	Key
 	Status    RunStatus
-	Version   int32     // of the job, when the run was made
+	Version   int32     // of the job, when the run was created
 	RunAt     time.Time // when it may start
-	StartedAt time.Time // of the last attempt; zero: never
-	EndedAt   time.Time // zero: it is live
-	ExpiresAt time.Time // of a waiting one: lost if it is not reported by then
+	StartedAt time.Time // of the last attempt; zero if there was none
+	EndedAt   time.Time // zero while it is live
+	ExpiresAt time.Time // of a waiting run: it is lost unless its target reports by then
 	Attempt   int16
 	Origin    Origin
 	Code      int // of the target's protocol
 	Session   uuid.UUID
-	DueTo     time.Time // of a range: the last of it
-	Count     int64     // of a range; 0: they were too many to count
+	DueTo     time.Time // of a range: its last due time
+	Count     int64     // of a range; 0 if there were too many to count
 	Reason    Reason
 	Message   string
-	Attempts  []AttemptEnd // those before the last
-	OwnKey    string       // the idempotency key that its target got; empty: the run's id, or it is not known yet
+	Attempts  []AttemptEnd // before the last one
+	OwnKey    string       // the idempotency key that its target got; empty if it is the run's id or not known yet
 
 	Handler  string // of a live run that workers pull
-	Percent  *int16 // how far its worker says that it has come
+	Percent  *int16 // progress that its worker reported
 	Progress string
 	Result   string // that its worker reported; JSON
 
 	DeadLetter bool // the run waits for redrive or discard
 
-	JobName string // empty: the job is deleted
+	JobName string // empty if the job is deleted
 	Queue   string
-	Node    string // name of the session's node; empty: it is long gone
+	Node    string // name of the session's node; empty if the session is no longer stored
 }
 
-// BeganAt is when the last attempt began: a run is claimed shortly before its
-// time, and starts when that has come. Zero: there was none.
+// BeganAt is when the last attempt began: a run is claimed shortly before its run time and starts at that time. Zero
+// means that there was no attempt.
 func (e *Entry) BeganAt() time.Time {
-	if e.StartedAt.IsZero() || !e.EndedAt.IsZero() && e.RunAt.After(e.EndedAt) { // ended before its time
+	if e.StartedAt.IsZero() || !e.EndedAt.IsZero() && e.RunAt.After(e.EndedAt) { // ended before its run time
 		return e.StartedAt
 	}
 	return later(e.StartedAt, e.RunAt)
 }
 
-// AttemptEnd is what an attempt came to.
+// AttemptEnd is the outcome of an attempt.
 type AttemptEnd struct {
 	Number  int16
 	EndedAt time.Time
@@ -105,7 +104,7 @@ type AttemptEnd struct {
 // RunQuery asks for a page of the ledger.
 type RunQuery struct {
 	Namespace uuid.UUID
-	Job       uuid.UUID // zero: of all jobs
+	Job       uuid.UUID // zero means all jobs
 	States    []RunStatus
 	Reason    Reason
 	Queue     string
@@ -117,26 +116,26 @@ type RunQuery struct {
 	After RunMark
 }
 
-// RunMark is where a page ended. The zero value is before the first one.
+// RunMark is where a page ended. The zero value is before the first page.
 type RunMark struct {
-	At      time.Time // in the order of the list: of the due time, or of the end
-	Key     Key       // of the last run shown; zero: all before At are still to come
+	At      time.Time // due time or end, whichever orders the list
+	Key     Key       // of the last run shown; zero if all before At are still to come
 	EndedAt time.Time
-	Width   time.Duration // how far back it was looked at once
+	Width   time.Duration // how much time one query covered
 }
 
-// RunPage is a page of the ledger. It may be short, or empty, though there is
-// more: the work for one page is bounded.
+// RunPage is a page of the ledger. It may be short or empty even if there is more, because the work for one page is
+// bounded.
 type RunPage struct {
 	Entries []Entry
-	Next    *RunMark // nil: there is no more
+	Next    *RunMark // nil after the last page
 }
 
-// RunParams is what somebody asks of a run.
+// RunParams asks for a change of a run: cancel, retry, redrive or discard.
 type RunParams struct {
 	Namespace  uuid.UUID
 	Key        Key
 	Actor      string
-	Idempotent *IdempotentRequest // of a retry or a redrive; nil: as often as it is asked for
-	Attempt    *int16             // of a retry: that of the end which is meant, if it has to be the newest; nil: whichever that is
+	Idempotent *IdempotentRequest // for a retry or a redrive; nil: each request takes effect
+	Attempt    *int16             // for a retry: the last attempt that the user saw; nil means any
 }

@@ -13,23 +13,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// The limits of limits.
+// The bounds of limits.
 const (
-	MaxRunning        = 10_000 // of a queue or a concurrency key: who claims counts them
+	MaxRunning        = 10_000 // of a queue or a concurrency key: each claim counts them
 	MaxRate           = 1_000_000
 	MaxConcurrencyKey = 200 // characters
 )
 
-// Concurrency bounds the live runs that share a key, whatever job of the
-// namespace they belong to.
+// Concurrency bounds the live runs that share a key, across all jobs of the namespace.
 type Concurrency struct {
 	Key string `json:"key,omitempty"`
-	// Max of them, this job's among them, when a run of this job starts. Default 1.
+	// Max is the maximum number of live runs with the key, including this job's, when a run of this job starts.
+	// Default 1.
 	Max int32 `json:"max,omitempty"`
 }
 
-// ID is what the key is known by in the database: 0 if there is none. 64 bits
-// of a hash need no table of keys that somebody has to prune.
+// ID is the key in the database, 0 if there is none. A 64-bit hash needs no table of keys, which would need pruning.
 func (c Concurrency) ID(namespace uuid.UUID) int64 {
 	if c.Key == "" {
 		return 0
@@ -38,25 +37,26 @@ func (c Concurrency) ID(namespace uuid.UUID) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:8]) | 1) // never 0
 }
 
-// QueueLimits bound what a queue starts, on all nodes together. Zero values
-// mean no limit.
+// QueueLimits bound what a queue starts on all nodes together. Zero values mean no limit.
 type QueueLimits struct {
 	MaxRunning int32 // live runs: running, or waiting for their target's report
 	Rate       Rate
-	Burst      int32 // starts at once after a pause; 0: a tenth of a second's, at least 1
+	Burst      int32 // starts at once after a quiet period; 0 means a tenth of one second's rate, at least 1
 }
 
-// Limited says that there is one.
+// Limited reports whether there is a limit.
 func (l QueueLimits) Limited() bool { return l.MaxRunning > 0 || l.Rate.Count > 0 }
 
-// Validate returns every problem at once, see [Problems].
+// Validate returns all problems at once: see [Problems].
 func (l QueueLimits) Validate() error {
 	var c Checker
 	if l.MaxRunning < 0 || l.MaxRunning > MaxRunning {
-		c.Add("max_running", fmt.Sprintf("%d is out of range", l.MaxRunning), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRunning))
+		c.Add("max_running", fmt.Sprintf("%d is out of range", l.MaxRunning),
+			fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRunning))
 	}
 	if l.Rate.Count < 0 || l.Rate.Count > MaxRate {
-		c.Add("rate", fmt.Sprintf("%d is out of range", l.Rate.Count), fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRate))
+		c.Add("rate", fmt.Sprintf("%d is out of range", l.Rate.Count),
+			fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRate))
 	}
 	switch {
 	case l.Burst < 0 || l.Burst > MaxRate:
@@ -67,15 +67,15 @@ func (l QueueLimits) Validate() error {
 	return errors.Join(c...)
 }
 
-// ValidateQueue says what is wrong with the name of a queue.
+// ValidateQueue returns the problem with the name of a queue.
 func ValidateQueue(name string) error {
 	if queueForm.MatchString(name) {
 		return nil
 	}
-	return &Problem{"name", Quote(name) + " is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}
+	return &Problem{"name", Quote(name) + " is not a queue name", QueueNameFix}
 }
 
-// burst with its default.
+// burst is Burst or its default.
 func (l QueueLimits) burst() float64 {
 	if l.Burst > 0 {
 		return float64(l.Burst)
@@ -83,7 +83,7 @@ func (l QueueLimits) burst() float64 {
 	return max(1, math.Floor(l.Rate.perSecond()/10))
 }
 
-// Rate is a number of starts in a time.
+// Rate is a number of starts per second, minute or hour.
 type Rate struct {
 	Count   int32
 	Seconds int32 // 1, 60 or 3600
@@ -91,7 +91,7 @@ type Rate struct {
 
 var rateUnits = map[string]int32{"s": 1, "m": 60, "h": 3600}
 
-// ParseRate reads "100/s", "30/m" or "1000/h"; empty is no rate.
+// ParseRate reads "100/s", "30/m" or "1000/h". An empty string means no rate.
 func ParseRate(text string) (Rate, error) {
 	if text == "" {
 		return Rate{}, nil
@@ -99,7 +99,10 @@ func ParseRate(text string) (Rate, error) {
 	count, unit, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseInt(count, 10, 32)
 	if err != nil || rateUnits[unit] == 0 || n < 1 || n > MaxRate {
-		return Rate{}, &Problem{"rate", Quote(text) + " is not a rate", fmt.Sprintf("write 1 to %d starts per second, minute or hour, for example 100/s, 30/m or 1000/h", MaxRate)}
+		return Rate{}, &Problem{
+			"rate", Quote(text) + " is not a rate",
+			fmt.Sprintf("write 1 to %d starts per second, minute or hour, for example 100/s, 30/m or 1000/h", MaxRate),
+		}
 	}
 	return Rate{int32(n), rateUnits[unit]}, nil
 }
@@ -120,13 +123,13 @@ func (r Rate) perSecond() float64 {
 	return float64(r.Count) / float64(r.Seconds)
 }
 
-// Bucket holds the starts that a rate allows at an instant.
+// Bucket is a token bucket: the starts that a rate allows at an instant.
 type Bucket struct {
 	Tokens float64
-	At     time.Time // zero: it was never used, and is full
+	At     time.Time // zero if it was never used: then it is full
 }
 
-// Fill is the bucket at a later instant. A clock that was put back adds nothing.
+// Fill is the bucket at a later instant. A clock that goes back adds nothing.
 func (b Bucket) Fill(l QueueLimits, now time.Time) Bucket {
 	if b.At.IsZero() {
 		return Bucket{l.burst(), now}
@@ -138,12 +141,11 @@ func (b Bucket) Fill(l QueueLimits, now time.Time) Bucket {
 	return b
 }
 
-// rateGather is for how much of a rate a claim waits: one statement for each
-// start would cost more than the starts.
-const rateGather = 50 * time.Millisecond
+// rateBatch is how much of a rate a claim waits for: one statement for each start would cost more than the starts.
+const rateBatch = 50 * time.Millisecond
 
-// after is how long it takes until it is worth asking again.
+// after is how long to wait before asking again.
 func (b Bucket) after(l QueueLimits) time.Duration {
-	want := min(max(1, l.Rate.perSecond()*rateGather.Seconds()), l.burst())
+	want := min(max(1, l.Rate.perSecond()*rateBatch.Seconds()), l.burst())
 	return max(time.Millisecond, time.Duration((want-b.Tokens)/l.Rate.perSecond()*float64(time.Second)))
 }

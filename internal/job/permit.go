@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// LimitKind is what a limit is of. The numbers are stored.
+// LimitKind is what a limit belongs to. The numbers are stored.
 type LimitKind int16
 
 // The kinds of limits.
@@ -21,133 +21,136 @@ type Limit struct {
 	ID   int64
 }
 
-// QueueLimit names that of a queue.
+// QueueLimit names the limit of a queue.
 func QueueLimit(queue int32) Limit { return Limit{LimitQueue, int64(queue)} }
 
-// KeyLimit names that of a concurrency key.
+// KeyLimit names the limit of a concurrency key.
 func KeyLimit(id int64) Limit { return Limit{LimitKey, id} }
 
-// Candidate is a run that is due and needs a place under each of its limits.
+// Candidate is a due run that needs a permit of each of its limits.
 type Candidate struct {
 	Queue    int32
-	Key      int64 // Concurrency.ID; 0: none
+	Key      int64 // Concurrency.ID; 0 if it has none
 	KeyMax   int32
 	Priority int16
 	RunAt    time.Time
 }
 
-// Limits that an applicant may fall under.
-func (a *Candidate) Limits() []Limit {
-	out := []Limit{QueueLimit(a.Queue)}
-	if a.Key != 0 {
-		out = append(out, KeyLimit(a.Key))
+// Limits returns the limits that may apply to the candidate.
+func (c *Candidate) Limits() []Limit {
+	out := []Limit{QueueLimit(c.Queue)}
+	if c.Key != 0 {
+		out = append(out, KeyLimit(c.Key))
 	}
 	return out
 }
 
-// Capacity is what there is of a limit, as one transaction sees it.
+// Capacity is the state of a limit as one transaction sees it.
 type Capacity struct {
-	Locked  bool // false: another transaction gives its places away
-	Running int  // live runs that have one
+	Locked  bool // false if another transaction is granting permits of this limit
+	Running int  // live runs that hold a permit
 	Limits  QueueLimits
 	Bucket  Bucket  // of a rate
-	Ahead   *Waiter // the first of those that wait on other nodes; nil: none
+	Ahead   *Waiter // the first run that waits on another node; nil if there is none
 }
 
-// Waiter is a run that waits for a place on another node.
+// Waiter is a run that waits for a permit on another node.
 type Waiter struct {
 	Priority int16
 	RunAt    time.Time
 }
 
-// Refusal is why a run has to wait.
+// Refusal says why a run must wait. The zero value means that it may start.
 type Refusal struct {
-	Limit   Limit // that keeps it; the zero value: none, it may start
+	Limit   Limit // that has no permit left
 	Running int   // live runs under that limit
-	// After is how long it is useless to ask; 0: until a place is free, which
-	// nobody can tell.
+	// After is when to ask again. 0 means when a run under the limit ends, which cannot be predicted.
 	After time.Duration
 }
 
-// busyPause is how long a place is given away.
+// busyPause is how long another transaction usually takes to grant permits.
 const busyPause = 5 * time.Millisecond
 
-// GrantPermits decides which of the applicants may start: by priority, then by time, as long
-// as there is room under each of their limits. It takes the places out of the
-// rooms. A queue that is not among the rooms has no limit. One applicant that is
-// kept by its key takes no place of its queue, and keeps nobody behind it.
-func GrantPermits(rooms map[Limit]*Capacity, from []Candidate, now time.Time) []Refusal {
-	for _, r := range rooms {
-		if r.Limits.Rate.Count > 0 {
-			r.Bucket = r.Bucket.Fill(r.Limits, now)
+// GrantPermits decides which candidates may start: by priority, then by run time, as long as each of their limits has
+// capacity. It deducts the permits from capacity. A queue that is missing in capacity has no limit. A candidate that
+// its key refuses takes no permit of its queue and does not block the candidates behind it.
+func GrantPermits(capacity map[Limit]*Capacity, candidates []Candidate, now time.Time) []Refusal {
+	for _, c := range capacity {
+		if c.Limits.Rate.Count > 0 {
+			c.Bucket = c.Bucket.Fill(c.Limits, now)
 		}
 	}
-	order := make([]int, len(from))
+	order := make([]int, len(candidates))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(x, y int) int {
-		a, b := &from[x], &from[y]
+		a, b := &candidates[x], &candidates[y]
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.RunAt.Compare(b.RunAt))
 	})
-	out := make([]Refusal, len(from))
+	out := make([]Refusal, len(candidates))
 	for _, i := range order {
-		a := &from[i]
-		if out[i] = a.refused(rooms, now); out[i] != (Refusal{}) {
+		candidate := &candidates[i]
+		if out[i] = candidate.refusal(capacity, now); out[i] != (Refusal{}) {
 			continue
 		}
-		for _, l := range a.Limits() {
-			if r := rooms[l]; r != nil {
-				r.Running++
-				r.Bucket.Tokens--
+		for _, l := range candidate.Limits() {
+			if c := capacity[l]; c != nil {
+				c.Running++
+				c.Bucket.Tokens--
 			}
 		}
 	}
 	return out
 }
 
-func (a *Candidate) refused(rooms map[Limit]*Capacity, now time.Time) Refusal {
-	for _, l := range a.Limits() {
-		r := rooms[l]
-		if r == nil {
+// refusal returns the first limit that keeps the candidate from starting.
+func (c *Candidate) refusal(capacity map[Limit]*Capacity, now time.Time) Refusal {
+	for _, l := range c.Limits() {
+		limit := capacity[l]
+		if limit == nil {
 			continue
 		}
-		full := Refusal{Limit: l, Running: r.Running}
+		refusal := Refusal{Limit: l, Running: limit.Running}
 		switch {
-		case !r.Locked:
-			full.After = busyPause
-		case l.Kind == LimitKey && r.Running >= int(max(a.KeyMax, 1)), r.Limits.MaxRunning > 0 && r.Running >= int(r.Limits.MaxRunning):
-		case r.Limits.Rate.Count > 0 && r.Bucket.Tokens < 1:
-			full.After = r.Bucket.after(r.Limits)
-		case r.Ahead != nil && a.yields(*r.Ahead, now):
+		case !limit.Locked:
+			refusal.After = busyPause
+		case l.Kind == LimitKey && limit.Running >= int(max(c.KeyMax, 1)), limit.full():
+		case limit.Limits.Rate.Count > 0 && limit.Bucket.Tokens < 1:
+			refusal.After = limit.Bucket.after(limit.Limits)
+		case limit.Ahead != nil && c.yields(*limit.Ahead, now):
 		default:
 			continue
 		}
-		return full
+		return refusal
 	}
 	return Refusal{}
 }
 
-// yields says whether a run leaves its place to one on another node: to a higher
-// priority always; to one that is older only if it is so by much, for a place
-// stays empty until the other node looks.
-func (a *Candidate) yields(to Waiter, now time.Time) bool {
-	if to.Priority != a.Priority {
-		return to.Priority > a.Priority
-	}
-	return a.RunAt.Sub(to.RunAt) > max(time.Second, now.Sub(a.RunAt)/8)
+// full reports whether a queue has reached max_running.
+func (c *Capacity) full() bool {
+	return c.Limits.MaxRunning > 0 && c.Running >= int(c.Limits.MaxRunning)
 }
 
-// Refused is a run that has to wait.
+// yields reports whether a run leaves its permit to a run on another node. It always yields to a higher priority. It
+// yields to an older run only if that is much older, because the permit stays unused until the other node polls.
+func (c *Candidate) yields(to Waiter, now time.Time) bool {
+	if to.Priority != c.Priority {
+		return to.Priority > c.Priority
+	}
+	return c.RunAt.Sub(to.RunAt) > max(time.Second, now.Sub(c.RunAt)/8)
+}
+
+// Refused is a run that must wait.
 type Refused struct {
 	Key Key
 	Refusal
 }
 
-// WaiterReport is what waits for a queue on a node.
+// WaiterReport is what a node publishes about the runs that wait for a queue on it.
 type WaiterReport struct {
 	Queue    int32
 	Waiting  int32
-	Priority int16     // the highest that could start if there were a place; -1: none
-	RunAt    time.Time // the earliest of those
+	Priority int16     // the highest that could start if a permit were free; -1 if none could
+	RunAt    time.Time // the earliest run time of that priority
 }

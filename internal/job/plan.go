@@ -8,15 +8,13 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// MissedGrace is how late planning may be before an occurrence counts as
-// missed. Within it a run is merely late: a slow transaction, a takeover after
-// kill -9 (session TTL 5 s and a second) or a restart must not turn one of
-// "skip" into a skip.
+// MissedGrace is how late planning may be before an occurrence counts as missed. Within it a run is merely late: with
+// policy skip, a slow transaction, a restart or a takeover (session TTL 5 s plus a second) must not cause a skip.
 const MissedGrace = 10 * time.Second
 
 // The bounds of one call of Plan.
 const (
-	PlanLimit   = 100_000 // occurrences looked at
+	PlanLimit   = 100_000 // occurrences visited
 	PlanResults = 10_000  // due times returned, and ranges of skips
 )
 
@@ -25,20 +23,19 @@ type PlanInput struct {
 	Schedule *schedule.Schedule // without start_at and end_at: those belong to jobs
 	Missed   Missed             // with defaults
 	NextDue  time.Time          // the first occurrence that is not planned yet
-	Now      time.Time          // the database's instant of the transaction
-	Until    time.Time          // Now and the look-ahead
+	Now      time.Time          // the database instant of the transaction
+	Until    time.Time          // Now plus the look-ahead
 
-	Limit   int // 0: PlanLimit
-	Results int // 0: PlanResults
+	Limit   int // 0 means PlanLimit
+	Results int // 0 means PlanResults
 }
 
-// PlanResult is what becomes of the occurrences from the old NextDue up to,
-// not including, the new one: each is one of Due or counted in one of Skips.
+// PlanResult accounts for every occurrence from the old NextDue up to the new one: each is in Due or counted in Skips.
 type PlanResult struct {
 	Due     []DueTime // in order
 	Skips   []Skip    // in order
-	NextDue time.Time // where to go on; zero if Ended
-	Ended   bool      // no occurrence is left, fired or not
+	NextDue time.Time // where to continue; zero if Ended
+	Ended   bool      // no occurrence is left
 	More    bool      // a bound was reached: call again from NextDue
 }
 
@@ -49,25 +46,22 @@ type DueTime struct {
 	Origin Origin
 }
 
-// Skip is a range of occurrences that do not run, for one reason. None that
-// runs, or is skipped for another reason, lies between its ends.
+// Skip is a range of occurrences that do not run, all for one reason. No other occurrence lies between its ends.
 type Skip struct {
 	From, To time.Time // due times of the first and the last
 	Count    int64
 	Reason   Reason
 }
 
-// Plan says what becomes of the occurrences of a schedule, from in.NextDue to
-// in.Until: which run, which are skipped and why, and where the cursor goes.
+// Plan decides what happens to the occurrences of a schedule from in.NextDue to in.Until: which run, which are skipped
+// and why, and where the cursor goes.
 //
-// Occurrences later than Now - MissedGrace run at their time. Of the earlier
-// ones, which nobody could plan, the missed policy picks those that run now;
-// all missed ones are dealt with, also if Until lies before them.
+// Occurrences after Now - MissedGrace run at their time. Earlier ones were missed, and the missed policy picks those
+// that run now. Plan handles all missed ones, even if they lie after Until.
 //
-// Work is bounded. After a long outage a call returns with More, and the next
-// goes on at NextDue, in the same or a later transaction. The runs that catch
-// up are the exception: they all come in one call, because their number and
-// pace count from the first of them, which a later call could not know.
+// Work is bounded. After a long outage a call returns with More, and the next call continues at NextDue, in the same or
+// a later transaction. Caught-up runs are the exception: they all come in one call, because their number and pace count
+// from the first of them, which a later call could not know.
 func Plan(in PlanInput) (PlanResult, error) {
 	if in.NextDue.IsZero() || in.Now.IsZero() {
 		return PlanResult{}, errors.New("job: plan needs the next due time and the instant")
@@ -93,26 +87,26 @@ type planner struct {
 
 	limit, results int
 
-	taken  int // occurrences
-	caught int // of them, missed ones that run
-	result PlanResult
+	visited  int // occurrences
+	caughtUp int // of them, missed ones that run
+	result   PlanResult
 }
 
-// plan takes the occurrences in [from, to].
+// plan visits the occurrences in [from, to].
 func (p *planner) plan(from, to time.Time) (PlanResult, error) {
 	if from.After(to) {
 		p.result.NextDue = from.UTC()
 		return p.result, nil
 	}
 	var last time.Time
-	for o := range occurrences(p.schedule, from.Add(-time.Nanosecond), to) {
-		// Two may have one due time: that which a gap took away is due when the
-		// gap ends, and there another may fire. NextDue cannot point between.
+	for o := range p.schedule.All(from.Add(-time.Nanosecond), to) {
+		// Two occurrences may share a due time: one that a DST gap removed is due at the end of the gap, where another
+		// may fire. NextDue cannot point between them.
 		if p.full() && !o.Due.Equal(last) {
 			p.result.NextDue, p.result.More = o.Due.UTC(), true
 			return p.result, nil
 		}
-		p.take(o)
+		p.visit(o)
 		last = o.Due
 	}
 	next, err := FirstDue(p.schedule, to)
@@ -126,18 +120,17 @@ func (p *planner) plan(from, to time.Time) (PlanResult, error) {
 	return p.result, nil
 }
 
-// full says that a bound is reached, and that this is not amidst the runs that
-// catch up.
+// full reports whether a bound is reached. It is never reached between two caught-up runs.
 func (p *planner) full() bool {
-	if p.caught > 0 && p.caught < p.catchUp.runs {
+	if p.caughtUp > 0 && p.caughtUp < p.catchUp.runs {
 		return false
 	}
-	return p.taken >= p.limit || len(p.result.Due) >= p.results || len(p.result.Skips) >= p.results
+	return p.visited >= p.limit || len(p.result.Due) >= p.results || len(p.result.Skips) >= p.results
 }
 
-// take decides one occurrence.
-func (p *planner) take(o schedule.Occurrence) {
-	p.taken++
+// visit decides one occurrence.
+func (p *planner) visit(o schedule.Occurrence) {
+	p.visited++
 	due, c := o.Due.UTC(), &p.catchUp
 	switch {
 	case o.Skip != "":
@@ -145,8 +138,8 @@ func (p *planner) take(o schedule.Occurrence) {
 	case due.After(c.to):
 		p.run(DueTime{DueAt: due, RunAt: due, Origin: FromSchedule})
 	case c.runs > 0 && !due.Before(c.first):
-		p.run(DueTime{DueAt: due, RunAt: p.now.Add(time.Duration(p.caught) * c.pace), Origin: FromMissed})
-		p.caught++
+		p.run(DueTime{DueAt: due, RunAt: p.now.Add(time.Duration(p.caughtUp) * c.pace), Origin: FromMissed})
+		p.caughtUp++
 	case due.Before(c.window):
 		p.skip(due, c.tooOld)
 	default:
@@ -156,7 +149,7 @@ func (p *planner) take(o schedule.Occurrence) {
 
 func (p *planner) run(d DueTime) { p.result.Due = append(p.result.Due, d) }
 
-// skip counts a due time in the range before it, if nothing lies between.
+// skip adds a due time to the last range if that has the same reason and no run lies between.
 func (p *planner) skip(due time.Time, why Reason) {
 	if n := len(p.result.Skips); n > 0 {
 		s := &p.result.Skips[n-1]
@@ -170,19 +163,18 @@ func (p *planner) skip(due time.Time, why Reason) {
 	p.result.Skips = append(p.result.Skips, Skip{From: due, To: due, Count: 1, Reason: why})
 }
 
-// FirstDue is the first occurrence after an instant, also one that a gap or a
-// calendar takes away, which has to be accounted for as well. It is where a new
-// cursor starts: at the first occurrence after the job's creation. A job that
-// joins a cursor which is ahead takes what the cursor has planned already from
-// Plan: NextDue is FirstDue of now, and Until just before the cursor's.
+// FirstDue is the first occurrence after an instant, including one that a gap or a calendar removes: the ledger must
+// account for those too. A new cursor starts there, with the job's creation as the instant. A job that joins a cursor
+// that is already ahead calls Plan for the stretch that the cursor has planned: from FirstDue of now to just before the
+// cursor's NextDue.
 //
-// It returns schedule.ErrNoMore if there is none. A search that was given up
-// (schedule.ErrTooFar) is not the end: what it gave up on are occurrences too.
+// It returns schedule.ErrNoMore if there is none. schedule.ErrTooFar is not the end: the search gave up on
+// occurrences, which must be accounted for too.
 func FirstDue(s *schedule.Schedule, after time.Time) (time.Time, error) {
 	far, err := s.Next(after)
 	if err != nil {
 		if s.Spec().At != "" {
-			return time.Time{}, err // its one occurrence fires; a search for skipped ones would be long
+			return time.Time{}, err // its only occurrence has fired; a search for skipped ones would take long
 		}
 		far = after.Add(schedule.Horizon)
 	}
@@ -193,6 +185,23 @@ func FirstDue(s *schedule.Schedule, after time.Time) (time.Time, error) {
 		err = fmt.Errorf("job: %s: next is %s, but nothing lies between %s and that", s, far, after)
 	}
 	return time.Time{}, err
+}
+
+// The pause before planning is retried for a cursor that failed.
+const (
+	brokenPauseMin = time.Minute
+	brokenPauseMax = time.Hour
+)
+
+// RetryBroken returns when to retry a cursor that cannot be planned. The pause is short at first, because during an
+// upgrade a node may meet schedules that only newer nodes can read, and doubles while the failure lasts. since is when
+// the failure began, nil for now. The planner looks ahead to until, so the pause starts there.
+func RetryBroken(since *time.Time, now, until time.Time) time.Time {
+	pause := brokenPauseMin
+	if since != nil {
+		pause = min(max(now.Sub(*since), brokenPauseMin), brokenPauseMax)
+	}
+	return until.Add(pause)
 }
 
 func later(a, b time.Time) time.Time {

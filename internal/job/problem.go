@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// Problem is one thing that is wrong with a definition: where, what, and what
-// to do about it.
+// Problem is one error in a user's input: where it is, what it is and how to fix it.
 type Problem struct { //nolint:errname // users read "problems" in the API, the CLI and the docs
 	Field   string // JSON path, e.g. "retry.max_attempts"
 	Problem string
@@ -20,7 +19,7 @@ func (p *Problem) Error() string {
 	return p.Field + ": " + p.Problem + "; " + p.Fix
 }
 
-// Problems takes the error of Validate apart.
+// Problems returns the individual problems in the error of a Validate method.
 func Problems(err error) []*Problem {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
@@ -37,7 +36,7 @@ func Problems(err error) []*Problem {
 	return nil
 }
 
-// Quote shows user input in a message: bounded, and control characters escaped.
+// Quote shows user input in a message, with bounded length and escaped control characters.
 func Quote(s string) string {
 	const most = 60
 	n := 0

@@ -11,26 +11,24 @@ import (
 type ResumedInput struct {
 	Schedule *schedule.Schedule // with start_at and end_at
 	Missed   Missed             // with defaults
-	// PausedAt: the pause kept occurrences after it from being planned for this
-	// job. That is the instant of the pause; or, where the cursor was behind
-	// then, an instant just before the cursor's NextDue: what lies between was
-	// not planned before the pause either.
+	// PausedAt: occurrences after it were not planned for this job. It is the instant of the pause or, if the cursor
+	// was behind then, an instant just before the cursor's NextDue: occurrences between the two were not planned
+	// before the pause either.
 	PausedAt time.Time
-	// PlannedTo is the NextDue of the job's cursor, or zero if it has ended.
-	// From there on the cursor itself plans for the job, active again.
+	// PlannedTo is the NextDue of the job's cursor, zero if the cursor has ended. From there on the cursor plans for
+	// the job, which is active again.
 	PlannedTo time.Time
 	Now       time.Time
 
-	Limit   int // 0: PlanLimit
-	Results int // 0: PlanResults
+	Limit   int // 0 means PlanLimit
+	Results int // 0 means PlanResults
 }
 
-// Resumed says what becomes of the occurrences of a job's pause, by the policy
-// missed.paused: those in (PausedAt, Now] that the cursor has gone past. Those
-// that do not run are skipped as paused, in or out of the window.
+// Resumed decides what happens to the occurrences during a job's pause, by the policy missed.paused: those in
+// (PausedAt, Now] that the cursor has passed. Those that do not run are skipped as paused, whether or not they are in
+// the catch-up window.
 //
-// Of the result, NextDue matters with More only: call again with PausedAt just
-// before it.
+// NextDue of the result matters only with More: call again with PausedAt just before it.
 func Resumed(in ResumedInput) (PlanResult, error) {
 	if in.PausedAt.IsZero() || in.Now.IsZero() {
 		return PlanResult{}, errors.New("job: resume needs the instant of the pause and its own")
@@ -59,18 +57,16 @@ type CreatedInput struct {
 	Now      time.Time
 }
 
-// Created says what becomes of a one-off whose time has passed when it is
-// created: its cursor would never come to it. With once and all it runs now,
-// however old it is, for somebody just asked for it; with skip it does not,
-// unless it is merely late (MissedGrace): "now" by the client's clock has
-// passed by the time that it is here.
+// Created decides what happens to a one-off whose time has passed when it is created: its cursor would never reach it.
+// With once and all it runs now, however old it is, because a user has just asked for it. With skip it does not run,
+// unless it is at most MissedGrace late: "now" by the client's clock has passed when the request arrives.
 //
-// Anything else begins with FirstDue after its creation, and gets nothing here.
+// Other jobs begin with FirstDue after their creation, and get nothing here.
 func Created(in CreatedInput) (due []DueTime, skips []Skip) {
 	if in.Schedule.Spec().At == "" {
 		return nil, nil
 	}
-	at, err := in.Schedule.Next(beforeAll)
+	at, err := in.Schedule.Next(schedule.BeforeAll)
 	if err != nil || at.After(in.Now) {
 		return nil, nil
 	}
@@ -84,6 +80,3 @@ func Created(in CreatedInput) (due []DueTime, skips []Skip) {
 		return []DueTime{{DueAt: at, RunAt: in.Now, Origin: FromMissed}}, nil
 	}
 }
-
-// beforeAll is before every time that a schedule can name.
-var beforeAll = time.Unix(0, 0).Add(-48 * time.Hour)

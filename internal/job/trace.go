@@ -7,26 +7,24 @@ import (
 	"strings"
 )
 
-// Traceparent is the W3C trace context that an attempt hands to its target. It
-// continues the trace of whoever triggered the run, or else is the run's own: all
-// attempts of a run are in one trace, and each is a span of it. Nothing is random,
-// so that an attempt which is asked about later still has the ids it was sent with.
+// Traceparent is the W3C trace context that an attempt passes to its target. It continues the trace of the request
+// that triggered the run. A run without one has a trace of its own. All attempts of a run are in one trace, and each is
+// a span of it. The ids are not random, so they can be computed again later.
 //
-// A trace that is the run's own is marked as sampled: receivers that follow their
-// caller would else record nothing at all.
+// A run's own trace is marked as sampled, because receivers that follow their caller's choice would record nothing.
 func (a *Attempt) Traceparent() string {
-	key := a.Key.encode()
+	key := a.Key.Bytes()
 	sum := sha256.Sum256(binary.BigEndian.AppendUint16(append([]byte("span"), key[:]...), uint16(a.Number)))
-	span := fmt.Sprintf("%016x", max(binary.BigEndian.Uint64(sum[:8]), 1)) // zero is no id
+	span := fmt.Sprintf("%016x", max(binary.BigEndian.Uint64(sum[:8]), 1)) // zero is not a valid id
 	if parent, ok := ParseTraceparent(a.Trace); ok {
 		return parent[:36] + span + parent[52:]
 	}
 	sum = sha256.Sum256(append([]byte("trace"), key[:]...))
-	return fmt.Sprintf("00-%016x%016x-%s-01", binary.BigEndian.Uint64(sum[:8]), max(binary.BigEndian.Uint64(sum[8:16]), 1), span)
+	high, low := binary.BigEndian.Uint64(sum[:8]), max(binary.BigEndian.Uint64(sum[8:16]), 1)
+	return fmt.Sprintf("00-%016x%016x-%s-01", high, low, span)
 }
 
-// ParseTraceparent takes a traceparent of the version that is known, 00, and
-// refuses one that breaks its rules: it is then as good as none.
+// ParseTraceparent accepts a valid traceparent of version 00. It returns false for any other.
 func ParseTraceparent(text string) (string, bool) {
 	part := strings.Split(text, "-")
 	if len(text) != 55 || len(part) != 4 || part[0] != "00" || len(part[1]) != 32 || len(part[2]) != 16 ||

@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// The limits of a definition.
+// The bounds of a definition.
 const (
 	MaxName       = 200 // characters
 	MaxLabels     = 32
@@ -32,8 +32,8 @@ const (
 	MaxMissed        = 10_000
 	MaxPace          = Duration(time.Hour)
 	MinTimeout       = Duration(time.Second)
-	MaxTimeout       = day     // an attempt holds a slot of the engine as long
-	MaxReportTimeout = 7 * day // less than ReportLife
+	MaxTimeout       = day     // an attempt occupies a slot of its node for this long
+	MaxReportTimeout = 7 * day // less than access.ReportLife
 	MaxDeadline      = 366 * day
 	MaxKeepFinished  = 366 * day
 )
@@ -44,11 +44,14 @@ var (
 	kindForm     = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 )
 
+// QueueNameFix says how to write the name of a queue or a secret.
+const QueueNameFix = "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
+
 // ValidQueueName reports whether a string is a valid queue name.
 func ValidQueueName(name string) bool { return queueForm.MatchString(name) }
 
-// Validate returns every problem of a definition at once, so that its author
-// mends it in one go: see [Problems]. What is left out has its default.
+// Validate returns all problems of a definition at once, so that its author can fix them together: see [Problems].
+// Fields that are left out have their defaults.
 func (d Definition) Validate() error {
 	d = d.WithDefaults()
 	var c Checker
@@ -58,7 +61,7 @@ func (d Definition) Validate() error {
 	c.target(d.Target)
 	c.payload(d.Payload)
 	if !queueForm.MatchString(d.Queue) {
-		c.Add("queue", Quote(d.Queue)+" is not a queue name", "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+		c.Add("queue", Quote(d.Queue)+" is not a queue name", QueueNameFix)
 	}
 	between(&c, "priority", d.Priority, [2]int16{0, MaxPriority})
 	atLeastZero(&c, "max_runs", d.MaxRuns, "0 means no limit")
@@ -84,54 +87,59 @@ func (c *Checker) Add(field, problem, fix string) {
 	*c = append(*c, &Problem{Field: field, Problem: problem, Fix: fix})
 }
 
-// Name checks the name of a job or a worker.
+// Name checks the name of a job, a key or a worker.
 func (c *Checker) Name(name string) {
 	n := utf8.RuneCountInString(name)
 	switch {
 	case n == 0:
 		c.Add("name", "it is empty", "give the job a name")
 	case n > MaxName:
-		c.Add("name", fmt.Sprintf("%d characters; at most %d are taken", n, MaxName), "shorten it; labels carry the rest")
+		c.Add("name", fmt.Sprintf("%d characters; at most %d are taken", n, MaxName),
+			"shorten it; labels carry the rest")
 	case !printable(name) || strings.TrimSpace(name) != name:
-		c.Add("name", Quote(name)+" has characters that cannot be seen", "use printable characters, and no space at either end")
+		c.Add("name", Quote(name)+" has characters that cannot be seen",
+			"use printable characters, and no space at either end")
 	}
 }
 
-// printable says that a text is valid UTF-8 of characters that can be seen.
+// printable reports whether a string is valid UTF-8 of visible characters.
 func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 func (c *Checker) labels(labels map[string]string) {
 	if len(labels) > MaxLabels {
-		c.Add("labels", fmt.Sprintf("%d labels; at most %d are taken", len(labels), MaxLabels), "put what nobody filters by into the payload")
+		c.Add("labels", fmt.Sprintf("%d labels; at most %d are taken", len(labels), MaxLabels),
+			"put what nobody filters by into the payload")
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if len(k) > MaxLabelKey || !labelKeyForm.MatchString(k) {
-			c.Add("labels", Quote(k)+" is not a label key", fmt.Sprintf("use 1 to %d letters, digits, '.', '_', '/' and '-', with a letter or digit at both ends", MaxLabelKey))
+			c.Add("labels", Quote(k)+" is not a label key", fmt.Sprintf("use 1 to %d letters, digits, "+
+				"'.', '_', '/' and '-', with a letter or digit at both ends", MaxLabelKey))
 			continue
 		}
 		if v := labels[k]; utf8.RuneCountInString(v) > MaxLabelValue || !printable(v) {
-			c.Add("labels."+k, "the value is too long or has characters that cannot be seen", fmt.Sprintf("use at most %d printable characters", MaxLabelValue))
+			c.Add("labels."+k, "the value is too long or has characters that cannot be seen",
+				fmt.Sprintf("use at most %d printable characters", MaxLabelValue))
 		}
 	}
 }
 
 func (c *Checker) schedule(spec schedule.Spec) {
-	if _, err := schedule.New(spec, ""); err != nil { // what H means does not matter to whether it is valid
+	if _, err := schedule.New(spec, ""); err != nil { // the value of H does not decide whether it is valid
 		*c = append(*c, ScheduleProblem(err))
 	}
 }
 
-// scheduleFixes are for parts of a schedule whose error tells only what is wrong.
+// scheduleFixes are for schedule errors that have no fix of their own.
 var scheduleFixes = map[string]string{
 	"at": "write for example 2027-01-31T09:00:00Z", "every": "write for example 15m, 1h30m or 7d",
 	"cron":  "write minute, hour, day of month, month and day of week, for example 0 9 * * 1-5",
 	"rrule": "write for example FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17",
 }
 
-// ScheduleProblem is what is wrong with a schedule, by the fields of a definition.
+// ScheduleProblem is an error of a schedule as a problem of a definition.
 func ScheduleProblem(err error) *Problem {
 	var e *schedule.Error
 	switch {
@@ -140,7 +148,8 @@ func ScheduleProblem(err error) *Problem {
 	case e.Field == "schedule":
 		return &Problem{"schedule", e.Problem, e.Fix}
 	default:
-		return &Problem{"schedule." + e.Field, e.Problem, orElse(e.Fix, orElse(scheduleFixes[e.Field], "write it as in the reference"))}
+		fix := orElse(scheduleFixes[e.Field], "write it as in the reference")
+		return &Problem{"schedule." + e.Field, e.Problem, orElse(e.Fix, fix)}
 	}
 }
 
@@ -153,7 +162,8 @@ func (c *Checker) target(t Target) {
 	}
 	switch {
 	case len(t.Config) > MaxConfig:
-		c.Add("target.config", fmt.Sprintf("%d bytes; at most %d are taken", len(t.Config), MaxConfig), "shorten it; data for the target belongs into the payload")
+		c.Add("target.config", fmt.Sprintf("%d bytes; at most %d are taken", len(t.Config), MaxConfig),
+			"shorten it; data for the target belongs into the payload")
 	case len(t.Config) > 0 && !json.Valid(t.Config):
 		c.Add("target.config", "it is not valid JSON", "write an object")
 	}
@@ -162,7 +172,8 @@ func (c *Checker) target(t Target) {
 func (c *Checker) payload(p json.RawMessage) {
 	switch {
 	case len(p) > MaxPayload:
-		c.Add("payload", fmt.Sprintf("%d bytes; at most %d are taken", len(p), MaxPayload), "store the data elsewhere and send where it is")
+		c.Add("payload", fmt.Sprintf("%d bytes; at most %d are taken", len(p), MaxPayload),
+			"store the data elsewhere and send where it is")
 	case len(p) > 0 && !json.Valid(p):
 		c.Add("payload", "it is not valid JSON", "quote it if it is a text")
 	}
@@ -190,15 +201,15 @@ func (c *Checker) missed(m Missed) {
 	between(c, "missed.pace", m.Pace, [2]Duration{Duration(time.Millisecond), MaxPace})
 }
 
-// deadline also refuses one that jitter alone can exceed: runs would expire
-// for no fault, some of them each time.
+// deadline also rejects a deadline that jitter alone can exceed: some runs would always expire.
 func (c *Checker) deadline(d Duration, jitter string) {
 	if d == 0 {
 		return
 	}
 	between(c, "deadline", d, [2]Duration{Duration(time.Second), MaxDeadline})
 	if j, err := schedule.ParseDuration(jitter); err == nil && time.Duration(d) <= j {
-		c.Add("deadline", fmt.Sprintf("%s is not longer than the schedule's jitter %s", d, Duration(j)), "raise deadline or lower jitter")
+		c.Add("deadline", fmt.Sprintf("%s is not longer than the schedule's jitter %s", d, Duration(j)),
+			"raise deadline or lower jitter")
 	}
 }
 
@@ -207,7 +218,8 @@ func (c *Checker) concurrency(v Concurrency) {
 	case n == 0 && v.Max != 0:
 		c.Add("concurrency.key", "it is empty", "name what the runs share, for example customer-42")
 	case n > MaxConcurrencyKey || !printable(v.Key):
-		c.Add("concurrency.key", Quote(v.Key)+" is too long or has characters that cannot be seen", fmt.Sprintf("use at most %d printable characters", MaxConcurrencyKey))
+		c.Add("concurrency.key", Quote(v.Key)+" is too long or has characters that cannot be seen",
+			fmt.Sprintf("use at most %d printable characters", MaxConcurrencyKey))
 	case n > 0:
 		between(c, "concurrency.max", v.Max, [2]int32{1, MaxRunning})
 	}
@@ -225,7 +237,7 @@ func atLeastZero(c *Checker, field string, v int32, fix string) {
 	}
 }
 
-// OneOf checks that a field has one of the values.
+// OneOf checks that a value is one of a list.
 func OneOf[T ~string](c *Checker, field string, v T, values ...T) {
 	if slices.Contains(values, v) {
 		return

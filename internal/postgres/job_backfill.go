@@ -30,7 +30,7 @@ WHERE j.partition = $1 AND j.id = $2`
 // BackfillJob makes runs for occurrences of a job's schedule that have passed,
 // also of a paused or finished job. They start now, one after the other at the
 // pace, with sequence numbers of their own.
-func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.Backfilled, err error) {
+func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.BackfillResult, err error) {
 	err = a.retrying(ctx, o.Namespace, "backfill "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
 		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
@@ -83,10 +83,10 @@ func (b *backfill) lock(ctx context.Context) error {
 	return o.Validate(b.now)
 }
 
-func (b *backfill) make(ctx context.Context) (job.Backfilled, error) {
+func (b *backfill) make(ctx context.Context) (job.BackfillResult, error) {
 	d, err := derive(b.job.Definition, b.job.ID)
 	if err != nil {
-		return job.Backfilled{}, err
+		return job.BackfillResult{}, err
 	}
 	due, out, err := job.Backfill(d.own, b.order, func(from, to time.Time) (map[time.Time]bool, error) { return b.known(ctx, from, to) })
 	if err != nil || b.order.DryRun || len(due) == 0 {

@@ -14,11 +14,11 @@ import (
 
 // CreateJobs saves many jobs in one transaction, each as CreateJob would. Those
 // that are not valid, or whose name is taken, are left out and told.
-func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.Made, error) {
+func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResult, error) {
 	if len(o.Jobs) > job.MaxBulk {
 		return nil, fmt.Errorf("create jobs: %d at once; at most %d are taken", len(o.Jobs), job.MaxBulk)
 	}
-	made, jobs := make([]job.Made, len(o.Jobs)), make([]*newJob, len(o.Jobs))
+	made, jobs := make([]job.BulkResult, len(o.Jobs)), make([]*newJob, len(o.Jobs))
 	names := map[string]bool{}
 	for i, n := range o.Jobs {
 		if jobs[i], made[i].Err = newJobOf(n.ID, n.Definition); made[i].Err != nil {
@@ -38,7 +38,7 @@ func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.Made, err
 	return made, err
 }
 
-func (a *API) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs []*newJob, made []job.Made) error {
+func (a *API) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs []*newJob, made []job.BulkResult) error {
 	if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (a *API) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs
 		switch {
 		case n == nil:
 		case taken[n.definition.Name]:
-			made[i] = job.Made{Err: fmt.Errorf("%w: there is a job called %q", ErrConflict, n.definition.Name)}
+			made[i] = job.BulkResult{Err: fmt.Errorf("%w: there is a job called %q", ErrConflict, n.definition.Name)}
 		default:
 			c.jobs = append(c.jobs, n)
 		}
@@ -64,7 +64,7 @@ func (a *API) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs
 	}
 	for i, n := range jobs {
 		if n != nil && !taken[n.definition.Name] {
-			made[i] = job.Made{Job: n.job}
+			made[i] = job.BulkResult{Job: n.job}
 		}
 	}
 	if err := keep(ctx, tx, o.Namespace, o.Idempotent, made); err != nil {

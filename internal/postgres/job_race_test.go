@@ -240,7 +240,7 @@ func (r *race) create(slot int) {
 		id, which := idIn(r.partitions[rand.IntN(len(r.partitions))]), raceSchedules[rand.IntN(len(raceSchedules))]
 		bulk.Jobs, steps[id] = append(bulk.Jobs, job.NewJob{ID: id, Definition: r.definition(id, which.spec)}), which.step
 	}
-	made := make([]job.Made, 1)
+	made := make([]job.BulkResult, 1)
 	var err error
 	if first := bulk.Jobs[0]; len(bulk.Jobs) == 1 {
 		made[0].Job, err = r.store.CreateJob(context.Background(), job.CreateParams{Namespace: r.namespace, ID: first.ID, Definition: first.Definition})

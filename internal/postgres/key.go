@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
@@ -79,7 +78,7 @@ func createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k access.API
 		return k, "", err
 	}
 	k.CreatedAt, k.ExpiresAt = k.CreatedAt.UTC(), deref(expires).UTC()
-	return k, secret, audit(ctx, tx, auditParams{o.Namespace, o.Actor, "key.create", job.FormatKeyID(k.ID)}, struct {
+	return k, secret, audit(ctx, tx, auditParams{o.Namespace, o.Actor, "key.create", access.FormatKeyID(k.ID)}, struct {
 		Name   string      `json:"name"`
 		Role   access.Role `json:"role"`
 		Queues []string    `json:"queues,omitempty"`
@@ -157,6 +156,6 @@ func (a *API) RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor stri
 		case err != nil:
 			return err
 		}
-		return audit(ctx, tx, auditParams{namespace, actor, "key.revoke", job.FormatKeyID(id)}, named{name})
+		return audit(ctx, tx, auditParams{namespace, actor, "key.revoke", access.FormatKeyID(id)}, named{name})
 	})
 }

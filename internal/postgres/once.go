@@ -45,7 +45,7 @@ func once(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.Idempotent
 	case subtle.ConstantTimeCompare(request, o.Request[:]) == 0:
 		return job.ErrKeyUsed
 	}
-	o.Answer = []byte(body)
+	o.Response = []byte(body)
 	return job.ErrAlreadyDone
 }
 

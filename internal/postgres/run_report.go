@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
@@ -15,7 +16,7 @@ import (
 // ReportRun writes what a target says about an attempt that it has accepted, as if
 // the attempt had come to it: job.Decide says what it means. The target may be
 // faster than the node that is told of its 202, so a running attempt will do.
-func (e *Engine) ReportRun(ctx context.Context, r job.Report, o job.Outcome) error {
+func (e *Engine) ReportRun(ctx context.Context, r access.Report, o job.Outcome) error {
 	if err := e.checkReport(ctx, r); err != nil {
 		return fmt.Errorf("report on a run: %w", err)
 	}
@@ -29,13 +30,13 @@ func (e *Engine) ReportRun(ctx context.Context, r job.Report, o job.Outcome) err
 	return nil
 }
 
-func (e *Engine) checkReport(ctx context.Context, r job.Report) error {
+func (e *Engine) checkReport(ctx context.Context, r access.Report) error {
 	var expired bool
 	if err := e.db.QueryRow(ctx, `SELECT now() > $1`, r.Until).Scan(&expired); err != nil {
 		return err
 	}
 	if expired {
-		return job.ErrReportExpired
+		return access.ErrReportExpired
 	}
 	return nil
 }
@@ -48,7 +49,7 @@ FOR UPDATE OF r`
 
 // HeartbeatRun is a sign of life of a target that works on an attempt it has
 // accepted. It returns until when the next one, or the report, has to come.
-func (e *Engine) HeartbeatRun(ctx context.Context, r job.Report) (by time.Time, err error) {
+func (e *Engine) HeartbeatRun(ctx context.Context, r access.Report) (by time.Time, err error) {
 	err = e.db.Tx(ctx, "heartbeat of a run", func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
 			return err
@@ -63,7 +64,7 @@ func (e *Engine) HeartbeatRun(ctx context.Context, r job.Report) (by time.Time, 
 		case err != nil:
 			return err
 		case now.After(r.Until):
-			return job.ErrReportExpired
+			return access.ErrReportExpired
 		}
 		var policy job.Policy
 		if text != nil && json.Unmarshal([]byte(*text), &policy) != nil {

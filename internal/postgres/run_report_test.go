@@ -6,20 +6,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // accepted is a run whose target has answered 202.
-func (b *fenceBundle) accepted(t *testing.T) job.Report {
+func (b *fenceBundle) accepted(t *testing.T) access.Report {
 	t.Helper()
 	attempts := b.claim(t, b.session, time.Minute)
 	require.Len(t, attempts, 1)
 	_, fenced, err := b.store.CompleteDecided(t.Context(), []job.Completion{{Key: b.key, Attempt: attempts[0].Number, Outcome: job.Outcome{Kind: job.Accepted, Status: 202}}})
 	require.NoError(t, err)
 	require.Zero(t, fenced)
-	r := job.ReportOf(attempts[0])
-	r.Until = clock.Now().Add(job.ReportLife)
+	r := access.ReportOf(attempts[0])
+	r.Until = clock.Now().Add(access.ReportLife)
 	return r
 }
 
@@ -61,9 +62,9 @@ func TestReports(t *testing.T) {
 
 	expired := second
 	expired.Until = clock.Now().Add(-time.Minute)
-	require.ErrorIs(t, b.store.ReportRun(t.Context(), expired, job.Outcome{Kind: job.Succeeded}), job.ErrReportExpired)
+	require.ErrorIs(t, b.store.ReportRun(t.Context(), expired, job.Outcome{Kind: job.Succeeded}), access.ErrReportExpired)
 	_, err = b.store.HeartbeatRun(t.Context(), expired)
-	require.ErrorIs(t, err, job.ErrReportExpired)
+	require.ErrorIs(t, err, access.ErrReportExpired)
 
 	require.NoError(t, b.store.ReportRun(t.Context(), second, job.Outcome{Kind: job.Succeeded, Message: "42 rows"}))
 	var ended, attempt int16
@@ -77,8 +78,8 @@ func TestReportBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
 	a := b.claim(t, b.session, time.Minute)[0]
-	r := job.ReportOf(a)
-	r.Until = clock.Now().Add(job.ReportLife)
+	r := access.ReportOf(a)
+	r.Until = clock.Now().Add(access.ReportLife)
 	_, err := b.store.HeartbeatRun(t.Context(), r)
 	require.NoError(t, err)
 	require.NoError(t, b.store.ReportRun(t.Context(), r, job.Outcome{Kind: job.Succeeded}))

@@ -115,7 +115,7 @@ func (y *whyReader) times(ctx context.Context) ([]time.Time, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, after := job.Around(compiled, y.facts.Now)
+	before, after := compiled.Around(y.facts.Now)
 	var out []time.Time
 	for _, t := range []time.Time{before, after} {
 		if !t.IsZero() {

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -52,7 +51,7 @@ type Key struct {
 
 func wireKey(k access.APIKey) Key {
 	return Key{
-		ID: job.FormatKeyID(k.ID), Name: k.Name, Role: string(k.Role), Queues: k.Queues, Prefix: k.Prefix,
+		ID: access.FormatKeyID(k.ID), Name: k.Name, Role: string(k.Role), Queues: k.Queues, Prefix: k.Prefix,
 		CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt,
 		ExpiresAt: rest.OptionalTime(k.ExpiresAt), RevokedAt: rest.OptionalTime(k.RevokedAt),
 	}
@@ -114,7 +113,7 @@ type KeyPath struct {
 }
 
 func (s *Server) revokeKey(ctx context.Context, in *KeyPath) (*struct{}, error) {
-	id, err := job.ParseKeyID(in.Key)
+	id, err := access.ParseKeyID(in.Key)
 	if err != nil {
 		return nil, rest.NewProblem("not_found", "there is no such key in this namespace")
 	}
@@ -138,7 +137,7 @@ type getSelfOutput struct {
 func (s *Server) getSelf(ctx context.Context, _ *struct{}) (*getSelfOutput, error) {
 	p := rest.Principal(ctx)
 	out := &getSelfOutput{}
-	out.Body.Namespace, out.Body.Key = p.NamespaceName, job.FormatKeyID(p.Key)
+	out.Body.Namespace, out.Body.Key = p.NamespaceName, access.FormatKeyID(p.Key)
 	out.Body.Name, out.Body.Role = p.KeyName, string(p.Role)
 	return out, nil
 }

@@ -8,14 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
 // Reports is the part of the store that takes reports of targets on runs they accepted.
 type Reports interface {
-	ReportRun(ctx context.Context, r job.Report, o job.Outcome) error
-	HeartbeatRun(ctx context.Context, r job.Report) (by time.Time, err error)
+	ReportRun(ctx context.Context, r access.Report, o job.Outcome) error
+	HeartbeatRun(ctx context.Context, r access.Report) (by time.Time, err error)
 }
 
 const (
@@ -94,7 +95,7 @@ func (s *Server) report(ctx context.Context, o job.Outcome) error {
 }
 
 // reportedBefore reports whether the ledger has this outcome of the attempt already.
-func (s *Server) reportedBefore(ctx context.Context, r job.Report, o job.Outcome) bool {
+func (s *Server) reportedBefore(ctx context.Context, r access.Report, o job.Outcome) bool {
 	entries, err := s.opts.Ledger.Run(ctx, r.Namespace, r.Key)
 	if err != nil {
 		return false
@@ -115,7 +116,7 @@ func reportProblem(err error) error {
 	case errors.Is(err, job.ErrStale):
 		return rest.NewProblem("conflict",
 			"this attempt of the run is over, or another one has taken its place; stop working on it")
-	case errors.Is(err, job.ErrReportExpired):
+	case errors.Is(err, access.ErrReportExpired):
 		return rest.NewProblem("unauthenticated", "the token has expired")
 	}
 	return err

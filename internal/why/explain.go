@@ -237,7 +237,7 @@ func (t *teller) none(w Story) Story {
 			return w
 		}
 	}
-	before, after := job.Around(t.schedule, t.At)
+	before, after := t.schedule.Around(t.At)
 	w.Code = None
 	w.Text = t.sprintf("The schedule (%s) has no occurrence at %s.", t.schedule, t.At)
 	if !before.IsZero() {

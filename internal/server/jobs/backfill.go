@@ -72,8 +72,8 @@ func (h *Handlers) backfillJob(ctx context.Context, in *backfillJobInput) (*back
 	if b.DryRun { // it changes nothing, so nothing is stored for its Idempotency-Key
 		in.IdempotencyKey = ""
 	}
-	response := func(r job.Backfilled) *backfillJobOutput { return backfilled(r, b.DryRun) }
-	backfill := func(once *job.IdempotentRequest) (job.Backfilled, error) {
+	response := func(r job.BackfillResult) *backfillJobOutput { return backfilled(r, b.DryRun) }
+	backfill := func(once *job.IdempotentRequest) (job.BackfillResult, error) {
 		params.Idempotent = once
 		return h.verbs.BackfillJob(ctx, params)
 	}
@@ -81,11 +81,11 @@ func (h *Handlers) backfillJob(ctx context.Context, in *backfillJobInput) (*back
 	return out, in.failed(err)
 }
 
-func backfilled(r job.Backfilled, dryRun bool) *backfillJobOutput {
+func backfilled(r job.BackfillResult, dryRun bool) *backfillJobOutput {
 	out := &backfillJobOutput{}
 	b := &out.Body
 	b.Runs, b.Known, b.DryRun = r.Runs, r.Known, dryRun
 	b.FirstDueAt, b.LastDueAt = rest.OptionalTime(r.First), rest.OptionalTime(r.Last)
-	b.GoOnFrom = rest.OptionalTime(r.GoOn)
+	b.GoOnFrom = rest.OptionalTime(r.ContinueFrom)
 	return out
 }

@@ -155,7 +155,7 @@ func (h *Handlers) createChunk(ctx context.Context, once *job.IdempotentRequest,
 		}
 		params.Jobs, resultOf = append(params.Jobs, job.NewJob{Definition: d}), append(resultOf, i)
 	}
-	fill := func(made []job.Made) []BulkResult {
+	fill := func(made []job.BulkResult) []BulkResult {
 		for i, m := range made {
 			r := &results[resultOf[i]]
 			if r.ID, r.Problem = "", nil; m.Err != nil {
@@ -167,7 +167,7 @@ func (h *Handlers) createChunk(ctx context.Context, once *job.IdempotentRequest,
 		return results
 	}
 	if once != nil {
-		once.Encode = func(made any) ([]byte, error) { return json.Marshal(fill(made.([]job.Made))) }
+		once.Encode = func(made any) ([]byte, error) { return json.Marshal(fill(made.([]job.BulkResult))) }
 	}
 	if len(params.Jobs) == 0 && once == nil {
 		return results, nil

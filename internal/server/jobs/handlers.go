@@ -25,8 +25,8 @@ type Verbs interface {
 	PauseJob(ctx context.Context, o job.ChangeParams, note string) (job.Change, error)
 	ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error)
 	TriggerJob(ctx context.Context, o job.ChangeParams, payload json.RawMessage) (job.Key, error)
-	CreateJobs(ctx context.Context, o job.BulkParams) ([]job.Made, error)
-	BackfillJob(ctx context.Context, o job.BackfillParams) (job.Backfilled, error)
+	CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResult, error)
+	BackfillJob(ctx context.Context, o job.BackfillParams) (job.BackfillResult, error)
 }
 
 // Options of Handlers.

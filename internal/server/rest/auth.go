@@ -33,8 +33,8 @@ func Principal(ctx context.Context) access.Principal {
 }
 
 // Report returns the run and attempt that a report is about, in operations ByToken.
-func Report(ctx context.Context) job.Report {
-	r, _ := ctx.Value(reportKey{}).(job.Report)
+func Report(ctx context.Context) access.Report {
+	r, _ := ctx.Value(reportKey{}).(access.Report)
 	return r
 }
 
@@ -91,7 +91,7 @@ func authorize(p access.Principal, role access.Role, queue string) error {
 // authenticateReport lets a report pass if its token is for the run in the path.
 func (a *API) authenticateReport(ctx huma.Context, next func(huma.Context)) {
 	scheme, token, _ := strings.Cut(ctx.Header("Authorization"), " ")
-	r, err := job.ParseReport(a.opts.ReportKey, strings.TrimSpace(token))
+	r, err := access.ParseReport(a.opts.ReportKey, strings.TrimSpace(token))
 	switch {
 	case !strings.EqualFold(scheme, "Bearer") || err != nil:
 		a.reject(ctx, NewProblem("unauthenticated", "send the token that came with the run, "+

@@ -56,5 +56,5 @@ func Recalled[T any](once *job.IdempotentRequest, err error) (*T, error) {
 		return nil, err
 	}
 	out := new(T)
-	return out, json.Unmarshal(once.Answer, out)
+	return out, json.Unmarshal(once.Response, out)
 }

@@ -30,7 +30,7 @@ func TestOnceReturnsTheStoredResponse(t *testing.T) {
 		require.Equal(t, "k", once.Key)
 		if stored != nil {
 			require.Equal(t, request, once.Request)
-			once.Answer = stored
+			once.Response = stored
 			return 0, job.ErrAlreadyDone
 		}
 		var err error

@@ -13,8 +13,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/job"
 )
 
 const (
@@ -123,7 +123,7 @@ func (a *API) log(r *http.Request, rec *record, status int, took time.Duration) 
 		"request", rec.id, "status", status, "operation", rec.operation, "address", r.RemoteAddr, "took", took,
 	}
 	if rec.key != uuid.Nil {
-		args = append(args, "key", job.FormatKeyID(rec.key), "namespace", rec.namespace)
+		args = append(args, "key", access.FormatKeyID(rec.key), "namespace", rec.namespace)
 	}
 	if rec.err != nil {
 		args = append(args, "error", rec.err)
