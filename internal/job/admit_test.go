@@ -19,10 +19,11 @@ var (
 
 func skipAs(why job.Reason) job.Admission { return job.Admission{Verdict: job.AdmitSkip, Reason: why} }
 
-var allOverlaps = []job.Overlap{job.OverlapSkip, job.OverlapQueue, job.OverlapQueueAll, job.OverlapAllow, job.OverlapReplace}
+var allOverlaps = []job.Overlap{
+	job.OverlapSkip, job.OverlapQueue, job.OverlapQueueAll, job.OverlapAllow, job.OverlapReplace,
+}
 
-// TestAdmitByOverlap is the whole table: for 0, 1 and many running, the
-// verdicts with 0, 1 and many ahead.
+// TestAdmitByOverlap has the whole table: rows for 0, 1 and many running, columns for 0, 1 and many ahead.
 func TestAdmitByOverlap(t *testing.T) {
 	t.Parallel()
 	overlap, limit := skipAs(job.ReasonOverlap), skipAs(job.ReasonQueueLimit)
@@ -55,9 +56,15 @@ func TestAdmitByOverlap(t *testing.T) {
 	} {
 		for i, running := range []int{0, 1, 7} {
 			for j, ahead := range []int{0, 1, 7} {
-				for _, origin := range []job.Origin{job.FromSchedule, job.FromTrigger, job.FromBackfill, job.FromMissed, job.FromRedrive} {
-					got := job.Admit(job.AdmitInput{Overlap: policy, Running: running, Ahead: ahead, DueAt: noon, Now: noon, JobState: job.Active, Origin: origin})
-					require.Equal(t, table[i][j], got, "%s, %d running, %d ahead, origin %d", policy, running, ahead, origin)
+				for _, origin := range []job.Origin{
+					job.FromSchedule, job.FromTrigger, job.FromBackfill, job.FromMissed, job.FromRedrive,
+				} {
+					got := job.Admit(job.AdmitInput{
+						Overlap: policy, Running: running, Ahead: ahead, DueAt: noon, Now: noon, JobState: job.Active,
+						Origin: origin,
+					})
+					require.Equal(t, table[i][j], got, "%s, %d running, %d ahead, origin %d", policy, running, ahead,
+						origin)
 				}
 			}
 		}
@@ -71,34 +78,66 @@ func TestAdmit(t *testing.T) {
 		in   job.AdmitInput
 		want job.Admission
 	}{
-		"queue_all: a thousand wait":                                {job.AdmitInput{Overlap: "queue_all", Running: 1, Ahead: job.MaxQueued - 1}, wait},
-		"queue_all: one more is skipped":                            {job.AdmitInput{Overlap: "queue_all", Running: 1, Ahead: job.MaxQueued}, skipAs("queue_limit")},
-		"queue_all: also if none is live, for the bound is on rows": {job.AdmitInput{Overlap: "queue_all", Ahead: job.MaxQueued}, skipAs("queue_limit")},
-		"a run at its deadline starts":                              {job.AdmitInput{Deadline: minute, Now: at(time.Minute)}, start},
-		"a run past its deadline is skipped as expired":             {job.AdmitInput{Deadline: minute, Now: at(time.Minute + 1)}, skipAs("expired")},
-		"a triggered run has a deadline too":                        {job.AdmitInput{Deadline: minute, Now: at(time.Hour), Origin: job.FromTrigger}, skipAs("expired")},
-		"a missed run has a deadline too":                           {job.AdmitInput{Deadline: minute, Now: at(time.Hour), Origin: job.FromMissed}, skipAs("expired")},
-		"a backfill is late by nature and does not expire":          {job.AdmitInput{Deadline: minute, Now: at(time.Hour), Origin: job.FromBackfill}, start},
-		"a redrive is late by nature and does not expire":           {job.AdmitInput{Deadline: minute, Now: at(time.Hour), Origin: job.FromRedrive}, start},
-		"no deadline: however late, a run starts":                   {job.AdmitInput{Now: at(9999 * time.Hour)}, start},
-		"expired goes before overlap":                               {job.AdmitInput{Deadline: minute, Now: at(time.Hour), Overlap: "queue", Running: 1}, skipAs("expired")},
-		"a scheduled run of a paused job is skipped":                {job.AdmitInput{JobState: job.Paused}, skipAs("paused")},
-		"a missed run of a paused job is skipped":                   {job.AdmitInput{JobState: job.Paused, Origin: job.FromMissed}, skipAs("paused")},
-		"a trigger runs on a paused job":                            {job.AdmitInput{JobState: job.Paused, Origin: job.FromTrigger}, start},
-		"a backfill runs on a paused job":                           {job.AdmitInput{JobState: job.Paused, Origin: job.FromBackfill}, start},
-		"a redrive runs on a paused job":                            {job.AdmitInput{JobState: job.Paused, Origin: job.FromRedrive}, start},
-		"a trigger on a paused job obeys overlap":                   {job.AdmitInput{JobState: job.Paused, Origin: job.FromTrigger, Running: 1}, skipAs("overlap")},
-		"the last run of a finished job starts":                     {job.AdmitInput{JobState: job.Finished}, start},
-		"a retry does not expire":                                   {job.AdmitInput{Attempt: 1, Deadline: minute, Now: at(time.Hour)}, start},
-		"a retry on a job that was paused meanwhile goes on":        {job.AdmitInput{Attempt: 1, JobState: job.Paused}, start},
-		"skip: a retry waits for a run that began meanwhile":        {job.AdmitInput{Attempt: 1, Running: 1}, wait},
-		"skip: a retry waits for its turn":                          {job.AdmitInput{Attempt: 1, Ahead: 1}, wait},
-		"queue: a retry waits, also where another does":             {job.AdmitInput{Attempt: 2, Overlap: "queue", Running: 1, Ahead: 1}, wait},
-		"queue_all: a retry waits, however many do":                 {job.AdmitInput{Attempt: 2, Overlap: "queue_all", Running: 1, Ahead: 5000}, wait},
-		"allow: a retry starts":                                     {job.AdmitInput{Attempt: 2, Overlap: "allow", Running: 5, Ahead: 5}, start},
-		"replace: a newer run has replaced what waits for a retry":  {job.AdmitInput{Attempt: 1, Overlap: "replace", Running: 1}, skipAs("replaced")},
-		"replace: a retry with none live starts":                    {job.AdmitInput{Attempt: 1, Overlap: "replace"}, start},
-		"replace: a redrive waits, for somebody asked for it":       {job.AdmitInput{Attempt: 4, Overlap: "replace", Running: 1, Origin: job.FromRedrive}, wait},
+		"queue_all: a thousand wait": {
+			job.AdmitInput{Overlap: "queue_all", Running: 1, Ahead: job.MaxQueued - 1}, wait,
+		},
+		"queue_all: one more is skipped": {
+			job.AdmitInput{Overlap: "queue_all", Running: 1, Ahead: job.MaxQueued}, skipAs("queue_limit"),
+		},
+		"queue_all: also if none is live, for the bound is on rows": {
+			job.AdmitInput{Overlap: "queue_all", Ahead: job.MaxQueued}, skipAs("queue_limit"),
+		},
+		"a run at its deadline starts": {job.AdmitInput{Deadline: minute, Now: at(time.Minute)}, start},
+		"a run past its deadline is skipped as expired": {
+			job.AdmitInput{Deadline: minute, Now: at(time.Minute + 1)}, skipAs("expired"),
+		},
+		"a triggered run has a deadline too": {
+			job.AdmitInput{Deadline: minute, Now: at(time.Hour), Origin: job.FromTrigger}, skipAs("expired"),
+		},
+		"a missed run has a deadline too": {
+			job.AdmitInput{Deadline: minute, Now: at(time.Hour), Origin: job.FromMissed}, skipAs("expired"),
+		},
+		"a backfill is late by nature and does not expire": {
+			job.AdmitInput{Deadline: minute, Now: at(time.Hour), Origin: job.FromBackfill}, start,
+		},
+		"a redrive is late by nature and does not expire": {
+			job.AdmitInput{Deadline: minute, Now: at(time.Hour), Origin: job.FromRedrive}, start,
+		},
+		"no deadline: however late, a run starts": {job.AdmitInput{Now: at(9999 * time.Hour)}, start},
+		"expired goes before overlap": {
+			job.AdmitInput{Deadline: minute, Now: at(time.Hour), Overlap: "queue", Running: 1}, skipAs("expired"),
+		},
+		"a scheduled run of a paused job is skipped": {job.AdmitInput{JobState: job.Paused}, skipAs("paused")},
+		"a missed run of a paused job is skipped": {
+			job.AdmitInput{JobState: job.Paused, Origin: job.FromMissed}, skipAs("paused"),
+		},
+		"a trigger runs on a paused job":  {job.AdmitInput{JobState: job.Paused, Origin: job.FromTrigger}, start},
+		"a backfill runs on a paused job": {job.AdmitInput{JobState: job.Paused, Origin: job.FromBackfill}, start},
+		"a redrive runs on a paused job":  {job.AdmitInput{JobState: job.Paused, Origin: job.FromRedrive}, start},
+		"a trigger on a paused job obeys overlap": {
+			job.AdmitInput{JobState: job.Paused, Origin: job.FromTrigger, Running: 1}, skipAs("overlap"),
+		},
+		"the last run of a finished job starts": {job.AdmitInput{JobState: job.Finished}, start},
+		"a retry does not expire": {
+			job.AdmitInput{Attempt: 1, Deadline: minute, Now: at(time.Hour)}, start,
+		},
+		"a retry on a job that was paused meanwhile goes on": {job.AdmitInput{Attempt: 1, JobState: job.Paused}, start},
+		"skip: a retry waits for a run that began meanwhile": {job.AdmitInput{Attempt: 1, Running: 1}, wait},
+		"skip: a retry waits for its turn":                   {job.AdmitInput{Attempt: 1, Ahead: 1}, wait},
+		"queue: a retry waits, also where another does": {
+			job.AdmitInput{Attempt: 2, Overlap: "queue", Running: 1, Ahead: 1}, wait,
+		},
+		"queue_all: a retry waits, however many do": {
+			job.AdmitInput{Attempt: 2, Overlap: "queue_all", Running: 1, Ahead: 5000}, wait,
+		},
+		"allow: a retry starts": {job.AdmitInput{Attempt: 2, Overlap: "allow", Running: 5, Ahead: 5}, start},
+		"replace: a newer run has replaced what waits for a retry": {
+			job.AdmitInput{Attempt: 1, Overlap: "replace", Running: 1}, skipAs("replaced"),
+		},
+		"replace: a retry with none live starts": {job.AdmitInput{Attempt: 1, Overlap: "replace"}, start},
+		"replace: a redrive waits, because a user asked for it": {
+			job.AdmitInput{Attempt: 4, Overlap: "replace", Running: 1, Origin: job.FromRedrive}, wait,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

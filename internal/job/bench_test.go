@@ -22,15 +22,30 @@ func BenchmarkPlan(b *testing.B) {
 		{"hourly_UTC", schedule.Spec{Cron: "0 * * * *"}, "once", 0},
 		{"hourly_NY", schedule.Spec{Cron: "0 * * * *", Timezone: ny}, "once", 0},
 		{"daily_NY", schedule.Spec{Cron: "0 8 * * *", Timezone: ny}, "once", 0},
-		{"weekdays_calendar_NY", schedule.Spec{Cron: "0 8 * * *", Timezone: ny, Calendars: []schedule.Calendar{{Weekdays: []string{"sat", "sun"}}}}, "once", 0},
+		{
+			"weekdays_calendar_NY",
+			schedule.Spec{
+				Cron: "0 8 * * *", Timezone: ny, Calendars: []schedule.Calendar{{Weekdays: []string{"sat", "sun"}}},
+			},
+			"once", 0,
+		},
 		{"each_second_60s", schedule.Spec{Every: "1s"}, "once", 0},
 		{"hourly_NY_once_after_24h", schedule.Spec{Cron: "0 * * * *", Timezone: ny}, "once", 24 * hour},
 		{"minutely_NY_all_after_24h", schedule.Spec{Cron: "* * * * *", Timezone: ny}, "all", 24 * hour},
 		{"each_second_all_after_year_first_chunk", schedule.Spec{Every: "1s"}, "all", 365 * 24 * hour},
-		{"each_second_cron_NY_all_after_year_first_chunk", schedule.Spec{Cron: "* * * * * *", Timezone: ny}, "all", 365 * 24 * hour},
-		{"each_second_cron_NY_all_10000_after_7d_last_chunk", schedule.Spec{Cron: "* * * * * *", Timezone: ny}, "all", 3 * hour},
+		{
+			"each_second_cron_NY_all_after_year_first_chunk", schedule.Spec{Cron: "* * * * * *", Timezone: ny}, "all",
+			365 * 24 * hour,
+		},
+		{
+			"each_second_cron_NY_all_10000_after_7d_last_chunk", schedule.Spec{Cron: "* * * * * *", Timezone: ny},
+			"all", 3 * hour,
+		},
 	} {
-		in := job.PlanInput{Schedule: compile(b, bm.spec), Missed: job.Missed{Policy: bm.policy}.WithDefaults(), Now: noon, Until: at(time.Minute), NextDue: at(-bm.outage)}
+		in := job.PlanInput{
+			Schedule: compile(b, bm.spec), Missed: job.Missed{Policy: bm.policy}.WithDefaults(), Now: noon,
+			Until: at(time.Minute), NextDue: at(-bm.outage),
+		}
 		if bm.outage == 3*hour {
 			in.Missed.Max, in.Missed.CatchUpWindow = job.MaxMissed, job.MaxCatchUpWindow
 		}
@@ -47,7 +62,8 @@ func BenchmarkPlan(b *testing.B) {
 
 func BenchmarkDecide(b *testing.B) {
 	in := job.DecideInput{
-		Run: job.Run{Key: someKey, Attempt: 1}, Policy: job.Policy{}.WithDefaults(), Outcome: job.Outcome{Kind: job.Failed, Retryable: true}, Now: noon,
+		Run: job.Run{Key: someKey, Attempt: 1}, Policy: job.Policy{}.WithDefaults(),
+		Outcome: job.Outcome{Kind: job.Failed, Retryable: true}, Now: noon,
 	}
 	b.ReportAllocs()
 	for b.Loop() {

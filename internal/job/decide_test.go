@@ -40,57 +40,126 @@ func TestDecide(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy  job.Policy // by default: 3 attempts, exponential from 5s, no jitter
 		attempt int16
-		base    int16 // attempts before a redrive
+		free    int16 // attempts before a redrive
 		due     time.Duration
 		outcome job.Outcome
 		want    job.Decision
 	}{
-		"a redriven run has the tries of a new one":          {attempt: 4, base: 3, outcome: failed, want: retryIn(5 * time.Second)},
-		"a redriven run: the last of them is final":          {attempt: 6, base: 3, outcome: failed, want: dead("attempts")},
-		"a redriven run that is lost is tried again at once": {attempt: 4, base: 3, outcome: lost, want: retryIn(0)},
-		"a redriven run that is lost again and again ends":   {attempt: 8, base: 3, outcome: lost, want: dead("lost")},
-		"a redriven run of at most once is not tried again":  {policy: atMostOnce, attempt: 4, base: 3, outcome: lost, want: dead("unknown_outcome")},
-		"success finishes":                                           {outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
-		"success on the last attempt finishes":                       {attempt: 3, outcome: job.Outcome{Kind: job.Succeeded}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded}},
-		"accepted waits for the report":                              {outcome: job.Outcome{Kind: job.Accepted}, want: job.Decision{Kind: job.DecideWait, ReportBy: at(time.Hour)}},
-		"deferred is tried again when there is room":                 {outcome: job.Outcome{Kind: job.Deferred, RetryAfter: time.Minute, Message: "busy"}, want: deferFor(time.Minute, "busy")},
-		"deferred on the last attempt is tried again":                {attempt: 3, outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, "")},
-		"deferred past its deadline it expires":                      {policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute, outcome: job.Outcome{Kind: job.Deferred}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSkipped, Reason: "expired"}},
-		"deferred before its deadline it waits":                      {policy: job.Policy{Deadline: job.Duration(time.Hour)}, due: -time.Minute, outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, "")},
-		"a retry that is deferred does not expire":                   {policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute, attempt: 2, outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, "")},
-		"numbers do not run out":                                     {attempt: 30_000, outcome: job.Outcome{Kind: job.Deferred}, want: dead("attempts")},
-		"cancelled by a user finishes and is no dead letter":         {outcome: job.Outcome{Kind: job.Cancelled}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "cancelled"}},
-		"cancelled by a newer run says so":                           {outcome: job.Outcome{Kind: job.Cancelled, Reason: job.ReasonReplaced}, want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "replaced"}},
-		"a refusal for good is not tried again":                      {outcome: job.Outcome{Kind: job.Failed}, want: dead("rejected")},
-		"a failure is tried again after the base":                    {outcome: failed, want: retryIn(5 * time.Second)},
-		"a second failure is tried again after twice the base":       {attempt: 2, outcome: failed, want: retryIn(10 * time.Second)},
-		"a failure of the last attempt is final":                     {attempt: 3, outcome: failed, want: dead("attempts")},
-		"a failure beyond the last attempt is final":                 {attempt: 4, outcome: failed, want: dead("attempts")},
-		"one attempt: the first failure is final":                    {policy: with(1), outcome: failed, want: dead("attempts")},
-		"what the target asks for counts if it is longer":            {outcome: after(time.Minute), want: retryIn(time.Minute)},
-		"what the target asks for does not shorten the backoff":      {outcome: after(time.Second), want: retryIn(5 * time.Second)},
-		"what the target asks for is at most a day":                  {outcome: after(1000 * time.Hour), want: retryIn(24 * time.Hour)},
-		"what the target asks for is never in the past":              {outcome: after(-time.Hour), want: retryIn(5 * time.Second)},
-		"what the target asks for gives no further attempt":          {attempt: 3, outcome: after(time.Minute), want: dead("attempts")},
-		"a target that is gone pauses the job":                       {outcome: job.Outcome{Kind: job.Failed, Gone: true}, want: gone},
-		"a target that is gone is not tried again, whatever it says": {outcome: job.Outcome{Kind: job.Failed, Gone: true, Retryable: true, RetryAfter: time.Second}, want: gone},
-		"at most once: a timeout may have happened, so it is final":  {policy: atMostOnce, outcome: job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true}, want: dead("unknown_outcome")},
-		"at most once: what never was sent is tried again":           {policy: atMostOnce, outcome: failed, want: retryIn(5 * time.Second)},
-		"at least once: a timeout is tried again":                    {outcome: job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true}, want: retryIn(5 * time.Second)},
-		"lost once: again at once":                                   {outcome: lost, want: retryIn(0)},
-		"lost twice: again after a second":                           {attempt: 2, outcome: lost, want: retryIn(time.Second)},
-		"lost three times: again after five":                         {attempt: 3, outcome: lost, want: retryIn(5 * time.Second)},
-		"lost four times: again after thirty":                        {attempt: 4, outcome: lost, want: retryIn(30 * time.Second)},
-		"lost five times: no more":                                   {attempt: 5, outcome: lost, want: dead("lost")},
-		"lost with one attempt allowed: a crash does not end it":     {policy: with(1), outcome: lost, want: retryIn(0)},
-		"lost with many attempts allowed: all are used":              {policy: with(10), attempt: 9, outcome: lost, want: retryIn(time.Minute)},
-		"lost with many attempts allowed: the last is final":         {policy: with(10), attempt: 10, outcome: lost, want: dead("lost")},
-		"lost, at most once: it may have happened":                   {policy: atMostOnce, outcome: lost, want: dead("unknown_outcome")},
-		"failed, at most once: it surely did not happen":             {policy: atMostOnce, outcome: failed, want: retryIn(5 * time.Second)},
-		"a kind of a later version is an unknown outcome":            {policy: atMostOnce, outcome: job.Outcome{Kind: 99}, want: dead("unknown_outcome")},
-		"a deadline does not limit retries":                          {policy: job.Policy{Deadline: 1, Retry: job.Retry{Jitter: -1}}, outcome: failed, want: retryIn(5 * time.Second)},
-		"no attempt number: as the first":                            {attempt: -1, outcome: lost, want: retryIn(0)},
-		"the largest attempt number is final":                        {attempt: math.MaxInt16, outcome: lost, want: dead("lost")},
+		"a redriven run has the tries of a new one": {
+			attempt: 4, free: 3, outcome: failed, want: retryIn(5 * time.Second),
+		},
+		"a redriven run: the last of them is final": {
+			attempt: 6, free: 3, outcome: failed, want: dead("attempts"),
+		},
+		"a redriven run that is lost is tried again at once": {attempt: 4, free: 3, outcome: lost, want: retryIn(0)},
+		"a redriven run that is lost again and again ends":   {attempt: 8, free: 3, outcome: lost, want: dead("lost")},
+		"a redriven run of at most once is not tried again": {
+			policy: atMostOnce, attempt: 4, free: 3, outcome: lost, want: dead("unknown_outcome"),
+		},
+		"success finishes": {
+			outcome: job.Outcome{Kind: job.Succeeded},
+			want:    job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded},
+		},
+		"success on the last attempt finishes": {
+			attempt: 3, outcome: job.Outcome{Kind: job.Succeeded},
+			want: job.Decision{Kind: job.DecideFinish, Ended: job.EndedSucceeded},
+		},
+		"accepted waits for the report": {
+			outcome: job.Outcome{Kind: job.Accepted}, want: job.Decision{Kind: job.DecideWait, ReportBy: at(time.Hour)},
+		},
+		"a deferred run is retried when its target asked": {
+			outcome: job.Outcome{Kind: job.Deferred, RetryAfter: time.Minute, Message: "busy"},
+			want:    deferFor(time.Minute, "busy"),
+		},
+		"deferred on the last attempt is tried again": {
+			attempt: 3, outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, ""),
+		},
+		"deferred past its deadline it expires": {
+			policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute,
+			outcome: job.Outcome{Kind: job.Deferred},
+			want:    job.Decision{Kind: job.DecideFinish, Ended: job.EndedSkipped, Reason: "expired"},
+		},
+		"deferred before its deadline it waits": {
+			policy: job.Policy{Deadline: job.Duration(time.Hour)}, due: -time.Minute,
+			outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, ""),
+		},
+		"a retry that is deferred does not expire": {
+			policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute, attempt: 2,
+			outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, ""),
+		},
+		"numbers do not run out": {attempt: 30_000, outcome: job.Outcome{Kind: job.Deferred}, want: dead("attempts")},
+		"cancelled by a user finishes and is no dead letter": {
+			outcome: job.Outcome{Kind: job.Cancelled},
+			want:    job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "cancelled"},
+		},
+		"cancelled by a newer run says so": {
+			outcome: job.Outcome{Kind: job.Cancelled, Reason: job.ReasonReplaced},
+			want:    job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "replaced"},
+		},
+		"a permanent failure is not retried":      {outcome: job.Outcome{Kind: job.Failed}, want: dead("rejected")},
+		"a failure is tried again after the base": {outcome: failed, want: retryIn(5 * time.Second)},
+		"a second failure is tried again after twice the base": {
+			attempt: 2, outcome: failed, want: retryIn(10 * time.Second),
+		},
+		"a failure of the last attempt is final":          {attempt: 3, outcome: failed, want: dead("attempts")},
+		"a failure beyond the last attempt is final":      {attempt: 4, outcome: failed, want: dead("attempts")},
+		"one attempt: the first failure is final":         {policy: with(1), outcome: failed, want: dead("attempts")},
+		"what the target asks for counts if it is longer": {outcome: after(time.Minute), want: retryIn(time.Minute)},
+		"what the target asks for does not shorten the backoff": {
+			outcome: after(time.Second), want: retryIn(5 * time.Second),
+		},
+		"what the target asks for is at most a day": {
+			outcome: after(1000 * time.Hour), want: retryIn(24 * time.Hour),
+		},
+		"what the target asks for is never in the past": {outcome: after(-time.Hour), want: retryIn(5 * time.Second)},
+		"what the target asks for gives no further attempt": {
+			attempt: 3, outcome: after(time.Minute), want: dead("attempts"),
+		},
+		"a target that is gone pauses the job": {outcome: job.Outcome{Kind: job.Failed, Gone: true}, want: gone},
+		"a target that is gone is not tried again, whatever it says": {
+			outcome: job.Outcome{Kind: job.Failed, Gone: true, Retryable: true, RetryAfter: time.Second}, want: gone,
+		},
+		"at most once: a timeout may have happened, so it is final": {
+			policy: atMostOnce, outcome: job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true},
+			want: dead("unknown_outcome"),
+		},
+		"at most once: what never was sent is tried again": {
+			policy: atMostOnce, outcome: failed, want: retryIn(5 * time.Second),
+		},
+		"at least once: a timeout is tried again": {
+			outcome: job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true}, want: retryIn(5 * time.Second),
+		},
+		"lost once: again at once": {outcome: lost, want: retryIn(0)},
+		"lost twice: again after a second": {
+			attempt: 2, outcome: lost, want: retryIn(time.Second),
+		},
+		"lost three times: again after five": {
+			attempt: 3, outcome: lost, want: retryIn(5 * time.Second),
+		},
+		"lost four times: again after thirty": {
+			attempt: 4, outcome: lost, want: retryIn(30 * time.Second),
+		},
+		"lost five times: no more":                               {attempt: 5, outcome: lost, want: dead("lost")},
+		"lost with one attempt allowed: a crash does not end it": {policy: with(1), outcome: lost, want: retryIn(0)},
+		"lost with many attempts allowed: all are used": {
+			policy: with(10), attempt: 9, outcome: lost, want: retryIn(time.Minute),
+		},
+		"lost with many attempts allowed: the last is final": {
+			policy: with(10), attempt: 10, outcome: lost, want: dead("lost"),
+		},
+		"lost, at most once: it may have happened": {policy: atMostOnce, outcome: lost, want: dead("unknown_outcome")},
+		"failed, at most once: it surely did not happen": {
+			policy: atMostOnce, outcome: failed, want: retryIn(5 * time.Second),
+		},
+		"a kind of a later version is an unknown outcome": {
+			policy: atMostOnce, outcome: job.Outcome{Kind: 99}, want: dead("unknown_outcome"),
+		},
+		"a deadline does not limit retries": {
+			policy: job.Policy{Deadline: 1, Retry: job.Retry{Jitter: -1}}, outcome: failed,
+			want: retryIn(5 * time.Second),
+		},
+		"no attempt number: as the first":     {attempt: -1, outcome: lost, want: retryIn(0)},
+		"the largest attempt number is final": {attempt: math.MaxInt16, outcome: lost, want: dead("lost")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +172,8 @@ func TestDecide(t *testing.T) {
 			key := someKey
 			key.DueAt = key.DueAt.Add(tc.due)
 			got := job.Decide(job.DecideInput{
-				Run: job.Run{Key: key, Attempt: tc.attempt, FreeAttempts: tc.base, State: job.Running}, Policy: tc.policy.WithDefaults(), Outcome: tc.outcome, Now: noon,
+				Run:    job.Run{Key: key, Attempt: tc.attempt, FreeAttempts: tc.free, State: job.Running},
+				Policy: tc.policy.WithDefaults(), Outcome: tc.outcome, Now: noon,
 			})
 			require.Equal(t, tc.want, got)
 		})
@@ -118,18 +188,27 @@ func TestFailuresAreCountedWhereTheyPauseTheJob(t *testing.T) {
 		outcome    job.Outcome
 		count      bool
 	}{
-		"a failed run counts":                {pauseAfter: 3, attempt: 3, outcome: job.Outcome{Kind: job.Failed, Retryable: true}, count: true},
-		"a refused run counts":               {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Failed}, count: true},
-		"a lost run counts":                  {pauseAfter: 3, attempt: 5, outcome: job.Outcome{Kind: job.Lost}, count: true},
-		"a failed attempt does not":          {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Failed, Retryable: true}},
-		"a cancelled run does not":           {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Cancelled}},
-		"a success does not":                 {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Succeeded}},
-		"nobody asks: a failure is no write": {attempt: 3, outcome: job.Outcome{Kind: job.Failed, Retryable: true}},
-		"nobody asks: a success is no write": {attempt: 1, outcome: job.Outcome{Kind: job.Succeeded}},
-		"accepted is neither":                {pauseAfter: 1, attempt: 1, outcome: job.Outcome{Kind: job.Accepted}},
+		"a failed run counts": {
+			pauseAfter: 3, attempt: 3, outcome: job.Outcome{Kind: job.Failed, Retryable: true}, count: true,
+		},
+		"a refused run counts": {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Failed}, count: true},
+		"a lost run counts":    {pauseAfter: 3, attempt: 5, outcome: job.Outcome{Kind: job.Lost}, count: true},
+		"a failed attempt does not": {
+			pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Failed, Retryable: true},
+		},
+		"a cancelled run does not": {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Cancelled}},
+		"a success does not":       {pauseAfter: 3, attempt: 1, outcome: job.Outcome{Kind: job.Succeeded}},
+		"without pause_after_failures a failure does not count": {
+			attempt: 3, outcome: job.Outcome{Kind: job.Failed, Retryable: true},
+		},
+		"without pause_after_failures a success does not count": {
+			attempt: 1, outcome: job.Outcome{Kind: job.Succeeded},
+		},
+		"accepted is neither": {pauseAfter: 1, attempt: 1, outcome: job.Outcome{Kind: job.Accepted}},
 	} {
 		got := job.Decide(job.DecideInput{
-			Run: job.Run{Key: someKey, Attempt: tc.attempt}, Policy: job.Policy{PauseAfterFailures: tc.pauseAfter}.WithDefaults(), Outcome: tc.outcome, Now: noon,
+			Run:    job.Run{Key: someKey, Attempt: tc.attempt},
+			Policy: job.Policy{PauseAfterFailures: tc.pauseAfter}.WithDefaults(), Outcome: tc.outcome, Now: noon,
 		})
 		require.Equal(t, tc.count, got.CountFailure, name)
 	}
@@ -219,8 +298,10 @@ func TestEveryEndButSuccessHasAReason(t *testing.T) {
 				PauseAfterFailures: rapid.Int32Range(0, 2).Draw(t, "pause after"),
 			}.WithDefaults(),
 			Outcome: job.Outcome{
-				Kind: job.OutcomeKind(rapid.IntRange(0, 7).Draw(t, "kind")), Retryable: rapid.Bool().Draw(t, "retryable"),
-				Gone: rapid.Bool().Draw(t, "gone"), RetryAfter: time.Duration(rapid.Int64().Draw(t, "retry after")),
+				Kind:       job.OutcomeKind(rapid.IntRange(0, 7).Draw(t, "kind")),
+				Retryable:  rapid.Bool().Draw(t, "retryable"),
+				Gone:       rapid.Bool().Draw(t, "gone"),
+				RetryAfter: time.Duration(rapid.Int64().Draw(t, "retry after")),
 			},
 			Now: noon,
 		}
@@ -233,7 +314,8 @@ func TestEveryEndButSuccessHasAReason(t *testing.T) {
 			require.Zero(t, d.RunAt)
 		case job.DecideRetry:
 			require.False(t, d.RunAt.Before(noon))
-			deferred, snoozed := in.Outcome.Kind == job.Deferred && in.Run.Attempt < 30_000, in.Outcome.Kind == job.Snoozed
+			deferred, snoozed := in.Outcome.Kind == job.Deferred &&
+				in.Run.Attempt < 30_000, in.Outcome.Kind == job.Snoozed
 			require.Equal(t, deferred || snoozed, d.Free)
 			require.Equal(t, !deferred, d.Record)
 			if deferred {

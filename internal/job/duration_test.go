@@ -26,7 +26,9 @@ func TestDurationIsWrittenShort(t *testing.T) {
 func TestDurationReadsBackWhatItWrites(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		unit := rapid.SampledFrom([]int64{1, int64(time.Second), int64(time.Minute), int64(24 * time.Hour)}).Draw(t, "unit")
+		unit := rapid.SampledFrom([]int64{
+			1, int64(time.Second), int64(time.Minute), int64(24 * time.Hour),
+		}).Draw(t, "unit")
 		d := job.Duration(rapid.Int64Range(0, math.MaxInt64/unit).Draw(t, "n") * unit)
 		data, err := json.Marshal(d)
 		require.NoError(t, err)
@@ -38,7 +40,9 @@ func TestDurationReadsBackWhatItWrites(t *testing.T) {
 
 func TestDurationRefusesWhatItCannotMean(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{`"-5s"`, `"soon"`, `""`, `30`, `"30"`, `-1`, `{}`, `"65535w"`, `"106751d24h"`, `"1d-2h"`} {
+	for _, text := range []string{
+		`"-5s"`, `"soon"`, `""`, `30`, `"30"`, `-1`, `{}`, `"65535w"`, `"106751d24h"`, `"1d-2h"`,
+	} {
 		d := job.Duration(7)
 		err := json.Unmarshal([]byte(text), &d)
 		var p *job.Problem

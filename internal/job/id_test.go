@@ -26,9 +26,8 @@ var anyKey = rapid.Custom(func(t *rapid.T) job.Key {
 	}
 })
 
-// TestPartitionIsFixedForEver: the numbers are stored with every job. These
-// were computed by another program.
-func TestPartitionIsFixedForEver(t *testing.T) {
+// TestPartitionNeverChanges: the numbers are stored with every job. The expected ones were computed by another program.
+func TestPartitionNeverChanges(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]int16{
 		"00000000-0000-0000-0000-000000000000": 55,
@@ -40,8 +39,7 @@ func TestPartitionIsFixedForEver(t *testing.T) {
 	}
 }
 
-// TestPartitionsFillEvenly with ids of one millisecond after the other, and
-// with ids that differ in one counter only.
+// TestPartitionsFillEvenly uses ids of consecutive milliseconds, and ids that differ only in a counter.
 func TestPartitionsFillEvenly(t *testing.T) {
 	t.Parallel()
 	const perPartition = 400
@@ -99,7 +97,8 @@ func TestRunIDsSortByJobThenDueTimeThenSequence(t *testing.T) {
 		if rapid.Bool().Draw(t, "same due") {
 			b.DueAt = a.DueAt
 		}
-		want := cmp.Or(cmp.Compare(string(a.Job[:]), string(b.Job[:])), a.DueAt.Compare(b.DueAt), cmp.Compare(a.Seq, b.Seq))
+		want := cmp.Or(cmp.Compare(string(a.Job[:]), string(b.Job[:])), a.DueAt.Compare(b.DueAt),
+			cmp.Compare(a.Seq, b.Seq))
 		require.Equal(t, want, cmp.Compare(job.FormatRunID(a), job.FormatRunID(b)))
 	})
 }
@@ -112,13 +111,17 @@ func TestIDsHaveOneSpelling(t *testing.T) {
 	require.Equal(t, "run_06a0mvjffto01000000000000636a5p8j2000000", r)
 	last := j[:len(j)-1]
 	for _, s := range []string{
-		"", "job_", "run_", j[4:], strings.ToUpper(j), j + "0", j[:len(j)-1], last + "5", last + "w", last + "\n", j + "\n", "job_" + strings.Repeat("\n", 26), " " + j, r,
+		"", "job_", "run_", j[4:], strings.ToUpper(j), j + "0", j[:len(j)-1], last + "5", last + "w", last + "\n",
+		j + "\n", "job_" + strings.Repeat("\n", 26), " " + j, r,
 	} {
 		_, err := job.ParseJobID(s)
 		require.ErrorIs(t, err, job.ErrBadID, "%q", s)
 	}
 	seq := r[:len(r)-4]
-	for _, s := range []string{"", "run_", r[4:], strings.ToUpper(r), r + "0", r[:len(r)-1], seq + "1000", "run_" + strings.Repeat("v", 40), r[:len(r)-1] + "\n", j} {
+	for _, s := range []string{
+		"", "run_", r[4:], strings.ToUpper(r), r + "0", r[:len(r)-1], seq + "1000", "run_" + strings.Repeat("v", 40),
+		r[:len(r)-1] + "\n", j,
+	} {
 		_, err := job.ParseRunID(s)
 		require.ErrorIs(t, err, job.ErrBadID, "%q", s)
 	}

@@ -14,7 +14,10 @@ import (
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	a := job.Attempt{
-		Key:   job.Key{Job: uuid.MustParse("01920000-0000-7000-8000-0123456789ab"), DueAt: time.Date(2026, 3, 29, 1, 30, 0, 0, time.UTC)},
+		Key: job.Key{
+			Job:   uuid.MustParse("01920000-0000-7000-8000-0123456789ab"),
+			DueAt: time.Date(2026, 3, 29, 1, 30, 0, 0, time.UTC),
+		},
 		About: `{"name": "n", "namespace": "ns", "queue": "q", "labels": {"a": "b"}}`, Payload: `{"x": 1}`,
 	}
 	require.NoError(t, a.MakeKey())

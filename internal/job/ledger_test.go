@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// A claim is up to 250 ms before a run's time; nobody is to read that as an early start.
+// A run is claimed up to 250 ms before its run time, which must not look like an early start.
 func TestBeganAt(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 10, 9, 0, 0, 0, time.UTC)

@@ -13,13 +13,17 @@ import (
 
 func TestRatesAreReadAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]job.Rate{"": {}, "100/s": {100, 1}, "30/m": {30, 60}, "1000000/h": {1_000_000, 3600}} {
+	for text, want := range map[string]job.Rate{
+		"": {}, "100/s": {100, 1}, "30/m": {30, 60}, "1000000/h": {1_000_000, 3600},
+	} {
 		got, err := job.ParseRate(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got)
 		require.Equal(t, text, got.String())
 	}
-	for _, text := range []string{"100", "/s", "0/s", "-1/s", "1000001/s", "1.5/s", "10/d", "10/S", "10/s ", "99999999999999999999/s", "10/s/s"} {
+	for _, text := range []string{
+		"100", "/s", "0/s", "-1/s", "1000001/s", "1.5/s", "10/d", "10/S", "10/s ", "99999999999999999999/s", "10/s/s",
+	} {
 		_, err := job.ParseRate(text)
 		require.ErrorContains(t, err, "for example 100/s", text)
 		require.Len(t, job.Problems(err), 1)
@@ -38,7 +42,8 @@ func TestLimitsAreChecked(t *testing.T) {
 		return out
 	}
 	require.Equal(t, []string{"max_running", "burst"}, fields(job.QueueLimits{MaxRunning: -1, Burst: 3}))
-	require.Equal(t, []string{"max_running", "burst"}, fields(job.QueueLimits{MaxRunning: job.MaxRunning + 1, Burst: -1}))
+	require.Equal(t, []string{"max_running", "burst"},
+		fields(job.QueueLimits{MaxRunning: job.MaxRunning + 1, Burst: -1}))
 
 	d := job.Definition{Name: "n", Target: job.Target{Kind: "noop"}}
 	d.Schedule.Every = "1h"
@@ -46,7 +51,9 @@ func TestLimitsAreChecked(t *testing.T) {
 		d.Concurrency = c
 		require.NoError(t, d.Validate())
 	}
-	for _, c := range []job.Concurrency{{Max: 5}, {Key: "k", Max: -1}, {Key: "k", Max: job.MaxRunning + 1}, {Key: "a\nb"}} {
+	for _, c := range []job.Concurrency{
+		{Max: 5}, {Key: "k", Max: -1}, {Key: "k", Max: job.MaxRunning + 1}, {Key: "a\nb"},
+	} {
 		d.Concurrency = c
 		require.ErrorContains(t, d.Validate(), "concurrency.", "%v", c)
 	}
@@ -68,59 +75,70 @@ var eight = time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC)
 func queueOf(id int64) job.Limit { return job.Limit{Kind: job.LimitQueue, ID: id} }
 func keyOf(id int64) job.Limit   { return job.Limit{Kind: job.LimitKey, ID: id} }
 
-func TestPlacesAreGrantedInOrder(t *testing.T) {
+func TestPermitsAreGrantedInOrder(t *testing.T) {
 	t.Parallel()
 	at := func(minutes int) time.Time { return eight.Add(-time.Duration(minutes) * time.Minute) }
 	limits := job.QueueLimits{MaxRunning: 5}
-	rooms := map[job.Limit]*job.Capacity{queueOf(1): {Locked: true, Running: 2, Limits: limits}, keyOf(7): {Locked: true, Running: 1}}
-	from := []job.Candidate{
+	capacity := map[job.Limit]*job.Capacity{
+		queueOf(1): {Locked: true, Running: 2, Limits: limits}, keyOf(7): {Locked: true, Running: 1},
+	}
+	candidates := []job.Candidate{
 		{Queue: 1, Priority: 0, RunAt: at(60)},
 		{Queue: 1, Priority: 5, RunAt: at(1)},
 		{Queue: 1, Priority: 5, RunAt: at(2)},
-		{Queue: 1, Priority: 9, RunAt: at(0), Key: 7, KeyMax: 1}, // its key is full, and it takes no place
+		// its key has no capacity, so it takes no permit of the queue
+		{Queue: 1, Priority: 9, RunAt: at(0), Key: 7, KeyMax: 1},
 		{Queue: 1, Priority: 1, RunAt: at(3), Key: 7, KeyMax: 2},
 		{Queue: 2, Priority: 0, RunAt: at(0)}, // a queue without a limit
 	}
-	got := job.GrantPermits(rooms, from, eight)
+	got := job.GrantPermits(capacity, candidates, eight)
 	require.Equal(t, []job.Refusal{{Limit: queueOf(1), Running: 5}, {}, {}, {Limit: keyOf(7), Running: 1}, {}, {}}, got)
-	require.Equal(t, 5, rooms[queueOf(1)].Running)
-	require.Equal(t, 2, rooms[keyOf(7)].Running)
+	require.Equal(t, 5, capacity[queueOf(1)].Running)
+	require.Equal(t, 2, capacity[keyOf(7)].Running)
 
 	// Without the lock nothing is granted.
-	rooms = map[job.Limit]*job.Capacity{queueOf(1): {Limits: limits}}
-	got = job.GrantPermits(rooms, from[:1], eight)
+	capacity = map[job.Limit]*job.Capacity{queueOf(1): {Limits: limits}}
+	got = job.GrantPermits(capacity, candidates[:1], eight)
 	require.Positive(t, got[0].After)
 }
 
-func TestWhoWaitsLongerElsewhereGoesFirst(t *testing.T) {
+func TestRunsThatWaitLongerOnOtherNodesGoFirst(t *testing.T) {
 	t.Parallel()
 	try := func(mine, other job.Waiter) bool {
-		rooms := map[job.Limit]*job.Capacity{queueOf(1): {Locked: true, Limits: job.QueueLimits{MaxRunning: 5}, Ahead: &other}}
-		got := job.GrantPermits(rooms, []job.Candidate{{Queue: 1, Priority: mine.Priority, RunAt: mine.RunAt}}, eight)
+		capacity := map[job.Limit]*job.Capacity{queueOf(1): {
+			Locked: true, Limits: job.QueueLimits{MaxRunning: 5}, Ahead: &other,
+		}}
+		got := job.GrantPermits(capacity, []job.Candidate{{Queue: 1, Priority: mine.Priority, RunAt: mine.RunAt}},
+			eight)
 		return got[0] == job.Refusal{}
 	}
 	ago := func(d time.Duration) time.Time { return eight.Add(-d) }
 	require.True(t, try(job.Waiter{Priority: 5, RunAt: eight}, job.Waiter{Priority: 4, RunAt: ago(time.Hour)}))
 	require.False(t, try(job.Waiter{Priority: 4, RunAt: ago(time.Hour)}, job.Waiter{Priority: 5, RunAt: eight}))
-	require.True(t, try(job.Waiter{RunAt: eight}, job.Waiter{RunAt: ago(time.Second)}), "a second is not worth an empty place")
+	require.True(t, try(job.Waiter{RunAt: eight}, job.Waiter{RunAt: ago(time.Second)}),
+		"a second is not worth an unused permit")
 	require.False(t, try(job.Waiter{RunAt: eight}, job.Waiter{RunAt: ago(2 * time.Second)}))
-	require.True(t, try(job.Waiter{RunAt: ago(80 * time.Minute)}, job.Waiter{RunAt: ago(90 * time.Minute)}), "nor is an eighth of a long wait")
+	require.True(t, try(job.Waiter{RunAt: ago(80 * time.Minute)}, job.Waiter{RunAt: ago(90 * time.Minute)}),
+		"nor is an eighth of a long wait")
 	require.False(t, try(job.Waiter{RunAt: ago(80 * time.Minute)}, job.Waiter{RunAt: ago(91 * time.Minute)}))
 }
 
-// TestARateHoldsInEveryWindow: whatever the pattern of asking, no stretch of time has more starts than burst + rate × length.
+// TestARateHoldsInEveryWindow: whatever the pattern of requests, no window has more starts than burst + rate × length.
 func TestARateHoldsInEveryWindow(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		l := job.QueueLimits{Rate: job.Rate{Count: 1 + r.Int32N(200), Seconds: []int32{1, 60}[r.IntN(2)]}, Burst: 1 + r.Int32N(20)}
-		room := &job.Capacity{Locked: true, Limits: l}
-		now, latest := eight, time.Time{} // put back, the clock passes the same instants again; the bucket counts them once
+		l := job.QueueLimits{
+			Rate: job.Rate{Count: 1 + r.Int32N(200), Seconds: []int32{1, 60}[r.IntN(2)]}, Burst: 1 + r.Int32N(20),
+		}
+		capacity := &job.Capacity{Locked: true, Limits: l}
+		// After the clock goes back it passes the same instants again. The bucket counts them once.
+		now, latest := eight, time.Time{}
 		var starts []time.Time
 		for range 300 {
 			step := time.Duration(r.Int64N(int64(200 * time.Millisecond)))
 			if r.IntN(20) == 0 {
-				step = -step // the clock is put back
+				step = -step // the clock goes back
 			}
 			now = now.Add(step)
 			if now.After(latest) {
@@ -130,7 +148,7 @@ func TestARateHoldsInEveryWindow(t *testing.T) {
 			for i := range from {
 				from[i] = job.Candidate{Queue: 1, RunAt: eight}
 			}
-			for _, refusal := range job.GrantPermits(map[job.Limit]*job.Capacity{queueOf(1): room}, from, now) {
+			for _, refusal := range job.GrantPermits(map[job.Limit]*job.Capacity{queueOf(1): capacity}, from, now) {
 				if refusal == (job.Refusal{}) {
 					starts = append(starts, latest)
 				} else {

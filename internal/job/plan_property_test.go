@@ -26,8 +26,14 @@ var anySchedule = rapid.Custom(func(t *rapid.T) *schedule.Schedule {
 		{Cron: "0,30 2-3 * * *", Timezone: "America/New_York", DST: schedule.DST{Gap: "skip"}},
 		{Cron: "*/15 2 * * *", Timezone: "America/New_York"},
 		{Cron: "30 2 * * *", Timezone: "America/New_York", Calendars: []schedule.Calendar{{Weekdays: []string{"sun"}}}},
-		{Every: "10s", Calendars: []schedule.Calendar{{Windows: []string{"06:05-06:35", "07:10-07:11", "23:00-05:00"}}}},
-		{RRule: "FREQ=DAILY;BYHOUR=1,2,3,5,7;UNTIL=20260309T080000", Anchor: "2026-03-01T00:00:00", Timezone: "America/New_York", DST: schedule.DST{Gap: "skip"}},
+		{
+			Every:     "10s",
+			Calendars: []schedule.Calendar{{Windows: []string{"06:05-06:35", "07:10-07:11", "23:00-05:00"}}},
+		},
+		{
+			RRule: "FREQ=DAILY;BYHOUR=1,2,3,5,7;UNTIL=20260309T080000", Anchor: "2026-03-01T00:00:00",
+			Timezone: "America/New_York", DST: schedule.DST{Gap: "skip"},
+		},
 		{At: "2026-03-08T02:30:00", Timezone: "America/New_York"},
 		{At: "2026-03-08T07:00:00.123456Z"},
 	}).Draw(t, "spec")
@@ -44,18 +50,18 @@ var anyMissed = rapid.Custom(func(t *rapid.T) job.Missed {
 	}
 })
 
-// anyOf draws a duration. The ranges of rapid would nearly all lie at their
-// lower end: no outage worth the name.
+// anyOf draws a duration from a list. Ranges of rapid are nearly always at their lower end, so outages would be short.
 func anyOf(t *rapid.T, label string, texts ...string) time.Duration {
 	d, err := time.ParseDuration(rapid.SampledFrom(texts).Draw(t, label))
 	require.NoError(t, err)
 	return d
 }
 
-// anyPlan begins on the day before the clock of New York goes forward.
+// anyPlan begins on the day before the clocks of New York go forward.
 var anyPlan = rapid.Custom(func(t *rapid.T) job.PlanInput {
 	s := anySchedule.Draw(t, "schedule")
-	from := time.Date(2026, 3, 7, 5, 59, 30, 0, time.UTC).Add(anyOf(t, "from", "0s", "30s", "20m", "23h", "24h29m", "25h", "26h40m"))
+	from := time.Date(2026, 3, 7, 5, 59, 30, 0, time.UTC).Add(anyOf(t, "from", "0s", "30s", "20m", "23h", "24h29m",
+		"25h", "26h40m"))
 	next, err := job.FirstDue(s, from)
 	if errors.Is(err, schedule.ErrNoMore) {
 		next, err = job.FirstDue(s, from.Add(-48*time.Hour))
@@ -66,7 +72,7 @@ var anyPlan = rapid.Custom(func(t *rapid.T) job.PlanInput {
 		late += anyOf(t, "later", "0s", "0s", "1h", "23h", "26h", "40h")
 	}
 	now := next.Add(late + time.Duration(rapid.IntRange(0, 59_999_999).Draw(t, "part"))*time.Microsecond)
-	// Not thousands of calls: each begins with a look at the whole window.
+	// This avoids thousands of calls: each visits the whole window.
 	least := len(s.Between(next, now, math.MaxInt)) / 50
 	bound := func(label string, n ...int) int {
 		if n := rapid.SampledFrom(n).Draw(t, label); n > 0 {
@@ -81,10 +87,10 @@ var anyPlan = rapid.Custom(func(t *rapid.T) job.PlanInput {
 	}
 })
 
-// entry is an occurrence and what became of it.
+// entry is an occurrence and what happened to it.
 type entry struct {
 	due    time.Time
-	runAt  time.Time // zero: skipped
+	runAt  time.Time // zero if skipped
 	reason job.Reason
 }
 
@@ -142,7 +148,7 @@ func planAll(t *rapid.T, in job.PlanInput) (results []job.PlanResult) {
 	}
 }
 
-// requireSame compares results, in whatever chunks, with the naive list.
+// requireSame compares results, however they are split, with the naive list.
 func requireSame(t *rapid.T, want []entry, results []job.PlanResult) {
 	var due []job.DueTime
 	var skips []job.Skip
@@ -166,7 +172,8 @@ func requireSame(t *rapid.T, want []entry, results []job.PlanResult) {
 		require.Equal(t, d.Origin == job.FromSchedule, d.RunAt.Equal(d.DueAt))
 	}
 	for _, s := range skips {
-		i, _ := slices.BinarySearchFunc(due, s.From, func(d job.DueTime, at time.Time) int { return d.DueAt.Compare(at.Add(1)) })
+		i, _ := slices.BinarySearchFunc(due, s.From,
+			func(d job.DueTime, at time.Time) int { return d.DueAt.Compare(at.Add(1)) })
 		require.True(t, i == len(due) || !due[i].DueAt.Before(s.To), "a run amidst a range of skips")
 		require.NotEmpty(t, s.Reason)
 		require.Positive(t, s.Count)
@@ -196,15 +203,16 @@ func TestEveryOccurrenceIsPlannedOnceInWhateverChunks(t *testing.T) {
 			require.Len(t, results, 1)
 			for i := 1; i < len(last.Skips); i++ {
 				a, b := last.Skips[i-1], last.Skips[i]
-				between := slices.ContainsFunc(last.Due, func(d job.DueTime) bool { return !d.DueAt.Before(a.To) && !d.DueAt.After(b.From) })
+				between := slices.ContainsFunc(last.Due, func(d job.DueTime) bool {
+					return !d.DueAt.Before(a.To) && !d.DueAt.After(b.From)
+				})
 				require.True(t, a.Reason != b.Reason || between, "one range")
 			}
 		}
 	})
 }
 
-// requireBounded: two may have one due time, and the runs that catch up are not
-// split; all else is bounded.
+// requireBounded checks the bounds. Two occurrences with one due time and the caught-up runs may exceed them.
 func requireBounded(t *rapid.T, in job.PlanInput, r job.PlanResult) {
 	onTime := 0
 	for _, d := range r.Due {
@@ -219,7 +227,7 @@ func requireBounded(t *rapid.T, in job.PlanInput, r job.PlanResult) {
 	}
 }
 
-// requireNext: the cursor points at the first occurrence that was not planned.
+// requireNext checks that the cursor points at the first occurrence that was not planned.
 func requireNext(t *rapid.T, in job.PlanInput, last job.PlanResult) {
 	to := in.Until
 	if grace := in.Now.Add(-job.MissedGrace); to.Before(grace) {
@@ -258,8 +266,8 @@ func TestPlanningInSmallStepsIsPlanningAtOnce(t *testing.T) {
 	})
 }
 
-// TestEveryOccurrenceIsPlannedOnceThroughOutages lets time pass: the planner is
-// called early, late and after outages, with bounds that split its work.
+// TestEveryOccurrenceIsPlannedOnceThroughOutages advances time: the planner is called early, late and after outages,
+// with bounds that split its work.
 func TestEveryOccurrenceIsPlannedOnceThroughOutages(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -285,7 +293,8 @@ func TestEveryOccurrenceIsPlannedOnceThroughOutages(t *testing.T) {
 				break
 			}
 			in.NextDue = r.NextDue
-			in.Now = in.Now.Add(time.Duration(rapid.SampledFrom([]int64{0, 1e6, 1e9, 5e9, 60e9, 600e9}).Draw(t, "pass")))
+			pass := rapid.SampledFrom([]int64{0, 1e6, 1e9, 5e9, 60e9, 600e9}).Draw(t, "pass")
+			in.Now = in.Now.Add(time.Duration(pass))
 			in.Until = in.Now.Add(time.Minute)
 		}
 		to := in.NextDue.Add(-1)

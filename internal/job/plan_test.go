@@ -56,7 +56,7 @@ func TestPlan(t *testing.T) {
 	for name, tc := range map[string]struct {
 		every   string
 		missed  job.Missed
-		next    time.Duration // of noon, as all below
+		next    time.Duration // since noon, as all below
 		now     time.Duration
 		due     []job.DueTime
 		skips   []job.Skip
@@ -72,7 +72,8 @@ func TestPlan(t *testing.T) {
 			every: "1h", next: 60 * mins, now: 0, nextDue: 60 * mins,
 		},
 		"what is late by less than the grace is not missed": {
-			every: "1h", missed: job.Missed{Policy: "skip"}, next: 0, now: job.MissedGrace - 1, due: onTime(0), nextDue: 60 * mins,
+			every: "1h", missed: job.Missed{Policy: "skip"}, next: 0, now: job.MissedGrace - 1, due: onTime(0),
+			nextDue: 60 * mins,
 		},
 		"what is late by the grace is missed": {
 			every: "1h", missed: job.Missed{Policy: "skip"}, next: 0, now: job.MissedGrace,
@@ -84,18 +85,21 @@ func TestPlan(t *testing.T) {
 		},
 		"once: the newest missed one runs now": {
 			every: "10m", next: 0, now: 25 * mins,
-			due: []job.DueTime{caughtUp(20*mins, 25*mins)}, skips: []job.Skip{skipped("missed", 2, 0, 10*mins)}, nextDue: 30 * mins,
+			due: []job.DueTime{caughtUp(20*mins, 25*mins)}, skips: []job.Skip{skipped("missed", 2, 0, 10*mins)},
+			nextDue: 30 * mins,
 		},
 		"once: what is older than the window has that reason": {
 			every: "10m", next: 0, now: 65 * mins,
-			due:   []job.DueTime{caughtUp(60*mins, 65*mins)},
-			skips: []job.Skip{skipped("missed_window", 4, 0, 30*mins), skipped("missed", 2, 40*mins, 50*mins)}, nextDue: 70 * mins,
+			due:     []job.DueTime{caughtUp(60*mins, 65*mins)},
+			skips:   []job.Skip{skipped("missed_window", 4, 0, 30*mins), skipped("missed", 2, 40*mins, 50*mins)},
+			nextDue: 70 * mins,
 		},
 		"once: what is as old as the window is within it": {
 			every: "1h", next: 0, now: 30 * mins, due: []job.DueTime{caughtUp(0, 30*mins)}, nextDue: 60 * mins,
 		},
 		"once: nothing within the window, nothing runs": {
-			every: "1h", next: 0, now: 31 * mins, skips: []job.Skip{skipped("missed_window", 1, 0, 0)}, nextDue: 60 * mins,
+			every: "1h", next: 0, now: 31 * mins, skips: []job.Skip{skipped("missed_window", 1, 0, 0)},
+			nextDue: 60 * mins,
 		},
 		"once: a window shorter than the grace lets nothing run": {
 			every: "1m", missed: job.Missed{CatchUpWindow: job.Duration(sec)}, next: 0, now: 30 * sec,
@@ -103,13 +107,16 @@ func TestPlan(t *testing.T) {
 		},
 		"all: those within the window run in order at the pace": {
 			every: "10m", missed: job.Missed{Policy: "all", Pace: job.Duration(5 * sec)}, next: 0, now: 45 * mins,
-			due:   []job.DueTime{caughtUp(20*mins, 45*mins), caughtUp(30*mins, 45*mins+5*sec), caughtUp(40*mins, 45*mins+10*sec)},
+			due: []job.DueTime{
+				caughtUp(20*mins, 45*mins), caughtUp(30*mins, 45*mins+5*sec), caughtUp(40*mins, 45*mins+10*sec),
+			},
 			skips: []job.Skip{skipped("missed_window", 2, 0, 10*mins)}, nextDue: 50 * mins,
 		},
 		"all: of more than max the newest run": {
 			every: "10m", missed: job.Missed{Policy: "all", Max: 2}, next: 0, now: 45 * mins,
-			due:   []job.DueTime{caughtUp(30*mins, 45*mins), caughtUp(40*mins, 45*mins+sec)},
-			skips: []job.Skip{skipped("missed_window", 2, 0, 10*mins), skipped("missed_max", 1, 20*mins, 20*mins)}, nextDue: 50 * mins,
+			due:     []job.DueTime{caughtUp(30*mins, 45*mins), caughtUp(40*mins, 45*mins+sec)},
+			skips:   []job.Skip{skipped("missed_window", 2, 0, 10*mins), skipped("missed_max", 1, 20*mins, 20*mins)},
+			nextDue: 50 * mins,
 		},
 		"all: what is as old as the window is within it, also if it is more than max": {
 			every: "10m", missed: job.Missed{Policy: "all", Max: 1}, next: 0, now: 30 * mins,
@@ -124,7 +131,10 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := plan(t, job.PlanInput{Schedule: compile(t, schedule.Spec{Every: tc.every}), Missed: tc.missed, NextDue: at(tc.next), Now: at(tc.now)})
+			got := plan(t, job.PlanInput{
+				Schedule: compile(t, schedule.Spec{Every: tc.every}), Missed: tc.missed, NextDue: at(tc.next),
+				Now: at(tc.now),
+			})
 			require.Equal(t, job.PlanResult{Due: tc.due, Skips: tc.skips, NextDue: at(tc.nextDue)}, got)
 		})
 	}
@@ -144,13 +154,14 @@ func TestPlanSkipsWhatACalendarExcludesAlsoAsTheNewestMissed(t *testing.T) {
 	t.Parallel()
 	s := compile(t, schedule.Spec{Every: "10m", Calendars: []schedule.Calendar{{Windows: []string{"12:20-12:40"}}}})
 	r := plan(t, job.PlanInput{Schedule: s, NextDue: noon, Now: at(35 * mins)})
-	require.Equal(t, []job.DueTime{caughtUp(10*mins, 35*mins)}, r.Due, "within the window of 30 minutes, not the excluded newer ones")
+	require.Equal(t, []job.DueTime{caughtUp(10*mins, 35*mins)}, r.Due,
+		"within the window of 30 minutes, not the excluded newer ones")
 	require.Equal(t, []job.Skip{skipped("missed_window", 1, 0, 0), skipped("calendar", 2, 20*mins, 30*mins)}, r.Skips)
 	require.Equal(t, at(40*mins), r.NextDue)
 }
 
 func TestAllMissedOnesAreDealtWithAlsoIfUntilLiesBeforeThem(t *testing.T) {
-	t.Parallel() // else a step between them would make two runs of "once"
+	t.Parallel() // otherwise a call between them would give "once" two runs
 	s := compile(t, schedule.Spec{Every: "10m"})
 	r := plan(t, job.PlanInput{Schedule: s, NextDue: noon, Now: at(25 * mins), Until: at(5 * mins)})
 	require.Equal(t, []job.DueTime{caughtUp(20*mins, 25*mins)}, r.Due)
@@ -160,15 +171,20 @@ func TestAllMissedOnesAreDealtWithAlsoIfUntilLiesBeforeThem(t *testing.T) {
 func TestWhatWasPlannedBeforeAnOutageDoesNotCountAsCatchingUp(t *testing.T) {
 	t.Parallel()
 	s := compile(t, schedule.Spec{Every: "1s"})
-	r := plan(t, job.PlanInput{Schedule: s, Missed: job.Missed{Policy: "all"}, NextDue: at(-12 * sec), Now: noon, Limit: 1})
+	r := plan(t, job.PlanInput{
+		Schedule: s, Missed: job.Missed{Policy: "all"}, NextDue: at(-12 * sec), Now: noon, Limit: 1,
+	})
 	require.Equal(t, job.PlanResult{
-		Due: []job.DueTime{caughtUp(-12*sec, 0), caughtUp(-11*sec, sec), caughtUp(-10*sec, 2*sec)}, NextDue: at(-9 * sec), More: true,
+		Due:     []job.DueTime{caughtUp(-12*sec, 0), caughtUp(-11*sec, sec), caughtUp(-10*sec, 2*sec)},
+		NextDue: at(-9 * sec), More: true,
 	}, r, "three catch up in one call; then the bound holds")
 }
 
 func TestARangeOfSkipsEndsWhereARunLiesBetween(t *testing.T) {
 	t.Parallel()
-	s := compile(t, schedule.Spec{Every: "10m", Calendars: []schedule.Calendar{{Windows: []string{"12:00-12:20", "12:30-12:40"}}}})
+	s := compile(t, schedule.Spec{
+		Every: "10m", Calendars: []schedule.Calendar{{Windows: []string{"12:00-12:20", "12:30-12:40"}}},
+	})
 	r := plan(t, job.PlanInput{Schedule: s, NextDue: noon, Now: at(25 * mins), Until: at(35 * mins)})
 	require.Equal(t, []job.DueTime{caughtUp(20*mins, 25*mins)}, r.Due)
 	require.Equal(t, []job.Skip{skipped("calendar", 2, 0, 10*mins), skipped("calendar", 1, 30*mins, 30*mins)}, r.Skips)
@@ -185,8 +201,7 @@ func TestPlanStopsAtAnExcludedOccurrenceToAccountForItWhenItIsDue(t *testing.T) 
 	require.Equal(t, at(48*time.Hour), r.NextDue)
 }
 
-// TestPlanDoesNotCutBetweenTwoWithOneDueTime: 02:00 and 02:30 fall into the gap,
-// which ends at 03:00, when another fires.
+// TestPlanDoesNotCutBetweenTwoWithOneDueTime: 02:00 and 02:30 are in the gap, which ends at 03:00, when another fires.
 func TestPlanDoesNotCutBetweenTwoWithOneDueTime(t *testing.T) {
 	t.Parallel()
 	s := compile(t, schedule.Spec{Cron: "0,30 2-3 * * *", Timezone: "America/New_York", DST: schedule.DST{Gap: "skip"}})
@@ -199,19 +214,23 @@ func TestPlanDoesNotCutBetweenTwoWithOneDueTime(t *testing.T) {
 	}, r)
 }
 
-// TestPlanGoesOnWhereTheSearchIsGivenUp: since Hong Kong gave up DST, the window
-// excludes every occurrence; before, the gap's end was outside. Next gives up,
-// but that is neither the end of the schedule nor a reason to stop its cursor.
+// TestPlanGoesOnWhereTheSearchIsGivenUp: since Hong Kong abolished DST, the window excludes every occurrence. Before
+// that, the end of the gap was outside the window. Next gives up, but that is neither the end of the schedule nor a
+// reason to stop its cursor.
 func TestPlanGoesOnWhereTheSearchIsGivenUp(t *testing.T) {
 	t.Parallel()
-	s := compile(t, schedule.Spec{Cron: "30 3 * * *", Timezone: "Asia/Hong_Kong", Calendars: []schedule.Calendar{{Windows: []string{"03:00-04:00"}}}})
+	s := compile(t, schedule.Spec{
+		Cron: "30 3 * * *", Timezone: "Asia/Hong_Kong",
+		Calendars: []schedule.Calendar{{Windows: []string{"03:00-04:00"}}},
+	})
 	_, err := s.Next(noon)
 	require.ErrorIs(t, err, schedule.ErrTooFar)
 	first, err := job.FirstDue(s, noon)
 	require.NoError(t, err)
 	r := plan(t, job.PlanInput{Schedule: s, NextDue: first, Now: first})
 	require.Equal(t, job.PlanResult{
-		Skips: []job.Skip{{From: first, To: first, Count: 1, Reason: job.ReasonCalendar}}, NextDue: first.Add(24 * time.Hour),
+		Skips:   []job.Skip{{From: first, To: first, Count: 1, Reason: job.ReasonCalendar}},
+		NextDue: first.Add(24 * time.Hour),
 	}, r)
 }
 
@@ -231,8 +250,8 @@ func TestPlanRefusesWhatItDoesNotKnow(t *testing.T) {
 	require.ErrorContains(t, err, "next due")
 }
 
-// TestPlanAfterALongOutageEachSecond: a million are counted in chunks, and the
-// runs that catch up are the same as if there were none.
+// TestPlanAfterALongOutageEachSecond: a million occurrences are counted in several calls, and the caught-up runs are
+// the same as with one call.
 func TestPlanAfterALongOutageEachSecond(t *testing.T) {
 	t.Parallel()
 	const outage = 12 * 24 * time.Hour
@@ -266,7 +285,7 @@ func TestRetryBroken(t *testing.T) {
 	now := time.Date(2026, 3, 8, 2, 30, 0, 0, time.UTC)
 	until := now.Add(time.Minute)
 	for _, c := range []struct {
-		since time.Duration // negative: it has just broken
+		since time.Duration // negative if it has just failed
 		pause time.Duration
 	}{
 		{-1, time.Minute},

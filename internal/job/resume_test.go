@@ -16,7 +16,7 @@ func TestResumed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		missed    job.Missed
-		plannedTo time.Duration // 0: the cursor is ahead
+		plannedTo time.Duration // 0 if the cursor is ahead
 		due       []job.DueTime
 		skips     []job.Skip
 	}{
@@ -25,15 +25,18 @@ func TestResumed(t *testing.T) {
 		},
 		"once: the newest runs now, and the others are paused, also those out of the window": {
 			missed: job.Missed{Paused: "once"},
-			due:    []job.DueTime{caughtUp(60*mins, 60*mins)}, skips: []job.Skip{skipped("paused", 5, 10*mins, 50*mins)},
+			due:    []job.DueTime{caughtUp(60*mins, 60*mins)},
+			skips:  []job.Skip{skipped("paused", 5, 10*mins, 50*mins)},
 		},
 		"all: those within the window run at the pace": {
 			missed: job.Missed{Paused: "all", CatchUpWindow: job.Duration(10 * mins)},
-			due:    []job.DueTime{caughtUp(50*mins, 60*mins), caughtUp(60*mins, 60*mins+sec)}, skips: []job.Skip{skipped("paused", 4, 10*mins, 40*mins)},
+			due:    []job.DueTime{caughtUp(50*mins, 60*mins), caughtUp(60*mins, 60*mins+sec)},
+			skips:  []job.Skip{skipped("paused", 4, 10*mins, 40*mins)},
 		},
 		"all: of more than max the newest run": {
 			missed: job.Missed{Paused: "all", Max: 1},
-			due:    []job.DueTime{caughtUp(60*mins, 60*mins)}, skips: []job.Skip{skipped("paused", 5, 10*mins, 50*mins)},
+			due:    []job.DueTime{caughtUp(60*mins, 60*mins)},
+			skips:  []job.Skip{skipped("paused", 5, 10*mins, 50*mins)},
 		},
 		"the policy for outages has no say": {
 			missed: job.Missed{Policy: "all"}, skips: []job.Skip{skipped("paused", 6, 10*mins, 60*mins)},
@@ -48,7 +51,10 @@ func TestResumed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in := job.ResumedInput{Schedule: compile(t, schedule.Spec{Every: "10m"}), Missed: tc.missed.WithDefaults(), PausedAt: noon, Now: at(60 * mins), PlannedTo: at(70 * mins)}
+			in := job.ResumedInput{
+				Schedule: compile(t, schedule.Spec{Every: "10m"}), Missed: tc.missed.WithDefaults(), PausedAt: noon,
+				Now: at(60 * mins), PlannedTo: at(70 * mins),
+			}
 			if tc.plannedTo != 0 {
 				in.PlannedTo = at(tc.plannedTo)
 			}
@@ -86,7 +92,10 @@ func TestEveryOccurrenceOfAPauseIsAccountedForInWhateverChunks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		plan := anyPlan.Draw(t, "in")
-		in := job.ResumedInput{Schedule: plan.Schedule, Missed: plan.Missed, PausedAt: plan.NextDue, Now: plan.Now, Limit: plan.Limit, Results: plan.Results}
+		in := job.ResumedInput{
+			Schedule: plan.Schedule, Missed: plan.Missed, PausedAt: plan.NextDue, Now: plan.Now, Limit: plan.Limit,
+			Results: plan.Results,
+		}
 		whole := in
 		whole.Limit, whole.Results = 0, 0
 		once, err := job.Resumed(whole)
@@ -119,26 +128,39 @@ func TestCreated(t *testing.T) {
 		due     []job.DueTime
 		skips   []job.Skip
 	}{
-		"a one-off in the future is left to its cursor":             {spec: oneOff, now: -sec},
-		"a one-off that is due now runs":                            {spec: oneOff, now: 0, due: onTime(0)},
-		"a one-off that is merely late runs, also with skip":        {spec: oneOff, created: "skip", now: 9 * sec, due: onTime(0)},
-		"once: a one-off in the past runs now, whatever the window": {spec: oneOff, now: 999 * time.Hour, due: []job.DueTime{caughtUp(0, 999*time.Hour)}},
+		"a one-off in the future is left to its cursor": {spec: oneOff, now: -sec},
+		"a one-off that is due now runs":                {spec: oneOff, now: 0, due: onTime(0)},
+		"a one-off that is merely late runs, also with skip": {
+			spec: oneOff, created: "skip", now: 9 * sec, due: onTime(0),
+		},
+		"once: a one-off in the past runs now, whatever the window": {
+			spec: oneOff, now: 999 * time.Hour, due: []job.DueTime{caughtUp(0, 999*time.Hour)},
+		},
 		"all: the same": {spec: oneOff, created: "all", now: time.Hour, due: []job.DueTime{caughtUp(0, time.Hour)}},
-		"skip: a one-off in the past is skipped as missed":            {spec: oneOff, created: "skip", now: 10 * sec, skips: []job.Skip{skipped("missed", 1, 0, 0)}},
-		"a one-off may be a reading of a zone":                        {spec: schedule.Spec{At: "2026-06-15T14:00", Timezone: "Europe/Berlin"}, now: time.Hour, due: []job.DueTime{caughtUp(0, time.Hour)}},
-		"a recurring job begins after its creation":                   {spec: schedule.Spec{Every: "1m"}, created: "all", now: time.Hour},
-		"a start_at in the past asks for nothing that lies behind it": {spec: schedule.Spec{Every: "1m", StartAt: noon}, created: "all", now: time.Hour},
+		"skip: a one-off in the past is skipped as missed": {
+			spec: oneOff, created: "skip", now: 10 * sec, skips: []job.Skip{skipped("missed", 1, 0, 0)},
+		},
+		"a one-off may be a reading of a zone": {
+			spec: schedule.Spec{At: "2026-06-15T14:00", Timezone: "Europe/Berlin"}, now: time.Hour,
+			due: []job.DueTime{caughtUp(0, time.Hour)},
+		},
+		"a recurring job begins after its creation": {spec: schedule.Spec{Every: "1m"}, created: "all", now: time.Hour},
+		"a start_at in the past asks for nothing that lies behind it": {
+			spec: schedule.Spec{Every: "1m", StartAt: noon}, created: "all", now: time.Hour,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			due, skips := job.Created(job.CreatedInput{Schedule: compile(t, tc.spec), Missed: job.Missed{Created: tc.created}.WithDefaults(), Now: at(tc.now)})
+			due, skips := job.Created(job.CreatedInput{
+				Schedule: compile(t, tc.spec), Missed: job.Missed{Created: tc.created}.WithDefaults(), Now: at(tc.now),
+			})
 			require.Equal(t, tc.due, due)
 			require.Equal(t, tc.skips, skips)
 		})
 	}
 }
 
-// TestCreatedReachesTheEndsOfTime: the years that a one-off may be in.
+// TestCreatedReachesTheEndsOfTime covers the first and the last year of a one-off.
 func TestCreatedReachesTheEndsOfTime(t *testing.T) {
 	t.Parallel()
 	far := time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -147,7 +169,9 @@ func TestCreatedReachesTheEndsOfTime(t *testing.T) {
 		{At: "1970-01-01T00:00:00", Timezone: "Pacific/Kiritimati"},
 		{At: "2199-12-31T00:00:00", Timezone: "America/New_York"},
 	} {
-		due, _ := job.Created(job.CreatedInput{Schedule: compile(t, spec), Missed: job.Missed{}.WithDefaults(), Now: far})
+		due, _ := job.Created(job.CreatedInput{
+			Schedule: compile(t, spec), Missed: job.Missed{}.WithDefaults(), Now: far,
+		})
 		require.Len(t, due, 1, spec.At)
 	}
 }

@@ -12,7 +12,9 @@ import (
 
 func TestTraceparent(t *testing.T) {
 	t.Parallel()
-	a := job.Attempt{Key: job.Key{Job: uuid.MustParse("01920000-0000-7000-8000-0123456789ab"), DueAt: time.Unix(1, 0)}, Number: 1}
+	a := job.Attempt{
+		Key: job.Key{Job: uuid.MustParse("01920000-0000-7000-8000-0123456789ab"), DueAt: time.Unix(1, 0)}, Number: 1,
+	}
 	first := a.Traceparent()
 	require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", first)
 	require.Equal(t, first, a.Traceparent())
@@ -40,8 +42,10 @@ func TestParseTraceparent(t *testing.T) {
 	require.True(t, ok)
 	for _, bad := range []string{
 		"", good[1:], good + "0", "01" + good[2:], "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-		"00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-		"00-0af7651916cd43dd8448eb211c80319-cb7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333x-01",
+		"00-00000000000000000000000000000000-b7ad6b7169203331-01",
+		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+		"00-0af7651916cd43dd8448eb211c80319-cb7ad6b7169203331-01",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333x-01",
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331\n01",
 	} {
 		_, ok := job.ParseTraceparent(bad)
