@@ -18,7 +18,9 @@ func TestReportToken(t *testing.T) {
 	key := bytes.Repeat([]byte{7}, 32)
 	id := uuid.MustParse("01920000-0000-7000-8000-0123456789ab")
 	a := job.Attempt{
-		Key:       job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Seq: 3},
+		Key: job.Key{
+			Partition: job.PartitionOf(id), Job: id, DueAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Seq: 3,
+		},
 		Namespace: uuid.New(), Number: 300, RunAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC),
 	}
 	r := access.ReportOf(a)
@@ -31,7 +33,9 @@ func TestReportToken(t *testing.T) {
 	require.ErrorIs(t, err, access.ErrBadReport)
 	_, err = access.ParseReport(nil, r.Token(nil))
 	require.ErrorIs(t, err, access.ErrBadReport, "without a key nothing is good")
-	for _, bad := range []string{"", "bfr_", token[1:], token + "0", strings.ToUpper(token), token[:len(token)-2] + "\n0", "bfk_" + token[4:]} {
+	for _, bad := range []string{
+		"", "bfr_", token[1:], token + "0", strings.ToUpper(token), token[:len(token)-2] + "\n0", "bfk_" + token[4:],
+	} {
 		_, err := access.ParseReport(key, bad)
 		require.ErrorIs(t, err, access.ErrBadReport, bad)
 	}
