@@ -1,7 +1,8 @@
-// Package why turns what the ledger knows about one occurrence of a job into a
-// [Story]: what happened, why, and what to do about it.
+// Package why explains one occurrence of a job: what happened, why, and what to do about it.
 //
-// It is pure. The caller reads the [Facts] (internal/postgres) and [Explain]
-// puts them into words: first what the ledger says, and if the ledger has no
-// entry, why it has none.
+// It is pure. internal/postgres reads the [Facts], and [Explain] turns them into a [Story]:
+//
+//	explain.go   finds the ledger entry, or the reason why there is none
+//	text.go      describes an entry
+//	next.go      says what happens next, or what to do
 package why

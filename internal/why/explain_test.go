@@ -20,7 +20,7 @@ func instantOf(t *testing.T, text string) time.Time {
 	return at.UTC()
 }
 
-// TestExplain has a case for each story: facts, and what must be told of them.
+// TestExplain has a case for each story: facts, and what the text must contain.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	at := instantOf(t, "2026-11-10T09:00:00Z")
@@ -29,7 +29,8 @@ func TestExplain(t *testing.T) {
 	entry := func(change func(*job.Entry)) func(*why.Facts) {
 		return func(f *why.Facts) {
 			e := job.Entry{
-				Key: job.Key{DueAt: f.At}, Status: job.StatusSucceeded, Version: 1, RunAt: f.At, StartedAt: f.At, EndedAt: f.At.Add(2 * time.Second),
+				Key: job.Key{DueAt: f.At}, Status: job.StatusSucceeded, Version: 1, RunAt: f.At, StartedAt: f.At,
+				EndedAt: f.At.Add(2 * time.Second),
 				Attempt: 1, Node: "one", Queue: "default",
 			}
 			change(&e)
@@ -62,35 +63,77 @@ func TestExplain(t *testing.T) {
 		reason job.Reason
 		text   []string
 	}{
-		"succeeded": {entry(func(*job.Entry) {}), why.Succeeded, "", []string{"succeeded", "until 2026-11-10 10:00:02 CET (09:00:02 UTC)", "on time", "took 2s", "attempt 1 on one"}},
+		"succeeded": {
+			entry(func(*job.Entry) {}), why.Succeeded, "",
+			[]string{
+				"succeeded", "until 2026-11-10 10:00:02 CET (09:00:02 UTC)", "on time", "took 2s", "attempt 1 on one",
+			},
+		},
 		"succeeded late, after retries": {entry(func(e *job.Entry) {
 			e.Attempt, e.StartedAt = 3, e.RunAt.Add(90*time.Second)
-			e.Attempts = []job.AttemptEnd{{Number: 1, Outcome: job.Failed}, {Number: 2, Outcome: job.Lost, Message: "session died"}}
+			e.Attempts = []job.AttemptEnd{
+				{Number: 1, Outcome: job.Failed}, {Number: 2, Outcome: job.Lost, Message: "session died"},
+			}
 		}), why.Succeeded, "", []string{"1m30s late", "Attempt 2 was lost: session died."}},
-		"caught up":                   {entry(func(e *job.Entry) { e.Origin = job.FromMissed }), why.Succeeded, "", []string{"missed at its time and caught up"}},
-		"triggered within the second": {entry(func(e *job.Entry) { e.Seq, e.Origin, e.DueAt = 1, job.FromTrigger, e.DueAt.Add(300*time.Millisecond) }), why.Succeeded, "", []string{"triggered by hand"}},
-		"redriven":                    {entry(func(e *job.Entry) { e.Origin = job.FromRedrive }), why.Succeeded, "", []string{"redriven"}},
+		"caught up": {
+			entry(func(e *job.Entry) { e.Origin = job.FromMissed }), why.Succeeded, "",
+			[]string{"missed at its time and caught up"},
+		},
+		"triggered within the second": {
+			entry(func(e *job.Entry) {
+				e.Seq, e.Origin, e.DueAt = 1, job.FromTrigger, e.DueAt.Add(300*time.Millisecond)
+			}),
+			why.Succeeded, "", []string{"triggered by hand"},
+		},
+		"redriven": {entry(func(e *job.Entry) { e.Origin = job.FromRedrive }), why.Succeeded, "", []string{"redriven"}},
 		"dead": {entry(func(e *job.Entry) {
 			e.Status, e.Reason, e.Message, e.DeadLetter = job.StatusFailed, job.ReasonAttempts, "answered 503.", true
-		}), why.Failed, job.ReasonAttempts, []string{"no attempts were left", "said: answered 503.", "is a dead letter", "redrive the dead letter"}},
-		"rejected, discarded": {ended(job.StatusFailed, job.ReasonRejected), why.Failed, job.ReasonRejected, []string{"said no", "was redriven or discarded"}},
-		"lost":                {ended(job.StatusFailed, job.ReasonLost), why.Failed, job.ReasonLost, []string{"lost again and again"}},
-		"unknown outcome":     {ended(job.StatusFailed, job.ReasonUnknownOutcome), why.Failed, job.ReasonUnknownOutcome, []string{"at_most_once"}},
-		"gone":                {ended(job.StatusFailed, job.ReasonGone), why.Failed, job.ReasonGone, []string{"gone for ever"}},
-		"cancelled":           {ended(job.StatusCancelled, job.ReasonCancelled), why.Cancelled, job.ReasonCancelled, []string{"somebody asked"}},
-		"replaced":            {ended(job.StatusCancelled, job.ReasonReplaced), why.Cancelled, job.ReasonReplaced, []string{"newer run"}},
-		"cancelled by delete": {ended(job.StatusCancelled, job.ReasonDeleted), why.Cancelled, job.ReasonDeleted, []string{"deleted"}},
+		}), why.Failed, job.ReasonAttempts, []string{
+			"no attempts were left", "said: answered 503.", "is a dead letter", "redrive the dead letter",
+		}},
+		"rejected, discarded": {
+			ended(job.StatusFailed, job.ReasonRejected), why.Failed, job.ReasonRejected,
+			[]string{"said no", "was redriven or discarded"},
+		},
+		"lost": {ended(job.StatusFailed, job.ReasonLost), why.Failed, job.ReasonLost, []string{"lost again and again"}},
+		"unknown outcome": {
+			ended(job.StatusFailed, job.ReasonUnknownOutcome), why.Failed, job.ReasonUnknownOutcome,
+			[]string{"at_most_once"},
+		},
+		"gone": {ended(job.StatusFailed, job.ReasonGone), why.Failed, job.ReasonGone, []string{"gone for ever"}},
+		"cancelled": {
+			ended(job.StatusCancelled, job.ReasonCancelled), why.Cancelled, job.ReasonCancelled,
+			[]string{"somebody asked"},
+		},
+		"replaced": {
+			ended(job.StatusCancelled, job.ReasonReplaced), why.Cancelled, job.ReasonReplaced, []string{"newer run"},
+		},
+		"cancelled by delete": {
+			ended(job.StatusCancelled, job.ReasonDeleted), why.Cancelled, job.ReasonDeleted, []string{"deleted"},
+		},
 
-		"overlap":          {skip(job.ReasonOverlap), why.Skipped, job.ReasonOverlap, []string{"still live", "overlap: skip"}},
-		"queue limit":      {skip(job.ReasonQueueLimit), why.Skipped, job.ReasonQueueLimit, []string{"1000 runs of the job were waiting"}},
+		"overlap": {skip(job.ReasonOverlap), why.Skipped, job.ReasonOverlap, []string{"still live", "overlap: skip"}},
+		"queue limit": {
+			skip(job.ReasonQueueLimit), why.Skipped, job.ReasonQueueLimit,
+			[]string{"1000 runs of the job were waiting"},
+		},
 		"expired":          {skip(job.ReasonExpired), why.Skipped, job.ReasonExpired, []string{"deadline, 5m"}},
 		"skipped replaced": {skip(job.ReasonReplaced), why.Skipped, job.ReasonReplaced, []string{"newer run"}},
-		"was paused":       {skip(job.ReasonPaused), why.Skipped, job.ReasonPaused, []string{"the job was paused", "missed.paused: skip"}},
-		"skipped deleted":  {skip(job.ReasonDeleted), why.Skipped, job.ReasonDeleted, []string{"deleted before it could start"}},
+		"was paused": {
+			skip(job.ReasonPaused), why.Skipped, job.ReasonPaused,
+			[]string{"the job was paused", "missed.paused: skip"},
+		},
+		"skipped deleted": {
+			skip(job.ReasonDeleted), why.Skipped, job.ReasonDeleted, []string{"deleted before it could start"},
+		},
 		"one of a range of the pause": {entry(func(e *job.Entry) {
-			e.Status, e.Reason, e.DueAt, e.DueTo, e.Count = job.StatusSkipped, job.ReasonPaused, e.DueAt.Add(-48*time.Hour), e.DueAt.Add(24*time.Hour), 4
+			e.Status, e.Reason, e.Count = job.StatusSkipped, job.ReasonPaused, 4
+			e.DueAt, e.DueTo = e.DueAt.Add(-48*time.Hour), e.DueAt.Add(24*time.Hour)
 		}), why.Skipped, job.ReasonPaused, []string{"one of 4, due from 2026-11-08"}},
-		"missed while down, once": {func(f *why.Facts) { f.Skip = &job.Skip{From: at, To: at, Count: 1, Reason: job.ReasonMissed} }, why.Skipped, job.ReasonMissed, []string{"no node was there", "once"}},
+		"missed while down, once": {
+			func(f *why.Facts) { f.Skip = &job.Skip{From: at, To: at, Count: 1, Reason: job.ReasonMissed} },
+			why.Skipped, job.ReasonMissed, []string{"no node was there", "once"},
+		},
 		"missed while down, skip": {func(f *why.Facts) {
 			f.Definition.Missed.Policy = job.MissedSkip
 			f.Skip = &job.Skip{Count: 1, Reason: job.ReasonMissed}
@@ -98,24 +141,51 @@ func TestExplain(t *testing.T) {
 		"missed while down, window": {func(f *why.Facts) {
 			f.Skip = &job.Skip{From: at, To: at.Add(24 * time.Hour), Count: 2, Reason: job.ReasonMissedWindow}
 		}, why.Skipped, job.ReasonMissedWindow, []string{"catch_up_window, 30m", "one of 2"}},
-		"missed while down, max": {func(f *why.Facts) { f.Skip = &job.Skip{Count: 1, Reason: job.ReasonMissedMax} }, why.Skipped, job.ReasonMissedMax, []string{"missed.max, 100"}},
+		"missed while down, max": {
+			func(f *why.Facts) { f.Skip = &job.Skip{Count: 1, Reason: job.ReasonMissedMax} }, why.Skipped,
+			job.ReasonMissedMax, []string{"missed.max, 100"},
+		},
 
 		"progress": {live(job.StatusRunning, func(e *job.Entry, f *why.Facts) {
 			p := int16(40)
 			e.Attempt, e.StartedAt, e.Percent, e.Progress = 1, f.At, &p, "page 4 of 10"
 		}), why.Running, "", []string{"40 % done", "page 4 of 10"}},
-		"for a worker": {live(job.StatusDue, func(e *job.Entry, _ *why.Facts) { e.Handler = "greet" }), why.Due, "", []string{"waits for a worker", "knows the handler greet"}},
-		"running":      {live(job.StatusRunning, func(e *job.Entry, f *why.Facts) { e.Attempt, e.StartedAt = 1, f.At }), why.Running, "", []string{"is running: attempt 1", "on one"}},
-		"accepted":     {live(job.StatusWaiting, func(e *job.Entry, f *why.Facts) { e.ExpiresAt = f.At.Add(time.Minute) }), why.Waiting, "", []string{"accepted", "10:01:00"}},
-		"planned":      {live(job.StatusPending, func(e *job.Entry, f *why.Facts) { f.Now = f.At.Add(-30 * time.Second) }), why.Planned, "", []string{"not due yet", "in 30s"}},
+		"for a worker": {
+			live(job.StatusDue, func(e *job.Entry, _ *why.Facts) { e.Handler = "greet" }), why.Due, "",
+			[]string{"waits for a worker", "knows the handler greet"},
+		},
+		"running": {
+			live(job.StatusRunning, func(e *job.Entry, f *why.Facts) { e.Attempt, e.StartedAt = 1, f.At }), why.Running,
+			"", []string{"is running: attempt 1", "on one"},
+		},
+		"accepted": {
+			live(job.StatusWaiting, func(e *job.Entry, f *why.Facts) { e.ExpiresAt = f.At.Add(time.Minute) }),
+			why.Waiting, "", []string{"accepted", "10:01:00"},
+		},
+		"planned": {
+			live(job.StatusPending, func(e *job.Entry, f *why.Facts) { f.Now = f.At.Add(-30 * time.Second) }),
+			why.Planned, "", []string{"not due yet", "in 30s"},
+		},
 		"held": {live(job.StatusPending, func(e *job.Entry, f *why.Facts) {
 			e.Attempt, e.RunAt, e.Message = 1, f.At.Add(time.Minute), "https://x is full"
 		}), why.Held, "", []string{"https://x is full", "10:01:00", "no attempt"}},
-		"retrying":      {live(job.StatusPending, func(e *job.Entry, f *why.Facts) { e.Attempt, e.RunAt = 1, f.At.Add(time.Minute) }), why.Retrying, "", []string{"Attempt 1 failed", "10:01:00"}},
-		"queue paused":  {live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.QueuePaused, f.QueueNote = f.At, "repairs" }), why.QueuePaused, "", []string{"queue default is paused", "(repairs)"}},
-		"waits a turn":  {live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Others = 1 }), why.Behind, "", []string{"waits for another run"}},
-		"waits a slot":  {live(job.StatusDue, func(*job.Entry, *why.Facts) {}), why.Due, "", []string{"free slot"}},
-		"due, no nodes": {live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Owned = false }), why.Due, "", []string{"no live node"}},
+		"retrying": {
+			live(job.StatusPending, func(e *job.Entry, f *why.Facts) { e.Attempt, e.RunAt = 1, f.At.Add(time.Minute) }),
+			why.Retrying, "", []string{"Attempt 1 failed", "10:01:00"},
+		},
+		"queue paused": {
+			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.QueuePaused, f.QueueNote = f.At, "repairs" }),
+			why.QueuePaused, "", []string{"queue default is paused", "(repairs)"},
+		},
+		"waits a turn": {
+			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Others = 1 }), why.Behind, "",
+			[]string{"waits for another run"},
+		},
+		"waits a slot": {live(job.StatusDue, func(*job.Entry, *why.Facts) {}), why.Due, "", []string{"free slot"}},
+		"due, no nodes": {
+			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Owned = false }), why.Due, "",
+			[]string{"no live node"},
+		},
 
 		"not due yet": {func(f *why.Facts) { f.Now = f.At.Add(-time.Hour) }, why.NotDue, "", []string{"due in 1h"}},
 		"paused, past": {func(f *why.Facts) {
@@ -124,19 +194,44 @@ func TestExplain(t *testing.T) {
 		"paused, to come": {func(f *why.Facts) {
 			f.Job.State, f.PausedAt, f.Now = job.Paused, at.Add(-2*time.Hour), f.At.Add(-time.Hour)
 		}, why.Paused, "", []string{"It will not run as things are", "Resume the job before then"}},
-		"max_runs reached":         {func(f *why.Facts) { f.RunsLeft, f.Job.MaxRuns = &left, 3 }, why.Finished, "", []string{"max_runs: 3"}},
-		"behind, with a node":      {func(f *why.Facts) { f.NextDue = f.At }, why.Unplanned, "", []string{"A node owns"}},
-		"behind, without":          {func(f *why.Facts) { f.NextDue, f.Owned = f.At, false }, why.Unplanned, "", []string{"no live node owns"}},
-		"forgotten":                {func(f *why.Facts) { f.HistoryFrom = f.At.Add(time.Hour) }, why.Forgotten, "", []string{"history is kept from"}},
-		"unknown":                  {func(*why.Facts) {}, why.Unknown, "", []string{"should not happen"}},
-		"created later":            {func(f *why.Facts) { f.Created = f.At.Add(time.Hour) }, why.CreatedLater, "", []string{"created at 2026-11-10 11:00:00"}},
-		"deleted before":           {func(f *why.Facts) { deleted(f); f.DeletedAt, f.DeletedBy = at.Add(-time.Hour), "key:ci" }, why.Deleted, "", []string{"deleted at 2026-11-10 09:00:00 CET", "by key:ci"}},
-		"deleted later, succeeded": {func(f *why.Facts) { deleted(f); f.DeletedAt = at.Add(time.Hour); entry(func(*job.Entry) {})(f) }, why.Succeeded, "", []string{"succeeded"}},
-		"deleted later, forgotten": {func(f *why.Facts) { deleted(f); f.DeletedAt, f.HistoryFrom = at.Add(time.Hour), at.Add(time.Hour) }, why.Forgotten, "", nil},
+		"max_runs reached": {
+			func(f *why.Facts) { f.RunsLeft, f.Job.MaxRuns = &left, 3 }, why.Finished, "", []string{"max_runs: 3"},
+		},
+		"behind, with a node": {func(f *why.Facts) { f.NextDue = f.At }, why.Unplanned, "", []string{"A node owns"}},
+		"behind, without": {
+			func(f *why.Facts) { f.NextDue, f.Owned = f.At, false }, why.Unplanned, "", []string{"no live node owns"},
+		},
+		"forgotten": {
+			func(f *why.Facts) { f.HistoryFrom = f.At.Add(time.Hour) }, why.Forgotten, "",
+			[]string{"history is kept from"},
+		},
+		"unknown": {func(*why.Facts) {}, why.Unknown, "", []string{"should not happen"}},
+		"created later": {
+			func(f *why.Facts) { f.Created = f.At.Add(time.Hour) }, why.CreatedLater, "",
+			[]string{"created at 2026-11-10 11:00:00"},
+		},
+		"deleted before": {
+			func(f *why.Facts) { deleted(f); f.DeletedAt, f.DeletedBy = at.Add(-time.Hour), "key:ci" }, why.Deleted, "",
+			[]string{"deleted at 2026-11-10 09:00:00 CET", "by key:ci"},
+		},
+		"deleted later, succeeded": {
+			func(f *why.Facts) { deleted(f); f.DeletedAt = at.Add(time.Hour); entry(func(*job.Entry) {})(f) },
+			why.Succeeded, "", []string{"succeeded"},
+		},
+		"deleted later, forgotten": {
+			func(f *why.Facts) { deleted(f); f.DeletedAt, f.HistoryFrom = at.Add(time.Hour), at.Add(time.Hour) },
+			why.Forgotten, "", nil,
+		},
 
-		"no occurrence": {func(f *why.Facts) { f.At = f.At.Add(time.Minute) }, why.None, "", []string{"no occurrence", "before is 2026-11-10 10:00:00", "after is 2026-11-11 10:00:00"}},
-		"before start":  {func(f *why.Facts) { f.Definition.Schedule.StartAt = f.At.Add(time.Hour) }, why.BeforeStart, "", []string{"start_at"}},
-		"after end":     {func(f *why.Facts) { f.Definition.Schedule.EndAt = f.At }, why.AfterEnd, "", []string{"end_at"}},
+		"no occurrence": {
+			func(f *why.Facts) { f.At = f.At.Add(time.Minute) }, why.None, "",
+			[]string{"no occurrence", "before is 2026-11-10 10:00:00", "after is 2026-11-11 10:00:00"},
+		},
+		"before start": {
+			func(f *why.Facts) { f.Definition.Schedule.StartAt = f.At.Add(time.Hour) }, why.BeforeStart, "",
+			[]string{"start_at"},
+		},
+		"after end": {func(f *why.Facts) { f.Definition.Schedule.EndAt = f.At }, why.AfterEnd, "", []string{"end_at"}},
 		"calendar": {func(f *why.Facts) {
 			f.Definition.Schedule.Calendars = []schedule.Calendar{{Dates: []string{"2026-11-10"}}}
 		}, why.Skipped, job.ReasonCalendar, []string{"calendar"}},
@@ -144,14 +239,19 @@ func TestExplain(t *testing.T) {
 			f.At = f.At.Add(time.Minute)
 			entry(func(e *job.Entry) { e.Status, e.DueAt, e.DueTo = job.StatusSkipped, at, at.Add(24*time.Hour) })(f)
 		}, why.None, "", nil},
-		"unreadable": {func(f *why.Facts) { f.Definition.Schedule.Cron = "?!" }, why.Unknown, "", []string{"cannot read"}},
+		"unreadable": {
+			func(f *why.Facts) { f.Definition.Schedule.Cron = "?!" }, why.Unknown, "", []string{"cannot read"},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := why.Facts{
-				At: at, Now: at.Add(time.Hour), ID: uuid.MustParse("0190a5b0-0000-7000-8000-000000000001"), Created: at.Add(-240 * time.Hour), Version: 1, Owned: true,
-				Definition:  job.Definition{Name: "report", Schedule: daily, Policy: job.Policy{Deadline: job.Duration(5 * time.Minute)}}.WithDefaults(),
+				At: at, Now: at.Add(time.Hour), ID: uuid.MustParse("0190a5b0-0000-7000-8000-000000000001"),
+				Created: at.Add(-240 * time.Hour), Version: 1, Owned: true,
+				Definition: job.Definition{
+					Name: "report", Schedule: daily, Policy: job.Policy{Deadline: job.Duration(5 * time.Minute)},
+				}.WithDefaults(),
 				NextDue:     at.Add(24 * time.Hour),
 				HistoryFrom: at.Add(-24 * time.Hour),
 			}
@@ -165,15 +265,15 @@ func TestExplain(t *testing.T) {
 			}
 			require.NotContains(t, got.Text+got.Next, "%!")
 			require.NotContains(t, got.Text+got.Next, "0001-01-01")
-			if slices.Contains([]why.Code{why.Skipped, why.Retrying, why.Paused, why.Due, why.Unplanned}, test.code) && test.reason != job.ReasonDeleted {
+			if slices.Contains([]why.Code{why.Skipped, why.Retrying, why.Paused, why.Due, why.Unplanned},
+				test.code) && test.reason != job.ReasonDeleted {
 				require.NotEmpty(t, got.Next, "what to do")
 			}
 		})
 	}
 }
 
-// TestExplainGap: a reading that the clock left out is found by what the user
-// would write, and by the gap's end.
+// TestExplainGap: a local time that does not exist is found by what the user would write, and by the end of the gap.
 func TestExplainGap(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"2026-03-29T02:30:00+01:00", "2026-03-29T02:30", "2026-03-29T01:00:00Z"} {
@@ -184,7 +284,10 @@ func TestExplainGap(t *testing.T) {
 			at, err := why.ParseWhen(text, compiled.Zone())
 			require.NoError(t, err)
 			created := instantOf(t, "2026-01-01T00:00:00Z")
-			got := why.Explain(why.Facts{At: at, Now: at.Add(time.Hour), Created: created, Version: 1, Definition: job.Definition{Schedule: spec}, HistoryFrom: created})
+			got := why.Explain(why.Facts{
+				At: at, Now: at.Add(time.Hour), Created: created, Version: 1,
+				Definition: job.Definition{Schedule: spec}, HistoryFrom: created,
+			})
 			require.Equal(t, instantOf(t, "2026-03-29T01:00:00Z"), got.At, "%s: the end of the gap", text)
 			if gap == schedule.GapSkip {
 				require.Equal(t, job.ReasonGap, got.Reason)

@@ -7,35 +7,37 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// next says what comes after an occurrence, or what somebody can do about it.
-// Empty: nothing needs to be done.
-func (t *teller) next(w Story) string {
-	switch w.Code {
+// nextStep says what happens next, or what the user can do. Empty means nothing.
+func (x *explainer) nextStep(story Story) string {
+	switch story.Code {
 	case Failed:
-		return t.afterFailure(w.Entry)
+		return x.afterFailure(story.Entry)
 	case Cancelled:
 		return "It does not run again by itself. To run it after all, retry the run."
 	case Skipped:
-		return t.afterSkip(w)
+		return x.afterSkip(story)
 	case Running:
-		return fmt.Sprintf("The attempt is ended after %s (timeout).", t.Definition.Timeout)
+		return fmt.Sprintf("The attempt is ended after %s (timeout).", x.Definition.Timeout)
 	case Waiting:
-		return "Without a report by then the attempt counts as lost, and is tried again; with delivery at_most_once the run fails."
+		return "Without a report by then the attempt counts as lost, and is tried again; " +
+			"with delivery at_most_once the run fails."
 	case Retrying:
-		return t.sprintf("It is tried again by itself, up to %d attempts in all; then it is a dead letter.", t.Definition.Retry.MaxAttempts)
+		return x.sprintf("It is tried again by itself, up to %d attempts in all; then it is a dead letter.",
+			x.Definition.Retry.MaxAttempts)
 	case Planned, NotDue:
 		return "Nothing needs to be done."
 	case Due:
-		if !t.Owned {
+		if !x.Owned {
 			return "Start a node, or look why none is alive. The run is not lost: it starts late."
 		}
-		return "It starts by itself as soon as a slot is free. If this lasts: give the nodes more slots, add nodes, or raise the job's priority."
+		return "It starts by itself as soon as a slot is free. If this lasts: give the nodes more slots, add nodes, " +
+			"or raise the job's priority."
 	case QueuePaused:
 		return "Resume the queue: what waits starts then, by priority."
 	case Behind:
 		return "It starts when the other run ends. If that one hangs, cancel it, or give the job a shorter timeout."
 	case Paused:
-		return t.afterPause(w)
+		return x.afterPause(story)
 	case Finished:
 		return "Raise max_runs, or set it to 0, to let the job run on."
 	case BeforeStart:
@@ -43,10 +45,11 @@ func (t *teller) next(w Story) string {
 	case AfterEnd:
 		return "Move end_at if the job is to run on."
 	case Unplanned:
-		if !t.Owned {
+		if !x.Owned {
 			return "Start a node, or look why none is alive."
 		}
-		return "It is dealt with by itself within seconds. If this lasts, look into the log of the node for failures of plan."
+		return "It is dealt with by itself within seconds. " +
+			"If this lasts, look into the log of the node for failures of plan."
 	case Deleted:
 		return "To have it run again, create the job anew: its versions are kept in the audit log."
 	default:
@@ -54,11 +57,11 @@ func (t *teller) next(w Story) string {
 	}
 }
 
-func (t *teller) afterFailure(e *job.Entry) string {
+func (x *explainer) afterFailure(e *job.Entry) string {
 	switch {
 	case e == nil || !e.DeadLetter:
 		return ""
-	case t.Job == nil:
+	case x.Job == nil:
 		return "Its job is deleted, so it cannot run again: discard the dead letter."
 	case e.Reason == job.ReasonGone:
 		return "Mend the target or the job, redrive the dead letter, and resume the job: it is paused."
@@ -69,16 +72,15 @@ func (t *teller) afterFailure(e *job.Entry) string {
 	}
 }
 
-// afterSkip says what keeps an occurrence from being skipped the next time. One of
-// the past can be run after all.
-func (t *teller) afterSkip(w Story) string {
+// afterSkip says how to avoid the skip the next time, and how to run a past occurrence.
+func (x *explainer) afterSkip(story Story) string {
 	backfill := "To run it after all, backfill it. "
-	if w.At.After(t.Now) {
+	if story.At.After(x.Now) {
 		backfill = ""
 	}
-	switch w.Reason {
+	switch story.Reason {
 	case job.ReasonMissed:
-		if t.Definition.Missed.Policy == job.MissedOnce {
+		if x.Definition.Missed.Policy == job.MissedOnce {
 			return backfill + "If each is needed after an outage, set missed.policy to all."
 		}
 		return backfill + "If missed ones are to be caught up after an outage, set missed.policy to once or all."
@@ -89,7 +91,8 @@ func (t *teller) afterSkip(w Story) string {
 	case job.ReasonPaused:
 		return backfill + "With missed.paused once or all, a resume catches up."
 	case job.ReasonOverlap:
-		return backfill + "If each is needed, set overlap to queue or allow, or make the runs shorter than the time between them."
+		return backfill +
+			"If each is needed, set overlap to queue or allow, or make the runs shorter than the time between them."
 	case job.ReasonQueueLimit:
 		return backfill + "The runs take longer than the time between them: make them shorter, or be due more rarely."
 	case job.ReasonExpired:
@@ -105,13 +108,13 @@ func (t *teller) afterSkip(w Story) string {
 	}
 }
 
-func (t *teller) afterPause(w Story) string {
-	if w.At.After(t.Now) {
+func (x *explainer) afterPause(story Story) string {
+	if story.At.After(x.Now) {
 		return "Resume the job before then, and it runs."
 	}
 	return fmt.Sprintf("Resume the job: %s.", map[job.MissedPolicy]string{
 		job.MissedSkip: "what the pause kept back is skipped then (missed.paused: skip)",
 		job.MissedOnce: "the newest of what the pause kept back runs then (missed.paused: once)",
 		job.MissedAll:  "what the pause kept back runs then (missed.paused: all)",
-	}[cmp.Or(t.Definition.Missed.Paused, job.MissedSkip)])
+	}[cmp.Or(x.Definition.Missed.Paused, job.MissedSkip)])
 }
