@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/expr"
 )
 
-// bombs are what a hostile author would try.
+// bombs are expressions that a hostile author would try.
 var bombs = []string{
 	`string(payload.l.map(a, payload.l.map(b, payload.l.map(c, a))).size())`,
 	`string(payload.l.all(a, payload.l.all(b, payload.l.all(c, c == c))))`,
@@ -47,7 +47,8 @@ var bombs = []string{
 	`string(payload.l.all(a, duration(string(size(a)) + "s") < duration("1h")))`,
 	`payload.s + payload.s + payload.s + payload.s + payload.s`,
 	`string(size(payload.s.reverse() + payload.s.reverse()))`,
-	`string([1,2,3,4,5,6,7,8,9,0].map(a, [1,2,3,4,5,6,7,8,9,0].map(b, [1,2,3,4,5,6,7,8,9,0].map(c, [1,2,3,4,5,6,7,8,9,0].map(d, [1,2,3,4,5,6,7,8,9,0].map(e, [1,2,3,4,5,6,7,8,9,0].map(f, f)))))).size())`,
+	`string([1,2,3,4,5,6,7,8,9,0].map(a, [1,2,3,4,5,6,7,8,9,0].map(b, [1,2,3,4,5,6,7,8,9,0].map(c, ` +
+		`[1,2,3,4,5,6,7,8,9,0].map(d, [1,2,3,4,5,6,7,8,9,0].map(e, [1,2,3,4,5,6,7,8,9,0].map(f, f)))))).size())`,
 	strings.Repeat("(", 500) + "run_id" + strings.Repeat(")", 500),
 	strings.Repeat("!", 900) + "true",
 	`payload` + strings.Repeat(".a", 500),
@@ -58,18 +59,18 @@ var bombs = []string{
 	"\"" + strings.Repeat("\\u0000", 160) + "\"",
 }
 
-// limit of one evaluation, and of one check. With the race detector all takes
-// some ten times as long.
+// limit of one evaluation, and of one check. The race detector makes all about ten times slower.
 const limit = 5 * time.Millisecond
 
-// Each is refused when it is saved, or stopped when it is evaluated; neither
-// takes long, whatever the payload.
+// Each bomb is rejected when it is saved or stopped when it is evaluated. Neither takes long, whatever the payload.
 func TestBombs(t *testing.T) {
 	texts := make([]string, 3_000)
 	for i := range texts {
 		texts[i] = fmt.Sprintf("x%06d", i)
 	}
-	payload, err := json.Marshal(map[string]any{"l": texts, "s": strings.Repeat("x", 25_000), "t": strings.Repeat("x", 4000)})
+	payload, err := json.Marshal(map[string]any{
+		"l": texts, "s": strings.Repeat("x", 25_000), "t": strings.Repeat("x", 4000),
+	})
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(payload), expr.MaxPayload)
 	f := facts()
@@ -78,7 +79,7 @@ func TestBombs(t *testing.T) {
 	require.NoError(t, err)
 	_, err = warm.Text(f)
 	require.NoError(t, err)
-	plain := quickest(func() { _, _ = warm.Text(f) }) // to read such a payload at all
+	plain := quickest(func() { _, _ = warm.Text(f) }) // the cost of decoding such a payload
 	refused, stopped := 0, 0
 	for _, bomb := range bombs {
 		var e *expr.Expression
@@ -96,13 +97,13 @@ func TestBombs(t *testing.T) {
 		t.Logf("%8s: %.70s: %v", took, bomb, err)
 		require.Less(t, took, slower*limit, "evaluate %.60s", bomb)
 	}
-	t.Logf("%d bombs: %d refused when saved, %d stopped when evaluated, %d harmless; reading the payload takes %s", len(bombs), refused, stopped, len(bombs)-refused-stopped, plain)
+	t.Logf("%d bombs: %d refused when saved, %d stopped when evaluated, %d harmless; reading the payload takes %s",
+		len(bombs), refused, stopped, len(bombs)-refused-stopped, plain)
 	require.Positive(t, stopped)
 	require.Positive(t, refused)
 }
 
-// quickest of a few, in time of the processor: the machine may be busy with
-// something else.
+// quickest returns the shortest CPU time of a few calls. The machine may be busy with something else.
 func quickest(f func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -115,7 +116,7 @@ func quickest(f func()) time.Duration {
 	return best
 }
 
-// used is how much time the processor has spent on this thread.
+// used is the CPU time of this thread.
 func used() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_THREAD, &u) != nil {

@@ -10,15 +10,15 @@ type cached struct {
 	scope Scope
 }
 
-// known keeps compiled expressions by their text: a changed one is another text,
-// so nothing is ever out of date. Full, it starts anew: that costs each in use one
-// compilation, and needs no bookkeeping in each evaluation.
-var known = cache{most: maxKnown}
+// known caches compiled expressions by their text, so an entry is never out of date. When it is full, it is emptied:
+// that
+// costs one compilation for each expression in use, and evaluations need no bookkeeping.
+var known = cache{max: maxKnown}
 
 type cache struct {
-	most int
-	mu   sync.RWMutex
-	by   map[cached]*Expression
+	max int
+	mu  sync.RWMutex
+	by  map[cached]*Expression
 }
 
 func (c *cache) get(k cached, compile func(cached) (*Expression, error)) (*Expression, error) {
@@ -28,15 +28,15 @@ func (c *cache) get(k cached, compile func(cached) (*Expression, error)) (*Expre
 	if found != nil {
 		return found, nil
 	}
-	made, err := compile(k)
+	compiled, err := compile(k)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.by == nil || len(c.by) >= c.most {
+	if c.by == nil || len(c.by) >= c.max {
 		c.by = make(map[cached]*Expression)
 	}
-	c.by[k] = made
-	return made, nil
+	c.by[k] = compiled
+	return compiled, nil
 }

@@ -10,12 +10,11 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// functionCost is that of one call of the functions in strings.go: they take
-// short texts, so that one number does.
+// functionCost is the cost of one call of a function in strings.go. They accept only short strings, so one number is
+// enough.
 const functionCost uint64 = 100
 
-// usual knows what CEL does not: the cost of our functions, and the sizes of what
-// is unknown before a run.
+// usual tells CEL the cost of our functions, and usual sizes of values that are unknown before a run.
 type usual struct{}
 
 // EstimateCallCost is for CEL.
@@ -27,8 +26,9 @@ func (usual) EstimateCallCost(_, overload string, _ *cost.AstNode, _ []cost.AstN
 	return &cost.CallEstimate{CostEstimate: cost.FixedCostEstimate(functionCost), ResultSize: &size}
 }
 
-// CallCost is for CEL. Of calls on a payload, whose types are not known before,
-// CEL takes each for one unit, however long the texts: so all are counted here.
+// CallCost is for CEL. CEL counts each call on a payload, whose types are unknown, as one unit, however long the
+// strings
+// are. So all calls are counted here.
 func (usual) CallCost(function, overload string, args []ref.Val, _ ref.Val) *uint64 {
 	n := uint64(1)
 	if ours(overload) {
@@ -43,8 +43,9 @@ func (usual) CallCost(function, overload string, args []ref.Val, _ ref.Val) *uin
 		case traits.Sizer: // a list or an object
 			size, _ := v.Size().(types.Int)
 			n += uint64(size)
-			if function == operators.Equals || function == operators.NotEquals || function == operators.In && arg == args[0] {
-				n += costLimit / 2 // what is in it may be anything: two such comparisons, and no more
+			if function == operators.Equals || function == operators.NotEquals ||
+				function == operators.In && arg == args[0] {
+				n += costLimit / 2 // its elements may be of any size: allow two such comparisons
 			}
 		}
 	}

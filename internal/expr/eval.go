@@ -42,13 +42,13 @@ func failed(err error) error {
 	case strings.Contains(said, "cost limit"):
 		return errors.New("it takes too much work for this payload; make it simpler, or send less")
 	case strings.HasPrefix(said, "no such key: "):
-		return fmt.Errorf("the payload or the labels have no %s; send it, or write has(…) ? … : …", clean(strings.TrimPrefix(said, "no such key: ")))
+		return fmt.Errorf("the payload or the labels have no %s; send it, or write has(…) ? … : …",
+			clean(strings.TrimPrefix(said, "no such key: ")))
 	}
 	return errors.New(clean(said))
 }
 
-// facts are read as CEL asks for them: a payload is only taken apart by
-// expressions that speak of it.
+// facts are resolved when CEL asks for them, so a payload is decoded only for expressions that use it.
 type facts struct {
 	*Facts
 	payload ref.Val
@@ -88,7 +88,7 @@ func (f *facts) ResolveName(name string) (any, bool) {
 	}
 }
 
-// typeName is CEL's name of a type in plain words.
+// typeName translates CEL's name of a type for users.
 func typeName(name string) string {
 	switch name {
 	case "int", "uint", "double":
@@ -111,17 +111,17 @@ func typeName(name string) string {
 	}
 }
 
-// clean makes a text of CEL fit for a message: one line, printable, bounded.
+// clean makes a message of CEL fit for users: one line, printable, bounded.
 func clean(text string) string {
-	const most = 200
+	const limit = 200
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return ' '
 	}, strings.ToValidUTF8(text, "\uFFFD"))
-	if len(text) > most {
-		end := most
+	if len(text) > limit {
+		end := limit
 		for end > 0 && !utf8.RuneStart(text[end]) {
 			end--
 		}

@@ -15,36 +15,36 @@ import (
 // The bounds.
 const (
 	MaxText    = 1024     // bytes of an expression or a template
-	MaxResult  = 4096     // bytes that either may give
-	MaxPayload = 64 << 10 // bytes of a payload that expressions speak of
+	MaxResult  = 4096     // bytes of a result
+	MaxPayload = 64 << 10 // bytes of a payload that expressions use
 
 	// costLimit keeps one evaluation below 5 ms (TestBombs).
 	costLimit = 20_000
-	// What the estimate assumes of what it cannot know.
+	// What the estimate assumes about unknown values.
 	usualList = 100  // elements of a list or an object in the payload
-	usualText = 1000 // bytes of a text in the payload
+	usualText = 1000 // bytes of a string in the payload
 )
 
-// Scope is what an expression may speak of.
+// Scope is what an expression can use.
 type Scope int
 
 // The scopes.
 const (
-	OfRun     Scope = iota // what is the same for all attempts
-	OfAttempt              // that, the attempt's number and the idempotency key
+	OfRun     Scope = iota // values that are the same for all attempts
+	OfAttempt              // also the attempt's number and the idempotency key
 )
 
-// Facts are what expressions speak of.
+// Facts are the values that expressions use.
 type Facts struct {
 	Job            Job
 	DueAt          time.Time
 	RunID          string
-	Payload        string // JSON; empty: none
+	Payload        string // JSON; empty if there is none
 	Attempt        int64
 	IdempotencyKey string
 }
 
-// Job is what an expression may know about a job.
+// Job is what an expression can use about a job.
 type Job struct {
 	ID        string            `json:"id"`
 	Name      string            `json:"name"`
@@ -63,21 +63,26 @@ func (e *Error) Error() string { return e.Problem + "; " + e.Fix }
 
 const mayUse = "it may use job.id, job.name, job.namespace, job.queue, job.labels, due_at, run_id and payload"
 
-// environments are made once: that takes milliseconds.
+// environments are created once, because that takes milliseconds.
 var environments = [...]func() (*cel.Env, error){
 	OfRun:     sync.OnceValues(func() (*cel.Env, error) { return newEnvironment(OfRun) }),
 	OfAttempt: sync.OnceValues(func() (*cel.Env, error) { return newEnvironment(OfAttempt) }),
 }
 
 func newEnvironment(scope Scope) (*cel.Env, error) {
-	// Patterns are compiled when they are met, at a cost that nothing counts.
+	// Regular expressions are compiled during evaluation, at a cost that CEL does not count.
 	without := env.NewLibrarySubset().AddExcludedFunctions(env.NewFunction(overloads.Matches))
 	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(without)),
-		// Names with a dot, not an object: a field that there is not is found when it is saved.
-		cel.Variable("job.id", cel.StringType), cel.Variable("job.name", cel.StringType), cel.Variable("job.namespace", cel.StringType),
-		cel.Variable("job.queue", cel.StringType), cel.Variable("job.labels", cel.MapType(cel.StringType, cel.StringType)),
-		cel.Variable("due_at", cel.TimestampType), cel.Variable("run_id", cel.StringType), cel.Variable("payload", cel.DynType),
+		// These are names with a dot, not an object, so that an unknown field is an error when the job is saved.
+		cel.Variable("job.id", cel.StringType),
+		cel.Variable("job.name", cel.StringType),
+		cel.Variable("job.namespace", cel.StringType),
+		cel.Variable("job.queue", cel.StringType),
+		cel.Variable("job.labels", cel.MapType(cel.StringType, cel.StringType)),
+		cel.Variable("due_at", cel.TimestampType),
+		cel.Variable("run_id", cel.StringType),
+		cel.Variable("payload", cel.DynType),
 		cel.DefaultUTCTimeZone(true), cel.CrossTypeNumericComparisons(true),
 		cel.ParserRecursionLimit(50), cel.ParserErrorRecoveryLimit(1),
 	}
@@ -87,7 +92,7 @@ func newEnvironment(scope Scope) (*cel.Env, error) {
 	return cel.NewCustomEnv(append(options, texts()...)...)
 }
 
-// Expression gives a text. Safe for concurrent use.
+// Expression is a compiled expression. It is safe for concurrent use.
 type Expression struct {
 	program cel.Program
 	scope   Scope
@@ -115,17 +120,19 @@ func compile(c cached) (*Expression, error) {
 	}
 	estimate, err := in.EstimateCost(ast, usual{})
 	if err != nil || estimate.Min > costLimit || estimate.Max > costLimit {
-		return nil, &Error{"it may take too much work", "do without loops inside loops over the payload; let the receiver compute it"}
+		return nil, &Error{
+			"it may take too much work", "do without loops inside loops over the payload; let the receiver compute it",
+		}
 	}
-	program, err := in.Program(ast, cel.CostTracking(usual{}), cel.CostLimit(costLimit), cel.EvalOptions(cel.OptOptimize))
+	program, err := in.Program(ast, cel.CostTracking(usual{}), cel.CostLimit(costLimit),
+		cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, &Error{"it cannot be evaluated: " + clean(err.Error()), mayUse}
 	}
 	return &Expression{program, c.scope}, nil
 }
 
-// takes says whether what an expression gives is a text or, within a template,
-// something that can be written in one way only.
+// takes reports whether a result of this kind is acceptable: a string or, in a template, a value with one obvious form.
 func takes(kind types.Kind, scope Scope) bool {
 	switch kind {
 	case types.StringKind:
@@ -137,7 +144,7 @@ func takes(kind types.Kind, scope Scope) bool {
 	}
 }
 
-// wrong is the first of the issues: the others often follow from it.
+// wrong returns the first issue: the others often follow from it.
 func wrong(issues *cel.Issues, scope Scope) *Error {
 	all := issues.Errors()
 	if len(all) == 0 {

@@ -13,9 +13,13 @@ import (
 
 func facts() *expr.Facts {
 	return &expr.Facts{
-		Job:   expr.Job{ID: "job_1", Name: "invoices", Namespace: "default", Queue: "bulk", Labels: map[string]string{"team": "billing", "a/b": "c"}},
+		Job: expr.Job{
+			ID: "job_1", Name: "invoices", Namespace: "default", Queue: "bulk",
+			Labels: map[string]string{"team": "billing", "a/b": "c"},
+		},
 		DueAt: time.Date(2026, 3, 29, 1, 30, 0, 0, time.UTC), RunID: "run_1", Attempt: 2, IdempotencyKey: "key_1",
-		Payload: `{"order": 12345678, "big": 123456789012345678901234567890, "part": 1.5, "customer": {"id": "c-7"}, "items": [1, 2, 3], "text": "ä", "nothing": null}`,
+		Payload: `{"order": 12345678, "big": 123456789012345678901234567890, "part": 1.5, "customer": {"id": "c-7"}, ` +
+			`"items": [1, 2, 3], "text": "ä", "nothing": null}`,
 	}
 }
 
@@ -52,7 +56,7 @@ func TestText(t *testing.T) {
 	require.Equal(t, "2key_1", got)
 }
 
-// What is wrong is told when it is saved, with what to do.
+// Saving reports what is wrong, with how to fix it.
 func TestCompileProblems(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -8,7 +8,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// decode makes a payload what CEL works with. What is not JSON is a text.
+// decode converts a payload to a CEL value. A payload that is not JSON becomes a string.
 func decode(payload string) ref.Val {
 	switch {
 	case payload == "":
@@ -25,7 +25,7 @@ func decode(payload string) ref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(numbers(v))
 }
 
-// numbers makes whole numbers integers, in place.
+// numbers converts whole numbers to integers, in place.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -34,7 +34,7 @@ func numbers(v any) any {
 		}
 		f, err := v.Float64()
 		if err != nil {
-			return v.String() // more than fits: its digits
+			return v.String() // too large: keep its digits
 		}
 		return f
 	case []any:

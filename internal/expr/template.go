@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// maxParts of a template that are expressions.
+// maxParts is the maximum number of expressions in a template.
 const maxParts = 8
 
-// Template is a text with expressions in ${…}, as orders.${payload.region}. One
-// without any is a plain text. $${ stands for ${ itself.
+// Template is a text with expressions in ${…}, for example orders.${payload.region}. $${ stands for ${ itself.
 type Template struct {
 	parts []part
 }
 
-// part is an expression or, without one, a text.
+// part is an expression or a plain text.
 type part struct {
 	text       string
 	expression *Expression
@@ -60,8 +59,7 @@ func ParseTemplate(text string) (*Template, error) {
 	return t, nil
 }
 
-// closing is where the } is that ends an expression: not one in a text of it, and
-// not that of an object.
+// closing finds the } that ends an expression, past those in strings and objects.
 func closing(s string) int {
 	depth := 0
 	var quote byte
@@ -86,7 +84,7 @@ func closing(s string) int {
 	return -1
 }
 
-// Plain says whether it is the same for all runs.
+// Plain reports whether the template has no expressions.
 func (t *Template) Plain() bool {
 	for _, p := range t.parts {
 		if p.expression != nil {
@@ -96,7 +94,7 @@ func (t *Template) Plain() bool {
 	return true
 }
 
-// Text puts it together. Errors are for the job's author.
+// Text evaluates the template. Errors are for the job's author.
 func (t *Template) Text(f *Facts) (string, error) {
 	if len(t.parts) == 1 && t.parts[0].expression == nil {
 		return t.parts[0].text, nil

@@ -2,26 +2,26 @@ package schedule
 
 import "time"
 
-// instant is an at with an offset: it names one point in time, zones or not.
+// instant is an "at" with an offset: one point in time, whatever the zone.
 type instant struct{ t time.Time }
 
 func (i instant) next(after, limit time.Time) (time.Time, bool) {
 	return i.t, i.t.After(after) && !i.t.After(limit)
 }
 
-// reading is an at without an offset: what it means depends on the zone's rules.
+// reading is an "at" without an offset: which instant it is depends on the zone's rules.
 type reading wall
 
 func (r reading) from(w, limit wall) (wall, bool) {
 	return wall(r), wall(r) >= w && wall(r) <= limit
 }
 
-// localTime is a date and time without an offset, as it stands on a wall clock.
+// localTime is a date and time without an offset, as a wall clock shows it.
 const localTime = "2006-01-02T15:04:05"
 
 func compileAt(spec *Spec, loc *time.Location) (rule, error) {
 	if t, err := time.Parse(time.RFC3339, spec.At); err == nil {
-		// Microseconds are what PostgreSQL keeps.
+		// PostgreSQL stores microseconds.
 		t = t.UTC().Truncate(time.Microsecond)
 		if err := checkYear("at", t); err != nil {
 			return nil, err
@@ -35,7 +35,10 @@ func compileAt(spec *Spec, loc *time.Location) (rule, error) {
 			continue
 		}
 		if spec.Timezone == "" {
-			return nil, &Error{Field: "at", Problem: quote(spec.At) + " has no offset and there is no timezone", Fix: "add Z or an offset such as +02:00, or set timezone"}
+			return nil, &Error{
+				Field: "at", Problem: quote(spec.At) + " has no offset and there is no timezone",
+				Fix: "add Z or an offset such as +02:00, or set timezone",
+			}
 		}
 		if err := checkYear("at", t); err != nil {
 			return nil, err
@@ -43,11 +46,14 @@ func compileAt(spec *Spec, loc *time.Location) (rule, error) {
 		spec.At = t.Format(localTime)
 		return newZoned(reading(t.Unix()), loc, spec.DST), nil
 	}
-	return nil, &Error{Field: "at", Problem: quote(spec.At) + " is not an ISO-8601 time", Fix: "write for example 2027-01-31T09:00:00Z, or 2027-01-31T09:00:00 with a timezone"}
+	return nil, &Error{
+		Field: "at", Problem: quote(spec.At) + " is not an ISO-8601 time",
+		Fix: "write for example 2027-01-31T09:00:00Z, or 2027-01-31T09:00:00 with a timezone",
+	}
 }
 
-// checkYear keeps times in the range in which every part of the system can
-// carry them, and within Horizon of the first search.
+// checkYear keeps times in the range that every part of the system can represent, and within Horizon of the first
+// search.
 func checkYear(field string, t time.Time) error {
 	if y := t.Year(); y < 1970 || y > lastYear {
 		return &Error{Field: field, Problem: "the year is out of range", Fix: "use 1970 to 2199"}

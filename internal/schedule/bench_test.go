@@ -27,7 +27,13 @@ func BenchmarkNext(b *testing.B) {
 		{"second_friday_NY", Spec{Cron: "0 0 * * fri#2", Timezone: ny}},
 		{"year_end_NY", Spec{Cron: "59 23 31 12 *", Timezone: ny}},
 		{"leap_day_NY", Spec{Cron: "0 0 29 2 *", Timezone: ny}},
-		{"weekdays_without_holidays_NY", Spec{Cron: "0 9 * * *", Timezone: ny, Calendars: []Calendar{{Weekdays: []string{"sat", "sun"}, Dates: []string{"12-25", "2026-06-18"}}}}},
+		{
+			"weekdays_without_holidays_NY",
+			Spec{
+				Cron: "0 9 * * *", Timezone: ny,
+				Calendars: []Calendar{{Weekdays: []string{"sat", "sun"}, Dates: []string{"12-25", "2026-06-18"}}},
+			},
+		},
 		{"rrule_weekly_NY", Spec{RRule: "FREQ=WEEKLY;BYDAY=MO,WE,FR;BYHOUR=9", Timezone: ny}},
 		{"rrule_last_friday_NY", Spec{RRule: "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17", Timezone: ny}},
 		{"rrule_daily_from_1970", Spec{RRule: "FREQ=DAILY;INTERVAL=3", Timezone: ny}},

@@ -2,19 +2,19 @@ package schedule
 
 import "time"
 
-// Reason is why an occurrence does not become a run.
+// Reason is why an occurrence does not fire.
 type Reason string
 
-// The reasons that a schedule itself can have.
+// The reasons that lie in the schedule itself.
 const (
 	ReasonGap      Reason = "dst_gap"
 	ReasonCalendar Reason = "calendar"
 )
 
-// Mark tells what a change of the clock did to an occurrence that fires.
+// Mark says what a change of the clock did to an occurrence that fires.
 type Mark string
 
-// The marks. The passes are those of a reading that happens twice.
+// The marks. A reading that happens twice has a first and a second pass.
 const (
 	MarkShifted    Mark = "shifted"
 	MarkFirstPass  Mark = "first_pass"
@@ -24,16 +24,15 @@ const (
 // Occurrence is one time of a schedule, fired or not.
 type Occurrence struct {
 	Due  time.Time
-	Skip Reason // empty: it fires
-	Mark Mark   // empty: an ordinary day
-	// Nominal is the reading that a gap removed ("2026-03-08T02:30:00"), where
-	// Mark is shifted or Skip is dst_gap. Due is then the end of the gap. A gap
-	// that removes several readings is one occurrence, with the first of them.
+	Skip Reason // empty if it fires
+	Mark Mark   // empty on an ordinary day
+	// Nominal is the reading that a gap removed ("2026-03-08T02:30:00"), if Mark is shifted or Skip is dst_gap. Due is
+	// then the end of the gap. A gap that removes several readings is one occurrence, with the first of them.
 	Nominal string
 }
 
-// Between lists the occurrences in (from, to] in order, at most limit of them,
-// with those that a gap or a calendar takes away and the reason.
+// Between lists at most limit occurrences in (from, to] in order. It includes those that a gap or a calendar removes,
+// with the reason.
 func (s *Schedule) Between(from, to time.Time, limit int) []Occurrence {
 	if from.Before(s.start) {
 		from = s.start.Add(-time.Nanosecond)
@@ -62,7 +61,7 @@ func (s *Schedule) Between(from, to time.Time, limit int) []Occurrence {
 	return out
 }
 
-// describe says what became of the occurrence at t.
+// describe returns the occurrence at t.
 func (s *Schedule) describe(t time.Time) Occurrence {
 	o := Occurrence{Due: t.In(s.loc)}
 	if _, out := s.excludedUntil(t); out {
@@ -89,8 +88,8 @@ func (s *Schedule) describe(t time.Time) Occurrence {
 	return o
 }
 
-// nextSkippedGap finds the first gap in (from, to] that takes an occurrence
-// away. A pattern of every hour loses nothing: the clock shows the next one.
+// nextSkippedGap finds the first gap in (from, to] that removes an occurrence. A pattern that matches every hour loses
+// none: the clock shows the next hour.
 func (s *Schedule) nextSkippedGap(from, to time.Time) (Occurrence, bool) {
 	z, ok := s.rule.(*zoned)
 	if !ok || z.gap == GapSkip && z.allHours {

@@ -8,22 +8,21 @@ import (
 	"time"
 )
 
-// Calendar excludes days and times of day, read on the schedule's wall clock.
-// What it excludes is skipped with the reason "calendar".
+// Calendar excludes days and times of day on the schedule's wall clock. Excluded occurrences are skipped with the
+// reason
+// "calendar".
 type Calendar struct {
-	// Dates: "2026-12-25", a range with both ends "2026-12-24/2027-01-01", or
-	// every year "12-25".
+	// Dates: "2026-12-25", a range with both ends "2026-12-24/2027-01-01", or every year "12-25".
 	Dates []string `json:"dates,omitempty"`
 	// Weekdays: "sat", "sun", …
 	Weekdays []string `json:"weekdays,omitempty"`
-	// Windows of the day, without their end: "12:00-13:00"; "22:00-06:00" goes
-	// over midnight.
+	// Windows of the day, without their end: "12:00-13:00". "22:00-06:00" crosses midnight.
 	Windows []string `json:"windows,omitempty"`
 }
 
 const (
 	maxCalendars       = 16
-	maxCalendarEntries = 1000 // of all calendars of a schedule
+	maxCalendarEntries = 1000 // in all calendars of a schedule
 )
 
 // span is a range of readings or of seconds of a day, without its end.
@@ -37,7 +36,7 @@ type exclusion struct {
 	windows  []span // seconds of a day; sorted, apart from each other
 }
 
-// until says whether reading w is excluded, and where the cause of that ends.
+// until reports whether reading w is excluded, and where that exclusion ends.
 func (e *exclusion) until(w wall) (wall, bool) {
 	second := ((w % daySeconds) + daySeconds) % daySeconds
 	midnight := w - second
@@ -55,7 +54,7 @@ func (e *exclusion) until(w wall) (wall, bool) {
 	return midnight + end, ok
 }
 
-// covering returns the end of the span that holds w.
+// covering returns the end of the span that contains w.
 func covering(spans []span, w wall) (wall, bool) {
 	i, _ := slices.BinarySearchFunc(spans, w, func(s span, w wall) int { return cmp.Compare(s.to-1, w) })
 	if i < len(spans) && spans[i].from <= w {
@@ -64,7 +63,7 @@ func covering(spans []span, w wall) (wall, bool) {
 	return 0, false
 }
 
-// lastDate is the end of the last dated exclusion, as if in UTC; zero: none.
+// lastDate is the end of the last dated exclusion, as if in UTC. Zero means none.
 func (e *exclusion) lastDate() time.Time {
 	if len(e.dates) == 0 {
 		return time.Time{}
@@ -72,16 +71,22 @@ func (e *exclusion) lastDate() time.Time {
 	return time.Unix(int64(e.dates[len(e.dates)-1].to), 0)
 }
 
-// compileCalendars joins calendars into one exclusion; nil if they exclude nothing.
+// compileCalendars joins calendars into one exclusion. It returns nil if they exclude nothing.
 func compileCalendars(calendars []Calendar) (*exclusion, error) {
 	if len(calendars) > maxCalendars {
-		return nil, &Error{Field: "calendars", Problem: fmt.Sprintf("%d calendars; at most %d are taken", len(calendars), maxCalendars)}
+		return nil, &Error{
+			Field:   "calendars",
+			Problem: fmt.Sprintf("%d calendars; at most %d are taken", len(calendars), maxCalendars),
+		}
 	}
 	var e exclusion
 	n := 0
 	for i, c := range calendars {
 		if n += len(c.Dates) + len(c.Weekdays) + len(c.Windows); n > maxCalendarEntries {
-			return nil, &Error{Field: "calendars", Problem: fmt.Sprintf("more than %d entries", maxCalendarEntries), Fix: "write ranges of dates, or leave out what is past"}
+			return nil, &Error{
+				Field: "calendars", Problem: fmt.Sprintf("more than %d entries", maxCalendarEntries),
+				Fix: "write ranges of dates, or leave out what is past",
+			}
 		}
 		if err := e.add(c, fmt.Sprintf("calendars[%d]", i)); err != nil {
 			return nil, err
@@ -102,19 +107,27 @@ func compileCalendars(calendars []Calendar) (*exclusion, error) {
 func (e *exclusion) add(c Calendar, at string) error {
 	for _, d := range c.Dates {
 		if !e.addDate(d) {
-			return &Error{Field: at + ".dates", Problem: quote(d) + " is not a date", Fix: "write 2026-12-25, 2026-12-24/2027-01-01, or 12-25 for every year"}
+			return &Error{
+				Field: at + ".dates", Problem: quote(d) + " is not a date",
+				Fix: "write 2026-12-25, 2026-12-24/2027-01-01, or 12-25 for every year",
+			}
 		}
 	}
 	for _, name := range c.Weekdays {
 		d, ok := dowField.number(strings.ToLower(name))
 		if !ok || len(name) != 3 {
-			return &Error{Field: at + ".weekdays", Problem: quote(name) + " is not a weekday", Fix: "write mon, tue, wed, thu, fri, sat or sun"}
+			return &Error{
+				Field: at + ".weekdays", Problem: quote(name) + " is not a weekday",
+				Fix: "write mon, tue, wed, thu, fri, sat or sun",
+			}
 		}
 		e.weekdays |= 1 << d
 	}
 	for _, w := range c.Windows {
 		if !e.addWindow(w) {
-			return &Error{Field: at + ".windows", Problem: quote(w) + " is not a window of the day", Fix: "write 22:00-06:00"}
+			return &Error{
+				Field: at + ".windows", Problem: quote(w) + " is not a window of the day", Fix: "write 22:00-06:00",
+			}
 		}
 	}
 	return nil
@@ -152,7 +165,7 @@ func merge(spans []span) []span {
 	return out
 }
 
-// addWindow adds a window; one that goes over midnight is two.
+// addWindow adds a window. A window that crosses midnight becomes two.
 func (e *exclusion) addWindow(text string) bool {
 	a, b, ok := strings.Cut(text, "-")
 	from, ok1 := clockTime(a)
@@ -203,7 +216,8 @@ func (e *exclusion) calendars() []Calendar {
 		}
 	}
 	for _, w := range e.windows {
-		c.Windows = append(c.Windows, fmt.Sprintf("%02d:%02d-%02d:%02d", w.from/3600, w.from/60%60, w.to/3600, w.to/60%60))
+		c.Windows = append(c.Windows,
+			fmt.Sprintf("%02d:%02d-%02d:%02d", w.from/3600, w.from/60%60, w.to/3600, w.to/60%60))
 	}
 	return []Calendar{c}
 }

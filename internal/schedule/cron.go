@@ -19,7 +19,7 @@ type cron struct {
 	nth       [6]uint8 // d#n: bit d of nth[n]; nth[0] is the last
 }
 
-// compileCron also leaves the canonical text in spec.
+// compileCron also stores the canonical text in spec.
 func compileCron(spec *Spec, loc *time.Location, text string) (rule, error) {
 	c, err := parseCron(text, spec.Cron)
 	if err != nil {
@@ -32,15 +32,14 @@ func compileCron(spec *Spec, loc *time.Location, text string) (rule, error) {
 	}
 	minute, hour := f[len(f)-5], f[len(f)-4]
 	if repeats(minute) || repeats(hour) {
-		z.gap, z.fold = GapSkip, FoldBoth // real time: what the clock shows, each time it does
+		z.gap, z.fold = GapSkip, FoldBoth // elapsed time: fire each time the clock shows a matching reading
 	}
 	z.allHours = c.hour == 1<<24-1
 	spec.Cron = c.canonical(strings.Fields(text))
 	return z, nil
 }
 
-// repeats says that a field means "again and again" and not a time of day:
-// *, */15, and H/15, which is */15 begun elsewhere.
+// repeats reports whether a field is repetitive and not a time of day: *, */15, and H/15, which is */15 with an offset.
 func repeats(field string) bool { return field[0] == '*' || strings.HasPrefix(field, "h/") }
 
 // from finds the first matching reading in [w, limit], month by month.
@@ -73,8 +72,7 @@ func (c *cron) from(w, limit wall) (wall, bool) {
 	return 0, false
 }
 
-// timeFrom returns the first matching time of day at or after second s, which
-// is negative on days after the first.
+// timeFrom returns the first matching time of day at or after second s, which is negative on days after the first.
 func (c *cron) timeFrom(s int64) (int64, bool) {
 	if s <= 0 {
 		return hms(bits.TrailingZeros64(c.hour), bits.TrailingZeros64(c.min), bits.TrailingZeros64(c.sec)), true

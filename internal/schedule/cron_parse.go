@@ -35,8 +35,7 @@ func cronError(text, format string, args ...any) *Error {
 	return &Error{Field: "cron", Problem: quote(text) + ": " + fmt.Sprintf(format, args...)}
 }
 
-// cronText is the canonical text of an expression: macros and H resolved, lower
-// case, single spaces.
+// cronText is the canonical text of an expression: macros and H resolved, lower case, single spaces.
 func cronText(text, spread string) (string, error) {
 	if len(text) > maxCron {
 		return "", cronError(text, "%d characters; at most %d are taken", len(text), maxCron)
@@ -57,7 +56,8 @@ func cronText(text, spread string) (string, error) {
 		return "", e
 	case len(f) != 5 && len(f) != 6:
 		e := cronError(text, "%d fields", len(f))
-		e.Fix = "write 5 (minute hour day-of-month month day-of-week) or 6 (second first); for years use start_at and end_at"
+		e.Fix = "write 5 (minute hour day-of-month month day-of-week) or 6 (second first); " +
+			"for years use start_at and end_at"
 		return "", e
 	}
 	for i := range f {
@@ -74,10 +74,9 @@ func cronText(text, spread string) (string, error) {
 	return strings.Join(f, " "), nil
 }
 
-// canonical is the expression by its values, so that one pattern has one text.
-// It never has a *: what that says beyond the values is in the DST rule, which
-// stands beside it in a key. Days stay as written: there a * decides whether
-// both fields must match.
+// canonical is the expression by its values, so that each pattern has one text. It has no *, except for days: the only
+// other effect of a * is on the DST rule, which is a separate part of the key. Day fields stay as written, because a *
+// there decides whether both fields must match.
 func (c *cron) canonical(f []string) string {
 	n := len(f)
 	out := []string{values(c.min), values(c.hour), f[n-3], values(uint64(c.month)), f[n-1]}
@@ -108,7 +107,7 @@ func values(set uint64) string {
 	return strings.Join(parts, ",")
 }
 
-// parseCron reads a text of cronText; messages show what the user wrote.
+// parseCron reads a text of cronText. Messages show what the user wrote.
 func parseCron(text, written string) (*cron, error) {
 	f := strings.Fields(text)
 	if len(f) == 5 {
@@ -138,11 +137,10 @@ func parseCron(text, written string) (*cron, error) {
 	return c, nil
 }
 
-// isAny: by the rule of Vixie's cron, a field that begins with * does not
-// restrict the day, even with a step.
+// isAny follows Vixie's cron: a field that begins with * does not restrict the day, even with a step.
 func isAny(s string) bool { return s[0] == '*' || s[0] == '?' }
 
-// special takes the parts that mean another day each month.
+// special reads the parts that mean a different day each month.
 func (c *cron) special(position int, part string) bool {
 	switch cronFields[position].name {
 	case domField.name:
@@ -154,7 +152,7 @@ func (c *cron) special(position int, part string) bool {
 			n, ok := 0, true
 			if rest != "" {
 				n, ok = domField.number(strings.TrimPrefix(rest, "-"))
-				ok = ok && rest[0] == '-' && n <= 30 // no month has more to go back
+				ok = ok && rest[0] == '-' && n <= 30 // no month has more days
 			}
 			if ok {
 				c.lastMinus |= 1 << n
@@ -241,7 +239,7 @@ func parseStep(s string, most int) (int, error) {
 func (f field) span(s string, stepped bool) (lo, hi int, err error) {
 	top := f.max
 	if f.name == dowField.name {
-		top = 6 // as "any" a week has seven days; 7 is only another name for 0
+		top = 6 // a whole week has seven days; 7 is another name for 0
 	}
 	if s == "*" || (s == "?" && (f.name == domField.name || f.name == dowField.name)) {
 		return f.min, top, nil
@@ -281,12 +279,11 @@ func (f field) complain(s string) error {
 	return fmt.Errorf("%s is not %d to %d%s", quote(s), f.min, f.max, extra)
 }
 
-// resolveH replaces H in a field by values picked from the hash of spread:
-// H, H(a-b), H/step and H(a-b)/step, each also inside a list.
+// resolveH replaces H in a field by values from the hash of spread: H, H(a-b), H/step and H(a-b)/step, also in a list.
 func resolveH(text string, f field, spread string, position int) (string, error) {
 	parts := strings.Split(text, ",")
 	for i, part := range parts {
-		rest, ok := strings.CutPrefix(part, "h") // no name of a month or day begins so
+		rest, ok := strings.CutPrefix(part, "h") // no name of a month or day begins with h
 		if !ok {
 			continue
 		}

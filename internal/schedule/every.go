@@ -23,7 +23,7 @@ func (e *every) next(after, limit time.Time) (time.Time, bool) {
 	s := after.Unix()
 	n := (s - e.anchor) / e.d
 	if (s-e.anchor)%e.d < 0 {
-		n-- // round towards the past, also before the anchor
+		n-- // round down, also before the anchor
 	}
 	t := time.Unix(e.anchor+(n+1)*e.d, 0)
 	return t, !t.After(limit)
@@ -33,20 +33,28 @@ func compileEvery(spec *Spec) (rule, error) {
 	d, err := ParseDuration(spec.Every)
 	switch {
 	case err != nil:
-		return nil, &Error{Field: "every", Problem: quote(spec.Every) + " is not a duration", Fix: "write for example 90s, 15m, 1h30m or 7d"}
+		return nil, &Error{
+			Field: "every", Problem: quote(spec.Every) + " is not a duration",
+			Fix: "write for example 90s, 15m, 1h30m or 7d",
+		}
 	case d < minEvery || d > maxEvery:
 		return nil, &Error{Field: "every", Problem: quote(spec.Every) + " is out of range", Fix: "use 1s to 3660d"}
 	case d%time.Second != 0:
-		return nil, &Error{Field: "every", Problem: quote(spec.Every) + " has a fraction of a second", Fix: "use whole seconds"}
+		return nil, &Error{
+			Field: "every", Problem: quote(spec.Every) + " has a fraction of a second", Fix: "use whole seconds",
+		}
 	}
 	anchor := epoch
 	if spec.Anchor != "" {
 		if anchor, err = time.Parse(time.RFC3339, spec.Anchor); err != nil || anchor.Nanosecond() != 0 {
-			return nil, &Error{Field: "anchor", Problem: quote(spec.Anchor) + " is not a time in whole seconds with an offset", Fix: "write for example 2026-01-01T00:00:00Z"}
+			return nil, &Error{
+				Field: "anchor", Problem: quote(spec.Anchor) + " is not a time in whole seconds with an offset",
+				Fix: "write for example 2026-01-01T00:00:00Z",
+			}
 		}
 	}
 	e := &every{anchor: anchor.Unix(), d: int64(d / time.Second)}
-	// Only the anchor's distance to the grid matters: equal grids share a key.
+	// Only the phase of the anchor matters, so that equal series share a key.
 	phase := (e.anchor%e.d + e.d) % e.d
 	e.anchor = phase
 	spec.Every, spec.Anchor = fmt.Sprintf("%ds", e.d), ""
@@ -56,7 +64,7 @@ func compileEvery(spec *Spec) (rule, error) {
 	return e, nil
 }
 
-// ParseDuration is time.ParseDuration that also knows days (24 h) and weeks.
+// ParseDuration is time.ParseDuration with days (24 h) and weeks.
 func ParseDuration(s string) (time.Duration, error) {
 	var total time.Duration
 	rest := s

@@ -14,7 +14,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// budget is what any single call may cost, whatever the input. The test takes the best of three, for machines that are busy with other things.
+// budget is what any single call may cost, whatever the input. The test takes the best of three, because the machine
+// may
+// be busy.
 const budget = 5 * time.Millisecond * slowdown
 
 func check(t *testing.T, spec schedule.Spec) {
@@ -33,8 +35,9 @@ func check(t *testing.T, spec schedule.Spec) {
 	t.Fatalf("%+v took %s", spec, best)
 }
 
-// since begins to measure; what it returns tells how much this thread has worked
-// since then. Not by the clock: a busy machine would decide.
+// since starts a measurement. The function it returns gives the CPU time of this thread since then. Wall-clock time
+// would
+// depend on how busy the machine is.
 func since() func() time.Duration {
 	runtime.LockOSThread()
 	begin := threadTime()
@@ -53,7 +56,7 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// use compiles and asks; it returns what the slowest single call took.
+// use compiles a spec and searches; it returns the time of the slowest single call.
 func use(t *testing.T, spec schedule.Spec) (slowest time.Duration) {
 	t.Helper()
 	elapsed := since()
@@ -84,7 +87,7 @@ func use(t *testing.T, spec schedule.Spec) (slowest time.Duration) {
 	return max(slowest, elapsed())
 }
 
-// TestBombs holds the inputs that were found to cost the most.
+// TestBombs has the most expensive inputs that were found.
 func TestBombs(t *testing.T) {
 	var minutes, windows, dates []string
 	for i := range 60 {
@@ -98,23 +101,35 @@ func TestBombs(t *testing.T) {
 	all := ";BYHOUR=" + hours + ";BYMINUTE=" + strings.Join(minutes, ",")
 	calendar := []schedule.Calendar{{Windows: windows}}
 	for name, spec := range map[string]schedule.Spec{
-		"count of 1440 times a day":   {RRule: "FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU" + all + ";COUNT=1", Anchor: "2026-01-01T00:00:00"},
-		"large count, rare":           {RRule: "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;COUNT=5000", Anchor: "1970-01-01T00:00:00"},
-		"positions that do not exist": {RRule: "FREQ=MONTHLY;BYMONTHDAY=1;BYHOUR=1;BYSETPOS=2,3,4,5,6,7,8,9,10;COUNT=5000", Anchor: "1970-01-01T00:00:00"},
-		"never, daily":                {RRule: "FREQ=DAILY;INTERVAL=7;BYDAY=TU"},
-		"never, yearly":               {RRule: "FREQ=YEARLY;BYWEEKNO=53;BYMONTH=6;BYDAY=MO"},
-		"windows side by side":        {Every: "1s", Calendars: calendar},
-		"windows and 1440 times":      {RRule: "FREQ=YEARLY" + all, Calendars: calendar},
-		"every other day excluded":    {Cron: "0 12 */2 * *", Calendars: []schedule.Calendar{{Dates: dates}}, StartAt: day(2026, 1, 1)},
-		"noon excluded":               {Cron: "0 12 * * *", Calendars: []schedule.Calendar{{Windows: []string{"11:00-13:00"}}}},
-		"leap day on a weekday":       {Cron: "0 0 29 2 */7", Calendars: []schedule.Calendar{{Weekdays: []string{"sun"}}}},
+		"count of 1440 times a day": {
+			RRule: "FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU" + all + ";COUNT=1", Anchor: "2026-01-01T00:00:00",
+		},
+		"large count, rare": {RRule: "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;COUNT=5000", Anchor: "1970-01-01T00:00:00"},
+		"positions that do not exist": {
+			RRule:  "FREQ=MONTHLY;BYMONTHDAY=1;BYHOUR=1;BYSETPOS=2,3,4,5,6,7,8,9,10;COUNT=5000",
+			Anchor: "1970-01-01T00:00:00",
+		},
+		"never, daily":           {RRule: "FREQ=DAILY;INTERVAL=7;BYDAY=TU"},
+		"never, yearly":          {RRule: "FREQ=YEARLY;BYWEEKNO=53;BYMONTH=6;BYDAY=MO"},
+		"windows side by side":   {Every: "1s", Calendars: calendar},
+		"windows and 1440 times": {RRule: "FREQ=YEARLY" + all, Calendars: calendar},
+		"every other day excluded": {
+			Cron: "0 12 */2 * *", Calendars: []schedule.Calendar{{Dates: dates}}, StartAt: day(2026, 1, 1),
+		},
+		"noon excluded": {
+			Cron: "0 12 * * *", Calendars: []schedule.Calendar{{Windows: []string{"11:00-13:00"}}},
+		},
+		"leap day on a weekday": {Cron: "0 0 29 2 */7", Calendars: []schedule.Calendar{{Weekdays: []string{"sun"}}}},
 	} {
 		t.Run(name, func(t *testing.T) { check(t, spec) })
 	}
 }
 
 func FuzzCron(f *testing.F) {
-	for _, s := range []string{"0 0 30 2 *", "TZ=", "TZ=UTC 0 0 * * *", "*/5 * * * *", "0 0 L-3,15W * 5#2,1L", "H(0-9)/3 H * * *", "* * * * H(7)", "* * * * H(0-7)", "59 23 31 12 *", "0 0 29 2 */7", "@hourly", "60 0 0 1-31/2 jan-dec sun-sat"} {
+	for _, s := range []string{
+		"0 0 30 2 *", "TZ=", "TZ=UTC 0 0 * * *", "*/5 * * * *", "0 0 L-3,15W * 5#2,1L", "H(0-9)/3 H * * *",
+		"* * * * H(7)", "* * * * H(0-7)", "59 23 31 12 *", "0 0 29 2 */7", "@hourly", "60 0 0 1-31/2 jan-dec sun-sat",
+	} {
 		f.Add(s, "America/New_York")
 	}
 	f.Fuzz(func(t *testing.T, text, zone string) { check(t, schedule.Spec{Cron: text, Timezone: zone}) })
@@ -122,8 +137,10 @@ func FuzzCron(f *testing.F) {
 
 func FuzzRRule(f *testing.F) {
 	for _, s := range []string{
-		"FREQ=HOURLY;INTERVAL=2;BYHOUR=1", "DTSTART:19700101T000000\nRRULE:FREQ=SECONDLY", "FREQ=DAILY;COUNT=5000", "FREQ=YEARLY;BYWEEKNO=53;BYDAY=MO",
-		"FREQ=MONTHLY;BYDAY=-1FR;BYSETPOS=-1;BYHOUR=1,2,3", "FREQ=YEARLY;INTERVAL=1000;BYMONTH=2;BYMONTHDAY=29", "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30", "FREQ=WEEKLY;BYDAY=MO,TU;UNTIL=20301231T000000Z",
+		"FREQ=HOURLY;INTERVAL=2;BYHOUR=1", "DTSTART:19700101T000000\nRRULE:FREQ=SECONDLY", "FREQ=DAILY;COUNT=5000",
+		"FREQ=YEARLY;BYWEEKNO=53;BYDAY=MO",
+		"FREQ=MONTHLY;BYDAY=-1FR;BYSETPOS=-1;BYHOUR=1,2,3", "FREQ=YEARLY;INTERVAL=1000;BYMONTH=2;BYMONTHDAY=29",
+		"FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30", "FREQ=WEEKLY;BYDAY=MO,TU;UNTIL=20301231T000000Z",
 	} {
 		f.Add(s, "2026-01-01T09:00:00")
 		f.Add(s, "")
@@ -133,8 +150,10 @@ func FuzzRRule(f *testing.F) {
 
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{
-		`"0 9 * * 1"`, `"2027-01-31T09:00:00Z"`, `{"at":"2026-03-08T02:30","timezone":"America/New_York"}`, `{"every":"15m","anchor":"2026-01-01T00:05:00Z"}`,
-		`{"cron":"* * * * * *","calendars":[{"windows":["00:00-23:59"],"weekdays":["sat"],"dates":["12-25","2026-01-01/2030-12-31"]}],"start_at":"2026-01-01T00:00:00Z"}`,
+		`"0 9 * * 1"`, `"2027-01-31T09:00:00Z"`, `{"at":"2026-03-08T02:30","timezone":"America/New_York"}`,
+		`{"every":"15m","anchor":"2026-01-01T00:05:00Z"}`,
+		`{"cron":"* * * * * *","calendars":[{"windows":["00:00-23:59"],"weekdays":["sat"],"dates":["12-25",` +
+			`"2026-01-01/2030-12-31"]}],"start_at":"2026-01-01T00:00:00Z"}`,
 	} {
 		f.Add([]byte(s))
 	}

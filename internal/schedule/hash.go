@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// hashOf spreads texts evenly and is the same on every node and for ever: job
-// definitions depend on it, so it must not change.
+// hashOf spreads strings evenly. It must never change: the due times of stored jobs depend on it.
 func hashOf(key string, n uint64) uint64 {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 64), n)
 	sum := sha256.Sum256(append(b, key...))
@@ -22,13 +21,15 @@ func parseJitter(text string) (time.Duration, error) {
 	}
 	d, err := ParseDuration(text)
 	if err != nil || d < 0 || d > maxJitter {
-		return 0, &Error{Field: "jitter", Problem: quote(text) + " is not a duration from 0 to 24h", Fix: "write for example 30s or 5m"}
+		return 0, &Error{
+			Field: "jitter", Problem: quote(text) + " is not a duration from 0 to 24h",
+			Fix: "write for example 30s or 5m",
+		}
 	}
 	return d, nil
 }
 
-// spreadOver picks the moment in [0, window) that belongs to (key, due), in
-// whole milliseconds.
+// spreadOver derives a time in [0, window) from key and due, in whole milliseconds.
 func spreadOver(window time.Duration, key string, due time.Time) time.Duration {
 	ms := uint64(window / time.Millisecond)
 	if ms == 0 {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Of the skipped occurrences between two that fire, a preview lists so many and
-// counts so many; a calendar may take away thousands.
+// How many of the skipped occurrences between two that fire a preview lists and counts. A calendar may exclude
+// thousands.
 const (
 	maxListed  = 3
 	maxCounted = 1000
@@ -15,12 +15,12 @@ const (
 // Preview is one line of a preview: an occurrence, or a number of skipped ones.
 type Preview struct {
 	Occurrence
-	More    int  // skipped ones that are not listed; only this is set then
-	AtLeast bool // and there may be more than that
+	More    int  // number of skipped ones that are not listed; the line has no occurrence then
+	AtLeast bool // there may be more than More
 }
 
-// Preview lists the next n occurrences that fire, from an instant on, and the
-// skipped ones before each. more is false if the schedule ends there.
+// Preview lists the next n occurrences that fire from an instant on, with the skipped ones before each. more is false
+// if the schedule ends there.
 func (s *Schedule) Preview(from time.Time, n int) (lines []Preview, more bool, err error) {
 	from = from.Add(-time.Nanosecond)
 	for range n {
@@ -53,7 +53,7 @@ func (s *Schedule) Preview(from time.Time, n int) (lines []Preview, more bool, e
 	return lines, true, nil
 }
 
-// PreviewJSON is a line of a preview as programs read it.
+// PreviewJSON is a line of a preview as JSON.
 type PreviewJSON struct {
 	DueAt   *time.Time `json:"due_at,omitempty" doc:"In UTC."`
 	Local   string     `json:"local,omitempty" doc:"The same instant in the schedule's zone." example:"2026-03-08T03:00:00-04:00"`
@@ -63,7 +63,7 @@ type PreviewJSON struct {
 	Skipped int        `json:"more_skipped,omitempty" doc:"So many more are skipped here; only this is set then."`
 }
 
-// JSON is the form of a line for programs.
+// JSON returns the line as JSON.
 func (p Preview) JSON() PreviewJSON {
 	if p.More > 0 {
 		return PreviewJSON{Skipped: p.More}

@@ -14,12 +14,12 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// TestNextIsLater: for any schedule and any instant, Next is strictly later,
-// nothing lies between (Next of anything before it is no later), and what Next
-// finds is what Between lists.
+// TestNextIsLater: for any schedule and any instant, Next is strictly later, no occurrence lies between (Next of any
+// instant before is not later), and Next agrees with Between.
 func TestNextIsLater(t *testing.T) {
 	t.Parallel()
-	zone := rapid.SampledFrom(strings.Fields("UTC America/New_York Europe/London Australia/Lord_Howe Pacific/Apia Antarctica/Casey Antarctica/Troll America/Sao_Paulo Asia/Kathmandu Africa/Casablanca Asia/Gaza"))
+	zone := rapid.SampledFrom(strings.Fields("UTC America/New_York Europe/London Australia/Lord_Howe Pacific/Apia " +
+		"Antarctica/Casey Antarctica/Troll America/Sao_Paulo Asia/Kathmandu Africa/Casablanca Asia/Gaza"))
 	num := func(lo, hi int) *rapid.Generator[string] {
 		return rapid.Custom(func(t *rapid.T) string { return strconv.Itoa(rapid.IntRange(lo, hi).Draw(t, "n")) })
 	}
@@ -41,16 +41,19 @@ func TestNextIsLater(t *testing.T) {
 			},
 		}, "job")
 		if err != nil {
-			t.Skip(err) // the calendars leave nothing
+			t.Skip(err) // the calendars exclude everything
 		}
-		after := time.Unix(rapid.Int64Range(946684800, 2240524800).Draw(t, "after"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns"))
-		if _, change := after.In(s.Zone()).ZoneBounds(); !change.IsZero() && rapid.Bool().Draw(t, "near a change of the clock") {
-			after = change.Add(time.Duration(rapid.Int64Range(-int64(30*time.Hour), int64(30*time.Hour)).Draw(t, "distance")))
+		after := time.Unix(rapid.Int64Range(946684800, 2240524800).Draw(t, "after"),
+			rapid.Int64Range(0, 999_999_999).Draw(t, "ns"))
+		if _, change := after.In(s.Zone()).ZoneBounds(); !change.IsZero() && rapid.Bool().Draw(t,
+			"near a change of the clock") {
+			after = change.Add(time.Duration(rapid.Int64Range(-int64(30*time.Hour),
+				int64(30*time.Hour)).Draw(t, "distance")))
 		}
 		next, err := s.Next(after)
 		if err != nil {
-			// A calendar may leave only what a gap shifts out of its window; in a
-			// zone that no longer changes its clock that is over. Then nothing fires.
+			// A calendar may admit only occurrences that a gap shifts out of its window. In a zone without further
+			// changes of the clock, nothing fires then.
 			for _, o := range s.Between(after, after.AddDate(2, 0, 0), 50_000) {
 				if o.Skip == "" {
 					t.Fatalf("%v, but %s fires", err, o.Due)
@@ -66,7 +69,7 @@ func TestNextIsLater(t *testing.T) {
 			t.Fatalf("after %s: %s, but after %s, which is earlier: %s (%v)", between, again, after, next, err)
 		}
 		var fired []time.Time
-		after = later(after, next.AddDate(0, 0, -3)) // what a list of the last days can show
+		after = later(after, next.AddDate(0, 0, -3)) // Between is called for the last days only
 		for _, o := range s.Between(after, next, 5000) {
 			if o.Skip == "" {
 				fired = append(fired, o.Due)
@@ -95,11 +98,14 @@ func calendars(t *rapid.T) []schedule.Calendar {
 	if a == b {
 		b = "12:00"
 	}
-	return []schedule.Calendar{{Windows: []string{a + "-" + b}, Weekdays: rapid.SampledFrom([][]string{nil, {"mon"}, {"sat"}}).Draw(t, "weekdays")}}
+	return []schedule.Calendar{{
+		Windows:  []string{a + "-" + b},
+		Weekdays: rapid.SampledFrom([][]string{nil, {"mon"}, {"sat"}}).Draw(t, "weekdays"),
+	}}
 }
 
-// TestRRuleAgreesWithAnotherImplementation compares with teambition/rrule-go,
-// a port of dateutil that walks each rule from its start.
+// TestRRuleAgreesWithAnotherImplementation compares with teambition/rrule-go, a port of dateutil that walks each rule
+// from its start.
 func TestRRuleAgreesWithAnotherImplementation(t *testing.T) {
 	t.Parallel()
 	list := func(t *rapid.T, label string, lo, hi int, negative bool) string {
@@ -114,7 +120,8 @@ func TestRRuleAgreesWithAnotherImplementation(t *testing.T) {
 		return strings.Join(parts, ",")
 	}
 	days := func(t *rapid.T, numbered bool) string {
-		xs := rapid.SliceOfNDistinct(rapid.SampledFrom(strings.Fields("MO TU WE TH FR SA SU")), 1, 4, rapid.ID).Draw(t, "days")
+		xs := rapid.SliceOfNDistinct(rapid.SampledFrom(strings.Fields("MO TU WE TH FR SA SU")), 1, 4,
+			rapid.ID).Draw(t, "days")
 		for i := range xs {
 			if numbered {
 				xs[i] = rapid.SampledFrom([]string{"1", "2", "-1", "-2", "+3"}).Draw(t, "nth") + xs[i]
@@ -134,15 +141,14 @@ func TestRRuleAgreesWithAnotherImplementation(t *testing.T) {
 		}
 		weekno := freq == "YEARLY" && rapid.IntRange(0, 4).Draw(t, "weekno?") == 0
 		if weekno {
-			// Not the weeks around New Year: the other one takes 2 January 2011
-			// for a day of week 53 (it is in 52), and does not see that the last
-			// days of a year may lie in week -53 of the next.
+			// Leave out the weeks around New Year. The other implementation puts 2 January 2011 into week 53 (it is in
+			// 52), and ignores that the last days of a year may be in week -53 of the next.
 			text += ";BYWEEKNO=" + list(t, "weeknos", 2, 51, false)
 		}
 		if weekno || maybe("day?") {
 			text += ";BYDAY=" + days(t, !weekno && (freq == "MONTHLY" || freq == "YEARLY") && maybe("numbered?"))
-			// In a first week that is cut by the start, the other one counts
-			// positions from the start; RFC 5545 counts in the whole week.
+			// If the start is within a week, the other implementation counts positions from the start. RFC 5545 counts
+			// them in the whole week.
 			if freq != "WEEKLY" && maybe("setpos?") {
 				text += ";BYSETPOS=" + list(t, "setpos", 1, 3, true)
 			}
@@ -189,7 +195,7 @@ func compareRRule(t *rapid.T, text string, start, horizon time.Time) {
 	}
 	s, err := schedule.New(schedule.Spec{RRule: text, Anchor: start.Format("2006-01-02T15:04:05")}, "")
 	if err != nil && len(want) == 0 {
-		return // refused: it never occurs, or so rarely that 12 years hold none
+		return // rejected: it never occurs, or not within 12 years
 	}
 	if err != nil {
 		t.Fatal(text, err)

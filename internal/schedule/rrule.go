@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// rrule is a compiled recurrence rule. The days that it means in one period
-// (a day, week, month or year) are computed from the period's number alone, so
-// a search begins where it is asked to and never walks from the start.
+// rrule is a compiled recurrence rule. The days of one period (a day, week, month or year) are computed from the
+// period's number alone, so a search can begin anywhere and never walks from the start.
 type rrule struct {
 	freq     frequency
 	interval int64
 	start    wall // first admissible reading (DTSTART)
 	until    wall // last admissible reading
-	// untilInstant is the last admissible instant, of an UNTIL in UTC; zero: none.
+	// untilInstant is the last admissible instant, if UNTIL is in UTC; zero otherwise.
 	untilInstant time.Time
 	weekFrom     int // WKST; Sunday is 0
 
-	months    uint32 // bits 1–12; 0: any
+	months    uint32 // bits 1–12; 0 means any
 	monthDays []int
 	yearDays  []int
 	weekNos   []int
-	weekdays  uint8    // without a number; 0 and no nth: any
+	weekdays  uint8    // without a number; 0 and no nth mean any
 	nth       []nthDay // with a number: 2MO, -1FR
 	setPos    []int
 	times     []int64 // seconds of the day, ascending
@@ -39,7 +38,7 @@ const (
 
 type nthDay struct{ n, day int }
 
-// maxPeriodDays is the most days that a period can have.
+// maxPeriodDays is the maximum number of days in a period.
 const maxPeriodDays = 366
 
 // period is a span of days, first and last as days since 1970.
@@ -62,8 +61,8 @@ func (r *rrule) from(w, limit wall) (wall, bool) {
 	}
 }
 
-// skipMonths is the first period from the k-th on that may have days. Day by
-// day through months that the rule does not name would be slow.
+// skipMonths is the first period from the k-th on that may have days. It skips whole months that the rule excludes,
+// because going day by day would be slow.
 func (r *rrule) skipMonths(k int64) (int64, period) {
 	p := r.period(k)
 	if r.freq == daily && r.months != 0 {
@@ -75,8 +74,7 @@ func (r *rrule) skipMonths(k int64) (int64, period) {
 	return k, p
 }
 
-// set is the readings of one period in order: the times of the rule on days,
-// or those of them that BYSETPOS picks.
+// set is the readings of one period in order: the times of the rule on its days, or those that BYSETPOS picks.
 type set struct {
 	days    []int64
 	times   []int64
@@ -121,7 +119,7 @@ func (s *set) lower(w wall) int {
 	return sort.Search(s.size(), func(i int) bool { return s.at(i) >= w })
 }
 
-// periodOf is the number of the first period that may hold readings from w on.
+// periodOf is the number of the first period that may have readings from w on.
 func (r *rrule) periodOf(w wall) int64 {
 	day, start := dayOf(w), dayOf(r.start)
 	switch r.freq {
@@ -165,7 +163,7 @@ func (r *rrule) daysIn(p period, days []int64) []int64 {
 	y, m, md := civil(p.first)
 	length := daysIn(y, m)
 	var year yearOf
-	if r.freq == yearly { // only yearly rules look at more than the month
+	if r.freq == yearly { // only yearly rules need more than the month
 		year = r.yearOf(y)
 	}
 	wd := weekday(p.first * daySeconds)
@@ -195,7 +193,7 @@ type date struct {
 	wd, md, length int
 }
 
-// yearOf is what the filters of a yearly rule need to know of a year.
+// yearOf is what the filters of a yearly rule need about a year.
 type yearOf struct {
 	jan1    int64
 	length  int
@@ -214,7 +212,7 @@ func (r *rrule) yearOf(y int) yearOf {
 }
 
 func (r *rrule) admits(d date, year *yearOf) bool {
-	// The cheapest first: six of seven days end here for most rules.
+	// The cheapest filter is first: for most rules it excludes six of seven days.
 	if plain := r.weekdays&(1<<d.wd) != 0; !plain && (len(r.nth) > 0 || r.weekdays != 0) && !r.admitsNth(d, year) {
 		return false
 	}
@@ -227,13 +225,12 @@ func (r *rrule) admits(d date, year *yearOf) bool {
 	return len(r.weekNos) == 0 || r.admitsWeek(d.day, year)
 }
 
-// among says whether the i-th of n is wanted, counted from either end.
+// among reports whether the i-th of n is wanted, counted from either end.
 func among(wanted []int, i, n int) bool {
 	return slices.Contains(wanted, i) || slices.Contains(wanted, i-n-1)
 }
 
-// admitsNth: the n-th weekday counts in the month, or in the year if the rule
-// is yearly and names no month.
+// admitsNth counts the n-th weekday in the month, or in the year if the rule is yearly and names no month.
 func (r *rrule) admitsNth(d date, year *yearOf) bool {
 	i, n := d.md, d.length
 	if r.freq == yearly && r.months == 0 {
@@ -247,9 +244,8 @@ func (r *rrule) admitsNth(d date, year *yearOf) bool {
 	return false
 }
 
-// admitsWeek: weeks are numbered as in ISO 8601, but begin on WKST. The first
-// days of a year may lie in the last week of the one before, the last days in
-// the first week of the next.
+// admitsWeek numbers weeks as in ISO 8601, but begins them on WKST. The first days of a year may be in the last week of
+// the year before, and its last days in the first week of the next.
 func (r *rrule) admitsWeek(day int64, year *yearOf) bool {
 	for i := 2; ; i-- {
 		if first := year.weekOne[i]; day >= first {

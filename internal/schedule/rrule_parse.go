@@ -41,7 +41,7 @@ func compileRRule(spec *Spec, loc *time.Location) (rule, error) {
 	return newZoned(r, loc, spec.DST), nil
 }
 
-// splitStart finds the series' start: an anchor, or a DTSTART line in the text.
+// splitStart finds the start of the series: an anchor, or a DTSTART line in the text.
 func splitStart(spec *Spec, text string) (time.Time, string, error) {
 	anchor := spec.Anchor
 	rules := 0
@@ -73,7 +73,8 @@ func splitStart(spec *Spec, text string) (time.Time, string, error) {
 			text = strings.TrimPrefix(line, "RRULE:")
 			rules++
 		default:
-			return time.Time{}, "", rruleError(text, "%s is not taken; only DTSTART and one RRULE are, exclude dates with calendars", quote(line))
+			return time.Time{}, "", rruleError(text,
+				"%s is not taken; only DTSTART and one RRULE are, exclude dates with calendars", quote(line))
 		}
 	}
 	if anchor == "" {
@@ -81,7 +82,10 @@ func splitStart(spec *Spec, text string) (time.Time, string, error) {
 	}
 	t, err := time.Parse(localTime, anchor)
 	if err != nil {
-		return t, "", &Error{Field: "anchor", Problem: quote(anchor) + " is not a reading of the clock in timezone", Fix: "write for example 2026-01-31T09:00:00, without an offset"}
+		return t, "", &Error{
+			Field: "anchor", Problem: quote(anchor) + " is not a reading of the clock in timezone",
+			Fix: "write for example 2026-01-31T09:00:00, without an offset",
+		}
 	}
 	return t, text, checkYear("anchor", t)
 }
@@ -203,13 +207,14 @@ func (p *rruleParser) setDays(value string) error {
 	return nil
 }
 
-// checkParts refuses combinations that RFC 5545 forbids or leaves open.
+// checkParts rejects combinations that RFC 5545 forbids or leaves undefined.
 func (p *rruleParser) checkParts(seen map[string]bool) error {
 	switch {
 	case seen["COUNT"] && seen["UNTIL"]:
 		return rruleError(p.text, "COUNT and UNTIL exclude each other")
 	case seen["COUNT"] && !p.anchored:
-		return rruleError(p.text, "COUNT needs a start to count from; set anchor, or begin with DTSTART:20260131T090000")
+		return rruleError(p.text,
+			"COUNT needs a start to count from; set anchor, or begin with DTSTART:20260131T090000")
 	case len(p.nth) > 0 && (p.freq == daily || p.freq == weekly || seen["BYWEEKNO"]):
 		return rruleError(p.text, "a number before a weekday needs FREQ=MONTHLY or YEARLY, and no BYWEEKNO")
 	case seen["BYMONTHDAY"] && p.freq == weekly:
@@ -233,7 +238,7 @@ func (p *rruleParser) checkParts(seen map[string]bool) error {
 	return nil
 }
 
-// fillDefaults takes from the start what the rule leaves open.
+// fillDefaults takes parts that the rule leaves out from the start.
 func (p *rruleParser) fillDefaults() {
 	start := time.Unix(int64(p.start), 0).UTC()
 	if len(p.monthDays)+len(p.yearDays)+len(p.weekNos)+len(p.nth) == 0 && p.weekdays == 0 {
@@ -272,7 +277,8 @@ func (p *rruleParser) finish() error {
 	slices.Sort(p.times)
 	most := []int{daily: 1, weekly: 7, monthly: 31, yearly: maxPeriodDays}[p.freq] * len(p.times)
 	if len(p.setPos) > 0 && !slices.ContainsFunc(p.setPos, func(pos int) bool { return max(pos, -pos) <= most }) {
-		return rruleError(p.text, "BYSETPOS names no position that exists: there are at most %d times to choose from", most)
+		return rruleError(p.text, "BYSETPOS names no position that exists: there are at most %d times to choose from",
+			most)
 	}
 	if p.count > 0 {
 		p.until = p.lastOf(p.count)
@@ -280,8 +286,8 @@ func (p *rruleParser) finish() error {
 	return nil
 }
 
-// lastOf is the n-th reading of the rule, found by counting whole periods, or
-// no bound if the rule does not have so many before the year 2200.
+// lastOf is the n-th reading of the rule, found by counting whole periods. It is noBound if the rule has fewer before
+// the year 2200.
 func (r *rrule) lastOf(n int) wall {
 	limit := wall(time.Date(lastYear+1, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
 	var buf [maxPeriodDays]int64
@@ -300,7 +306,7 @@ func (r *rrule) lastOf(n int) wall {
 	}
 }
 
-// parseUntil: with Z an instant; without, a reading; a date means its whole day.
+// parseUntil reads an instant (with Z), a reading (without Z), or a date, which means its whole day.
 func (p *rruleParser) parseUntil(s string) (wall, error) {
 	if t, err := time.Parse("20060102T150405Z", s); err == nil {
 		p.untilInstant = t
@@ -330,14 +336,15 @@ func number(s string, lo, hi int) (int, error) {
 	return n, nil
 }
 
-// numbers reads a list; with negative it takes -hi to -lo too. Values twice are refused.
+// numbers reads a list. With negative it also accepts -hi to -lo. It rejects duplicates.
 func numbers(s string, lo, hi int, negative bool) ([]int, error) {
 	var out []int
 	for item := range strings.SplitSeq(s, ",") {
 		digits, minus := strings.CutPrefix(item, "-")
 		n, err := number(strings.TrimPrefix(digits, "+"), lo, hi)
 		if err != nil || minus && !negative {
-			return nil, fmt.Errorf("%s is not %d to %d%s", quote(item), lo, hi, map[bool]string{true: fmt.Sprintf(", or %d to %d", -hi, -lo)}[negative])
+			return nil, fmt.Errorf("%s is not %d to %d%s", quote(item), lo, hi,
+				map[bool]string{true: fmt.Sprintf(", or %d to %d", -hi, -lo)}[negative])
 		}
 		if minus {
 			n = -n

@@ -5,23 +5,21 @@ import (
 	"time"
 )
 
-// Horizon is how far Next looks ahead for cron and every. The rarest real dates
-// are a 29 February on a given weekday: 40 years apart around 2100. Rules of
-// RFC 5545 can be rarer still; for them it looks to the year 2200.
+// Horizon is how far Next looks ahead for cron and every. The rarest real date is 29 February on a given weekday: 40
+// years apart around 2100. Rules of RFC 5545 can be rarer; for them Next looks to the year 2200.
 const Horizon = 50 * 366 * 24 * time.Hour
 
 // lastYear is the last year of times that users may write.
 const lastYear = 2199
 
-// maxExcluded bounds how many times in a row a calendar may stand in the way. A
-// stretch of excluded days is one time, however long.
+// maxExcluded bounds how many exclusions in a row Next passes. A range of excluded days is one exclusion, however long.
 const maxExcluded = 1000
 
 var (
 	// ErrNoMore says that the schedule has ended: no occurrence follows.
 	ErrNoMore = errors.New("schedule: no further occurrence")
-	// ErrTooFar says that the search was given up. It is not the end of the
-	// schedule; whoever gets it must report it, never treat it as "done".
+	// ErrTooFar says that the search was given up. It is not the end of the schedule: callers must report it and never
+	// treat it as ErrNoMore.
 	ErrTooFar = errors.New("schedule: calendars exclude too many occurrences in a row; the search was given up")
 )
 
@@ -30,23 +28,22 @@ type Schedule struct {
 	spec   Spec
 	rule   rule
 	loc    *time.Location
-	start  time.Time // first admissible instant; zero: none
-	end    time.Time // first inadmissible instant; zero: none
-	far    time.Time // searches end here; zero: at Horizon
+	start  time.Time // first admissible instant; zero means no bound
+	end    time.Time // first inadmissible instant; zero means no bound
+	far    time.Time // searches end here; zero means at Horizon
 	except *exclusion
 	jitter time.Duration
 	key    string
 	text   string
 }
 
-// rule finds occurrences, knowing nothing of start, end and calendars.
+// rule finds occurrences without regard to start, end and calendars.
 type rule interface {
 	// next returns the first occurrence strictly later than after, not later than limit.
 	next(after, limit time.Time) (time.Time, bool)
 }
 
-// New checks spec and compiles it. spread is the text whose hash resolves H in
-// cron expressions (the job's id, say); it matters to nothing else.
+// New checks spec and compiles it. The hash of spread, for example the job's id, resolves H in cron expressions.
 func New(spec Spec, spread string) (*Schedule, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
@@ -72,8 +69,8 @@ func New(spec Spec, spread string) (*Schedule, error) {
 	return s, s.checkFires()
 }
 
-// bound narrows start and end to what the rule itself can have, so that a
-// search from long before does not end before it begins.
+// bound narrows start and end to the range of the rule itself, so that a search from long before reaches the range
+// before its horizon.
 func (s *Schedule) bound() {
 	first := s.start
 	switch r := s.rule.(type) {
@@ -104,8 +101,8 @@ func (s *Schedule) horizon(from time.Time) time.Time {
 	return from.Add(Horizon)
 }
 
-// compile builds the rule of the one kind that is set, and its text with H and
-// macros resolved. It rewrites spec to its canonical form on the way.
+// compile builds the rule of the kind that is set, and its text with H and macros resolved. It rewrites spec to its
+// canonical form.
 func compile(spec *Spec, loc *time.Location, spread string) (rule, string, error) {
 	var r rule
 	var err error
@@ -127,7 +124,7 @@ func compile(spec *Spec, loc *time.Location, spread string) (rule, string, error
 	return r, spec.describe(), err
 }
 
-// checkFires refuses a schedule without a single occurrence: nobody means one.
+// checkFires rejects a schedule without any occurrence: it must be a mistake.
 func (s *Schedule) checkFires() error {
 	from := s.start
 	if from.IsZero() {
@@ -146,15 +143,26 @@ func (s *Schedule) checkFires() error {
 	case s.except != nil && s.ruleFires(from):
 		return &Error{Field: "calendars", Problem: "they exclude every occurrence of the schedule", Fix: "exclude less"}
 	case !s.spec.EndAt.IsZero():
-		return &Error{Field: "end_at", Problem: "no occurrence falls before it", Fix: "move end_at or start_at, or change the " + s.spec.kind()}
+		return &Error{
+			Field: "end_at", Problem: "no occurrence falls before it",
+			Fix: "move end_at or start_at, or change the " + s.spec.kind(),
+		}
 	case s.spec.At != "":
-		return &Error{Field: "at", Problem: quote(s.spec.At) + " does not exist in " + s.loc.String() + ", where the clock is put forward then", Fix: "choose another time, or dst.gap shift"}
+		return &Error{
+			Field: "at",
+			Problem: quote(s.spec.At) + " does not exist in " + s.loc.String() +
+				", where the clock is put forward then",
+			Fix: "choose another time, or dst.gap shift",
+		}
 	default:
-		return &Error{Field: s.spec.kind(), Problem: quote(s.spec.text()) + " never occurs", Fix: "check that such a date exists (February has no day 30) and lies before the end"}
+		return &Error{
+			Field: s.spec.kind(), Problem: quote(s.spec.text()) + " never occurs",
+			Fix: "check that such a date exists (February has no day 30) and lies before the end",
+		}
 	}
 }
 
-// ruleFires says whether there is an occurrence before the calendars are asked.
+// ruleFires reports whether there is an occurrence without regard to calendars.
 func (s *Schedule) ruleFires(from time.Time) bool {
 	bare := *s
 	bare.except = nil
@@ -162,12 +170,11 @@ func (s *Schedule) ruleFires(from time.Time) bool {
 	return err == nil
 }
 
-// epoch is where searches without a start begin, and the default anchor of
-// "every": aligned to full minutes, hours and days of UTC.
+// epoch is where searches without a start begin, and the default anchor of "every": aligned to full minutes, hours and
+// days of UTC.
 var epoch = time.Unix(0, 0).UTC()
 
-// Next returns the first occurrence strictly later than after, in the
-// schedule's zone. It allocates nothing.
+// Next returns the first occurrence strictly later than after, in the schedule's zone. It does not allocate.
 func (s *Schedule) Next(after time.Time) (time.Time, error) {
 	if after.Before(s.start) {
 		after = s.start.Add(-time.Nanosecond)
@@ -190,8 +197,9 @@ func (s *Schedule) Next(after time.Time) (time.Time, error) {
 	return time.Time{}, ErrTooFar
 }
 
-// excludedUntil says whether a calendar excludes t, and the last instant before
-// which no occurrence can be admissible again (never earlier than t).
+// excludedUntil reports whether a calendar excludes t, and the last instant before which no occurrence can be
+// admissible
+// again (never earlier than t).
 func (s *Schedule) excludedUntil(t time.Time) (time.Time, bool) {
 	if s.except == nil {
 		return t, false
@@ -203,7 +211,7 @@ func (s *Schedule) excludedUntil(t time.Time) (time.Time, bool) {
 		return t, false
 	}
 	back := int64(until) - off
-	// Not past a change of the clock: it may be put back to before the exclusion.
+	// Stop at a change of the clock: it may go back to before the exclusion.
 	if at := stretchAt(s.loc, sec); at.end < back {
 		back = at.end
 	}
@@ -213,16 +221,16 @@ func (s *Schedule) excludedUntil(t time.Time) (time.Time, bool) {
 // Zone is the schedule's time zone; UTC when none was given.
 func (s *Schedule) Zone() *time.Location { return s.loc }
 
-// Spec returns what the schedule was made from.
+// Spec returns the spec of the schedule.
 func (s *Schedule) Spec() Spec { return s.spec }
 
-// Key is the canonical text of everything that decides due times apart from
-// start_at, end_at and jitter. Schedules with equal keys have equal occurrences;
-// it is the JSON of a Spec that New takes, with H resolved. Up to about 30 kB.
+// Key is the canonical text of everything that decides due times, except start_at, end_at and jitter. Schedules with
+// equal keys have equal occurrences. It is the JSON of a Spec with H resolved, up to about 30 kB.
 func (s *Schedule) Key() string { return s.key }
 
-// RunAt is when an occurrence may start: due plus the jitter that belongs to
-// (key, due). It is the same on every node and at every call.
+// RunAt is when an occurrence may start: due plus a jitter derived from key and due. It is the same on every node and
+// in
+// every call.
 func (s *Schedule) RunAt(due time.Time, key string) time.Time {
 	return due.Add(spreadOver(s.jitter, key, due))
 }

@@ -10,36 +10,37 @@ import (
 	"time"
 )
 
-// Spec is a schedule as users write it. Exactly one of At, Every, Cron and
-// RRule is set. As JSON it is an object, or one string: see [Parse].
+// Spec is a schedule as users write it. Exactly one of At, Every, Cron and RRule is set. As JSON it is an object, or
+// one
+// string: see [Parse].
 type Spec struct {
-	At    string `json:"at,omitempty"`    // 2026-03-08T02:30:00Z, or without offset: a reading in Timezone
+	At    string `json:"at,omitempty"`    // 2026-03-08T02:30:00Z, or a reading in Timezone without an offset
 	Every string `json:"every,omitempty"` // 90s, 15m, 1h30m, 7d
 	Cron  string `json:"cron,omitempty"`
 	RRule string `json:"rrule,omitempty"`
 
-	// Anchor is a time of the series: where "every" counts from (default
-	// 1970-01-01T00:00:00Z), or the DTSTART of an rrule.
+	// Anchor is where "every" counts from (default 1970-01-01T00:00:00Z), or the DTSTART of an rrule.
 	Anchor    string     `json:"anchor,omitempty"`
 	Timezone  string     `json:"timezone,omitempty"` // IANA name; default UTC
 	DST       DST        `json:"dst,omitzero"`
-	StartAt   time.Time  `json:"start_at,omitzero"` // nothing before
-	EndAt     time.Time  `json:"end_at,omitzero"`   // nothing at or after
+	StartAt   time.Time  `json:"start_at,omitzero"` // no occurrence before
+	EndAt     time.Time  `json:"end_at,omitzero"`   // no occurrence at or after
 	Jitter    string     `json:"jitter,omitempty"`
 	Calendars []Calendar `json:"calendars,omitempty"`
 }
 
-// DST says what happens to wall-clock readings that a change of the clock
-// removes or repeats. The zero value means shift and first.
+// DST says what happens to wall-clock readings that a change of the clock removes or repeats. The zero value means
+// shift
+// and first.
 type DST struct {
 	Gap  Gap  `json:"gap,omitempty"`
 	Fold Fold `json:"fold,omitempty"`
 }
 
-// Gap is what becomes of a reading that does not happen.
+// Gap is what to do with a reading that does not happen.
 type Gap string
 
-// Fold is what becomes of a reading that happens twice.
+// Fold is what to do with a reading that happens twice.
 type Fold string
 
 // The values of Gap and Fold.
@@ -51,7 +52,7 @@ const (
 	FoldBoth   Fold = "both"
 )
 
-// Error is why a Spec was refused: which field, what is wrong, what to do.
+// Error is a problem of a Spec: which field, what is wrong, what to do.
 type Error struct {
 	Field   string // JSON name, e.g. "cron"
 	Problem string
@@ -67,15 +68,20 @@ func (e *Error) Error() string {
 
 const maxText = 1024 // characters of any text in a Spec
 
-// Parse reads the one-string form: an ISO-8601 time is at, a text with FREQ= is
-// rrule, "@every 15m" and "every 15m" are every, all else is cron.
+// Parse reads the one-string form: an ISO-8601 time is at, a text with FREQ= is rrule, "@every 15m" and "every 15m" are
+// every, and anything else is cron.
 func Parse(text string) (Spec, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":
-		return Spec{}, &Error{Field: "schedule", Problem: "it is empty", Fix: `write for example "0 9 * * 1-5", "every 15m" or "2027-01-31T09:00:00Z"`}
+		return Spec{}, &Error{
+			Field: "schedule", Problem: "it is empty",
+			Fix: `write for example "0 9 * * 1-5", "every 15m" or "2027-01-31T09:00:00Z"`,
+		}
 	case len(text) > maxText:
-		return Spec{}, &Error{Field: "schedule", Problem: fmt.Sprintf("%d characters; at most %d are taken", len(text), maxText)}
+		return Spec{}, &Error{
+			Field: "schedule", Problem: fmt.Sprintf("%d characters; at most %d are taken", len(text), maxText),
+		}
 	case looksLikeTime(text):
 		return Spec{At: text}, nil
 	case strings.Contains(strings.ToUpper(text), "FREQ="):
@@ -87,7 +93,7 @@ func Parse(text string) (Spec, error) {
 	return Spec{Cron: text}, nil
 }
 
-// looksLikeTime: four digits and a hyphen begin a date and no cron expression.
+// looksLikeTime reports whether a text begins with four digits and a hyphen, as no cron expression does.
 func looksLikeTime(s string) bool {
 	if len(s) < 5 || s[4] != '-' {
 		return false
@@ -100,7 +106,7 @@ func looksLikeTime(s string) bool {
 	return true
 }
 
-// UnmarshalJSON takes the object and the one-string form, and refuses unknown fields.
+// UnmarshalJSON accepts the object and the one-string form, and rejects unknown fields.
 func (s *Spec) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) == nil {
@@ -129,20 +135,31 @@ func jsonError(err error) error {
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &typ) {
 		if typ.Field == "" {
-			return &Error{Field: "schedule", Problem: "a JSON " + typ.Value + " is not a schedule", Fix: `write a string such as "0 9 * * 1-5", or an object such as {"cron": "0 9 * * 1-5"}`}
+			return &Error{
+				Field: "schedule", Problem: "a JSON " + typ.Value + " is not a schedule",
+				Fix: `write a string such as "0 9 * * 1-5", or an object such as {"cron": "0 9 * * 1-5"}`,
+			}
 		}
-		return &Error{Field: typ.Field, Problem: "a JSON " + typ.Value + " stands where a text or a list belongs", Fix: "put it in quotes, or see the guide to schedules"}
+		return &Error{
+			Field: typ.Field, Problem: "a JSON " + typ.Value + " stands where a text or a list belongs",
+			Fix: "put it in quotes, or see the guide to schedules",
+		}
 	}
 	var when *time.ParseError
 	if errors.As(err, &when) {
-		return &Error{Field: "start_at or end_at", Problem: quote(strings.Trim(when.Value, `"`)) + " is not a time with an offset", Fix: "write for example 2026-01-31T09:00:00Z"}
+		return &Error{
+			Field:   "start_at or end_at",
+			Problem: quote(strings.Trim(when.Value, `"`)) + " is not a time with an offset",
+			Fix:     "write for example 2026-01-31T09:00:00Z",
+		}
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return &Error{Field: "schedule", Problem: "the JSON ends too early"}
 	}
 	return &Error{
 		Field: "schedule", Problem: strings.TrimPrefix(err.Error(), "json: "),
-		Fix: "the fields of a schedule are at, every, anchor, cron, rrule, timezone, dst, start_at, end_at, jitter, calendars (dates, weekdays, windows)",
+		Fix: "the fields of a schedule are at, every, anchor, cron, rrule, timezone, dst, start_at, end_at, jitter, " +
+			"calendars (dates, weekdays, windows)",
 	}
 }
 
@@ -161,7 +178,7 @@ func (s *Spec) kind() string {
 
 func (s *Spec) text() string { return s.At + s.Every + s.Cron + s.RRule }
 
-// describe is the schedule in words of its own: kind, text, and the anchor that matters.
+// describe is the schedule in one line: kind, text, and the anchor if it matters.
 func (s *Spec) describe() string {
 	text := s.kind() + " " + s.text()
 	if s.Anchor != "" {
@@ -170,7 +187,7 @@ func (s *Spec) describe() string {
 	return text
 }
 
-// check refuses what needs no compiling to be seen as wrong.
+// check finds errors that need no compiling.
 func (s *Spec) check() error {
 	n := 0
 	for _, v := range []string{s.At, s.Every, s.Cron, s.RRule} {
@@ -179,9 +196,14 @@ func (s *Spec) check() error {
 		}
 	}
 	if n != 1 {
-		return &Error{Field: "schedule", Problem: fmt.Sprintf("%d of at, every, cron and rrule are set", n), Fix: "set exactly one"}
+		return &Error{
+			Field: "schedule", Problem: fmt.Sprintf("%d of at, every, cron and rrule are set", n),
+			Fix: "set exactly one",
+		}
 	}
-	for _, f := range [][2]string{{s.kind(), s.text()}, {"anchor", s.Anchor}, {"timezone", s.Timezone}, {"jitter", s.Jitter}} {
+	for _, f := range [][2]string{
+		{s.kind(), s.text()}, {"anchor", s.Anchor}, {"timezone", s.Timezone}, {"jitter", s.Jitter},
+	} {
 		if len(f[1]) > maxText {
 			return &Error{Field: f[0], Problem: fmt.Sprintf("%d characters; at most %d are taken", len(f[1]), maxText)}
 		}
@@ -194,10 +216,14 @@ func (s *Spec) check() error {
 	switch s.DST.Fold {
 	case "", FoldFirst, FoldSecond, FoldBoth:
 	default:
-		return &Error{Field: "dst.fold", Problem: "unknown value " + quote(string(s.DST.Fold)), Fix: "use first, second or both"}
+		return &Error{
+			Field: "dst.fold", Problem: "unknown value " + quote(string(s.DST.Fold)), Fix: "use first, second or both",
+		}
 	}
 	if s.Anchor != "" && s.Every == "" && s.RRule == "" {
-		return &Error{Field: "anchor", Problem: "only every and rrule have an anchor", Fix: "remove it, or use start_at"}
+		return &Error{
+			Field: "anchor", Problem: "only every and rrule have an anchor", Fix: "remove it, or use start_at",
+		}
 	}
 	for _, f := range []struct {
 		name string
@@ -215,13 +241,13 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// key is the canonical text of a spec whose rule compile has already normalised.
+// key is the canonical text of a spec after compile has normalized it.
 func (s Spec) key(r rule) string {
 	s.StartAt, s.EndAt, s.Jitter = time.Time{}, time.Time{}, ""
 	if z, ok := r.(*zoned); ok {
 		s.DST = DST{Gap: z.gap, Fold: z.fold}
 	} else {
-		s.DST = DST{} // instants know no DST
+		s.DST = DST{} // DST has no effect on instants
 		if len(s.Calendars) == 0 {
 			s.Timezone = ""
 		}
@@ -236,7 +262,7 @@ func (s Spec) key(r rule) string {
 	return string(b)
 }
 
-// quote shows user input in a message: bounded, and control characters escaped.
+// quote shows user input in a message, with bounded length and escaped control characters.
 func quote(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		s = string(r[:60]) + "…"

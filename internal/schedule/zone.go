@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// wall is a wall-clock reading: the seconds since 1970 that a clock set to UTC
-// would show that reading at.
+// wall is a wall-clock reading: the seconds since 1970 at which a clock set to UTC shows it.
 type wall int64
 
 const (
@@ -17,7 +16,7 @@ const (
 	maxGap = 3 * 60 * 60
 	// maxOffsets is more than the distance between any two UTC offsets.
 	maxOffsets = 48 * 60 * 60
-	// noBound stands for the end of a stretch that has none.
+	// noBound is the end of a stretch that has none.
 	noBound = math.MaxInt64 / 4
 )
 
@@ -33,7 +32,7 @@ type zoned struct {
 	loc      *time.Location
 	gap      Gap
 	fold     Fold
-	allHours bool // no hour is singled out, so a gap that is skipped takes nothing away
+	allHours bool // every hour matches, so a skipped gap removes nothing
 }
 
 func newZoned(p pattern, loc *time.Location, dst DST) *zoned {
@@ -49,7 +48,7 @@ func newZoned(p pattern, loc *time.Location, dst DST) *zoned {
 
 // stretch is a span of instants [start, end) with one UTC offset.
 type stretch struct {
-	start, end int64 // Unix seconds; ±noBound where there is none
+	start, end int64 // Unix seconds; ±noBound if there is none
 	off        int64
 }
 
@@ -64,22 +63,19 @@ func stretchAt(loc *time.Location, instant int64) stretch {
 	if !end.IsZero() {
 		s.end = end.Unix()
 	}
-	// Past the end of a zone's table ZoneBounds follows the zone's permanent rule,
-	// and is wrong in two ways. It ends each year after 365 days, so that on the
-	// last day of a leap year the end is not later than t.
+	// After the end of a zone's table, ZoneBounds follows the zone's permanent rule and is wrong in two ways. First, it
+	// ends each year after 365 days, so on the last day of a leap year the end is not later than t.
 	if s.end <= instant {
 		s.end = time.Date(t.UTC().Year()+1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 	}
-	// And right after the table's last transition, which the rule does not know
-	// of, it tells where a stretch would have begun by the rule.
+	// Second, right after the last transition of the table it returns where a stretch would have begun by the rule.
 	if s.start != -noBound && offsetAt(loc, s.start) != s.off {
 		s.start = changeBefore(loc, s.start, instant)
 	}
 	return s
 }
 
-// changeBefore finds where the offset became what it is at an instant, after
-// one at which it was another.
+// changeBefore finds when the offset changed to what it is at instant is, after instant other with another offset.
 func changeBefore(loc *time.Location, other, is int64) int64 {
 	off := offsetAt(loc, is)
 	for other+1 < is {
@@ -98,8 +94,7 @@ func offsetAt(loc *time.Location, instant int64) int64 {
 }
 
 func (z *zoned) next(after, limit time.Time) (time.Time, bool) {
-	// Occurrences are whole seconds: the first one later than after is at or
-	// past the second that follows it.
+	// Occurrences are whole seconds: the first one later than after is at the next second or later.
 	t, ok := z.fromInstant(after.Unix()+1, limit.Unix())
 	if !ok {
 		return time.Time{}, false
@@ -124,11 +119,11 @@ func (z *zoned) fromInstant(from, limit int64) (int64, bool) {
 			return 0, false
 		}
 		next := offsetAt(z.loc, s.end)
-		if next >= s.off { // after a fold, readings before w may come again
+		if next >= s.off { // after a fold, readings before w may repeat
 			if !ok {
 				return 0, false
 			}
-			// Nothing matches for long: leave out the stretches between.
+			// Nothing matches for a while: skip the stretches between.
 			from = max(from, int64(w)-maxOffsets)
 		}
 		from = max(from, s.end)
@@ -136,21 +131,21 @@ func (z *zoned) fromInstant(from, limit int64) (int64, bool) {
 	return 0, false
 }
 
-// readings are the readings [lo, hi) of a stretch that count, from an instant on.
+// readings returns the readings [lo, hi) of a stretch that count, from an instant on.
 func (z *zoned) readings(s stretch, from int64) (lo, hi wall) {
 	lo, hi = wall(from+s.off), wall(s.end+s.off)
 	if z.fold == FoldFirst && from-s.start < maxOffsets {
-		// What the stretch before has shown already does not count again.
+		// Readings that the stretch before has shown do not count again.
 		lo = max(lo, wall(s.start+offsetAt(z.loc, s.start-1)))
 	}
 	if z.fold == FoldSecond && s.end != noBound {
-		// What the stretch after will show again counts then.
+		// Readings that the stretch after repeats count there.
 		hi = min(hi, wall(s.end+offsetAt(z.loc, s.end)))
 	}
 	return lo, hi
 }
 
-// firesAtGapEnd says whether a gap ends at instant and a reading in it shifts here.
+// firesAtGapEnd reports whether a gap ends at instant and a reading in it shifts to here.
 func (z *zoned) firesAtGapEnd(s stretch, instant int64) bool {
 	if z.gap != GapShift || instant != s.start {
 		return false
@@ -172,8 +167,7 @@ func (z *zoned) inGap(s stretch) (wall, bool) {
 	return z.pattern.from(wall(s.start+before), wall(s.start+s.off-1))
 }
 
-// zones caches what time.LoadLocation reads from disk. Only names that exist
-// are kept, so it is bounded by the zone database.
+// zones caches what time.LoadLocation reads from disk. It has only names that exist, so the zone database bounds it.
 var zones sync.Map
 
 func loadZone(name string) (*time.Location, error) {
@@ -187,11 +181,14 @@ func loadZone(name string) (*time.Location, error) {
 		zones.Store(name, loc)
 		return loc, nil
 	}
-	return nil, &Error{Field: "timezone", Problem: "unknown time zone " + quote(name), Fix: "use an IANA name such as Europe/Berlin, America/New_York or UTC"}
+	return nil, &Error{
+		Field: "timezone", Problem: "unknown time zone " + quote(name),
+		Fix: "use an IANA name such as Europe/Berlin, America/New_York or UTC",
+	}
 }
 
-// portable refuses names that mean another zone on each machine, or that only
-// some zone databases have: jobs with equal schedules must agree on every node.
+// portable rejects names that mean different zones on different machines, and names that only some zone databases have:
+// equal schedules must have equal occurrences on every node.
 func portable(name string) bool {
 	switch strings.ToLower(name) {
 	case "local", "localtime", "posixrules":
