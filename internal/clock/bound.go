@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// Bound is a lower bound of the database's clock. A sample is the database's
-// instant and the moment its answer arrived; since then at least as much time
-// has passed there as here, so whoever starts when the bound reaches a due time
-// is never early. The machine's wall clock plays no part: only elapsed time,
-// which is monotonic. Safe for concurrent use.
+// Bound is a lower bound of the database clock. A sample is the database's instant and the moment when its reply
+// arrived. Since then at least as much time has passed there as here, so a run that starts when the bound reaches its
+// run time is never early. Only elapsed time, which is monotonic, is used, not the machine's wall clock. Bound is safe
+// for concurrent use.
 type Bound struct {
 	sample atomic.Pointer[sample]
-	mu     sync.Mutex // of trust
+	mu     sync.Mutex // guards trust
 	trust  Trust
 }
 
@@ -22,10 +21,9 @@ type sample struct {
 	jump              time.Duration
 }
 
-// Set takes a sample: the instant that the database told just now. It returns
-// how far the database's clock has jumped against the time that has passed
-// here; 0: it has not, see Trust. The instant is taken all the same, also one before
-// the bound: the bound is what the database says, not what it said.
+// Set takes a sample: the instant that the database has just returned. It returns how far the database clock has jumped
+// against the time that has passed here, 0 if it has not: see Trust. Set always takes the sample, even if it is before
+// the bound, because only the latest answer of the database counts.
 func (b *Bound) Set(database time.Time) (jump time.Duration) {
 	now := time.Now()
 	b.mu.Lock()
@@ -35,7 +33,7 @@ func (b *Bound) Set(database time.Time) (jump time.Duration) {
 	return jump
 }
 
-// Jump is what Set returned last. While it is not 0, nothing must be planned.
+// Jump is what Set returned last. While it is not 0, nothing may be planned.
 func (b *Bound) Jump() time.Duration {
 	if s := b.sample.Load(); s != nil {
 		return s.jump
@@ -43,7 +41,7 @@ func (b *Bound) Jump() time.Duration {
 	return 0
 }
 
-// Now is the bound; zero before the first sample.
+// Now returns the bound, zero before the first sample.
 func (b *Bound) Now() time.Time {
 	s := b.sample.Load()
 	if s == nil {
@@ -52,5 +50,5 @@ func (b *Bound) Now() time.Time {
 	return s.database.Add(time.Since(s.arrived))
 }
 
-// Until is how long to wait, at least, until the database's clock shows t.
+// Until returns the minimum time to wait until the database clock shows t.
 func (b *Bound) Until(t time.Time) time.Duration { return t.Sub(b.Now()) }

@@ -1,6 +1,5 @@
-// Package clock is the one place that reads the machine's clock. A node's clock
-// decides nothing: due-ness is decided by the database's. What is read here is
-// for display, measuring and defaults at the command line.
+// Package clock is the only place that reads the machine's clock. A node's clock decides nothing: the database clock
+// decides what is due. The machine's clock is for display, measurements and defaults on the command line.
 package clock
 
 import "time"

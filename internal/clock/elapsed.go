@@ -4,7 +4,6 @@ import "time"
 
 var origin = time.Now()
 
-// Elapsed is how long the process has run, by the monotonic clock: for leases
-// and stopwatches, which a step of the wall clock must not touch. A machine
-// that sleeps does not count its sleep.
+// Elapsed is how long the process has run, by the monotonic clock. Use it for leases and measurements, which a step of
+// the wall clock must not affect. It does not count time that the machine was suspended.
 func Elapsed() time.Duration { return time.Since(origin) }

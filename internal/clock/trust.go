@@ -2,7 +2,7 @@ package clock
 
 import "time"
 
-// MaxJump is how far the database's clock may be off from the time that has passed here before planning stops.
+// MaxJump is how far the database clock may be off from the time that has passed here before planning stops.
 const MaxJump = 30 * time.Second
 
 // Reading is three clocks, read together.
@@ -12,15 +12,13 @@ type Reading struct {
 	Wall     time.Time     // here
 }
 
-// Trust is whether the database's clock is believed: it has moved on as time has
-// passed here. The zero value believes the first reading, whatever it is: the
-// clock of a node decides nothing.
-type Trust struct{ base *Reading } // the last that was believed
+// Trust decides whether to trust the database clock: it must advance as time passes here. The zero value trusts the
+// first reading, because a node's own clock decides nothing.
+type Trust struct{ base *Reading } // the last trusted reading
 
-// Judge takes a reading and says how far the database's clock has jumped, ahead
-// or (negative) back; 0: it is believed. A jump to where the wall clock of
-// this node is was a correction. Any other lasts until the clock is back: if
-// everything of the next year were due now, it could not be undone.
+// Judge takes a reading and returns how far the database clock has jumped, ahead or (negative) back. 0 means that the
+// clock is trusted. A jump to the time of this node's wall clock is a correction and is trusted. Any other jump lasts
+// until the clock is back: starting everything that is due in the next year could not be undone.
 func (t *Trust) Judge(r Reading) (jump time.Duration) {
 	if t.base != nil {
 		jump = r.Database.Sub(t.base.Database) - (r.Elapsed - t.base.Elapsed)

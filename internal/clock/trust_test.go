@@ -16,13 +16,15 @@ func TestTrust(t *testing.T) {
 	type step struct{ database, elapsed, wall, jump time.Duration }
 	const s, h = time.Second, time.Hour
 	for name, steps := range map[string][]step{
-		"all agree":                       {{0, 0, 0, 0}, {s, s, s, 0}, {h, h, h, 0}},
-		"a node whose wall clock is off":  {{0, 0, -5 * h, 0}, {s, s, -5 * h, 0}},
-		"its wall clock jumps":            {{0, 0, 0, 0}, {s, s, 7 * h, 0}, {2 * s, 2 * s, -7 * h, 0}},
-		"a slow answer":                   {{0, 0, 0, 0}, {s, 20 * s, 20 * s, 0}},
-		"a little off each time":          {{0, 0, 0, 0}, {20 * s, 0, 0, 0}, {40 * s, 0, 0, 0}},
-		"an hour ahead, and it stays":     {{0, 0, 0, 0}, {h + s, s, s, h}, {h + 60*s, 60 * s, 60 * s, h}},
-		"an hour ahead, then put right":   {{0, 0, 0, 0}, {h + s, s, s, h}, {60 * s, 60 * s, 60 * s, 0}, {61 * s, 61 * s, 61 * s, 0}},
+		"all agree":                      {{0, 0, 0, 0}, {s, s, s, 0}, {h, h, h, 0}},
+		"a node whose wall clock is off": {{0, 0, -5 * h, 0}, {s, s, -5 * h, 0}},
+		"its wall clock jumps":           {{0, 0, 0, 0}, {s, s, 7 * h, 0}, {2 * s, 2 * s, -7 * h, 0}},
+		"a slow answer":                  {{0, 0, 0, 0}, {s, 20 * s, 20 * s, 0}},
+		"a little off each time":         {{0, 0, 0, 0}, {20 * s, 0, 0, 0}, {40 * s, 0, 0, 0}},
+		"an hour ahead, and it stays":    {{0, 0, 0, 0}, {h + s, s, s, h}, {h + 60*s, 60 * s, 60 * s, h}},
+		"an hour ahead, then put right": {
+			{0, 0, 0, 0}, {h + s, s, s, h}, {60 * s, 60 * s, 60 * s, 0}, {61 * s, 61 * s, 61 * s, 0},
+		},
 		"a year ahead":                    {{0, 0, 0, 0}, {8760*h + s, s, s, 8760 * h}},
 		"an hour back":                    {{0, 0, 0, 0}, {-h + s, s, s, -h}},
 		"it was wrong and is put right":   {{h, 0, 0, 0}, {s, s, s, 0}, {2 * s, 2 * s, 2 * s, 0}},
@@ -32,7 +34,9 @@ func TestTrust(t *testing.T) {
 			t.Parallel()
 			var trust clock.Trust
 			for i, step := range steps {
-				got := trust.Judge(clock.Reading{Database: start.Add(step.database), Elapsed: step.elapsed, Wall: start.Add(step.wall)})
+				got := trust.Judge(clock.Reading{
+					Database: start.Add(step.database), Elapsed: step.elapsed, Wall: start.Add(step.wall),
+				})
 				require.Equal(t, step.jump, got, "reading %d", i)
 			}
 		})

@@ -49,7 +49,8 @@ var directory = regexp.MustCompile(`[^\s(]*/belfry\.yaml`)
 
 func TestStrength(t *testing.T) {
 	t.Parallel()
-	v, err := load(t, "slots: 1\nconnections: 5\ndrain: 1m\nlog: {level: debug}", "BELFRY_SLOTS=2\nBELFRY_CONNECTIONS=6\nBELFRY_NAME=", "--slots 3")
+	v, err := load(t, "slots: 1\nconnections: 5\ndrain: 1m\nlog: {level: debug}",
+		"BELFRY_SLOTS=2\nBELFRY_CONNECTIONS=6\nBELFRY_NAME=", "--slots 3")
 	require.NoError(t, err)
 	want := config.Default()
 	want.Slots, want.Connections, want.Drain, want.Log.Level = 3, 6, time.Minute, "debug"
@@ -65,8 +66,11 @@ func TestStrength(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, config.Config{
-		Listen: "127.0.0.1:8420", Slots: 1000, Connections: 16, KeepHistory: 30 * 24 * time.Hour, Drain: 30 * time.Second,
-		LookAhead: time.Minute, SessionTTL: 5 * time.Second, WorkerTTL: 15 * time.Second, API: config.API{KeyRate: 1000, KeyBurst: 2000, Connections: 8, Requests: 200}, Log: config.Log{Level: "info", Format: "text"},
+		Listen: "127.0.0.1:8420", Slots: 1000, Connections: 16, KeepHistory: 30 * 24 * time.Hour,
+		Drain:     30 * time.Second,
+		LookAhead: time.Minute, SessionTTL: 5 * time.Second, WorkerTTL: 15 * time.Second,
+		API: config.API{KeyRate: 1000, KeyBurst: 2000, Connections: 8, Requests: 200},
+		Log: config.Log{Level: "info", Format: "text"},
 		Command: config.Command{
 			Paths: "/usr:/bin:/sbin:/lib:/lib64:/etc/alternatives:/etc/ld.so.cache:/etc/ssl:/etc/localtime",
 			Slots: 16, Memory: 256, Processes: 64, Scratch: 64, User: 65534, Bubblewrap: "bwrap",
@@ -86,29 +90,105 @@ func TestFileNamedByTheEnvironment(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ file, environ, flags, want string }{
-		"unknown key":       {"slots: 5\nkeep_histroy: 3d", "", "", "wrong configuration: keep_histroy: unknown setting; did you mean keep_history? (belfry.yaml line 2)"},
-		"unknown in a part": {"log:\n  leval: info", "", "", "wrong configuration: log.leval: unknown setting; did you mean log.level? (belfry.yaml line 2)"},
-		"like no key":       {"password: x", "", "", "wrong configuration: password: unknown setting; belfry config example lists them all (belfry.yaml line 1)"},
-		"twice":             {"slots: 5\nslots: 6", "", "", "wrong configuration: slots: set twice, first on line 1 (belfry.yaml line 2)"},
-		"a list":            {"slots: [5]", "", "", "wrong configuration: slots: want one value (belfry.yaml line 1)"},
-		"no part":           {"log: info", "", "", "wrong configuration: log: want settings, each as name: value (belfry.yaml line 1)"},
-		"no settings":       {"just text", "", "", "wrong configuration: the file: want settings, each as name: value (belfry.yaml line 1)"},
-		"two documents":     {"slots: 1\n---\nslots: 2", "", "", "belfry.yaml has more than one document; remove what follows the line ---"},
-		"below":             {"", "BELFRY_SLOTS=0", "", `wrong configuration: slots: "0" is not accepted; want a whole number from 1 to 100000 (environment BELFRY_SLOTS)`},
-		"above":             {"", "", "--connections 1001", `wrong configuration: connections: "1001" is not accepted; want a whole number from 4 to 1000 (flag --connections)`},
-		"overflow":          {"", "", "--connections 4294967312", `wrong configuration: connections: "4294967312" is not accepted; want a whole number from 4 to 1000 (flag --connections)`},
-		"not whole":         {"slots: 1e3", "", "", `wrong configuration: slots: "1e3" is not accepted; want a whole number from 1 to 100000 (file belfry.yaml line 1)`},
-		"no unit":           {"drain: 30", "", "", `wrong configuration: drain: "30" is not accepted; want a duration from 0s to 1h (file belfry.yaml line 1)`},
-		"too short":         {"keep_history: 23h", "", "", `wrong configuration: keep_history: "23h" is not accepted; want a duration from 1d to 3660d (file belfry.yaml line 1)`},
-		"choice":            {"", "BELFRY_LOG_FORMAT=xml", "", `wrong configuration: log.format: "xml" is not accepted; want text, json (environment BELFRY_LOG_FORMAT)`},
-		"address":           {"listen: 8420", "", "", `wrong configuration: listen: "8420" is not accepted; want host:port, for example 127.0.0.1:8420 (file belfry.yaml line 1)`},
-		"empty address":     {"", "", "--listen=", `wrong configuration: listen: "" is not accepted; want host:port, for example 127.0.0.1:8420 (flag --listen)`},
-		"two lines":         {`name: "a\nb"`, "", "", `wrong configuration: name: "a\nb" is not accepted; want up to 200 characters on one line (file belfry.yaml line 1)`},
-		"look ahead":        {"", "", "--look-ahead 9s", "wrong configuration: look_ahead (9s, flag --look-ahead) must be at least twice session_ttl (5s, default): the runs of a node that dies must be planned before another takes over, or they are late"},
-		"in the clear":      {"listen: 10.0.0.1:8420", "", "", "wrong configuration: listen is 10.0.0.1:8420, which others can reach, and there is no TLS: keys could be read on their way; set tls_cert and tls_key, or listen on 127.0.0.1, or, if a proxy in front ends TLS, set insecure_listen: true"},
-		"half of TLS":       {"", "BELFRY_TLS_CERT=c.pem", "", "wrong configuration: tls_cert and tls_key belong together; set both or none"},
-		"yes":               {"insecure_listen: yes", "", "", `wrong configuration: insecure_listen: "yes" is not accepted; want true, false (file belfry.yaml line 1)`},
-		"all at once":       {"slots: 0\ndrain: 2h", "", "", `wrong configuration: slots: "0" is not accepted; want a whole number from 1 to 100000 (file belfry.yaml line 1) drain: "2h" is not accepted; want a duration from 0s to 1h (file belfry.yaml line 2)`},
+		"unknown key": {
+			"slots: 5\nkeep_histroy: 3d", "", "",
+			"wrong configuration: keep_histroy: unknown setting; did you mean keep_history? (belfry.yaml line 2)",
+		},
+		"unknown in a part": {
+			"log:\n  leval: info", "", "",
+			"wrong configuration: log.leval: unknown setting; did you mean log.level? (belfry.yaml line 2)",
+		},
+		"like no key": {
+			"password: x", "", "",
+			"wrong configuration: password: unknown setting; belfry config example lists them all (belfry.yaml line 1)",
+		},
+		"twice": {
+			"slots: 5\nslots: 6", "", "", "wrong configuration: slots: set twice, first on line 1 (belfry.yaml line 2)",
+		},
+		"a list": {"slots: [5]", "", "", "wrong configuration: slots: want one value (belfry.yaml line 1)"},
+		"no part": {
+			"log: info", "", "", "wrong configuration: log: want settings, each as name: value (belfry.yaml line 1)",
+		},
+		"no settings": {
+			"just text", "", "",
+			"wrong configuration: the file: want settings, each as name: value (belfry.yaml line 1)",
+		},
+		"two documents": {
+			"slots: 1\n---\nslots: 2", "", "",
+			"belfry.yaml has more than one document; remove what follows the line ---",
+		},
+		"below": {
+			"", "BELFRY_SLOTS=0", "",
+			`wrong configuration: slots: "0" is not accepted; want a whole number from 1 to 100000 (environment ` +
+				`BELFRY_SLOTS)`,
+		},
+		"above": {
+			"", "", "--connections 1001",
+			`wrong configuration: connections: "1001" is not accepted; ` +
+				`want a whole number from 4 to 1000 (flag --connections)`,
+		},
+		"overflow": {
+			"", "", "--connections 4294967312",
+			`wrong configuration: connections: "4294967312" is not accepted; ` +
+				`want a whole number from 4 to 1000 (flag --connections)`,
+		},
+		"not whole": {
+			"slots: 1e3", "", "",
+			`wrong configuration: slots: "1e3" is not accepted; ` +
+				`want a whole number from 1 to 100000 (file belfry.yaml line 1)`,
+		},
+		"no unit": {
+			"drain: 30", "", "",
+			`wrong configuration: drain: "30" is not accepted; want a duration from 0s to 1h (file belfry.yaml line 1)`,
+		},
+		"too short": {
+			"keep_history: 23h", "", "",
+			`wrong configuration: keep_history: "23h" is not accepted; ` +
+				`want a duration from 1d to 3660d (file belfry.yaml line 1)`,
+		},
+		"choice": {
+			"", "BELFRY_LOG_FORMAT=xml", "",
+			`wrong configuration: log.format: "xml" is not accepted; want text, json (environment BELFRY_LOG_FORMAT)`,
+		},
+		"address": {
+			"listen: 8420", "", "",
+			`wrong configuration: listen: "8420" is not accepted; want host:port, ` +
+				`for example 127.0.0.1:8420 (file belfry.yaml line 1)`,
+		},
+		"empty address": {
+			"", "", "--listen=",
+			`wrong configuration: listen: "" is not accepted; want host:port, ` +
+				`for example 127.0.0.1:8420 (flag --listen)`,
+		},
+		"two lines": {
+			`name: "a\nb"`, "", "",
+			`wrong configuration: name: "a\nb" is not accepted; ` +
+				`want up to 200 characters on one line (file belfry.yaml line 1)`,
+		},
+		"look ahead": {
+			"", "", "--look-ahead 9s",
+			"wrong configuration: look_ahead (9s, flag --look-ahead) must be at least twice session_ttl (5s, " +
+				"default): the runs of a node that dies must be planned before another takes over, or they are late",
+		},
+		"in the clear": {
+			"listen: 10.0.0.1:8420", "", "",
+			"wrong configuration: listen is 10.0.0.1:8420, which others can reach, and there is no TLS: " +
+				"keys could be read on their way; set tls_cert and tls_key, or listen on 127.0.0.1, or, " +
+				"if a proxy in front ends TLS, set insecure_listen: true",
+		},
+		"half of TLS": {
+			"", "BELFRY_TLS_CERT=c.pem", "",
+			"wrong configuration: tls_cert and tls_key belong together; set both or none",
+		},
+		"yes": {
+			"insecure_listen: yes", "", "",
+			`wrong configuration: insecure_listen: "yes" is not accepted; want true, false (file belfry.yaml line 1)`,
+		},
+		"all at once": {
+			"slots: 0\ndrain: 2h", "", "",
+			`wrong configuration: slots: "0" is not accepted; want a whole number from 1 to 100000 (file belfry.yaml ` +
+				`line 1) drain: "2h" is not accepted; want a duration from 0s to 1h (file belfry.yaml line 2)`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,20 +199,24 @@ func TestRefusals(t *testing.T) {
 
 func TestNotYAML(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "belfry.yaml is not YAML: line 1: did not find expected node content", refusal(t, "slots: [", "", ""))
+	require.Equal(t, "belfry.yaml is not YAML: line 1: did not find expected node content",
+		refusal(t, "slots: [", "", ""))
 	_, err := config.LoadFile(write(t, "large.yaml", strings.Repeat("# large\n", 1<<17+1)))
 	require.ErrorContains(t, err, "it is larger than 1 MB")
 }
 
-// TestPasswordIsNowhere writes a URL with a password wherever one can, right and
-// wrong, and looks for it in all that is printed.
+// TestPasswordIsNowhere writes a URL with a password wherever one can, right and wrong, and looks for it in all that is
+// printed.
 func TestPasswordIsNowhere(t *testing.T) {
 	t.Parallel()
 	const canary = "c4nary"
 	for _, url := range []string{
-		"postgres://belfry:c4nary@db/belfry", "postgres://belfry:c4nary@db/belfry?sslmode=require&options=-c%20x=c4nary#c4nary",
-		"postgres://belfry:c4nary%zz@db/belfry", "postgres://belfry:c4nary:x@y@db:99999/belfry", "postgres://db/belfry?password=c4nary",
-		"postgres://db/belfry?sslpassword=c4nary&sslkey=k", "host=db password=c4nary", "mysql://belfry:c4nary@db/belfry", "postgres:belfry:c4nary@db", "c4nary", ":c4nary@",
+		"postgres://belfry:c4nary@db/belfry",
+		"postgres://belfry:c4nary@db/belfry?sslmode=require&options=-c%20x=c4nary#c4nary",
+		"postgres://belfry:c4nary%zz@db/belfry", "postgres://belfry:c4nary:x@y@db:99999/belfry",
+		"postgres://db/belfry?password=c4nary",
+		"postgres://db/belfry?sslpassword=c4nary&sslkey=k", "host=db password=c4nary",
+		"mysql://belfry:c4nary@db/belfry", "postgres:belfry:c4nary@db", "c4nary", ":c4nary@",
 	} {
 		var printed bytes.Buffer
 		for _, sources := range [][3]string{
@@ -159,8 +243,10 @@ func TestPasswordIsNowhere(t *testing.T) {
 		require.NotContains(t, printed.String(), canary, "of %s", url)
 	}
 	_, err := load(t, "", "BELFRY_DATABASE_URL_FILE=postgres://belfry:c4nary@db/belfry", "")
-	require.EqualError(t, err, "wrong configuration: database_url_file: want the path of a file (environment BELFRY_DATABASE_URL_FILE)")
-	require.Equal(t, "postgres://belfry:xxxxx@db/belfry?sslmode=require", config.Redact("postgres://belfry:c4nary@db/belfry?sslmode=require&options=c4nary"))
+	require.EqualError(t, err,
+		"wrong configuration: database_url_file: want the path of a file (environment BELFRY_DATABASE_URL_FILE)")
+	require.Equal(t, "postgres://belfry:xxxxx@db/belfry?sslmode=require",
+		config.Redact("postgres://belfry:c4nary@db/belfry?sslmode=require&options=c4nary"))
 }
 
 func TestURLFile(t *testing.T) {
@@ -169,16 +255,21 @@ func TestURLFile(t *testing.T) {
 	v, err := load(t, "database_url: postgres://other/belfry", "BELFRY_DATABASE_URL_FILE="+secret, "")
 	require.NoError(t, err)
 	require.Equal(t, "postgres://belfry:secret@db/belfry", v.DatabaseURL, "the stronger source wins")
-	require.Equal(t, "file "+secret+", named by environment BELFRY_DATABASE_URL_FILE", v.Source("database_url").String())
+	require.Equal(t, "file "+secret+", named by environment BELFRY_DATABASE_URL_FILE",
+		v.Source("database_url").String())
 
 	v, err = load(t, "database_url_file: "+secret, "BELFRY_DATABASE_URL=postgres://other/belfry", "")
 	require.NoError(t, err)
 	require.Equal(t, "postgres://other/belfry", v.DatabaseURL)
 
 	_, err = load(t, "", "BELFRY_DATABASE_URL=postgres://a/b\nBELFRY_DATABASE_URL_FILE="+secret, "")
-	require.EqualError(t, err, "wrong configuration: database_url and database_url_file are both set (environment BELFRY_DATABASE_URL, environment BELFRY_DATABASE_URL_FILE); set one")
+	require.EqualError(t, err,
+		"wrong configuration: database_url and database_url_file are both set (environment BELFRY_DATABASE_URL, "+
+			"environment BELFRY_DATABASE_URL_FILE); set one")
 	_, err = load(t, "", "BELFRY_DATABASE_URL_FILE=/no/such", "")
-	require.EqualError(t, err, "wrong configuration: database_url_file: open /no/such: no such file or directory (environment BELFRY_DATABASE_URL_FILE)")
+	require.EqualError(t, err,
+		"wrong configuration: database_url_file: open /no/such: "+
+			"no such file or directory (environment BELFRY_DATABASE_URL_FILE)")
 	_, err = load(t, "", "BELFRY_DATABASE_URL_FILE="+write(t, "empty", "\n"), "")
 	require.ErrorContains(t, err, "database_url: it cannot be read")
 }
@@ -188,16 +279,46 @@ func TestWarnings(t *testing.T) {
 	readable := write(t, "readable.yaml", "database_url: postgres://belfry:secret@db/belfry")
 	require.NoError(t, os.Chmod(readable, 0o644))
 	for name, tc := range map[string]struct{ environ, flags, want string }{
-		"open to all":         {"", "--listen 0.0.0.0:8420 --insecure-listen", "listen is 0.0.0.0:8420: all who reach it can read the metrics, which tell the names of namespaces and queues, without a key; set metrics_listen, or keep the address inside a private network"},
-		"every interface":     {"BELFRY_LISTEN=:8420", "--insecure-listen=true", "listen is :8420: all who reach it can read the metrics, which tell the names of namespaces and queues, without a key; set metrics_listen, or keep the address inside a private network"},
-		"TLS":                 {"BELFRY_LISTEN=:8420\nBELFRY_TLS_CERT=c.pem\nBELFRY_TLS_KEY=k.pem", "--metrics-listen 127.0.0.1:8421", ""},
-		"open metrics":        {"BELFRY_METRICS_LISTEN=:8421", "", "metrics_listen is :8421: all who reach it can read the metrics without a key; keep the address inside a private network"},
-		"no drain":            {"BELFRY_DRAIN=0s", "", "drain is 0s: attempts under way are cut off at a stop and delivered again"},
-		"on the command line": {"", "--database-url postgres://belfry:secret@db/belfry", "the database's password is on the command line, where every user of this machine can read it; use BELFRY_DATABASE_URL or BELFRY_DATABASE_URL_FILE"},
-		"readable":            {"", "--config " + readable, "the database's password is in " + readable + ", which every user of this machine can read; chmod o-r it, or use BELFRY_DATABASE_URL or BELFRY_DATABASE_URL_FILE"},
-		"a slip":              {"BELFRY_SLOT=5", "", "the environment variable BELFRY_SLOT is no setting; did you mean BELFRY_SLOTS?"},
-		"of Kubernetes":       {"BELFRY_PORT=tcp://10.0.0.1:8420\nBELFRY_SERVICE_HOST=10.0.0.1\nBELFRY_PORT_8420_TCP_ADDR=10.0.0.1", "", ""},
-		"loopback":            {"BELFRY_LISTEN=[::1]:0", "--database-url postgres://belfry@db/belfry", ""},
+		"open to all": {
+			"", "--listen 0.0.0.0:8420 --insecure-listen",
+			"listen is 0.0.0.0:8420: all who reach it can read the metrics, " +
+				"which tell the names of namespaces and queues, without a key; set metrics_listen, " +
+				"or keep the address inside a private network",
+		},
+		"every interface": {
+			"BELFRY_LISTEN=:8420", "--insecure-listen=true",
+			"listen is :8420: all who reach it can read the metrics, which tell the names of namespaces and queues, " +
+				"without a key; set metrics_listen, or keep the address inside a private network",
+		},
+		"TLS": {
+			"BELFRY_LISTEN=:8420\nBELFRY_TLS_CERT=c.pem\nBELFRY_TLS_KEY=k.pem", "--metrics-listen 127.0.0.1:8421", "",
+		},
+		"open metrics": {
+			"BELFRY_METRICS_LISTEN=:8421", "",
+			"metrics_listen is :8421: all who reach it can read the metrics without a key; " +
+				"keep the address inside a private network",
+		},
+		"no drain": {
+			"BELFRY_DRAIN=0s", "", "drain is 0s: attempts under way are cut off at a stop and delivered again",
+		},
+		"on the command line": {
+			"", "--database-url postgres://belfry:secret@db/belfry",
+			"the database's password is on the command line, where every user of this machine can read it; " +
+				"use BELFRY_DATABASE_URL or BELFRY_DATABASE_URL_FILE",
+		},
+		"readable": {
+			"", "--config " + readable,
+			"the database's password is in " + readable +
+				", which every user of this machine can read; chmod o-r it, " +
+				"or use BELFRY_DATABASE_URL or BELFRY_DATABASE_URL_FILE",
+		},
+		"a slip": {
+			"BELFRY_SLOT=5", "", "the environment variable BELFRY_SLOT is no setting; did you mean BELFRY_SLOTS?",
+		},
+		"of Kubernetes": {
+			"BELFRY_PORT=tcp://10.0.0.1:8420\nBELFRY_SERVICE_HOST=10.0.0.1\nBELFRY_PORT_8420_TCP_ADDR=10.0.0.1", "", "",
+		},
+		"loopback": {"BELFRY_LISTEN=[::1]:0", "--database-url postgres://belfry@db/belfry", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -216,7 +337,9 @@ func TestExampleIsTheDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, config.Default(), v.Config)
 	// And with each line that is commented out, none is unknown.
-	v, err = config.LoadFile(write(t, "belfry.yaml", strings.NewReplacer("# database_url:", "database_url: postgres://db/b", "# name:", "name: n").Replace(out.String())))
+	v, err = config.LoadFile(write(t, "belfry.yaml",
+		strings.NewReplacer("# database_url:", "database_url: postgres://db/b", "# name:",
+			"name: n").Replace(out.String())))
 	require.NoError(t, err)
 	require.Equal(t, "n", v.Name)
 	require.Equal(t, "postgres://db/b", v.DatabaseURL)

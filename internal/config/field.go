@@ -19,7 +19,7 @@ import (
 
 const envPrefix = "BELFRY_"
 
-// field is one setting, as its tags declare it.
+// field is one setting as declared.
 type field struct {
 	key                      string
 	index                    []int // of the field in Config
@@ -44,8 +44,9 @@ func declared(t reflect.Type, prefix string, index []int) (out []field) {
 			continue
 		}
 		d := field{
-			key: key, index: at, kind: f.Type, fallback: f.Tag.Get("default"), min: f.Tag.Get("min"), max: f.Tag.Get("max"),
-			form: f.Tag.Get("form"), secret: f.Tag.Get("secret") != "", help: f.Tag.Get("help"),
+			key: key, index: at, kind: f.Type,
+			fallback: f.Tag.Get("default"), min: f.Tag.Get("min"), max: f.Tag.Get("max"),
+			form: f.Tag.Get("form"), secret: f.Tag.Get("secret") != "", help: help[key],
 		}
 		if choices := f.Tag.Get("oneof"); choices != "" {
 			d.oneof = strings.Split(choices, ",")
@@ -86,7 +87,7 @@ func (f *field) typeName() string {
 	}
 }
 
-// accepted says what can be written.
+// accepted says which values are accepted.
 func (f *field) accepted() string {
 	switch {
 	case len(f.oneof) > 0:
@@ -97,18 +98,18 @@ func (f *field) accepted() string {
 		return fmt.Sprintf("a whole number from %s to %s", f.min, f.max)
 	}
 	return map[string]string{
-		"url":     "a URL like postgres://user@host:port/database",
-		"web":     "a URL like https://belfry.example.com",
-		"path":    "the path of a file",
-		"paths":   "absolute paths other than / with : between them",
-		"address": "host:port, for example 127.0.0.1:8420",
-		"keyset":  "what belfry secret keyset new prints",
-		"places":  "networks like 10.0.0.0/8 and host:port like hooks.internal:443",
-		"line":    "up to 200 characters on one line",
+		"url":          "a URL like postgres://user@host:port/database",
+		"web":          "a URL like https://belfry.example.com",
+		"path":         "the path of a file",
+		"paths":        "absolute paths other than / with : between them",
+		"address":      "host:port, for example 127.0.0.1:8420",
+		"keyset":       "what belfry secret keyset new prints",
+		"destinations": "networks like 10.0.0.0/8 and host:port like hooks.internal:443",
+		"line":         "up to 200 characters on one line",
 	}[f.form]
 }
 
-// parse reads what a user wrote; false: it is not what is accepted.
+// parse reads a value. It returns false if the value is not accepted.
 func (f *field) parse(text string) (v reflect.Value, ok bool) {
 	v = reflect.New(f.kind).Elem()
 	if f.kind.Kind() == reflect.String {
@@ -153,21 +154,23 @@ func (f *field) formOK(text string) bool {
 		return urlOK(text)
 	case f.form == "web":
 		u, err := url.Parse(text)
-		return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && u.RawQuery == "" && !strings.HasSuffix(text, "/")
+		return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil &&
+			u.RawQuery == "" && !strings.HasSuffix(text, "/")
 	case f.form == "keyset":
 		return json.Valid([]byte(text))
 	case f.form == "path":
 		return !strings.Contains(text, "://") && !strings.ContainsFunc(text, unicode.IsControl)
 	case f.form == "paths":
-		return !strings.ContainsFunc(text, unicode.IsControl) && !slices.ContainsFunc(strings.Split(text, ":"), func(p string) bool {
-			return !path.IsAbs(p) || path.Clean(p) == "/"
-		})
+		return !strings.ContainsFunc(text, unicode.IsControl) &&
+			!slices.ContainsFunc(strings.Split(text, ":"), func(p string) bool {
+				return !path.IsAbs(p) || path.Clean(p) == "/"
+			})
 	case f.form == "address":
 		return addressOK(text)
-	case f.form == "places":
-		return !slices.ContainsFunc(Targets{Allow: text}.Allowed(), func(place string) bool {
-			_, err := netip.ParsePrefix(place)
-			return err != nil && (!addressOK(place) || place[0] == ':')
+	case f.form == "destinations":
+		return !slices.ContainsFunc(Targets{Allow: text}.Allowed(), func(destination string) bool {
+			_, err := netip.ParsePrefix(destination)
+			return err != nil && (!addressOK(destination) || destination[0] == ':')
 		})
 	default:
 		return len(text) <= 200 && !strings.ContainsFunc(text, unicode.IsControl)
@@ -180,8 +183,8 @@ func addressOK(text string) bool {
 	return err == nil && bad == nil
 }
 
-// urlOK: the form with key=value pairs, and a password among the options, are
-// not taken: what is secret must be known for sure to keep it out of sight.
+// urlOK rejects the form with key=value pairs and passwords among the options: only a password before the @ can be
+// hidden reliably.
 func urlOK(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") && u.Opaque == "" &&
@@ -205,8 +208,7 @@ func (f *field) show(v reflect.Value) string {
 	return v.String()
 }
 
-// Redact is a database URL without its password, and without any option but
-// those that say nothing secret.
+// Redact removes the password from a database URL, and every option that may be secret.
 func Redact(text string) string {
 	if text == "" {
 		return ""

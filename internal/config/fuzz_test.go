@@ -12,7 +12,8 @@ func FuzzFile(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, text := range []string{
-		example.String(), "", "---\n", "# only words\n", "log: &x {level: *x}", "slots: &s 5\nconnections: *s", "? [a]\n: b", "<<: {slots: 5}", "log: {log: {log: 1}}", "a: b\n---\nc: d",
+		example.String(), "", "---\n", "# only words\n", "log: &x {level: *x}", "slots: &s 5\nconnections: *s",
+		"? [a]\n: b", "<<: {slots: 5}", "log: {log: {log: 1}}", "a: b\n---\nc: d",
 	} {
 		f.Add([]byte(text))
 	}

@@ -15,8 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Load reads the settings: flags, which Flags has made, the environment as
-// os.Environ gives it, and the file that one of them names.
+// Load reads the settings from flags (see Flags), the environment (see os.Environ) and the file that one of them names.
 func Load(flags *pflag.FlagSet, environ []string) (*Values, error) {
 	set, err := flagLayer(flags)
 	if err != nil {
@@ -48,16 +47,16 @@ func Load(flags *pflag.FlagSet, environ []string) (*Values, error) {
 	return v, nil
 }
 
-// Default is all defaults.
+// Default returns the defaults.
 func Default() Config {
 	v, err := merge(nil, nil)
 	if err != nil {
-		panic(err) //nolint:forbidigo // a default that is not accepted is a mistake in the declaration
+		panic(err) //nolint:forbidigo // a rejected default is a mistake in the declaration
 	}
 	return v.Config
 }
 
-// LoadFile reads the settings of a file alone.
+// LoadFile reads the settings of one file.
 func LoadFile(name string) (*Values, error) {
 	doc, err := readDocument(name)
 	if err != nil {
@@ -75,7 +74,7 @@ func variable(environ []string, name string) string {
 	return ""
 }
 
-// merge puts layers on each other, the strongest last, and reads the values.
+// merge combines layers, the strongest last, and parses the values.
 func merge(doc *document, layers []layer) (*Values, error) {
 	v := &Values{sources: map[string]Source{}}
 	var bad problems
@@ -117,15 +116,19 @@ func merge(doc *document, layers []layer) (*Values, error) {
 	return v, v.check()
 }
 
-// refuse says what is wrong with a value, without it if it is secret.
+// refuse explains why a value is not accepted. It does not repeat a secret.
 func (f *field) refuse(text string, from Source) string {
 	if f.form == "keyset" {
 		return fmt.Sprintf("%s: it cannot be read; want %s (%s)", f.key, f.accepted(), from)
 	}
 	if f.secret {
-		return fmt.Sprintf("%s: it cannot be read; want %s, with the password, if any, before the @ and special characters in it as %%XX (%s)", f.key, f.accepted(), from)
+		return fmt.Sprintf(
+			"%s: it cannot be read; want %s, with the password, if any, "+
+				"before the @ and special characters in it as %%XX (%s)",
+			f.key, f.accepted(), from,
+		)
 	}
-	if f.form == "path" { // the URL itself, most likely
+	if f.form == "path" { // the value is probably the URL itself
 		return fmt.Sprintf("%s: want %s (%s)", f.key, f.accepted(), from)
 	}
 	if len(text) > 60 {
@@ -144,8 +147,7 @@ func (v *Values) Source(key string) Source {
 
 const urlKey, urlFileKey = "database_url", "database_url_file"
 
-// readFiles reads the settings that may be given by a file of their own, each
-// unless a stronger source names the value itself.
+// readFiles reads the settings that can be in a file of their own, unless a stronger source has the value itself.
 func (v *Values) readFiles(layers []layer) error {
 	settings := reflect.ValueOf(&v.Config).Elem()
 	for _, key := range []string{urlKey, "secrets.keyset"} {
@@ -174,13 +176,13 @@ func (v *Values) readFiles(layers []layer) error {
 	return nil
 }
 
-// namesFile says whether the strongest source that has a value or its file has
-// the file.
+// namesFile reports whether the strongest source with either the value or its file has the file.
 func namesFile(layers []layer, key, file string) (bool, error) {
 	for i := len(layers) - 1; i >= 0; i-- {
 		byValue, byFile := layers[i].Exists(key), layers[i].Exists(file)
 		if byValue && byFile {
-			return false, problems{fmt.Sprintf("%s and %s are both set (%s, %s); set one", key, file, layers[i].source(key), layers[i].source(file))}.err()
+			return false, problems{fmt.Sprintf("%s and %s are both set (%s, %s); set one", key, file,
+				layers[i].source(key), layers[i].source(file))}.err()
 		}
 		if byValue || byFile {
 			return byFile, nil
@@ -189,11 +191,11 @@ func namesFile(layers []layer, key, file string) (bool, error) {
 	return false, nil
 }
 
-// check looks at settings together: what cannot work is refused, what is
-// probably not meant is warned about.
+// check checks settings together. It rejects what cannot work and warns about what is probably a mistake.
 func (v *Values) check() error {
 	if v.LookAhead < 2*v.SessionTTL {
-		return problems{fmt.Sprintf("look_ahead (%s, %s) must be at least twice session_ttl (%s, %s): the runs of a node that dies must be planned before another takes over, or they are late",
+		return problems{fmt.Sprintf("look_ahead (%s, %s) must be at least twice session_ttl (%s, %s): "+
+			"the runs of a node that dies must be planned before another takes over, or they are late",
 			v.LookAhead, v.Source("look_ahead"), v.SessionTTL, v.Source("session_ttl"))}.err()
 	}
 	if err := v.CheckListen(); err != nil {
@@ -205,16 +207,24 @@ func (v *Values) check() error {
 	}
 	switch {
 	case v.MetricsListen == "" && !loopback(v.Listen):
-		warn("listen is %s: all who reach it can read the metrics, which tell the names of namespaces and queues, without a key; set metrics_listen, or keep the address inside a private network", v.Listen)
+		warn(
+			"listen is %s: all who reach it can read the metrics, which tell the names of namespaces and queues, "+
+				"without a key; set metrics_listen, or keep the address inside a private network",
+			v.Listen,
+		)
 	case v.MetricsListen != "" && !loopback(v.MetricsListen):
-		warn("metrics_listen is %s: all who reach it can read the metrics without a key; keep the address inside a private network", v.MetricsListen)
+		warn(
+			"metrics_listen is %s: all who reach it can read the metrics without a key; "+
+				"keep the address inside a private network",
+			v.MetricsListen,
+		)
 	}
 	v.warnPassword(warn)
 	return nil
 }
 
-// warnPassword warns of a password where others can read it. A mounted secret
-// is often readable by all inside its container, so that is not one.
+// warnPassword warns about a password that others can read. It does not warn about mounted secrets, which are often
+// readable by everyone inside their container.
 func (v *Values) warnPassword(warn func(format string, args ...any)) {
 	u, err := url.Parse(v.DatabaseURL)
 	if err != nil {
@@ -229,12 +239,13 @@ func (v *Values) warnPassword(warn func(format string, args ...any)) {
 		warn("the database's password is on the command line, where every user of this machine can read it; %s", advice)
 	case from.path != "":
 		if info, err := os.Stat(from.path); err == nil && info.Mode().Perm()&0o004 != 0 {
-			warn("the database's password is in %s, which every user of this machine can read; chmod o-r it, or %s", from.path, advice)
+			warn("the database's password is in %s, which every user of this machine can read; chmod o-r it, or %s",
+				from.path, advice)
 		}
 	}
 }
 
-// CheckListen refuses to let keys cross a network in the clear.
+// CheckListen rejects settings that would send keys over a network in clear text.
 func (c *Config) CheckListen() error {
 	switch tls := c.TLSCert != ""; {
 	case tls != (c.TLSKey != ""):
@@ -242,10 +253,15 @@ func (c *Config) CheckListen() error {
 	case tls || c.InsecureListen || loopback(c.Listen):
 		return nil
 	}
-	return fmt.Errorf("listen is %s, which others can reach, and there is no TLS: keys could be read on their way; set tls_cert and tls_key, or listen on 127.0.0.1, or, if a proxy in front ends TLS, set insecure_listen: true", c.Listen)
+	return fmt.Errorf(
+		"listen is %s, which others can reach, and there is no TLS: keys could be read on their way; "+
+			"set tls_cert and tls_key, or listen on 127.0.0.1, or, if a proxy in front ends TLS, "+
+			"set insecure_listen: true",
+		c.Listen,
+	)
 }
 
-// loopback: nobody outside the machine reaches the address.
+// loopback reports whether only this machine can reach the address.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

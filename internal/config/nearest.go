@@ -17,8 +17,7 @@ func suggestion(key string) string {
 	return "; belfry config example lists them all"
 }
 
-// Nearest is the one of some names that was probably meant by another; empty if
-// none is near.
+// Nearest returns the one of names that a user probably meant by name, empty if none is near.
 func Nearest(name string, names []string) string {
 	known := map[string]string{}
 	for _, n := range names {
@@ -27,21 +26,20 @@ func Nearest(name string, names []string) string {
 	return nearest(name, known, max(2, len(name)/3))
 }
 
-// nearest is the name that is the fewest edits away, at most so many; empty if
-// there is none.
-func nearest(name string, names map[string]string, most int) (best string) {
+// nearest returns the name with the fewest edits, at limit a limit. It is empty if there is none.
+func nearest(name string, names map[string]string, limit int) (best string) {
 	if len(name) > 100 {
 		return ""
 	}
 	for _, candidate := range slices.Sorted(maps.Keys(names)) {
-		if d := distance(name, candidate); d <= most {
-			best, most = candidate, d-1
+		if d := distance(name, candidate); d <= limit {
+			best, limit = candidate, d-1
 		}
 	}
 	return best
 }
 
-// distance is how many letters have to be put in, taken out or changed.
+// distance is the number of letters to insert, delete or change.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -46,8 +46,8 @@ func newLayer(p koanf.Provider, source func(key string) Source) (layer, error) {
 	return l, l.Load(p, nil)
 }
 
-// Flags adds a flag for each setting, or for those named. Their defaults are
-// for the help only: an unset flag says nothing.
+// Flags adds a flag for each setting, or for the named ones. Their defaults only appear in the help: an unset flag has
+// no effect.
 func Flags(set *pflag.FlagSet, keys ...string) {
 	wanted := map[string]bool{}
 	for _, key := range keys {
@@ -56,7 +56,8 @@ func Flags(set *pflag.FlagSet, keys ...string) {
 	set.String(FileKey, "", "configuration file, YAML (or "+envName(FileKey)+")")
 	for _, f := range fields {
 		if len(keys) == 0 || wanted[f.key] {
-			flag := set.VarPF(&flagValue{text: f.fallback, kind: f.typeName()}, f.flag(), "", f.help+" (or "+f.env()+")")
+			flag := set.VarPF(&flagValue{text: f.fallback, kind: f.typeName()}, f.flag(), "",
+				f.help+" (or "+f.env()+")")
 			if f.typeName() == "bool" {
 				flag.NoOptDefVal = "true" // --flag alone
 			}
@@ -64,7 +65,7 @@ func Flags(set *pflag.FlagSet, keys ...string) {
 	}
 }
 
-// flagValue keeps what was written; it is read together with the other sources.
+// flagValue stores the text of a flag. It is parsed together with the other sources.
 type flagValue struct{ text, kind string }
 
 func (v *flagValue) String() string     { return v.text }
@@ -77,14 +78,15 @@ func flagLayer(set *pflag.FlagSet) (layer, error) {
 		keys[f.flag()] = f.key
 	}
 	return newLayer(
-		posflag.ProviderWithFlag(set, ".", nil, func(f *pflag.Flag) (string, any) { return keys[f.Name], f.Value.String() }),
+		posflag.ProviderWithFlag(set, ".", nil, func(f *pflag.Flag) (string, any) {
+			return keys[f.Name], f.Value.String()
+		}),
 		func(key string) Source { return Source{Kind: "flag", Name: "--" + flagName(key)} })
 }
 
-// envLayer reads the environment. An empty variable is as good as none. An
-// unknown one is no error, for others may use the prefix (Kubernetes sets
-// BELFRY_PORT for a service of that name); but one that looks like a slip of
-// the finger is told of.
+// envLayer reads the environment. An empty variable counts as not set. An unknown variable is not an error, because
+// others may use the prefix (Kubernetes sets BELFRY_PORT for a service of that name), but a probable typing error
+// causes a warning.
 func envLayer(environ []string) (l layer, warnings []string, err error) {
 	keys := map[string]string{}
 	for _, f := range fields {
@@ -95,7 +97,8 @@ func envLayer(environ []string) (l layer, warnings []string, err error) {
 		TransformFunc: func(name, value string) (string, any) {
 			key, ok := keys[name]
 			if near := nearest(name, keys, 2); !ok && near != "" && name != envName(FileKey) {
-				warnings = append(warnings, fmt.Sprintf("the environment variable %s is no setting; did you mean %s?", name, near))
+				warnings = append(warnings,
+					fmt.Sprintf("the environment variable %s is no setting; did you mean %s?", name, near))
 			}
 			if value == "" {
 				return "", nil
@@ -106,7 +109,7 @@ func envLayer(environ []string) (l layer, warnings []string, err error) {
 	return l, warnings, err
 }
 
-// document is a configuration file: settings as text, each with its line.
+// document is a configuration file: settings as strings, each with its line.
 type document struct {
 	name   string
 	values map[string]any
@@ -114,7 +117,7 @@ type document struct {
 	bad    problems
 }
 
-// Read makes it, with ReadBytes, a provider of koanf.
+// Read and ReadBytes implement koanf.Provider.
 func (d *document) Read() (map[string]any, error) { return maps.Unflatten(d.values, "."), nil }
 
 // ReadBytes is not used.
@@ -167,7 +170,7 @@ func (d *document) complain(n *yaml.Node, format string, args ...any) {
 	d.bad = append(d.bad, fmt.Sprintf(format, args...)+fmt.Sprintf(" (%s line %d)", d.name, n.Line))
 }
 
-// walk takes the settings out of a mapping.
+// walk collects the settings of a mapping.
 func (d *document) walk(n *yaml.Node, prefix string) {
 	if n.Kind != yaml.MappingNode {
 		if n.Tag != "!!null" {
@@ -191,14 +194,13 @@ func (d *document) walk(n *yaml.Node, prefix string) {
 			d.complain(name, "%s: set twice, first on line %d", key, d.lines[key])
 		case value.Kind != yaml.ScalarNode:
 			d.complain(value, "%s: want one value", key)
-		case value.Tag != "!!null": // nothing after the colon is as good as no line
+		case value.Tag != "!!null": // an empty value counts as not set
 			d.values[key], d.lines[key] = value.Value, value.Line
 		}
 	}
 }
 
-// printable is the name of an unknown setting, unless it looks like a value that
-// came to stand in the wrong place.
+// printable is the name of an unknown setting, unless it looks like a misplaced value, which may be secret.
 func printable(key string) string {
 	if len(key) > 60 || strings.ContainsFunc(key, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)

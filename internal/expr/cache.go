@@ -11,8 +11,7 @@ type cached struct {
 }
 
 // known caches compiled expressions by their text, so an entry is never out of date. When it is full, it is emptied:
-// that
-// costs one compilation for each expression in use, and evaluations need no bookkeeping.
+// that costs one compilation for each expression in use, and evaluations need no bookkeeping.
 var known = cache{max: maxKnown}
 
 type cache struct {

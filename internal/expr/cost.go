@@ -27,8 +27,7 @@ func (usual) EstimateCallCost(_, overload string, _ *cost.AstNode, _ []cost.AstN
 }
 
 // CallCost is for CEL. CEL counts each call on a payload, whose types are unknown, as one unit, however long the
-// strings
-// are. So all calls are counted here.
+// strings are. So all calls are counted here.
 func (usual) CallCost(function, overload string, args []ref.Val, _ ref.Val) *uint64 {
 	n := uint64(1)
 	if ours(overload) {

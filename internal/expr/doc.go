@@ -20,6 +20,5 @@
 // of work and not time, so an expression does not fail because a machine is slow.
 //
 // An expression gives a string. If it cannot (the payload lacks a field, the result is a number, too much work), that
-// is
-// an error with a message for the job's author, never a silent default.
+// is an error with a message for the job's author, never a silent default.
 package expr

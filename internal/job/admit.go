@@ -34,8 +34,8 @@ const (
 	AdmitReplace Verdict = 4 // cancel the live runs, then start
 )
 
-// AdmitRule says what a claim must check before it starts a run of a job. The numbers are stored in job.admit
-// and run.admit.
+// AdmitRule says what a claim must check before it starts a run of a job. The numbers are stored in job.admit and
+// run.admit.
 type AdmitRule int16
 
 // The rules.

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// The types in this file pass between packages that do not import each other: engine, pull, member, postgres and
-// the targets.
+// The types in this file pass between packages that do not import each other: engine, pull, member, postgres and the
+// targets.
 
 // Attempt is one claimed try of a run, with what its target needs.
 type Attempt struct {

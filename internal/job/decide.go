@@ -35,8 +35,8 @@ type Decision struct {
 	// DeferredReason says why the target was not tried. The run keeps it until its next attempt.
 	DeferredReason string
 
-	// ReportBy, of a wait, is when the accepted attempt counts as lost unless its target
-	// has reported or sent a heartbeat.
+	// ReportBy, of a wait, is when the accepted attempt counts as lost unless its target has reported or sent a
+	// heartbeat.
 	ReportBy time.Time
 
 	DeadLetter   bool

@@ -1,8 +1,8 @@
 // Package job holds Belfry's vocabulary and every decision it makes.
 //
-// It is pure: no I/O, no clock and no goroutines. The current instant is always an argument, read once per
-// transaction from the database. internal/postgres reads rows, calls a decision here and writes its result;
-// it decides nothing itself.
+// It is pure: no I/O, no clock and no goroutines. The current instant is always an argument, read once per transaction
+// from the database. internal/postgres reads rows, calls a decision here and writes its result; it decides nothing
+// itself.
 //
 // # The life of a run
 //

@@ -9,8 +9,7 @@ import (
 )
 
 // Calendar excludes days and times of day on the schedule's wall clock. Excluded occurrences are skipped with the
-// reason
-// "calendar".
+// reason "calendar".
 type Calendar struct {
 	// Dates: "2026-12-25", a range with both ends "2026-12-24/2027-01-01", or every year "12-25".
 	Dates []string `json:"dates,omitempty"`

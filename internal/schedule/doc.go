@@ -20,10 +20,9 @@
 //	                     gap             fold
 //
 // In a gap the readings [02:00, 03:00) never happen. Gap "shift" (the default) fires once, when the gap ends, and
-// "skip"
-// does not fire. In a fold the readings [01:00, 02:00) happen twice, and fold "first" (the default), "second" or "both"
-// chooses. A gap of more than three hours is a correction of the calendar, not DST (Apia had no 30 December 2011), and
-// is always skipped.
+// "skip" does not fire. In a fold the readings [01:00, 02:00) happen twice, and fold "first" (the default), "second" or
+// "both" chooses. A gap of more than three hours is a correction of the calendar, not DST (Apia had no 30 December
+// 2011), and is always skipped.
 //
 // An expression whose minute or hour begins with * follows elapsed time instead: it occurs at each real instant whose
 // reading matches, so "every 15 minutes" stays every 15 minutes through both changes.

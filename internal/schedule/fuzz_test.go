@@ -15,8 +15,7 @@ import (
 )
 
 // budget is what any single call may cost, whatever the input. The test takes the best of three, because the machine
-// may
-// be busy.
+// may be busy.
 const budget = 5 * time.Millisecond * slowdown
 
 func check(t *testing.T, spec schedule.Spec) {
@@ -36,8 +35,7 @@ func check(t *testing.T, spec schedule.Spec) {
 }
 
 // since starts a measurement. The function it returns gives the CPU time of this thread since then. Wall-clock time
-// would
-// depend on how busy the machine is.
+// would depend on how busy the machine is.
 func since() func() time.Duration {
 	runtime.LockOSThread()
 	begin := threadTime()

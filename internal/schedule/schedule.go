@@ -198,8 +198,7 @@ func (s *Schedule) Next(after time.Time) (time.Time, error) {
 }
 
 // excludedUntil reports whether a calendar excludes t, and the last instant before which no occurrence can be
-// admissible
-// again (never earlier than t).
+// admissible again (never earlier than t).
 func (s *Schedule) excludedUntil(t time.Time) (time.Time, bool) {
 	if s.except == nil {
 		return t, false
@@ -229,8 +228,7 @@ func (s *Schedule) Spec() Spec { return s.spec }
 func (s *Schedule) Key() string { return s.key }
 
 // RunAt is when an occurrence may start: due plus a jitter derived from key and due. It is the same on every node and
-// in
-// every call.
+// in every call.
 func (s *Schedule) RunAt(due time.Time, key string) time.Time {
 	return due.Add(spreadOver(s.jitter, key, due))
 }

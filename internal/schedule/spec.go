@@ -11,8 +11,7 @@ import (
 )
 
 // Spec is a schedule as users write it. Exactly one of At, Every, Cron and RRule is set. As JSON it is an object, or
-// one
-// string: see [Parse].
+// one string: see [Parse].
 type Spec struct {
 	At    string `json:"at,omitempty"`    // 2026-03-08T02:30:00Z, or a reading in Timezone without an offset
 	Every string `json:"every,omitempty"` // 90s, 15m, 1h30m, 7d
@@ -30,8 +29,7 @@ type Spec struct {
 }
 
 // DST says what happens to wall-clock readings that a change of the clock removes or repeats. The zero value means
-// shift
-// and first.
+// shift and first.
 type DST struct {
 	Gap  Gap  `json:"gap,omitempty"`
 	Fold Fold `json:"fold,omitempty"`

@@ -37,8 +37,8 @@ func (s *Schedule) All(from, to time.Time) iter.Seq[Occurrence] {
 // BeforeAll is before every time that a schedule can name.
 var BeforeAll = epoch.Add(-48 * time.Hour)
 
-// Around returns the occurrences that fire next to an instant: the last one before it and the first one after it.
-// A zero time means that there is none.
+// Around returns the occurrences that fire next to an instant: the last one before it and the first one after it. A
+// zero time means that there is none.
 func (s *Schedule) Around(at time.Time) (before, after time.Time) {
 	if next, err := s.Next(at); err == nil {
 		after = next.UTC()

@@ -1,11 +1,11 @@
-// Package seal encrypts what is stored and must not be read from the database: a
-// dump, a backup or a replica holds nothing that can be used.
+// Package seal encrypts values that nobody may read from the database, a dump, a backup or a replica.
 //
-// The keys are a Tink keyset, which the operator keeps outside of the database. One
-// of its keys encrypts, all of them decrypt: so a key is replaced in steps, none of
-// which a running cluster notices. Add a key and give the keyset to all nodes; Use
-// it and give it to all nodes again, which then seal anew what the old key sealed;
-// Drop the old one.
+// The keys are a Tink keyset, which the operator keeps outside of the database. One of its keys encrypts, and all of
+// them decrypt, so a key can be replaced without stopping the cluster:
+//
+//  1. Add a key, and give the keyset to all nodes.
+//  2. Use the key, and give the keyset to all nodes again. They then seal existing values again.
+//  3. Drop the old key.
 package seal
 
 import (
@@ -23,14 +23,14 @@ import (
 // maxKeys bounds a keyset.
 const maxKeys = 20
 
-// Keyset seals and opens. Safe for concurrent use.
+// Keyset encrypts and decrypts values. It is safe for concurrent use.
 type Keyset struct {
 	handle *keyset.Handle
 	aead   tink.AEAD
-	prefix []byte // of what the key in use seals
+	prefix []byte // of values that the key in use has sealed
 }
 
-// New makes a keyset with one key.
+// New creates a keyset with one key.
 func New() (*Keyset, error) {
 	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	if err != nil {
@@ -39,7 +39,7 @@ func New() (*Keyset, error) {
 	return of(handle)
 }
 
-// Read reads a keyset as Text has written it. Errors do not repeat it.
+// Read reads a keyset that Text has written. Errors do not repeat the text.
 func Read(text string) (*Keyset, error) {
 	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(strings.NewReader(text)))
 	if err != nil {
@@ -58,11 +58,11 @@ func of(handle *keyset.Handle) (*Keyset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use the keyset: %w", err)
 	}
-	k.prefix = probe[:5] // Tink's: a version, and the number of the key
+	k.prefix = probe[:5] // of Tink: a version and the id of the key
 	return k, nil
 }
 
-// Text is the keyset itself, for its owner to keep.
+// Text returns the keyset with its secret keys, for the operator to store.
 func (k *Keyset) Text() (string, error) {
 	var out bytes.Buffer
 	if err := insecurecleartextkeyset.Write(k.handle, keyset.NewJSONWriter(&out)); err != nil {
@@ -71,11 +71,11 @@ func (k *Keyset) Text() (string, error) {
 	return out.String(), nil
 }
 
-// Seal encrypts. What is sealed opens only with the same bound, which is not
-// stored with it: where it belongs.
+// Seal encrypts a value. It opens only with the same bound, which says where the value belongs and is not stored with
+// it.
 func (k *Keyset) Seal(plain, bound []byte) ([]byte, error) { return k.aead.Encrypt(plain, bound) }
 
-// Open decrypts.
+// Open decrypts a value.
 func (k *Keyset) Open(sealed, bound []byte) ([]byte, error) {
 	plain, err := k.aead.Decrypt(sealed, bound)
 	if err != nil {
@@ -84,10 +84,10 @@ func (k *Keyset) Open(sealed, bound []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// Prefix is how all begins that the key in use has sealed.
+// Prefix is the beginning of every value that the key in use has sealed.
 func (k *Keyset) Prefix() []byte { return k.prefix }
 
-// Add returns the keyset with a further key, which decrypts and is not in use.
+// Add returns the keyset with another key, which only decrypts until it is in use.
 func (k *Keyset) Add() (*Keyset, error) {
 	if k.handle.Len() >= maxKeys {
 		return nil, fmt.Errorf("the keyset has %d keys; drop the old ones first", k.handle.Len())
@@ -107,7 +107,7 @@ func (k *Keyset) Use() (*Keyset, error) {
 	return k.change(func(m *keyset.Manager) error { return m.SetPrimary(newest.KeyID()) })
 }
 
-// Drop returns the keyset with the key in use alone, and says how many went.
+// Drop returns the keyset with only the key in use, and how many keys it dropped.
 func (k *Keyset) Drop() (out *Keyset, dropped int, err error) {
 	out, err = k.change(func(m *keyset.Manager) error {
 		for i := range k.handle.Len() {

@@ -37,8 +37,8 @@ func TestSealedOpensOnlyWhereItBelongs(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestRotation: at each step all nodes, those with the keyset before and those
-// with the one after it, open what any of them seals.
+// TestRotation: at each step all nodes, those with the keyset before and those with the one after it, open what any of
+// them seals.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	opens := func(k *seal.Keyset, sealed []byte) error {

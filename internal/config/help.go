@@ -1,0 +1,62 @@
+package config
+
+// help explains each setting in one line, for --help, the example file and the reference.
+var help = map[string]string{
+	"database_url":      "PostgreSQL, as postgres://user@host:port/database",
+	"database_url_file": "file with the database URL, such as a mounted secret, instead of database_url",
+	"listen":            "address of the API, health checks and metrics; health checks and metrics need no key",
+	"metrics_listen": "separate address for metrics, which show the names of namespaces and queues; " +
+		"empty means the address of listen",
+	"tls_cert": "file with the certificate for listen and its chain, PEM; it is reloaded when it changes",
+	"tls_key":  "file with the key of tls_cert, PEM",
+	"insecure_listen": "listen without TLS on an address that others can reach, " +
+		"for use behind a proxy that terminates TLS",
+	"name":        "name of this node, for people; empty means the host name",
+	"slots":       "maximum number of attempts in progress on this node",
+	"connections": "maximum number of database connections for running jobs",
+	"keep_history": "how long finished runs are kept; set it to the same value on all nodes, " +
+		"because any node deletes older runs",
+	"drain":       "how long a stopping node waits for attempts in progress",
+	"look_ahead":  "how far ahead of their time runs are planned",
+	"session_ttl": "how long after its last renewal a node counts as dead",
+	"worker_ttl": "how long after its last heartbeat a worker counts as dead; " +
+		"workers send three heartbeats in that time",
+
+	"targets.allow": "where targets may connect to in addition to the public internet, " +
+		"for example a private network; separated by commas",
+	"targets.per_host": "maximum number of HTTP deliveries of one namespace to one host in progress on this node; " +
+		"0 means no limit other than slots, of which one host may use two thirds",
+
+	"secrets.keyset": "keys that encrypt the secrets of targets, as printed by belfry secret keyset; " +
+		"the same on all nodes; empty means none",
+	"secrets.keyset_file": "file with the keys, such as a mounted secret, instead of secrets.keyset",
+
+	"api.url": "where targets reach the API to report on runs that they have accepted, " +
+		"for example https://belfry.example.com; empty means the address of listen",
+	"api.key_rate":  "maximum number of requests of one key per second",
+	"api.key_burst": "maximum number of requests of one key at once, after a quiet period",
+	"api.connections": "maximum number of database connections for the API, in addition to connections; " +
+		"requests never take the connections of runs",
+	"api.requests": "maximum number of requests in progress; further requests are told to retry",
+
+	"command.enabled": "let jobs run commands on this node, in a sandbox; set it to the same value on all nodes, " +
+		"because any node may get such a run",
+	"command.programs": "programs that jobs may run: files, and directories with everything below them, separated by :",
+	"command.paths": "files and directories that commands can read in addition to the programs, separated by :; " +
+		"nothing secret",
+	"command.network": "let commands ask for the network: everything that this machine reaches, " +
+		"including its own loopback",
+	"command.slots":      "maximum number of commands in progress; further ones wait for their turn",
+	"command.memory_mb":  "memory of one command, in MB",
+	"command.processes":  "maximum number of processes and threads of one command",
+	"command.scratch_mb": "MB that one command can write to /tmp, and as much to /dev/shm; both count as memory",
+	"command.user":       "number of the user that commands run as if the node is root; otherwise the node's user",
+	"command.bubblewrap": "path of bubblewrap",
+	"command.container_socket": "socket of Docker or Podman for jobs that name an image, " +
+		"such as /run/podman/podman.sock; empty means none",
+	"command.images": "images that jobs may run, separated by commas; one that ends in * matches any image " +
+		"with that beginning",
+
+	"log.level":  "lowest level that is logged",
+	"log.format": "format of log lines",
+}
