@@ -112,7 +112,7 @@ func New(o Options) *Engine {
 	}
 	return &Engine{
 		Options: o, wheel: wheel.New(o.Lead), slots: slots{free: o.Slots}, inFlight: newInFlight(),
-		claimed:   make(chan job.Attempt, o.Slots), // never blocks: one place for each slot
+		claimed:   make(chan job.Attempt, o.Slots), // as many as slots, so a claimer never blocks
 		undecided: make(chan job.Run, o.Batch),
 		completed: make(chan job.Completion, o.Slots),
 	}

@@ -73,7 +73,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A claim that hangs in one dead owner must not hold up what others left.
+// A claim that hangs in one dead owner must not delay taking from others.
 func TestDecideTakesByOwner(t *testing.T) {
 	t.Parallel()
 	s := surveyOf(dead, live(me))

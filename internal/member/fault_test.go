@@ -23,14 +23,14 @@ func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	n, other := c.start(), c.start()
-	c.settled(n, other)
+	c.awaitOwners(n, other)
 	old := n.Session()
 	fail := func(context.Context, string) error { return errBroken }
 	n.store.before.Store(&fail)
 	lostEverything(t, n)
-	c.settled(other)
+	c.awaitOwners(other)
 	n.store.heal()
-	c.settled(n, other)
+	c.awaitOwners(n, other)
 	require.NotEqual(t, old, n.Session())
 }
 
@@ -39,13 +39,13 @@ func TestStoreHangs(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	n, other := c.start(), c.start()
-	c.settled(n, other)
+	c.awaitOwners(n, other)
 	hang := func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }
 	n.store.before.Store(&hang)
 	lostEverything(t, n)
-	c.settled(other)
+	c.awaitOwners(other)
 	n.store.heal()
-	c.settled(n, other)
+	c.awaitOwners(n, other)
 }
 
 // The database committed, but the reply was lost.
@@ -66,13 +66,13 @@ func TestStoreFailsAfterCommit(t *testing.T) {
 			}
 			n.store.after.Store(&fail)
 			c.run(n)
-			c.settled(n, other)
+			c.awaitOwners(n, other)
 			// The row of a registration whose reply was lost is gone.
 			s, err := c.store.Survey(t.Context())
 			require.NoError(t, err)
 			require.Len(t, s.Sessions, 2)
 			third := c.start()
-			c.settled(n, other, third)
+			c.awaitOwners(n, other, third)
 		})
 	}
 }
@@ -104,7 +104,7 @@ func TestStoreFailsAtRandom(t *testing.T) {
 	for _, n := range nodes {
 		n.store.heal()
 	}
-	c.settled(nodes...)
+	c.awaitOwners(nodes...)
 }
 
 // Taking waits for claims in progress, and a commit cannot be cancelled. Neither may cost the session.
@@ -130,7 +130,7 @@ func TestHangingTakeDoesNotCostTheSession(t *testing.T) {
 	require.Never(t, func() bool { return !n.Valid() || n.Session() != session }, longTTL*4/3, often)
 	close(free)
 	n.store.heal()
-	c.settled(n)
+	c.awaitOwners(n)
 }
 
 func TestSlowGain(t *testing.T) {
@@ -159,7 +159,7 @@ func TestDrainFails(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	n, other := c.start(long), c.start()
-	c.settled(n, other)
+	c.awaitOwners(n, other)
 	fail := func(_ context.Context, method string) error {
 		if method == "release" {
 			return errBroken
@@ -171,9 +171,9 @@ func TestDrainFails(t *testing.T) {
 	defer cancel()
 	require.Error(t, n.Drain(ctx))
 	require.Empty(t, n.Owned())
-	require.False(t, c.isSettled([]*node{other}))
+	require.False(t, c.ownedBy([]*node{other}))
 	n.store.heal()
-	c.settled(other)
+	c.awaitOwners(other)
 	require.True(t, n.Valid())
 }
 
@@ -182,11 +182,11 @@ func TestSessionDisappears(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	n, other := c.start(), c.start()
-	c.settled(n, other)
+	c.awaitOwners(n, other)
 	old := n.Session()
 	require.NoError(t, c.store.Unregister(t.Context(), old))
 	require.Eventually(t, func() bool { return n.Session() != old }, patience, often)
-	c.settled(n, other)
+	c.awaitOwners(n, other)
 }
 
 // A session that was renewed in time is not trusted if the reply comes after its trust has ended.

@@ -18,7 +18,7 @@ func TestMembersShare(t *testing.T) {
 	c := setup(t)
 	// They all have the same name: other schedulers got three leaders from one hostname.
 	nodes := []*node{c.start(), c.start(), c.start()}
-	c.settled(nodes...)
+	c.awaitOwners(nodes...)
 	total := 0
 	for _, n := range nodes {
 		require.True(t, n.Valid())
@@ -43,7 +43,7 @@ func takeover(t *testing.T, edit ...func(*Options)) (sinceRenewal, sinceDeath ti
 	t.Helper()
 	c := setup(t)
 	a, b, victim := c.start(edit...), c.start(edit...), c.start(edit...)
-	c.settled(a, b, victim)
+	c.awaitOwners(a, b, victim)
 	session := victim.Session()
 	victim.kill()
 	var died, expires, now time.Time
@@ -53,7 +53,7 @@ func takeover(t *testing.T, edit ...func(*Options)) (sinceRenewal, sinceDeath ti
 		c.scan(`SELECT count(*), clock_timestamp() FROM partition WHERE owner = $1`, []any{session}, &left, &now)
 		return left == 0
 	}, patience, often)
-	c.settled(a, b)
+	c.awaitOwners(a, b)
 	return now.Sub(expires.Add(-victim.o.TTL)), now.Sub(died)
 }
 
@@ -75,7 +75,7 @@ func TestPartitionsMoveToAMemberThatJoins(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	a, b := c.start(), c.start()
-	c.settled(a, b)
+	c.awaitOwners(a, b)
 	before := map[int16]int64{}
 	s, err := c.store.Survey(t.Context())
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestPartitionsMoveToAMemberThatJoins(t *testing.T) {
 	sessions := []uuid.UUID{a.Session(), b.Session()}
 	old := Assign(sessions, partitions)
 	joined := c.start()
-	c.settled(a, b, joined)
+	c.awaitOwners(a, b, joined)
 	s, err = c.store.Survey(t.Context())
 	require.NoError(t, err)
 	for i, o := range s.Ownerships {
@@ -105,10 +105,10 @@ func TestMembersComeAndGo(t *testing.T) {
 	stays := c.start()
 	for range 5 {
 		n := c.start()
-		c.settled(stays, n)
+		c.awaitOwners(stays, n)
 		require.NoError(t, n.Drain(t.Context()))
 		require.NoError(t, n.Close(t.Context()))
-		c.settled(stays)
+		c.awaitOwners(stays)
 	}
 	var rows int
 	c.scan(`SELECT count(*) FROM session`, nil, &rows)
@@ -160,12 +160,12 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	a, b := c.start(long), c.start(long)
-	c.settled(a, b)
+	c.awaitOwners(a, b)
 	session := a.Session()
 	require.NoError(t, a.Drain(t.Context()))
 	require.Empty(t, a.Owned())
 	require.True(t, a.Valid(), "runs in flight still need the session")
-	c.settled(b)
+	c.awaitOwners(b)
 	var alive bool
 	c.scan(`SELECT expires_at > now() FROM session WHERE id = $1`, []any{session}, &alive)
 	require.True(t, alive, "the other node did not wait until the session expired")
@@ -187,9 +187,9 @@ func TestCloseWithoutDrainFreesImmediately(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	a, b := c.start(), c.start()
-	c.settled(a, b)
+	c.awaitOwners(a, b)
 	require.NoError(t, a.Close(t.Context()))
-	c.settled(b)
+	c.awaitOwners(b)
 	require.Error(t, a.Run(t.Context()), "a member runs once")
 	require.NoError(t, c.add().Close(t.Context()), "a member that never ran can be closed")
 }
@@ -198,7 +198,7 @@ func TestIdleMemberIsCheap(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	n, other := c.start(), c.start()
-	c.settled(n, other)
+	c.awaitOwners(n, other)
 	begun, calls := clock.Elapsed(), n.store.calls.Load()
 	require.Never(t, func() bool { return false }, 10*interval, interval)
 	rounds := float64(clock.Elapsed()-begun) / float64(interval)

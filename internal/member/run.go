@@ -36,7 +36,7 @@ func (m *Member) Run(ctx context.Context) error {
 }
 
 // renewRound is one round of the loop "renew". Its pause never outlasts the trust in the session:
-// when that ends, the member loses everything at once and not an interval later.
+// when that ends, the member loses everything immediately, not an interval later.
 func (m *Member) renewRound(ctx context.Context) (time.Duration, error) {
 	begun := clock.Elapsed()
 	err := m.renewOnce(ctx)

@@ -149,14 +149,14 @@ func (c *cluster) lost(n *node, lost []int16) {
 	}
 }
 
-// settled waits until these members own everything, as assigned and each partition once: in the table,
+// awaitOwners waits until these members own everything, as assigned and each partition once: in the table,
 // according to Owns, and according to their callbacks.
-func (c *cluster) settled(nodes ...*node) {
+func (c *cluster) awaitOwners(nodes ...*node) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool { return c.isSettled(nodes) }, patience, often)
+	require.Eventually(c.t, func() bool { return c.ownedBy(nodes) }, patience, often)
 }
 
-func (c *cluster) isSettled(nodes []*node) bool {
+func (c *cluster) ownedBy(nodes []*node) bool {
 	s, err := c.store.Survey(c.t.Context())
 	if err != nil {
 		return false
