@@ -99,7 +99,10 @@ func loops(syntax *ast.File) []string {
 				out = append(out, elements(c)...)
 			}
 		default:
-			if c.Type != nil && isLoop(c.Type) {
+			switch {
+			case isOf(c.Type, "Group"): // a slice of Loop
+				out = append(out, elements(c)...)
+			case isLoop(c.Type):
 				out = append(out, nameOf(c))
 			}
 		}
@@ -112,8 +115,13 @@ func isLoop(e ast.Expr) bool {
 	if star, ok := e.(*ast.StarExpr); ok {
 		e = star.X
 	}
+	return isOf(e, "Loop")
+}
+
+// isOf reports whether a type is the named one of package loop.
+func isOf(e ast.Expr, name string) bool {
 	s, ok := e.(*ast.SelectorExpr)
-	if !ok || s.Sel.Name != "Loop" {
+	if !ok || s.Sel.Name != name {
 		return false
 	}
 	x, ok := s.X.(*ast.Ident)

@@ -38,7 +38,8 @@ func TestReport(t *testing.T) {
 		"internal/postgres/query/end.sql":        "-- INSERT INTO run in a comment\nINSERT INTO run_history SELECT 1;\n",
 		"internal/postgres/migration/0001_a.sql": "CREATE TABLE a (x int);\nINSERT INTO run VALUES (1);\n",
 		"internal/engine/engine.go": "package engine\n\nfunc run() {\n\tgo work()\n\tg.Go(func() { sweep() })\n" +
-			"\t_ = []loop.Loop{{Name: \"plan\"}, loop.Loop{Name: prefix + \"claim\"}}\n}\n",
+			"\t_ = []loop.Loop{{Name: \"plan\"}, loop.Loop{Name: prefix + \"claim\"}}\n" +
+			"\t_ = append(loop.Group{{Name: \"sweep\"}}, loop.Loop{})\n}\n",
 		"internal/job/a.go":    "package job\n\nfunc a() {\n" + repeated + "\tonly()\n}\n",
 		"internal/job/b.go":    "package job\n\nfunc b() {\n" + repeated + "}\n",
 		"internal/job/long.go": "package job\n\nfunc long() {\n" + long.String() + "}\n",
@@ -68,7 +69,7 @@ func TestReport(t *testing.T) {
 	}, r.Inserts)
 	require.Equal(t, []Background{{
 		Package: "internal/engine", Starts: []string{"engine.go:4 work", "engine.go:5 sweep"},
-		Loops: []string{"plan", `prefix + "claim"`},
+		Loops: []string{"plan", `prefix + "claim"`, "sweep", "(no name)"},
 	}}, r.Background)
 	require.Equal(t, []Copy{{8, "internal/job/a.go:4", "internal/job/b.go:4", "use(1)"}}, r.Copies)
 	require.Equal(t, []string{"docs/guide/a.md:1 b.md", "docs/guide/a.md:2 internal/job/gone.go"}, r.Broken)
