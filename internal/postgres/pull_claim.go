@@ -68,13 +68,13 @@ func markLeft(due []job.Due, out *job.PullClaimResult) {
 		gone[c.Key.RunKey()] = true
 	}
 	for _, d := range out.Undecided {
-		gone[d.Key.RunKey()] = true
+		gone[d.RunKey()] = true
 	}
 	for _, r := range out.Refused { // by a key: kept apart, so that it keeps nobody behind it
-		gone[r.Key.RunKey()] = r.Refusal.Limit.Kind == job.LimitKey
+		gone[r.RunKey()] = r.Refusal.Limit.Kind == job.LimitKey
 	}
 	for _, d := range due {
-		if gone[d.Key.RunKey()] {
+		if gone[d.RunKey()] {
 			continue
 		}
 		if d.RunAt.Before(out.Marks[d.Feed]) {
@@ -223,7 +223,7 @@ func lockAssigned(
 		a := assigned[n]
 		// Once the bytes are used up, small runs wait too: otherwise large ones would always be last.
 		if total += size; total > job.MaxClaimBytes && len(p.assigned) > 0 {
-			p.later[a.Key.RunKey()] = true
+			p.later[a.RunKey()] = true
 			return nil
 		}
 		c.Priority, c.RunAt, c.key = a.Priority, a.RunAt, a.Key
@@ -275,10 +275,10 @@ func undecided(
 		has[c.Key.RunKey()] = true
 	}
 	for _, r := range out.Refused {
-		has[r.Key.RunKey()] = true
+		has[r.RunKey()] = true
 	}
 	for _, a := range assigned {
-		if a.Admit != job.AdmitFreely && !has[a.Key.RunKey()] {
+		if a.Admit != job.AdmitFreely && !has[a.RunKey()] {
 			rest = append(rest, a)
 		}
 	}
