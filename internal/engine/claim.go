@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/claim"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -83,17 +84,20 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err er
 		e.wheel.Release(runs)
 		return len(attempts), nil
 	}
-	started, left := splitByAttempt(runs, attempts)
-	e.wheel.Release(started)
-	return len(attempts), e.sortUnclaimed(limited, left)
+	got := claim.Split(runs, keyOf, attempts)
+	e.wheel.Release(got.Claimed)
+	return len(attempts), e.sortUnclaimed(limited, got.Rest)
 }
 
-// handOver gives claimed attempts to the deliverers. It never blocks: each attempt has a slot.
-func (e *Engine) handOver(attempts []job.Attempt) {
-	for _, a := range attempts {
+// handOver gives claimed attempts to the deliverers and returns how many it gave. It never blocks: each
+// attempt has a slot. An attempt that is in flight already is not delivered twice.
+func (e *Engine) handOver(attempts []job.Attempt) int {
+	fresh := e.inFlight.add(attempts)
+	for _, a := range fresh {
 		e.claimed <- a
 	}
-	e.stats.claimed.Add(int64(len(attempts)))
+	e.stats.claimed.Add(int64(len(fresh)))
+	return len(fresh)
 }
 
 // sortUnclaimed handles runs that a claim did not take. Most of them are gone and are forgotten. The
@@ -135,20 +139,4 @@ func keysOf(runs []job.Run) []job.Key {
 		keys[i] = runs[i].Key
 	}
 	return keys
-}
-
-// splitByAttempt separates the runs that have an attempt from those that do not.
-func splitByAttempt(runs []job.Run, attempts []job.Attempt) (with, without []job.Run) {
-	has := make(map[job.RunKey]bool, len(attempts))
-	for i := range attempts {
-		has[attempts[i].Key.RunKey()] = true
-	}
-	for _, r := range runs {
-		if has[r.RunKey()] {
-			with = append(with, r)
-		} else {
-			without = append(without, r)
-		}
-	}
-	return with, without
 }

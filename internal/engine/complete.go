@@ -44,6 +44,7 @@ func (e *Engine) complete(ctx context.Context) {
 			}
 		}
 		e.completeBatch(ctx, batch)
+		e.inFlight.removeAll(batch)
 		e.wheel.RunsEnded(batch)
 	}
 }

@@ -25,9 +25,9 @@ func (e *Engine) deliver(ctx context.Context) {
 func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.Attempt) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	e.inFlight.add(a, cancel)
-	defer e.inFlight.remove(a)
+	e.inFlight.begin(&a, cancel)
 	if !e.awaitRunTime(ctx, timer, a.RunAt) || !e.awaitLease(ctx, timer, a.Session) {
+		e.inFlight.remove(a.Key, a.Number)
 		return
 	}
 	late := -e.Bound.Until(a.RunAt)

@@ -8,7 +8,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// inFlight is the attempts that this node has claimed and not completed, so that they can be interrupted.
+// inFlight is the attempts that this node has claimed and whose completion is not written yet. They can be
+// interrupted, and a claim that is resolved does not deliver them again.
 type inFlight struct {
 	mu       sync.Mutex
 	attempts map[job.RunKey]*interruptible
@@ -16,26 +17,58 @@ type inFlight struct {
 
 type interruptible struct {
 	attempt job.Attempt
-	cancel  context.CancelFunc
-	long    bool // it was in flight in the last round of "interrupt" already
+	cancel  context.CancelFunc // nil: it waits for a deliverer
+	long    bool               // it was in flight in the last round of "interrupt" already
 }
 
 func newInFlight() inFlight { return inFlight{attempts: map[job.RunKey]*interruptible{}} }
 
-func (f *inFlight) add(a job.Attempt, cancel context.CancelFunc) {
+// add adds attempts that are handed over to the deliverers, and returns those that were not in flight already.
+func (f *inFlight) add(attempts []job.Attempt) (fresh []job.Attempt) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.attempts[a.Key.RunKey()] = &interruptible{attempt: a, cancel: cancel}
+	fresh = attempts[:0:len(attempts)]
+	for _, a := range attempts {
+		k := a.Key.RunKey()
+		if i := f.attempts[k]; i != nil && i.attempt.Number == a.Number {
+			continue
+		}
+		f.attempts[k] = &interruptible{attempt: a}
+		fresh = append(fresh, a)
+	}
+	return fresh
+}
+
+// begin says how a delivery that begins can be interrupted.
+func (f *inFlight) begin(a *job.Attempt, cancel context.CancelFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := f.attempts[a.Key.RunKey()]; i != nil && i.attempt.Number == a.Number {
+		i.cancel = cancel
+	}
 }
 
 // remove does not remove another attempt of the same run: a node that lost its session for a while may
 // have two.
-func (f *inFlight) remove(a job.Attempt) {
+func (f *inFlight) remove(k job.Key, attempt int16) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	k := a.Key.RunKey()
-	if i := f.attempts[k]; i != nil && i.attempt.Number == a.Number {
-		delete(f.attempts, k)
+	f.delete(k, attempt)
+}
+
+// removeAll removes attempts whose completion is written.
+func (f *inFlight) removeAll(done []job.Completion) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range done {
+		f.delete(done[i].Key, done[i].Attempt)
+	}
+}
+
+// delete needs the lock.
+func (f *inFlight) delete(k job.Key, attempt int16) {
+	if i := f.attempts[k.RunKey()]; i != nil && i.attempt.Number == attempt {
+		delete(f.attempts, k.RunKey())
 	}
 }
 
@@ -58,7 +91,7 @@ func (e *Engine) Interrupt(k job.Key, attempt int16) bool {
 	e.inFlight.mu.Lock()
 	defer e.inFlight.mu.Unlock()
 	i, ok := e.inFlight.attempts[k.RunKey()]
-	if !ok || i.attempt.Number != attempt {
+	if !ok || i.attempt.Number != attempt || i.cancel == nil {
 		return false
 	}
 	i.cancel()

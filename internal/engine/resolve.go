@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/claim"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/loop"
 )
@@ -29,15 +30,17 @@ func (e *Engine) resolve(ctx context.Context, session uuid.UUID, runs []job.Run,
 			if e.Member.Session() != session {
 				return 0, loop.ErrDone // the session has ended: its runs are rescued
 			}
-			attempts, err := e.claimedBy(ctx, session, runs)
+			// Not cancelled when the node stops: a reply is worth waiting for.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementLimit)
+			defer cancel()
+			got, err := claim.Resolve(ctx, e.Claimer, session, runs, keyOf)
 			if err != nil {
 				return 0, err
 			}
-			e.handOver(attempts)
-			var started []job.Run
-			started, runs = splitByAttempt(runs, attempts)
-			e.wheel.Release(started)
-			claimed, resolved = len(attempts), true
+			// The wheel may have listed a run that an earlier claim started: its attempt is in flight already.
+			claimed, resolved = e.handOver(got.Attempts), true
+			e.wheel.Release(got.Claimed)
+			runs = got.Rest
 			return 0, loop.ErrDone
 		},
 	}.RunAfter(ctx, err)
@@ -45,9 +48,4 @@ func (e *Engine) resolve(ctx context.Context, session uuid.UUID, runs []job.Run,
 	return claimed
 }
 
-func (e *Engine) claimedBy(ctx context.Context, session uuid.UUID, runs []job.Run) ([]job.Attempt, error) {
-	// Not cancelled when the node stops: a reply is worth waiting for.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementLimit)
-	defer cancel()
-	return e.Claimer.Claimed(ctx, session, keysOf(runs))
-}
+func keyOf(r job.Run) job.Key { return r.Key }

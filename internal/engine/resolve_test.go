@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,4 +58,84 @@ SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 1`, 2)
 	require.Equal(t, 2, b.target.count())
 	require.Positive(t, store.claims.Load())
 	require.Positive(t, store.admits.Load())
+}
+
+// listsTwice lists a run that was claimed for the sweep once more, as a reply that was read before the claim
+// committed can, and cuts off the claim that follows.
+type listsTwice struct {
+	*pgtest.Store
+	mu      sync.Mutex
+	claimed []job.Attempt
+	listed  bool
+	cut     chan struct{} // closed when the claim that was cut off is resolved
+
+	once, resolved sync.Once
+}
+
+func (s *listsTwice) Woken(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
+	runs, err := s.Store.Woken(ctx, partitions, from, to)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.claimed) > 0 && !s.listed {
+		s.listed = true
+		runs = append(runs, job.Run{Key: s.claimed[0].Key, RunAt: s.claimed[0].RunAt})
+	}
+	return runs, err
+}
+
+func (s *listsTwice) Claim(
+	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
+) ([]job.Attempt, error) {
+	attempts, err := s.Store.Claim(ctx, session, keys, lead)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claimed = append(s.claimed, attempts...)
+	if s.listed && len(attempts) == 0 && err == nil {
+		failed := false
+		s.once.Do(func() { failed = true })
+		if failed {
+			return nil, errCut
+		}
+	}
+	return attempts, err
+}
+
+func (s *listsTwice) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {
+	attempts, err := s.Store.Claimed(ctx, session, keys)
+	s.resolved.Do(func() { close(s.cut) })
+	return attempts, err
+}
+
+// TestAnAttemptInFlightIsNotDeliveredAgain: a claim whose reply is lost is resolved by asking what is leased to the
+// session. A run that an earlier claim started is leased too, and is being delivered.
+func TestAnAttemptInFlightIsNotDeliveredAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	store := &listsTwice{Store: b.store, cut: make(chan struct{})}
+	b.engine.Claimer, b.engine.Planner = store, store
+	target := blocking{started: make(chan job.Attempt, 10), release: make(chan struct{})}
+	b.engine.Targets["record"] = target
+	soon := func() schedule.Spec {
+		return schedule.Spec{At: b.bound.Now().Add(time.Second).UTC().Format(time.RFC3339)}
+	}
+	b.create(t, "first", soon(), nil)
+	b.start(t)
+	t.Cleanup(sync.OnceFunc(func() { close(target.release) })) // before the engine stops
+	first := <-target.started
+	<-store.cut
+	b.create(t, "next", soon(), nil)
+	next := <-target.started
+	require.NotEqual(t, first.Key.Job, next.Key.Job, "attempt %d of %d", next.Number, first.Number)
+}
+
+// blocking is a target that says what it started, and ends when it is released.
+type blocking struct {
+	started chan job.Attempt
+	release chan struct{}
+}
+
+func (b blocking) Deliver(_ context.Context, a job.Attempt) job.Outcome {
+	b.started <- a
+	<-b.release
+	return job.Outcome{Kind: job.Succeeded}
 }

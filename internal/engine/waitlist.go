@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/claim"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/engine/wheel"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -91,10 +92,10 @@ func (e *Engine) claimLimited(ctx context.Context, runs []job.Run) (claimed int,
 		return e.resolve(ctx, session, runs, err), nil
 	}
 	e.handOver(attempts)
-	started, left := splitByAttempt(runs, attempts)
-	e.wheel.Release(started)
-	undecided := e.returnRefused(left, refused)
-	e.wheel.RecordClaim(started, undecided, e.Bound.Now())
+	got := claim.Split(runs, keyOf, attempts)
+	e.wheel.Release(got.Claimed)
+	undecided := e.returnRefused(got.Rest, refused)
+	e.wheel.RecordClaim(got.Claimed, undecided, e.Bound.Now())
 	if len(undecided) == 0 {
 		return len(attempts), nil
 	}
