@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// timeout of one request, unless the context ends before. The server gives up
-// after 60 s.
+// timeout of one request, unless the context ends before. The server's own limit is 60 s.
 const timeout = 90 * time.Second
 
 // Client calls the API. Safe for concurrent use.
@@ -27,27 +26,26 @@ type Client struct {
 // Option changes how a Client works.
 type Option func(*doer)
 
-// HTTPClient sets the client that requests are sent with, for proxies and
-// certificates of your own.
+// HTTPClient sets the client that sends requests, for your own proxies and certificates.
 func HTTPClient(c *http.Client) Option { return func(d *doer) { d.http = c } }
 
 // UserAgent names your program in the server's log.
 func UserAgent(name string) Option { return func(d *doer) { d.agent = name } }
 
-// Tries sets how often a request that may be sent again is tried in all.
+// Tries sets how often a request is sent at most, including the first time, if it is safe to repeat.
 // Default 4.
 func Tries(n int) Option { return func(d *doer) { d.tries = max(n, 1) } }
 
-// New makes a Client of a server such as https://belfry.example.com and an API
-// key, bfk_….
+// New creates a Client for a server, such as https://belfry.example.com, and an API key (bfk_…).
 func New(server, key string, opts ...Option) (*Client, error) {
 	server = strings.TrimSuffix(strings.TrimRight(server, "/"), "/api/v1")
 	base, err := url.Parse(strings.TrimRight(server, "/"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, errors.New("belfry: the server must be a URL, such as https://belfry.example.com or http://localhost:8420")
+		return nil, errors.New("belfry: the server must be a URL, " +
+			"such as https://belfry.example.com or http://localhost:8420")
 	}
 	if key == "" || strings.ContainsAny(key, " \r\n") {
-		return nil, errors.New("belfry: no key, or not a key; belfry key create makes one")
+		return nil, errors.New("belfry: the key is missing or not valid; create one with belfry key create")
 	}
 	d := &doer{http: &http.Client{Timeout: timeout, Transport: transport()}, key: key, agent: "belfry-go", tries: 4}
 	for _, o := range opts {
@@ -60,8 +58,8 @@ func New(server, key string, opts ...Option) (*Client, error) {
 	return &Client{generated, base, d}, nil
 }
 
-// transport is the usual one that keeps more connections: a worker polls, reports
-// and sends heartbeats at once.
+// transport returns the default transport, with more idle connections: a worker polls, reports and sends
+// heartbeats at the same time.
 func transport() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -72,31 +70,30 @@ func transport() http.RoundTripper {
 	return t
 }
 
-// Request is one for Call.
+// Request is a request for Call.
 type Request struct {
 	Method string
-	Path   string // below /api/v1; names in it are escaped with PathEscape
+	Path   string // below /api/v1; escape names in it with PathEscape
 	Query  url.Values
-	Body   any // sent as JSON; a []byte is sent as it is
+	Body   any // sent as JSON; a []byte is sent unchanged
 	Header map[string]string
 }
 
-// Call sends a request, for operations that this version of the client has no
-// method for. The answer's body is read into out, unless that is nil; *[]byte
-// takes it as it is.
+// Call sends a request, for operations that this version of the client has no method for. It decodes the
+// response body into out, unless out is nil. A *[]byte receives the body unchanged.
 func (c *Client) Call(ctx context.Context, q Request, out any) error {
 	r, err := c.request(ctx, q)
 	if err != nil {
 		return fmt.Errorf("belfry: %w", err)
 	}
-	answer, err := c.doer.Do(r)
+	response, err := c.doer.Do(r)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return fmt.Errorf("belfry: read the answer: %w", err)
+		return fmt.Errorf("belfry: read the response: %w", err)
 	}
 	switch out := out.(type) {
 	case nil:
@@ -106,7 +103,8 @@ func (c *Client) Call(ctx context.Context, q Request, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("belfry: the answer of %s %s is not what this client expects; is %s a Belfry server? %w", q.Method, q.Path, c.base.Redacted(), err)
+		return fmt.Errorf("belfry: the response to %s %s is not what this client expects; is %s a Belfry server? %w",
+			q.Method, q.Path, c.base.Redacted(), err)
 	}
 	return nil
 }
@@ -136,10 +134,10 @@ func (c *Client) request(ctx context.Context, q Request) (*http.Request, error) 
 	return r, nil
 }
 
-// PathEscape makes a name fit to be a part of a path: a slash must not divide it,
-// and what follows a colon must not be taken for a verb such as :pause.
+// PathEscape escapes a name for use in a path. It also escapes colons, because a colon separates a verb such
+// as :pause.
 func PathEscape(name string) string { return strings.ReplaceAll(url.PathEscape(name), ":", "%3A") }
 
-// IfMatch is the header that binds a change to a version of a job: it is refused
-// with the code precondition_failed if the job has another one meanwhile.
+// IfMatch returns the If-Match header for a version of a job. If the job has another version by then, the
+// server rejects the change with the code precondition_failed.
 func IfMatch(version int32) string { return fmt.Sprintf(`"%d"`, version) }

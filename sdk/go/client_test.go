@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// serve answers with a function, and returns a client of it.
+// serve starts a server with a handler, and returns a client for it.
 func serve(t *testing.T, h http.HandlerFunc, opts ...Option) *Client {
 	t.Helper()
 	web := httptest.NewServer(h)
@@ -36,7 +36,10 @@ func equal[T comparable](t *testing.T, want, got T) {
 func problem(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(Problem{Status: int64(status), Code: code, Title: "Title", Detail: "detail", Problems: []FieldProblem{{Field: "schedule.cron", Problem: "it is wrong", Fix: "mend it"}}})
+	_ = json.NewEncoder(w).Encode(Problem{
+		Status: int64(status), Code: code, Title: "Title", Detail: "detail",
+		Problems: []FieldProblem{{Field: "schedule.cron", Problem: "it is wrong", Fix: "fix it"}},
+	})
 }
 
 func TestSafeRequestsAreTriedAgain(t *testing.T) {
@@ -64,13 +67,13 @@ func TestSafeRequestsAreTriedAgain(t *testing.T) {
 	equal(t, "ci", self.JSON200.Name)
 	equal(t, 3, calls[http.MethodGet])
 
-	// What was refused unseen is sent again; what may have been done is not.
+	// A request that the server did not process is repeated; one that may have had an effect is not.
 	_, err = c.TriggerJobWithResponse(t.Context(), "x", nil, TriggerJobInputBody{})
 	equal(t, "unavailable", CodeOf(err))
 	equal(t, 2, calls[http.MethodPost])
 }
 
-// With a key by which the server knows it, a change is sent again, whole.
+// A change with an idempotency key is repeated, with its whole body.
 func TestIdempotentRequestsAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	var bodies []string
@@ -80,7 +83,11 @@ func TestIdempotentRequestsAreTriedAgain(t *testing.T) {
 			problem(w, http.StatusServiceUnavailable, "unavailable")
 		}
 	})
-	err := c.Call(t.Context(), Request{Method: http.MethodPost, Path: "/jobs:bulk", Body: []byte("a\nb\n"), Header: map[string]string{"Idempotency-Key": "k"}}, nil)
+	err := c.Call(t.Context(),
+		Request{
+			Method: http.MethodPost, Path: "/jobs:bulk", Body: []byte("a\nb\n"),
+			Header: map[string]string{"Idempotency-Key": "k"},
+		}, nil)
 	equal(t, nil, err)
 	equal(t, "a\nb\n,a\nb\n", strings.Join(bodies, ","))
 }
@@ -97,7 +104,7 @@ func TestTriesEnd(t *testing.T) {
 	equal(t, "unavailable", CodeOf(err))
 	equal(t, 3, calls)
 
-	// Nobody waits for what the caller or the client would not live to see.
+	// The client does not wait longer than the caller or its own limit allows.
 	after, calls = "29", 0
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 	defer cancel()
@@ -122,7 +129,7 @@ func TestProblems(t *testing.T) {
 	var p *Problem
 	equal(t, true, errors.As(err, &p))
 	equal(t, "invalid", p.Code)
-	equal(t, "Title\n  schedule.cron: it is wrong; mend it", err.Error())
+	equal(t, "Title\n  schedule.cron: it is wrong; fix it", err.Error())
 	_, err = c.ListKeysWithResponse(t.Context())
 	equal(t, "unknown", CodeOf(err))
 	equal(t, true, strings.Contains(err.Error(), "502 Bad Gateway"))
@@ -136,7 +143,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// A name may hold what divides paths.
+// A name may contain characters that separate parts of a path.
 func TestNamesInPaths(t *testing.T) {
 	t.Parallel()
 	var got string
@@ -192,7 +199,7 @@ func TestPages(t *testing.T) {
 	equal(t, "1 <nil>,0 broken", strings.Join(seen, ","))
 }
 
-// TestReadme wants the README's program to be the one that is compiled here.
+// TestReadme checks that the README's program is the one that is compiled here.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")

@@ -14,19 +14,18 @@ import (
 
 const (
 	firstWait  = 250 * time.Millisecond
-	longestAsk = 30 * time.Second // a server that asks for a longer wait is not waited for
+	maxWait    = 30 * time.Second // if the server asks for a longer wait, the client gives up
 	maxProblem = 1 << 20
 )
 
-// doer sends requests: with the key, again where that is safe, and with problems
-// as errors.
+// doer sends requests: it adds the key, retries where that is safe, and returns problems as errors.
 type doer struct {
 	http       *http.Client
 	key, agent string
 	tries      int
 }
 
-// Do is what the generated client calls.
+// Do implements HttpRequestDoer for the generated client.
 func (d *doer) Do(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	r = r.Clone(ctx)
@@ -34,17 +33,17 @@ func (d *doer) Do(r *http.Request) (*http.Response, error) {
 	r.Header.Set("User-Agent", d.agent)
 	escapeColons(r)
 	for try := 1; ; try++ {
-		answer, err := d.http.Do(r)
+		response, err := d.http.Do(r)
 		if err != nil {
 			return nil, fmt.Errorf("belfry: %w", err)
 		}
-		if answer.StatusCode < 300 {
-			return answer, nil
+		if response.StatusCode < 300 {
+			return response, nil
 		}
-		p := readProblem(answer)
-		wait, again := waitFor(answer, try)
-		if !again || try >= d.tries || !safe(r, answer.StatusCode) || !pause(ctx, wait) {
-			return nil, p // it says more than that the context ended
+		p := readProblem(response)
+		wait, retry := retryWait(response, try)
+		if !retry || try >= d.tries || !safe(r, response.StatusCode) || !pause(ctx, wait) {
+			return nil, p // more useful than the error of ctx
 		}
 		if r.GetBody != nil {
 			if r.Body, err = r.GetBody(); err != nil {
@@ -54,30 +53,32 @@ func (d *doer) Do(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// safe says whether a request may be sent again: it changes nothing, it was
-// refused before it was looked at, or it has a key by which the server knows it.
+// safe reports whether a request may be repeated: it changes nothing, the server rejected it before it
+// processed it, or it has an idempotency key.
 func safe(r *http.Request, status int) bool {
 	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
-		return false // it is read, and gone
+		return false // the body cannot be read again
 	}
-	return r.Method == http.MethodGet || r.Method == http.MethodHead || status == http.StatusTooManyRequests || r.Header.Get("Idempotency-Key") != ""
+	return r.Method == http.MethodGet || r.Method == http.MethodHead ||
+		status == http.StatusTooManyRequests || r.Header.Get("Idempotency-Key") != ""
 }
 
-// waitFor says whether an answer may be another one later, and how much later.
-func waitFor(answer *http.Response, try int) (wait time.Duration, again bool) {
-	if s := answer.StatusCode; s != http.StatusTooManyRequests && s != http.StatusServiceUnavailable {
+// retryWait reports whether a retry may succeed, and how long to wait before it.
+func retryWait(response *http.Response, try int) (wait time.Duration, retry bool) {
+	if s := response.StatusCode; s != http.StatusTooManyRequests && s != http.StatusServiceUnavailable {
 		return 0, false
 	}
-	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds >= 0 {
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds >= 0 {
 		wait = time.Duration(seconds) * time.Second
-		return wait, wait <= longestAsk
+		return wait, wait <= maxWait
 	}
 	wait = firstWait << (try - 1)
-	return wait/2 + rand.N(wait/2), true //nolint:gosec // no secret: it spreads clients
+	return wait/2 + rand.N(wait/2), true //nolint:gosec // it spreads clients
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d { //nolint:forbidigo // a client has no database clock
+	//nolint:forbidigo // a client has no database clock
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 		return false
 	}
 	t := time.NewTimer(d)
@@ -90,9 +91,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// escapeColons escapes those that belong to a name, which the generated client
-// leaves alone. A verb follows the last colon of a POST; nothing else has one
-// behind a name.
+// escapeColons escapes the colons of names, which the generated client does not. Only a POST has a verb after
+// a colon.
 func escapeColons(r *http.Request) {
 	if r.Method == http.MethodPost {
 		return
@@ -108,17 +108,18 @@ func escapeColons(r *http.Request) {
 	}
 }
 
-// readProblem reads the problem in an answer, and makes one of an answer that has
-// none, as those of proxies.
-func readProblem(answer *http.Response) *Problem {
-	defer func() { _ = answer.Body.Close() }()
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxProblem)) // what is missing makes it no JSON
+// readProblem reads the problem in a response. If there is none, as in responses of proxies, it creates one.
+func readProblem(response *http.Response) *Problem {
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem)) // incomplete JSON is rejected below
 	p := &Problem{}
 	if json.Unmarshal(text, p) == nil && p.Code != "" {
 		return p
 	}
 	return &Problem{
-		Type: "about:blank", Title: http.StatusText(answer.StatusCode), Status: int64(answer.StatusCode), Code: "unknown",
-		Detail: fmt.Sprintf("the server answered %s, and not as Belfry does; is its URL right, and is there a proxy between?", answer.Status),
+		Type: "about:blank", Title: http.StatusText(response.StatusCode), Status: int64(response.StatusCode),
+		Code: "unknown",
+		Detail: fmt.Sprintf("the server answered %s, and not as Belfry does; "+
+			"is its URL right, and is there a proxy between?", response.Status),
 	}
 }

@@ -23,15 +23,15 @@ func Example() {
 		Payload:  map[string]any{"format": "pdf"},
 		Labels:   map[string]string{"team": "finance"},
 	}
-	// Creates the job, or makes the one of this name what is said here.
+	// Creates the job, or replaces the job with this name.
 	if _, err := client.ReplaceJobWithResponse(ctx, job.Name, nil, job); err != nil {
-		fmt.Println(err) // what is wrong, by field, and what to do
+		fmt.Println(err) // what is wrong with each field, and how to fix it
 		return
 	}
 	run, err := client.TriggerJobWithResponse(ctx, job.Name, nil, belfry.TriggerJobInputBody{})
 	switch {
 	case belfry.CodeOf(err) == "not_found":
-		fmt.Println("somebody has deleted it meanwhile")
+		fmt.Println("the job was deleted in the meantime")
 	case err != nil:
 		fmt.Println(err)
 	default:

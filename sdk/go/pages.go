@@ -9,8 +9,8 @@ import (
 	"net/url"
 )
 
-// Pages walks through all items of a list. fetch gets the page of a token, "" for
-// the first; the loop ends with the first error, or when there is no further page.
+// Pages iterates over all items of a list. fetch returns the page of a token, which is "" for the first page.
+// The iteration ends with the first error, or after the last page.
 func Pages[T any](fetch func(token string) (items []T, next string, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for token := ""; ; {
@@ -33,8 +33,8 @@ func Pages[T any](fetch func(token string) (items []T, next string, err error)) 
 	}
 }
 
-// List walks through all items of a list as the server sent them, for lists that
-// this version of the client has no method for. path is below /api/v1.
+// List iterates over all items of a list as raw JSON, for lists that this version of the client has no method
+// for. path is below /api/v1.
 func (c *Client) List(ctx context.Context, path string, query url.Values) iter.Seq2[json.RawMessage, error] {
 	return Pages(func(token string) ([]json.RawMessage, string, error) {
 		var page struct {

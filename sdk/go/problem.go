@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// Error is the detail, or each thing that is wrong with the request, on a line of
-// its own.
+// Error returns the detail, or each problem with the request on its own line.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.Title)
-	if p.Detail != "" && len(p.Problems) == 0 { // else it only points at them
+	if p.Detail != "" && len(p.Problems) == 0 { // with problems, the detail only refers to them
 		b.WriteString(": " + p.Detail)
 	}
 	if p.Status >= 500 && p.RequestID != "" {

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Cron is a schedule by a cron expression in an IANA zone; "" is UTC.
+// Cron returns a schedule with a cron expression in an IANA time zone; "" is UTC.
 func Cron(expression, zone string) Schedule {
 	return Spec(ScheduleSpec{Cron: expression, Timezone: zone})
 }
 
-// Every is a schedule that repeats after a time such as 15m.
+// Every returns a schedule that repeats at an interval such as 15 minutes.
 func Every(interval time.Duration) Schedule { return Spec(ScheduleSpec{Every: interval.String()}) }
 
-// At is a schedule with one time.
+// At returns a schedule with a single time.
 func At(t time.Time) Schedule { return Spec(ScheduleSpec{At: t.UTC().Format(time.RFC3339Nano)}) }
 
-// Spec is a schedule with all that it can have.
+// Spec returns a schedule with any settings.
 func Spec(s ScheduleSpec) Schedule {
-	text, _ := json.Marshal(s) // texts and times can always be written
+	text, _ := json.Marshal(s) // it has only fields that can be encoded
 	return Schedule{union: text}
 }

@@ -1,10 +1,9 @@
-// Package effects makes an effect in your own database happen once for a run,
-// though the run may be worked on twice: a worker that died before it could report,
-// a webhook of which the answer was lost.
+// Package effects applies an effect in your own database once per run, although a run may be delivered twice:
+// a worker may die before it reports, or the response of a webhook may be lost.
 //
-// The key of the run is written in the same transaction as the effect. Either both
-// are there or neither, and who comes second finds the key. It needs one table, see
-// [Schema], and works with any PostgreSQL driver.
+// The key of the run is written in the same transaction as the effect. Either both are committed or neither,
+// and the second delivery finds the key. The package needs one table, see [Schema], and works with any
+// PostgreSQL driver.
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	…
@@ -23,11 +22,13 @@ import (
 	"time"
 )
 
-// Schema makes the table. It may be run again.
-const Schema = `CREATE TABLE IF NOT EXISTS belfry_effect (key text PRIMARY KEY, done_at timestamptz NOT NULL DEFAULT now())`
+// Schema creates the table if it does not exist.
+const Schema = `CREATE TABLE IF NOT EXISTS belfry_effect (
+	key     text PRIMARY KEY,
+	done_at timestamptz NOT NULL DEFAULT now()
+)`
 
-// Exec sends a statement in a transaction and says how many rows it changed. With
-// pgx:
+// Exec executes a statement in a transaction and returns the number of rows it changed. With pgx:
 //
 //	func(ctx context.Context, query string, args ...any) (int64, error) {
 //		tag, err := tx.Exec(ctx, query, args...)
@@ -35,7 +36,7 @@ const Schema = `CREATE TABLE IF NOT EXISTS belfry_effect (key text PRIMARY KEY, 
 //	}
 type Exec func(ctx context.Context, query string, args ...any) (rows int64, err error)
 
-// SQL is the Exec of a transaction of database/sql.
+// SQL returns the Exec of a database/sql transaction.
 func SQL(tx *sql.Tx) Exec {
 	return func(ctx context.Context, query string, args ...any) (int64, error) {
 		result, err := tx.ExecContext(ctx, query, args...)
@@ -46,13 +47,13 @@ func SQL(tx *sql.Tx) Exec {
 	}
 }
 
-// Once calls effect if no transaction with the same key has been committed, and
-// says whether it did. Who comes while another is under way waits for its end. If
-// effect fails, roll the transaction back.
+// Once calls effect if no transaction with the same key has been committed, and reports whether it did. If
+// another transaction with the same key is in progress, Once waits for its end. If effect fails, roll back
+// the transaction.
 func Once(ctx context.Context, exec Exec, key string, effect func() error) (did bool, err error) {
 	rows, err := exec(ctx, `INSERT INTO belfry_effect (key) VALUES ($1) ON CONFLICT DO NOTHING`, key)
 	if err != nil {
-		return false, fmt.Errorf("effects: note the key (is the table there? see effects.Schema): %w", err)
+		return false, fmt.Errorf("effects: insert the key (does the table exist? see effects.Schema): %w", err)
 	}
 	if rows == 0 {
 		return false, nil
@@ -60,8 +61,7 @@ func Once(ctx context.Context, exec Exec, key string, effect func() error) (did 
 	return true, effect()
 }
 
-// Prune forgets keys that are older than so long: longer than runs are retried or
-// redriven.
-func Prune(ctx context.Context, exec Exec, older time.Duration) (int64, error) {
-	return exec(ctx, `DELETE FROM belfry_effect WHERE done_at < now() - $1 * interval '1 second'`, older.Seconds())
+// Prune deletes keys older than age, which must be longer than runs are retried or redriven.
+func Prune(ctx context.Context, exec Exec, age time.Duration) (int64, error) {
+	return exec(ctx, `DELETE FROM belfry_effect WHERE done_at < now() - $1 * interval '1 second'`, age.Seconds())
 }

@@ -1,5 +1,5 @@
-// Package webhook checks that requests come from Belfry: the signature that http
-// targets with a secret send, as Standard Webhooks defines it.
+// Package webhook verifies that requests come from Belfry. It checks the Standard Webhooks signature that http
+// targets with a secret send.
 //
 //	http.Handle("/hooks", webhook.Verify(handler, os.Getenv("WEBHOOK_SECRET")))
 package webhook
@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// MaxBody is how large a request may be: a payload has at most 256 kB.
+	// MaxBody is the maximum size of a request in bytes. A payload has at most 256 kB.
 	MaxBody = 1 << 20
-	// Tolerance is how far a request's time may lie from now: older ones may have
-	// been recorded and sent again.
+	// Tolerance is how far a request's time may differ from now. An older request may be a replay.
 	Tolerance = 5 * time.Minute
 
 	maxSignatures = 16
 	prefix        = "whsec_"
 )
 
-// The reasons for which a request is refused.
+// Reasons for which a request is rejected.
 var (
-	ErrHeaders   = errors.New("webhook: the headers webhook-id, webhook-timestamp and webhook-signature are not all there")
+	ErrHeaders = errors.New("webhook: one of the headers webhook-id, webhook-timestamp and webhook-signature " +
+		"is missing")
 	ErrTime      = errors.New("webhook: the request is too old, or from the future")
-	ErrSignature = errors.New("webhook: the signature is not right")
+	ErrSignature = errors.New("webhook: the signature is wrong")
 	ErrSecret    = errors.New("webhook: the receiver has no secret, or one with nothing or no base64 after whsec_")
 )
 
-// Check says what is wrong with a request; nil: one of the secrets has signed it.
-// Several secrets are for a rotation. A secret is written as it is stored in Belfry:
-// what begins with whsec_ is base64 after it, any other is used as it is. whsec_ alone
-// is ErrSecret: something was not set, and anybody could sign with it.
+// Check returns nil if one of the secrets has signed the request, and otherwise what is wrong. Pass several
+// secrets during a rotation. Write a secret as it is stored in Belfry: after whsec_ it is base64, without that
+// prefix it is used unchanged. A secret that is only whsec_ is ErrSecret, because anyone could sign with an
+// empty key.
 func Check(header http.Header, body []byte, now time.Time, secrets ...string) error {
 	id, at, signatures := header.Get("webhook-id"), header.Get("webhook-timestamp"), header.Get("webhook-signature")
 	if id == "" || at == "" || signatures == "" {
@@ -75,10 +75,9 @@ func Check(header http.Header, body []byte, now time.Time, secrets ...string) er
 	return ErrSignature
 }
 
-// Verify lets requests through that one of the secrets has signed, and answers
-// others with 401. What is larger than MaxBody is answered with 413. A receiver
-// whose own secret is missing or broken answers 500, so that runs are tried again
-// until it is mended.
+// Verify passes on requests that one of the secrets has signed, and responds to others with 401. A request
+// that is larger than MaxBody gets 413. If the receiver's own secret is missing or invalid, it responds with
+// 500, so that runs are retried until that is fixed.
 func Verify(next http.Handler, secrets ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
@@ -86,7 +85,8 @@ func Verify(next http.Handler, secrets ...string) http.Handler {
 			http.Error(w, "the body cannot be read, or is too large", http.StatusRequestEntityTooLarge)
 			return
 		}
-		if err := Check(r.Header, body, time.Now(), secrets...); err != nil { //nolint:forbidigo // the sender's clock against this one
+		now := time.Now() //nolint:forbidigo // compares the sender's clock with this one
+		if err := Check(r.Header, body, now, secrets...); err != nil {
 			status := http.StatusUnauthorized
 			if errors.Is(err, ErrSecret) {
 				status = http.StatusInternalServerError

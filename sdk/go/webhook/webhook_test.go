@@ -44,34 +44,49 @@ func TestCheck(t *testing.T) {
 		secrets []string
 		want    error
 	}{
-		"right":              {headers(id, at, signature), body, now, []string{secret}, nil},
-		"one of several":     {headers(id, at, "v1,AAAA v1a,BBBB "+signature), body, now, []string{secret}, nil},
-		"rotated":            {headers(id, at, signature), body, now, []string{other, secret}, nil},
-		"a bit late":         {headers(id, at, signature), body, now.Add(4 * time.Minute), []string{secret}, nil},
-		"replayed":           {headers(id, at, signature), body, now.Add(6 * time.Minute), []string{secret}, webhook.ErrTime},
-		"from the future":    {headers(id, at, signature), body, now.Add(-6 * time.Minute), []string{secret}, webhook.ErrTime},
-		"another body":       {headers(id, at, signature), body + " ", now, []string{secret}, webhook.ErrSignature},
-		"another id":         {headers("msg_x", at, signature), body, now, []string{secret}, webhook.ErrSignature},
-		"another time":       {headers(id, "1614265331", signature), body, now, []string{secret}, webhook.ErrSignature},
-		"another secret":     {headers(id, at, signature), body, now, []string{other}, webhook.ErrSignature},
-		"of another version": {headers(id, at, strings.Replace(signature, "v1,", "v2,", 1)), body, now, []string{secret}, webhook.ErrSignature},
-		"no signature":       {headers(id, at, ""), body, now, []string{secret}, webhook.ErrHeaders},
-		"no time":            {headers(id, "now", signature), body, now, []string{secret}, webhook.ErrTime},
-		"no secret":          {headers(id, at, signature), body, now, []string{""}, webhook.ErrSecret},
-		"not base64":         {headers(id, at, signature), body, now, []string{"whsec_!"}, webhook.ErrSecret},
-		"only a prefix":      {headers(id, at, sign("whsec_", id, at, body)), body, now, []string{"whsec_"}, webhook.ErrSecret},
-		"an empty key":       {headers(id, at, sign("", id, at, body)), body, now, []string{"whsec_\n"}, webhook.ErrSecret},
-		"as it is":           {headers(id, at, sign("plain", id, at, body)), body, now, []string{"plain"}, nil},
-		"as it is, another":  {headers(id, at, sign("plain", id, at, body)), body, now, []string{"plain2"}, webhook.ErrSignature},
-		"no secrets":         {headers(id, at, signature), body, now, nil, webhook.ErrSecret},
+		"right":          {headers(id, at, signature), body, now, []string{secret}, nil},
+		"one of several": {headers(id, at, "v1,AAAA v1a,BBBB "+signature), body, now, []string{secret}, nil},
+		"rotated":        {headers(id, at, signature), body, now, []string{other, secret}, nil},
+		"a bit late":     {headers(id, at, signature), body, now.Add(4 * time.Minute), []string{secret}, nil},
+		"replayed": {
+			headers(id, at, signature), body, now.Add(6 * time.Minute), []string{secret}, webhook.ErrTime,
+		},
+		"from the future": {
+			headers(id, at, signature), body, now.Add(-6 * time.Minute), []string{secret}, webhook.ErrTime,
+		},
+		"another body":   {headers(id, at, signature), body + " ", now, []string{secret}, webhook.ErrSignature},
+		"another id":     {headers("msg_x", at, signature), body, now, []string{secret}, webhook.ErrSignature},
+		"another time":   {headers(id, "1614265331", signature), body, now, []string{secret}, webhook.ErrSignature},
+		"another secret": {headers(id, at, signature), body, now, []string{other}, webhook.ErrSignature},
+		"of another version": {
+			headers(id, at, strings.Replace(signature, "v1,", "v2,", 1)), body, now,
+			[]string{secret},
+			webhook.ErrSignature,
+		},
+		"no signature": {headers(id, at, ""), body, now, []string{secret}, webhook.ErrHeaders},
+		"no time":      {headers(id, "now", signature), body, now, []string{secret}, webhook.ErrTime},
+		"no secret":    {headers(id, at, signature), body, now, []string{""}, webhook.ErrSecret},
+		"not base64":   {headers(id, at, signature), body, now, []string{"whsec_!"}, webhook.ErrSecret},
+		"only a prefix": {
+			headers(id, at, sign("whsec_", id, at, body)), body, now, []string{"whsec_"}, webhook.ErrSecret,
+		},
+		"an empty key": {
+			headers(id, at, sign("", id, at, body)), body, now, []string{"whsec_\n"}, webhook.ErrSecret,
+		},
+		"as it is": {headers(id, at, sign("plain", id, at, body)), body, now, []string{"plain"}, nil},
+		"as it is, another": {
+			headers(id, at, sign("plain", id, at, body)), body, now, []string{"plain2"}, webhook.ErrSignature,
+		},
+		"no secrets": {headers(id, at, signature), body, now, nil, webhook.ErrSecret},
 	} {
-		if err := webhook.Check(c.header, []byte(c.body), c.now, c.secrets...); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
+		if err := webhook.Check(c.header, []byte(c.body), c.now, c.secrets...); !errors.Is(err, c.want) ||
+			(c.want == nil) != (err == nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
 }
 
-// sign is the standard's signature by a key.
+// sign returns the standard's signature with a key.
 func sign(key, id, at, body string) string {
 	m := hmac.New(sha256.New, []byte(key))
 	_, _ = io.WriteString(m, id+"."+at+"."+body)

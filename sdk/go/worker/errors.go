@@ -6,14 +6,14 @@ import (
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
-// errOver is what a request of a session that is over would be answered with.
-var errOver = &belfry.Problem{Code: "session_expired", Title: "The session has expired", Status: 410}
+// errExpired is how the server responds to a request of an expired session.
+var errExpired = &belfry.Problem{Code: "session_expired", Title: "The session has expired", Status: 410}
 
-// errUnsettled says that it is not known which session has the runs.
-var errUnsettled = errors.New("worker: there is no answer yet that tells which session has the runs")
+// errUnresolved says that it is unknown which session has the runs.
+var errUnresolved = errors.New("worker: it is not known yet which session has the runs")
 
-// unsettledError is why it could not be asked for.
-type unsettledError struct{ err error }
+// unresolvedError is why the worker could not find out which session has the runs.
+type unresolvedError struct{ err error }
 
-func (e *unsettledError) Error() string { return e.err.Error() }
-func (e *unsettledError) Unwrap() error { return e.err }
+func (e *unresolvedError) Error() string { return e.err.Error() }
+func (e *unresolvedError) Unwrap() error { return e.err }

@@ -12,24 +12,27 @@ import (
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
-// link is the worker's session and all that is sent through it.
+// link is the worker's session and everything that is sent through it.
 //
-// A claim without an answer may have leased runs to the session that this worker
-// does not know. Then a new session takes its place, which adopts what is known;
-// while that happens nothing else may be sent. So it does if the session is over
-// before its time: a request of this worker that came late has adopted it.
+// If the reply to a claim is lost, the server may have leased runs to the session that this worker does not
+// know of. The worker then opens a new session, which adopts the runs it knows; the server gives the others
+// to other workers. Nothing else may be sent meanwhile.
+//
+// If the reply to that request is lost too, the new session may or may not exist: the session is unresolved,
+// and the worker keeps asking until it knows. The same applies if a session ends before its time, because a
+// late request of this worker may have replaced it.
 type link struct {
 	worker *Worker
 
-	mu        sync.RWMutex // held to read by who sends, to write by who changes the session
-	id        string       // of the session; empty: there is none
-	unsettled bool         // another may have taken its place: there was no answer
-	ttl       time.Duration
-	beatEvery time.Duration
+	mu         sync.RWMutex // senders lock it for reading, whoever changes the session for writing
+	id         string       // of the session; empty: there is none
+	unresolved bool         // another session may have replaced this one
+	ttl        time.Duration
+	beatEvery  time.Duration
 
 	seenMu    sync.Mutex
-	seen      time.Time          // when the server was last heard of; monotonic
-	stopClaim context.CancelFunc // of the claim under way, which may wait for long with mu; nil: there is none
+	seen      time.Time          // when the last heartbeat with a reply was sent; monotonic
+	stopClaim context.CancelFunc // cancels the current claim, which may hold mu for long; nil: there is none
 }
 
 type leaseWire struct {
@@ -73,11 +76,11 @@ func (l *link) sessions() string {
 
 // call sends a request below the session's path.
 func (l *link) call(ctx context.Context, verb string, body, out any) error {
-	return l.worker.client.Call(ctx, belfry.Request{Method: http.MethodPost, Path: l.sessions() + "/" + l.id + ":" + verb, Body: body}, out)
+	path := l.sessions() + "/" + l.id + ":" + verb
+	return l.worker.client.Call(ctx, belfry.Request{Method: http.MethodPost, Path: path, Body: body}, out)
 }
 
-// alive notes a heartbeat that the server has answered, when it was sent: the
-// session lives for its ttl from then on at least.
+// alive records when a successful heartbeat was sent. The session lives at least its ttl longer.
 func (l *link) alive(sent time.Time) {
 	l.seenMu.Lock()
 	defer l.seenMu.Unlock()
@@ -86,27 +89,30 @@ func (l *link) alive(sent time.Time) {
 	}
 }
 
-func now() time.Time { return time.Now() } //nolint:forbidigo // a worker has no database clock; only elapsed time is taken
+// now is only used for elapsed time.
+func now() time.Time { return time.Now() } //nolint:forbidigo // a worker has no database clock
 
+// silence returns the time since the last successful heartbeat.
 func (l *link) silence() time.Duration {
 	l.seenMu.Lock()
 	defer l.seenMu.Unlock()
 	return now().Sub(l.seen)
 }
 
-// open opens the first session, and tries until it can.
+// open opens the first session. It retries until it succeeds or the server rejects the worker.
 func (l *link) open(ctx context.Context) error {
-	for wait := firstWait; ; wait = min(2*wait, longWait) {
+	for wait := firstWait; ; wait = min(2*wait, maxWait) {
 		err := l.renew(ctx, "")
 		if err == nil || final(err) || ctx.Err() != nil {
 			return err
 		}
-		l.worker.log.WarnContext(ctx, "no session yet", "queue", l.worker.queue, "again_in", wait, "error", err)
+		l.worker.log.WarnContext(ctx, "opening a session failed", "queue", l.worker.queue, "again_in", wait, "error",
+			err)
 		pause(ctx, wait)
 	}
 }
 
-// renew opens a session in place of one, unless somebody else did.
+// renew replaces a session, unless another goroutine already did.
 func (l *link) renew(ctx context.Context, id string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,34 +122,34 @@ func (l *link) renew(ctx context.Context, id string) error {
 	return l.replace(ctx)
 }
 
-// settled waits until it is known which session has the runs, and holds mu to
-// read: if that is not known, it is asked for first, as through a session that is
-// over everything would be refused.
-func (l *link) settled(ctx context.Context) error {
+// lockResolved resolves the session if necessary, and locks mu for reading. The server rejects everything that
+// is sent through a session that was replaced.
+func (l *link) lockResolved(ctx context.Context) error {
 	for {
 		l.mu.RLock()
-		if !l.unsettled {
+		if !l.unresolved {
 			return nil
 		}
 		l.mu.RUnlock()
-		if err := l.settle(ctx); err != nil {
-			return &unsettledError{err}
+		if err := l.resolve(ctx); err != nil {
+			return &unresolvedError{err}
 		}
 	}
 }
 
-func (l *link) settle(ctx context.Context) error {
+// resolve finds out which session has the runs, by opening another that adopts them.
+func (l *link) resolve(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.unsettled {
-		return nil // somebody else did
+	if !l.unresolved {
+		return nil // another goroutine did it
 	}
 	return l.replace(ctx)
 }
 
-// over notes that a session has ended before its time. A claim through it brings
-// nothing any more.
-func (l *link) over(id string) {
+// endedEarly marks a session that ended before its time as unresolved, and cancels its claim, which cannot
+// return runs any more.
+func (l *link) endedEarly(id string) {
 	l.seenMu.Lock()
 	if l.stopClaim != nil {
 		l.stopClaim()
@@ -152,30 +158,30 @@ func (l *link) over(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.id == id {
-		l.unsettled = true
+		l.unresolved = true
 	}
 }
 
-// send sends a request through the session that has the runs. If that is over
-// before its time, another takes its place, once. It says which one was used.
+// send sends a request through the session that has the runs, and returns that session. If the session ended
+// before its time, send replaces it and tries once more.
 func (l *link) send(ctx context.Context, verb string, body func() any, out any) (id string, err error) {
 	for again := false; ; again = true {
-		if err := l.settled(ctx); err != nil {
+		if err := l.lockResolved(ctx); err != nil {
 			return "", err
 		}
-		id, ttl, err := l.id, l.ttl, error(errOver)
+		id, ttl, err := l.id, l.ttl, error(errExpired)
 		if id != "" {
 			err = l.call(ctx, verb, body(), out)
 		}
 		l.mu.RUnlock()
-		if id == "" || again || !gonePast(err) || l.silence() > ttl {
+		if id == "" || again || !sessionEnded(err) || l.silence() > ttl {
 			return id, err
 		}
-		l.over(id)
+		l.endedEarly(id)
 	}
 }
 
-// replace is renew with the lock held.
+// replace is renew for callers that have locked mu.
 func (l *link) replace(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -195,14 +201,18 @@ func (l *link) replace(ctx context.Context) error {
 		Heartbeat int64  `json:"heartbeat_ms"`
 		Gone      []gone `json:"gone"`
 	}
-	if err := l.worker.client.Call(ctx, belfry.Request{Method: http.MethodPost, Path: l.sessions(), Body: body}, &out); err != nil {
-		if l.id != "" && inDoubt(err) && !gonePast(err) {
-			l.unsettled = true // and stays so: that another try is refused says nothing of the one before
+	q := belfry.Request{Method: http.MethodPost, Path: l.sessions(), Body: body}
+	if err := l.worker.client.Call(ctx, q, &out); err != nil {
+		if l.id != "" && mayHaveEffect(err) && !sessionEnded(err) {
+			// A later try that the server rejects says nothing about this one, so it stays unresolved.
+			l.unresolved = true
 		}
 		return err
 	}
-	l.unsettled = false
-	l.id, l.ttl, l.beatEvery = out.ID, time.Duration(out.TTL)*time.Millisecond, time.Duration(out.Heartbeat)*time.Millisecond
+	l.unresolved = false
+	l.id = out.ID
+	l.ttl = time.Duration(out.TTL) * time.Millisecond
+	l.beatEvery = time.Duration(out.Heartbeat) * time.Millisecond
 	l.alive(sent)
 	for _, g := range out.Gone {
 		l.worker.lost(g)
@@ -210,10 +220,10 @@ func (l *link) replace(ctx context.Context) error {
 	return nil
 }
 
-// claim asks for up to n runs, hands them to take, and says how many there were. An
-// error after which it is not known whether some were claimed makes a new session.
+// claim requests up to n runs, passes them to take, and returns how many there were. If it is unknown whether
+// the server leased runs, claim replaces the session.
 func (l *link) claim(ctx context.Context, names []string, n int, take func(*Run)) (int, error) {
-	if err := l.settled(ctx); err != nil {
+	if err := l.lockResolved(ctx); err != nil {
 		return 0, err
 	}
 	id := l.id
@@ -225,13 +235,14 @@ func (l *link) claim(ctx context.Context, names []string, n int, take func(*Run)
 		Runs []claimedWire `json:"runs"`
 	}
 	limited, cancel := context.WithTimeout(ctx, claimTimeout)
-	l.mayStop(cancel)
-	err := l.call(limited, "claim", map[string]any{"handlers": names, "max": n, "wait_ms": pollWait.Milliseconds()}, &out)
-	l.mayStop(nil)
+	l.setStopClaim(cancel)
+	body := map[string]any{"handlers": names, "max": n, "wait_ms": pollWait.Milliseconds()}
+	err := l.call(limited, "claim", body, &out)
+	l.setStopClaim(nil)
 	cancel()
 	if err != nil {
 		l.mu.RUnlock()
-		if ctx.Err() == nil && inDoubt(err) {
+		if ctx.Err() == nil && mayHaveEffect(err) {
 			if e := l.renew(ctx, id); e != nil {
 				return 0, errors.Join(err, e)
 			}
@@ -240,31 +251,33 @@ func (l *link) claim(ctx context.Context, names []string, n int, take func(*Run)
 	}
 	for _, c := range out.Runs {
 		take(&Run{
-			ID: c.Run, Key: c.Key, Attempt: c.Attempt, Job: c.Job, JobName: c.JobName, Handler: c.Handler, Origin: c.Origin,
-			DueAt: c.DueAt, RunAt: c.RunAt, ClaimedAt: c.ClaimedAt, Timeout: time.Duration(c.Timeout) * time.Millisecond, Payload: c.Payload,
+			ID: c.Run, Key: c.Key, Attempt: c.Attempt,
+			Job: c.Job, JobName: c.JobName, Handler: c.Handler, Origin: c.Origin,
+			DueAt: c.DueAt, RunAt: c.RunAt, ClaimedAt: c.ClaimedAt,
+			Timeout: time.Duration(c.Timeout) * time.Millisecond, Payload: c.Payload,
 		})
 	}
-	l.mu.RUnlock() // they are known now: a new session adopts what is known
+	l.mu.RUnlock() // only now may a new session adopt runs: it knows these too
 	return len(out.Runs), nil
 }
 
-func (l *link) mayStop(claim context.CancelFunc) {
+func (l *link) setStopClaim(stop context.CancelFunc) {
 	l.seenMu.Lock()
 	defer l.seenMu.Unlock()
-	l.stopClaim = claim
+	l.stopClaim = stop
 }
 
-// inDoubt says whether a request may have had an effect, or its session is over.
-func inDoubt(err error) bool {
+// mayHaveEffect reports whether a failed request may have had an effect, or its session has ended.
+func mayHaveEffect(err error) bool {
 	var p *belfry.Problem
 	if !errors.As(err, &p) {
-		return true // there was no answer
+		return true // there was no reply
 	}
-	return p.Status >= http.StatusInternalServerError || gonePast(err)
+	return p.Status >= http.StatusInternalServerError || sessionEnded(err)
 }
 
-// gonePast says that the session is over.
-func gonePast(err error) bool {
+// sessionEnded reports whether the server said that the session has ended.
+func sessionEnded(err error) bool {
 	code := belfry.CodeOf(err)
 	return code == "not_found" || code == "session_expired"
 }
@@ -276,7 +289,7 @@ func (l *link) beat(ctx context.Context) {
 		every := l.beatEvery
 		l.mu.RUnlock()
 		if l.silence() > every {
-			every /= 4 // one has failed: the next must not
+			every /= 4 // one has failed: leave time for more tries
 		}
 		pause(ctx, every)
 		if ctx.Err() != nil {
@@ -291,16 +304,16 @@ func (l *link) beatOnce(ctx context.Context) {
 	none, ttl := l.id == "", l.ttl
 	l.mu.RUnlock()
 	if none {
-		return // the next claim opens one
+		return // the next claim opens a session
 	}
 	limited, cancel := context.WithTimeout(ctx, ttl/2)
 	_, err := l.sendBeat(limited)
 	cancel()
 	switch {
 	case ctx.Err() != nil || err == nil:
-	case gonePast(err) || l.silence() > ttl:
-		// Others may have what was ours.
-		l.worker.log.WarnContext(ctx, "the session is over: its runs are lost", "queue", l.worker.queue, "error", err)
+	case sessionEnded(err) || l.silence() > ttl:
+		// Other workers may have its runs now.
+		l.worker.log.WarnContext(ctx, "session lost, and its runs with it", "queue", l.worker.queue, "error", err)
 		l.worker.lostAll()
 		l.forget()
 	default:
@@ -308,13 +321,14 @@ func (l *link) beatOnce(ctx context.Context) {
 	}
 }
 
-// sendBeat sends a heartbeat, and says through which session.
+// sendBeat sends a heartbeat and returns the session that it used.
 func (l *link) sendBeat(ctx context.Context) (id string, err error) {
 	var out struct {
 		Gone []gone `json:"gone"`
 	}
 	sent := now()
-	runs := sync.OnceValue(func() any { return map[string]any{"runs": l.worker.leases(true)} }) // progress is taken once
+	// Progress can be taken only once, so a repeated request sends the same body.
+	runs := sync.OnceValue(func() any { return map[string]any{"runs": l.worker.leases(true)} })
 	if id, err = l.send(ctx, "heartbeat", runs, &out); err != nil {
 		return id, err
 	}
@@ -325,16 +339,16 @@ func (l *link) sendBeat(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
-// forget gives up the session: the next claim opens another.
+// forget drops the session. The next claim opens another.
 func (l *link) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.id, l.unsettled = "", false
+	l.id, l.unresolved = "", false
 }
 
-// end ends the session: what it has that nobody knows of is given to others.
+// end ends the session. The server gives runs that are still leased to it to other workers.
 func (l *link) end(ctx context.Context) error {
-	if err := l.settled(ctx); err != nil {
+	if err := l.lockResolved(ctx); err != nil {
 		return err
 	}
 	defer l.mu.RUnlock()
@@ -342,7 +356,7 @@ func (l *link) end(ctx context.Context) error {
 		return nil
 	}
 	err := l.worker.client.Call(ctx, belfry.Request{Method: http.MethodDelete, Path: l.sessions() + "/" + l.id}, nil)
-	if gonePast(err) {
+	if sessionEnded(err) {
 		return nil
 	}
 	return err

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	reportDelay = 2 * time.Millisecond // a report waits so long for company
+	reportDelay = 2 * time.Millisecond // how long a report waits for others to be sent with it
 	maxReports  = 500
-	reportBytes = 512 << 10 // in one request, about
-	// giveUp is how long a report is tried. Its session is over by then.
+	reportBytes = 512 << 10 // approximate maximum size of one request
+	// giveUp is how long a report is retried. Its session has ended by then.
 	giveUp = 10 * time.Minute
 )
 
-// report is a run and what it came to.
+// report is a run with its outcome.
 type report struct {
 	run     *Run
 	outcome Outcome
@@ -35,8 +35,7 @@ type reportWire struct {
 	Result     json.RawMessage `json:"result,omitempty"`
 }
 
-// report sends what runs came to, those that came while the last were under way
-// together.
+// report sends the outcomes of runs, in batches.
 func (w *Worker) report(ctx context.Context) {
 	for first := range w.reports {
 		var batch []reportWire
@@ -61,26 +60,27 @@ func (w *Worker) report(ctx context.Context) {
 	}
 }
 
-// append adds a report, unless the run is no longer ours.
+// append adds a report to the batch and returns its size, unless the run is no longer this worker's.
 func (w *Worker) append(batch *[]reportWire, r report) (size int) {
 	if !w.has(r.run.ID, r.run.Attempt) {
 		return 0
 	}
 	o := r.outcome
 	one := reportWire{
-		Run: r.run.ID, Attempt: r.run.Attempt, Outcome: o.Kind, Final: o.Final, RetryAfter: min(max(o.RetryAfter, 0), maxDelay).Milliseconds(), Message: short(o.Message),
+		Run: r.run.ID, Attempt: r.run.Attempt, Outcome: o.Kind, Final: o.Final,
+		RetryAfter: min(max(o.RetryAfter, 0), maxDelay).Milliseconds(), Message: short(o.Message),
 	}
 	if o.Kind == "succeeded" {
-		_, _, one.Result = r.run.Told()
+		_, _, one.Result = r.run.Reported()
 	}
 	*batch = append(*batch, one)
 	return len(one.Message) + len(one.Result) + 150
 }
 
-// maxDelay is what the server takes.
+// maxDelay is the longest delay that the server accepts.
 const maxDelay = 30 * 24 * time.Hour
 
-// short cuts a message to what the server takes.
+// short cuts a message to the length that the server accepts.
 func short(s string) string {
 	if len(s) <= maxMessage {
 		return s
@@ -88,25 +88,25 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:maxMessage-3], "") + "…"
 }
 
-// send sends reports until there is an answer: twice is harmless. The server
-// refuses them all if it does not understand one of them; then they are sent by
-// halves, so that the others are not lost.
+// send sends reports until there is a reply. Sending them twice is harmless. If one report is invalid, the
+// server rejects the whole batch. Then send splits it into halves, so that the valid reports are not lost.
 func (w *Worker) send(ctx context.Context, batch []reportWire) {
 	ctx, cancel := context.WithTimeout(ctx, giveUp)
 	defer cancel()
-	for wait := firstWait; ; wait = min(2*wait, longWait) {
+	for wait := firstWait; ; wait = min(2*wait, maxWait) {
 		answers, err := w.link.complete(ctx, batch)
 		switch {
 		case err == nil:
-			w.settle(answers)
+			w.finish(answers)
 			return
-		case refused(err) && len(batch) > 1:
+		case invalid(err) && len(batch) > 1:
 			half := len(batch) / 2
 			w.send(ctx, batch[:half])
 			w.send(ctx, batch[half:])
 			return
-		case refused(err) || gonePast(err) || final(err) || ctx.Err() != nil:
-			w.log.ErrorContext(ctx, "reports were refused; their runs are tried again", "runs", len(batch), "run", batch[0].Run, "error", err)
+		case invalid(err) || sessionEnded(err) || final(err) || ctx.Err() != nil:
+			w.log.ErrorContext(ctx, "reports rejected, their runs are retried",
+				"runs", len(batch), "run", batch[0].Run, "error", err)
 			for _, r := range batch {
 				w.drop(r.Run, r.Attempt)
 			}
@@ -117,8 +117,8 @@ func (w *Worker) send(ctx context.Context, batch []reportWire) {
 	}
 }
 
-// refused says that a request is wrong in itself.
-func refused(err error) bool {
+// invalid reports whether the server rejected the content of a request.
+func invalid(err error) bool {
 	switch belfry.CodeOf(err) {
 	case "invalid", "bad_request", "too_large":
 		return true
@@ -134,11 +134,12 @@ type answerWire struct {
 	Why      string `json:"why"`
 }
 
-func (w *Worker) settle(answers []answerWire) {
+// finish drops the runs whose reports the server has processed.
+func (w *Worker) finish(answers []answerWire) {
 	for _, a := range answers {
 		w.drop(a.Run, a.Attempt)
 		if !a.Accepted && a.Why != "reported" {
-			w.log.Warn("a report came too late and changed nothing", "run", a.Run, "attempt", a.Attempt, "why", a.Why)
+			w.log.Warn("report was too late and had no effect", "run", a.Run, "attempt", a.Attempt, "why", a.Why)
 		}
 	}
 }
@@ -152,13 +153,13 @@ func (l *link) complete(ctx context.Context, batch []reportWire) ([]answerWire, 
 	if err != nil || len(lost) == 0 {
 		return answers, err
 	}
-	// They are, or the session was over before its time: a heartbeat tells, and then
-	// another one has their runs.
-	now, err := l.sendBeat(ctx)
+	// Either these runs are lost, or the session ended before its time. A heartbeat shows which: in the second
+	// case another session has the runs now.
+	current, err := l.sendBeat(ctx)
 	if err != nil {
-		return nil, errUnsettled
+		return nil, errUnresolved
 	}
-	if now == id {
+	if current == id {
 		return answers, nil
 	}
 	_, more, err := l.sendReports(ctx, lost)
@@ -170,16 +171,16 @@ func (l *link) sendReports(ctx context.Context, batch []reportWire) (id string, 
 		Answers []answerWire `json:"answers"`
 	}
 	id, err = l.send(ctx, "complete", func() any { return map[string]any{"reports": batch} }, &out)
-	var unsettled *unsettledError
-	if errors.As(err, &unsettled) {
-		return id, nil, errUnsettled // the reports are not at fault
+	var unresolved *unresolvedError
+	if errors.As(err, &unresolved) {
+		return id, nil, errUnresolved // the reports themselves were not rejected
 	}
 	return id, out.Answers, err
 }
 
 func (a answerWire) lost() bool { return !a.Accepted && a.Why == "lost" }
 
-// lostOf is the reports that were not taken as their runs are not the session's.
+// lostOf returns the reports that the server did not accept because their runs are not the session's.
 func lostOf(batch []reportWire, answers []answerWire) (out []reportWire) {
 	lost := map[string]int{} // attempt by run
 	for _, a := range answers {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Run is one attempt of a run, as a handler gets it.
+// Run is one attempt of a run, as passed to a handler.
 type Run struct {
 	ID        string // of the run
 	Key       string // idempotency key: the same for all attempts of the run
@@ -30,7 +30,7 @@ type Run struct {
 	result   json.RawMessage
 }
 
-// Decode reads the payload.
+// Decode decodes the payload. Without a payload it does nothing.
 func (r *Run) Decode(into any) error {
 	if len(r.Payload) == 0 {
 		return nil
@@ -41,8 +41,8 @@ func (r *Run) Decode(into any) error {
 	return nil
 }
 
-// Progress tells how far the run has come: a percentage and a text of up to 500
-// characters, for people. It goes with the next heartbeat; of several only the last.
+// Progress reports the progress of the run: a percentage, and a text of up to 500 characters for people. The
+// next heartbeat sends it. Only the last call before a heartbeat counts.
 func (r *Run) Progress(percent int, text string) {
 	percent = min(max(percent, 0), 100)
 	if runes := []rune(text); len(runes) > maxProgress {
@@ -53,15 +53,15 @@ func (r *Run) Progress(percent int, text string) {
 	r.percent, r.progress = &percent, &text
 }
 
-// Result sets what is kept with the run if it succeeds: anything that is at most
-// 16 kB as JSON.
+// Result sets the result that is stored with the run if it succeeds. As JSON it may have up to 16 kB.
 func (r *Run) Result(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	if len(text) > maxResult {
-		return fmt.Errorf("the result has %d bytes; at most %d are kept: store it elsewhere and report where it is", len(text), maxResult)
+		return fmt.Errorf("the result has %d bytes; at most %d are stored: store it elsewhere and report where it is",
+			len(text), maxResult)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,8 +75,8 @@ const (
 	maxMessage  = 4 << 10
 )
 
-// Told is what a run has told so far, for tests.
-func (r *Run) Told() (percent int, progress string, result json.RawMessage) {
+// Reported returns the progress and the result that the handler has set so far. It is for tests.
+func (r *Run) Reported() (percent int, progress string, result json.RawMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.percent != nil {
@@ -85,7 +85,7 @@ func (r *Run) Told() (percent int, progress string, result json.RawMessage) {
 	return percent, progress, r.result
 }
 
-// takeProgress returns progress that was not sent yet.
+// takeProgress returns progress that was not sent yet, once.
 func (r *Run) takeProgress() (percent *int, progress *string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,25 +94,25 @@ func (r *Run) takeProgress() (percent *int, progress *string) {
 	return percent, progress
 }
 
-// Handler works on a run.
+// Handler processes a run.
 type Handler func(ctx context.Context, run *Run) error
 
 // Middleware wraps handlers: for logs, traces, transactions.
 type Middleware func(next Handler) Handler
 
-// Why the context of a handler ended: see [context.Cause]. What it returns after
-// any of these but ErrTimeout and ErrStopping is not reported: nobody asks any more.
+// Why the context of a handler ended: see [context.Cause]. After ErrCancelled and ErrLost, the return value
+// of the handler is not reported, because the run has ended or belongs to another worker.
 var (
 	ErrCancelled = errors.New("worker: the run was cancelled")
 	ErrTimeout   = errors.New("worker: the attempt took longer than the job's timeout")
 	ErrLost      = errors.New("worker: the run is no longer this worker's")
-	ErrStopping  = errors.New("worker: the worker stops")
+	ErrStopping  = errors.New("worker: the worker is stopping")
 )
 
 // Outcome is what a handler's return value means.
 type Outcome struct {
 	Kind       string // succeeded, failed, cancelled or snoozed
-	Final      bool   // of a failure: it is not tried again
+	Final      bool   // of a failure: it is not retried
 	RetryAfter time.Duration
 	Message    string
 }
@@ -125,25 +125,24 @@ type verdict struct {
 func (v *verdict) Error() string { return v.Message }
 func (v *verdict) Unwrap() error { return v.err }
 
-// Snooze puts a run off: it is given to a worker again after d, at most 30 days,
-// and no attempt is used up.
+// Snooze postpones a run: a worker gets it again after d, at most 30 days. It does not count as an attempt.
 func Snooze(d time.Duration) error {
 	return &verdict{Outcome: Outcome{Kind: "snoozed", RetryAfter: d, Message: "put off for " + d.String()}}
 }
 
-// RetryAfter says that an attempt failed, and that the next one is not to be
-// before d has passed, at most a day.
+// RetryAfter says that the attempt failed, and that the next one must not start before d has passed, at most a
+// day.
 func RetryAfter(d time.Duration, err error) error {
 	return &verdict{Outcome{Kind: "failed", RetryAfter: d, Message: text(err)}, err}
 }
 
-// Permanent says that an attempt failed and that trying again is of no use: the run
-// is a dead letter at once.
+// Permanent says that the attempt failed and that a retry would fail too: the run becomes a dead letter
+// immediately.
 func Permanent(err error) error {
 	return &verdict{Outcome{Kind: "failed", Final: true, Message: text(err)}, err}
 }
 
-// Cancel ends a run as cancelled: there is no use in doing it, and nothing is wrong.
+// Cancel ends a run as cancelled: it is not needed any more, and nothing is wrong.
 func Cancel(why string) error {
 	return &verdict{Outcome: Outcome{Kind: "cancelled", Message: why}}
 }
@@ -155,7 +154,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// OutcomeOf says what the return value of a handler means.
+// OutcomeOf returns the outcome that the return value of a handler means.
 func OutcomeOf(err error) Outcome {
 	var v *verdict
 	switch {
@@ -164,7 +163,7 @@ func OutcomeOf(err error) Outcome {
 	case errors.As(err, &v):
 		o := v.Outcome
 		if o.Kind == "failed" {
-			o.Message = err.Error() // with what was wrapped around it
+			o.Message = err.Error() // including wrapping errors
 		}
 		return o
 	default:

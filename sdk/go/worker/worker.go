@@ -14,7 +14,7 @@ import (
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
-// Worker pulls runs of one queue. Make one for each queue that a process serves.
+// Worker pulls runs of one queue. Create one for each queue that a process serves.
 type Worker struct {
 	client   *belfry.Client
 	queue    string
@@ -34,7 +34,7 @@ type Worker struct {
 	link link
 }
 
-// lease is a run that this worker has.
+// lease is a run that is leased to this worker.
 type lease struct {
 	run    *Run
 	cancel context.CancelCauseFunc
@@ -43,23 +43,22 @@ type lease struct {
 // Option changes how a Worker works.
 type Option func(*Worker)
 
-// Slots sets how many runs are worked on at once; default 10. Never more are claimed.
+// Slots sets the maximum number of runs at the same time; the default is 10. The worker never claims more.
 func Slots(n int) Option { return func(w *Worker) { w.slots = max(n, 1) } }
 
-// Name sets the worker's name, for people; default is the host's.
+// Name sets the worker's name, for people; the default is the host name.
 func Name(name string) Option { return func(w *Worker) { w.name = name } }
 
-// Drain sets how long a stop waits for handlers; default 30 s. Then their contexts
-// end.
+// Drain sets how long a stopping worker waits for handlers before it ends their contexts; the default is 30 s.
 func Drain(d time.Duration) Option { return func(w *Worker) { w.drain = d } }
 
-// Log sets where the worker logs; default is [slog.Default].
+// Log sets the logger; the default is [slog.Default].
 func Log(l *slog.Logger) Option { return func(w *Worker) { w.log = l } }
 
-// New makes a Worker of a queue. The client's key is best one of role worker that
-// is bound to the queue.
+// New creates a Worker for a queue. The client should use a key with the role worker that is bound to the
+// queue.
 func New(client *belfry.Client, queue string, opts ...Option) *Worker {
-	host, _ := os.Hostname() // a name for people; another will do
+	host, _ := os.Hostname() // only a name for people
 	w := &Worker{
 		client: client, queue: queue, name: host, slots: 10, drain: 30 * time.Second, log: slog.Default(),
 		handlers: map[string]Handler{}, leased: map[string]*lease{},
@@ -78,17 +77,16 @@ func New(client *belfry.Client, queue string, opts ...Option) *Worker {
 	return w
 }
 
-// Handle says what works on the runs of a handler's name: the one in the config of
-// a job's target. To be called before Run.
+// Handle sets the handler for a name, which is the one in the config of a job's target. Call it before Run.
 func (w *Worker) Handle(name string, h Handler) { w.handlers[name] = h }
 
-// Handle is Worker.Handle with a payload that is read for the handler: see [Typed].
+// Handle is Worker.Handle for a handler with a decoded payload: see [Typed].
 func Handle[P any](w *Worker, name string, h func(ctx context.Context, run *Run, payload P) error) {
 	w.Handle(name, Typed(h))
 }
 
-// Typed makes a Handler of one that gets its payload read. A payload that cannot be
-// read fails for good: it would not be better the next time.
+// Typed returns a Handler that decodes the payload. An invalid payload is a permanent failure, because a retry
+// would have the same payload.
 func Typed[P any](h func(ctx context.Context, run *Run, payload P) error) Handler {
 	return func(ctx context.Context, run *Run) error {
 		var p P
@@ -99,10 +97,10 @@ func Typed[P any](h func(ctx context.Context, run *Run, payload P) error) Handle
 	}
 }
 
-// Use wraps all handlers, those that are set later too. The first is outermost.
+// Use adds middleware to all handlers, including those that are set later. The first is outermost.
 func (w *Worker) Use(m ...Middleware) { w.wrap = append(w.wrap, m...) }
 
-// handler is the one of a name, wrapped.
+// handler returns the handler of a name, with its middleware.
 func (w *Worker) handler(name string) Handler {
 	h := w.handlers[name]
 	for _, m := range slices.Backward(w.wrap) {
@@ -111,15 +109,15 @@ func (w *Worker) handler(name string) Handler {
 	return h
 }
 
-// Run works until ctx ends. Then nothing more is claimed, handlers have the time of
-// Drain to end, what they came to is reported, and the session is ended. The
-// error says what went wrong for good: a key that is refused, or no handlers.
+// Run processes runs until ctx ends. Then it claims no more runs, gives handlers the time of Drain to end,
+// reports their outcomes and ends the session. It returns an error if the worker cannot work at all: the
+// server rejects its key, or there are no handlers.
 func (w *Worker) Run(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(w.handlers))
 	if len(names) == 0 {
 		return errors.New("worker: there are no handlers; set some with Handle before Run")
 	}
-	// What is under way outlives ctx.
+	// Running handlers continue after ctx has ended.
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	if err := w.link.open(ctx); err != nil {
@@ -142,7 +140,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		time.AfterFunc(endTimeout, stopSending)
 		reporting.Wait()
 	} else {
-		err = errors.Join(err, errors.New("worker: stopped though handlers have not ended; their runs are given to others"))
+		err = errors.Join(err, errors.New("worker: stopped before all handlers have ended; "+
+			"other workers get their runs"))
 	}
 	stopBeating()
 	beat.Wait()
@@ -151,14 +150,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	return errors.Join(err, w.link.end(last))
 }
 
-// await waits for a group, but not for ever.
-func await(group *sync.WaitGroup, most time.Duration) bool {
+// await waits for a group until the timeout, and reports whether it is done.
+func await(group *sync.WaitGroup, timeout time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
 		group.Wait()
 		close(done)
 	}()
-	t := time.NewTimer(most)
+	t := time.NewTimer(timeout)
 	defer t.Stop()
 	select {
 	case <-done:
@@ -172,8 +171,8 @@ const (
 	endTimeout = 5 * time.Second
 	pollWait   = 20 * time.Second
 	maxClaim   = 100
-	firstWait  = 100 * time.Millisecond // after a failure, growing
-	longWait   = 5 * time.Second
+	firstWait  = 100 * time.Millisecond // after a failure; doubles up to maxWait
+	maxWait    = 5 * time.Second
 )
 
 // pull claims runs while there are free slots.
@@ -185,7 +184,7 @@ func (w *Worker) pull(ctx, work context.Context, names []string, handling *sync.
 			return nil // stopping
 		}
 		took, err := w.link.claim(ctx, names, n, func(r *Run) {
-			// Known before anything else is sent: a new session adopts what is known.
+			// The run must be known before anything else is sent: a new session adopts only known runs.
 			ctx, cancel := context.WithCancelCause(work)
 			w.add(r, cancel)
 			handling.Go(func() {
@@ -202,14 +201,14 @@ func (w *Worker) pull(ctx, work context.Context, names []string, handling *sync.
 		case err != nil:
 			w.log.WarnContext(ctx, "claim failed", "queue", w.queue, "again_in", wait, "error", err)
 			pause(ctx, wait)
-			wait = min(2*wait, longWait)
+			wait = min(2*wait, maxWait)
 			continue
 		}
 		wait = firstWait
 	}
 }
 
-// final says that trying again is of no use.
+// final reports whether a retry would fail too.
 func final(err error) bool {
 	switch belfry.CodeOf(err) {
 	case "unauthenticated", "forbidden", "invalid", "bad_request":
@@ -228,8 +227,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// acquire waits for a free slot and takes all that are, up to what one claim
-// brings; 0: the worker stops.
+// acquire waits for a free slot and takes all free slots, up to maxClaim. It returns 0 if the worker is
+// stopping.
 func (w *Worker) acquire(ctx context.Context) (n int) {
 	select {
 	case <-ctx.Done():
@@ -254,7 +253,7 @@ func (w *Worker) release(n int) {
 	}
 }
 
-// work calls the handler of a run and hands on what it came to.
+// work calls the handler of a run and passes on its outcome.
 func (w *Worker) work(ctx context.Context, r *Run) {
 	defer w.release(1)
 	ctx, stop := context.WithTimeoutCause(ctx, r.Timeout, ErrTimeout)
@@ -263,12 +262,12 @@ func (w *Worker) work(ctx context.Context, r *Run) {
 	w.reports <- report{r, outcomeOf(err, context.Cause(ctx))}
 }
 
-// outcomeOf is OutcomeOf with regard to why the context had ended, if it had.
+// outcomeOf is OutcomeOf, but also considers why the context ended.
 func outcomeOf(err, cause error) Outcome {
 	switch {
 	case err == nil:
 		return OutcomeOf(nil)
-	case errors.Is(cause, ErrStopping): // no fault of the run's
+	case errors.Is(cause, ErrStopping): // the run is not to blame
 		return OutcomeOf(Snooze(0))
 	case errors.Is(cause, ErrTimeout):
 		return OutcomeOf(fmt.Errorf("%w: %w", ErrTimeout, err))
@@ -277,7 +276,7 @@ func outcomeOf(err, cause error) Outcome {
 	}
 }
 
-// call is the handler; a panic is an error.
+// call calls the handler. A panic counts as an error.
 func (w *Worker) call(ctx context.Context, r *Run) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -310,7 +309,7 @@ func (w *Worker) has(id string, attempt int) bool {
 	return l != nil && l.run.Attempt == attempt
 }
 
-// lost ends what is no longer this worker's.
+// lost drops a run that is no longer this worker's and ends its context.
 func (w *Worker) lost(g gone) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -319,7 +318,7 @@ func (w *Worker) lost(g gone) {
 		return
 	}
 	delete(w.leased, g.Run)
-	w.log.Warn("a run is no longer this worker's", "run", g.Run, "attempt", g.Attempt, "why", g.Why)
+	w.log.Warn("run lost", "run", g.Run, "attempt", g.Attempt, "why", g.Why)
 	switch g.Why {
 	case "cancelled":
 		l.cancel(ErrCancelled)
@@ -330,7 +329,7 @@ func (w *Worker) lost(g gone) {
 	}
 }
 
-// lostAll ends all: the session is over.
+// lostAll drops all runs, because the session has ended.
 func (w *Worker) lostAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -340,7 +339,7 @@ func (w *Worker) lostAll() {
 	}
 }
 
-// leases lists what this worker has; with progress that was not sent yet.
+// leases returns the runs of this worker, optionally with progress that was not sent yet.
 func (w *Worker) leases(progress bool) []leaseWire {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,18 +1,20 @@
-// Package workertest runs a handler without a server: one attempt, with a run that
-// you make, and says what it came to.
+// Package workertest calls a handler without a server: it makes one attempt of a run that you define and
+// returns the outcome.
 //
-// In a bubble of testing/synctest the clock is virtual: a handler that waits for an
-// hour is done at once, and its timeout too.
+// In a bubble of testing/synctest the clock is virtual: a handler that waits for an hour is done immediately,
+// and timeouts expire immediately too.
 //
 //	func TestReminder(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
-//			got := workertest.Do(t.Context(), remind, workertest.Want{Payload: workertest.JSON(Reminder{To: "a"}), Timeout: time.Hour})
+//			payload := workertest.JSON(Reminder{To: "a"})
+//			got := workertest.Do(t.Context(), remind, workertest.Want{Payload: payload, Timeout: time.Hour})
 //			…
 //		})
 //	}
 package workertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,32 +24,32 @@ import (
 	"github.com/belfry-dev/belfry/sdk/go/worker"
 )
 
-// Result is what an attempt came to.
+// Result is the outcome of an attempt.
 type Result struct {
 	worker.Outcome
-	Err      error // that the handler returned, or its panic
-	Percent  int   // what it told last
+	Err      error // what the handler returned, or its panic
+	Percent  int   // the last progress
 	Progress string
-	Value    json.RawMessage // the result that it set
+	Value    json.RawMessage // the result that the handler set
 	Took     time.Duration
 }
 
-// Want is a run with what is left out filled in.
+// Want defines a run. Fields that are not set have defaults.
 type Want struct {
 	ID, Key, Job, JobName, Handler string
 	Attempt                        int
 	DueAt                          time.Time
 	Timeout                        time.Duration
 	Payload                        json.RawMessage
-	// CancelAfter: the run is cancelled after so long; 0: it is not.
+	// CancelAfter cancels the run after this time; 0: never.
 	CancelAfter time.Duration
 }
 
-// JSON is a payload.
+// JSON returns v as a payload. It panics if v cannot be encoded.
 func JSON(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("workertest: %v", err)) //nolint:forbidigo // a test's own mistake
+		panic(fmt.Sprintf("workertest: %v", err)) //nolint:forbidigo // a mistake in the test
 	}
 	return text
 }
@@ -72,22 +74,17 @@ func Do(ctx context.Context, h worker.Handler, want Want) (out Result) {
 	default:
 		out.Outcome = worker.OutcomeOf(out.Err)
 	}
-	out.Percent, out.Progress, out.Value = run.Told()
+	out.Percent, out.Progress, out.Value = run.Reported()
 	return out
 }
 
 func (w Want) run(begun time.Time) *worker.Run {
-	or := func(s, other string) string {
-		if s == "" {
-			return other
-		}
-		return s
-	}
 	r := &worker.Run{
-		ID: or(w.ID, "run_test"), Job: or(w.Job, "job_test"), JobName: or(w.JobName, "test"), Handler: or(w.Handler, "test"), Origin: "trigger",
-		Attempt: max(w.Attempt, 1), DueAt: w.DueAt, RunAt: begun, ClaimedAt: begun, Timeout: w.Timeout, Payload: w.Payload,
+		ID: cmp.Or(w.ID, "run_test"), Job: cmp.Or(w.Job, "job_test"), JobName: cmp.Or(w.JobName, "test"),
+		Handler: cmp.Or(w.Handler, "test"), Origin: "trigger", Attempt: max(w.Attempt, 1),
+		DueAt: w.DueAt, RunAt: begun, ClaimedAt: begun, Timeout: w.Timeout, Payload: w.Payload,
 	}
-	r.Key = or(w.Key, r.ID)
+	r.Key = cmp.Or(w.Key, r.ID)
 	if r.DueAt.IsZero() {
 		r.DueAt = begun
 	}
@@ -97,7 +94,8 @@ func (w Want) run(begun time.Time) *worker.Run {
 	return r
 }
 
-func now() time.Time { return time.Now() } //nolint:forbidigo // virtual in a bubble, and only for the run's own times
+// now is only used for the times of the run. It is virtual in a bubble of testing/synctest.
+func now() time.Time { return time.Now() } //nolint:forbidigo // see above
 
 func call(ctx context.Context, h worker.Handler, run *worker.Run) (err error) {
 	defer func() {

@@ -26,7 +26,8 @@ func TestDo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		got := workertest.Do(t.Context(), slow, workertest.Want{Timeout: time.Hour})
-		if got.Kind != "succeeded" || got.Took != 30*time.Minute || string(got.Value) != `"done"` || got.Progress != "begun" {
+		if got.Kind != "succeeded" || got.Took != 30*time.Minute || string(got.Value) != `"done"` ||
+			got.Progress != "begun" {
 			t.Errorf("%+v", got)
 		}
 		got = workertest.Do(t.Context(), slow, workertest.Want{Timeout: time.Minute})
@@ -56,11 +57,14 @@ func TestOutcomes(t *testing.T) {
 		return nil
 	})
 	for payload, want := range map[string]worker.Outcome{
-		`{"n":1}`: {Kind: "snoozed", RetryAfter: time.Hour}, `{"n":2}`: {Kind: "failed", RetryAfter: time.Minute, Message: "busy"},
-		`{"n":3}`: {Kind: "cancelled", Message: "moot"}, `{"n":4}`: {Kind: "failed", Message: "oh no"}, `{"n":5}`: {Kind: "succeeded"}, `7`: {Kind: "failed", Final: true},
+		`{"n":1}`: {Kind: "snoozed", RetryAfter: time.Hour},
+		`{"n":2}`: {Kind: "failed", RetryAfter: time.Minute, Message: "busy"},
+		`{"n":3}`: {Kind: "cancelled", Message: "moot"}, `{"n":4}`: {Kind: "failed", Message: "oh no"},
+		`{"n":5}`: {Kind: "succeeded"}, `7`: {Kind: "failed", Final: true},
 	} {
 		got := workertest.Do(t.Context(), typed, workertest.Want{Payload: []byte(payload)})
-		if got.Kind != want.Kind || got.Final != want.Final || got.RetryAfter != want.RetryAfter || !strings.Contains(got.Message, want.Message) {
+		if got.Kind != want.Kind || got.Final != want.Final || got.RetryAfter != want.RetryAfter ||
+			!strings.Contains(got.Message, want.Message) {
 			t.Errorf("%s: %+v", payload, got.Outcome)
 		}
 	}

@@ -27,7 +27,7 @@ func main() {
 }
 
 func receive(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body) // Verify has bounded it
+	body, err := io.ReadAll(r.Body) // Verify has limited its size
 	if err != nil {
 		http.Error(w, "the body cannot be read", http.StatusBadRequest)
 		return

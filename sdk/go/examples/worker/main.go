@@ -40,18 +40,18 @@ func run(ctx context.Context) error {
 	w := worker.New(client, "greetings", worker.Slots(5))
 	w.Use(logged)
 	worker.Handle(w, "greet", greet)
-	return w.Run(ctx) // until a signal, and then until what has begun is done
+	return w.Run(ctx) // until a signal, and then until running handlers have ended
 }
 
 func greet(ctx context.Context, run *worker.Run, in Greeting) error {
 	if in.To == "" {
-		return worker.Permanent(errors.New("whom?")) // it would not be better the next time
+		return worker.Permanent(errors.New("whom?")) // a retry would fail too
 	}
 	run.Progress(50, "thinking of words")
 	select {
 	case <-time.After(10 * time.Millisecond):
 	case <-ctx.Done():
-		return context.Cause(ctx) // cancelled, too slow, or no longer ours
+		return context.Cause(ctx) // cancelled, too slow, or no longer this worker's
 	}
 	return run.Result(map[string]string{"said": "hello " + in.To})
 }
