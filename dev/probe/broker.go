@@ -96,7 +96,7 @@ func checkRabbitMQ(ctx context.Context, url string) error {
 	}
 }
 
-// checkKafka keeps one topic for all its calls and reads just the offset it was given.
+// checkKafka uses the same topic for all calls and reads only the offset it was given.
 func checkKafka(ctx context.Context, brokers string) error {
 	const topic = "belfry-probe"
 	seeds := kgo.SeedBrokers(strings.Split(brokers, ",")...)

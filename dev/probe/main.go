@@ -23,7 +23,7 @@ import (
 
 const checkTimeout = 10 * time.Second
 
-// A check returns only when a value made for this call has come back through the service.
+// check sends a value that was made for this call through a service, and succeeds only if it comes back.
 type check struct {
 	what string
 	run  func(ctx context.Context, url string) error
@@ -99,7 +99,7 @@ func read(r io.Reader) ([]*service, error) {
 	return services, lines.Err()
 }
 
-// probe fills in the outcome. A check that ignores its context is left behind at the limit.
+// probe fills in the result. It does not wait for a check that ignores its context.
 func (s *service) probe() {
 	switch s.State {
 	case "running":
@@ -162,5 +162,5 @@ func printTable(w io.Writer, services []*service) error {
 	return nil
 }
 
-// token is the value of one round trip, so that an answer cannot be that of an earlier one.
+// token returns a value for one round trip, so that an earlier value cannot be mistaken for it.
 func token() string { return "belfry_probe_" + strings.ToLower(rand.Text()) }

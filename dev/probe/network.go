@@ -13,7 +13,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// checkToxiproxy puts a proxy before an echo server of its own and sends bytes through both.
+// checkToxiproxy creates a proxy in front of its own echo server and sends bytes through both.
 func checkToxiproxy(ctx context.Context, url string) error {
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,14 +57,15 @@ func echoOnce(listener net.Listener) {
 	io.Copy(conn, conn)
 }
 
-// checkS3 uses a bucket of its own and removes it.
+// checkS3 creates its own bucket and removes it.
 func checkS3(ctx context.Context, address string) error {
 	endpoint, err := url.Parse(address)
 	if err != nil {
 		return err
 	}
 	client, err := minio.New(endpoint.Host, &minio.Options{
-		Creds:  credentials.NewStaticV4(os.Getenv("BELFRY_TEST_S3_ACCESS_KEY"), os.Getenv("BELFRY_TEST_S3_SECRET_KEY"), ""),
+		Creds: credentials.NewStaticV4(
+			os.Getenv("BELFRY_TEST_S3_ACCESS_KEY"), os.Getenv("BELFRY_TEST_S3_SECRET_KEY"), ""),
 		Region: "us-east-1",
 	})
 	if err != nil {
@@ -76,7 +77,8 @@ func checkS3(ctx context.Context, address string) error {
 		return err
 	}
 	defer client.RemoveBucket(ctx, bucket)
-	if _, err := client.PutObject(ctx, bucket, "message", strings.NewReader(want), int64(len(want)), minio.PutObjectOptions{}); err != nil {
+	if _, err := client.PutObject(ctx, bucket, "message", strings.NewReader(want), int64(len(want)),
+		minio.PutObjectOptions{}); err != nil {
 		return err
 	}
 	defer client.RemoveObject(ctx, bucket, "message", minio.RemoveObjectOptions{})

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// checkPodman asks for what Docker's clients ask first. Containers are started by the tests of the target command.
+// checkPodman makes the first request of Docker's clients. The tests of the command target start containers.
 func checkPodman(ctx context.Context, url string) error {
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(url, "unix://"))
-	}}}
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: dial}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/_ping", nil)
 	if err != nil {
 		return err

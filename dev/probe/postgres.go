@@ -21,7 +21,7 @@ func checkPostgres(ctx context.Context, url string) error {
 	return writeAndRead(ctx, config, nil)
 }
 
-// checkPgBouncer uses no named prepared statement: the next transaction may have another connection.
+// checkPgBouncer uses no named prepared statement, because the next transaction may have another connection.
 func checkPgBouncer(ctx context.Context, url string) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -34,7 +34,7 @@ func checkPgBouncer(ctx context.Context, url string) error {
 	return requireTransactionMode(ctx, config)
 }
 
-// requireTransactionMode asks PgBouncer's console, which speaks the simple protocol alone.
+// requireTransactionMode asks PgBouncer's console, which supports only the simple protocol.
 func requireTransactionMode(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	config.Database = "pgbouncer"
@@ -92,7 +92,7 @@ func readOnStandby(ctx context.Context, host, table string) error {
 	if !standby {
 		return fmt.Errorf("it is no standby (promoted?)")
 	}
-	// The commit waited for one standby to have the record on disk; to apply it takes a moment more.
+	// The commit waited until one standby had written the record to disk; applying it takes a moment longer.
 	for {
 		err := readRow(ctx, conn, table)
 		if err == nil {
@@ -106,7 +106,7 @@ func readOnStandby(ctx context.Context, host, table string) error {
 	}
 }
 
-// writeAndRead commits a row in a table of its own and reads it over a second connection.
+// writeAndRead commits a row in its own table and reads it over a second connection.
 func writeAndRead(ctx context.Context, config *pgx.ConnConfig, then func(conn *pgx.Conn, table string) error) error {
 	config = config.Copy()
 	config.Database = maintenanceDB

@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-dev/belfry/test/oracle"
 )
 
-// A checker that has never failed is no evidence: each of these products has
-// one deliberate fault, and the comparison must see it.
+// A checker that has never failed proves nothing: each of these products has one deliberate fault, and the
+// comparison must find it.
 func TestComparisonCatches(t *testing.T) {
 	t.Parallel()
 	spring := oracle.Transition{At: instant(t, "2026-03-08T07:00:00Z"), Before: -5 * 3600, After: -4 * 3600}
@@ -30,19 +30,23 @@ func TestComparisonCatches(t *testing.T) {
 		next       nextFunc
 		caught     bool
 	}{
-		"honest in spring":    {daily, spring, next, false},
-		"honest in autumn":    {folded, autumn, honest(folded, shiftFirst), false},
-		"skips the gap":       {daily, spring, honest(daily, skipFirst), true},
-		"second pass":         {folded, autumn, honest(folded, second), true},
-		"both passes":         {folded, autumn, honest(folded, both), true},
-		"another hour":        {daily, spring, honest("30 4 * * *", shiftFirst), true},
-		"elapsed for fixed":   {"0,30 1 * * *", autumn, honest("*/30 1 * * *", shiftFirst), true},
-		"never later":         {daily, spring, func(after time.Time) (time.Time, error) { return after, nil }, true},
-		"error":               {daily, spring, func(time.Time) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }, true},
-		"one second late":     {daily, spring, late(next, time.Second), true},
-		"a nanosecond late":   {daily, spring, late(next, 1), true},
-		"forgets one":         {daily, spring, forgets(next, spring.At), true},
-		"confused by a half":  {daily, spring, onlyFrom(next, func(after time.Time) bool { return after.Nanosecond() != 0 }), true},
+		"honest in spring":  {daily, spring, next, false},
+		"honest in autumn":  {folded, autumn, honest(folded, shiftFirst), false},
+		"skips the gap":     {daily, spring, honest(daily, skipFirst), true},
+		"second pass":       {folded, autumn, honest(folded, second), true},
+		"both passes":       {folded, autumn, honest(folded, both), true},
+		"another hour":      {daily, spring, honest("30 4 * * *", shiftFirst), true},
+		"elapsed for fixed": {"0,30 1 * * *", autumn, honest("*/30 1 * * *", shiftFirst), true},
+		"never later":       {daily, spring, func(after time.Time) (time.Time, error) { return after, nil }, true},
+		"error": {
+			daily, spring, func(time.Time) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }, true,
+		},
+		"one second late":   {daily, spring, late(next, time.Second), true},
+		"a nanosecond late": {daily, spring, late(next, 1), true},
+		"forgets one":       {daily, spring, forgets(next, spring.At), true},
+		"confused by a half": {
+			daily, spring, onlyFrom(next, func(after time.Time) bool { return after.Nanosecond() != 0 }), true,
+		},
 		"confused by the day": {daily, spring, onlyFrom(next, spring.At.Equal), true},
 	} {
 		var total tally
@@ -57,8 +61,8 @@ func TestComparisonCatches(t *testing.T) {
 	}
 }
 
-// late delays each answer, and takes the delay off the question again so that
-// a chain of answers does not drift.
+// late delays each answer, and subtracts the delay from the next question so that a chain of answers does not
+// drift.
 func late(next nextFunc, by time.Duration) nextFunc {
 	return func(after time.Time) (time.Time, error) {
 		at, err := next(after.Add(-by))
@@ -76,7 +80,7 @@ func forgets(next nextFunc, one time.Time) nextFunc {
 	}
 }
 
-// onlyFrom loses an occurrence when it is asked from certain instants only.
+// onlyFrom loses an occurrence, but only when asked from certain instants.
 func onlyFrom(next nextFunc, from func(time.Time) bool) nextFunc {
 	return func(after time.Time) (time.Time, error) {
 		at, err := next(after)

@@ -19,7 +19,7 @@ type day struct {
 	readings    []reading
 }
 
-// reading is one look at the wall clock.
+// reading is what the wall clock shows at one instant.
 type reading struct {
 	at    int64 // the real instant, Unix seconds
 	clock int32 // what the wall showed, seconds since midnight

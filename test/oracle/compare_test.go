@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-dev/belfry/test/oracle"
 )
 
-// maxReported bounds the differences that are printed; all are counted.
+// maxReported limits the differences that are printed; all are counted.
 const maxReported = 20
 
 // tally is what a comparison has done, summed over parallel tests.
@@ -47,7 +47,7 @@ func newSubject(expr string, reach time.Duration, zone string, options []oracle.
 	s := subject{expr: expr, reach: reach, cron: cron}
 	for _, dst := range options {
 		spec := schedule.Spec{Cron: expr, Timezone: zone}
-		// The product's names for these types are its own; the words are the same.
+		// The product has its own types for these, with the same values.
 		setText(&spec.DST.Gap, string(dst.Gap))
 		setText(&spec.DST.Fold, string(dst.Fold))
 		made, err := schedule.New(spec, "")
@@ -61,8 +61,8 @@ func newSubject(expr string, reach time.Duration, zone string, options []oracle.
 
 func setText[T ~string](field *T, text string) { *field = T(text) }
 
-// optionsFor picks the options worth comparing: all for a fixed expression, one
-// for an elapsed one, which must ignore them. turn varies which one.
+// optionsFor returns the options to compare: all for a fixed expression, and one for an elapsed expression,
+// which must ignore them. turn chooses which one.
 func optionsFor(expr string, turn int) []oracle.DST {
 	all := oracle.AllDST()
 	if cron, err := oracle.Parse(expr); err == nil && cron.Elapsed() {
@@ -141,10 +141,9 @@ func chain(next nextFunc, in window, limit int) (got []time.Time, fault string) 
 	return got, ""
 }
 
-// startsAround lists awkward instants to ask from: at, just before and just
-// after the transition, within both passes of a fold, the instants that package
-// time makes of a reading in the gap, fractions of a second; some in UTC, some
-// in the zone.
+// startsAround returns awkward instants to ask from: at, just before and just after the transition, within
+// both passes of a fold, the instants that package time makes of a reading in the gap, and fractions of a
+// second; some in UTC, some in the zone.
 func startsAround(transition oracle.Transition, loc *time.Location) []time.Time {
 	jump := time.Duration(max(transition.After-transition.Before, transition.Before-transition.After)) * time.Second
 	var starts []time.Time
@@ -198,7 +197,8 @@ func firstDifference(want, got []time.Time, loc *time.Location) string {
 	if i == len(want) && i == len(got) {
 		return ""
 	}
-	return fmt.Sprintf("occurrence %d of %d\n  expected %s\n  got      %s", i, len(want), excerpt(want, i, loc), excerpt(got, i, loc))
+	return fmt.Sprintf("occurrence %d of %d\n  expected %s\n  got      %s", i, len(want), excerpt(want, i, loc),
+		excerpt(got, i, loc))
 }
 
 func excerpt(sequence []time.Time, i int, loc *time.Location) string {
@@ -211,8 +211,8 @@ func excerpt(sequence []time.Time, i int, loc *time.Location) string {
 
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 
-// report prints a difference. After the first few the count and the names of
-// the zones that fail must do: one mistake shows at thousands of transitions.
+// report prints a difference. After the first few, it only counts and names the failing zones: one mistake
+// shows at thousands of transitions.
 func (c *comparison) report(transition oracle.Transition, expr string, dst oracle.DST, fault string) {
 	if c.tally.differences.Add(1) > maxReported {
 		c.fail()

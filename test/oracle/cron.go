@@ -172,7 +172,7 @@ func (c *Cron) onDay(found []int64, unit int64, day *day, fold Fold) []int64 {
 	return found
 }
 
-// takes reports whether the option wants this pass of a reading.
+// takes reports whether the option includes this pass of a reading.
 func (f Fold) takes(r *reading) bool {
 	switch f {
 	case FoldFirst:
@@ -184,7 +184,7 @@ func (f Fold) takes(r *reading) bool {
 	}
 }
 
-// inGap tries every reading that the gap left out.
+// inGap tries every reading in the gap.
 func (c *Cron) inGap(gap gap, unit int64) bool {
 	for wall := gap.from; wall < gap.to; wall += unit {
 		n, clock := splitWall(wall)

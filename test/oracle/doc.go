@@ -1,17 +1,16 @@
-// Package oracle says when a schedule must fire, by brute force.
+// Package oracle computes when a schedule must fire, by brute force. Its tests compare the product with it.
 //
-// The product computes the next occurrence by searching: it jumps over years,
-// months and hours and corrects for the zone at the end. A search can be wrong
-// in ways its own tests share. The oracle therefore does the stupid thing:
+// The product computes the next occurrence by searching: it jumps over years, months and hours and corrects
+// for the zone at the end. A search can be wrong in ways that its own tests share. The oracle therefore does
+// the simplest thing:
 //
 //	for every instant of real time in the window, one after the other:
 //	    ask the zone database what a clock on the wall reads;
 //	    does that reading match the expression?
 //
-// It has its own parser (sets as []bool, one function per day term) and shares
-// no code with internal/schedule: a mistake in one is then a difference, not a
-// mistake in both. Code outside _test.go files must never import the product's
-// schedule package, and whoever changes one side should not look at the other.
+// It has its own parser (sets as []bool, one function per day term) and shares no code with
+// internal/schedule, so a mistake in one of them shows as a difference. Code outside _test.go files must
+// never import internal/schedule. Change one side without copying from the other.
 //
 // # What an expression means
 //
@@ -34,11 +33,9 @@
 //
 // # How it stays fast enough
 //
-// A [Clock] is the walk, done once: every minute of the window with what the
-// wall clock read and how often it read so. Expressions are then matched
-// against the same walk, and dates that match an expression are remembered.
-// Nothing else is clever: no jumping to a next candidate, no going back from a
-// wall reading to its instant, no rules of the zone. The walk is by minutes because each offset and
-// each transition since the 1970s is a whole minute; a window where that is not
-// so is walked by seconds.
+// A [Clock] is the walk, done once: every minute of the window, with what the wall clock read and how often
+// it read so. All expressions are matched against the same walk, and dates that match an expression are
+// remembered. There is no other optimisation: no jump to a next candidate, no conversion from a wall reading
+// to its instant, no knowledge of the zone's rules. The walk goes by minutes, because each offset and each
+// transition since the 1970s is a whole minute. Where that is not so, it goes by seconds.
 package oracle

@@ -20,14 +20,14 @@ import (
 
 const firstYear, lastYear = 2000, 2040
 
-// sampleSeed fixes what the short form tries. The long form is what finds new
-// things; the short one must not fail by chance.
+// sampleSeed fixes what the short form tries, so that it never fails by chance. The long form finds new
+// problems.
 const sampleSeed = 2026
 
-// sampleZones is how many zones the short form draws besides the notable ones.
+// sampleZones is how many zones the short form draws in addition to the notable ones.
 const sampleZones = 3
 
-// notable are the changes that have broken schedulers before: always tried.
+// notable are changes that have broken schedulers before. They are always tried.
 var notable = map[string][]int{
 	"America/New_York":    {2026},
 	"Europe/London":       {2026},
@@ -45,12 +45,12 @@ var notable = map[string][]int{
 	"Asia/Tokyo":              nil,
 }
 
-// table is what there is to compare in a zone, and the names that share it.
+// table is what to compare in a zone, and the names that share it.
 type table struct {
 	zone        string
 	links       []string
 	transitions []oracle.Transition
-	// ordinary asks for moments that are no transitions too.
+	// ordinary also compares moments that are not transitions.
 	ordinary bool
 }
 
@@ -121,8 +121,7 @@ func countExpressions() int {
 	return n
 }
 
-// compareTable tries every expression at every transition of the zone, and at
-// some moments that are none.
+// compareTable tries every expression at every transition of the zone, and at some other moments.
 func compareTable(t *testing.T, total *tally, table table, turn int) {
 	t.Helper()
 	c := newComparison(t, total, table.zone)
@@ -151,13 +150,13 @@ func compareTable(t *testing.T, total *tally, table table, turn int) {
 	}
 }
 
-// ordinaryMoments are no transitions, but not quite ordinary either.
+// ordinaryMoments are not transitions, but not quite ordinary either.
 func ordinaryMoments(loc *time.Location) []oracle.Transition {
 	var moments []oracle.Transition
 	for _, at := range []time.Time{
 		time.Date(2028, time.February, 29, 7, 0, 0, 0, time.UTC),
-		// Package time believes that a zone's last stretch of a year ends after
-		// 365 days: from here on to the new year the end it tells is past.
+		// Package time assumes that a zone's last period of a year ends after 365 days: from here until the
+		// new year, the end it reports is in the past.
 		time.Date(2040, time.December, 31, 0, 0, 0, 0, time.UTC),
 	} {
 		_, offset := at.In(loc).Zone()
@@ -228,7 +227,7 @@ func sampleTables(t *testing.T, names []string) []table {
 	for len(tables) < len(notable)+sampleZones {
 		drawn := yearsOf(t, names[random.IntN(len(names))], []int{firstYear + random.IntN(lastYear-firstYear+1)})
 		known := slices.ContainsFunc(tables, func(other table) bool { return other.zone == drawn.zone })
-		// Half of all zones never change; the notable ones have two of them.
+		// Half of all zones never change; two of the notable ones do not either.
 		if !known && len(drawn.transitions) > 0 {
 			tables = append(tables, drawn)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-dev/belfry/test/oracle"
 )
 
-// TestDSTRandomExpressions makes up expressions from the whole grammar: the list
-// in expressions_test.go only holds what somebody thought of.
+// TestDSTRandomExpressions generates expressions from the whole grammar, because the list in
+// expressions_test.go contains only what someone thought of.
 func TestDSTRandomExpressions(t *testing.T) {
 	t.Parallel()
 	names, err := oracle.Zones()
@@ -63,8 +63,7 @@ func everOccurs(t *testing.T, expr string) bool {
 	return false
 }
 
-// randomExpression also says how far the comparison may reach before there is
-// too much to compare.
+// randomExpression also returns how far the comparison may reach before there is too much to compare.
 func randomExpression(random *rand.Rand) (expr string, reach time.Duration) {
 	reach = months
 	var fields []string
@@ -94,7 +93,7 @@ func randomExpression(random *rand.Rand) (expr string, reach time.Duration) {
 	return strings.Join(append(fields, minute, hour, dom, month, dow), " "), reach
 }
 
-// randomDays is a list in which some items are of the special forms.
+// randomDays returns a list in which some items have special forms.
 func randomDays(random *rand.Rand, low, high int, names, special []string) string {
 	items := strings.Split(randomList(random, low, high, names), ",")
 	if random.IntN(2) == 0 {

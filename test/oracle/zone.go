@@ -60,13 +60,11 @@ func offsetAt(loc *time.Location, at int64) int {
 	return offset
 }
 
-// zoneDirs are the places where systems keep compiled zones, as package time
-// knows them.
+// zoneDirs are the directories where systems keep compiled zones, as package time knows them.
 var zoneDirs = []string{"/usr/share/zoneinfo", "/usr/share/lib/zoneinfo", "/usr/lib/locale/TZ", "/etc/zoneinfo"}
 
-// Zones lists every zone name of the tz database, sorted: the one that ZONEINFO
-// names, else the system's, else the one that comes with Go; package time looks
-// in the same order.
+// Zones returns every zone name of the tz database, sorted. Like package time, it uses the database that
+// ZONEINFO names, else the system's, else the one that comes with Go.
 func Zones() ([]string, error) {
 	for _, place := range append([]string{os.Getenv("ZONEINFO")}, zoneDirs...) {
 		names, err := zonesAt(place)
@@ -81,8 +79,8 @@ func Zones() ([]string, error) {
 	return zonesAt(database)
 }
 
-// GoDatabase is the path of the zone database that comes with Go, the same that
-// package time/tzdata embeds. Where no Go is installed it is an error.
+// GoDatabase returns the path of the zone database that comes with Go, which package time/tzdata embeds. It
+// fails if Go is not installed.
 func GoDatabase() (string, error) {
 	root, err := exec.CommandContext(context.Background(), "go", "env", "GOROOT").Output()
 	if err != nil {

@@ -17,19 +17,21 @@ import (
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
-// setup returns a client of an API on a database of its own, and its URL.
+// setup returns a client for an API with its own database, and its URL.
 func setup(t *testing.T) (*belfry.Client, string) {
 	t.Helper()
 	store := pgtest.NewStore(pgtest.AsServer(t, pgtest.New(t)))
 	require.NoError(t, store.MakeHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
-		Queues: store, Cluster: store, Audit: store, Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Queues: store, Cluster: store, Audit: store, Version: "test",
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
 	namespace := uuid.MustParse("00000000-0000-7000-8000-000000000001")
-	_, secret, err := store.CreateKey(t.Context(), access.KeyParams{Namespace: namespace, Name: "test", Role: access.Admin, Actor: "test"})
+	_, secret, err := store.CreateKey(t.Context(),
+		access.KeyParams{Namespace: namespace, Name: "test", Role: access.Admin, Actor: "test"})
 	require.NoError(t, err)
 	c, err := belfry.New(web.URL, secret)
 	require.NoError(t, err)
@@ -61,7 +63,10 @@ func TestTheLifeOfAJob(t *testing.T) {
 
 	for _, s := range []belfry.Schedule{
 		belfry.Every(90 * time.Second), belfry.At(time.Date(2127, 1, 2, 3, 4, 5, 0, time.UTC)),
-		belfry.Spec(belfry.ScheduleSpec{Rrule: "FREQ=DAILY", Dst: belfry.DST{Gap: belfry.DSTGapSkip}, Calendars: []belfry.Calendar{{Weekdays: []string{"sat"}}}}),
+		belfry.Spec(belfry.ScheduleSpec{
+			Rrule: "FREQ=DAILY", Dst: belfry.DST{Gap: belfry.DSTGapSkip},
+			Calendars: []belfry.Calendar{{Weekdays: []string{"sat"}}},
+		}),
 	} {
 		in.Schedule = s
 		replaced, err := c.ReplaceJobWithResponse(t.Context(), in.Name, nil, in)
@@ -94,7 +99,9 @@ func TestTheLifeOfAJob(t *testing.T) {
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	c, url := setup(t)
-	_, err := c.ReplaceJobWithResponse(t.Context(), "x", nil, belfry.JobInput{Name: "x", Schedule: belfry.Cron("61 * * * *", ""), Target: belfry.Target{Kind: "noop"}, Timeout: "soon"})
+	_, err := c.ReplaceJobWithResponse(t.Context(), "x", nil, belfry.JobInput{
+		Name: "x", Schedule: belfry.Cron("61 * * * *", ""), Target: belfry.Target{Kind: "noop"}, Timeout: "soon",
+	})
 	var p *belfry.Problem
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, "invalid", p.Code)
@@ -104,7 +111,8 @@ func TestProblems(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"schedule.cron", "timeout"}, fields)
 
-	key, err := c.CreateKeyWithResponse(t.Context(), belfry.CreateKeyInputBody{Name: "v", Role: belfry.CreateKeyInputBodyRoleViewer})
+	key, err := c.CreateKeyWithResponse(t.Context(),
+		belfry.CreateKeyInputBody{Name: "v", Role: belfry.CreateKeyInputBodyRoleViewer})
 	require.NoError(t, err)
 	viewer, err := belfry.New(url, key.JSON201.Secret)
 	require.NoError(t, err)

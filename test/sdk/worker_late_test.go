@@ -15,8 +15,8 @@ import (
 	"github.com/belfry-dev/belfry/sdk/go/worker"
 )
 
-// An adoption that the worker once asked for comes late, and takes the runs from its session, which is over before its time.
-// The worker adopts again and has them back: nothing is lost, whatever it hears it by.
+// A late adoption of the worker takes the runs from its session, which therefore ends before its time. The
+// worker adopts them again: nothing is lost, whichever request notices it.
 func TestALateAdoption(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -59,9 +59,10 @@ func TestALateAdoption(t *testing.T) {
 			n.await(stays, "running")
 			client, err := belfry.New(n.url, n.key)
 			require.NoError(t, err)
-			require.NoError(t, client.Call(t.Context(), belfry.Request{Method: http.MethodPost, Path: "/queues/mail/sessions", Body: map[string]any{
+			late := belfry.Request{Method: http.MethodPost, Path: "/queues/mail/sessions", Body: map[string]any{
 				"name": "w", "adopt": <-opened, "runs": []map[string]any{{"run": stays, "attempt": 1}},
-			}}, nil))
+			}}
+			require.NoError(t, client.Call(t.Context(), late, nil))
 			if !c.ends {
 				select {
 				case <-opened: // the worker has adopted again

@@ -35,13 +35,13 @@ import (
 
 const patience = time.Minute
 
-// node is an API with workers' part, on a database of its own.
+// node is an API with worker endpoints and its own database.
 type node struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
 	store  *pgtest.Store
 	url    string
-	key    string // a worker's, of queue "mail"
+	key    string // a worker's key for queue "mail"
 	client *belfry.Client
 	log    *slog.Logger
 }
@@ -57,24 +57,28 @@ func setupNode(t *testing.T, ttl time.Duration) *node {
 	bound.Set(now)
 	p := pull.New(pull.Options{Store: n.store, Sessions: n.store, Bound: bound, TTL: ttl, Log: n.log})
 	s := server.New(server.Options{
-		Keys: n.store, Jobs: n.store, Verbs: n.store, Ledger: n.store, Stories: n.store, DeadLetters: n.store, Operations: n.store,
-		Queues: n.store, Cluster: n.store, Audit: n.store, Workers: p, Version: "test", Log: n.log,
+		Keys: n.store, Jobs: n.store, Verbs: n.store, Ledger: n.store, Stories: n.store,
+		DeadLetters: n.store, Operations: n.store, Queues: n.store, Cluster: n.store, Audit: n.store,
+		Workers: p, Version: "test", Log: n.log,
 	})
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
 	t.Cleanup(p.Stop)
 	n.url = web.URL
 	var err error
-	_, n.key, err = n.store.CreateKey(t.Context(), access.KeyParams{Namespace: access.DefaultNamespace, Name: "w", Role: access.Worker, Queues: []string{"mail"}, Actor: "test"})
+	_, n.key, err = n.store.CreateKey(t.Context(), access.KeyParams{
+		Namespace: access.DefaultNamespace, Name: "w", Role: access.Worker, Queues: []string{"mail"}, Actor: "test",
+	})
 	require.NoError(t, err)
-	_, admin, err := n.store.CreateKey(t.Context(), access.KeyParams{Namespace: access.DefaultNamespace, Name: "a", Role: access.Admin, Actor: "test"})
+	_, admin, err := n.store.CreateKey(t.Context(),
+		access.KeyParams{Namespace: access.DefaultNamespace, Name: "a", Role: access.Admin, Actor: "test"})
 	require.NoError(t, err)
 	n.client, err = belfry.New(web.URL, admin)
 	require.NoError(t, err)
 	return n
 }
 
-// rescue does what a node does each second, until the test ends.
+// rescue does what a node does every second, until the test ends.
 func (n *node) rescue() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -96,14 +100,22 @@ func (n *node) rescue() {
 
 func (n *node) job(handler, more string) {
 	n.t.Helper()
-	body := fmt.Sprintf(`{"name":%q,"schedule":"every 24h","queue":"mail","overlap":"allow","target":{"kind":"worker","config":{"handler":%q}}%s}`, handler, handler, more)
-	require.NoError(n.t, n.client.Call(n.t.Context(), belfry.Request{Method: http.MethodPost, Path: "/jobs", Body: []byte(body), Header: map[string]string{"Content-Type": "application/json"}}, nil))
+	body := fmt.Sprintf(`{"name":%q,"schedule":"every 24h","queue":"mail","overlap":"allow",
+		"target":{"kind":"worker","config":{"handler":%q}}%s}`, handler, handler, more)
+	n.post("/jobs", []byte(body), nil)
+}
+
+// post sends a request with the admin's key, which must succeed.
+func (n *node) post(path string, body, out any) {
+	n.t.Helper()
+	q := belfry.Request{Method: http.MethodPost, Path: path, Body: body}
+	require.NoError(n.t, n.client.Call(n.t.Context(), q, out))
 }
 
 func (n *node) trigger(name, payload string) string {
 	n.t.Helper()
 	var out struct{ Run string }
-	require.NoError(n.t, n.client.Call(n.t.Context(), belfry.Request{Method: http.MethodPost, Path: "/jobs/" + name + ":trigger", Body: map[string]any{"payload": rawJSON(payload)}}, &out))
+	n.post("/jobs/"+name+":trigger", map[string]any{"payload": rawJSON(payload)}, &out)
 	return out.Run
 }
 
@@ -122,16 +134,18 @@ func (n *node) run(id string) (out struct {
 },
 ) {
 	n.t.Helper()
-	require.NoError(n.t, n.client.Call(n.t.Context(), belfry.Request{Method: http.MethodGet, Path: "/runs/" + id}, &out))
+	require.NoError(n.t,
+		n.client.Call(n.t.Context(), belfry.Request{Method: http.MethodGet, Path: "/runs/" + id}, &out))
 	return out
 }
 
 func (n *node) await(id, state string) {
 	n.t.Helper()
-	require.Eventually(n.t, func() bool { return n.run(id).State == state }, patience, 10*time.Millisecond, "%s is not %s", id, state)
+	require.Eventually(n.t, func() bool { return n.run(id).State == state }, patience, 10*time.Millisecond,
+		"%s is not %s", id, state)
 }
 
-// worker makes a worker that a test starts.
+// worker creates a worker that a test starts.
 func (n *node) worker(url string, opts ...worker.Option) *worker.Worker {
 	n.t.Helper()
 	c, err := belfry.New(url, n.key)
@@ -139,7 +153,7 @@ func (n *node) worker(url string, opts ...worker.Option) *worker.Worker {
 	return worker.New(c, "mail", append([]worker.Option{worker.Log(n.log), worker.Name("w")}, opts...)...)
 }
 
-// start runs a worker until the test, or the returned function, ends it.
+// start runs a worker until the test ends, or the returned function is called.
 func (n *node) start(w *worker.Worker) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
@@ -183,7 +197,8 @@ func TestHandlers(t *testing.T) {
 		return nil
 	})
 	w.Handle("panic", func(context.Context, *worker.Run) error { panic("oh no") }) //nolint:forbidigo // what is tested
-	w.Handle("never", func(context.Context, *worker.Run) error { return worker.Permanent(errors.New("no such account")) })
+	w.Handle("never",
+		func(context.Context, *worker.Run) error { return worker.Permanent(errors.New("no such account")) })
 	w.Handle("moot", func(context.Context, *worker.Run) error { return worker.Cancel("the account is closed") })
 	w.Handle("later", func(_ context.Context, run *worker.Run) error {
 		if run.Attempt < 3 {
@@ -204,11 +219,16 @@ func TestHandlers(t *testing.T) {
 	n.job("slow", `,"retry":{"max_attempts":1},"timeout":"1s"`)
 	n.start(w)
 	runs := map[string]string{}
-	for name, payload := range map[string]string{"greet": `{"to":"you"}`, "flaky": "{}", "panic": "{}", "never": "{}", "moot": "{}", "later": "{}", "slow": "{}"} {
+	for name, payload := range map[string]string{
+		"greet": `{"to":"you"}`, "flaky": "{}", "panic": "{}", "never": "{}", "moot": "{}", "later": "{}", "slow": "{}",
+	} {
 		runs[name] = n.trigger(name, payload)
 	}
 	bad := n.trigger("greet", `"not an object"`)
-	for name, state := range map[string]string{"greet": "succeeded", "flaky": "succeeded", "panic": "failed", "never": "failed", "moot": "cancelled", "later": "succeeded", "slow": "failed"} {
+	for name, state := range map[string]string{
+		"greet": "succeeded", "flaky": "succeeded", "panic": "failed", "never": "failed", "moot": "cancelled",
+		"later": "succeeded", "slow": "failed",
+	} {
 		n.await(runs[name], state)
 	}
 	require.Equal(t, map[string]any{"said": "hello you"}, n.run(runs["greet"]).Result)
@@ -225,7 +245,7 @@ func TestHandlers(t *testing.T) {
 	require.Equal(t, []string{"outer", "inner"}, order[:2])
 }
 
-// A cancelled run's context ends, and its progress was seen before.
+// A cancelled run's context ends, and its progress is visible before.
 func TestCancelReachesTheHandler(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t, 3*time.Second)
@@ -242,7 +262,7 @@ func TestCancelReachesTheHandler(t *testing.T) {
 	id := n.trigger("long", "{}")
 	require.Eventually(t, func() bool { return n.run(id).Progress == "page 3 of 10" }, patience, 10*time.Millisecond)
 	require.Equal(t, 30, n.run(id).Percent)
-	require.NoError(t, n.client.Call(t.Context(), belfry.Request{Method: http.MethodPost, Path: "/runs/" + id + ":cancel"}, nil))
+	n.post("/runs/"+id+":cancel", nil, nil)
 	require.ErrorIs(t, <-cause, worker.ErrCancelled)
 	require.Equal(t, "cancelled", n.run(id).State)
 }
@@ -290,17 +310,17 @@ func TestSlotsAreTheLimitAndAStopDrains(t *testing.T) {
 	}
 	require.Equal(t, int(done.Load()), ended, "what was done is reported")
 	var sessions int
-	require.NoError(t, n.pool.QueryRow(t.Context(), `SELECT count(*) FROM session WHERE expires_at > now()`).Scan(&sessions))
+	require.NoError(t,
+		n.pool.QueryRow(t.Context(), `SELECT count(*) FROM session WHERE expires_at > now()`).Scan(&sessions))
 	require.Zero(t, sessions)
 }
 
-// A worker whose session is over stops, and what it does all the same changes
-// nothing.
+// A worker whose session has ended stops its runs, and what they still do has no effect.
 func TestALostSession(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t, 3*time.Second)
 	n.rescue()
-	w := n.worker(n.url, worker.Slots(1)) // so that no claim is under way that would tell, only heartbeats
+	w := n.worker(n.url, worker.Slots(1)) // so that no claim is waiting that would notice, only heartbeats
 	var attempts atomic.Int32
 	causes := make(chan error, 1)
 	w.Handle("x", func(ctx context.Context, run *worker.Run) error {
@@ -321,8 +341,7 @@ func TestALostSession(t *testing.T) {
 	require.Equal(t, 2, n.run(id).Attempt)
 }
 
-// The answer of a claim is lost: its runs are given out again at once, and what the
-// worker has goes on undisturbed.
+// The reply to a claim is lost: other workers get its runs immediately, and the worker's runs continue.
 func TestALostAnswer(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t, time.Minute)
@@ -382,11 +401,12 @@ func TestAWrongKeyEndsTheWorker(t *testing.T) {
 	require.Equal(t, "forbidden", belfry.CodeOf(w.Run(t.Context())))
 }
 
-// TestEffectsHappenOnce: many at once with one key, some of whom roll back; the effect is there once.
+// TestEffectsHappenOnce: many concurrent transactions with one key, some of which roll back; the effect
+// happens once.
 func TestEffectsHappenOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	for range 2 { // it may be run again
+	for range 2 { // it can be executed again
 		_, err := pool.Exec(t.Context(), effects.Schema)
 		require.NoError(t, err)
 	}
@@ -424,7 +444,7 @@ func TestEffectsHappenOnce(t *testing.T) {
 	require.Equal(t, 90, balance)
 	require.EqualValues(t, 1, did.Load())
 	pruned, err := effects.Prune(t.Context(), func(ctx context.Context, query string, args ...any) (int64, error) {
-		tag, err := pool.Exec(ctx, query, args...) // as with a transaction of pgx
+		tag, err := pool.Exec(ctx, query, args...) // like a transaction of pgx
 		return tag.RowsAffected(), err
 	}, 0)
 	require.NoError(t, err)
@@ -438,20 +458,25 @@ func errorless(t *testing.T, err error) bool {
 	return err == nil
 }
 
-// TestTheExampleWorks runs the worker of the examples as its page says.
+// TestTheExampleWorks runs the example worker as its page says.
 func TestTheExampleWorks(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t, 10*time.Second)
-	_, key, err := n.store.CreateKey(t.Context(), access.KeyParams{Namespace: access.DefaultNamespace, Name: "g", Role: access.Worker, Queues: []string{"greetings"}, Actor: "test"})
+	_, key, err := n.store.CreateKey(t.Context(), access.KeyParams{
+		Namespace: access.DefaultNamespace, Name: "g", Role: access.Worker, Queues: []string{"greetings"},
+		Actor: "test",
+	})
 	require.NoError(t, err)
 	program := filepath.Join(t.TempDir(), "worker")
-	out, err := exec.Command("go", "build", "-o", program, "github.com/belfry-dev/belfry/sdk/go/examples/worker").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", program,
+		"github.com/belfry-dev/belfry/sdk/go/examples/worker").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "BELFRY_SERVER="+n.url, "BELFRY_KEY="+key)
 	require.NoError(t, cmd.Start())
-	body := `{"name":"greet","schedule":"every 24h","queue":"greetings","target":{"kind":"worker","config":{"handler":"greet"}}}`
-	require.NoError(t, n.client.Call(t.Context(), belfry.Request{Method: http.MethodPost, Path: "/jobs", Body: []byte(body), Header: map[string]string{"Content-Type": "application/json"}}, nil))
+	body := `{"name":"greet","schedule":"every 24h","queue":"greetings",
+		"target":{"kind":"worker","config":{"handler":"greet"}}}`
+	n.post("/jobs", []byte(body), nil)
 	id := n.trigger("greet", `{"to":"you"}`)
 	n.await(id, "succeeded")
 	require.Equal(t, map[string]any{"said": "hello you"}, n.run(id).Result)

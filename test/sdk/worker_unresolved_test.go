@@ -20,8 +20,8 @@ import (
 	"github.com/belfry-dev/belfry/sdk/go/worker"
 )
 
-// between is a proxy before a node. It sends requests as change makes them, and
-// breaks off answers, of which the node knows nothing, where cut says so.
+// between is a proxy in front of a node. change may rewrite requests. If cut returns true, the proxy drops
+// the response, which the node does not notice.
 func (n *node) between(change func([]byte) []byte, cut func(path string, request, answer []byte) bool) string {
 	n.t.Helper()
 	at, err := url.Parse(n.url)
@@ -53,9 +53,8 @@ func (n *node) between(change func([]byte) []byte, cut func(path string, request
 	return web.URL
 }
 
-// The answer of a claim is lost, and so are those to the adoptions after it: what
-// the worker has goes on, and what ends meanwhile is reported when it is known
-// which session has it.
+// The reply to a claim is lost, and so are those to the following adoptions. The worker's runs continue, and
+// a run that ends meanwhile is reported once it is known which session has it.
 func TestALostAnswerToAnAdoption(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t, time.Minute)
@@ -108,13 +107,14 @@ func TestALostAnswerToAnAdoption(t *testing.T) {
 	require.GreaterOrEqual(t, adoptions.Load(), int32(4))
 }
 
-// The answer to an adoption is lost, and the next ones are refused for longer than the client tries: which session has the
-// runs is still not known, so nothing is sent through the old one, which is over.
+// The reply to an adoption is lost, and the server rejects the next ones for longer than the client retries.
+// It is still unknown which session has the runs, so nothing is sent through the old session, which has
+// ended.
 func TestARefusedAdoptionAfterALostOne(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t, time.Minute)
 	n.rescue()
-	const refusals = 10 // of which one call of the client takes 4
+	const refusals = 10 // one call of the client makes 4 tries
 	var claims, adoptions, refused, through atomic.Int32
 	isAdoption := func(path string, request []byte) bool {
 		return strings.HasSuffix(path, "/sessions") && bytes.Contains(request, []byte(`"adopt"`))
@@ -123,7 +123,8 @@ func TestARefusedAdoptionAfterALostOne(t *testing.T) {
 		if isAdoption(path, request) {
 			return adoptions.Add(1) == 1
 		}
-		return strings.HasSuffix(path, ":claim") && bytes.Contains(answer, []byte(`"handler":"lost"`)) && claims.Add(1) == 1
+		return strings.HasSuffix(path, ":claim") && bytes.Contains(answer, []byte(`"handler":"lost"`)) &&
+			claims.Add(1) == 1
 	}))
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(at)
@@ -167,8 +168,8 @@ func TestARefusedAdoptionAfterALostOne(t *testing.T) {
 	require.Equal(t, 1, n.run(stays).Attempt)
 }
 
-// The server does not understand one of many reports, and refuses them all: the
-// others are taken all the same.
+// The server rejects a whole batch because it does not understand one of many reports. The other reports are
+// accepted all the same.
 func TestABadReportAmongGoodOnes(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t, time.Minute)
