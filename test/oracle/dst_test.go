@@ -37,7 +37,7 @@ var notable = map[string][]int{
 	"America/Sao_Paulo":   {2018},       // at midnight
 	"Antarctica/Troll":    {2026},       // two hours
 	"Africa/Casablanca":   {2031},       // back for a month, over new year
-	// In Go's database: the last change before the rule for ever begins.
+	// In Go's database: the last change before the permanent rule begins.
 	"America/Metlakatla":      {2019},
 	"America/Ciudad_Juarez":   {2022},
 	"America/Indiana/Winamac": {2007},

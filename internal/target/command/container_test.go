@@ -144,23 +144,24 @@ func (w *behaving) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	go func() { done <- w.Target.Deliver(ctx, a) }()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	told := false
+	delivered := false
 	for {
 		select {
 		case out := <-done:
-			if !told {
-				w.box.tell(out.Output)
+			if !delivered {
+				w.box.deliver(out.Output)
 			}
 			return out
 		case <-tick.C:
 			for _, o := range w.Outputs() {
-				told = w.box.tell(o.Text) || told
+				delivered = w.box.deliver(o.Text) || delivered
 			}
 		}
 	}
 }
 
-func (b *box) tell(text string) bool {
+// deliver passes on what a container printed about its delivery, and reports whether it did.
+func (b *box) deliver(text string) bool {
 	line, _, found := strings.Cut(text, "\n")
 	f := strings.SplitN(line, " ", 8)
 	if !found || len(f) != 8 || f[0] != "DELIVERY" {

@@ -30,12 +30,12 @@ type breaker struct {
 	probing   bool          // the cooldown is over and one delivery probes the host
 }
 
-func (b *breaker) open() bool { return b.cooldown != 0 }
+func (b *breaker) isOpen() bool { return b.cooldown != 0 }
 
 // allow reports whether a delivery may start, and if not, when to ask again.
 func (b *breaker) allow(now time.Duration) (ok bool, again time.Duration) {
 	switch {
-	case !b.open():
+	case !b.isOpen():
 		return true, 0
 	case now < b.openUntil:
 		return false, b.openUntil
@@ -59,7 +59,7 @@ func (b *breaker) record(now time.Duration, r Result, probe bool) {
 			b.openUntil = now + b.cooldown
 		}
 		return
-	case b.open() || r == Neutral: // a delivery that started before the breaker opened does not count
+	case b.isOpen() || r == Neutral: // a delivery that started before the breaker opened does not count
 		return
 	}
 	b.bad[b.seen%window] = r == Bad

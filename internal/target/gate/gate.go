@@ -100,7 +100,7 @@ func (g *Gate) Enter(ctx context.Context, to Destination) (*Pass, *job.Outcome) 
 	if s.inFlight == 1 {
 		s.lastProgress = now
 	}
-	return &Pass{gate: g, state: s, entered: now, probe: s.probing && s.open()}, nil
+	return &Pass{gate: g, state: s, entered: now, probe: s.probing && s.isOpen()}, nil
 }
 
 // Leave reports the result of the delivery and frees its capacity.

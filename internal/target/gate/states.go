@@ -49,7 +49,7 @@ func (l *states) release(s *state, now time.Duration) {
 	}
 	l.unlist(s)
 	s.lastUsed, s.list = now, &l.idle
-	if s.breaker.open() {
+	if s.isOpen() {
 		s.list = &l.open
 	}
 	s.element = s.list.PushBack(s)

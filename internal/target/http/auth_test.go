@@ -178,7 +178,7 @@ func TestSignature(t *testing.T) {
 	now = now.Add(-6 * time.Minute) // a replay: recorded then, repeated now
 	require.ErrorIs(t, verify(deliver(mine), other), webhooks.ErrMessageTooOld)
 	now = clock.Now()
-	require.NoError(t, verify(deliver(mine), other), "a retry is signed anew, under the same id")
+	require.NoError(t, verify(deliver(mine), other), "a retry is signed again, under the same id")
 
 	secrets["mine"] = []string{"not base64, and no prefix"}
 	s = deliver(mine)

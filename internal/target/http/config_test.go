@@ -44,7 +44,8 @@ func TestCheck(t *testing.T) {
 
 		`{"url": "http://x/` + strings.Repeat("a", 2048) + `"}`: "target.config.url: 2057 bytes; at most 2048",
 
-		`{` + ok + `, "method": "post"}`:             "target.config.method: it is not a supported method; use one of POST",
+		`{` + ok + `, "method": "post"}`: "target.config.method: it is not a supported method; " +
+			"use one of POST",
 		`{` + ok + `, "method": "CONNECT"}`:          "target.config.method: ",
 		`{` + ok + `, "method": "GET", "body": "1"}`: "target.config.body: GET has no body; use POST",
 		`{` + ok + `, "body": "a=1"}`: "target.config.body: it is not JSON, and nothing says what it is; " +

@@ -177,7 +177,7 @@ func TestForbiddenAddresses(t *testing.T) {
 			t.Errorf("%s: %+v", host, out)
 		}
 	}
-	require.Zero(t, connects.Load(), "connections that nobody may make")
+	require.Zero(t, connects.Load(), "forbidden connections")
 	t.Logf("%d spellings: %v", len(hosts), seen)
 
 	// Check that the listener counts: with loopback allowed, many connections arrive.
@@ -229,7 +229,7 @@ func TestRebinding(t *testing.T) {
 		require.Equal(t, job.Failed, target.Deliver(t.Context(), to("http://both.test:"+port)).Kind)
 	}
 	require.Equal(t, int64(50), arrived.Load())
-	require.Zero(t, connects.Load(), "connections that nobody may make")
+	require.Zero(t, connects.Load(), "forbidden connections")
 }
 
 // TestRedirectsToForbidden (S7): redirects are not followed.
