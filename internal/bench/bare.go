@@ -17,20 +17,20 @@ import (
 const (
 	bareConnections = 2
 	bareBatch       = 1000
-	barePartitions  = 16 // planned from at a time
+	barePartitions  = 16 // planned at a time
 )
 
-// bare calls the store as fast as it can: plan, claim, complete, and nothing
-// else. What it reaches is what the engine could at best.
+// bare calls the store's plan, claim and complete as fast as it can, and nothing else. Its rate is the maximum that the
+// engine could reach.
 type bare struct {
 	store   *postgres.Engine
 	members *postgres.Members
 	session uuid.UUID
-	cursors int // that make about a batch
+	cursors int // whose runs fill about one batch
 	runs    atomic.Int64
 }
 
-// bareRound works the backlog off with the store's calls alone.
+// bareRound works through the backlog with the calls of the store alone.
 func (b *bench) bareRound(ctx context.Context, l backlog, round int, sum *rates) error {
 	if err := b.scratch.Rewind(ctx); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (w *bare) work(ctx context.Context, progress func(int)) error {
 	}
 }
 
-// workOn is one connection, on its part of the partitions.
+// workOn uses one connection for its share of the partitions.
 func (w *bare) workOn(ctx context.Context, i int) error {
 	for from := i; from < job.Partitions; from += barePartitions * bareConnections {
 		var part []int16

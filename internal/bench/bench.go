@@ -18,46 +18,48 @@ import (
 const (
 	pollPause    = 50 * time.Millisecond
 	payloadBytes = 300
-	// stallTimeout is how long nothing may start while something is due before
-	// the rest is counted as lost. Longer than the retries of a failed delivery.
+	// stallTimeout is how long no run may start while some are due, before the rest counts as lost. It is longer than
+	// the retries of a failed delivery.
 	stallTimeout = 2 * time.Minute
 )
 
-// bench is a benchmark under way: a scratch database and the processes on it.
+// bench is a benchmark in progress: a scratch database and the processes that use it.
 type bench struct {
 	Options
 	scratch    *scratch.Database
-	postmaster int           // 0: not on this machine
+	postmaster int           // process id of the server; 0 if it is not on this machine
 	offset     time.Duration // of the database's clock from this machine's
 	starts     starts
 	nodes      []*child
-	sink       *sink // nil: noop
-	schedules  int   // distinct ones
+	sink       *sink // nil with target noop
+	schedules  int   // number of distinct schedules
 	fail       context.CancelCauseFunc
 }
 
-// measure makes the database, lets work measure, and removes everything again:
-// also after an error, and when ctx ends.
-func measure(ctx context.Context, o Options, name string, work func(*bench, context.Context, *Result) error) (r *Result, err error) {
+// work is one kind of benchmark.
+type work func(*bench, context.Context, *Result) error
+
+// measure creates the database, runs a benchmark and removes everything, also after an error and when ctx ends.
+func measure(ctx context.Context, o Options, name string, do work) (r *Result, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	made, err := scratch.Create(ctx, o.Node.DatabaseURL)
+	database, err := scratch.Create(ctx, o.Node.DatabaseURL)
 	if err != nil {
 		return nil, err
 	}
 	whole := context.WithoutCancel(ctx)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	b := &bench{Options: o, scratch: made, fail: fail}
+	b := &bench{Options: o, scratch: database, fail: fail}
 	defer func() { err = errors.Join(err, b.close(whole)) }()
 	r = &Result{Setting: Setting{Bench: name, Jobs: o.Jobs, Target: o.Target, Nodes: o.Nodes, Cores: runtime.NumCPU()}}
 	err = b.open(ctx, r)
 	if err == nil {
-		err = work(b, ctx, r)
+		err = do(b, ctx, r)
 	}
 	if cause := context.Cause(ctx); cause != nil && err != nil {
-		return nil, cause // why, and not what it led to
+		return nil, cause // the cause, not its consequences
 	}
 	return r, err
 }
@@ -82,7 +84,7 @@ func (b *bench) open(ctx context.Context, r *Result) error {
 	return err
 }
 
-// close ends what is still there. Children first: they hold connections.
+// close ends what is left. Children are first, because they have connections.
 func (b *bench) close(ctx context.Context) error {
 	for _, n := range b.nodes {
 		n.kill()
@@ -98,7 +100,7 @@ func (b *bench) close(ctx context.Context) error {
 	return b.scratch.Drop(ctx)
 }
 
-// load makes the jobs, and the sink that they go to.
+// load creates the jobs, and the sink that they are delivered to.
 func (b *bench) load(ctx context.Context, schedules int) error {
 	target := job.Target{Kind: b.Target}
 	if b.Target == HTTP {
@@ -125,10 +127,12 @@ func (b *bench) load(ctx context.Context, schedules int) error {
 	}, s.set)
 }
 
-// missed lets nothing be skipped, however late a node is.
-var missed = job.Missed{Policy: job.MissedAll, CatchUpWindow: job.Duration(24 * time.Hour), Pace: job.Duration(time.Millisecond)}
+// missed skips nothing, however late a node is.
+var missed = job.Missed{
+	Policy: job.MissedAll, CatchUpWindow: job.Duration(24 * time.Hour), Pace: job.Duration(time.Millisecond),
+}
 
-// startNodes starts nodes and waits until they share all partitions.
+// startNodes starts the nodes and waits until together they own all partitions.
 func (b *bench) startNodes(ctx context.Context) error {
 	s := newStep(b.Log, "starting nodes", job.Partitions)
 	defer s.end()
@@ -160,8 +164,7 @@ func (b *bench) startNodes(ctx context.Context) error {
 	})
 }
 
-// stop asks the nodes to end, in which they tell the last of their starts, and
-// then the sink, which tells what it received.
+// stop stops the nodes, which report their last starts, and then the sink, which reports what it received.
 func (b *bench) stop() error {
 	var errs []error
 	for _, n := range b.nodes {
@@ -174,7 +177,7 @@ func (b *bench) stop() error {
 	return errors.Join(errs...)
 }
 
-// poll asks done again and again, until it says so.
+// poll calls done until it returns true.
 func (b *bench) poll(ctx context.Context, done func() (bool, error)) error {
 	tick := time.NewTicker(pollPause)
 	defer tick.Stop()
@@ -190,13 +193,13 @@ func (b *bench) poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// drain waits until all that is due before a time has ended, or nothing starts
-// any more. The database is asked rarely as long as it has work to do.
+// drain waits until all runs that are due before a time have ended, or no run starts any more. It queries the database
+// rarely while there is work to do.
 func (b *bench) drain(ctx context.Context, before time.Time, total int) error {
 	s := newStep(b.Log, "draining", total)
 	defer s.end()
 	const rarely = 2 * time.Second
-	started, changed, asked := -1, clock.Elapsed(), clock.Elapsed()
+	started, changed, queried := -1, clock.Elapsed(), clock.Elapsed()
 	return b.poll(ctx, func() (bool, error) {
 		now, n := clock.Elapsed(), b.starts.count()
 		s.set(n)
@@ -207,16 +210,16 @@ func (b *bench) drain(ctx context.Context, before time.Time, total int) error {
 			_, err := fmt.Fprintf(b.Log, "nothing has started for %s: what is left counts as lost\n", stallTimeout)
 			return true, err
 		}
-		if n < total && now-asked < rarely {
+		if n < total && now-queried < rarely {
 			return false, nil
 		}
-		asked = now
+		queried = now
 		unended, err := b.scratch.Unended(ctx, before)
 		return !unended, err
 	})
 }
 
-// waitUntil waits for a time of the database's clock.
+// waitUntil waits for a time of the database clock.
 func (b *bench) waitUntil(ctx context.Context, name string, at time.Time) error {
 	begin := clock.Now().Add(b.offset)
 	s := newStep(b.Log, name, int(at.Sub(begin).Seconds())+1)
@@ -228,8 +231,8 @@ func (b *bench) waitUntil(ctx context.Context, name string, at time.Time) error 
 	})
 }
 
-// count adds to a result what happened of what had to: a run is in the ledger as
-// succeeded and, with a sink, reached it. All others are lost.
+// count adds the expected runs to a result: those that succeeded in the ledger and, with a sink, reached it. All others
+// are lost.
 func (b *bench) count(ctx context.Context, r *Result, expected []scratch.Expected) error {
 	deliveries := func(o scratch.Occurrence) int { return o.Attempts }
 	if b.sink != nil {
@@ -240,10 +243,10 @@ func (b *bench) count(ctx context.Context, r *Result, expected []scratch.Expecte
 		t.add(o.Succeeded, deliveries(o))
 		return nil
 	})
-	// How many there had to be is not asked of the database: what it lost it would not tell.
+	// The number of expected runs is computed, because the database would not know runs that it has lost.
 	all := int64(0)
 	for _, e := range expected {
-		all += int64((b.Jobs - e.Schedule + b.schedules - 1) / b.schedules) // the jobs with that number modulo schedules
+		all += int64((b.Jobs - e.Schedule + b.schedules - 1) / b.schedules) // jobs with this number modulo schedules
 	}
 	r.Runs, r.Lost, r.Duplicates = r.Runs+t.runs, r.Lost+all-t.runs, r.Duplicates+t.duplicates
 	return err

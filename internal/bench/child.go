@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// stopTimeout is how long a child may take to end when it is asked to.
+// stopTimeout is how long a child may take to stop.
 const stopTimeout = 20 * time.Second
 
 // child is a process of the same binary. It ends when its standard input does.
@@ -26,22 +26,24 @@ type child struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	errors tail
-	asked  atomic.Bool   // to end
+	asked  atomic.Bool   // the parent has asked it to stop
 	ended  chan struct{} // closed when it has ended
-	err    error         // why, once it has
+	err    error         // why; set before ended is closed
 }
 
-// spawn starts `belfry bench …` with read taking in what it prints. If it ends
-// unasked, fail is told.
-func spawn(ctx context.Context, url string, args []string, read func(io.Reader) error, fail func(error)) (*child, error) {
+// spawn starts `belfry bench …`; read gets what it prints. If it ends before it is asked to stop, spawn calls fail.
+func spawn(
+	ctx context.Context, url string, args []string, read func(io.Reader) error, fail func(error),
+) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find the own binary: %w", err)
+		return nil, fmt.Errorf("find the path of this binary: %w", err)
 	}
 	c := &child{name: args[0], ended: make(chan struct{})}
-	// Not with the context: children are stopped in order, also after an interrupt.
-	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), self, append([]string{"bench"}, args...)...) //nolint:gosec // the own binary
-	// The settings were read by the parent. A URL may hold a password: it is not an argument.
+	// The context does not end children: they are stopped in order, also after an interrupt.
+	ctx = context.WithoutCancel(ctx)
+	c.cmd = exec.CommandContext(ctx, self, append([]string{"bench"}, args...)...) //nolint:gosec // this binary
+	// The parent has read the settings. The URL is not an argument, because it may contain a password.
 	c.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "BELFRY_") })
 	c.cmd.Env = append(c.cmd.Env, "BELFRY_DATABASE_URL="+url)
 	c.cmd.Stderr = &c.errors
@@ -59,7 +61,7 @@ func spawn(ctx context.Context, url string, args []string, read func(io.Reader) 
 		c.err = errors.Join(read(bufio.NewReader(stdout)), c.cmd.Wait())
 		close(c.ended)
 		if !c.asked.Load() {
-			fail(fmt.Errorf("the %s has ended, though nobody asked it to: %w\n%s", c.name, cmp.Or(c.err, errNoReason), c.errors.String()))
+			fail(fmt.Errorf("the %s ended unexpectedly: %w\n%s", c.name, cmp.Or(c.err, errNoReason), c.errors.String()))
 		}
 	}()
 	return c, nil
@@ -67,14 +69,14 @@ func spawn(ctx context.Context, url string, args []string, read func(io.Reader) 
 
 var errNoReason = errors.New("it gave no reason")
 
-// kill ends the child at once.
+// kill ends the child immediately.
 func (c *child) kill() {
 	c.asked.Store(true)
 	_ = c.cmd.Process.Kill() // it may have ended
 	<-c.ended
 }
 
-// stop asks the child to end, and waits.
+// stop asks the child to stop, and waits.
 func (c *child) stop() error {
 	c.asked.Store(true)
 	_ = c.stdin.Close() // it may have ended
@@ -86,12 +88,12 @@ func (c *child) stop() error {
 		c.kill()
 	}
 	if c.err != nil {
-		return fmt.Errorf("the %s did not end well: %w\n%s", c.name, c.err, c.errors.String())
+		return fmt.Errorf("the %s failed while stopping: %w\n%s", c.name, c.err, c.errors.String())
 	}
 	return nil
 }
 
-// tail keeps the last that was written to it.
+// tail keeps the end of what is written to it.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
@@ -115,8 +117,7 @@ func (t *tail) String() string {
 	return string(bytes.TrimSpace(t.buf))
 }
 
-// untilEOF is the child's side: a context that ends when the parent closes the
-// pipe, or dies.
+// untilEOF returns a context for a child that ends when the parent closes the pipe or dies.
 func untilEOF(ctx context.Context, stdin io.Reader) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

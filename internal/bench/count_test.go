@@ -72,11 +72,16 @@ func TestCountLedger(t *testing.T) {
 	requireCount(jobs-3, 3, 0)
 	change(t, conn, `UPDATE run_history SET ended = 2 WHERE job_id IN (SELECT id FROM job ORDER BY id DESC LIMIT 2)`)
 	requireCount(jobs-5, 5, 0)
-	change(t, conn, `UPDATE run_history SET due_at = due_at + interval '1 s' WHERE job_id IN (SELECT id FROM job ORDER BY id OFFSET 10 LIMIT 1)`)
+	change(t, conn,
+		`UPDATE run_history SET due_at = due_at + interval '1 s' WHERE job_id IN (SELECT id FROM job ORDER BY id `+
+			`OFFSET 10 LIMIT 1)`)
 	requireCount(jobs-6, 6, 0)
-	change(t, conn, `UPDATE run_history SET attempt = 3 WHERE job_id IN (SELECT id FROM job ORDER BY id OFFSET 20 LIMIT 1)`)
+	change(t, conn,
+		`UPDATE run_history SET attempt = 3 WHERE job_id IN (SELECT id FROM job ORDER BY id OFFSET 20 LIMIT 1)`)
 	requireCount(jobs-6, 6, 2)
-	change(t, conn, `INSERT INTO run_history SELECT * FROM run_history WHERE job_id IN (SELECT id FROM job ORDER BY id OFFSET 30 LIMIT 1)`)
+	change(t, conn,
+		`INSERT INTO run_history SELECT * FROM run_history WHERE job_id IN (SELECT id FROM job ORDER BY id OFFSET 30 `+
+			`LIMIT 1)`)
 	requireCount(jobs-6, 6, 3)
 	change(t, conn, `DELETE FROM job WHERE id IN (SELECT id FROM job ORDER BY id OFFSET 40 LIMIT 1)`)
 	requireCount(jobs-7, 7, 3)
@@ -118,7 +123,8 @@ func TestStartsReachTheParent(t *testing.T) {
 	require.NoError(t, s.read(&pipe))
 	got := s.take()
 	require.Len(t, got, 3)
-	require.Equal(t, []time.Duration{3 * time.Millisecond, -time.Microsecond, time.Hour}, []time.Duration{got[0].late, got[1].late, got[2].late})
+	require.Equal(t, []time.Duration{3 * time.Millisecond, -time.Microsecond, time.Hour},
+		[]time.Duration{got[0].late, got[1].late, got[2].late})
 	require.False(t, got[2].at.Before(got[0].at))
 	require.Zero(t, s.count())
 	require.Error(t, s.read(bytes.NewReader(make([]byte, startBytes+1))), "half a start")
@@ -132,5 +138,6 @@ func TestLateness(t *testing.T) {
 		all = append(all, start{late: time.Duration(i) * time.Millisecond})
 	}
 	require.Equal(t, Lateness{First: 1, P50: 50, P95: 95, P99: 99, Max: 100}, latenessOf(all))
-	require.Equal(t, Lateness{First: 7, P50: 7, P95: 7, P99: 7, Max: 7}, latenessOf([]start{{late: 7 * time.Millisecond}}))
+	require.Equal(t, Lateness{First: 7, P50: 7, P95: 7, P99: 7, Max: 7},
+		latenessOf([]start{{late: 7 * time.Millisecond}}))
 }

@@ -6,12 +6,11 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// userHZ is the unit of CPU time in /proc: the same on all that Linux runs on.
+// userHZ is the unit of CPU time in /proc, the same on all architectures.
 const userHZ = 100
 
-// postmasterOf finds the process that the backend of a connection belongs to; 0
-// if PostgreSQL is not on this machine. The same number may be another process
-// here, so its title has to name the database.
+// postmasterOf finds the server process of a backend. It returns 0 if PostgreSQL is not on this machine. The process id
+// of the backend may be another process here, so its title must contain the name of the database.
 func postmasterOf(backend int, database string) int {
 	proc, err := procfs.NewProc(backend)
 	if err != nil {
@@ -28,7 +27,7 @@ func postmasterOf(backend int, database string) int {
 	return stat.PPID
 }
 
-// cpuOf is the seconds of CPU that a process has used; 0 if there is none.
+// cpuOf is the CPU time of a process in seconds, 0 if it does not exist.
 func cpuOf(pid int) float64 {
 	stat, _ := statOf(pid)
 	return stat.CPUTime()
@@ -43,8 +42,7 @@ func statOf(pid int) (procfs.ProcStat, bool) {
 	return stat, err == nil
 }
 
-// cpuOfServer is the seconds of CPU of a postmaster, its children, and those
-// that have ended.
+// cpuOfServer is the CPU time in seconds of a server: the postmaster, its children, and children that have ended.
 func cpuOfServer(postmaster int) (float64, bool) {
 	stat, ok := statOf(postmaster)
 	if !ok {
@@ -56,7 +54,8 @@ func cpuOfServer(postmaster int) (float64, bool) {
 		return 0, false
 	}
 	for _, proc := range all {
-		if child, err := proc.Stat(); err == nil && child.PPID == postmaster { // one that has just ended is in the next reading
+		// A child that ends just now is counted by the next reading.
+		if child, err := proc.Stat(); err == nil && child.PPID == postmaster {
 			sum += child.CPUTime()
 		}
 	}

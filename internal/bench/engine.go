@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	engineSchedules = 60 // as of hourly jobs, one for each minute
-	// engineBack is how long ago the backlog was due: longer than what counts as merely late.
+	engineSchedules = 60 // like hourly jobs, one for each minute
+	// engineBack is how long ago the backlog was due: longer than job.MissedGrace.
 	engineBack = time.Minute
 )
 
-// Engine measures how fast a backlog is worked off, and the bare SQL of it.
+// Engine measures how fast nodes work through a backlog, compared with the bare SQL.
 func Engine(ctx context.Context, o Options) (*Result, error) {
 	if o.Rounds < 1 {
 		return nil, fmt.Errorf("--rounds %d: use 1 or more", o.Rounds)
@@ -43,7 +43,7 @@ func (b *bench) engine(ctx context.Context, r *Result) error {
 	var u usage
 	var all []start
 	for i := range b.Rounds {
-		// In turns, so that a machine that slows down does so for both.
+		// The two alternate, so that a machine that slows down affects both.
 		if err := b.bareRound(ctx, backlog, i, &bare); err != nil {
 			return err
 		}
@@ -64,12 +64,11 @@ func (b *bench) engine(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// backlog is schedules whose last occurrence nobody has planned, and whose next
-// is a day away.
+// backlog is schedules whose last occurrence is not planned yet, and whose next is a day away.
 type backlog struct {
 	cursors  []scratch.Cursor
 	expected []scratch.Expected
-	until    time.Time // all is due before
+	until    time.Time // all occurrences are due before
 }
 
 func newBacklog(now time.Time, schedules int) backlog {
@@ -82,7 +81,7 @@ func newBacklog(now time.Time, schedules int) backlog {
 	return l
 }
 
-// engineRound works the backlog off with nodes.
+// engineRound works through the backlog with nodes.
 func (b *bench) engineRound(ctx context.Context, r *Result, l backlog, sum *rates, u *usage) error {
 	if err := b.scratch.Rewind(ctx); err != nil {
 		return err
@@ -120,9 +119,8 @@ func (b *bench) engineRound(ctx context.Context, r *Result, l backlog, sum *rate
 	return b.addRound(ctx, l, r.Runs-before, sum)
 }
 
-// addRound takes the time of a round from the ledger: from the transaction that
-// planned the first runs, which let them start at once, to the one that ended
-// the last.
+// addRound takes the time of a round from the ledger: from the transaction that planned the first runs, which could
+// start immediately, to the one that ended the last.
 func (b *bench) addRound(ctx context.Context, l backlog, runs int64, sum *rates) error {
 	first, last, err := b.scratch.Span(ctx, time.Unix(0, 0), l.until)
 	if err != nil {

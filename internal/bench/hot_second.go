@@ -9,11 +9,10 @@ import (
 )
 
 const (
-	// So long is waited at least, and as long as planning surely takes; but not
-	// longer than nodes plan ahead.
-	hotWaitLeast = 5 * time.Second
-	hotPlanRate  = 10_000 // runs per second, at least
-	// claims begin 250 ms before runs are due.
+	// The jobs are due after hotWaitMin plus the time that planning takes at hotPlanRate, but within the look-ahead.
+	hotWaitMin  = 5 * time.Second
+	hotPlanRate = 10_000 // runs per second
+	// Claims begin 250 ms before runs are due.
 	hotClaim = 300 * time.Millisecond
 )
 
@@ -33,9 +32,10 @@ func (b *bench) hotSecond(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	wait := min(hotWaitLeast+time.Duration(b.Jobs)*time.Second/hotPlanRate, b.Node.LookAhead)
+	wait := min(hotWaitMin+time.Duration(b.Jobs)*time.Second/hotPlanRate, b.Node.LookAhead)
 	due := now.Add(wait).Truncate(time.Second)
-	if err := b.scratch.LoadCursors(ctx, []scratch.Cursor{{Schedule: daily(due), Missed: missed, Next: due}}); err != nil {
+	cursors := []scratch.Cursor{{Schedule: daily(due), Missed: missed, Next: due}}
+	if err := b.scratch.LoadCursors(ctx, cursors); err != nil {
 		return err
 	}
 	planning, err := b.read(ctx)
@@ -59,7 +59,7 @@ func (b *bench) hotSecond(ctx context.Context, r *Result) error {
 	if err := b.stop(); err != nil {
 		return err
 	}
-	last, err := b.scratch.Counters(ctx) // connections that ended have told all
+	last, err := b.scratch.Counters(ctx) // complete, because the connections of the nodes have ended
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (b *bench) finishHot(ctx context.Context, r *Result, due time.Time, u usage
 	return nil
 }
 
-// daily is a schedule with an occurrence at a time.
+// daily is a schedule with one occurrence each day, one of them at a time.
 func daily(at time.Time) schedule.Spec {
 	return schedule.Spec{Every: "1d", Anchor: at.UTC().Format(time.RFC3339)}
 }

@@ -15,13 +15,13 @@ var reportText string
 
 var reportTemplate = template.Must(template.New("report").Parse(reportText))
 
-// Where curves are drawn in the picture of the template, which is 760 by 250.
+// The area of the curves in the picture of the template, which is 760 by 250.
 const (
 	plotLeft, plotTop     = 64.0, 12.0
 	plotWidth, plotHeight = 680.0, 196.0
 )
 
-// bucketWidth is how finely starts are counted over time.
+// bucketWidth is the time between two points of the starts over time.
 const bucketWidth = 100 * time.Millisecond
 
 // report is what the template shows.
@@ -31,10 +31,10 @@ type report struct {
 	Charts []chart
 }
 
-// card is a figure that matters most.
+// card is one of the main figures.
 type card struct{ Name, Value, Note string }
 
-// chart is curves with their axes, in the coordinates of the picture.
+// chart has curves and axes, in the coordinates of the picture.
 type chart struct {
 	Title, Note    string
 	XTitle, YTitle string
@@ -53,7 +53,7 @@ type curve struct {
 	Path  string
 }
 
-// HTML writes a report that needs nothing but itself.
+// HTML writes a self-contained report.
 func (r *Result) HTML(w io.Writer) error {
 	c := report{Result: r, Cards: r.cards()}
 	if len(r.starts) > 0 {
@@ -67,21 +67,26 @@ func (r *Result) HTML(w io.Writer) error {
 
 func (r *Result) cards() []card {
 	cards := []card{
-		{"runs per second", number(r.RunsPerSecond), fmt.Sprintf("%s runs, drained in %.2f s", number(float64(r.Runs)), r.DrainSeconds)},
+		{
+			"runs per second", number(r.RunsPerSecond),
+			fmt.Sprintf("%s runs, drained in %.2f s", number(float64(r.Runs)), r.DrainSeconds),
+		},
 		{"lateness p99", ms(r.Lateness.P99), "p50 " + ms(r.Lateness.P50) + ", first " + ms(r.Lateness.First)},
 		{"lost", number(float64(r.Lost)), number(float64(r.Duplicates)) + " duplicates"},
 	}
 	if r.RatioToBare != nil {
-		cards = append(cards, card{"of bare SQL", fmt.Sprintf("%.2f", *r.RatioToBare), number(*r.BareRunsPerSecond) + " runs/s without an engine"})
+		cards = append(cards, card{
+			"of bare SQL", fmt.Sprintf("%.2f", *r.RatioToBare),
+			number(*r.BareRunsPerSecond) + " runs/s without an engine",
+		})
 	}
 	return cards
 }
 
-// nines are the percentiles that have a tick: each is ten times rarer to exceed.
+// nines are the percentiles with a tick: each is exceeded ten times more rarely.
 var nines = []float64{0, .9, .99, .999, .9999}
 
-// percentiles is how late the latest part of starts was. The axis gives the rare
-// ones as much room as the common ones.
+// percentiles is the lateness by percentile. The axis is logarithmic, so that rare values are visible.
 func (r *Result) percentiles() chart {
 	late := sortedLateness(r.starts)
 	rarity := func(q float64) float64 { return -math.Log10(1 - q) }
@@ -129,8 +134,8 @@ func (r *Result) startsOverTime() chart {
 
 // latenessOverTime is p50 and p99 of the starts of each moment.
 func (r *Result) latenessOverTime() chart {
-	const most = 120 // points
-	width := max(bucketWidth, (r.length()/most + bucketWidth - 1).Truncate(bucketWidth))
+	const maxPoints = 120
+	width := max(bucketWidth, (r.length()/maxPoints + bucketWidth - 1).Truncate(bucketWidth))
 	buckets := r.buckets(width)
 	c := r.overTime(len(buckets), width)
 	c.Title, c.YTitle = "Lateness over time", "ms"
@@ -154,7 +159,7 @@ func (r *Result) latenessOverTime() chart {
 	return c
 }
 
-// length of the time in which there were starts.
+// length is the time from the first to the last start.
 func (r *Result) length() (d time.Duration) {
 	for _, s := range r.starts {
 		d = max(d, s.at.Sub(r.origin))
@@ -162,7 +167,7 @@ func (r *Result) length() (d time.Duration) {
 	return d
 }
 
-// buckets are the starts by time.
+// buckets groups the starts by time.
 func (r *Result) buckets(width time.Duration) [][]start {
 	out := make([][]start, r.length()/width+1)
 	for _, s := range r.starts {
@@ -172,10 +177,13 @@ func (r *Result) buckets(width time.Duration) [][]start {
 	return out
 }
 
-// overTime is a chart with an axis of time.
+// overTime is a chart with a time axis.
 func (r *Result) overTime(n int, width time.Duration) chart {
 	length := (time.Duration(n) * width).Seconds()
-	c := chart{XTitle: map[string]string{"hot-second": "seconds after they were due", "steady": "seconds", "engine": "seconds after the first start, last round"}[r.Bench]}
+	c := chart{XTitle: map[string]string{
+		"hot-second": "seconds after they were due", "steady": "seconds",
+		"engine": "seconds after the first start, last round",
+	}[r.Bench]}
 	for _, t := range round(length, 8) {
 		if t <= length {
 			c.X = append(c.X, tick{across(t, length), fmt.Sprintf("%g", t)})
@@ -184,7 +192,7 @@ func (r *Result) overTime(n int, width time.Duration) chart {
 	return c
 }
 
-// scaleY gives the chart an axis that reaches a value, and returns its end.
+// scaleY adds a vertical axis that reaches a value, and returns the end of the axis.
 func (c *chart) scaleY(highest float64) float64 {
 	ticks := round(max(highest, 1e-3), 4)
 	scale := ticks[len(ticks)-1]
@@ -215,7 +223,7 @@ func round(to float64, n int) (out []float64) {
 func across(v, scale float64) float64 { return plotLeft + plotWidth*v/scale }
 func up(v, scale float64) float64     { return plotTop + plotHeight*(1-v/scale) }
 
-// points of a curve.
+// points builds the path of a curve.
 type points struct{ b strings.Builder }
 
 func (p *points) add(x, y float64) { fmt.Fprintf(&p.b, " %.1f,%.1f", x, y) }

@@ -13,17 +13,16 @@ import (
 	"github.com/belfry-dev/belfry/internal/app"
 )
 
-// flushPause is how often a node tells its parent of starts.
+// flushPause is how often a node reports its starts to the parent.
 const flushPause = 100 * time.Millisecond
 
-// Pipes of a child.
+// Pipes are the standard streams of a child.
 type Pipes struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// Node is the child that runs a node: samples go to its output, and it serves
-// until its input ends.
+// Node runs a node in a child process. It writes samples to its output, and serves until its input ends.
 func Node(ctx context.Context, c app.Config, profile string, p Pipes) (err error) {
 	ctx, cancel := untilEOF(ctx, p.Stdin)
 	defer cancel()
@@ -46,20 +45,20 @@ func Node(ctx context.Context, c app.Config, profile string, p Pipes) (err error
 			return errors.Join(err, r.flush(p.Stdout))
 		case <-tick.C:
 			if err := r.flush(p.Stdout); err != nil {
-				return fmt.Errorf("tell the parent: %w", err)
+				return fmt.Errorf("report to the parent: %w", err)
 			}
 		}
 	}
 }
 
-// startProfile profiles the CPU into a file, if one is named.
+// startProfile writes a CPU profile to a file, if one is named.
 func startProfile(path string) (stop func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil
 	}
 	file, err := os.Create(path) //nolint:gosec // the user named it
 	if err != nil {
-		return nil, fmt.Errorf("make the profile: %w", err)
+		return nil, fmt.Errorf("create the profile: %w", err)
 	}
 	if err := pprof.StartCPUProfile(file); err != nil {
 		return nil, errors.Join(fmt.Errorf("profile: %w", err), file.Close())

@@ -13,19 +13,18 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
-// linePause is how often a line is written where there is no terminal.
+// linePause is how often a line is written if the output is not a terminal.
 const linePause = 3 * time.Second
 
-// nameWidth keeps the bars of steps below each other.
+// nameWidth aligns the bars of steps.
 const nameWidth = 28
 
-// step is a part of the work that takes long enough to be watched: a bar on a
-// terminal, else a line from time to time.
+// step shows the progress of a longer part of the work: a bar on a terminal, otherwise a line from time to time.
 type step struct {
 	name  string
 	total int64
 	out   io.Writer
-	bars  *mpb.Progress // nil: no terminal
+	bars  *mpb.Progress // nil if the output is not a terminal
 	bar   *mpb.Bar
 	next  time.Duration
 }
@@ -34,7 +33,7 @@ func newStep(out io.Writer, name string, total int) *step {
 	s := &step{name: name, total: int64(total), out: out, next: clock.Elapsed() + linePause}
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(file.Fd()) {
-		_, _ = fmt.Fprintf(out, "%s\n", name) // progress is a courtesy
+		_, _ = fmt.Fprintf(out, "%s\n", name) // progress is not essential
 		return s
 	}
 	s.bars = mpb.New(mpb.WithOutput(out), mpb.WithWidth(60))
@@ -44,7 +43,7 @@ func newStep(out io.Writer, name string, total int) *step {
 	return s
 }
 
-// set says how much is done.
+// set sets how much is done.
 func (s *step) set(n int) {
 	if s.bar != nil {
 		s.bar.SetCurrent(min(int64(n), s.total-1)) // end completes it
@@ -56,7 +55,7 @@ func (s *step) set(n int) {
 	}
 }
 
-// end ends the step. A bar that was not full stays as it is.
+// end ends the step. A bar that is not full stays as it is.
 func (s *step) end() {
 	if s.bar == nil {
 		return

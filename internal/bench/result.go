@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Result is what a benchmark found. Its JSON names are what users' scripts read.
+// Result is the result of a benchmark. Users' scripts depend on its JSON names.
 type Result struct {
 	Setting
 	Runs               int64    `json:"runs"`
@@ -20,9 +20,9 @@ type Result struct {
 	BareRunsPerSecond  *float64 `json:"bare_runs_per_second,omitempty"` // engine only
 	RatioToBare        *float64 `json:"ratio_to_bare,omitempty"`        // engine only
 
-	// For the curves of the report.
+	// These are for the curves of the report.
 	starts []start
-	origin time.Time // where their time begins, by the machine's clock
+	origin time.Time // where the time axis begins, by the machine's clock
 }
 
 // Setting is what was measured, and where.
@@ -31,8 +31,8 @@ type Setting struct {
 	Jobs              int      `json:"jobs"`
 	Target            string   `json:"target"`
 	Nodes             int      `json:"nodes"`
-	Rate              *float64 `json:"rate"`             // null: not steady
-	DurationSeconds   *float64 `json:"duration_seconds"` // null: not steady
+	Rate              *float64 `json:"rate"`             // null unless steady
+	DurationSeconds   *float64 `json:"duration_seconds"` // null unless steady
 	PostgresVersion   string   `json:"postgres_version"`
 	Fsync             string   `json:"fsync"`
 	SynchronousCommit string   `json:"synchronous_commit"`
@@ -48,27 +48,28 @@ type Lateness struct {
 	Max   float64 `json:"max"`
 }
 
-// CPU is cores used on average. Null: not known, as PostgreSQL is on another
-// machine, or not there, as the sink of noop.
+// CPU is the average number of cores in use. Null means unknown (PostgreSQL is on another machine) or absent (noop has
+// no sink).
 type CPU struct {
 	Postgres *float64 `json:"postgres"`
 	Node     *float64 `json:"node"`
 	Sink     *float64 `json:"sink"`
 }
 
-// Err says that runs were lost: that is a failure, however good the numbers are.
+// Err returns an error if runs were lost: that is a failure, however good the numbers are.
 func (r *Result) Err() error {
 	if r.Lost == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d runs were lost: no success in the ledger, or nothing reached the receiver", r.Lost, r.Runs+r.Lost)
+	return fmt.Errorf("%d of %d runs were lost: no success in the ledger, or nothing reached the receiver", r.Lost,
+		r.Runs+r.Lost)
 }
 
-// tally is how many occurrences happened, and how often more than once.
+// tally counts the occurrences that happened, and the duplicates.
 type tally struct{ runs, duplicates int64 }
 
-// add counts an occurrence: successes that the ledger has, and deliveries. One
-// that is said to have succeeded without any is not counted.
+// add counts an occurrence by its successes in the ledger and its deliveries. A success without a delivery does not
+// count.
 func (t *tally) add(succeeded, deliveries int) {
 	if succeeded > 0 && deliveries > 0 {
 		t.runs++

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
-// start is one attempt's: when, by the machine's clock, and how late.
+// start is the start of an attempt: when, by the machine's clock, and how late.
 type start struct {
 	at   time.Time
 	late time.Duration
@@ -19,8 +19,8 @@ type start struct {
 
 const startBytes = 16
 
-// recorder notes starts in the node and sends them to the parent. It must cost
-// the node next to nothing, so it only fills a buffer; flush writes.
+// recorder records starts in the node for the parent. It must be cheap for the node, so it only fills a buffer; flush
+// writes it.
 type recorder struct {
 	mu     sync.Mutex
 	buffer []byte
@@ -44,13 +44,13 @@ func (r *recorder) flush(w io.Writer) error {
 	return err
 }
 
-// starts is what the nodes have told. Safe for concurrent use.
+// starts collects what the nodes have reported. It is safe for concurrent use.
 type starts struct {
 	mu  sync.Mutex
 	all []start
 }
 
-// read takes in what a recorder flushes, until it ends.
+// read reads what a recorder flushes, until it ends.
 func (s *starts) read(r io.Reader) error {
 	var b [startBytes]byte
 	for {
@@ -76,7 +76,7 @@ func (s *starts) count() int {
 	return len(s.all)
 }
 
-// take returns what was told so far and forgets it.
+// take returns the starts so far and removes them.
 func (s *starts) take() []start {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *starts) take() []start {
 	return out
 }
 
-// latenessOf is the percentiles of starts.
+// latenessOf returns the percentiles of starts.
 func latenessOf(all []start) Lateness {
 	if len(all) == 0 {
 		return Lateness{}
@@ -95,7 +95,7 @@ func latenessOf(all []start) Lateness {
 	return Lateness{First: at(0), P50: at(.5), P95: at(.95), P99: at(.99), Max: at(1)}
 }
 
-// sortedLateness is in milliseconds.
+// sortedLateness returns the lateness of starts in milliseconds, sorted.
 func sortedLateness(all []start) []float64 {
 	late := make([]float64, len(all))
 	for i, s := range all {
@@ -105,7 +105,7 @@ func sortedLateness(all []start) []float64 {
 	return late
 }
 
-// percentile of sorted values: the smallest that a part q of them does not exceed.
+// percentile returns the smallest of sorted values that a fraction q of them does not exceed.
 func percentile(sorted []float64, q float64) float64 {
 	n := len(sorted)
 	i := int(q * float64(n))

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Sink is the child that receives http runs. It prints where it listens, and
-// when its input ends the id of each run that it received, in order.
+// Sink receives http runs in a child process. It prints its URL and, when its input ends, the id of each run that it
+// received, in order.
 func Sink(ctx context.Context, p Pipes) error {
 	ctx, cancel := untilEOF(ctx, p.Stdin)
 	defer cancel()
@@ -26,7 +26,7 @@ func Sink(ctx context.Context, p Pipes) error {
 	}
 	r := &receipts{}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // it returns when it is closed
+	go func() { _ = server.Serve(listener) }() // it returns when the server is closed
 	<-ctx.Done()
 	if err := server.Close(); err != nil {
 		return err
@@ -37,11 +37,10 @@ func Sink(ctx context.Context, p Pipes) error {
 	return err
 }
 
-// receipts notes which runs came, before it answers. It must be light: what the
-// receiver uses is not there for the node.
+// receipts records the id of each run before it replies. It must be cheap, because it shares the machine with the node.
 type receipts struct {
 	mu  sync.Mutex
-	ids []byte // a line each
+	ids []byte // one per line
 }
 
 func (r *receipts) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -52,11 +51,11 @@ func (r *receipts) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header()["Date"] = nil // formatting it costs more than all of the above
 }
 
-// sink is the parent's side.
+// sink is the parent's view of the Sink process.
 type sink struct {
 	child    *child
 	url      chan string
-	received map[string]int // by run id; once it has ended
+	received map[string]int // by run id; complete once the process has ended
 }
 
 func newSink() *sink { return &sink{url: make(chan string, 1), received: map[string]int{}} }

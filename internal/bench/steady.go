@@ -11,11 +11,10 @@ import (
 )
 
 const (
-	// When so many quarters of the look-ahead are planned, and the first seconds
-	// have run, what remains is the everyday.
+	// The warm-up is over when this many quarters of the look-ahead are planned and the first seconds have run.
 	steadyQuarters = 3
 	steadyFirst    = 5 * time.Second
-	// cursorRate is how many cursors are surely loaded in a second.
+	// cursorRate is how many cursors can be loaded per second, by a safe estimate.
 	cursorRate = 10_000
 )
 
@@ -28,10 +27,10 @@ func Steady(ctx context.Context, o Options) (*Result, error) {
 }
 
 func (b *bench) steady(ctx context.Context, r *Result) error {
-	l := newLanes(b.Options)
-	rate, seconds := l.rate(b.Jobs), b.Duration.Truncate(time.Second).Seconds()
+	s := newSteadySchedules(b.Options)
+	rate, seconds := s.rate(b.Jobs), b.Duration.Truncate(time.Second).Seconds()
 	r.Rate, r.DurationSeconds = &rate, &seconds
-	if err := b.load(ctx, l.schedules); err != nil {
+	if err := b.load(ctx, s.count); err != nil {
 		return err
 	}
 	if err := b.startNodes(ctx); err != nil {
@@ -41,8 +40,9 @@ func (b *bench) steady(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	cursors := min(b.Jobs, l.schedules*256)
-	if err := b.scratch.LoadCursors(ctx, l.cursors(now.Add(steadyFirst+time.Duration(cursors)*time.Second/cursorRate))); err != nil {
+	cursors := min(b.Jobs, s.count*256)
+	loading := time.Duration(cursors) * time.Second / cursorRate
+	if err := b.scratch.LoadCursors(ctx, s.cursors(now.Add(steadyFirst+loading))); err != nil {
 		return err
 	}
 	from, err := b.warmUp(ctx, rate)
@@ -73,7 +73,7 @@ func (b *bench) steady(ctx context.Context, r *Result) error {
 	if err := b.stop(); err != nil {
 		return err
 	}
-	return b.finishSteady(ctx, r, l.expected(from, to), u)
+	return b.finishSteady(ctx, r, s.expected(from, to), u)
 }
 
 func (b *bench) finishSteady(ctx context.Context, r *Result, expected []scratch.Expected, u usage) error {
@@ -92,7 +92,7 @@ func (b *bench) finishSteady(ctx context.Context, r *Result, expected []scratch.
 	r.RunsPerSecond = float64(r.Runs) / *r.DurationSeconds
 	r.DrainSeconds = ended.Sub(last).Seconds()
 	r.starts = slices.DeleteFunc(b.starts.take(), func(s start) bool {
-		// Due times are whole seconds, so the clocks' small difference can be rounded away.
+		// Due times are whole seconds, so rounding removes the small difference between the clocks.
 		due := s.at.Add(b.offset - s.late).Round(time.Second)
 		return due.Before(first) || due.After(last)
 	})
@@ -102,8 +102,7 @@ func (b *bench) finishSteady(ctx context.Context, r *Result, expected []scratch.
 	return nil
 }
 
-// warmUp waits until planning is ahead and the first seconds have run, and
-// returns when measuring begins.
+// warmUp waits until planning is ahead and the first seconds have run. It returns when the measurement begins.
 func (b *bench) warmUp(ctx context.Context, rate float64) (from time.Time, err error) {
 	first := int(rate * steadyFirst.Seconds())
 	wanted := b.Node.LookAhead * steadyQuarters / 4
@@ -119,60 +118,61 @@ func (b *bench) warmUp(ctx context.Context, rate float64) (from time.Time, err e
 	return from, err
 }
 
-// lanes are the schedules of steady: each job is due once in a period, and each
-// schedule at one second of it.
-type lanes struct {
-	period    int // seconds
-	schedules int
+// steadySchedules spreads schedules over a period: each schedule is due at one second of it, so each job is due once
+// per period.
+type steadySchedules struct {
+	period int // seconds
+	count  int // of schedules
 }
 
-func newLanes(o Options) lanes {
-	l := lanes{period: (o.Jobs + o.Rate/2) / o.Rate, schedules: o.Schedules}
-	if l.schedules == 0 {
-		l.schedules = min(l.period, maxSchedules)
+func newSteadySchedules(o Options) steadySchedules {
+	s := steadySchedules{period: (o.Jobs + o.Rate/2) / o.Rate, count: o.Schedules}
+	if s.count == 0 {
+		s.count = min(s.period, maxSchedules)
 	}
-	return l
+	return s
 }
 
-// rate is what whole seconds make of the one that was asked for.
-func (l lanes) rate(jobs int) float64 { return float64(jobs) / float64(l.period) }
+// rate is the actual rate: periods are whole seconds, so it may differ from the requested one.
+func (s steadySchedules) rate(jobs int) float64 { return float64(jobs) / float64(s.period) }
 
 // phase is the second of the period at which a schedule is due.
-func (l lanes) phase(i int) int { return i * l.period / l.schedules }
+func (s steadySchedules) phase(i int) int { return i * s.period / s.count }
 
-// first is the first due time of a schedule that is not before a time.
-func (l lanes) first(i int, from time.Time) time.Time {
+// first is the first due time of a schedule from a time on.
+func (s steadySchedules) first(i int, from time.Time) time.Time {
 	from = from.Add(time.Second - 1).Truncate(time.Second)
-	wait := (int64(l.phase(i)) - from.Unix()) % int64(l.period)
+	wait := (int64(s.phase(i)) - from.Unix()) % int64(s.period)
 	if wait < 0 {
-		wait += int64(l.period)
+		wait += int64(s.period)
 	}
 	return from.Add(time.Duration(wait) * time.Second)
 }
 
-// cursors are the schedules, with nothing due before a time.
-func (l lanes) cursors(from time.Time) []scratch.Cursor {
-	out := make([]scratch.Cursor, l.schedules)
+// cursors are the cursors of the schedules. Nothing is due before a time.
+func (s steadySchedules) cursors(from time.Time) []scratch.Cursor {
+	out := make([]scratch.Cursor, s.count)
 	twin := int32(0)
 	for i := range out {
-		spec := schedule.Spec{Every: fmt.Sprintf("%ds", l.period), Anchor: time.Unix(int64(l.phase(i)), 0).UTC().Format(time.RFC3339)}
-		// Schedules of the same second differ in a setting that changes nothing here.
-		if i > 0 && l.phase(i) == l.phase(i-1) {
+		anchor := time.Unix(int64(s.phase(i)), 0).UTC().Format(time.RFC3339)
+		spec := schedule.Spec{Every: fmt.Sprintf("%ds", s.period), Anchor: anchor}
+		// Schedules of the same second must differ, so they get a setting that has no effect here.
+		if i > 0 && s.phase(i) == s.phase(i-1) {
 			twin++
 		} else {
 			twin = 0
 		}
 		m := missed
 		m.Max = 100 + twin
-		out[i] = scratch.Cursor{Schedule: spec, Missed: m, Next: l.first(i, from)}
+		out[i] = scratch.Cursor{Schedule: spec, Missed: m, Next: s.first(i, from)}
 	}
 	return out
 }
 
-// expected are the due times from a time up to another.
-func (l lanes) expected(from, to time.Time) (out []scratch.Expected) {
-	for i := range l.schedules {
-		for due := l.first(i, from); due.Before(to); due = due.Add(time.Duration(l.period) * time.Second) {
+// expected are the due times from a time and before another.
+func (s steadySchedules) expected(from, to time.Time) (out []scratch.Expected) {
+	for i := range s.count {
+		for due := s.first(i, from); due.Before(to); due = due.Add(time.Duration(s.period) * time.Second) {
 			out = append(out, scratch.Expected{Schedule: i, DueAt: due})
 		}
 	}

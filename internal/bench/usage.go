@@ -9,12 +9,12 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
-// reading is the state of all meters at one time.
+// reading is the state of all counters at one time.
 type reading struct {
 	at                   time.Duration
 	counters             scratch.Counters
 	postgres, node, sink float64 // seconds of CPU
-	known                bool    // postgres is
+	known                bool    // postgres is known
 }
 
 func (b *bench) read(ctx context.Context) (r reading, err error) {
@@ -32,18 +32,17 @@ func (b *bench) read(ctx context.Context) (r reading, err error) {
 	return r, err
 }
 
-// usage is what was used between readings, summed.
+// usage is the sum of what was used between readings.
 type usage struct {
 	wall, postgres, node, sink float64 // seconds
-	unknown                    bool    // postgres is
+	unknown                    bool    // postgres is unknown
 	wal, transactions, others  int64
 }
 
-// quiet is how many transactions of others in a second are nothing to speak of:
-// monitoring, autovacuum.
+// quiet is how many transactions of others per second are negligible: monitoring and autovacuum cause some.
 const quiet = 10
 
-// addCPU adds what was used between two readings.
+// addCPU adds the CPU time between two readings.
 func (u *usage) addCPU(from, to reading) {
 	u.wall += (to.at - from.at).Seconds()
 	u.postgres += to.postgres - from.postgres
@@ -58,10 +57,11 @@ func (u *usage) addCounters(from, to scratch.Counters) {
 	u.others += to.Others - from.Others
 }
 
-// report writes usage into a result that has its runs.
+// report adds usage to a result. The result must have its number of runs.
 func (b *bench) report(u usage, r *Result) {
 	if float64(u.others) > quiet*u.wall {
-		_, _ = fmt.Fprintf(b.Log, "others made %d transactions on this server meanwhile: WAL and CPU of PostgreSQL are theirs too, and lateness suffers\n", u.others) // a courtesy
+		_, _ = fmt.Fprintf(b.Log, "other databases of this server committed %d transactions during the measurement: "+
+			"WAL and CPU of PostgreSQL include theirs, and lateness suffers\n", u.others) // the log is not essential
 	}
 	cores := func(seconds float64) *float64 {
 		c := seconds / u.wall

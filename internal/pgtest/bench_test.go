@@ -40,8 +40,8 @@ func report(b *testing.B, what string, took []time.Duration) {
 	b.ReportMetric(at(0.95), what+"-p95-ms")
 }
 
-// Not parallel, so that it measures alone, before the parallel tests start. It only prints: what a clone takes
-// depends on the disk and on what else the machine does.
+// It is not parallel, so that it runs alone, before the parallel tests start. It only prints, because the time of a
+// clone depends on the disk and on what else the machine does.
 func TestCost(t *testing.T) {
 	t.Log(testing.Benchmark(BenchmarkNew))
 }

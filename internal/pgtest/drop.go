@@ -13,13 +13,13 @@ import (
 // maxTrash bounds the databases that wait to be dropped, and so the connections a process uses to drop them.
 const maxTrash = 16
 
-// maxAge of what a killed run or a failed test left.
+// maxAge is the maximum age of databases of killed runs and failed tests.
 const maxAge = 6 * time.Hour
 
 // keepTemplates is enough for a few branches and server versions, at 8 MB each.
 const keepTemplates = 8
 
-// sweepLock is the key of the advisory lock of the one process that sweeps.
+// sweepLock is the key of the advisory lock for sweeping.
 const sweepLock = templateLock + 1
 
 // enter counts a test that has a database.
@@ -29,7 +29,7 @@ func (s *server) enter() {
 	s.live++
 }
 
-// leave ends a test's use of its database. See the package comment for who drops it.
+// leave ends a test's use of its database. The package comment says who drops it.
 func (s *server) leave(name string, drop bool) error {
 	s.mu.Lock()
 	s.live--
@@ -47,7 +47,7 @@ func (s *server) leave(name string, drop bool) error {
 	return s.drop(ctx, batch...)
 }
 
-// drop drops databases. One that does not exist is no error.
+// drop drops databases. A missing one is not an error.
 func (s *server) drop(ctx context.Context, names ...string) error {
 	return atOnce(names, func(name string) error {
 		err := s.exec(ctx, fmt.Sprintf(`DROP DATABASE %s WITH (FORCE)`, quote(name)))
@@ -69,8 +69,8 @@ func atOnce(names []string, do func(name string) error) error {
 	return errors.Join(errs...)
 }
 
-// leftovers are the databases that nobody needs: test databases that are too old and have no connection; templates
-// that are not among those used last.
+// leftovers selects databases to drop: test databases that are too old and have no connections, and templates that are
+// not among the most recently used.
 const leftovers = `
 WITH mine AS (SELECT oid, datname::text FROM pg_database WHERE pg_has_role(datdba, 'USAGE'))
 (SELECT datname
@@ -87,7 +87,7 @@ ORDER BY shobj_description(oid, 'pg_database')::bigint DESC NULLS LAST
 OFFSET $4
 LIMIT $5)`
 
-// sweep drops leftovers of earlier runs, at most maxTrash of each kind: the next process goes on.
+// sweep drops leftovers of earlier runs, at most maxTrash of each kind. The next process continues.
 func (s *server) sweep(ctx context.Context) error {
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -98,7 +98,8 @@ func (s *server) sweep(ctx context.Context) error {
 		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, sweepLock).Scan(&mine); err != nil || !mine {
 			return err
 		}
-		rows, err := tx.Query(ctx, leftovers, testPrefix, templatePrefix, int64(maxAge.Seconds()), keepTemplates, maxTrash)
+		rows, err := tx.Query(ctx, leftovers, testPrefix, templatePrefix, int64(maxAge.Seconds()), keepTemplates,
+			maxTrash)
 		if err != nil {
 			return err
 		}
@@ -106,7 +107,7 @@ func (s *server) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// No force, and no error: a database that someone uses meanwhile, or has dropped, is not this test's trouble.
+		// No force and no error: another process may use or have dropped the database.
 		_ = atOnce(names, func(name string) error {
 			return s.exec(ctx,
 				fmt.Sprintf(`ALTER DATABASE %s WITH IS_TEMPLATE false`, quote(name)),

@@ -59,7 +59,7 @@ func TestSweepKeepsTheTemplatesUsedLast(t *testing.T) {
 	s := ownServer(t)
 	inUse, err := s.findTemplate(t.Context())
 	require.NoError(t, err)
-	// Used so long ago that no real template goes before them.
+	// They are older than any real template.
 	var names []string
 	release := holdSweeps(t, s)
 	for used := range keepTemplates {

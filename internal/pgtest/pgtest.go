@@ -13,14 +13,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// maxConns of a test's pool: many tests at once must fit into the server's max_connections.
+// maxConns is the size of a test's pool. Many parallel tests must fit into the server's max_connections.
 const maxConns = 8
 
-// timeout of one step, such as a clone. Generous, because a machine that runs all tests at once is slow.
+// timeout is for one step, such as a clone. It is generous, because a machine that runs all tests is slow.
 const timeout = 2 * time.Minute
 
-// New returns a pool on a migrated database that only this test uses.
-// The URL of the database is pool.Config().ConnString().
+// New returns a pool on a migrated database that only this test uses. The URL of the database is
+// pool.Config().ConnString().
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(URL(t))
@@ -48,7 +48,7 @@ func EmptyURL(t testing.TB) string {
 	return shared(t).give(t, (*server).create)
 }
 
-// give makes a database for t with create and takes care of its end.
+// give creates a database for t, and drops or keeps it when t ends.
 func (s *server) give(t testing.TB, create func(*server, context.Context, string) error) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -81,11 +81,11 @@ func databaseName(started int64, test string) string {
 	return name[:min(len(name), maxName)]
 }
 
-const maxName = 63 // PostgreSQL cuts longer names
+const maxName = 63 // PostgreSQL truncates longer names
 
 var notWord = regexp.MustCompile(`[^a-z0-9]+`)
 
-// closePool closes the pool, but does not wait for ever for a connection that the test never gave back.
+// closePool closes the pool. It does not wait indefinitely for a connection that the test did not release.
 func closePool(t testing.TB, pool *pgxpool.Pool) {
 	closed := make(chan struct{})
 	go func() {

@@ -21,7 +21,8 @@ func TestNewIsolates(t *testing.T) {
 			_, err := pool.Exec(t.Context(), `INSERT INTO namespace (id, name) VALUES (gen_random_uuid(), 'same')`)
 			require.NoError(t, err)
 			var count int
-			require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM namespace WHERE name = 'same'`).Scan(&count))
+			require.NoError(t,
+				pool.QueryRow(t.Context(), `SELECT count(*) FROM namespace WHERE name = 'same'`).Scan(&count))
 			require.Equal(t, 1, count)
 		})
 	}
@@ -51,7 +52,7 @@ func TestEmptyURLHasNoSchema(t *testing.T) {
 	require.Zero(t, tables)
 }
 
-// With a server of its own, because on the shared one other tests decide who is last and drops.
+// It has a server of its own, because on the shared one other tests decide which test is last and drops databases.
 func TestManyAtOnceAreDroppedByTheLast(t *testing.T) {
 	t.Parallel()
 	const many = 2 * maxTrash
@@ -99,7 +100,9 @@ func TestDatabaseName(t *testing.T) {
 
 func TestNewServerRefusesOtherAddresses(t *testing.T) {
 	t.Parallel()
-	for _, address := range []string{"host=localhost dbname=belfry", "mysql://u:secret@h/d", "postgres://u:secret@h:port/d"} {
+	for _, address := range []string{
+		"host=localhost dbname=belfry", "mysql://u:secret@h/d", "postgres://u:secret@h:port/d",
+	} {
 		_, err := newServer(address)
 		require.ErrorContains(t, err, variable)
 		require.NotContains(t, err.Error(), "secret")

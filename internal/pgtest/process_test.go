@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A test that starts this binary again says in these what the child does.
+// A test that starts this binary again says in these variables what the child does.
 const (
 	childTask = "BELFRY_PGTEST_CHILD"
 	childSalt = "BELFRY_PGTEST_SALT"

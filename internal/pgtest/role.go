@@ -12,12 +12,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// serverRole is what tests let servers log in as. It belongs to the whole
-// PostgreSQL server, and stays.
+// serverRole is the role that servers use in tests. It belongs to the whole PostgreSQL server and is never dropped.
 const serverRole = "belfry_test_server"
 
-// AsServer returns a pool on the same database as pool, in the role that a
-// server has: not the owner, and held by row-level security.
+// AsServer returns a pool on the same database in the role of a server: not the owner, and subject to row-level
+// security.
 func AsServer(t testing.TB, pool *pgxpool.Pool) *pgxpool.Pool {
 	t.Helper()
 	config := pool.Config().Copy()
@@ -31,8 +30,7 @@ func AsServer(t testing.TB, pool *pgxpool.Pool) *pgxpool.Pool {
 	return out
 }
 
-// ServerURL returns the URL of a migrated database that only this test uses, for
-// the role that a server has.
+// ServerURL returns the URL of a migrated database that only this test uses, in the role of a server.
 func ServerURL(t testing.TB) (url string, pool *pgxpool.Pool) {
 	t.Helper()
 	pool = New(t)
@@ -40,16 +38,20 @@ func ServerURL(t testing.TB) (url string, pool *pgxpool.Pool) {
 	return As(t, shared(t).at(pool.Config().ConnConfig.Database).String(), serverRole), pool
 }
 
-// grantServer makes the role, or finds that another process was faster.
+// grantServer creates the role, unless it exists, and grants it what a server needs.
 func grantServer(t testing.TB, url string) {
 	t.Helper()
 	s := shared(t)
-	const create = `DO $$ BEGIN CREATE ROLE ` + serverRole + ` LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`
+	const create = `
+DO $$ BEGIN
+    CREATE ROLE ` + serverRole + ` LOGIN;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+END $$`
 	if err := s.exec(t.Context(), create); err != nil {
-		t.Fatalf("pgtest: make the role of a server: %v", err)
+		t.Fatalf("pgtest: create the role of a server: %v", err)
 	}
 	var err error
-	for range 20 { // "tuple concurrently updated": two grants at once
+	for range 20 { // two grants at the same time fail with "tuple concurrently updated"
 		if err = postgres.GrantServer(t.Context(), url, serverRole); err == nil {
 			return
 		}
@@ -57,28 +59,27 @@ func grantServer(t testing.TB, url string) {
 	t.Fatalf("pgtest: %v", err)
 }
 
-// Role makes a role that only this test uses, with attributes such as LOGIN, and
-// removes it when the test ends. What it owns in the database at url goes to the
-// user of the tests.
+// Role creates a role that only this test uses, with attributes such as LOGIN, and drops it when the test ends. Objects
+// that it owns in the database at url go to the user of the tests.
 func Role(t testing.TB, url, attributes string) string {
 	t.Helper()
 	name := databaseName(0, "role")
 	s := shared(t)
 	if err := s.exec(t.Context(), `CREATE ROLE `+quote(name)+` `+attributes); err != nil {
-		t.Fatalf("pgtest: make a role: %v", err)
+		t.Fatalf("pgtest: create a role: %v", err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		conn, err := pgx.Connect(ctx, url)
 		if err != nil {
-			t.Errorf("pgtest: remove a role: %v", err)
+			t.Errorf("pgtest: drop a role: %v", err)
 			return
 		}
-		defer func() { _ = conn.Close(ctx) }() // nothing is left to be lost
+		defer func() { _ = conn.Close(ctx) }() // the role is dropped
 		for _, sql := range []string{`REASSIGN OWNED BY %s TO CURRENT_USER`, `DROP OWNED BY %s`, `DROP ROLE %s`} {
 			if _, err := conn.Exec(ctx, fmt.Sprintf(sql, quote(name))); err != nil {
-				t.Errorf("pgtest: remove a role: %v", err)
+				t.Errorf("pgtest: drop a role: %v", err)
 			}
 		}
 	})

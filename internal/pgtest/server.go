@@ -30,17 +30,17 @@ const (
 
 // server is a PostgreSQL server and what this process has on it. There is one for all tests of a process.
 //
-// It holds no connection: each step makes its own, which costs a few milliseconds and leaves no goroutine behind for
-// a test that looks for leaks.
+// It keeps no connection. Each step opens its own, which costs a few milliseconds and leaves no goroutine behind for
+// tests that check for leaks.
 type server struct {
 	url     *url.URL // of the database that CREATE DATABASE and the like are sent to
 	origin  string   // where the URL comes from
 	files   fs.FS    // the migrations
 	migrate func(ctx context.Context, url string) error
 
-	starting sync.Mutex // held while the template is looked for or made
-	started  int64      // when this process met the server, in seconds by the server's clock; 0: not yet
-	template string     // "": look for it
+	starting sync.Mutex // locked while the template is found or created
+	started  int64      // when this process first used the server, in seconds by the server's clock; 0 if not yet
+	template string     // empty if it is not known
 
 	mu    sync.Mutex
 	live  int      // tests that have a database
@@ -86,7 +86,7 @@ func (s *server) at(name string) *url.URL {
 	return &u
 }
 
-// connect connects to the database for CREATE DATABASE and the like.
+// connect connects to the database in which CREATE DATABASE and the like run.
 func (s *server) connect(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := pgx.Connect(ctx, s.url.String())
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *server) connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// exec runs statements, each outside a transaction, on a connection of their own.
+// exec runs statements outside of transactions, on a new connection.
 func (s *server) exec(ctx context.Context, statements ...string) (err error) {
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *server) exec(ctx context.Context, statements ...string) (err error) {
 	return nil
 }
 
-// is tells whether err came from the server with this SQLSTATE.
+// is reports whether err is an error of the server with this SQLSTATE.
 func is(err error, code string) bool {
 	server, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && server.Code == code

@@ -6,7 +6,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// Store is every side of a database at once, for tests that play several parts.
+// Store has all sides of a database, for tests that need several.
 type Store struct {
 	*postgres.Engine
 	*postgres.API
@@ -15,11 +15,10 @@ type Store struct {
 	DB *postgres.DB
 }
 
-// NewStore returns every side of a migrated database. The caller keeps the
-// connections.
+// NewStore returns all sides of a migrated database. The caller closes the pool.
 func NewStore(conns *pgxpool.Pool) *Store { return StoreOf(postgres.New(conns, postgres.Options{})) }
 
-// StoreOf returns every side of a database.
+// StoreOf returns all sides of a database.
 func StoreOf(db *postgres.DB) *Store {
 	return &Store{db.Engine(), db.API(), db.Members(), db.Admin(), db}
 }

@@ -16,20 +16,20 @@ const (
 	templatePrefix = "belfry_template_"
 )
 
-// templateLock is the key of the advisory lock under which a template is looked for and made. It belongs to a
-// transaction, so it cannot outlive its holder.
+// templateLock is the key of the advisory lock for finding and creating a template. It belongs to a transaction, so it
+// cannot outlive its holder.
 const templateLock = 0x62656c66727901 // "belfry", 1
 
-// clone makes the database called name from the template.
+// clone creates a database from the template.
 func (s *server) clone(ctx context.Context, name string) error {
 	for try := 1; ; try++ {
 		template, err := s.findTemplate(ctx)
 		if err != nil {
 			return err
 		}
-		// WAL_LOG: FILE_COPY makes two checkpoints, which takes ten times as long.
+		// FILE_COPY would make two checkpoints, which take ten times as long as WAL_LOG.
 		err = s.exec(ctx, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s STRATEGY WAL_LOG`, quote(name), quote(template)))
-		// Other checkouts, with other migrations, may have pushed this template out meanwhile.
+		// Tests of other checkouts, with other migrations, may have dropped this template.
 		if try == 1 && is(err, undefinedDatabase) {
 			s.forget(template)
 			continue
@@ -38,14 +38,14 @@ func (s *server) clone(ctx context.Context, name string) error {
 	}
 }
 
-// create makes an empty database called name.
-// The locale is C because every server has it, so tests see one sort order everywhere.
+// create creates an empty database. The locale is C because every server has it, so the sort order is always the same.
 func (s *server) create(ctx context.Context, name string) error {
 	return s.exec(ctx, fmt.Sprintf(
-		`CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER libc LOCALE 'C' STRATEGY WAL_LOG`, quote(name)))
+		`CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER libc LOCALE 'C' STRATEGY `+
+			`WAL_LOG`, quote(name)))
 }
 
-// start asks the server for the time, once, and clears away what earlier runs left on it.
+// start asks the server for the time, once, and drops what earlier runs left on it.
 func (s *server) start(ctx context.Context) (int64, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
@@ -68,9 +68,9 @@ func (s *server) start(ctx context.Context) (int64, error) {
 	return started, nil
 }
 
-// findTemplate returns the name of the template, which it makes if there is none.
+// findTemplate returns the name of the template. It creates the template if there is none.
 func (s *server) findTemplate(ctx context.Context) (string, error) {
-	started, err := s.start(ctx) // before the lock: it takes the same one
+	started, err := s.start(ctx) // before the lock, because it takes the same one
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +104,8 @@ func (s *server) forget(template string) {
 	}
 }
 
-// findOrMake works under a lock that tx holds. CREATE DATABASE needs connections beside it: it refuses a transaction.
+// findOrMake works under a lock that tx holds. CREATE DATABASE needs other connections, because it cannot run in a
+// transaction.
 func (s *server) findOrMake(ctx context.Context, tx pgx.Tx, started int64) (string, error) {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, templateLock); err != nil {
 		return "", fmt.Errorf("lock: %w", err)
@@ -128,7 +129,7 @@ func (s *server) findOrMake(ctx context.Context, tx pgx.Tx, started int64) (stri
 			return "", err
 		}
 	}
-	// The sweep keeps the templates used last. The lock also keeps two processes from writing this at once.
+	// The sweep keeps the most recently used templates. The lock also keeps two processes from writing this at once.
 	if _, err := tx.Exec(ctx, fmt.Sprintf(`COMMENT ON DATABASE %s IS '%d'`, quote(template), started)); err != nil {
 		return "", fmt.Errorf("note the use of %s: %w", template, err)
 	}
@@ -152,7 +153,7 @@ func (s *server) makeTemplate(ctx context.Context, template, temporary string) e
 	if err == nil {
 		return nil
 	}
-	// The lock is of one database. Someone who uses another one for CREATE DATABASE may have been faster.
+	// The lock belongs to one database. A process that uses another one for CREATE DATABASE may have been faster.
 	if is(err, duplicateDatabase) {
 		err = nil
 	}

@@ -136,7 +136,8 @@ func TestTemplateIsMarkedAndClosed(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(context.Background())) }()
 	var marked, open bool
-	err = conn.QueryRow(t.Context(), `SELECT datistemplate, datallowconn FROM pg_database WHERE datname = $1`, template).
+	err = conn.QueryRow(t.Context(), `SELECT datistemplate, datallowconn FROM pg_database WHERE datname = $1`,
+		template).
 		Scan(&marked, &open)
 	require.NoError(t, err)
 	require.True(t, marked)
@@ -159,7 +160,7 @@ func TestBrokenMigrationLeavesNothing(t *testing.T) {
 	require.False(t, exists(t, s, made))
 }
 
-// The lock is only an economy: a maker who did not see it must not do harm.
+// The lock only saves work: a process that creates a template without it must do no harm.
 func TestTemplateMadeBySomeoneFaster(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)

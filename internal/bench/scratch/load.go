@@ -14,38 +14,40 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// loadChunk is how many jobs are written by one statement: progress can be told
-// after each.
+// loadChunk is how many jobs one statement writes. Progress is reported after each.
 const loadChunk = 20_000
 
-// Jobs are many jobs that differ in their schedules only.
+// Jobs describes many jobs that differ only in their schedules.
 type Jobs struct {
 	Definition job.Definition // without a schedule
 	Jobs       int
 	Schedules  int // job g has schedule g modulo this
 }
 
-// namespace is whose jobs they are.
+// namespace is the namespace of the jobs.
 var namespace = uuid.MustParse("00000000-0000-7000-8000-000000000001")
 
 const insertQueue = `
 INSERT INTO queue (namespace_id, name) VALUES ($1, $2)
 ON CONFLICT (namespace_id, name) DO UPDATE SET name = excluded.name RETURNING id`
 
-// Ids are as those of jobs made one after the other, a millisecond apart. The
-// partition is job.PartitionOf. plan_from is long ago, so that a backlog can be
-// made. The schedule is left out: only edits read it from here.
+// The ids are those of jobs created a millisecond apart. The partition is job.PartitionOf. plan_from is long ago, so
+// that jobs can have a backlog. The schedule is empty, because only edits read it from here.
 const insertJobs = `
-INSERT INTO job (partition, id, namespace_id, cursor_id, queue_id, version, state, priority, admit, jitter_ms, timeout_ms,
+INSERT INTO job (
+    partition, id, namespace_id, cursor_id, queue_id, version, state, priority, admit, jitter_ms, timeout_ms,
     plan_from, created_at, name, updated_at, target_kind, target_config, payload, schedule, policy)
-SELECT get_byte(sha256(uuid_send(id)), 0), id, $3, 1 + g % $4::bigint, $5, 1, 1, $6, $7, 0, $8, 'epoch', created_at, 'job-' || g, created_at, $9, $10, $11, '{}', $12
-FROM (SELECT g, now() AS created_at, (lpad(to_hex(1760000000000 + g), 12, '0') || '7' || substr(md5(g::text), 1, 3) || '8' || substr(md5(g::text), 4, 15))::uuid AS id
-      FROM generate_series($1::bigint, $2::bigint) g) x`
+SELECT
+    get_byte(sha256(uuid_send(id)), 0), id, $3, 1 + g % $4::bigint, $5, 1, 1, $6, $7, 0, $8,
+    'epoch', created_at, 'job-' || g, created_at, $9, $10, $11, '{}', $12
+FROM (
+    SELECT g, now() AS created_at, (lpad(to_hex(1760000000000 + g), 12, '0') || '7' ||
+        substr(md5(g::text), 1, 3) || '8' || substr(md5(g::text), 4, 15))::uuid AS id
+    FROM generate_series($1::bigint, $2::bigint) g) x`
 
-// LoadJobs writes jobs, and tells how many there are so far. Nothing is due
-// before LoadCursors.
+// LoadJobs writes jobs, and reports how many there are so far. Nothing is due before LoadCursors.
 func (s *Database) LoadJobs(ctx context.Context, in Jobs, progress func(jobs int)) error {
-	// Any schedule will do: what is derived from it is not used.
+	// Any schedule will do, because nothing that is derived from it is used.
 	in.Definition.Schedule = schedule.Spec{Every: "1d"}
 	d, err := postgres.Encode(in.Definition)
 	if err != nil {
@@ -64,15 +66,15 @@ func (s *Database) LoadJobs(ctx context.Context, in Jobs, progress func(jobs int
 		}
 		progress(to)
 	}
-	// As autovacuum would have done by the time that a real table is so big.
+	// Autovacuum has done this on a real table of this size.
 	if _, err := s.pool.Exec(ctx, `VACUUM ANALYZE job`); err != nil {
 		return fmt.Errorf("load jobs: %w", err)
 	}
 	return s.checkpoint(ctx)
 }
 
-// checkpoint keeps the writes of loading out of what is measured. Who may not is
-// not helped: the server does it by itself, at some time.
+// checkpoint keeps the writes of loading out of the measurement. Without the privilege it does nothing, and the server
+// makes a checkpoint at some time.
 func (s *Database) checkpoint(ctx context.Context) error {
 	if _, err := s.pool.Exec(ctx, `CHECKPOINT`); err != nil && postgres.Code(err) != "42501" { // insufficient_privilege
 		return fmt.Errorf("checkpoint: %w", err)
@@ -90,11 +92,13 @@ type Cursor struct {
 const insertCursors = `
 INSERT INTO cursor (partition, id, namespace_id, key, schedule, missed, next_due_at)
 SELECT j.partition, c.id, $1, c.key, c.schedule, c.missed, c.next_due_at
-FROM (SELECT unnest($2::bigint[]) AS id, unnest($3::bytea[]) AS key, unnest($4::text[]) AS schedule, unnest($5::text[]) AS missed, unnest($6::timestamptz[]) AS next_due_at) c
+FROM (
+    SELECT unnest($2::bigint[]) AS id, unnest($3::bytea[]) AS key, unnest($4::text[]) AS schedule,
+           unnest($5::text[]) AS missed, unnest($6::timestamptz[]) AS next_due_at) c
 JOIN (SELECT DISTINCT partition, cursor_id FROM job) j ON j.cursor_id = c.id`
 
-// LoadCursors gives the jobs their schedules, all at once: from its commit on
-// they can be planned. Number g is that of the jobs with schedule g.
+// LoadCursors gives the jobs their schedules in one transaction. They can be planned once it has committed. Cursor g
+// belongs to the jobs with schedule g.
 func (s *Database) LoadCursors(ctx context.Context, in []Cursor) error {
 	var ids []int64
 	var keys [][]byte
@@ -121,7 +125,7 @@ func (s *Database) LoadCursors(ctx context.Context, in []Cursor) error {
 	return nil
 }
 
-// Rewind forgets the schedules and all that came of them; the jobs stay.
+// Rewind removes the schedules and their runs. The jobs stay.
 func (s *Database) Rewind(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `TRUNCATE cursor, cursor_skip, run, run_history, dead_letter`)
 	if err != nil {
@@ -130,16 +134,18 @@ func (s *Database) Rewind(ctx context.Context) error {
 	return s.checkpoint(ctx)
 }
 
-// Owners tells how many partitions have a live owner, and how many owners there are.
+// Owners returns how many partitions have a live owner, and how many owners there are.
 func (s *Database) Owners(ctx context.Context) (partitions, owners int, err error) {
-	const query = `SELECT count(*), count(DISTINCT owner) FROM partition WHERE owner IN (SELECT id FROM session WHERE expires_at > now())`
+	const query = `
+SELECT count(*), count(DISTINCT owner)
+FROM partition WHERE owner IN (SELECT id FROM session WHERE expires_at > now())`
 	if err := s.pool.QueryRow(ctx, query).Scan(&partitions, &owners); err != nil {
 		return 0, 0, fmt.Errorf("read who owns the partitions: %w", err)
 	}
 	return partitions, owners, nil
 }
 
-// Planned tells up to when everything is planned, and the database's clock.
+// Planned returns up to when everything is planned, and the time by the database clock.
 func (s *Database) Planned(ctx context.Context) (until, now time.Time, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT coalesce(min(next_due_at), now()), now() FROM cursor`).Scan(&until, &now)
 	if err != nil {
@@ -148,23 +154,24 @@ func (s *Database) Planned(ctx context.Context) (until, now time.Time, err error
 	return until, now, nil
 }
 
-// Unended tells whether an occurrence due before a time is not planned or not ended.
+// Unended reports whether an occurrence that is due before a time is not planned or has not ended.
 func (s *Database) Unended(ctx context.Context, before time.Time) (yes bool, err error) {
-	const query = `SELECT EXISTS (SELECT FROM run WHERE due_at < $1) OR EXISTS (SELECT FROM cursor WHERE next_due_at < $1)`
+	const query = `
+SELECT EXISTS (SELECT FROM run WHERE due_at < $1) OR EXISTS (SELECT FROM cursor WHERE next_due_at < $1)`
 	if err := s.pool.QueryRow(ctx, query, before).Scan(&yes); err != nil {
 		return false, fmt.Errorf("read what is left: %w", err)
 	}
 	return yes, nil
 }
 
-// Occurrence is one that had to happen, and what the ledger knows of it.
+// Occurrence is an expected occurrence and what the ledger has about it.
 type Occurrence struct {
 	Key       job.Key
-	Succeeded int // entries in the ledger that say so
-	Attempts  int // made for it
+	Succeeded int // number of entries with success
+	Attempts  int // number of attempts
 }
 
-// Expected is a due time of a schedule, by its number.
+// Expected is a due time of a schedule, which is given by its number.
 type Expected struct {
 	Schedule int
 	DueAt    time.Time
@@ -178,7 +185,7 @@ LEFT JOIN (
     SELECT job_id, due_at, count(*) FILTER (WHERE ended = 1) AS succeeded, sum(attempt) AS attempts
     FROM run_history GROUP BY job_id, due_at) h ON h.job_id = j.id AND h.due_at = e.due_at`
 
-// Occurrences goes through what had to happen, for all jobs of the schedules.
+// Occurrences iterates over the expected occurrences of all jobs of the schedules.
 func (s *Database) Occurrences(ctx context.Context, expected []Expected, each func(Occurrence) error) error {
 	ids, due := make([]int64, len(expected)), make([]time.Time, len(expected))
 	for i, e := range expected {
@@ -189,18 +196,19 @@ func (s *Database) Occurrences(ctx context.Context, expected []Expected, each fu
 		return fmt.Errorf("read the ledger: %w", err)
 	}
 	var o Occurrence
-	_, err = pgx.ForEachRow(rows, []any{&o.Key.Partition, &o.Key.Job, &o.Key.DueAt, &o.Succeeded, &o.Attempts}, func() error { return each(o) })
+	columns := []any{&o.Key.Partition, &o.Key.Job, &o.Key.DueAt, &o.Succeeded, &o.Attempts}
+	_, err = pgx.ForEachRow(rows, columns, func() error { return each(o) })
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
 	return nil
 }
 
-// ErrNothingEnded says that the ledger has no run that succeeded.
+// ErrNothingEnded says that no run in the ledger has succeeded.
 var ErrNothingEnded = errors.New("no run has succeeded")
 
-// Span tells when the first of the runs due from a time up to another could
-// start, and when the last one ended.
+// Span returns, for the runs due from a time and before another, when the first could start and when the last one
+// ended.
 func (s *Database) Span(ctx context.Context, from, to time.Time) (first, last time.Time, err error) {
 	var a, b *time.Time
 	const query = `SELECT min(run_at), max(ended_at) FROM run_history WHERE ended = 1 AND due_at >= $1 AND due_at < $2`

@@ -15,19 +15,18 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// Database is a database that a benchmark creates for itself, so that it never
-// touches anything of the user's.
+// Database is a scratch database.
 type Database struct {
 	Name    string
 	URL     string
-	NodeURL string // for nodes: in a role of their own, unless Owned
-	Owned   bool   // nodes work as the owner, since the user may create no role
+	NodeURL string // for nodes, with a role of their own unless Owned
+	Owned   bool   // nodes log in as the owner, because the user may not create roles
 
-	server string // the URL that it was made through
+	server string // the URL that it was created through
 	pool   *pgxpool.Pool
 }
 
-// scratchTimeout bounds the making and the dropping of a database.
+// scratchTimeout bounds creating and dropping a database.
 const scratchTimeout = time.Minute
 
 // Create creates an empty database on the server of a URL.
@@ -38,12 +37,16 @@ func Create(ctx context.Context, server string) (*Database, error) {
 		return nil, err
 	}
 	s := &Database{Name: name, URL: at, server: server}
-	// Not cancelled: a database of which nobody knows whether it is there would stay for ever.
+	// This is not cancelled: if its outcome were unknown, the database would never be dropped.
 	if err := s.onServer(context.WithoutCancel(ctx), `CREATE DATABASE `+pgx.Identifier{name}.Sanitize()); err != nil {
 		if postgres.Code(err) == "42501" { // insufficient_privilege
-			return nil, fmt.Errorf("make a scratch database: the user may not create databases; as a superuser run ALTER ROLE that user CREATEDB, or name another user: %w", err)
+			return nil, fmt.Errorf(
+				"create a scratch database: the user may not create databases; "+
+					"as a superuser run ALTER ROLE that user CREATEDB, or name another user: %w",
+				err,
+			)
 		}
-		return nil, fmt.Errorf("make a scratch database: %w", err)
+		return nil, fmt.Errorf("create a scratch database: %w", err)
 	}
 	return s, nil
 }
@@ -53,7 +56,7 @@ func (s *Database) Open(ctx context.Context) error {
 	if _, err := postgres.Migrate(ctx, s.URL); err != nil {
 		return err
 	}
-	if err := s.makeRole(ctx); err != nil {
+	if err := s.createRole(ctx); err != nil {
 		return err
 	}
 	pool, err := pgxpool.New(ctx, s.URL)
@@ -64,24 +67,25 @@ func (s *Database) Open(ctx context.Context) error {
 	return nil
 }
 
-// makeRole makes the role that nodes log in as, with the database's name, so that
-// what is measured is what a server does: under row-level security.
-func (s *Database) makeRole(ctx context.Context) error {
+// createRole creates the role that nodes log in as. It has the name of the database. Nodes then work under row-level
+// security, as servers do.
+func (s *Database) createRole(ctx context.Context) error {
 	password := rand.Text()
-	// Not cancelled, as with the database.
-	err := s.onServer(context.WithoutCancel(ctx), `CREATE ROLE `+pgx.Identifier{s.Name}.Sanitize()+` LOGIN PASSWORD '`+password+`'`)
+	// This is not cancelled, as with the database.
+	create := `CREATE ROLE ` + pgx.Identifier{s.Name}.Sanitize() + ` LOGIN PASSWORD '` + password + `'`
+	err := s.onServer(context.WithoutCancel(ctx), create)
 	switch {
 	case postgres.Code(err) == "42501": // insufficient_privilege
 		s.NodeURL, s.Owned = s.URL, true
 		return nil
 	case err != nil:
-		return fmt.Errorf("make a role for the nodes: %w", err)
+		return fmt.Errorf("create a role for the nodes: %w", err)
 	}
 	if u, err := url.Parse(s.URL); err == nil && u.Scheme != "" {
 		u.User = url.UserPassword(s.Name, password)
 		s.NodeURL = u.String()
 	} else {
-		s.NodeURL = s.URL + " user=" + s.Name + " password=" + password // of two, the last counts
+		s.NodeURL = s.URL + " user=" + s.Name + " password=" + password // the last of two counts
 	}
 	return postgres.GrantServer(ctx, s.URL, s.Name)
 }
@@ -93,9 +97,10 @@ func (s *Database) Close() {
 	}
 }
 
-// Drop removes the database, whoever is connected to it.
+// Drop drops the database, even if it has connections.
 func (s *Database) Drop(ctx context.Context) error {
-	if err := s.onServer(ctx, `DROP DATABASE IF EXISTS `+pgx.Identifier{s.Name}.Sanitize()+` WITH (FORCE)`); err != nil {
+	if err := s.onServer(ctx,
+		`DROP DATABASE IF EXISTS `+pgx.Identifier{s.Name}.Sanitize()+` WITH (FORCE)`); err != nil {
 		return fmt.Errorf("drop the scratch database %s (drop it yourself): %w", s.Name, err)
 	}
 	if err := s.onServer(ctx, `DROP ROLE IF EXISTS `+pgx.Identifier{s.Name}.Sanitize()); err != nil && !s.Owned {
@@ -104,7 +109,7 @@ func (s *Database) Drop(ctx context.Context) error {
 	return nil
 }
 
-// onServer sends a statement that cannot be in a transaction to the user's database.
+// onServer runs a statement in the user's database, outside of a transaction.
 func (s *Database) onServer(ctx context.Context, statement string) error {
 	ctx, cancel := context.WithTimeout(ctx, scratchTimeout)
 	defer cancel()
@@ -112,18 +117,18 @@ func (s *Database) onServer(ctx context.Context, statement string) error {
 	if err != nil {
 		return fmt.Errorf("connect to the database (is it running, and is the URL right?): %w", err)
 	}
-	defer func() { _ = conn.Close(ctx) }() // what was asked for is done
+	defer func() { _ = conn.Close(ctx) }() // the statement has been executed
 	_, err = conn.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 
-// withDatabase is a URL, or a text of keywords and values, with another database.
+// withDatabase replaces the database in a URL, or in a string of keywords and values.
 func withDatabase(text, name string) (string, error) {
 	if _, err := pgx.ParseConfig(text); err != nil {
 		return "", fmt.Errorf("read the database URL (want postgres://user@host:port/database): %w", err)
 	}
 	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
-		return text + " dbname=" + name, nil // of two, the last counts
+		return text + " dbname=" + name, nil // the last of two counts
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -138,35 +143,38 @@ func withDatabase(text, name string) (string, error) {
 	return u.String(), nil
 }
 
-// ServerSettings is what a measurement depends on.
+// ServerSettings are the settings of the server that affect a measurement.
 type ServerSettings struct {
 	Version, Fsync, SynchronousCommit string
 	// Backend is the process id of a connection to the scratch database.
 	Backend int
 }
 
-// Settings reads what a measurement depends on.
+// Settings reads the settings of the server.
 func (s *Database) Settings(ctx context.Context) (out ServerSettings, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'), pg_backend_pid()`).
-		Scan(&out.Version, &out.Fsync, &out.SynchronousCommit, &out.Backend)
+	const query = `
+SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'),
+       pg_backend_pid()`
+	err = s.pool.QueryRow(ctx, query).Scan(&out.Version, &out.Fsync, &out.SynchronousCommit, &out.Backend)
 	if err != nil {
 		return out, fmt.Errorf("read the server's settings: %w", err)
 	}
 	return out, nil
 }
 
-// Counters only grow; a measurement is the difference of two.
+// Counters only grow. A measurement is the difference of two.
 type Counters struct {
 	WAL          int64 // bytes, of the whole server
-	Transactions int64 // committed in the scratch database; told up to a second late, or when a connection ends
-	Others       int64 // committed in other databases: their WAL and CPU are counted too
+	Transactions int64 // committed in the scratch database; up to a second late, exact once connections have ended
+	Others       int64 // committed in other databases, whose WAL and CPU time are included
 }
 
-// Counters reads them.
+// Counters reads the counters.
 func (s *Database) Counters(ctx context.Context) (c Counters, err error) {
 	err = s.pool.QueryRow(ctx, `
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint,
-       coalesce(sum(xact_commit) FILTER (WHERE datname = current_database()), 0)::bigint, coalesce(sum(xact_commit) FILTER (WHERE datname <> current_database()), 0)::bigint
+       coalesce(sum(xact_commit) FILTER (WHERE datname = current_database()), 0)::bigint,
+       coalesce(sum(xact_commit) FILTER (WHERE datname <> current_database()), 0)::bigint
 FROM pg_stat_database`).Scan(&c.WAL, &c.Transactions, &c.Others)
 	if err != nil {
 		return c, fmt.Errorf("read the server's counters: %w", err)
