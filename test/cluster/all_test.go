@@ -12,9 +12,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestAll is the long report, by `make cluster-all`: nodes die all the time,
-// the database now and then, and for a part of it partitions change their
-// owner every 200 ms, in one cluster.
+// TestAll is the long report of `make cluster-all`. In one cluster, nodes are killed all the time and the database now
+// and then, and for part of the time partitions change their owner every 200 ms.
 func TestAll(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 30, seconds: 25, jobs: 40}.long()
@@ -40,7 +39,7 @@ func TestAll(t *testing.T) {
 	})
 	forced, moved := 0, 0
 	faults.Go(func() {
-		// Only those count that changed an owner: the database is away at times, and so are all nodes but one.
+		// Count only changes that happened: at times the database or all nodes but one are down.
 		every(f.duration()*9/10, f.seconds*9/10*5, func(int) {
 			if forced == handovers {
 				return
@@ -53,7 +52,7 @@ func TestAll(t *testing.T) {
 		})
 	})
 	faults.Wait()
-	c.settle(5 * time.Minute)
+	c.finish(5 * time.Minute)
 
 	r := c.check()
 	t.Logf("database kills=%d, firing again after %s", len(accepted), c.firing(accepted...))

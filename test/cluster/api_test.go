@@ -24,7 +24,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// caller is somebody who talks to the API of any node.
+// caller is a client of the API of any node.
 type caller struct {
 	c        *cluster
 	key      string
@@ -34,19 +34,21 @@ type caller struct {
 
 func (c *cluster) caller(deadline time.Duration) *caller {
 	c.t.Helper()
-	_, secret, err := c.store.CreateKey(c.t.Context(), access.KeyParams{Namespace: access.DefaultNamespace, Name: "user", Role: access.Editor, Actor: "test"})
+	_, secret, err := c.store.CreateKey(c.t.Context(), access.KeyParams{
+		Namespace: access.DefaultNamespace, Name: "user", Role: access.Editor, Actor: "test",
+	})
 	require.NoError(c.t, err)
 	return &caller{c, secret, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}, deadline}
 }
 
-// answer is what is known of a call.
+// answer is what the client knows about a call.
 type answer int
 
 const (
 	notAsked answer = iota
 	acknowledged
-	refused // it did not happen
-	unknown // it may have happened, and may still happen
+	refused // it had no effect
+	unknown // it may have had an effect, or may still have one
 )
 
 func (u *caller) call(ctx context.Context, method, path, body string) (answer, []byte) {
@@ -72,7 +74,7 @@ func (u *caller) ask(ctx context.Context, method, url, body string) (answer, []b
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
 	switch {
-	case resp.StatusCode < 300: // the head of an answer is an answer
+	case resp.StatusCode < 300: // the header is enough
 		return acknowledged, text
 	case err == nil && resp.StatusCode < 500:
 		return refused, text
@@ -80,10 +82,11 @@ func (u *caller) ask(ctx context.Context, method, url, body string) (answer, []b
 	return unknown, text
 }
 
-// create makes a job that is due as a schedule says.
+// create creates a job with a schedule.
 func (u *caller) create(ctx context.Context, name, schedule string) (answer, uuid.UUID) {
 	got, text := u.call(ctx, "POST", "/jobs", fmt.Sprintf(
-		`{"name":%q,"schedule":%s,"overlap":"allow","target":{"kind":"http","config":{"url":%q}}}`, name, schedule, u.c.sink.url))
+		`{"name":%q,"schedule":%s,"overlap":"allow","target":{"kind":"http",`+
+			`"config":{"url":%q}}}`, name, schedule, u.c.sink.url))
 	var made struct{ ID string }
 	id := uuid.Nil
 	if got == acknowledged {
@@ -93,7 +96,7 @@ func (u *caller) create(ctx context.Context, name, schedule string) (answer, uui
 	return got, id
 }
 
-// tried is a job, and what was asked of it.
+// tried is a job and the calls that were made for it.
 type tried struct {
 	name                     string
 	id                       uuid.UUID
@@ -113,9 +116,10 @@ func (u *caller) work(ctx context.Context, who int) (all []*tried) {
 			j := &tried{name: fmt.Sprintf("user-%d-%d", who, i)}
 			j.created, j.id = u.create(context.WithoutCancel(ctx), j.name, `"every 24h"`)
 			all = append(all, j)
-		case mine.id == uuid.Nil || mine.deleted != notAsked: // of what is not known nothing is asked
+		case mine.id == uuid.Nil || mine.deleted != notAsked: // no further calls for a job in an unknown state
 		case what == 2:
-			if got, _ := u.call(context.WithoutCancel(ctx), "POST", "/jobs/"+job.FormatJobID(mine.id)+":pause", ""); mine.paused != acknowledged {
+			if got, _ := u.call(context.WithoutCancel(ctx), "POST", "/jobs/"+job.FormatJobID(mine.id)+":pause",
+				""); mine.paused != acknowledged {
 				mine.paused = got
 			}
 		default:
@@ -125,9 +129,8 @@ func (u *caller) work(ctx context.Context, who int) (all []*tried) {
 	return all
 }
 
-// TestAPIDuringFaults (F34): users without patience change jobs while nodes and
-// the database are killed. What was acknowledged is there, and what was deleted
-// does not come back.
+// TestAPIDuringFaults (F34): impatient users change jobs while nodes and the database are killed. Acknowledged changes
+// are there, and deleted jobs do not come back.
 func TestAPIDuringFaults(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 8, seconds: 15, jobs: 50}.long() // jobs: users
@@ -140,7 +143,8 @@ func TestAPIDuringFaults(t *testing.T) {
 	worked := make([][]*tried, f.jobs)
 	for i := range worked {
 		one := *u
-		one.deadline = time.Duration(1+i%25) * 20 * time.Millisecond // on a busy machine too some get an answer, and some do not
+		// even on a busy machine some calls are answered, and some are not
+		one.deadline = time.Duration(1+i%25) * 20 * time.Millisecond
 		users.Go(func() { worked[i] = one.work(ctx, i) })
 	}
 	faults.Go(func() { every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) }) })
@@ -154,7 +158,7 @@ func TestAPIDuringFaults(t *testing.T) {
 	faults.Wait()
 	stop()
 	users.Wait()
-	for _, n := range c.nodes { // what is under way ends with them
+	for _, n := range c.nodes { // calls in progress end with them
 		require.NoError(t, n.end(syscall.SIGTERM))
 	}
 	c.nodes = nil
@@ -175,7 +179,7 @@ func TestAPIDuringFaults(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// triedReport counts what was acknowledged, and what is wrong with it.
+// triedReport counts what was acknowledged and what is wrong.
 type triedReport struct {
 	Created, Paused, Deleted, Unknown                int
 	Lost, Resurrected, Unpaused, Phantom, NotAudited int
@@ -193,7 +197,8 @@ func (c *cluster) checkTried(worked [][]*tried) (r triedReport) {
 		jobs[name] = state
 	}
 	require.NoError(c.t, rows.Err())
-	rows, err = c.pool.Query(c.t.Context(), `SELECT detail::jsonb ->> 'name', count(*) FROM audit_log WHERE action = 'job.create' GROUP BY 1`)
+	rows, err = c.pool.Query(c.t.Context(),
+		`SELECT detail::jsonb ->> 'name', count(*) FROM audit_log WHERE action = 'job.create' GROUP BY 1`)
 	require.NoError(c.t, err)
 	for rows.Next() {
 		var name string
@@ -226,7 +231,7 @@ func (c *cluster) checkTried(worked [][]*tried) (r triedReport) {
 	return r
 }
 
-// TestNothingStartsAfterTheAnswer (F34): once a pause or a delete is answered, no run of the job is claimed. Those that
+// TestNothingStartsAfterTheAnswer (F34): once a pause or a delete is answered, no run of the job is claimed. Runs that
 // were claimed before start within 250 ms. TRIES=10000 is the long form.
 func TestNothingStartsAfterTheAnswer(t *testing.T) {
 	t.Parallel()
@@ -238,7 +243,8 @@ func TestNothingStartsAfterTheAnswer(t *testing.T) {
 	wait, cancel := context.WithTimeout(ctx, time.Minute+time.Duration(tries)*100*time.Millisecond)
 	defer cancel()
 	for _, base := range *c.bases.Load() {
-		require.NoError(t, until(wait, func() bool { got, _ := u.ask(ctx, "GET", base+"/self", ""); return got == acknowledged }))
+		require.NoError(t,
+			until(wait, func() bool { got, _ := u.ask(ctx, "GET", base+"/self", ""); return got == acknowledged }))
 	}
 	var after figures
 	started, allAnswered := 0, map[string]time.Time{}
@@ -277,7 +283,7 @@ func TestNothingStartsAfterTheAnswer(t *testing.T) {
 			})
 		}
 		asked.Wait()
-		<-time.After(1500 * time.Millisecond) // each would be due again
+		<-time.After(1500 * time.Millisecond) // each would be due again by then
 		last := map[string]time.Duration{}
 		for _, x := range c.sink.since(begun) {
 			if at, ok := answered[x.job]; ok {
@@ -295,11 +301,12 @@ func TestNothingStartsAfterTheAnswer(t *testing.T) {
 	require.LessOrEqual(t, after.percentile(100), allowed(ahead+100*time.Millisecond))
 }
 
-// claimedBefore fails for jobs of which a run was claimed, by the database's clock, after their instant.
+// claimedBefore fails for jobs with a run that was claimed after their instant, by the database clock.
 func (c *cluster) claimedBefore(instants map[string]time.Time) {
 	c.t.Helper()
 	rows, err := c.pool.Query(c.t.Context(), `
-SELECT job_id, max(at) FROM (SELECT job_id, started_at AS at FROM run_history UNION ALL SELECT job_id, claimed_at FROM run) x
+SELECT job_id, max(at)
+FROM (SELECT job_id, started_at AS at FROM run_history UNION ALL SELECT job_id, claimed_at FROM run) x
 WHERE at IS NOT NULL GROUP BY job_id`)
 	require.NoError(c.t, err)
 	var id uuid.UUID

@@ -14,30 +14,33 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// brokerKind is how a test makes a place for messages, and reads what is there.
+// brokerKind creates a destination for messages, and reads what is there.
 type brokerKind struct {
 	service, target string
 	config          func(address string) string
 	make            func(t *testing.T, address string)
-	// read says how often each run is there, by its id.
+	// read returns how often each run is there, by its id.
 	read func(t *testing.T, address string) map[string]int
 }
 
-const place = "runs" // topic, stream or queue
+const destination = "runs" // topic, stream or queue
 
 var brokerKinds = map[string]brokerKind{
 	"Kafka": {
 		service: "kafka", target: "kafka", make: makeTopic, read: readTopic,
-		config: func(a string) string { return fmt.Sprintf(`{"servers": [%q], "topic": %q}`, a, place) },
+		config: func(a string) string { return fmt.Sprintf(`{"servers": [%q], "topic": %q}`, a, destination) },
 	},
 	"NATS": {
 		service: "nats", target: "nats", make: makeStream, read: readStream,
-		config: func(a string) string { return fmt.Sprintf(`{"servers": [%q], "subject": %q}`, a, place) },
+		config: func(a string) string { return fmt.Sprintf(`{"servers": [%q], "subject": %q}`, a, destination) },
 	},
 	"RabbitMQ": {
 		service: "rabbitmq", target: "amqp", make: makeQueue, read: readQueue,
 		config: func(a string) string {
-			return fmt.Sprintf(`{"servers": [%q], "routing_key": %q, "user": "belfry", "password": {"secret": "rabbitmq"}}`, a, place)
+			return fmt.Sprintf(
+				`{"servers": [%q], "routing_key": %q, "user": "belfry", "password": {"secret": "rabbitmq"}}`, a,
+				destination,
+			)
 		},
 	},
 }
@@ -49,23 +52,24 @@ func makeTopic(t *testing.T, address string) {
 	defer client.Close()
 	r := kmsg.NewPtrCreateTopicsRequest()
 	one := kmsg.NewCreateTopicsRequestTopic()
-	one.Topic, one.NumPartitions, one.ReplicationFactor = place, 6, 1
+	one.Topic, one.NumPartitions, one.ReplicationFactor = destination, 6, 1
 	r.Topics = append(r.Topics, one)
 	answer, err := r.RequestWith(t.Context(), client)
 	require.NoError(t, err)
 	require.Zero(t, answer.Topics[0].ErrorCode)
 }
 
-// readTopic reads up to where the topic ends now.
+// readTopic reads up to the current end of the topic.
 func readTopic(t *testing.T, address string) map[string]int {
 	t.Helper()
 	out := map[string]int{}
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ConsumeTopics(place), kgo.FetchMaxWait(100*time.Millisecond))
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ConsumeTopics(destination),
+		kgo.FetchMaxWait(100*time.Millisecond))
 	require.NoError(t, err)
 	defer client.Close()
 	ends := kmsg.NewPtrListOffsetsRequest()
 	topic := kmsg.NewListOffsetsRequestTopic()
-	topic.Topic = place
+	topic.Topic = destination
 	for p := range int32(6) {
 		one := kmsg.NewListOffsetsRequestTopicPartition()
 		one.Partition, one.Timestamp = p, -1
@@ -110,7 +114,9 @@ func makeStream(t *testing.T, address string) {
 	t.Helper()
 	js, end := stream(t, address)
 	defer end()
-	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: place, Subjects: []string{place}, Storage: jetstream.FileStorage})
+	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: destination, Subjects: []string{destination}, Storage: jetstream.FileStorage,
+	})
 	require.NoError(t, err)
 }
 
@@ -118,7 +124,7 @@ func readStream(t *testing.T, address string) map[string]int {
 	t.Helper()
 	js, end := stream(t, address)
 	defer end()
-	s, err := js.Stream(t.Context(), place)
+	s, err := js.Stream(t.Context(), destination)
 	require.NoError(t, err)
 	out := map[string]int{}
 	consumer, err := s.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{})
@@ -144,18 +150,18 @@ func makeQueue(t *testing.T, address string) {
 	t.Helper()
 	ch, end := queueChannel(t, address)
 	defer end()
-	_, err := ch.QueueDeclare(place, true, false, false, false, amqp091.Table{"x-queue-type": "quorum"})
+	_, err := ch.QueueDeclare(destination, true, false, false, false, amqp091.Table{"x-queue-type": "quorum"})
 	require.NoError(t, err)
 }
 
-// readQueue does not acknowledge: what it read is there for the next reader.
+// readQueue does not acknowledge, so the messages remain for the next reader.
 func readQueue(t *testing.T, address string) map[string]int {
 	t.Helper()
 	ch, end := queueChannel(t, address)
 	defer end()
 	out := map[string]int{}
 	for {
-		d, ok, err := ch.Get(place, false)
+		d, ok, err := ch.Get(destination, false)
 		require.NoError(t, err)
 		if !ok {
 			return out

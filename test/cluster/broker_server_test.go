@@ -15,8 +15,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
 )
 
-// brokerServer is a broker of the test's own, which it may kill and wipe: started
-// by the scripts of dev/service, with a folder and ports for itself.
+// brokerServer is a broker for one test, which may kill and wipe it. The scripts of dev/service start it with its own
+// directory and ports.
 type brokerServer struct {
 	t     *testing.T
 	name  string // of the service
@@ -26,11 +26,16 @@ type brokerServer struct {
 	proxy *brokertest.Proxy // between it and the nodes
 }
 
-// ports are the variables of each service's ports. The first is what clients connect to.
+// ports are the variables for the ports of each service. Clients connect to the first.
 var brokerPorts = map[string][]string{
-	"nats":     {"BELFRY_NATS_PORT", "BELFRY_NATS_MONITOR_PORT", "BELFRY_NATS_TLS_PORT"},
-	"rabbitmq": {"BELFRY_RABBITMQ_PORT", "BELFRY_RABBITMQ_DIST_PORT", "BELFRY_RABBITMQ_EPMD_PORT", "BELFRY_RABBITMQ_TLS_PORT"},
-	"kafka":    {"BELFRY_KAFKA_PORT", "BELFRY_KAFKA_CONTROLLER_PORT", "BELFRY_KAFKA_TLS_PORT", "BELFRY_KAFKA_MUTUAL_PORT", "BELFRY_KAFKA_EXPIRED_PORT"},
+	"nats": {"BELFRY_NATS_PORT", "BELFRY_NATS_MONITOR_PORT", "BELFRY_NATS_TLS_PORT"},
+	"rabbitmq": {
+		"BELFRY_RABBITMQ_PORT", "BELFRY_RABBITMQ_DIST_PORT", "BELFRY_RABBITMQ_EPMD_PORT", "BELFRY_RABBITMQ_TLS_PORT",
+	},
+	"kafka": {
+		"BELFRY_KAFKA_PORT", "BELFRY_KAFKA_CONTROLLER_PORT", "BELFRY_KAFKA_TLS_PORT", "BELFRY_KAFKA_MUTUAL_PORT",
+		"BELFRY_KAFKA_EXPIRED_PORT",
+	},
 }
 
 func newBrokerServer(t *testing.T, name string) *brokerServer {
@@ -39,7 +44,7 @@ func newBrokerServer(t *testing.T, name string) *brokerServer {
 	if services == "" {
 		t.Skip("no brokers; run: make test-brokers")
 	}
-	dir, err := os.MkdirTemp("", "belfry-broker-") // not t.TempDir: another user has to pass through
+	dir, err := os.MkdirTemp("", "belfry-broker-") // not t.TempDir, which other users cannot enter
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
 	require.NoError(t, os.Symlink(filepath.Join(services, "tool"), filepath.Join(dir, "tool")))
@@ -65,7 +70,7 @@ func newBrokerServer(t *testing.T, name string) *brokerServer {
 	return b
 }
 
-// address of the broker itself, for the test.
+// address is the address of the broker itself, for the test.
 func (b *brokerServer) address() string { return fmt.Sprintf("127.0.0.1:%d", b.port) }
 
 func (b *brokerServer) run(function string) {
@@ -76,27 +81,27 @@ func (b *brokerServer) run(function string) {
 	}
 }
 
-// start returns when it answers.
+// start starts the broker and returns when it replies.
 func (b *brokerServer) start() {
 	b.run("ensure_installed")
 	b.run("ensure_started")
 }
 
-// kill ends the broker as a crash does. The file holds the pid and the start time.
+// kill ends the broker as a crash does. The file has the process id and the start time.
 func (b *brokerServer) kill() {
 	text, err := os.ReadFile(filepath.Join(b.dir, "run", b.name, b.name+".pid"))
 	require.NoError(b.t, err)
 	pid, err := strconv.Atoi(strings.Fields(string(text))[0])
 	require.NoError(b.t, err)
 	require.NoError(b.t, syscall.Kill(pid, syscall.SIGKILL))
-	// It is dead a moment later; nobody may have waited for it then.
+	// The process ends a moment later, and may remain as a zombie.
 	require.NoError(b.t, until(b.t.Context(), func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	}))
 }
 
-// wipe ends it and removes all that it had.
+// wipe stops the broker and removes all its data.
 func (b *brokerServer) wipe() {
 	b.run("stop")
 	require.NoError(b.t, os.RemoveAll(filepath.Join(b.dir, "run", b.name, "data")))

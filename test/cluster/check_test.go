@@ -11,43 +11,44 @@ import (
 	"github.com/belfry-dev/belfry/test/oracle"
 )
 
-// report is what the checker found. No news is good: all but occurrences, kills
-// and, where there were faults, duplicates is to be 0.
+// report is the result of the checker. All figures except occurrences, kills and, with faults, duplicates must be 0.
 type report struct {
-	occurrences int // that must be
+	occurrences int // that are expected
 	kills       int // of nodes
-	lost        int // not in the ledger exactly once, or never received though it says so
-	early       int // received before their time
-	phantom     int // in the ledger or received, but none that must be
-	stuck       int // leased to a session that is dead
+	lost        int // not in the ledger exactly once, or in the ledger as succeeded and never received
+	early       int // received before their run time
+	phantom     int // in the ledger or received, and not expected
+	stuck       int // leased to a dead session
 	duplicates  int // receipts of a run beyond its first
-	repeated    int // of them, those of an attempt that was received before
+	repeated    int // of them, those of an attempt that had been received before
 	skipped     int
 	failed      int
 }
 
 // String is the last line of a long form.
 func (r report) String() string {
-	return fmt.Sprintf("occurrences=%d kills=%d lost=%d early=%d phantom=%d stuck=%d duplicates=%d", r.occurrences, r.kills, r.lost, r.early, r.phantom, r.stuck, r.duplicates)
+	return fmt.Sprintf("occurrences=%d kills=%d lost=%d early=%d phantom=%d stuck=%d duplicates=%d", r.occurrences,
+		r.kills, r.lost, r.early, r.phantom, r.stuck, r.duplicates)
 }
 
 // entry is a row of the ledger.
 type entry struct {
 	ended   job.Ended
-	claimed time.Time // its last attempt; zero: never
+	claimed time.Time // of its last attempt; zero if there was none
 }
 
-// must lists the runs that must be.
+// must lists the expected runs.
 func (c *cluster) must() (runs []string) {
 	for _, j := range c.jobs {
-		for _, due := range oracle.Every(j.CreatedAt.Truncate(time.Second), time.Second, j.CreatedAt, c.end.Add(-time.Nanosecond)) {
+		for _, due := range oracle.Every(j.CreatedAt.Truncate(time.Second), time.Second, j.CreatedAt,
+			c.end.Add(-time.Nanosecond)) {
 			runs = append(runs, job.FormatRunID(job.Key{Job: j.ID, DueAt: due}))
 		}
 	}
 	return runs
 }
 
-// ledger reads what ended, by run.
+// ledger reads the ended runs.
 func (c *cluster) ledger() map[string][]entry {
 	c.t.Helper()
 	out := map[string][]entry{}
@@ -69,7 +70,7 @@ func (c *cluster) ledger() map[string][]entry {
 	return out
 }
 
-// check compares what must be, what the ledger says, and what reached the sink.
+// check compares the expected runs, the ledger and the receipts of the sink.
 func (c *cluster) check() report {
 	c.t.Helper()
 	receipts := c.sink.all()
@@ -84,12 +85,15 @@ func (c *cluster) check() report {
 			first[[2]string{x.run, x.attempt}] = x
 		}
 	}
-	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), `
-SELECT count(*) FROM run WHERE state = 1 AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > now() - $1::interval)`, ttl).Scan(&r.stuck))
+	const stuck = `
+SELECT count(*) FROM run
+WHERE state = 1
+  AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > now() - $1::interval)`
+	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), stuck, ttl).Scan(&r.stuck))
 	return r
 }
 
-// judge is set arithmetic.
+// judge compares the sets.
 func judge(must []string, ledger map[string][]entry, receipts []receipt) report {
 	r := report{occurrences: len(must)}
 	received, attempts := map[string]int{}, map[[2]string]bool{}
@@ -132,15 +136,15 @@ func judge(must []string, ledger map[string][]entry, receipts []receipt) report 
 	return r
 }
 
-// clean says that nothing is wrong but for duplicates, each by an attempt of its own.
+// clean requires that nothing is wrong, except duplicates by different attempts.
 func (c *cluster) clean(r report) {
 	c.t.Helper()
 	require.Positive(c.t, r.occurrences)
 	require.Equal(c.t, report{occurrences: r.occurrences, kills: r.kills, duplicates: r.duplicates}, r)
 }
 
-// firing is how long after an instant the sink got the first run that was
-// claimed after it: what was claimed before needs no database to be delivered.
+// firing is how long after an instant the sink received the first run that was claimed after it. A run that was claimed
+// before can be delivered without the database.
 func (c *cluster) firing(after ...time.Time) figures {
 	c.t.Helper()
 	ledger, receipts := c.ledger(), c.sink.all()
@@ -159,7 +163,7 @@ func (c *cluster) firing(after ...time.Time) figures {
 	return out
 }
 
-// lateness is how long after its due time the sink first got each run.
+// lateness is how long after its due time the sink first received each run.
 func (c *cluster) lateness() figures {
 	first := map[string]time.Duration{}
 	for _, x := range c.sink.all() {
@@ -175,7 +179,7 @@ func (c *cluster) lateness() figures {
 	return out
 }
 
-// figures are durations, to be printed.
+// figures are durations to print.
 type figures []time.Duration
 
 func (f figures) percentile(p int) time.Duration {
@@ -188,5 +192,6 @@ func (f figures) percentile(p int) time.Duration {
 
 func (f figures) String() string {
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
-	return fmt.Sprintf("n=%d p50=%s p99=%s max=%s", len(f), ms(f.percentile(50)), ms(f.percentile(99)), ms(f.percentile(100)))
+	return fmt.Sprintf("n=%d p50=%s p99=%s max=%s", len(f), ms(f.percentile(50)), ms(f.percentile(99)),
+		ms(f.percentile(100)))
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestChecker: without a fault nothing is wrong, though all nodes have one
-// name; and each thing that can be wrong is found when it is brought about.
+// TestChecker: without faults the checker finds nothing, although all nodes have the same name. It finds each problem
+// that the test creates.
 func TestChecker(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, setup{nodes: 3})
 	c.create(20, 5*time.Second)
-	c.settle(time.Minute)
+	c.finish(time.Minute)
 	want := c.check()
 	t.Logf("lateness %s", c.lateness())
 	t.Log(want)
 	c.clean(want)
 	require.Zero(t, want.duplicates)
-	c.stop() // or it would put things right
+	c.stop() // otherwise it would correct them
 
 	change := func(sql string, args ...any) {
 		t.Helper()
@@ -37,11 +37,19 @@ func TestChecker(t *testing.T) {
 	require.Equal(t, want, c.check(), "a run that is not in the ledger")
 
 	const columns = `partition, seq, version, due_at, run_at, started_at, ended_at, ended, attempt, origin, status`
-	change(`INSERT INTO run_history (job_id, `+columns+`) SELECT job_id, `+columns+` FROM run_history WHERE job_id = $1 AND due_at = `+one, b)
+	change(
+		`INSERT INTO run_history (job_id, `+columns+`) SELECT job_id, `+columns+` FROM run_history WHERE job_id = $1 `+
+			`AND due_at = `+one,
+		b,
+	)
 	want.lost++
 	require.Equal(t, want, c.check(), "a run that is in the ledger twice")
 
-	change(`INSERT INTO run_history (job_id, `+columns+`) SELECT $2, `+columns+` FROM run_history WHERE job_id = $1 AND due_at = `+one, a, other)
+	change(
+		`INSERT INTO run_history (job_id, `+columns+`) SELECT $2, `+columns+` FROM run_history WHERE job_id = $1 AND `+
+			`due_at = `+one,
+		a, other,
+	)
 	want.phantom++
 	require.Equal(t, want, c.check(), "a run of a job that is not there")
 
@@ -52,7 +60,8 @@ func TestChecker(t *testing.T) {
 	change(`
 INSERT INTO run (job_id, partition, seq, version, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
     needs_sweep, session_id)
-SELECT $2, partition, seq, version, due_at, run_at, 1, 1, 0, 0, 0, 1, false, $2 FROM run_history WHERE job_id = $1 AND due_at = `+one, a, other)
+SELECT $2, partition, seq, version, due_at, run_at, 1, 1, 0, 0, 0, 1, false, $2
+FROM run_history WHERE job_id = $1 AND due_at = `+one, a, other)
 	want.stuck++
 	require.Equal(t, want, c.check(), "a run that is leased to a session which is dead")
 

@@ -26,10 +26,10 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// ttl of a node's session.
+// ttl is the TTL of a node's session.
 const ttl = 5 * time.Second
 
-// number is a setting of the long form.
+// number reads a setting of the long form.
 func number(name string, short int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 		return n
@@ -37,8 +37,7 @@ func number(name string, short int) int {
 	return short
 }
 
-// form is how much of a fault there is: so many in so many seconds, with so
-// many jobs that are due each second.
+// form is the size of a test: the number of faults, the seconds, and the jobs that are due every second.
 type form struct{ faults, seconds, jobs int }
 
 // long reads the settings of the long form.
@@ -48,8 +47,8 @@ func (f form) long() form {
 
 func (f form) duration() time.Duration { return time.Duration(f.seconds) * time.Second }
 
-// allowed returns how long something may take. The short form runs together with all other tests: three times as long,
-// and longer if the machine is busy.
+// allowed returns how long something may take. The short form runs together with all other tests, so it may take three
+// times as long, and longer if the machine is busy.
 func allowed(d time.Duration) time.Duration {
 	if os.Getenv("KILLS") == "" {
 		return clocktest.Allow(3 * d)
@@ -57,36 +56,36 @@ func allowed(d time.Duration) time.Duration {
 	return d
 }
 
-// setup is how a cluster is made.
+// setup says how to create a cluster.
 type setup struct {
 	nodes int
-	named bool // each node has a name of its own
-	own   bool // a PostgreSQL of its own, to be killed
+	named bool // each node has its own name
+	own   bool // its own PostgreSQL, which the test can kill
 	slow  func(*rand.Rand) time.Duration
 
 	proxied bool     // a proxy between nodes and database
 	api     bool     // clients talk to the nodes
-	env     []string // of the nodes, beside the test's
+	env     []string // additional, for the nodes
 }
 
-// cluster is nodes, a database, a sink, and jobs that are due each second until an end.
+// cluster has nodes, a database, a sink, and jobs that are due every second until an end.
 type cluster struct {
 	setup
 	t     *testing.T
 	pool  *pgxpool.Pool // as the owner
 	store *pgtest.Store
-	db    *database // nil: the one that all tests share
-	proxy *proxy    // nil: none
+	db    *database // nil for the one that all tests share
+	proxy *proxy    // nil if there is none
 	url   string    // of the database, for nodes
 	sink  *sink
 	log   string
 	nodes []*node
-	made  int                      // nodes so far
+	made  int                      // number of nodes so far
 	bases atomic.Pointer[[]string] // of the nodes' APIs
 	jobs  []job.Job
 	end   time.Time
 	kills int
-	stops figures // how long the nodes took that were killed
+	stops figures // how long killed nodes took to end
 }
 
 func newCluster(t *testing.T, s setup) *cluster {
@@ -127,7 +126,7 @@ func newCluster(t *testing.T, s setup) *cluster {
 	return c
 }
 
-// publish tells clients where the nodes are.
+// publish gives clients the addresses of the nodes.
 func (c *cluster) publish() {
 	var bases []string
 	for _, n := range c.nodes {
@@ -136,8 +135,7 @@ func (c *cluster) publish() {
 	c.bases.Store(&bases)
 }
 
-// start starts a node. All have one name, unless the test has to tell them
-// apart: a name decides nothing.
+// start starts a node. All have the same name, which decides nothing, unless the test must tell them apart.
 func (c *cluster) start() *node {
 	name := "one-name-for-all"
 	if c.named {
@@ -160,15 +158,14 @@ func (c *cluster) stop() {
 	c.nodes = nil
 }
 
-// now is the database's clock.
+// now is the time by the database clock.
 func (c *cluster) now() (now time.Time) {
 	c.t.Helper()
 	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), `SELECT clock_timestamp()`).Scan(&now))
 	return now
 }
 
-// create makes jobs that are due each second until the end. Every run must
-// happen, however late.
+// create creates jobs that are due every second until the end. Every run must happen, however late.
 func (c *cluster) create(n int, d time.Duration, edit ...func(int, *job.CreateParams)) {
 	c.t.Helper()
 	c.end = c.now().Add(d).Truncate(time.Second)
@@ -180,8 +177,11 @@ func (c *cluster) create(n int, d time.Duration, edit ...func(int, *job.CreatePa
 				Target: job.Target{Kind: "http", Config: json.RawMessage(`{"url":"` + c.sink.url + `"}`)},
 				Policy: job.Policy{
 					Overlap: job.OverlapAllow, Timeout: job.Duration(10 * time.Second),
-					Retry:  job.Retry{MaxAttempts: 100, Backoff: job.BackoffNone},
-					Missed: job.Missed{Policy: job.MissedAll, CatchUpWindow: job.Duration(time.Hour), Max: 10_000, Pace: job.Duration(time.Millisecond)},
+					Retry: job.Retry{MaxAttempts: 100, Backoff: job.BackoffNone},
+					Missed: job.Missed{
+						Policy: job.MissedAll, CatchUpWindow: job.Duration(time.Hour), Max: 10_000,
+						Pace: job.Duration(time.Millisecond),
+					},
 				},
 			},
 		}
@@ -194,8 +194,8 @@ func (c *cluster) create(n int, d time.Duration, edit ...func(int, *job.CreatePa
 	}
 }
 
-// spread has runs start all over the second and not only at its beginning, so
-// that the time until the next one tells something.
+// spread makes runs start all over the second and not only at its beginning, so that the time until the next start is a
+// useful measurement.
 func spread(_ int, in *job.CreateParams) { in.Definition.Schedule.Jitter = "1s" }
 
 // every calls a fault n times, evenly over d.
@@ -208,7 +208,7 @@ func every(d time.Duration, n int, fault func(i int)) {
 	}
 }
 
-// kill ends a random node with a signal and starts another in its place.
+// kill ends a random node with a signal and starts another one.
 func (c *cluster) kill(signal syscall.Signal) {
 	i := rand.IntN(len(c.nodes))
 	begun := clock.Elapsed()
@@ -222,19 +222,31 @@ func (c *cluster) kill(signal syscall.Signal) {
 	c.kills++
 }
 
-// settle waits until the last due time is past and nothing is left to do. What
-// is left then, the checker finds.
-func (c *cluster) settle(within time.Duration) {
+// remaining describes the work that is left, for finish. It is empty if nothing is.
+const remaining = `
+SELECT CASE
+    WHEN runs + cursors + early = 0 THEN ''
+    ELSE format('%s runs (%s), %s cursors', runs, states, cursors) END
+FROM (
+    SELECT
+        (SELECT count(*) FROM run) AS runs,
+        (SELECT count(*) FROM cursor WHERE next_due_at <= $1) AS cursors,
+        (now() <= $1)::int AS early,
+        (SELECT string_agg(format('%s in state %s, session alive: %s', n, state, alive), '; ') FROM (
+            SELECT
+                state,
+                EXISTS (SELECT FROM session WHERE id = session_id AND expires_at > now()) AS alive,
+                count(*) AS n
+            FROM run GROUP BY 1, 2) s) AS states) x`
+
+// finish waits until the last due time has passed and no work is left. The checker finds what remains.
+func (c *cluster) finish(within time.Duration) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), within)
 	defer cancel()
 	var left string
 	err := until(ctx, func() bool {
-		err := c.pool.QueryRow(ctx, `
-SELECT CASE WHEN runs + cursors + early = 0 THEN '' ELSE format('%s runs (%s), %s cursors', runs, states, cursors) END FROM (
-    SELECT (SELECT count(*) FROM run) AS runs, (SELECT count(*) FROM cursor WHERE next_due_at <= $1) AS cursors, (now() <= $1)::int AS early,
-           (SELECT string_agg(format('%s in state %s, session alive: %s', n, state, alive), '; ') FROM (
-               SELECT state, EXISTS (SELECT FROM session WHERE id = session_id AND expires_at > now()) AS alive, count(*) AS n FROM run GROUP BY 1, 2) s) AS states) x`, c.end).Scan(&left)
+		err := c.pool.QueryRow(ctx, remaining, c.end).Scan(&left)
 		return err == nil && left == ""
 	})
 	assert.NoError(c.t, err, "not done within %s: %s", within, left)

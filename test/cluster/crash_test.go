@@ -11,8 +11,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
-// crash kills the database and starts it again when it was away for a while. It
-// returns when connections were accepted again.
+// crash kills the database and restarts it after a while. It returns when the database accepted connections again.
 func (c *cluster) crash(ctx context.Context, all bool, away time.Duration) (accepted time.Time, err error) {
 	if err := c.db.kill(all); err != nil {
 		return accepted, err
@@ -24,13 +23,13 @@ func (c *cluster) crash(ctx context.Context, all bool, away time.Duration) (acce
 	return c.db.start(ctx)
 }
 
-// TestDatabaseKill9: PostgreSQL dies while runs are due, sometimes for longer
-// than sessions last. Nothing is lost, and runs start soon after it is back.
+// TestDatabaseKill9: PostgreSQL is killed while runs are due, sometimes for longer than sessions last. No run is lost,
+// and runs start soon after it is back.
 func TestDatabaseKill9(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 2, seconds: 30, jobs: 50}.long()
 	c := newCluster(t, setup{nodes: 3, own: true})
-	c.create(f.jobs, f.duration()+5*time.Second, spread) // also after the last one something is due
+	c.create(f.jobs, f.duration()+5*time.Second, spread) // runs are due after the last crash too
 	var accepted []time.Time
 	every(f.duration(), f.faults, func(i int) {
 		away := time.Duration(i%2) * (ttl + 2*time.Second)
@@ -38,7 +37,7 @@ func TestDatabaseKill9(t *testing.T) {
 		require.NoError(t, err)
 		accepted = append(accepted, at)
 	})
-	c.settle(2 * time.Minute)
+	c.finish(2 * time.Minute)
 	firing := c.firing(accepted...)
 	r := c.check()
 	t.Logf("database kills=%d, firing again after %s", len(accepted), firing)
@@ -48,8 +47,7 @@ func TestDatabaseKill9(t *testing.T) {
 	require.LessOrEqual(t, firing.percentile(100), allowed(5*time.Second))
 }
 
-// TestTerminated: all connections of the nodes are cut every two seconds, with
-// whatever they are doing.
+// TestTerminated: all connections of the nodes are terminated every two seconds, whatever they are doing.
 func TestTerminated(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 7, seconds: 14, jobs: 100}.long()
@@ -59,11 +57,13 @@ func TestTerminated(t *testing.T) {
 	ended := 0
 	every(f.duration(), f.faults, func(int) {
 		cut = append(cut, clock.Now())
-		tag, err := c.pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'belfry' AND datname = current_database()`)
+		tag, err := c.pool.Exec(t.Context(),
+			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'belfry' AND datname = `+
+				`current_database()`)
 		require.NoError(t, err)
 		ended += int(tag.RowsAffected())
 	})
-	c.settle(time.Minute)
+	c.finish(time.Minute)
 	back := c.firing(cut...)
 	r := c.check()
 	t.Logf("cuts=%d of %d connections, back after %s", len(cut), ended, back)
@@ -74,8 +74,8 @@ func TestTerminated(t *testing.T) {
 	require.LessOrEqual(t, back.percentile(100), allowed(time.Second))
 }
 
-// TestDatabaseFreeze: PostgreSQL stands still for longer than sessions last, and
-// then goes on with what it was doing: statements of sessions that are over.
+// TestDatabaseFreeze: PostgreSQL is stopped for longer than sessions last, and then continues with statements of
+// expired sessions.
 func TestDatabaseFreeze(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 1, seconds: 8, jobs: 100}.long()
@@ -85,7 +85,7 @@ func TestDatabaseFreeze(t *testing.T) {
 	every(f.duration(), f.faults, func(int) {
 		pids := c.db.processes()
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGSTOP) // some end by themselves
+			_ = syscall.Kill(pid, syscall.SIGSTOP) // some may have ended
 		}
 		<-time.After(ttl + 2*time.Second)
 		thawed = append(thawed, clock.Now())
@@ -93,7 +93,7 @@ func TestDatabaseFreeze(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGCONT)
 		}
 	})
-	c.settle(time.Minute)
+	c.finish(time.Minute)
 	back := c.firing(thawed...)
 	r := c.check()
 	late := c.lateness()

@@ -25,12 +25,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// database is a PostgreSQL server of the test's own, which it may kill. Its
-// data is on disk, fsync is on.
+// database is a PostgreSQL server for one test, which may kill it. Its data is on disk, and fsync is on.
 type database struct {
 	bin, dir string
 	port     int
-	user     *syscall.Credential // PostgreSQL refuses to run as root; nil: we are not
+	user     *syscall.Credential // PostgreSQL refuses to run as root; nil if the test does not
 	log      *os.File
 	server   *exec.Cmd
 }
@@ -38,7 +37,7 @@ type database struct {
 func newDatabase(t *testing.T) *database {
 	t.Helper()
 	d := &database{bin: findPostgres(t), port: freePort(t)}
-	dir, err := os.MkdirTemp("", "belfry-postgres-") // not t.TempDir: another user has to pass through
+	dir, err := os.MkdirTemp("", "belfry-postgres-") // not t.TempDir, which other users cannot enter
 	require.NoError(t, err)
 	d.dir = filepath.Join(dir, "data")
 	t.Cleanup(func() {
@@ -56,14 +55,15 @@ func newDatabase(t *testing.T) *database {
 		d.user = unprivileged(t)
 		require.NoError(t, os.Chown(dir, int(d.user.Uid), int(d.user.Gid)))
 	}
-	require.NoError(t, d.command("initdb", "-D", d.dir, "-U", "belfry", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync").Run())
+	require.NoError(t,
+		d.command("initdb", "-D", d.dir, "-U", "belfry", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8",
+			"--no-sync").Run())
 	_, err = d.start(t.Context())
 	require.NoError(t, err)
 	return d
 }
 
-// findPostgres returns the folder of the server's programs, the newest of those
-// that Debian installs beside each other.
+// findPostgres returns the directory of the server's programs, the newest of Debian's versions.
 func findPostgres(t *testing.T) string {
 	t.Helper()
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -71,7 +71,8 @@ func findPostgres(t *testing.T) string {
 	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	require.NoError(t, err)
-	require.NotEmpty(t, found, "this test starts a PostgreSQL server of its own and finds no program for it; run: dev/services up postgres")
+	require.NotEmpty(t, found,
+		"this test starts a PostgreSQL server of its own and finds no program for it; run: dev/services up postgres")
 	return filepath.Dir(slices.Max(found))
 }
 
@@ -89,9 +90,8 @@ func unprivileged(t *testing.T) *syscall.Credential {
 	return nil
 }
 
-// freePort returns a port below those that the system gives to clients: one of
-// theirs could be taken while the server is down, or a client that tries to
-// connect again and again could be given it and connect to itself.
+// freePort returns a port below those that the system gives to clients. A client port could be taken while the server
+// is down, or a client that retries to connect could get it and connect to itself.
 func freePort(t *testing.T) int {
 	t.Helper()
 	for range 100 {
@@ -109,7 +109,7 @@ func (d *database) url() string {
 	return fmt.Sprintf("postgres://belfry@127.0.0.1:%d/postgres?sslmode=disable", d.port)
 }
 
-// serverURL makes the role that nodes log in as.
+// serverURL creates the role that nodes log in as.
 func (d *database) serverURL(t *testing.T) string {
 	t.Helper()
 	const role = "belfry_server"
@@ -130,21 +130,21 @@ func (d *database) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// start starts the server on its data and returns when it accepts connections,
-// and at which instant it did.
+// start starts the server on its data. It returns when the server accepted connections.
 func (d *database) start(ctx context.Context) (accepted time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	// PostgreSQL does not start while a process of the server before it lives. It
-	// cannot always tell: a dead one that nobody has waited for yet counts.
+	// PostgreSQL does not start while a process of the previous server lives. It cannot always tell: a zombie counts as
+	// alive.
 	if err := until(ctx, func() bool { return len(d.processes()) == 0 }); err != nil {
-		return accepted, fmt.Errorf("processes of the server before it are left: %w", err)
+		return accepted, fmt.Errorf("processes of the previous server are left: %w", err)
 	}
 	if err := os.Remove(filepath.Join(d.dir, "postmaster.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return accepted, err
 	}
-	d.server = d.command("postgres", "-D", d.dir, "-c", "listen_addresses=127.0.0.1", "-c", "port="+strconv.Itoa(d.port),
-		"-c", "unix_socket_directories=", "-c", "shared_buffers=128MB", "-c", "max_connections=100", "-c", "fsync=on", "-c", "synchronous_commit=on")
+	d.server = d.command("postgres", "-D", d.dir,
+		"-c", "listen_addresses=127.0.0.1", "-c", "port="+strconv.Itoa(d.port), "-c", "unix_socket_directories=",
+		"-c", "shared_buffers=128MB", "-c", "max_connections=100", "-c", "fsync=on", "-c", "synchronous_commit=on")
 	if err := d.server.Start(); err != nil {
 		return accepted, err
 	}
@@ -163,8 +163,7 @@ func (d *database) start(ctx context.Context) (accepted time.Time, err error) {
 	return accepted, err
 }
 
-// kill ends the server with SIGKILL: its first process, which the others notice
-// and follow when they are idle, or all of them.
+// kill ends the server with SIGKILL: its first process, which the others follow when they are idle, or all of them.
 func (d *database) kill(all bool) error {
 	if d.server == nil {
 		return nil
@@ -177,14 +176,14 @@ func (d *database) kill(all bool) error {
 	d.server = nil
 	if all {
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have gone by itself
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 		}
 	}
 	return nil
 }
 
-// processes lists the live processes of the server: all work in its folder, and
-// a dead one works nowhere.
+// processes lists the live processes of the server: their working directory is its directory, and dead processes have
+// none.
 func (d *database) processes() (pids []int) {
 	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, link := range links {

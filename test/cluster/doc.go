@@ -1,19 +1,14 @@
-// Package cluster holds the tests of whole processes: real belfry nodes on a
-// real PostgreSQL, killed while they work, judged by what must have happened.
+// Package cluster has the tests of whole processes: real belfry nodes on a real PostgreSQL, killed while they work.
 //
-//	nodes     belfry server processes, all with one name (node_test.go)
-//	database  a PostgreSQL of the test's own, where the test kills it; else the
-//	          server that all tests share (database_test.go)
-//	sink      the outside world: notes what reached it before it answers, and is
-//	          slow now and then, so that kills hit attempts under way (sink_test.go)
-//	checker   compares what must be, what the ledger says and what reached the
-//	          sink (check_test.go)
+//	nodes     belfry server processes, all with the same name (node_test.go)
+//	database  a PostgreSQL for one test if the test kills it, otherwise the shared server (database_test.go)
+//	sink      the outside world: records what reached it before it replies, and is slow now and then, so that
+//	          kills hit attempts in progress (sink_test.go)
+//	checker   compares the expected runs, the ledger and what reached the sink (check_test.go)
 //
-// What must be there is told by the schedule's own arithmetic (test/oracle) and
-// not by the product; the checker compares sets.
+// The expected runs are computed independently of the product (test/oracle). The checker compares sets.
 //
-// Each fault has a short form, which is part of every test run, and a long one
-// by the variables of `make cluster`, `make takeover` and `make cluster-all`.
-// Only the long forms hold the product to its times: a machine that runs all
-// tests at once is slow, and gets three times as much.
+// Each fault has a short form, which is part of every test run, and a long form with the variables of `make cluster`,
+// `make takeover` and `make cluster-all`. Only the long forms enforce the documented times: a machine that runs all
+// tests at once is slow, so the short forms allow three times as much.
 package cluster

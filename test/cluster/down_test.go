@@ -17,39 +17,56 @@ import (
 // grace is how late a run may be without counting as missed.
 const grace = 10 * time.Second
 
-// missed are the policies, with how many of the missed runs catch up.
+// missed are the policies, with how many of the missed runs are caught up.
 var missed = []struct {
 	policy job.Missed
 	most   int
 }{
 	{job.Missed{Policy: job.MissedSkip}, 0},
 	{job.Missed{Policy: job.MissedOnce, CatchUpWindow: job.Duration(10 * time.Minute)}, 1},
-	{job.Missed{Policy: job.MissedAll, CatchUpWindow: job.Duration(20 * time.Minute), Max: 50, Pace: job.Duration(50 * time.Millisecond)}, 50},
-	{job.Missed{Policy: job.MissedAll, CatchUpWindow: job.Duration(5 * time.Minute), Max: 1000, Pace: job.Duration(10 * time.Millisecond)}, 1000},
-	{job.Missed{Policy: job.MissedAll, CatchUpWindow: job.Duration(2 * time.Hour), Max: 10_000, Pace: job.Duration(time.Millisecond)}, 10_000},
+	{
+		job.Missed{
+			Policy: job.MissedAll, CatchUpWindow: job.Duration(20 * time.Minute), Max: 50,
+			Pace: job.Duration(50 * time.Millisecond),
+		},
+		50,
+	},
+	{
+		job.Missed{
+			Policy: job.MissedAll, CatchUpWindow: job.Duration(5 * time.Minute), Max: 1000,
+			Pace: job.Duration(10 * time.Millisecond),
+		},
+		1000,
+	},
+	{
+		job.Missed{
+			Policy: job.MissedAll, CatchUpWindow: job.Duration(2 * time.Hour), Max: 10_000,
+			Pace: job.Duration(time.Millisecond),
+		},
+		10_000,
+	},
 }
 
-// periods divide the hour, so that an hour earlier there is an occurrence too.
+// periods divide the hour, so that there is also an occurrence an hour earlier.
 var periods = []time.Duration{5 * time.Second, 10 * time.Second, time.Minute}
 
 // caught is a run in the ledger.
 type caught struct {
 	due, runAt time.Time
-	late       bool // it was missed, and caught up
+	late       bool // missed and caught up
 }
 
-// skip is a range of the ledger.
+// skip is a range in the ledger.
 type skip struct {
 	from, to, made time.Time
 	count          int
 	reason         string
 }
 
-// TestDown: no node for an hour. Each occurrence of that hour is a run or part
-// of a skip, as its job's policy says, and what catches up is paced.
+// TestDown: there is no node for an hour. Each occurrence of that hour is a run or part of a skip, according to its
+// job's policy, and caught-up runs are paced.
 //
-// Nobody can wait for an hour, nor move PostgreSQL's clock: the cursors and the
-// jobs are moved back instead, to where they would stand.
+// A test cannot wait for an hour or move the clock of PostgreSQL. Instead it moves the cursors and the jobs back.
 func TestDown(t *testing.T) {
 	t.Parallel()
 	jobs := number("JOBS", 30)
@@ -60,7 +77,8 @@ func TestDown(t *testing.T) {
 	})
 	for _, statement := range []string{
 		`UPDATE cursor SET next_due_at = next_due_at - interval '1 hour'`,
-		`UPDATE job SET plan_from = plan_from - interval '1 hour', state = 1, finished_at = NULL`, // an hour ago there was more to come
+		// an hour ago there were runs left
+		`UPDATE job SET plan_from = plan_from - interval '1 hour', state = 1, finished_at = NULL`,
 	} {
 		tag, err := c.pool.Exec(t.Context(), statement)
 		require.NoError(t, err)
@@ -69,7 +87,7 @@ func TestDown(t *testing.T) {
 	for range 3 {
 		c.nodes = append(c.nodes, c.start())
 	}
-	c.settle(3 * time.Minute)
+	c.finish(3 * time.Minute)
 
 	received := map[string]time.Time{}
 	for _, x := range c.sink.all() {
@@ -80,8 +98,9 @@ func TestDown(t *testing.T) {
 	for i, j := range c.jobs {
 		period, m, from := periods[i%len(periods)], missed[i/len(periods)%len(missed)], c.planFrom(j.ID)
 		d := downtime{
-			what: fmt.Sprintf("%s of %v every %s", j.Name, j.Missed, period), period: period, runs: c.caught(j.ID), skips: c.skips(j.ID),
-			must: oracle.Every(from.Truncate(time.Hour), period, from.Add(-1), c.end.Add(-1)),
+			what: fmt.Sprintf("%s of %v every %s", j.Name, j.Missed, period), period: period, runs: c.caught(j.ID),
+			skips: c.skips(j.ID),
+			must:  oracle.Every(from.Truncate(time.Hour), period, from.Add(-1), c.end.Add(-1)),
 		}
 		d.judge(t, m.policy.WithDefaults(), m.most)
 		for _, r := range d.runs {
@@ -96,7 +115,7 @@ func TestDown(t *testing.T) {
 	t.Logf("occurrences=%d ran=%d skipped=%d", occurrences, ran, skipped)
 }
 
-// downtime is one job after it.
+// downtime is one job after the outage.
 type downtime struct {
 	what   string
 	period time.Duration
@@ -105,10 +124,10 @@ type downtime struct {
 	skips  []skip
 }
 
-// judge compares the ledger with what the policy means, by its own arithmetic.
+// judge compares the ledger with the policy, computed independently.
 func (d *downtime) judge(t *testing.T, policy job.Missed, most int) {
 	t.Helper()
-	// The instant at which it was planned: of the skips, or of the first that catches up.
+	// The instant of planning is that of the skips, or of the first caught-up run.
 	var at time.Time
 	for _, s := range d.skips {
 		require.True(t, at.IsZero() || at.Equal(s.made), "%s: planned at two instants", d.what)
@@ -132,7 +151,7 @@ func (d *downtime) judge(t *testing.T, policy job.Missed, most int) {
 			inWindow++
 		}
 	}
-	left, late := inWindow-min(inWindow, most), 0 // those in the window that do not run come first
+	left, late := inWindow-min(inWindow, most), 0 // those in the window that do not run are the oldest
 	for _, due := range d.must {
 		want := ""
 		switch {
@@ -151,14 +170,15 @@ func (d *downtime) judge(t *testing.T, policy job.Missed, most int) {
 		delete(runs, due.Unix())
 		if ran && !due.After(at.Add(-grace)) {
 			require.True(t, r.late)
-			require.Equal(t, at.Add(time.Duration(late)*time.Duration(policy.Pace)).UTC(), r.runAt.UTC(), "%s: pace of %s", d.what, due)
+			require.Equal(t, at.Add(time.Duration(late)*time.Duration(policy.Pace)).UTC(), r.runAt.UTC(),
+				"%s: pace of %s", d.what, due)
 			late++
 		}
 	}
 	require.Empty(t, runs, "%s: runs that must not be", d.what)
 }
 
-// skipped is why an occurrence was skipped; "": it was not.
+// skipped is why an occurrence was skipped, empty if it was not.
 func (d *downtime) skipped(t *testing.T, due time.Time) (reason string) {
 	t.Helper()
 	for _, s := range d.skips {
@@ -178,9 +198,12 @@ func (c *cluster) planFrom(id uuid.UUID) (at time.Time) {
 
 func (c *cluster) caught(id uuid.UUID) []caught {
 	c.t.Helper()
-	rows, err := c.pool.Query(c.t.Context(), `SELECT due_at, run_at, origin = 3 FROM run_history WHERE job_id = $1 AND ended = 1 ORDER BY 1`, id)
+	rows, err := c.pool.Query(c.t.Context(),
+		`SELECT due_at, run_at, origin = 3 FROM run_history WHERE job_id = $1 AND ended = 1 ORDER BY 1`, id)
 	require.NoError(c.t, err)
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (x caught, err error) { return x, row.Scan(&x.due, &x.runAt, &x.late) })
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (x caught, err error) {
+		return x, row.Scan(&x.due, &x.runAt, &x.late)
+	})
 	require.NoError(c.t, err)
 	return out
 }

@@ -13,13 +13,10 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// handOver moves a quarter of the partitions to another live node, by the two
-// statements that nodes use themselves: release in the name of the owner, take
-// in that of the other. It is harder than what nodes do to each other, as a
-// node that releases has stopped to work on a partition before: here the old
-// owner goes on until it looks, and so does the new one, which then finds that
-// it is another's by right and hands it on. So each forced change brings about
-// one or two real ones.
+// handOver moves a quarter of the partitions to another live node, with the two statements that nodes use: release in
+// the name of the owner, and take in the name of the other. This is harder than a normal handover, in which the old
+// owner stops its work on a partition first. Here both owners continue until they notice, and the new one finds that
+// the partition should belong to another node and hands it on. So each forced change causes one or two real ones.
 func (c *cluster) handOver(ctx context.Context) (moved int, err error) {
 	s, err := c.store.Survey(ctx)
 	if err != nil || len(s.Sessions) < 2 {
@@ -50,8 +47,8 @@ func (c *cluster) handOver(ctx context.Context) (moved int, err error) {
 	return moved, nil
 }
 
-// TestHandover: the owner of partitions changes every 200 ms, across the
-// instants at which runs are due. None is missed and none is delivered twice.
+// TestHandover: the owner of partitions changes every 200 ms, while runs become due. No run is missed, and none is
+// delivered twice.
 func TestHandover(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 50, seconds: 10, jobs: 100}.long()
@@ -63,7 +60,7 @@ func TestHandover(t *testing.T) {
 		require.NoError(t, err)
 		moved += n
 	})
-	c.settle(time.Minute)
+	c.finish(time.Minute)
 	r := c.check()
 	t.Logf("handovers=%d, of %d partitions", f.faults, moved)
 	t.Logf("lateness %s", c.lateness())

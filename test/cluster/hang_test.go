@@ -13,14 +13,13 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
-// proxy stands between the nodes and the database, and can let connections
-// hang: they stay open, and nothing that is sent arrives any more.
+// proxy is between the nodes and the database. It can hang connections: they stay open, and nothing arrives any more.
 type proxy struct {
 	listener net.Listener
 	to       string
 
 	mu   sync.Mutex
-	hung chan struct{} // closed: the connections of before hang
+	hung chan struct{} // closed when the existing connections hang
 	ends []net.Conn
 }
 
@@ -54,7 +53,7 @@ func (p *proxy) accept() {
 	}
 }
 
-// pass copies until one end closes; when the connection hangs, it swallows.
+// pass copies until one end closes. After a hang it discards everything.
 func pass(from, to net.Conn, hung <-chan struct{}) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -62,7 +61,7 @@ func pass(from, to net.Conn, hung <-chan struct{}) {
 		select {
 		case <-hung:
 			_, _ = io.Copy(io.Discard, from)
-			return // the other end never hears of it
+			return // the other end gets no notice
 		default:
 		}
 		if err == nil {
@@ -75,7 +74,7 @@ func pass(from, to net.Conn, hung <-chan struct{}) {
 	}
 }
 
-// hang lets all connections of now hang, for good. New ones work.
+// hang hangs all existing connections permanently. New ones work.
 func (p *proxy) hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +91,7 @@ func (p *proxy) close() {
 	}
 }
 
-// through is a database's URL by way of a proxy.
+// through is the URL of a database by way of a proxy.
 func through(t *testing.T, address string) (*proxy, string) {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -102,8 +101,8 @@ func through(t *testing.T, address string) (*proxy, string) {
 	return p, u.String()
 }
 
-// TestHang: all connections of all nodes hang at once, without being closed, as
-// those to a frozen machine do. Nobody waits for them for ever.
+// TestHang: all connections of all nodes hang at the same time, without being closed, as with a frozen machine. No node
+// waits for them indefinitely.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 1, seconds: 10, jobs: 50}.long()
@@ -114,7 +113,7 @@ func TestHang(t *testing.T) {
 		hung = append(hung, clock.Now())
 		c.proxy.hang()
 	})
-	c.settle(2 * time.Minute)
+	c.finish(2 * time.Minute)
 	late := c.lateness()
 	r := c.check()
 	t.Logf("hangs=%d, the next run after %s", len(hung), c.firing(hung...))

@@ -15,8 +15,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// TestHotTopic: many runs that are due in one second, for one topic of Kafka. Each
-// is there once, by its key.
+// TestHotTopic: many runs that are due in one second go to one topic of Kafka. Each is there once, by its key.
 func TestHotTopic(t *testing.T) {
 	runs := number("RUNS", 2000)
 	if os.Getenv("RUNS") == "" {
@@ -35,8 +34,9 @@ func TestHotTopic(t *testing.T) {
 			// Spread over the second.
 			at := due.Add(time.Duration(i%1000) * time.Millisecond)
 			order.Jobs = append(order.Jobs, job.NewJob{Definition: job.Definition{
-				Name: fmt.Sprintf("job-%d", i), Schedule: schedule.Spec{At: at.Format(time.RFC3339Nano)}, Payload: json.RawMessage(fmt.Sprintf(`{"n": %d}`, i)),
-				Target: job.Target{Kind: kind.target, Config: json.RawMessage(kind.config(b.proxy.Address()))},
+				Name: fmt.Sprintf("job-%d", i), Schedule: schedule.Spec{At: at.Format(time.RFC3339Nano)},
+				Payload: json.RawMessage(fmt.Sprintf(`{"n": %d}`, i)),
+				Target:  job.Target{Kind: kind.target, Config: json.RawMessage(kind.config(b.proxy.Address()))},
 			}})
 		}
 		made, err := c.store.CreateJobs(t.Context(), order)
@@ -55,16 +55,22 @@ func TestHotTopic(t *testing.T) {
 	}))
 	var drained, p50, p99 time.Duration
 	var attempts, succeeded int
-	require.NoError(t, c.pool.QueryRow(ctx, `
-SELECT max(ended_at) - $1, percentile_cont(0.5) WITHIN GROUP (ORDER BY ended_at - due_at), percentile_cont(0.99) WITHIN GROUP (ORDER BY ended_at - due_at),
-       sum(attempt), count(*) FILTER (WHERE ended = 1) FROM run_history`, due).Scan(&drained, &p50, &p99, &attempts, &succeeded))
+	const query = `
+SELECT max(ended_at) - $1,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY ended_at - due_at),
+       percentile_cont(0.99) WITHIN GROUP (ORDER BY ended_at - due_at),
+       sum(attempt), count(*) FILTER (WHERE ended = 1)
+FROM run_history`
+	require.NoError(t, c.pool.QueryRow(ctx, query, due).Scan(&drained, &p50, &p99, &attempts, &succeeded))
 	there := kind.read(t, b.address())
 	messages := 0
 	for _, n := range there {
 		messages += n
 	}
-	t.Logf("%d runs due in one second, in Kafka: %d distinct keys, %d duplicates, %d attempts; the last ended %.1f s after the second began (%.0f runs/s), from due to ended p50 %.1f s, p99 %.1f s",
-		runs, len(there), messages-len(there), attempts, drained.Seconds(), float64(runs)/drained.Seconds(), p50.Seconds(), p99.Seconds())
+	t.Logf("%d runs due in one second, in Kafka: %d distinct keys, %d duplicates, %d attempts; "+
+		"the last ended %.1f s after the second began (%.0f runs/s), from due to ended p50 %.1f s, p99 %.1f s",
+		runs, len(there), messages-len(there), attempts, drained.Seconds(), float64(runs)/drained.Seconds(),
+		p50.Seconds(), p99.Seconds())
 	require.Equal(t, runs, succeeded)
 	require.Len(t, there, runs)
 	require.Equal(t, runs, messages)

@@ -12,29 +12,28 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 )
 
-// TestKill9: nodes die at random while runs are due; none is lost.
+// TestKill9: nodes are killed at random while runs are due. No run is lost.
 func TestKill9(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 20, seconds: 15, jobs: 50}.long()
 	c := newCluster(t, setup{nodes: 3})
 	c.create(f.jobs, f.duration())
 	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) })
-	c.settle(3 * time.Minute)
+	c.finish(3 * time.Minute)
 	r := c.check()
 	t.Logf("lateness %s", c.lateness())
 	t.Log(r)
 	c.clean(r)
 }
 
-// TestRestarts: nodes are asked to stop while runs are due; none is lost, and
-// none is delivered twice.
+// TestRestarts: nodes are stopped while runs are due. No run is lost, and none is delivered twice.
 func TestRestarts(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 10, seconds: 15, jobs: 50}.long()
 	c := newCluster(t, setup{nodes: 3})
 	c.create(f.jobs, f.duration())
 	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGTERM) })
-	c.settle(time.Minute)
+	c.finish(time.Minute)
 	r := c.check()
 	t.Logf("stops %s, lateness %s", c.stops, c.lateness())
 	t.Log(r)
@@ -43,7 +42,7 @@ func TestRestarts(t *testing.T) {
 	require.LessOrEqual(t, c.stops.percentile(100), clocktest.Allow(drain))
 }
 
-// pause lets one node after the other stand still for a while.
+// pause suspends one node after the other for a while.
 func (c *cluster) pause(f form, length func() time.Duration) {
 	var resumed sync.WaitGroup
 	every(f.duration(), f.faults, func(i int) {
@@ -59,15 +58,15 @@ func (c *cluster) pause(f form, length func() time.Duration) {
 	resumed.Wait()
 }
 
-// TestPause: nodes stand still, for a moment or until others have taken their
-// work, and go on as if nothing had been. What they write then changes nothing.
+// TestPause: nodes are suspended, for a moment or until others have taken over their work, and then continue. What they
+// write then changes nothing.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 6, seconds: 18, jobs: 50}.long()
 	c := newCluster(t, setup{nodes: 3})
 	c.create(f.jobs, f.duration()+2*ttl, spread)
 	c.pause(f, func() time.Duration { return time.Duration(rand.Int64N(int64(2 * ttl))) })
-	c.settle(time.Minute)
+	c.finish(time.Minute)
 	r := c.check()
 	t.Logf("pauses=%d, lateness %s", f.faults, c.lateness())
 	t.Log(r)

@@ -16,22 +16,29 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// limited makes a queue with limits, and its jobs part of it.
+// limited creates a queue with limits, and puts the jobs into it.
 func (c *cluster) limited(queue string, l job.QueueLimits) func(int, *job.CreateParams) {
 	c.t.Helper()
-	require.NoError(c.t, c.store.CreateQueue(c.t.Context(), job.QueueParams{Namespace: access.DefaultNamespace, Name: queue, Limits: l, Actor: "test"}))
+	require.NoError(c.t,
+		c.store.CreateQueue(c.t.Context(), job.QueueParams{
+			Namespace: access.DefaultNamespace, Name: queue, Limits: l, Actor: "test",
+		}))
 	return func(_ int, in *job.CreateParams) { in.Definition.Queue = queue }
 }
 
-// TestLimitOfAQueue: three nodes, one of them killed again and again, and a queue that is always full: never more of its
-// runs at the sink than it has places, but for those whose node was killed; the same for each concurrency key; and none is lost.
+// TestLimitOfAQueue: three nodes, of which one is killed repeatedly, and a queue that is always full. The sink never
+// has more of its runs in progress than it has permits, except for those whose node was killed. The same holds for each
+// concurrency key, and no run is lost.
 func TestLimitOfAQueue(t *testing.T) {
 	t.Parallel()
 	const places, keys, keyPlaces = 50, 8, 4
 	f := form{faults: 6, seconds: 14, jobs: 60}.long()
-	c := newCluster(t, setup{nodes: 3, slow: func(r *rand.Rand) time.Duration { return time.Duration(300+r.IntN(900)) * time.Millisecond }})
+	c := newCluster(t, setup{
+		nodes: 3, slow: func(r *rand.Rand) time.Duration { return time.Duration(300+r.IntN(900)) * time.Millisecond },
+	})
 	keyOf := map[string]string{}
-	c.create(f.jobs, f.duration(), c.limited("narrow", job.QueueLimits{MaxRunning: places}), func(i int, in *job.CreateParams) {
+	c.create(f.jobs, f.duration(), c.limited("narrow",
+		job.QueueLimits{MaxRunning: places}), func(i int, in *job.CreateParams) {
 		in.Definition.Timeout = job.Duration(time.Minute)
 		if i%2 == 0 {
 			in.Definition.Concurrency = job.Concurrency{Key: fmt.Sprintf("key-%d", i%keys), Max: keyPlaces}
@@ -41,7 +48,7 @@ func TestLimitOfAQueue(t *testing.T) {
 		keyOf[job.FormatJobID(j.ID)] = j.Concurrency.Key
 	}
 	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) })
-	c.settle(4 * time.Minute)
+	c.finish(4 * time.Minute)
 	receipts := c.sink.all()
 	all := most(receipts, func(receipt) string { return "all" })["all"]
 	byKey := most(receipts, func(x receipt) string { return keyOf[x.job] })
@@ -59,8 +66,8 @@ func TestLimitOfAQueue(t *testing.T) {
 	c.clean(r)
 }
 
-// noteStarts records each start in a table of the test, in the transaction of the start: at is the instant that the
-// rate was charged for it, began and written are before and after that instant, all by the database's clock.
+// noteStarts records each start in a table of the test, in the transaction of the start. at is the instant at which the
+// rate was charged; began and written are before and after it, all by the database clock.
 const noteStarts = `
 CREATE TABLE noted (began timestamptz, at timestamptz, written timestamptz);
 CREATE FUNCTION note_start() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -71,9 +78,9 @@ END $$;
 CREATE TRIGGER note_start AFTER UPDATE OF state ON run
     FOR EACH ROW WHEN (NEW.state = 1 AND OLD.state <> 1) EXECUTE FUNCTION note_start()`
 
-// TestRateOfAQueue: three nodes, one of them killed again and again, and a queue with a rate of 100 per second: no
-// second has more starts than that and the burst. Times of the database decide, because a busy machine may delay a
-// delivery for any time between its start and the sink.
+// TestRateOfAQueue: three nodes, of which one is killed repeatedly, and a queue with a rate of 100 per second. No
+// second has more starts than the rate plus the burst. The test uses times of the database, because a busy machine may
+// delay a delivery between its start and the sink.
 func TestRateOfAQueue(t *testing.T) {
 	t.Parallel()
 	const rate, burst = 100, 20
@@ -84,7 +91,7 @@ func TestRateOfAQueue(t *testing.T) {
 	limits := job.QueueLimits{Rate: job.Rate{Count: rate, Seconds: 1}, Burst: burst}
 	c.create(f.jobs, f.duration(), c.limited("narrow", limits))
 	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) })
-	c.settle(4 * time.Minute)
+	c.finish(4 * time.Minute)
 	rows, err := c.pool.Query(t.Context(), `SELECT at FROM noted`)
 	require.NoError(t, err)
 	starts, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
@@ -104,7 +111,8 @@ SELECT count(*) FROM noted WHERE at NOT BETWEEN began AND written`).Scan(&wrong)
 	c.clean(r)
 }
 
-// most is how many deliveries of a kind were at work at once. One whose caller went away counts until then.
+// most is how many deliveries of a kind were in progress at the same time. One whose caller went away counts until
+// then.
 func most(receipts []receipt, kind func(receipt) string) map[string]int {
 	type edge struct {
 		at   time.Time
@@ -128,7 +136,7 @@ func most(receipts []receipt, kind func(receipt) string) map[string]int {
 	return out
 }
 
-// window returns how many of the times are within the fullest stretch of the given width.
+// window returns how many of the times are within the fullest window of the given width.
 func window(times []time.Time, width time.Duration) (fullest int) {
 	times = slices.SortedFunc(slices.Values(times), time.Time.Compare)
 	first := 0

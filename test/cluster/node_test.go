@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// binary is what the nodes run, and crasher what workers do, built once for all tests.
+// binary is the program of the nodes, and crasher that of the workers. Both are built once for all tests.
 var binary, crasher string
 
 func TestMain(m *testing.M) {
@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 	}
 	binary, crasher = filepath.Join(dir, "belfry"), filepath.Join(dir, "crasher")
 	code := 1
-	if out, err := exec.Command("go", "build", "-o", dir, "github.com/belfry-dev/belfry/cmd/belfry", "github.com/belfry-dev/belfry/test/cluster/crasher").CombinedOutput(); err == nil {
+	if out, err := exec.Command("go", "build", "-o", dir, "github.com/belfry-dev/belfry/cmd/belfry",
+		"github.com/belfry-dev/belfry/test/cluster/crasher").CombinedOutput(); err == nil {
 		code = m.Run()
 	} else {
 		_, _ = fmt.Fprintf(os.Stderr, "build belfry: %v\n%s", err, out)
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// drain is how long a node that is asked to stop waits for attempts.
+// drain is how long a stopping node waits for attempts.
 const drain = 10 * time.Second
 
 // node is a belfry server process.
@@ -49,11 +50,13 @@ func startNode(name, listen, url, log string, env ...string) (*node, error) {
 	defer func() { _ = file.Close() }()
 	n := &node{
 		name: name, listen: listen, done: make(chan error, 1),
-		cmd: exec.Command(binary, "server", "--listen", listen, "--name", name, "--connections", "6", "--api-key-rate", "100000", "--api-key-burst", "100000", "--drain", drain.String(), "--targets-allow", "127.0.0.0/8", "--worker-ttl", "3s"),
+		cmd: exec.Command(binary, "server", "--listen", listen, "--name", name, "--connections", "6", "--api-key-rate",
+			"100000", "--api-key-burst", "100000", "--drain", drain.String(), "--targets-allow", "127.0.0.0/8",
+			"--worker-ttl", "3s"),
 	}
 	n.cmd.Env = append(append(os.Environ(), "BELFRY_DATABASE_URL="+url, "BELFRY_SLOTS=200"), env...)
 	n.cmd.Stdout, n.cmd.Stderr = file, file
-	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // no node outlives a test that is killed
+	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // no node outlives a killed test
 	if err := n.cmd.Start(); err != nil {
 		return nil, err
 	}

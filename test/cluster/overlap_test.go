@@ -12,8 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// slowly takes longer than the time between two runs of a job, and sometimes
-// longer than it takes to give up on a dead node.
+// slowly takes longer than the time between two runs of a job, and sometimes longer than the detection of a dead node.
 func slowly(r *rand.Rand) time.Duration {
 	if r.IntN(20) == 0 {
 		return ttl + 3*time.Second
@@ -21,8 +20,8 @@ func slowly(r *rand.Rand) time.Duration {
 	return time.Duration(200+r.IntN(1300)) * time.Millisecond
 }
 
-// TestOverlap: a job that skips overlapping runs never has two of them at the
-// sink at once, but where the node of the first was killed.
+// TestOverlap: a job that skips overlapping runs never has two of them at the sink at the same time, unless the node of
+// the first was killed.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 6, seconds: 12, jobs: 30}.long()
@@ -32,47 +31,51 @@ func TestOverlap(t *testing.T) {
 		in.Definition.Timeout = job.Duration(time.Minute)
 	})
 	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) })
-	c.settle(2 * time.Minute)
+	c.finish(2 * time.Minute)
 	together, orphaned := overlaps(c.sink.all())
 	r := c.check()
 	t.Logf("skipped=%d, at the sink together=%d, with one whose node was killed=%d", r.skipped, together, orphaned)
 	t.Log(r)
 	require.Zero(t, together)
 	require.Positive(t, r.skipped)
-	r.skipped = 0 // each with an entry of its own
+	r.skipped = 0 // each has its own entry
 	c.clean(r)
 }
 
-// TestOverlapPause: the same with nodes that stand still until others have
-// taken their work, and then go on: what they had claimed they must not start.
+// TestOverlapPause: the same with nodes that are suspended until others have taken over their work, and then continue:
+// they must not start what they had claimed.
 func TestOverlapPause(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 4, seconds: 16, jobs: 100}.long()
-	c := newCluster(t, setup{nodes: 3, slow: func(r *rand.Rand) time.Duration { return time.Duration(500+r.IntN(1500)) * time.Millisecond }})
+	c := newCluster(t, setup{
+		nodes: 3, slow: func(r *rand.Rand) time.Duration { return time.Duration(500+r.IntN(1500)) * time.Millisecond },
+	})
 	c.create(f.jobs, f.duration()+2*ttl, func(i int, in *job.CreateParams) {
 		spread(i, in)
 		in.Definition.Overlap = job.OverlapSkip
 	})
 	c.pause(f, func() time.Duration { return ttl + 2*time.Second })
-	c.settle(time.Minute)
+	c.finish(time.Minute)
 	together, _ := overlaps(c.sink.all())
 	r := c.check()
 	t.Logf("pauses=%d skipped=%d, at the sink together=%d", f.faults, r.skipped, together)
 	t.Log(r)
-	// A node may be stopped between its last look at its session and the first
-	// byte that it sends. Nobody can close that window; it is microseconds wide.
+	// A node may be suspended between its last check of its session and the first byte that it sends. That window of
+	// microseconds cannot be closed.
 	require.LessOrEqual(t, together, 1)
 	r.skipped = 0
 	c.clean(r)
 }
 
-// overlaps counts deliveries that came while another of the same job was at
-// work, and apart from them those where the caller of the other had gone.
+// overlaps counts deliveries that arrived while another of the same job was in progress, and separately those where the
+// caller of the other had gone.
 func overlaps(receipts []receipt) (together, orphaned int) {
 	slices.SortFunc(receipts, func(a, b receipt) int { return a.received.Compare(b.received) })
 	busy := map[string][]receipt{}
 	for _, x := range receipts {
-		left := slices.DeleteFunc(busy[x.job], func(o receipt) bool { return !o.answered.IsZero() && !o.answered.After(x.received) })
+		left := slices.DeleteFunc(busy[x.job], func(o receipt) bool {
+			return !o.answered.IsZero() && !o.answered.After(x.received)
+		})
 		for _, o := range left {
 			if !o.gone.IsZero() && o.gone.Before(x.received) {
 				orphaned++

@@ -21,23 +21,22 @@ type receipt struct {
 	job      string
 	due      time.Time
 	attempt  string
-	received time.Time // the sink's clock is the database's: one machine
-	gone     time.Time // when its caller went away, if that was before the answer
-	answered time.Time // zero: not yet
+	received time.Time // the sink and the database are on one machine, with one clock
+	gone     time.Time // when its caller went away, if that was before the reply
+	answered time.Time // zero if not yet
 }
 
-// sink is the outside world. It is part of the test's process, so it outlives
-// nodes and database.
+// sink is the outside world. It is part of the test process, so it outlives nodes and database.
 type sink struct {
 	url string
 
 	mu       sync.Mutex
 	random   *rand.Rand
-	slow     func(*rand.Rand) time.Duration // how long an answer takes
+	slow     func(*rand.Rand) time.Duration // how long a reply takes
 	receipts []*receipt
 }
 
-// nowAndThen is slow for a part of the deliveries.
+// nowAndThen is slow for some of the deliveries.
 func nowAndThen(r *rand.Rand) time.Duration {
 	if r.IntN(5) > 0 {
 		return 0
@@ -57,17 +56,20 @@ func newSink(t *testing.T, seed uint64, slow func(*rand.Rand) time.Duration) *si
 	return s
 }
 
-// receive notes a delivery, does its work, and answers. Its work goes on when
-// its caller dies: who calls again meets it still at work.
+// receive records a delivery, works on it, and replies. The work continues if the caller dies, so a second call may
+// arrive during it.
 func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
-	x := &receipt{run: r.Header.Get("Idempotency-Key"), job: r.Header.Get("Belfry-Job-Id"), attempt: r.Header.Get("Belfry-Attempt")}
+	x := &receipt{
+		run: r.Header.Get("Idempotency-Key"), job: r.Header.Get("Belfry-Job-Id"),
+		attempt: r.Header.Get("Belfry-Attempt"),
+	}
 	x.due, _ = time.Parse(time.RFC3339Nano, r.Header.Get("Belfry-Due-At"))
 	s.mu.Lock()
 	x.received = clock.Now()
 	s.receipts = append(s.receipts, x)
 	work := s.slow(s.random)
 	s.mu.Unlock()
-	_, _ = io.Copy(io.Discard, r.Body) // read to its end, net/http tells when the caller goes away
+	_, _ = io.Copy(io.Discard, r.Body) // when the body is read, net/http reports that the caller went away
 	if work > 0 {
 		done, gone := time.After(work), r.Context().Done()
 		for busy := true; busy; {

@@ -13,8 +13,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
-// TestStartWithoutDatabase: nodes that find no database wait for it, say so,
-// can be stopped, and begin by themselves when it is there.
+// TestStartWithoutDatabase: nodes without a database wait for it, log that, can be stopped, and start working when it
+// is there.
 func TestStartWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, setup{own: true})
@@ -34,7 +34,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 	require.NoError(t, stopped.end(syscall.SIGTERM))
 	accepted, err := c.db.start(ctx)
 	require.NoError(t, err)
-	c.settle(time.Minute)
+	c.finish(time.Minute)
 	firing := c.firing(accepted)
 	r := c.check()
 	t.Logf("first run %s after the database was there, until the end %s", firing[0], clock.Now().Sub(accepted))
@@ -43,8 +43,8 @@ func TestStartWithoutDatabase(t *testing.T) {
 	require.LessOrEqual(t, firing[0], allowed(5*time.Second))
 }
 
-// TestStopWithoutDatabase: a node that cannot hand its work over still ends in
-// time, and what it had claimed is done by others.
+// TestStopWithoutDatabase: a node that cannot hand over its work still stops in time, and other nodes do the work that
+// it had claimed.
 func TestStopWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, setup{nodes: 1, own: true})
@@ -57,7 +57,7 @@ func TestStopWithoutDatabase(t *testing.T) {
 	_, err := c.db.start(t.Context())
 	require.NoError(t, err)
 	c.nodes[0] = c.start()
-	c.settle(time.Minute)
+	c.finish(time.Minute)
 	r := c.check()
 	t.Logf("a stop without a database took %s", took.Round(time.Millisecond))
 	t.Log(r)

@@ -21,7 +21,7 @@ func inPartition(i int, in *job.CreateParams) {
 	}
 }
 
-// balanced waits until all nodes own partitions and no partition is without a live owner.
+// balanced waits until all nodes own partitions and every partition has a live owner.
 func (c *cluster) balanced() {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
@@ -38,15 +38,17 @@ FROM partition p LEFT JOIN session s ON s.id = p.owner AND s.expires_at > now()`
 // owned lists the partitions of a node.
 func (c *cluster) owned(n *node) []int16 {
 	c.t.Helper()
-	rows, err := c.pool.Query(c.t.Context(), `SELECT p.id FROM partition p JOIN session s ON s.id = p.owner AND s.expires_at > now() WHERE s.name = $1`, n.name)
+	rows, err := c.pool.Query(c.t.Context(),
+		`SELECT p.id FROM partition p JOIN session s ON s.id = p.owner AND s.expires_at > now() WHERE s.name = $1`,
+		n.name)
 	require.NoError(c.t, err)
 	owned, err := pgx.CollectRows(rows, pgx.RowTo[int16])
 	require.NoError(c.t, err)
 	return owned
 }
 
-// takenOver waits until each of the partitions had a run that was due after an
-// instant, and returns when the last of them had its first.
+// takenOver waits until each of the partitions had a run that was due after an instant. It returns when the last of
+// them had its first.
 func (c *cluster) takenOver(partitions []int16, since time.Time) time.Duration {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
@@ -74,8 +76,7 @@ func (c *cluster) takenOver(partitions []int16, since time.Time) time.Duration {
 	return last.Sub(since)
 }
 
-// TestTakeover: a node that owns partitions dies; how long until all of them
-// have runs again?
+// TestTakeover: a node that owns partitions is killed. It measures how long it takes until all of them have runs again.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	kills := number("KILLS", 2)

@@ -13,15 +13,20 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestLimitOfWorkers: a queue that is always full, workers with more slots than it has places, on three nodes; nodes and workers
-// are killed. Never more of its runs at work than places, and none is lost.
+// TestLimitOfWorkers: a queue that is always full, and workers with more slots than it has permits, on three nodes.
+// Nodes and workers are killed. There are never more runs in progress than permits, and no run is lost.
 func TestLimitOfWorkers(t *testing.T) {
 	t.Parallel()
 	const places = 50
 	f := form{faults: 5, seconds: 14, jobs: 60}.long()
-	c := newCluster(t, setup{nodes: 3, api: true, slow: func(r *rand.Rand) time.Duration { return time.Duration(300+r.IntN(600)) * time.Millisecond }})
+	c := newCluster(t, setup{
+		nodes: 3, api: true,
+		slow: func(r *rand.Rand) time.Duration { return time.Duration(300+r.IntN(600)) * time.Millisecond },
+	})
 	limit := c.limited("work", job.QueueLimits{MaxRunning: places})
-	c.create(f.jobs, f.duration(), limit, pulled, func(_ int, in *job.CreateParams) { in.Definition.Timeout = job.Duration(time.Minute) })
+	c.create(f.jobs, f.duration(), limit, pulled, func(_ int, in *job.CreateParams) {
+		in.Definition.Timeout = job.Duration(time.Minute)
+	})
 	w := c.workers()
 	var processes []*exec.Cmd
 	for range 6 {
@@ -30,14 +35,14 @@ func TestLimitOfWorkers(t *testing.T) {
 	var dead sync.WaitGroup
 	every(f.duration(), f.faults, func(int) {
 		c.kill(syscall.SIGKILL)
-		for i := range processes { // those of the node that is gone would wait for it for ever
+		for i := range processes { // those of the killed node would wait for it indefinitely
 			gone := processes[i]
 			require.NoError(t, gone.Process.Kill())
 			dead.Go(func() { _ = gone.Wait() })
 			processes[i] = w.start("", 30)
 		}
 	})
-	c.settle(4 * time.Minute)
+	c.finish(4 * time.Minute)
 	for _, p := range processes {
 		_ = p.Process.Kill()
 		_ = p.Wait()
@@ -45,7 +50,8 @@ func TestLimitOfWorkers(t *testing.T) {
 	dead.Wait()
 	all := most(c.sink.all(), func(receipt) string { return "all" })["all"]
 	r := c.check()
-	t.Logf("nodes killed=%d, workers killed=%d, at work together=%d of %d", c.kills, c.kills*len(processes), all, places)
+	t.Logf("nodes killed=%d, workers killed=%d, at work together=%d of %d", c.kills, c.kills*len(processes), all,
+		places)
 	t.Log(r)
 	require.LessOrEqual(t, all, places)
 	require.GreaterOrEqual(t, all, places*8/10, "it was not full, so this says nothing")

@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// backlog makes runs of the cluster's jobs that are due now.
+// backlog creates runs of the jobs that are due now.
 const backlog = `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
     handler, needs_sweep)
@@ -30,7 +30,9 @@ type usage struct {
 
 func (c *cluster) usage() (u usage) {
 	c.t.Helper()
-	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), `SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()`).Scan(&u.transactions))
+	require.NoError(c.t,
+		c.pool.QueryRow(c.t.Context(),
+			`SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()`).Scan(&u.transactions))
 	for _, n := range c.nodes {
 		var user, system int64
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.cmd.Process.Pid))
@@ -49,8 +51,8 @@ func (c *cluster) usage() (u usage) {
 	return u
 }
 
-// TestMeasureWorkers: 1,000 slots in 10 processes. First all that is due at once, as fast as it goes; then everyday
-// traffic, for how late it starts. For make measure-workers.
+// TestMeasureWorkers: 1,000 slots in 10 processes. First all runs are due at once, to measure the rate; then they are
+// spread over time, to measure lateness. It is for make measure-workers.
 func TestMeasureWorkers(t *testing.T) {
 	if os.Getenv("BELFRY_WORKERS") == "" {
 		t.Skip("make measure-workers")
@@ -78,25 +80,32 @@ func TestMeasureWorkers(t *testing.T) {
 	after := c.usage()
 	took := (after.at - before.at).Seconds()
 	done := float64(runs/rate*rate - from)
-	t.Logf("backlog: %.0f runs/s, %.0f transactions/s, %.1f runs in each, node %.2f cores", done/took, float64(after.transactions-before.transactions)/took,
+	t.Logf("backlog: %.0f runs/s, %.0f transactions/s, %.1f runs in each, "+
+		"node %.2f cores", done/took, float64(after.transactions-before.transactions)/took,
 		done/float64(after.transactions-before.transactions), (after.node-before.node).Seconds()/took)
-	// Everyday traffic: spread over each second.
+	// Runs are spread over each second.
 	_, err = c.pool.Exec(t.Context(), `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
     handler, needs_sweep)
 SELECT partition, 0, version, id, at, at, 0, 0, priority, 0, admit, queue_id, handler, false
-FROM (SELECT *, now() + interval '5 s' + s * interval '1 s' + random() * interval '1 s' AS at FROM job, generate_series(1, $1::integer) s) x`, seconds)
+FROM (
+    SELECT *, now() + interval '5 s' + s * interval '1 s' + random() * interval '1 s' AS at
+    FROM job, generate_series(1, $1::integer) s) x`, seconds)
 	require.NoError(t, err)
 	before = c.usage()
-	require.Eventually(t, func() bool { return ended() == runs/rate*rate+seconds*rate }, 10*time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return ended() == runs/rate*rate+seconds*rate }, 10*time.Minute,
+		50*time.Millisecond)
 	after = c.usage()
 	took = (after.at - before.at).Seconds()
 	var p50, p99, worst float64
 	var early int
-	require.NoError(t, c.pool.QueryRow(t.Context(), `
-SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY late), percentile_cont(0.99) WITHIN GROUP (ORDER BY late), max(late), count(*) FILTER (WHERE late < 0)
-FROM (SELECT extract(epoch FROM started_at - run_at)::float8 * 1000 AS late FROM run_history WHERE seq = 0) x`).Scan(&p50, &p99, &worst, &early))
-	t.Logf("traffic of %d runs/s: claimed p50 %.1f ms, p99 %.1f ms, at most %.1f ms after their time, %d early; %.0f transactions/s, node %.2f cores", rate, p50, p99, worst, early,
+	const query = `
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY late), percentile_cont(0.99) WITHIN GROUP (ORDER BY late),
+       max(late), count(*) FILTER (WHERE late < 0)
+FROM (SELECT extract(epoch FROM started_at - run_at)::float8 * 1000 AS late FROM run_history WHERE seq = 0) x`
+	require.NoError(t, c.pool.QueryRow(t.Context(), query).Scan(&p50, &p99, &worst, &early))
+	t.Logf("traffic of %d runs/s: claimed p50 %.1f ms, p99 %.1f ms, at most %.1f ms after their time, %d early; "+
+		"%.0f transactions/s, node %.2f cores", rate, p50, p99, worst, early,
 		float64(after.transactions-before.transactions)/took, (after.node-before.node).Seconds()/took)
 	require.Zero(t, early)
 	for _, cmd := range processes {

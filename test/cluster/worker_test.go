@@ -20,10 +20,10 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// workerTTL of a worker's session.
+// workerTTL is the TTL of a worker's session.
 const workerTTL = 3 * time.Second
 
-// pulled makes the jobs of a cluster ones of workers.
+// pulled turns the jobs of a cluster into jobs for workers.
 func pulled(_ int, in *job.CreateParams) {
 	in.Definition.Queue = "work"
 	in.Definition.Target = job.Target{Kind: job.WorkerKind, Config: json.RawMessage(`{"handler":"work"}`)}
@@ -39,7 +39,9 @@ type workers struct {
 
 func (c *cluster) workers() *workers {
 	c.t.Helper()
-	_, secret, err := c.store.CreateKey(c.t.Context(), access.KeyParams{Namespace: access.DefaultNamespace, Name: "w", Role: access.Worker, Queues: []string{"work"}, Actor: "test"})
+	_, secret, err := c.store.CreateKey(c.t.Context(), access.KeyParams{
+		Namespace: access.DefaultNamespace, Name: "w", Role: access.Worker, Queues: []string{"work"}, Actor: "test",
+	})
 	require.NoError(c.t, err)
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(c.t, err)
@@ -47,7 +49,7 @@ func (c *cluster) workers() *workers {
 	return &workers{c: c, key: secret, log: log}
 }
 
-// start starts a worker that dies at a step; empty: it does not.
+// start starts a worker that dies at a step, empty for none.
 func (w *workers) start(step string, slots int, env ...string) *exec.Cmd {
 	n := w.c.nodes[w.n%len(w.c.nodes)]
 	w.n++
@@ -60,7 +62,7 @@ func (w *workers) start(step string, slots int, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// stale adds up what the nodes tell of reports that came too late.
+// stale sums the late reports that the nodes have counted.
 func (w *workers) stale() (n int) {
 	for _, node := range w.c.nodes {
 		r, err := http.Get("http://" + node.listen + "/metrics")
@@ -79,9 +81,8 @@ func (w *workers) stale() (n int) {
 // steps are where workers die, one after the other.
 var steps = []string{"opened", "beat", "answered", "claimed", "running", "effect", "completed"}
 
-// TestWorkerCrashes (F26): workers die at each step, and some stand still until
-// their session is over and then report. Nothing is lost, and what came too late
-// changes nothing.
+// TestWorkerCrashes (F26): workers die at each step, and some are suspended until their session has expired and then
+// report. No run is lost, and late reports change nothing.
 func TestWorkerCrashes(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 40, seconds: 20, jobs: 30}.long()
@@ -115,7 +116,7 @@ func TestWorkerCrashes(t *testing.T) {
 			}
 		})
 	}
-	all.Go(func() { // one that stands still beyond its session, with runs in its hands
+	all.Go(func() { // one is suspended for longer than its session lasts, while it has runs
 		for clock.Now().Before(over.Add(-2 * workerTTL)) {
 			mu.Lock()
 			cmd := w.start("", 2, "LINGER=1s")
@@ -133,7 +134,7 @@ func TestWorkerCrashes(t *testing.T) {
 		}
 	})
 	all.Wait()
-	c.settle(3 * time.Minute)
+	c.finish(3 * time.Minute)
 	for _, cmd := range healthy {
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 		require.NoError(t, cmd.Wait())
@@ -143,16 +144,20 @@ func TestWorkerCrashes(t *testing.T) {
 	for _, n := range crashes {
 		r.kills += n
 	}
-	t.Logf("crashes at %v, paused beyond their session %d, reports refused as stale %d, lateness %s", crashes, paused, stale, c.lateness())
+	t.Logf("crashes at %v, paused beyond their session %d, reports refused as stale %d, lateness %s", crashes, paused,
+		stale, c.lateness())
 	t.Log(r)
 	var accepted int
-	require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT count(*) - count(DISTINCT (job_id, due_at, seq)) FROM run_history WHERE ended = 1`).Scan(&accepted))
+	require.NoError(t,
+		c.pool.QueryRow(t.Context(),
+			`SELECT count(*) - count(DISTINCT (job_id, due_at, seq)) FROM run_history WHERE ended = 1`).Scan(&accepted))
 	require.Zero(t, accepted, "two reports were accepted for one run")
 	c.clean(r)
 	for _, step := range steps {
 		require.Positive(t, crashes[step], step)
 	}
-	if r.kills >= 500 { // of the few that are paused in the short form, each may find its session gone before it reports
+	// of the few workers that are suspended in the short form, each may find its session expired before it reports
+	if r.kills >= 500 {
 		require.Positive(t, stale, "nobody tried")
 	}
 	require.Positive(t, paused)

@@ -1,5 +1,5 @@
-// Command crasher is a worker for tests: it has each run's effect at the sink, and
-// kills itself at the step that it is told, as if the machine had lost its power.
+// Command crasher is a worker for tests. It reports each run to the sink, and kills itself at a given step, as if the
+// machine had lost power.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/belfry-dev/belfry/sdk/go/worker"
 )
 
-// step is where this process dies; empty: nowhere.
+// step is where this process dies, empty for nowhere.
 var step = os.Getenv("CRASH_AT")
 
 func main() {
@@ -37,7 +37,8 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	client, err := belfry.New(os.Getenv("BELFRY_SERVER"), os.Getenv("BELFRY_KEY"), belfry.HTTPClient(&http.Client{Transport: &transport{http.DefaultTransport}}))
+	client, err := belfry.New(os.Getenv("BELFRY_SERVER"), os.Getenv("BELFRY_KEY"),
+		belfry.HTTPClient(&http.Client{Transport: &transport{http.DefaultTransport}}))
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func run() error {
 func crash(at string) {
 	if step == at {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // it is on its way
+		select {} // the signal is on its way
 	}
 }
 
@@ -60,12 +61,12 @@ func work(ctx context.Context, run *worker.Run) error {
 	crash("claimed")
 	pause(ctx, time.Duration(rand.IntN(20))*time.Millisecond)
 	crash("running")
-	if err := effect(run); err != nil { //nolint:contextcheck // it goes on when its lease is lost
+	if err := effect(run); err != nil { //nolint:contextcheck // it continues when its lease is lost
 		return err
 	}
 	crash("effect")
 	if d, err := time.ParseDuration(os.Getenv("LINGER")); err == nil {
-		pause(context.WithoutCancel(ctx), d) // it does not care that its lease is lost
+		pause(context.WithoutCancel(ctx), d) // it ignores that its lease is lost
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func effect(run *worker.Run) error {
 	return nil
 }
 
-// transport dies between what the server has done and the worker's knowing it.
+// transport dies after the server has handled a request and before the worker gets the reply.
 type transport struct{ http.RoundTripper }
 
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
