@@ -1,7 +1,6 @@
 package job
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,10 +39,7 @@ type SessionParams struct {
 // Validate returns the first problem of the parameters.
 func (o SessionParams) Validate() error {
 	if !queueForm.MatchString(o.Queue) {
-		return &Problem{
-			Field: "queue", Problem: Quote(o.Queue) + " is not a queue name",
-			Fix: "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit",
-		}
+		return &Problem{"queue", Quote(o.Queue) + " is not a queue name", QueueNameFix}
 	}
 	var c Checker
 	c.Name(o.Name)
@@ -120,16 +116,10 @@ func (f Fate) Why() GoneReason {
 	}
 }
 
-const sessionIDs = "ses_"
+const sessionPrefix = "ses_"
 
-// FormatSessionID returns the public id of a worker's session.
-func FormatSessionID(id uuid.UUID) string { return sessionIDs + Alphabet.EncodeToString(id[:]) }
+// FormatSessionID is the public id of a worker's session.
+func FormatSessionID(id uuid.UUID) string { return sessionPrefix + Alphabet.EncodeToString(id[:]) }
 
-// ParseSessionID parses what FormatSessionID returns, and nothing else.
-func ParseSessionID(s string) (uuid.UUID, error) {
-	var id uuid.UUID
-	if !DecodeID(s, sessionIDs, id[:]) {
-		return uuid.UUID{}, fmt.Errorf("%w of a session: %s", ErrBadID, Quote(s))
-	}
-	return id, nil
-}
+// ParseSessionID reads exactly what FormatSessionID writes.
+func ParseSessionID(s string) (uuid.UUID, error) { return ParseID(s, sessionPrefix, "a session") }

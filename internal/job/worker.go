@@ -55,32 +55,3 @@ func (t Target) Handler() string {
 	}
 	return c.Handler
 }
-
-// CheckWorkerConfig validates the configuration of a worker target.
-func CheckWorkerConfig(config json.RawMessage) error {
-	const fix = `name the handler: {"handler": "send-invoice"}`
-	var c map[string]json.RawMessage
-	if len(config) == 0 || json.Unmarshal(config, &c) != nil {
-		return &Problem{Field: "target.config", Problem: "it is not a JSON object", Fix: fix}
-	}
-	for name := range c {
-		if name != "handler" {
-			return &Problem{
-				Field: "target.config." + name, Problem: "worker has no such setting",
-				Fix: "remove it; handler is the only setting",
-			}
-		}
-	}
-	const field = "target.config.handler"
-	var name string
-	if json.Unmarshal(c["handler"], &name) != nil {
-		return &Problem{Field: field, Problem: "it is missing or not a string", Fix: fix}
-	}
-	if !ValidHandler(name) {
-		return &Problem{
-			Field: field, Problem: Quote(name) + " is not the name of a handler",
-			Fix: "use 1 to 100 letters, digits, '.', '_', ':', '/' and '-', beginning with a letter or digit",
-		}
-	}
-	return nil
-}

@@ -13,8 +13,34 @@ type Target struct{}
 // New creates the target.
 func New() *Target { return &Target{} }
 
-// Check requires the name of a handler.
-func (*Target) Check(config json.RawMessage) error { return job.CheckWorkerConfig(config) }
+// Check requires the name of a handler, and nothing else.
+func (*Target) Check(config json.RawMessage) error {
+	const fix = `name the handler: {"handler": "send-invoice"}`
+	var c map[string]json.RawMessage
+	if len(config) == 0 || json.Unmarshal(config, &c) != nil {
+		return &job.Problem{Field: "target.config", Problem: "it is not a JSON object", Fix: fix}
+	}
+	for name := range c {
+		if name != "handler" {
+			return &job.Problem{
+				Field: "target.config." + name, Problem: "worker has no such setting",
+				Fix: "remove it; handler is the only setting",
+			}
+		}
+	}
+	const field = "target.config.handler"
+	var name string
+	if json.Unmarshal(c["handler"], &name) != nil {
+		return &job.Problem{Field: field, Problem: "it is missing or not a string", Fix: fix}
+	}
+	if !job.ValidHandler(name) {
+		return &job.Problem{
+			Field: field, Problem: job.Quote(name) + " is not the name of a handler",
+			Fix: "use 1 to 100 letters, digits, '.', '_', ':', '/' and '-', beginning with a letter or digit",
+		}
+	}
+	return nil
+}
 
 // Deliver is called only if a node claimed a run just before its job was changed to workers. A worker
 // gets the run with the next attempt.
