@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // Role is what a key may do. Each role includes those before it in Roles. Worker is separate.
@@ -53,8 +54,8 @@ func ValidateNamespace(name string) error {
 	if namespaceForm.MatchString(name) {
 		return nil
 	}
-	return &job.Problem{
-		Field: "name", Problem: job.Quote(name) + " is not the name of a namespace",
+	return &problem.Problem{
+		Field: "name", Problem: problem.Quote(name) + " is not the name of a namespace",
 		Fix: "use 1 to 63 of a-z, 0-9 and '-', with a letter or digit at both ends",
 	}
 }
@@ -97,22 +98,22 @@ type KeyParams struct {
 // MaxKeyLife bounds the lifetime of a key that expires.
 const MaxKeyLife = 10 * 366 * 24 * time.Hour
 
-// Validate returns all problems at once: see [job.Problems].
+// Validate returns all problems at once: see [problem.All].
 func (p KeyParams) Validate() error {
-	var c job.Checker
-	c.Name(p.Name)
-	job.OneOf(&c, "role", p.Role, append(slices.Clone(Roles), Worker)...)
+	var c problem.Checker
+	job.CheckName(&c, p.Name)
+	problem.OneOf(&c, "role", p.Role, append(slices.Clone(Roles), Worker)...)
 	checkKeyQueues(&c, p)
 	if p.ExpiresIn < 0 || p.ExpiresIn > MaxKeyLife {
 		c.Add("expires_in", "it is not between 0 and 10 years", "leave it out for a key that does not expire")
 	}
-	return errors.Join(c...)
+	return c.Err()
 }
 
 // MaxKeyQueues bounds the queues of one key.
 const MaxKeyQueues = 100
 
-func checkKeyQueues(c *job.Checker, p KeyParams) {
+func checkKeyQueues(c *problem.Checker, p KeyParams) {
 	switch {
 	case p.Role != Worker && len(p.Queues) > 0:
 		c.Add("queues", "only a key of role worker is bound to queues", "leave them out")
@@ -122,7 +123,7 @@ func checkKeyQueues(c *job.Checker, p KeyParams) {
 	}
 	for _, q := range p.Queues {
 		if !job.ValidQueueName(q) {
-			c.Add("queues", job.Quote(q)+" is not a queue name", job.QueueNameFix)
+			c.Add("queues", problem.Quote(q)+" is not a queue name", job.QueueNameFix)
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // TestRoleMay has the whole table: which roles (columns) a key of a role (row) has.
@@ -105,7 +106,7 @@ func TestKeySecretChecksum(t *testing.T) {
 
 func fields(err error) []string {
 	out := []string{}
-	for _, p := range job.Problems(err) {
+	for _, p := range problem.All(err) {
 		out = append(out, p.Field)
 	}
 	return out

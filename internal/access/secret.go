@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // Secret is a value that users store for their targets. fmt, loggers and JSON print "[hidden]" instead.
@@ -42,7 +43,7 @@ func CheckSecretName(name string) error {
 	if job.ValidQueueName(name) {
 		return nil
 	}
-	return &job.Problem{Field: "name", Problem: "it is not a name for a secret", Fix: job.QueueNameFix}
+	return &problem.Problem{Field: "name", Problem: "it is not a name for a secret", Fix: job.QueueNameFix}
 }
 
 // SigningPrefix begins secrets for signatures, as in Standard Webhooks. Base64 follows.
@@ -76,7 +77,7 @@ type SecretParams struct {
 
 // Validate returns all problems at once. It does not repeat the value.
 func (p SecretParams) Validate() error {
-	var c job.Checker
+	var c problem.Checker
 	if err := CheckSecretName(p.Name); err != nil {
 		c = append(c, err)
 	}
@@ -91,7 +92,7 @@ func (p SecretParams) Validate() error {
 		c.Add("keep_previous_for", "it is not between 0s and 30d",
 			"write how long receivers may take to know the new value, for example 24h")
 	}
-	return errors.Join(c...)
+	return c.Err()
 }
 
 // ErrNoKeyset says that secrets cannot be sealed or opened.

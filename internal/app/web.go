@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 	"github.com/belfry-dev/belfry/internal/target"
@@ -156,7 +156,7 @@ func checkTarget(targets map[string]target.Target) func(kind string, config json
 	return func(kind string, config json.RawMessage) error {
 		t, ok := targets[kind]
 		if !ok {
-			return &job.Problem{Field: "target.kind", Problem: "there is no such kind of target", Fix: "use one of " + strings.Join(slices.Sorted(maps.Keys(targets)), ", ")}
+			return &problem.Problem{Field: "target.kind", Problem: "there is no such kind of target", Fix: "use one of " + strings.Join(slices.Sorted(maps.Keys(targets)), ", ")}
 		}
 		return t.Check(config)
 	}

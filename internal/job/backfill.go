@@ -1,9 +1,9 @@
 package job
 
 import (
-	"errors"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -33,18 +33,18 @@ type BackfillResult struct {
 	ContinueFrom time.Time // where the rest of the range begins; zero if nothing is left
 }
 
-// Validate returns all problems at once: see [Problems].
+// Validate returns all problems at once: see [problem.All].
 func (p *BackfillParams) Validate(now time.Time) error {
-	var c Checker
+	var c problem.Checker
 	if !p.From.Before(p.To) {
 		c.Add("to", "it is not after from", "swap or move them")
 	}
 	if p.To.After(now) {
 		c.Add("to", "it is not past", "runs to come are made by the schedule; use a time that has passed")
 	}
-	between(&c, "pace", p.Pace, [2]Duration{0, MaxPace})
-	between(&c, "max", int32(p.Max), [2]int32{1, MaxBackfill})
-	return errors.Join(c...)
+	problem.Between(&c, "pace", p.Pace, [2]Duration{0, MaxPace})
+	problem.Between(&c, "max", int32(p.Max), [2]int32{1, MaxBackfill})
+	return c.Err()
 }
 
 // KnownRuns returns those due times in [from, to] that already have a run, live or in history.

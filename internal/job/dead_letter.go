@@ -1,10 +1,11 @@
 package job
 
 import (
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // DeadLetter is a failed run that waits for redrive or discard.
@@ -90,14 +91,14 @@ type OperationParams struct {
 // MaxOperationRate bounds how many dead letters an operation handles per second.
 const MaxOperationRate = 1000
 
-// Validate returns all problems at once: see [Problems].
+// Validate returns all problems at once: see [problem.All].
 func (p OperationParams) Validate() error {
-	var c Checker
-	OneOf(&c, "kind", p.Kind, Redrive, Discard)
+	var c problem.Checker
+	problem.OneOf(&c, "kind", p.Kind, Redrive, Discard)
 	if p.Rate < 1 || p.Rate > MaxOperationRate {
 		c.Add("rate", "it is not between 1 and 1000", "leave it out for 50 per second")
 	}
-	return errors.Join(c...)
+	return c.Err()
 }
 
 // The pause after an error doubles each time. An operation is given up after about six minutes of errors.

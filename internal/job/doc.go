@@ -45,13 +45,13 @@
 //
 // # Files
 //
-//	job.go defaults.go validate.go problem.go   a definition, its defaults and what can be wrong with it
+//	job.go defaults.go validate.go duration.go  a definition, its defaults and what can be wrong with it
 //	run.go attempt.go id.go                     runs, attempts, outcomes and public ids
 //	plan.go catchup.go resume.go backfill.go    planning
 //	admit.go limit.go permit.go                 whether a due run may start
-//	worker.go and its neighbors                 runs that workers pull
+//	worker.go session.go pull.go                runs that workers pull
 //	decide.go                                   after an attempt
-//	idempotency.go trace.go                     what a target gets with an attempt
+//	idempotency.go                              the key that a target gets with an attempt
 //	control.go idempotent_request.go            requests of users
 //	list.go ledger.go dead_letter.go queue.go   what users read
 package job

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -41,7 +42,8 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := schedule.ParseDuration(string(text))
 	if err != nil || v < 0 {
-		return &Problem{"duration", Quote(string(text)) + " is not a duration", "write for example 30s, 15m, 1h30m or 7d"}
+		return problem.New("duration", problem.Quote(string(text))+" is not a duration",
+			"write for example 30s, 15m, 1h30m or 7d")
 	}
 	*d = Duration(v)
 	return nil
@@ -54,9 +56,8 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	}
 	var text string
 	if json.Unmarshal(data, &text) != nil {
-		return &Problem{
-			"duration", Quote(string(data)) + " is not a string with a unit", `write for example "30s", "15m" or "7d"`,
-		}
+		return problem.New("duration", problem.Quote(string(data))+" is not a string with a unit",
+			`write for example "30s", "15m" or "7d"`)
 	}
 	return d.UnmarshalText([]byte(text))
 }

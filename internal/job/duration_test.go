@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 func TestDurationIsWrittenShort(t *testing.T) {
@@ -45,7 +46,7 @@ func TestDurationRefusesWhatItCannotMean(t *testing.T) {
 	} {
 		d := job.Duration(7)
 		err := json.Unmarshal([]byte(text), &d)
-		var p *job.Problem
+		var p *problem.Problem
 		require.ErrorAs(t, err, &p, text)
 		require.NotEmpty(t, p.Fix, text)
 		require.Equal(t, job.Duration(7), d, "it is left as it was")

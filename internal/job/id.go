@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // Partitions is the number of partitions that jobs are spread over.
@@ -54,7 +56,7 @@ func ParseOperationID(s string) (uuid.UUID, error) {
 func ParseID(s, prefix, of string) (uuid.UUID, error) {
 	var id uuid.UUID
 	if !DecodeID(s, prefix, id[:]) {
-		return uuid.UUID{}, fmt.Errorf("%w of %s: %s", ErrBadID, of, Quote(s))
+		return uuid.UUID{}, fmt.Errorf("%w of %s: %s", ErrBadID, of, problem.Quote(s))
 	}
 	return id, nil
 }
@@ -100,7 +102,7 @@ func ParseRunID(s string) (Key, error) {
 			return k, nil
 		}
 	}
-	return Key{}, fmt.Errorf("%w of a run: %s", ErrBadID, Quote(s))
+	return Key{}, fmt.Errorf("%w of a run: %s", ErrBadID, problem.Quote(s))
 }
 
 // DecodeID decodes a string with a prefix into a buffer. It accepts one spelling only: a second spelling of an id would

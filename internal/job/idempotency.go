@@ -8,21 +8,22 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/expr"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // MaxIdempotencyKey is the maximum length in bytes. Keys are sent in headers.
 const MaxIdempotencyKey = 255
 
-func (c *Checker) idempotencyKey(text string) {
+func checkIdempotencyKey(c *problem.Checker, text string) {
 	if text == "" {
 		return
 	}
 	if _, err := expr.Compile(text, expr.OfRun); err != nil {
-		c.expression("idempotency_key", err)
+		addExpression(c, "idempotency_key", err)
 	}
 }
 
-func (c *Checker) expression(field string, err error) {
+func addExpression(c *problem.Checker, field string, err error) {
 	var e *expr.Error
 	if !errors.As(err, &e) {
 		e = &expr.Error{Problem: err.Error(), Fix: "write it as in the guide"}

@@ -3,7 +3,6 @@ package job
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // The bounds of limits.
@@ -47,9 +48,9 @@ type QueueLimits struct {
 // Limited reports whether there is a limit.
 func (l QueueLimits) Limited() bool { return l.MaxRunning > 0 || l.Rate.Count > 0 }
 
-// Validate returns all problems at once: see [Problems].
+// Validate returns all problems at once: see [problem.All].
 func (l QueueLimits) Validate() error {
-	var c Checker
+	var c problem.Checker
 	if l.MaxRunning < 0 || l.MaxRunning > MaxRunning {
 		c.Add("max_running", fmt.Sprintf("%d is out of range", l.MaxRunning),
 			fmt.Sprintf("use 1 to %d, or leave it out for no limit", MaxRunning))
@@ -64,7 +65,7 @@ func (l QueueLimits) Validate() error {
 	case l.Burst > 0 && l.Rate.Count == 0:
 		c.Add("burst", "there is no rate that it could be of", "set rate as well, for example 100/s")
 	}
-	return errors.Join(c...)
+	return c.Err()
 }
 
 // ValidateQueue returns the problem with the name of a queue.
@@ -72,7 +73,7 @@ func ValidateQueue(name string) error {
 	if queueForm.MatchString(name) {
 		return nil
 	}
-	return &Problem{"name", Quote(name) + " is not a queue name", QueueNameFix}
+	return problem.New("name", problem.Quote(name)+" is not a queue name", QueueNameFix)
 }
 
 // burst is Burst or its default.
@@ -99,10 +100,8 @@ func ParseRate(text string) (Rate, error) {
 	count, unit, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseInt(count, 10, 32)
 	if err != nil || rateUnits[unit] == 0 || n < 1 || n > MaxRate {
-		return Rate{}, &Problem{
-			"rate", Quote(text) + " is not a rate",
-			fmt.Sprintf("write 1 to %d starts per second, minute or hour, for example 100/s, 30/m or 1000/h", MaxRate),
-		}
+		return Rate{}, problem.New("rate", problem.Quote(text)+" is not a rate",
+			fmt.Sprintf("write 1 to %d starts per second, minute or hour, for example 100/s, 30/m or 1000/h", MaxRate))
 	}
 	return Rate{int32(n), rateUnits[unit]}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 func TestRatesAreReadAsTheyAreWritten(t *testing.T) {
@@ -26,7 +27,7 @@ func TestRatesAreReadAsTheyAreWritten(t *testing.T) {
 	} {
 		_, err := job.ParseRate(text)
 		require.ErrorContains(t, err, "for example 100/s", text)
-		require.Len(t, job.Problems(err), 1)
+		require.Len(t, problem.All(err), 1)
 	}
 }
 
@@ -35,7 +36,7 @@ func TestLimitsAreChecked(t *testing.T) {
 	require.NoError(t, job.QueueLimits{}.Validate())
 	require.NoError(t, job.QueueLimits{MaxRunning: 1, Rate: job.Rate{Count: 1, Seconds: 60}, Burst: 1}.Validate())
 	fields := func(l job.QueueLimits) (out []string) {
-		for _, p := range job.Problems(l.Validate()) {
+		for _, p := range problem.All(l.Validate()) {
 			require.NotEmpty(t, p.Fix)
 			out = append(out, p.Field)
 		}

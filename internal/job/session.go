@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // WorkerSession is the session of a worker. It belongs to one queue.
@@ -39,10 +41,10 @@ type SessionParams struct {
 // Validate returns the first problem of the parameters.
 func (o SessionParams) Validate() error {
 	if !queueForm.MatchString(o.Queue) {
-		return &Problem{"queue", Quote(o.Queue) + " is not a queue name", QueueNameFix}
+		return problem.New("queue", problem.Quote(o.Queue)+" is not a queue name", QueueNameFix)
 	}
-	var c Checker
-	c.Name(o.Name)
+	var c problem.Checker
+	CheckName(&c, o.Name)
 	if len(c) > 0 {
 		return c[0]
 	}

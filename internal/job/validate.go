@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -50,45 +51,37 @@ const QueueNameFix = "use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with 
 // ValidQueueName reports whether a string is a valid queue name.
 func ValidQueueName(name string) bool { return queueForm.MatchString(name) }
 
-// Validate returns all problems of a definition at once, so that its author can fix them together: see [Problems].
+// Validate returns all problems of a definition at once, so that its author can fix them together: see [problem.All].
 // Fields that are left out have their defaults.
 func (d Definition) Validate() error {
 	d = d.WithDefaults()
-	var c Checker
-	c.Name(d.Name)
-	c.labels(d.Labels)
-	c.schedule(d.Schedule)
-	c.target(d.Target)
-	c.payload(d.Payload)
+	var c problem.Checker
+	CheckName(&c, d.Name)
+	checkLabels(&c, d.Labels)
+	checkSchedule(&c, d.Schedule)
+	checkTarget(&c, d.Target)
+	checkPayload(&c, d.Payload)
 	if !queueForm.MatchString(d.Queue) {
-		c.Add("queue", Quote(d.Queue)+" is not a queue name", QueueNameFix)
+		c.Add("queue", problem.Quote(d.Queue)+" is not a queue name", QueueNameFix)
 	}
-	between(&c, "priority", d.Priority, [2]int16{0, MaxPriority})
-	atLeastZero(&c, "max_runs", d.MaxRuns, "0 means no limit")
-	c.idempotencyKey(d.IdempotencyKey)
-	c.retry(d.Retry)
-	c.missed(d.Missed)
-	OneOf(&c, "overlap", d.Overlap, OverlapSkip, OverlapQueue, OverlapQueueAll, OverlapAllow, OverlapReplace)
-	OneOf(&c, "delivery", d.Delivery, AtLeastOnce, AtMostOnce)
-	between(&c, "timeout", d.Timeout, [2]Duration{MinTimeout, MaxTimeout})
-	between(&c, "report_timeout", d.ReportTimeout, [2]Duration{MinTimeout, MaxReportTimeout})
-	c.deadline(d.Deadline, d.Schedule.Jitter)
-	c.concurrency(d.Concurrency)
-	atLeastZero(&c, "pause_after_failures", d.PauseAfterFailures, "0 means never")
-	between(&c, "keep_finished_for", d.KeepFinishedFor, [2]Duration{Duration(time.Second), MaxKeepFinished})
-	return errors.Join(c...)
+	problem.Between(&c, "priority", d.Priority, [2]int16{0, MaxPriority})
+	problem.AtLeastZero(&c, "max_runs", d.MaxRuns, "0 means no limit")
+	checkIdempotencyKey(&c, d.IdempotencyKey)
+	checkRetry(&c, d.Retry)
+	checkMissed(&c, d.Missed)
+	problem.OneOf(&c, "overlap", d.Overlap, OverlapSkip, OverlapQueue, OverlapQueueAll, OverlapAllow, OverlapReplace)
+	problem.OneOf(&c, "delivery", d.Delivery, AtLeastOnce, AtMostOnce)
+	problem.Between(&c, "timeout", d.Timeout, [2]Duration{MinTimeout, MaxTimeout})
+	problem.Between(&c, "report_timeout", d.ReportTimeout, [2]Duration{MinTimeout, MaxReportTimeout})
+	checkDeadline(&c, d.Deadline, d.Schedule.Jitter)
+	checkConcurrency(&c, d.Concurrency)
+	problem.AtLeastZero(&c, "pause_after_failures", d.PauseAfterFailures, "0 means never")
+	problem.Between(&c, "keep_finished_for", d.KeepFinishedFor, [2]Duration{Duration(time.Second), MaxKeepFinished})
+	return c.Err()
 }
 
-// Checker collects problems.
-type Checker []error
-
-// Add adds a problem.
-func (c *Checker) Add(field, problem, fix string) {
-	*c = append(*c, &Problem{Field: field, Problem: problem, Fix: fix})
-}
-
-// Name checks the name of a job, a key or a worker.
-func (c *Checker) Name(name string) {
+// CheckName checks the name of a job, a key or a worker.
+func CheckName(c *problem.Checker, name string) {
 	n := utf8.RuneCountInString(name)
 	switch {
 	case n == 0:
@@ -97,7 +90,7 @@ func (c *Checker) Name(name string) {
 		c.Add("name", fmt.Sprintf("%d characters; at most %d are taken", n, MaxName),
 			"shorten it; labels carry the rest")
 	case !printable(name) || strings.TrimSpace(name) != name:
-		c.Add("name", Quote(name)+" has characters that cannot be seen",
+		c.Add("name", problem.Quote(name)+" has characters that cannot be seen",
 			"use printable characters, and no space at either end")
 	}
 }
@@ -107,7 +100,7 @@ func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-func (c *Checker) labels(labels map[string]string) {
+func checkLabels(c *problem.Checker, labels map[string]string) {
 	if len(labels) > MaxLabels {
 		c.Add("labels", fmt.Sprintf("%d labels; at most %d are taken", len(labels), MaxLabels),
 			"put what nobody filters by into the payload")
@@ -115,7 +108,7 @@ func (c *Checker) labels(labels map[string]string) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if len(k) > MaxLabelKey || !labelKeyForm.MatchString(k) {
-			c.Add("labels", Quote(k)+" is not a label key", fmt.Sprintf("use 1 to %d letters, digits, "+
+			c.Add("labels", problem.Quote(k)+" is not a label key", fmt.Sprintf("use 1 to %d letters, digits, "+
 				"'.', '_', '/' and '-', with a letter or digit at both ends", MaxLabelKey))
 			continue
 		}
@@ -126,7 +119,7 @@ func (c *Checker) labels(labels map[string]string) {
 	}
 }
 
-func (c *Checker) schedule(spec schedule.Spec) {
+func checkSchedule(c *problem.Checker, spec schedule.Spec) {
 	if _, err := schedule.New(spec, ""); err != nil { // the value of H does not decide whether it is valid
 		*c = append(*c, ScheduleProblem(err))
 	}
@@ -140,25 +133,25 @@ var scheduleFixes = map[string]string{
 }
 
 // ScheduleProblem is an error of a schedule as a problem of a definition.
-func ScheduleProblem(err error) *Problem {
+func ScheduleProblem(err error) *problem.Problem {
 	var e *schedule.Error
 	switch {
 	case !errors.As(err, &e):
-		return &Problem{"schedule", err.Error(), "write it as in the reference"}
+		return problem.New("schedule", err.Error(), "write it as in the reference")
 	case e.Field == "schedule":
-		return &Problem{"schedule", e.Problem, e.Fix}
+		return problem.New("schedule", e.Problem, e.Fix)
 	default:
 		fix := orElse(scheduleFixes[e.Field], "write it as in the reference")
-		return &Problem{"schedule." + e.Field, e.Problem, orElse(e.Fix, fix)}
+		return problem.New("schedule."+e.Field, e.Problem, orElse(e.Fix, fix))
 	}
 }
 
-func (c *Checker) target(t Target) {
+func checkTarget(c *problem.Checker, t Target) {
 	switch {
 	case t.Kind == "":
 		c.Add("target.kind", "it is empty", "say where runs go, for example http")
 	case !kindForm.MatchString(t.Kind):
-		c.Add("target.kind", Quote(t.Kind)+" is not the name of a kind", "write for example http")
+		c.Add("target.kind", problem.Quote(t.Kind)+" is not the name of a kind", "write for example http")
 	}
 	switch {
 	case len(t.Config) > MaxConfig:
@@ -169,7 +162,7 @@ func (c *Checker) target(t Target) {
 	}
 }
 
-func (c *Checker) payload(p json.RawMessage) {
+func checkPayload(c *problem.Checker, p json.RawMessage) {
 	switch {
 	case len(p) > MaxPayload:
 		c.Add("payload", fmt.Sprintf("%d bytes; at most %d are taken", len(p), MaxPayload),
@@ -179,73 +172,49 @@ func (c *Checker) payload(p json.RawMessage) {
 	}
 }
 
-func (c *Checker) retry(r Retry) {
-	between(c, "retry.max_attempts", r.MaxAttempts, [2]int16{1, MaxAttempts})
-	OneOf(c, "retry.backoff", r.Backoff, BackoffNone, BackoffFixed, BackoffLinear, BackoffExponential)
-	between(c, "retry.base", r.Base, [2]Duration{Duration(time.Millisecond), MaxBase})
-	between(c, "retry.cap", r.Cap, [2]Duration{Duration(time.Millisecond), MaxCap})
+func checkRetry(c *problem.Checker, r Retry) {
+	problem.Between(c, "retry.max_attempts", r.MaxAttempts, [2]int16{1, MaxAttempts})
+	problem.OneOf(c, "retry.backoff", r.Backoff, BackoffNone, BackoffFixed, BackoffLinear, BackoffExponential)
+	problem.Between(c, "retry.base", r.Base, [2]Duration{Duration(time.Millisecond), MaxBase})
+	problem.Between(c, "retry.cap", r.Cap, [2]Duration{Duration(time.Millisecond), MaxCap})
 	if r.Cap > 0 && r.Base > r.Cap {
 		c.Add("retry.cap", fmt.Sprintf("%s is less than base %s", r.Cap, r.Base), "raise cap or lower base")
 	}
 	if r.Jitter != noJitter && !(r.Jitter > 0 && r.Jitter <= 1) { // also not NaN
-		c.Add("retry.jitter", fmt.Sprintf("%v is not a part", r.Jitter), "use a number above 0, up to 1, or -1 for none")
+		c.Add("retry.jitter", fmt.Sprintf("%v is not a part", r.Jitter),
+			"use a number above 0, up to 1, or -1 for none")
 	}
 }
 
-func (c *Checker) missed(m Missed) {
-	OneOf(c, "missed.policy", m.Policy, MissedSkip, MissedOnce, MissedAll)
-	OneOf(c, "missed.paused", m.Paused, MissedSkip, MissedOnce, MissedAll)
-	OneOf(c, "missed.created", m.Created, MissedSkip, MissedOnce, MissedAll)
-	between(c, "missed.catch_up_window", m.CatchUpWindow, [2]Duration{Duration(time.Second), MaxCatchUpWindow})
-	between(c, "missed.max", m.Max, [2]int32{1, MaxMissed})
-	between(c, "missed.pace", m.Pace, [2]Duration{Duration(time.Millisecond), MaxPace})
+func checkMissed(c *problem.Checker, m Missed) {
+	problem.OneOf(c, "missed.policy", m.Policy, MissedSkip, MissedOnce, MissedAll)
+	problem.OneOf(c, "missed.paused", m.Paused, MissedSkip, MissedOnce, MissedAll)
+	problem.OneOf(c, "missed.created", m.Created, MissedSkip, MissedOnce, MissedAll)
+	problem.Between(c, "missed.catch_up_window", m.CatchUpWindow, [2]Duration{Duration(time.Second), MaxCatchUpWindow})
+	problem.Between(c, "missed.max", m.Max, [2]int32{1, MaxMissed})
+	problem.Between(c, "missed.pace", m.Pace, [2]Duration{Duration(time.Millisecond), MaxPace})
 }
 
-// deadline also rejects a deadline that jitter alone can exceed: some runs would always expire.
-func (c *Checker) deadline(d Duration, jitter string) {
+// checkDeadline also rejects a deadline that jitter alone can exceed: some runs would always expire.
+func checkDeadline(c *problem.Checker, d Duration, jitter string) {
 	if d == 0 {
 		return
 	}
-	between(c, "deadline", d, [2]Duration{Duration(time.Second), MaxDeadline})
+	problem.Between(c, "deadline", d, [2]Duration{Duration(time.Second), MaxDeadline})
 	if j, err := schedule.ParseDuration(jitter); err == nil && time.Duration(d) <= j {
 		c.Add("deadline", fmt.Sprintf("%s is not longer than the schedule's jitter %s", d, Duration(j)),
 			"raise deadline or lower jitter")
 	}
 }
 
-func (c *Checker) concurrency(v Concurrency) {
+func checkConcurrency(c *problem.Checker, v Concurrency) {
 	switch n := utf8.RuneCountInString(v.Key); {
 	case n == 0 && v.Max != 0:
 		c.Add("concurrency.key", "it is empty", "name what the runs share, for example customer-42")
 	case n > MaxConcurrencyKey || !printable(v.Key):
-		c.Add("concurrency.key", Quote(v.Key)+" is too long or has characters that cannot be seen",
+		c.Add("concurrency.key", problem.Quote(v.Key)+" is too long or has characters that cannot be seen",
 			fmt.Sprintf("use at most %d printable characters", MaxConcurrencyKey))
 	case n > 0:
-		between(c, "concurrency.max", v.Max, [2]int32{1, MaxRunning})
+		problem.Between(c, "concurrency.max", v.Max, [2]int32{1, MaxRunning})
 	}
-}
-
-func between[T int16 | int32 | Duration](c *Checker, field string, v T, lim [2]T) {
-	if v < lim[0] || v > lim[1] {
-		c.Add(field, fmt.Sprintf("%v is out of range", v), fmt.Sprintf("use %v to %v", lim[0], lim[1]))
-	}
-}
-
-func atLeastZero(c *Checker, field string, v int32, fix string) {
-	if v < 0 {
-		c.Add(field, fmt.Sprintf("%d is negative", v), "use 0 or more; "+fix)
-	}
-}
-
-// OneOf checks that a value is one of a list.
-func OneOf[T ~string](c *Checker, field string, v T, values ...T) {
-	if slices.Contains(values, v) {
-		return
-	}
-	names := make([]string, len(values))
-	for i, x := range values {
-		names[i] = string(x)
-	}
-	last := len(names) - 1
-	c.Add(field, "unknown value "+Quote(string(v)), "use "+strings.Join(names[:last], ", ")+" or "+names[last])
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -176,7 +177,7 @@ func TestValidateNamesFieldProblemAndFix(t *testing.T) {
 			t.Parallel()
 			d := valid()
 			change(&d)
-			problems := job.Problems(d.Validate())
+			problems := problem.All(d.Validate())
 			require.Len(t, problems, 1)
 			require.Contains(t, problems[0].Error(), want)
 			require.NotEmpty(t, problems[0].Field)
@@ -194,7 +195,7 @@ func TestValidateReturnsAllProblemsAtOnce(t *testing.T) {
 	}
 	err := d.Validate()
 	var fields []string
-	for _, p := range job.Problems(err) {
+	for _, p := range problem.All(err) {
 		fields = append(fields, p.Field)
 	}
 	require.Equal(t, []string{"name", "labels", "labels", "schedule", "target.kind", "priority", "retry.max_attempts"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -26,7 +27,7 @@ func TestCreateRefuses(t *testing.T) {
 	require.ErrorIs(t, create(b.namespace, first.ID, definition("b", everyHour)), postgres.ErrConflict)
 	require.NoError(t, create(uuid.New(), uuid.Nil, definition("a", everyHour)), "a name belongs to its namespace")
 	err = create(b.namespace, uuid.Nil, definition("", schedule.Spec{Cron: "61 * * * *"}))
-	require.Len(t, job.Problems(err), 2, "all that is wrong")
+	require.Len(t, problem.All(err), 2, "all that is wrong")
 	var n int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job_version`).Scan(&n))
 	require.Equal(t, 2, n, "a refused create leaves nothing")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 func TestDelete(t *testing.T) {
@@ -114,7 +115,7 @@ func TestTrigger(t *testing.T) {
 	require.True(t, second.DueAt.After(key.DueAt))
 	for _, bad := range []json.RawMessage{json.RawMessage(`{`), make(json.RawMessage, job.MaxPayload+1)} {
 		_, err = b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, bad)
-		require.Len(t, job.Problems(err), 1)
+		require.Len(t, problem.All(err), 1)
 	}
 	_, err = b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: uuid.New(), ID: j.ID}, nil)
 	require.ErrorIs(t, err, postgres.ErrNotFound)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 const insertTriggered = `
@@ -71,9 +72,9 @@ func checkPayload(p json.RawMessage) (*string, error) {
 	case len(p) == 0:
 		return nil, nil
 	case len(p) > job.MaxPayload:
-		return nil, &job.Problem{Field: "payload", Problem: fmt.Sprintf("%d bytes; at most %d are taken", len(p), job.MaxPayload), Fix: "store the data elsewhere and send where it is"}
+		return nil, &problem.Problem{Field: "payload", Problem: fmt.Sprintf("%d bytes; at most %d are taken", len(p), job.MaxPayload), Fix: "store the data elsewhere and send where it is"}
 	case !json.Valid(p):
-		return nil, &job.Problem{Field: "payload", Problem: "it is not valid JSON", Fix: "quote it if it is a text"}
+		return nil, &problem.Problem{Field: "payload", Problem: "it is not valid JSON", Fix: "quote it if it is a text"}
 	}
 	text := string(p)
 	return &text, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // ownedBy returns the URL of an empty database that a role owns which may do
@@ -79,7 +80,7 @@ func TestOwnerAndServerAreTwo(t *testing.T) {
 	_, err = store.CreateNamespace(ctx, "second")
 	require.ErrorIs(t, err, postgres.ErrConflict)
 	_, err = store.CreateNamespace(ctx, "No Name")
-	require.Len(t, job.Problems(err), 1)
+	require.Len(t, problem.All(err), 1)
 	all, err := store.Namespaces(ctx)
 	require.NoError(t, err)
 	require.Len(t, all, 2)

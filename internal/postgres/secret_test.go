@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/seal"
 )
 
@@ -152,7 +153,7 @@ func TestSecretLimits(t *testing.T) {
 	} {
 		name, o := c.name, c.o
 		_, err := b.store.PutSecret(t.Context(), o)
-		problems := job.Problems(err)
+		problems := problem.All(err)
 		require.Len(t, problems, 1)
 		require.Equal(t, name, problems[0].Field)
 		require.NotContains(t, err.Error(), "canary")

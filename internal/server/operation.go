@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -132,7 +133,7 @@ func (s *Server) beginOperation(
 		return nil, err
 	}
 	if f == (job.DeadFilter{}) && !b.All {
-		return nil, &job.Problem{
+		return nil, &problem.Problem{
 			Field: "all", Problem: "there is no filter",
 			Fix: `name a job, a queue, a reason or a time, or send "all": true`,
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -75,7 +76,7 @@ func (s *Server) failRun(ctx context.Context, in *failRunInput) (*struct{}, erro
 		var err error
 		o.RetryAfter, err = b.RetryAfter.Parse("retry_after", 0, "5m")
 		if err != nil || o.RetryAfter < 0 || o.RetryAfter > job.MaxRetryAfter {
-			return nil, &job.Problem{
+			return nil, &problem.Problem{
 				Field: "retry_after", Problem: "it is not a duration of at most 24h", Fix: "write for example 5m",
 			}
 		}

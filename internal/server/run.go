@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/jobs"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
@@ -126,7 +127,7 @@ func (s *Server) runsOf(
 		}
 	}
 	if jobID == uuid.Nil && live > 0 && live < len(f.State) {
-		return nil, &job.Problem{
+		return nil, &problem.Problem{
 			Field: "state", Problem: "live and ended runs of all jobs cannot be listed at once",
 			Fix: "name a job, or ask for pending, due, running and waiting apart from the others",
 		}

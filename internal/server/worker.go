@@ -8,6 +8,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -112,7 +113,7 @@ type Lease struct {
 func (l *Lease) lease() (job.Lease, error) {
 	k, err := job.ParseRunID(l.Run)
 	if err != nil {
-		return job.Lease{}, &job.Problem{
+		return job.Lease{}, &problem.Problem{
 			Field: "run", Problem: "there is an id that is not one of a run",
 			Fix: "send the ids that claims have answered",
 		}
@@ -167,7 +168,7 @@ func (s *Server) openSession(ctx context.Context, in *openSessionInput) (*openSe
 	}
 	if in.Body.Adopt != "" {
 		if params.Adopt, err = job.ParseSessionID(in.Body.Adopt); err != nil {
-			return nil, &job.Problem{
+			return nil, &problem.Problem{
 				Field: "adopt", Problem: "it is not the id of a session",
 				Fix: "send the id that opening it has answered",
 			}

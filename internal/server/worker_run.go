@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -55,7 +56,7 @@ func (s *Server) claimRuns(ctx context.Context, in *claimRunsInput) (*claimRunsO
 	}
 	for _, name := range in.Body.Handlers {
 		if !job.ValidHandler(name) {
-			return nil, &job.Problem{
+			return nil, &problem.Problem{
 				Field: "handlers", Problem: "there is a text that is not the name of a handler",
 				Fix: "use 1 to 100 letters, digits, '.', '_', ':', '/' and '-', beginning with a letter or digit",
 			}
@@ -141,7 +142,7 @@ func (r *Report) completion() (job.Completion, error) {
 		return job.Completion{}, err
 	}
 	if len(r.Result) > job.MaxResult {
-		return job.Completion{}, &job.Problem{
+		return job.Completion{}, &problem.Problem{
 			Field: "result", Problem: "it has more than 16 kB", Fix: "store it elsewhere and report where it is",
 		}
 	}

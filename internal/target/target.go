@@ -25,7 +25,7 @@ type Target interface {
 	// Deliver makes one attempt and returns its outcome. It returns within the attempt's timeout, and
 	// immediately when ctx is cancelled.
 	Deliver(ctx context.Context, a job.Attempt) job.Outcome
-	// Check reports what is wrong with a config when a job is saved, as joined *job.Problem, each with its
+	// Check reports what is wrong with a config when a job is saved, as joined *problem.Problem, each with its
 	// field and a fix. It does no I/O.
 	Check(config json.RawMessage) error
 	// Close closes idle connections. Deliveries in progress continue.

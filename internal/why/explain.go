@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -304,7 +305,7 @@ func ParseWhen(text string, zone *time.Location) (time.Time, error) {
 		}
 		return t.UTC(), nil
 	}
-	return time.Time{}, &job.Problem{
+	return time.Time{}, &problem.Problem{
 		Field: "at", Problem: "it is not a time",
 		Fix: "write for example 2027-01-31T09:00:00Z, or 2027-01-31T09:00 in the job's zone",
 	}

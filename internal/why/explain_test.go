@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 	"github.com/belfry-dev/belfry/internal/why"
 )
@@ -299,5 +300,5 @@ func TestExplainGap(t *testing.T) {
 		}
 	}
 	_, err := why.ParseWhen("yesterday", time.UTC)
-	require.Len(t, job.Problems(err), 1)
+	require.Len(t, problem.All(err), 1)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -66,7 +67,7 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 	case x.Definition.Concurrency.Key != "" && x.KeyRunning >= int(x.Definition.Concurrency.Max):
 		c := x.Definition.Concurrency
 		return KeyFull, x.sprintf("It is due since %s and waits for concurrency key %s: %d of %d running.", e.RunAt,
-			job.Quote(c.Key), x.KeyRunning, c.Max)
+			problem.Quote(c.Key), x.KeyRunning, c.Max)
 	case x.Queue.Limits.MaxRunning > 0 && x.Queue.Running >= int64(x.Queue.Limits.MaxRunning):
 		return QueueFull, x.sprintf(
 			"It is due since %s and waits for a place in queue %s: %d of %d running, %d waiting.", e.RunAt, e.Queue,

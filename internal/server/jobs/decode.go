@@ -14,6 +14,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
@@ -33,7 +34,7 @@ func decodeStrictly(text []byte, into *JobInput) error {
 		return nil
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return &job.Problem{
+		return &problem.Problem{
 			Field: wrong.Field, Problem: "it is a " + strings.Fields(wrong.Value)[0] + ", which it may not be",
 			Fix: "write it as in the reference",
 		}
@@ -48,7 +49,7 @@ func decodeStrictly(text []byte, into *JobInput) error {
 }
 
 // unknownField reports a name that no part of a job has, with the nearest name that exists.
-func unknownField(name string) *job.Problem {
+func unknownField(name string) *problem.Problem {
 	var names []string
 	r := huma.NewMapRegistry(schemaPrefix, huma.DefaultSchemaNamer)
 	r.Schema(reflect.TypeFor[JobInput](), true, "")
@@ -60,5 +61,5 @@ func unknownField(name string) *job.Problem {
 	if near := config.Nearest(name, slices.Compact(names)); near != "" {
 		fix = "did you mean " + near + "?"
 	}
-	return &job.Problem{Field: rest.Printable(name), Problem: "there is no such field", Fix: fix}
+	return &problem.Problem{Field: rest.Printable(name), Problem: "there is no such field", Fix: fix}
 }

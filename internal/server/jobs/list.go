@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -72,7 +73,7 @@ func (in *listJobsInput) params(namespace uuid.UUID) (out job.ListParams, err er
 	for _, text := range in.Label {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok {
-			return out, &job.Problem{
+			return out, &problem.Problem{
 				Field: "label", Problem: "it is not key=value", Fix: "write for example label=team=billing",
 			}
 		}
@@ -119,7 +120,7 @@ func parseMark(token string, byDue bool) (m job.ListMark, err error) {
 		m.Cursor = int64(binary.BigEndian.Uint64(b[10:]))
 		return m, nil
 	}
-	return m, &job.Problem{
+	return m, &problem.Problem{
 		Field: "page_token", Problem: "it is not a token of this list",
 		Fix: "send next_page_token of the page before, with the same filters",
 	}

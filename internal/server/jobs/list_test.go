@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // TestMarksAreReadAsTheyWereWritten: a token of one order is rejected in the other.
@@ -27,6 +28,6 @@ func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, tc.mark, got)
 		_, err = parseMark(token, !tc.byDue)
-		require.NotEmpty(t, job.Problems(err))
+		require.NotEmpty(t, problem.All(err))
 	}
 }

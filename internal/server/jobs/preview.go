@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
@@ -57,7 +58,7 @@ const defaultPreview = 10
 func (h *Handlers) previewUnsaved(ctx context.Context, in *previewUnsavedInput) (*previewOutput, error) {
 	b := &in.Body
 	if (b.Schedule == nil) == (b.Job == nil) {
-		return nil, &job.Problem{
+		return nil, &problem.Problem{
 			Field: "schedule", Problem: "not exactly one of schedule and job is given",
 			Fix: "send the one that is meant",
 		}
@@ -111,7 +112,7 @@ func preview(spec schedule.Spec, spread string, from time.Time, n int) (*preview
 		from = clock.Now()
 	}
 	if y := from.UTC().Year(); y < firstYear || y > lastYear {
-		return nil, &job.Problem{
+		return nil, &problem.Problem{
 			Field: "from", Problem: "its year is out of range", Fix: "use a year from 1970 to 2199",
 		}
 	}

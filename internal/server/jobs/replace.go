@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -38,7 +39,7 @@ func (h *Handlers) replaceJob(ctx context.Context, in *replaceJobInput) (*replac
 	_, err := job.ParseJobID(in.Job)
 	byName := err != nil
 	if byName && in.Body.Name != in.Job {
-		return nil, &job.Problem{
+		return nil, &problem.Problem{
 			Field: "name", Problem: "it is not the name in the path",
 			Fix: "write the same name in both; to rename a job use its id in the path, or PATCH",
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/trace"
 )
 
 func (h *Handlers) registerVerbs() {
@@ -99,7 +100,7 @@ func (h *Handlers) triggerJob(ctx context.Context, in *triggerJobInput) (*trigge
 	if err != nil {
 		return nil, err
 	}
-	params.Trace, _ = job.ParseTraceparent(in.Traceparent)
+	params.Trace, _ = trace.Parse(in.Traceparent)
 	var payload rest.JSON
 	if in.Body != nil {
 		payload = in.Body.Payload

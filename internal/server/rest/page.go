@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // PageInput is the input of operations that list things: which page to send.
@@ -27,7 +27,7 @@ func ParseToken(token string, mark any) error {
 	}
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || json.Unmarshal(b, mark) != nil {
-		return &job.Problem{
+		return &problem.Problem{
 			Field: "page_token", Problem: "it is not one that this list gave",
 			Fix: "take next_page_token of the last answer, or leave it out to begin anew",
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // TestAListIsReadPageByPage: each item is on one page, and only the last page has no token.
@@ -44,6 +44,6 @@ func TestAListIsReadPageByPage(t *testing.T) {
 	require.NotNil(t, page.Body.Items, "an empty list is [] in JSON")
 	for _, token := range []string{"%", "x", Token("text")} {
 		_, err = list.Page(t.Context(), &PageInput{PageSize: 5, PageToken: token})
-		require.NotEmpty(t, job.Problems(err), token)
+		require.NotEmpty(t, problem.All(err), token)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // Problem is the body of every error response (RFC 9457). Code is stable: clients branch on it and on
@@ -124,7 +125,7 @@ const (
 // text, and the client does not see it.
 func (a *API) Problem(ctx context.Context, err error) *Problem {
 	var p *Problem
-	found := job.Problems(err)
+	found := problem.All(err)
 	switch {
 	case errors.As(err, &p):
 		return p

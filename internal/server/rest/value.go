@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // JSON is any JSON value, kept as it was written.
@@ -47,7 +48,7 @@ func (d Duration) Parse(field string, fallback time.Duration, example string) (t
 		return fallback, nil
 	}
 	if err := out.UnmarshalText([]byte(d)); err != nil {
-		return 0, &job.Problem{Field: field, Problem: "it is not a duration", Fix: "write for example " + example}
+		return 0, &problem.Problem{Field: field, Problem: "it is not a duration", Fix: "write for example " + example}
 	}
 	return time.Duration(out), nil
 }

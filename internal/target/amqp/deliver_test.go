@@ -13,6 +13,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/target/amqp"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
@@ -187,7 +188,7 @@ func TestCheck(t *testing.T) {
 		`{` + access + `, "routing_key": "a", "vhosts": ""}`:             "vhosts",
 		`{` + access + `, "routing_key": "a", "headers": {"a": "${x}"}}`: "headers.a",
 	} {
-		problems := job.Problems(target.Check(json.RawMessage(config)))
+		problems := problem.All(target.Check(json.RawMessage(config)))
 		require.NotEmpty(t, problems, config)
 		require.Equal(t, "target.config."+field, problems[0].Field, config)
 	}

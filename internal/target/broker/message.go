@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/expr"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/secret"
+	"github.com/belfry-dev/belfry/internal/trace"
 )
 
 // dueLayout is RFC 3339 with all six digits, so that strings sort like times.
@@ -53,7 +54,7 @@ func (c *Config) Message(ctx context.Context, o *Options, a *job.Attempt) (*Mess
 		{JobID, m.Facts.Job.ID},
 		{DueAt, a.Key.DueAt.UTC().Format(dueLayout)},
 		{Attempt, strconv.Itoa(int(a.Number))},
-		{Traceparent, a.Traceparent()},
+		{Traceparent, trace.Parent(a)},
 	}
 	for name, h := range c.Headers {
 		var value string

@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/message"
 	"github.com/belfry-dev/belfry/internal/target/secret"
+	"github.com/belfry-dev/belfry/internal/trace"
 )
 
 const (
@@ -172,7 +173,7 @@ func (c *config) spec(a *job.Attempt, in *input, timeout time.Duration) *runner.
 			"BELFRY_JOB=" + job.FormatJobID(a.Key.Job),
 			"BELFRY_DUE_AT=" + a.Key.DueAt.UTC().Format(dueLayout),
 			"BELFRY_ATTEMPT=" + number,
-			"TRACEPARENT=" + a.Traceparent(),
+			"TRACEPARENT=" + trace.Parent(a),
 		},
 	}
 	if c.stdin != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/trace"
 )
 
 // compiled is what all deliveries of a config have in common. They share it, and it is never written.
@@ -60,7 +61,7 @@ func (c *compiled) request(ctx context.Context, a *job.Attempt) (*http.Request, 
 	req := c.base.WithContext(ctx)
 	values := []string{
 		job.FormatRunID(a.Key), job.FormatJobID(a.Key.Job),
-		a.Key.DueAt.UTC().Format(dueLayout), strconv.Itoa(int(a.Number)), a.Traceparent(), a.IdempotencyKey(),
+		a.Key.DueAt.UTC().Format(dueLayout), strconv.Itoa(int(a.Number)), trace.Parent(a), a.IdempotencyKey(),
 	}
 	h := make(http.Header, len(c.headers)+12)
 	h[idempotencyKey], h[runID] = values[5:6:6], values[0:1:1]

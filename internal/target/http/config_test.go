@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/target/http"
 )
 
@@ -69,7 +69,7 @@ func TestCheck(t *testing.T) {
 		require.Error(t, err, config)
 		require.Contains(t, err.Error(), want, config)
 		require.NotContains(t, err.Error(), "pw", "values may be secret")
-		for _, p := range job.Problems(err) {
+		for _, p := range problem.All(err) {
 			require.NotEmpty(t, p.Fix, config)
 		}
 	}
@@ -92,7 +92,7 @@ func FuzzCheck(f *testing.F) {
 	target := http.New(http.Options{})
 	f.Fuzz(func(t *testing.T, config string) {
 		err := target.Check(json.RawMessage(config))
-		if err != nil && len(job.Problems(err)) == 0 {
+		if err != nil && len(problem.All(err)) == 0 {
 			t.Errorf("an error without a problem: %v", err)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
 	"github.com/belfry-dev/belfry/internal/target/kafka"
@@ -229,7 +230,7 @@ func TestCheck(t *testing.T) {
 
 		`{"servers": ["x"], "topic": "a", "user": "u", "password": {"secret": "p", "also": "more"}}`: "password",
 	} {
-		problems := job.Problems(target.Check(json.RawMessage(config)))
+		problems := problem.All(target.Check(json.RawMessage(config)))
 		require.NotEmpty(t, problems, config)
 		require.Equal(t, "target.config."+field, problems[0].Field, config)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
 	"github.com/belfry-dev/belfry/internal/target/nats"
@@ -259,7 +260,7 @@ func TestCheck(t *testing.T) {
 		`{"servers": ["x"], "subject": "a", "headers": {"a": "${"}}`:          "headers.a",
 		`{"servers": ["x"], "subject": "a", "headers": 1}`:                    "headers",
 	} {
-		problems := job.Problems(target.Check(json.RawMessage(config)))
+		problems := problem.All(target.Check(json.RawMessage(config)))
 		require.Len(t, problems, strings.Count(config, "{}")+1, config)
 		require.Equal(t, "target.config."+field, problems[0].Field, config)
 		require.NotEmpty(t, problems[0].Fix)

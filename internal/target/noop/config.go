@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // Check accepts no config, null and an empty object: the target has no settings.
@@ -15,12 +15,12 @@ func (*Target) Check(config json.RawMessage) error {
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(config, &fields) != nil {
-		return &job.Problem{
+		return &problem.Problem{
 			Field: "target.config", Problem: "it is not a JSON object", Fix: "leave it out: noop has no settings",
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		return &job.Problem{
+		return &problem.Problem{
 			Field: "target.config." + name, Problem: "noop has no such setting", Fix: "remove it: noop has no settings",
 		}
 	}

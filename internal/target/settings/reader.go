@@ -11,7 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/target/message"
 )
 
@@ -44,12 +44,12 @@ func (r *Reader) Inner(field string, fields map[string]json.RawMessage) *Reader 
 func (r *Reader) Join(inner *Reader) { r.problems = append(r.problems, inner.problems...) }
 
 // Add reports a problem of a field. An empty field is the config itself.
-func (r *Reader) Add(field, problem, fix string) {
+func (r *Reader) Add(field, text, fix string) {
 	if field != "" {
 		field = "." + field
 	}
-	r.problems = append(r.problems, &job.Problem{
-		Field: "target.config" + r.path + field, Problem: problem, Fix: fix,
+	r.problems = append(r.problems, &problem.Problem{
+		Field: "target.config" + r.path + field, Problem: text, Fix: fix,
 	})
 }
 

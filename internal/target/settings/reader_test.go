@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
@@ -16,9 +16,9 @@ func TestReaderCollectsProblems(t *testing.T) {
 	for _, raw := range []string{``, `null`, `[]`, `"x"`, `{} {}`} {
 		r := settings.Read([]byte(raw), `{"a": 1}`)
 		require.Nil(t, r.Fields, raw)
-		require.Equal(t, []*job.Problem{{
+		require.Equal(t, []*problem.Problem{{
 			Field: "target.config", Problem: "it is not a JSON object", Fix: `write for example {"a": 1}`,
-		}}, job.Problems(r.Err()), raw)
+		}}, problem.All(r.Err()), raw)
 	}
 	r := settings.Read([]byte(`{"a": 1, "A": 2}`), "")
 	require.NoError(t, r.Err())
@@ -27,7 +27,7 @@ func TestReaderCollectsProblems(t *testing.T) {
 	inner := r.Inner("tls", map[string]json.RawMessage{})
 	inner.Add("ca", "it is wrong too", "fix it")
 	r.Join(inner)
-	problems := job.Problems(r.Err())
+	problems := problem.All(r.Err())
 	require.Len(t, problems, 2)
 	require.Equal(t, "target.config.a", problems[0].Field)
 	require.Equal(t, "target.config.tls.ca", problems[1].Field)

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
+	"github.com/belfry-dev/belfry/internal/trace"
 )
 
 var cases = []struct {
@@ -39,7 +41,7 @@ func config(b *bundle) {
 		b.Errorf("Check(the config that delivers) = %v", err)
 	}
 	for _, bad := range []string{`[]`, `"x"`, `{"no_such_setting": 1}`} {
-		problems := job.Problems(b.target.Check(json.RawMessage(bad)))
+		problems := problem.All(b.target.Check(json.RawMessage(bad)))
 		if len(problems) == 0 {
 			b.Errorf("Check(%s) finds no problem", bad)
 		}
@@ -139,7 +141,7 @@ func sameKey(b *bundle) {
 		b.want(b.deliver(b.Context(), a), job.Succeeded, false)
 		want := Delivery{
 			IdempotencyKey: job.FormatRunID(a.Key), RunID: job.FormatRunID(a.Key), JobID: job.FormatJobID(a.Key.Job),
-			DueAt: "2026-03-29T01:30:00.000120Z", Attempt: number, Traceparent: a.Traceparent(), Payload: a.Payload,
+			DueAt: "2026-03-29T01:30:00.000120Z", Attempt: number, Traceparent: trace.Parent(&a), Payload: a.Payload,
 		}
 		if got := await(b, "the delivery", b.server.Received()); got != want {
 			b.Errorf("received %+v; want %+v", got, want)

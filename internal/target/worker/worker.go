@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // Target represents the workers where jobs are checked. Safe for concurrent use.
@@ -18,11 +19,11 @@ func (*Target) Check(config json.RawMessage) error {
 	const fix = `name the handler: {"handler": "send-invoice"}`
 	var c map[string]json.RawMessage
 	if len(config) == 0 || json.Unmarshal(config, &c) != nil {
-		return &job.Problem{Field: "target.config", Problem: "it is not a JSON object", Fix: fix}
+		return &problem.Problem{Field: "target.config", Problem: "it is not a JSON object", Fix: fix}
 	}
 	for name := range c {
 		if name != "handler" {
-			return &job.Problem{
+			return &problem.Problem{
 				Field: "target.config." + name, Problem: "worker has no such setting",
 				Fix: "remove it; handler is the only setting",
 			}
@@ -31,11 +32,11 @@ func (*Target) Check(config json.RawMessage) error {
 	const field = "target.config.handler"
 	var name string
 	if json.Unmarshal(c["handler"], &name) != nil {
-		return &job.Problem{Field: field, Problem: "it is missing or not a string", Fix: fix}
+		return &problem.Problem{Field: field, Problem: "it is missing or not a string", Fix: fix}
 	}
 	if !job.ValidHandler(name) {
-		return &job.Problem{
-			Field: field, Problem: job.Quote(name) + " is not the name of a handler",
+		return &problem.Problem{
+			Field: field, Problem: problem.Quote(name) + " is not the name of a handler",
 			Fix: "use 1 to 100 letters, digits, '.', '_', ':', '/' and '-', beginning with a letter or digit",
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/target/worker"
 )
 
@@ -19,7 +20,7 @@ func TestConfigNamesAHandler(t *testing.T) {
 		``, `null`, `[]`, `"x"`, `{}`, `{"handler":""}`, `{"handler":7}`, `{"handler":"a b"}`,
 		`{"handler":"x","url":"y"}`, `{"handler":" x"}`,
 	} {
-		problems := job.Problems(w.Check(json.RawMessage(bad)))
+		problems := problem.All(w.Check(json.RawMessage(bad)))
 		require.Len(t, problems, 1, bad)
 		require.NotEmpty(t, problems[0].Fix, bad)
 	}

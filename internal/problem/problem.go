@@ -1,15 +1,21 @@
-package job
+// Package problem describes what is wrong with a user's input: where, what, and how to fix it.
+package problem
 
 import (
 	"errors"
 	"fmt"
 )
 
-// Problem is one error in a user's input: where it is, what it is and how to fix it.
+// Problem is one error in a user's input.
 type Problem struct { //nolint:errname // users read "problems" in the API, the CLI and the docs
 	Field   string // JSON path, e.g. "retry.max_attempts"
 	Problem string
 	Fix     string
+}
+
+// New returns a problem.
+func New(field, problem, fix string) *Problem {
+	return &Problem{Field: field, Problem: problem, Fix: fix}
 }
 
 func (p *Problem) Error() string {
@@ -19,13 +25,13 @@ func (p *Problem) Error() string {
 	return p.Field + ": " + p.Problem + "; " + p.Fix
 }
 
-// Problems returns the individual problems in the error of a Validate method.
-func Problems(err error) []*Problem {
+// All returns the individual problems in the error of a Validate method.
+func All(err error) []*Problem {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
 		var out []*Problem
 		for _, e := range joined.Unwrap() {
-			out = append(out, Problems(e)...)
+			out = append(out, All(e)...)
 		}
 		return out
 	}
