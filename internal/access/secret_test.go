@@ -79,5 +79,6 @@ func TestSecretBound(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "belfry secret 00000000-0000-7000-8000-000000000001 token 3",
 		string(access.SecretBound(access.DefaultNamespace, "token", 3)))
-	require.NotEqual(t, access.SecretBound(uuid.New(), "a", 1), access.SecretBound(uuid.New(), "a", 1))
+	require.NotEqual(t, access.SecretBound(uuid.New(), "token", 3),
+		access.SecretBound(access.DefaultNamespace, "token", 3))
 }

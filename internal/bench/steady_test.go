@@ -16,7 +16,9 @@ func TestSteadySchedulesAreEven(t *testing.T) {
 	t.Parallel()
 	from := time.Date(2026, 3, 1, 12, 0, 0, 1, time.UTC)
 	for _, o := range []Options{
-		{Jobs: 10_000, Rate: 100}, {Jobs: 10_000, Rate: 100, Schedules: 1000}, {Jobs: 10_000, Rate: 333},
+		{Jobs: 10_000, Rate: 100},
+		{Jobs: 10_000, Rate: 100, Schedules: 1000},
+		{Jobs: 10_000, Rate: 333},
 		{Jobs: 50, Rate: 50},
 	} {
 		t.Run(fmt.Sprintf("%d at %d on %d", o.Jobs, o.Rate, o.Schedules), func(t *testing.T) {

@@ -34,11 +34,14 @@ func BenchmarkPlan(b *testing.B) {
 		{"minutely_NY_all_after_24h", schedule.Spec{Cron: "* * * * *", Timezone: ny}, "all", 24 * hour},
 		{"each_second_all_after_year_first_chunk", schedule.Spec{Every: "1s"}, "all", 365 * 24 * hour},
 		{
-			"each_second_cron_NY_all_after_year_first_chunk", schedule.Spec{Cron: "* * * * * *", Timezone: ny}, "all",
+			"each_second_cron_NY_all_after_year_first_chunk",
+			schedule.Spec{Cron: "* * * * * *", Timezone: ny},
+			"all",
 			365 * 24 * hour,
 		},
 		{
-			"each_second_cron_NY_all_10000_after_7d_last_chunk", schedule.Spec{Cron: "* * * * * *", Timezone: ny},
+			"each_second_cron_NY_all_10000_after_7d_last_chunk",
+			schedule.Spec{Cron: "* * * * * *", Timezone: ny},
 			"all", 3 * hour,
 		},
 	} {

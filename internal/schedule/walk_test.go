@@ -47,7 +47,8 @@ func TestAround(t *testing.T) {
 	}{
 		"hourly, at an occurrence": {schedule.Spec{Every: "1h"}, at.Add(-time.Hour), at.Add(time.Hour)},
 		"yearly": {
-			schedule.Spec{Cron: "0 0 1 1 *"}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+			schedule.Spec{Cron: "0 0 1 1 *"},
+			time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 			time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC),
 		},
 		"one-off in the past": {schedule.Spec{At: "2020-01-01T00:00:00Z"}, time.Unix(1577836800, 0).UTC(), time.Time{}},

@@ -84,7 +84,8 @@ func TestExplain(t *testing.T) {
 			entry(func(e *job.Entry) {
 				e.Seq, e.Origin, e.DueAt = 1, job.FromTrigger, e.DueAt.Add(300*time.Millisecond)
 			}),
-			why.Succeeded, "", []string{"triggered by hand"},
+			why.Succeeded, "",
+			[]string{"triggered by hand"},
 		},
 		"redriven": {entry(func(e *job.Entry) { e.Origin = job.FromRedrive }), why.Succeeded, "", []string{"redriven"}},
 		"dead": {entry(func(e *job.Entry) {
@@ -133,7 +134,8 @@ func TestExplain(t *testing.T) {
 		}), why.Skipped, job.ReasonPaused, []string{"one of 4, due from 2026-11-08"}},
 		"missed while down, once": {
 			func(f *why.Facts) { f.Skip = &job.Skip{From: at, To: at, Count: 1, Reason: job.ReasonMissed} },
-			why.Skipped, job.ReasonMissed, []string{"no node was there", "once"},
+			why.Skipped, job.ReasonMissed,
+			[]string{"no node was there", "once"},
 		},
 		"missed while down, skip": {func(f *why.Facts) {
 			f.Definition.Missed.Policy = job.MissedSkip
@@ -144,7 +146,8 @@ func TestExplain(t *testing.T) {
 		}, why.Skipped, job.ReasonMissedWindow, []string{"catch_up_window, 30m", "one of 2"}},
 		"missed while down, max": {
 			func(f *why.Facts) { f.Skip = &job.Skip{Count: 1, Reason: job.ReasonMissedMax} }, why.Skipped,
-			job.ReasonMissedMax, []string{"missed.max, 100"},
+			job.ReasonMissedMax,
+			[]string{"missed.max, 100"},
 		},
 
 		"progress": {live(job.StatusRunning, func(e *job.Entry, f *why.Facts) {
@@ -157,26 +160,31 @@ func TestExplain(t *testing.T) {
 		},
 		"running": {
 			live(job.StatusRunning, func(e *job.Entry, f *why.Facts) { e.Attempt, e.StartedAt = 1, f.At }), why.Running,
-			"", []string{"is running: attempt 1", "on one"},
+			"",
+			[]string{"is running: attempt 1", "on one"},
 		},
 		"accepted": {
 			live(job.StatusWaiting, func(e *job.Entry, f *why.Facts) { e.ExpiresAt = f.At.Add(time.Minute) }),
-			why.Waiting, "", []string{"accepted", "10:01:00"},
+			why.Waiting, "",
+			[]string{"accepted", "10:01:00"},
 		},
 		"planned": {
 			live(job.StatusPending, func(e *job.Entry, f *why.Facts) { f.Now = f.At.Add(-30 * time.Second) }),
-			why.Planned, "", []string{"not due yet", "in 30s"},
+			why.Planned, "",
+			[]string{"not due yet", "in 30s"},
 		},
 		"held": {live(job.StatusPending, func(e *job.Entry, f *why.Facts) {
 			e.Attempt, e.RunAt, e.Message = 1, f.At.Add(time.Minute), "https://x is full"
 		}), why.Held, "", []string{"https://x is full", "10:01:00", "no attempt"}},
 		"retrying": {
 			live(job.StatusPending, func(e *job.Entry, f *why.Facts) { e.Attempt, e.RunAt = 1, f.At.Add(time.Minute) }),
-			why.Retrying, "", []string{"Attempt 1 failed", "10:01:00"},
+			why.Retrying, "",
+			[]string{"Attempt 1 failed", "10:01:00"},
 		},
 		"queue paused": {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.QueuePaused, f.QueueNote = f.At, "repairs" }),
-			why.QueuePaused, "", []string{"queue default is paused", "(repairs)"},
+			why.QueuePaused, "",
+			[]string{"queue default is paused", "(repairs)"},
 		},
 		"waits a turn": {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Others = 1 }), why.Behind, "",
@@ -217,7 +225,8 @@ func TestExplain(t *testing.T) {
 		},
 		"deleted later, succeeded": {
 			func(f *why.Facts) { deleted(f); f.DeletedAt = at.Add(time.Hour); entry(func(*job.Entry) {})(f) },
-			why.Succeeded, "", []string{"succeeded"},
+			why.Succeeded, "",
+			[]string{"succeeded"},
 		},
 		"deleted later, forgotten": {
 			func(f *why.Facts) { deleted(f); f.DeletedAt, f.HistoryFrom = at.Add(time.Hour), at.Add(time.Hour) },
