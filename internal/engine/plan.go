@@ -13,7 +13,7 @@ type Planner interface {
 	Plan(ctx context.Context, in job.PlanParams) (job.Planned, error)
 	NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error)
 	Pending(ctx context.Context, partitions []int16, until time.Time) ([]job.Run, error)
-	Woken(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error)
+	Sweep(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error)
 }
 
 const (

@@ -17,7 +17,7 @@ type Pruner interface {
 	FinishJobs(ctx context.Context, limit int) (int, error)
 	RemoveJobs(ctx context.Context, limit int) (int, error)
 	DropStaleOutputs(ctx context.Context, limit int) (int, error)
-	DropAnswers(ctx context.Context, limit int) (int, error)
+	DropIdempotentResponses(ctx context.Context, limit int) (int, error)
 	DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error)
 }
 
@@ -46,7 +46,7 @@ func (e *Engine) pruneOnce(ctx context.Context) (time.Duration, error) {
 		{"finish jobs that have ended", e.Pruner.FinishJobs},
 		{"remove finished one-off jobs", e.Pruner.RemoveJobs},
 		{"drop output of ended attempts", e.Pruner.DropStaleOutputs},
-		{"drop expired idempotent responses", e.Pruner.DropAnswers},
+		{"drop expired idempotent responses", e.Pruner.DropIdempotentResponses},
 		{"drop old skips", func(ctx context.Context, limit int) (int, error) {
 			return e.Pruner.DropSkips(ctx, e.KeepHistory, limit)
 		}},

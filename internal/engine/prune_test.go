@@ -48,7 +48,7 @@ func (e *expired) DropStaleOutputs(_ context.Context, limit int) (int, error) {
 	return remove(&e.outputs, limit)
 }
 
-func (e *expired) DropAnswers(_ context.Context, limit int) (int, error) {
+func (e *expired) DropIdempotentResponses(_ context.Context, limit int) (int, error) {
 	return remove(&e.responses, limit)
 }
 

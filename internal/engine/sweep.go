@@ -23,7 +23,7 @@ func (e *Engine) sweepOnce(ctx context.Context) (time.Duration, error) {
 	if len(owned) == 0 {
 		return sweepPause, nil
 	}
-	runs, err := e.Planner.Woken(ctx, owned, now.Add(-sweepBack), now.Add(e.LookAhead))
+	runs, err := e.Planner.Sweep(ctx, owned, now.Add(-sweepBack), now.Add(e.LookAhead))
 	if err != nil {
 		return 0, err
 	}

@@ -16,12 +16,12 @@ import (
 type Limits interface {
 	// ClaimLimited claims the runs that get a permit, and returns why others do not.
 	ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, []job.Refused, error)
-	// Places publishes what waits on this node and returns the capacity of limits.
-	Places(
+	// Capacity publishes what waits on this node and returns the capacity of limits.
+	Capacity(
 		ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
 	) (map[job.Limit]*job.Capacity, error)
-	// MendHolds removes permits without a live run, and adds those that live runs lack.
-	MendHolds(ctx context.Context, partitions []int16) (removed, added int, err error)
+	// ReconcilePermits removes permits without a live run, and adds those that live runs lack.
+	ReconcilePermits(ctx context.Context, partitions []int16) (removed, added int, err error)
 }
 
 const (
@@ -70,7 +70,7 @@ func (e *Engine) pollLimits(ctx context.Context) error {
 			waiters[i].Priority = -1 // other nodes need not give way to runs that could not start
 		}
 	}
-	capacity, err := e.Limits.Places(ctx, e.Member.Session(), full, waiters)
+	capacity, err := e.Limits.Capacity(ctx, e.Member.Session(), full, waiters)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (e *Engine) reconcileOnce(ctx context.Context) (time.Duration, error) {
 	if len(owned) == 0 {
 		return reconcilePause, nil
 	}
-	removed, added, err := e.Limits.MendHolds(ctx, owned)
+	removed, added, err := e.Limits.ReconcilePermits(ctx, owned)
 	if err != nil {
 		return 0, err
 	}

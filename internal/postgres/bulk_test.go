@@ -140,8 +140,8 @@ func allPartitions() []int16 {
 	return all
 }
 
-// asked reads a number from the environment, for the long form of a test; otherwise it is the short one's.
-func asked(t testing.TB, variable string, short int) int {
+// fromEnv reads a number from the environment, for the long form of a test; otherwise it is the short one's.
+func fromEnv(t testing.TB, variable string, short int) int {
 	t.Helper()
 	text := os.Getenv(variable)
 	if text == "" {

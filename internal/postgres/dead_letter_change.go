@@ -52,7 +52,7 @@ var (
 )
 
 // changeDead redrives or discards a batch, and says how many it did.
-func changeDead(ctx context.Context, tx pgx.Tx, o *stored, keys []job.Key) (int64, error) {
+func changeDead(ctx context.Context, tx pgx.Tx, o *activeOperation, keys []job.Key) (int64, error) {
 	k := splitKeys(keys)
 	if o.Kind == job.Discard {
 		tag, err := tx.Exec(ctx, discardBatch, k.partition, k.job, k.dueAt, k.seq)

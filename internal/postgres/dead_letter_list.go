@@ -67,7 +67,7 @@ func (a *API) DeadLetters(ctx context.Context, q job.DeadQuery) (page job.DeadPa
 		left := q.Limit - len(page.Letters)
 		args["from"], args["to"], args["limit"] = from, to, left+1
 		var found []job.DeadLetter
-		err := a.queryList(ctx, look{namespace: q.Namespace, bounded: bounded}, func(rows pgx.Rows) (err error) {
+		err := a.queryList(ctx, listQuery{namespace: q.Namespace, bounded: bounded}, func(rows pgx.Rows) (err error) {
 			found, err = pgx.CollectRows(rows, scanDead)
 			return err
 		}, sql, args)

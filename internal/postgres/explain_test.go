@@ -259,8 +259,8 @@ func (b *bulk) hotSteps() []*hot {
 			require.NoError(t, err)
 			require.NotEmpty(t, runs)
 		}, ways: []string{"run by partition"}},
-		{name: "Woken", step: func() {
-			_, err := b.store.Woken(ctx, all, now.Add(-time.Minute), now.Add(time.Minute))
+		{name: "Sweep", step: func() {
+			_, err := b.store.Sweep(ctx, all, now.Add(-time.Minute), now.Add(time.Minute))
 			require.NoError(t, err)
 		}, ways: []string{"run by partition run_at"}},
 		{name: "Claim", step: func() {
@@ -311,8 +311,8 @@ func (b *bulk) hotSteps() []*hot {
 			"run by partition job_id due_at seq", "session",
 			"sort of queue_waiter", // one for each node
 		}},
-		{name: "Places", step: func() {
-			_, err := b.store.Places(ctx, b.session, []job.Limit{{Kind: job.LimitQueue, ID: 77}, {Kind: job.LimitKey, ID: 5}}, []job.WaiterReport{{Queue: 77, Waiting: 3}})
+		{name: "Capacity", step: func() {
+			_, err := b.store.Capacity(ctx, b.session, []job.Limit{{Kind: job.LimitQueue, ID: 77}, {Kind: job.LimitKey, ID: 5}}, []job.WaiterReport{{Queue: 77, Waiting: 3}})
 			require.NoError(t, err)
 		}, ways: []string{
 			"permit by limit_kind limit_id number", "queue", "queue_rate by queue_id", "queue_waiter by queue_id",
@@ -387,7 +387,7 @@ func (b *bulk) replacing() []job.Key {
 	return keys
 }
 
-// limited makes 50 runs due in a queue with 30 places, each with a concurrency key.
+// limited makes 50 runs due in a queue with 30 permits, each with a concurrency key.
 func (b *bulk) limited() []job.Key {
 	b.t.Helper()
 	b.exec(`INSERT INTO queue (id, namespace_id, name, max_running, rate, rate_seconds, burst) OVERRIDING SYSTEM VALUE VALUES (77, ` + bulkNamespace + `, 'narrow', 30, 100, 1, 100)`)

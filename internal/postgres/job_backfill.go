@@ -32,7 +32,7 @@ WHERE j.partition = $1 AND j.id = $2`
 // pace, with sequence numbers of their own.
 func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.BackfillResult, err error) {
 	err = a.retrying(ctx, o.Namespace, "backfill "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
-		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
+		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
 		b := backfill{tx: tx, order: &o, seq: map[time.Time]int16{}}
@@ -42,7 +42,7 @@ func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.Ba
 		if out, err = b.make(ctx); err != nil || o.DryRun {
 			return err
 		}
-		if err := keep(ctx, tx, o.Namespace, o.Idempotent, out); err != nil {
+		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, out); err != nil {
 			return err
 		}
 		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "job.backfill", job.FormatJobID(o.ID)}, struct {
@@ -58,7 +58,7 @@ func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.Ba
 type backfill struct {
 	tx    pgx.Tx
 	order *job.BackfillParams
-	job   storedJob
+	job   jobRow
 	now   time.Time
 	seq   map[time.Time]int16 // the highest in the ledger, by due time
 }

@@ -39,7 +39,7 @@ func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResul
 }
 
 func (a *API) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs []*newJob, made []job.BulkResult) error {
-	if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
+	if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 		return err
 	}
 	c := creation{store: a, tx: tx, namespace: o.Namespace, actor: o.Actor}
@@ -57,7 +57,7 @@ func (a *API) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs
 		}
 	}
 	if len(c.jobs) == 0 {
-		return keep(ctx, tx, o.Namespace, o.Idempotent, made)
+		return storeResponse(ctx, tx, o.Namespace, o.Idempotent, made)
 	}
 	if err := c.create(ctx); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (a *API) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs
 			made[i] = job.BulkResult{Job: n.job}
 		}
 	}
-	if err := keep(ctx, tx, o.Namespace, o.Idempotent, made); err != nil {
+	if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, made); err != nil {
 		return err
 	}
 	first, last := job.FormatJobID(c.jobs[0].job.ID), job.FormatJobID(c.jobs[len(c.jobs)-1].job.ID)

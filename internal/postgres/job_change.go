@@ -36,7 +36,7 @@ func (a *API) retrying(ctx context.Context, namespace uuid.UUID, what string, wo
 type change struct {
 	tx     pgx.Tx
 	order  job.ChangeParams
-	job    storedJob
+	job    jobRow
 	cursor cursor
 	now    time.Time
 }

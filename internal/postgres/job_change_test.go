@@ -46,8 +46,8 @@ func (b *jobs) begin() pgx.Tx {
 
 const lockCursorOf = `SELECT c.id FROM cursor c, job j WHERE j.id = $1 AND c.partition = j.partition AND c.id = j.cursor_id FOR UPDATE OF c`
 
-// TestAChangeWaitsForTheCursorAndLooksAtTheClockThen: what others did meanwhile lies before it.
-func TestAChangeWaitsForTheCursorAndLooksAtTheClockThen(t *testing.T) {
+// TestAChangeReadsTheClockAfterItHasTheCursor: what others did meanwhile lies before it.
+func TestAChangeReadsTheClockAfterItHasTheCursor(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
 	for name, change := range map[string]func(context.Context, job.Job) (job.Change, error){

@@ -15,15 +15,15 @@ import (
 // schema before those of PostgreSQL.
 const leapingClock = `
 CREATE SCHEMA leaping;
-CREATE SEQUENCE leaping.looks;
+CREATE SEQUENCE leaping.readings;
 CREATE TABLE leaping.start AS SELECT pg_catalog.now() AS at;
-CREATE FUNCTION leaping.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT at + interval '1 s' * pg_catalog.nextval('leaping.looks') FROM leaping.start$$;
+CREATE FUNCTION leaping.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT at + interval '1 s' * pg_catalog.nextval('leaping.readings') FROM leaping.start$$;
 CREATE FUNCTION leaping.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT leaping.now()$$;
 CREATE FUNCTION leaping.statement_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT leaping.now()$$;
 CREATE FUNCTION leaping.transaction_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT leaping.now()$$`
 
-// TestPlanLooksAtTheClockOnce: with a second look, what is due between the two is lost.
-func TestPlanLooksAtTheClockOnce(t *testing.T) {
+// TestPlanReadsTheClockOnce: with a second reading, what is due between the two is lost.
+func TestPlanReadsTheClockOnce(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
 	j := b.create(definition("a", everySecond))
@@ -41,8 +41,8 @@ func TestPlanLooksAtTheClockOnce(t *testing.T) {
 		require.NoError(t, err)
 		last = p.Now
 	}
-	var looks int
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT last_value FROM leaping.looks`).Scan(&looks))
-	require.Equal(t, plans, looks)
+	var readings int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT last_value FROM leaping.readings`).Scan(&readings))
+	require.Equal(t, plans, readings)
 	require.Equal(t, grid(time.Second, j.CreatedAt, last.Add(2*time.Second)), dueTimes(b.live(j)))
 }

@@ -21,14 +21,14 @@ func (a *API) CreateJob(ctx context.Context, in job.CreateParams) (job.Job, erro
 		return job.Job{}, fmt.Errorf("create job: %w", err)
 	}
 	err = a.retrying(ctx, in.Namespace, "create job", func(tx pgx.Tx) error {
-		if err := once(ctx, tx, in.Namespace, in.Idempotent); err != nil {
+		if err := replayOrClaim(ctx, tx, in.Namespace, in.Idempotent); err != nil {
 			return err
 		}
 		c := creation{store: a, tx: tx, namespace: in.Namespace, actor: in.Actor, jobs: []*newJob{n}}
 		if err := c.create(ctx); err != nil {
 			return err
 		}
-		if err := keep(ctx, tx, in.Namespace, in.Idempotent, n.job); err != nil {
+		if err := storeResponse(ctx, tx, in.Namespace, in.Idempotent, n.job); err != nil {
 			return err
 		}
 		return audit(ctx, tx, auditParams{in.Namespace, in.Actor, "job.create", job.FormatJobID(n.job.ID)}, named{n.job.Name})

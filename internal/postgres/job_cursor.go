@@ -82,9 +82,9 @@ const insertCursor = `
 INSERT INTO cursor (partition, namespace_id, key, schedule, missed, next_due_at) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT DO NOTHING RETURNING id, next_due_at`
 
-// makeCursor makes a cursor, or returns errMoved if another made it first.
+// createCursor makes a cursor, or returns errMoved if another made it first.
 // Cursors that exist must be locked before: of the ids, the new one's is the last.
-func (a *API) makeCursor(ctx context.Context, tx pgx.Tx, k cursorKey, d *definition, now time.Time) (c cursor, err error) {
+func (a *API) createCursor(ctx context.Context, tx pgx.Tx, k cursorKey, d *definition, now time.Time) (c cursor, err error) {
 	next, err := a.firstDue(d, now)
 	if err != nil {
 		return c, err

@@ -217,7 +217,7 @@ func (l *listing) byID(ctx context.Context) (ids []uuid.UUID, next *job.ListMark
 		return ids, next, err
 	}
 	// What many jobs have is found at once, what few have by a search.
-	ids, next, err = l.glance(ctx, d, firstScan)
+	ids, next, err = l.scanSome(ctx, d, firstScan)
 	if err != nil || next == nil || len(ids) == l.order.Limit {
 		return ids, next, err
 	}
@@ -242,7 +242,7 @@ func (l *listing) byID(ctx context.Context) (ids []uuid.UUID, next *job.ListMark
 func (l *listing) scan(ctx context.Context, d lead) (ids []uuid.UUID, next *job.ListMark, err error) {
 	for most, looked := firstScan, 0; ; {
 		began := clock.Elapsed()
-		some, next, err := l.glance(ctx, d, most)
+		some, next, err := l.scanSome(ctx, d, most)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -263,8 +263,8 @@ func (l *listing) after(found int, mark *job.ListMark) {
 	l.args["after"], l.args["limit"] = mark.ID, l.args["limit"].(int)-found
 }
 
-// glance looks at so many jobs of a lead.
-func (l *listing) glance(ctx context.Context, d lead, most int) (ids []uuid.UUID, next *job.ListMark, err error) {
+// scanSome looks at so many jobs of a lead.
+func (l *listing) scanSome(ctx context.Context, d lead, most int) (ids []uuid.UUID, next *job.ListMark, err error) {
 	l.args["scanned"] = most
 	sql := `SELECT s.id FROM` + d.scanned() + `WHERE` + matches + `LIMIT @limit`
 	if l.order.Name == "" && len(l.leads())+len(l.order.Labels) <= 1 {
@@ -322,10 +322,10 @@ func (l *listing) read(ctx context.Context, ids []uuid.UUID) ([]job.Job, error) 
 	partitions, keys := jobKeys(len(ids), func(i int) uuid.UUID { return ids[i] })
 	out := make([]job.Job, 0, len(ids))
 	err := l.query(ctx, func(rows pgx.Rows) error {
-		stored, err := pgx.CollectRows(rows, (&jobScan{policies: map[string]job.Policy{}}).job)
-		for i := range stored {
-			stored[i].NextDue = stored[i].nextDue()
-			out = append(out, stored[i].Job)
+		found, err := pgx.CollectRows(rows, (&jobScan{policies: map[string]job.Policy{}}).job)
+		for i := range found {
+			found[i].NextDue = found[i].nextDue()
+			out = append(out, found[i].Job)
 		}
 		return err
 	}, selectJobs, partitions, keys)

@@ -52,7 +52,7 @@ SELECT 1, j.plan_from, j.partition, 0::bigint, j.id,
     AND j.plan_from > (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.broken_at IS NULL) AND ` + firstPending + ` IS NULL, NULL::timestamptz
 FROM (
     SELECT j.plan_from, j.partition, j.id, j.end_at, j.cursor_id FROM job j
-    WHERE j.namespace_id = @namespace AND j.state + 0 = 1 AND j.plan_from > now() AND j.plan_from < @before AND (j.plan_from, j.partition, j.id) > (@due, @part, @uncursed)
+    WHERE j.namespace_id = @namespace AND j.state + 0 = 1 AND j.plan_from > now() AND j.plan_from < @before AND (j.plan_from, j.partition, j.id) > (@due, @part, @after_no_cursor)
     ORDER BY j.plan_from, j.partition, j.id LIMIT @most) j`
 
 // As the engine: row-level security would pass over the runs of others before it
@@ -67,7 +67,7 @@ FROM (
     FROM (SELECT r.due_at, r.partition, r.job_id, r.queue_id, r.seq, r.state, r.attempt FROM run r LIMIT @planned) r
     WHERE r.seq = 0 AND r.state = 0 AND r.attempt = 0 AND r.queue_id = ANY (ARRAY(SELECT q.id FROM queue q WHERE q.namespace_id = @namespace))
     GROUP BY r.partition, r.job_id) f
-WHERE f.due_at < @before AND (f.due_at, f.partition, f.id) > (@due, @part, @uncursed)
+WHERE f.due_at < @before AND (f.due_at, f.partition, f.id) > (@due, @part, @after_no_cursor)
 ORDER BY f.due_at, f.partition, f.id LIMIT @runs`
 )
 
@@ -104,14 +104,14 @@ type dueList struct {
 func (l *listing) byDue(ctx context.Context) (ids []uuid.UUID, page job.ListPage, err error) {
 	limit := min(l.order.Limit, maxDue)
 	l.fillDue(l.order.After)
-	d, err := l.lookAtEach(ctx, l.fewest)
+	d, err := l.listEach(ctx, l.fewest)
 	if err == nil && d == nil {
 		d, err = l.walkDue(ctx, limit)
 	}
 	if err == nil && d.frontier != nil && len(d.found) < limit && hasTrigram(l.order.Name) {
 		// What many jobs have was found, what few have is found by a search.
 		var few *dueList
-		if few, err = l.lookAtEach(ctx, l.named); few != nil {
+		if few, err = l.listEach(ctx, l.named); few != nil {
 			d = few
 		}
 	}
@@ -158,7 +158,7 @@ func (l *listing) fillDue(after job.ListMark) {
 	o := &l.order
 	from := infinite(o.Due.From, pgtype.NegativeInfinity)
 	l.args["from"], l.args["due"], l.args["before"] = from, from, infinite(o.Due.Before, pgtype.Infinity)
-	l.args["part"], l.args["cursor"], l.args["after"], l.args["uncursed"] = after.Partition, after.Cursor, after.ID, after.ID
+	l.args["part"], l.args["cursor"], l.args["after"], l.args["after_no_cursor"] = after.Partition, after.Cursor, after.ID, after.ID
 	l.args["most"], l.args["runs"], l.args["planned"] = maxMerged, maxMerged, maxPlanned
 	if l.filtered() {
 		l.args["runs"] = maxRuns
@@ -169,12 +169,12 @@ func (l *listing) fillDue(after job.ListMark) {
 	}
 	l.args["due"] = after.Due
 	if after.Cursor != 0 { // those without come before it
-		l.args["uncursed"] = uuid.Max
+		l.args["after_no_cursor"] = uuid.Max
 	}
 }
 
-// lookAtEach finds the page among few jobs; nil, if they are not few.
-func (l *listing) lookAtEach(ctx context.Context, jobs func(context.Context) (from string, err error)) (*dueList, error) {
+// listEach finds the page among few jobs; nil, if they are not few.
+func (l *listing) listEach(ctx context.Context, jobs func(context.Context) (from string, err error)) (*dueList, error) {
 	after := l.args["after"]
 	l.args["after"] = uuid.Nil // of the ids of jobs; what comes after a place in the list is cut out below
 	defer func() { l.args["after"] = after }()

@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// storedJob is a job with what only planning needs to know.
-type storedJob struct {
+// jobRow is a job with what only planning needs to know.
+type jobRow struct {
 	job.Job
 	cursor   int64
 	queueID  int32
@@ -30,7 +30,7 @@ type storedJob struct {
 
 // nextDue is when the job is due next, as it was read; never, by a schedule that
 // can no longer be understood: such a job must be possible to read and replace.
-func (j *storedJob) nextDue() time.Time {
+func (j *jobRow) nextDue() time.Time {
 	own, err := schedule.New(j.Schedule, j.ID.String())
 	if err != nil {
 		return time.Time{}
@@ -76,20 +76,20 @@ func (a *API) JobByName(ctx context.Context, namespace uuid.UUID, name string) (
 }
 
 func (a *API) readJob(ctx context.Context, namespace uuid.UUID, where string, args ...any) (job.Job, error) {
-	var stored storedJob
+	var row jobRow
 	err := a.db.Query(ctx, pool.In(namespace, pool.KeyLookups), func(rows pgx.Rows) (err error) {
-		stored, err = collectJob(rows)
+		row, err = collectJob(rows)
 		return err
 	}, selectJob+where, args...)
 	if err != nil {
 		return job.Job{}, fmt.Errorf("read job: %w", err)
 	}
-	stored.NextDue = stored.nextDue()
-	return stored.Job, nil
+	row.NextDue = row.nextDue()
+	return row.Job, nil
 }
 
 // collectJob reads the one row of selectJob.
-func collectJob(rows pgx.Rows) (storedJob, error) {
+func collectJob(rows pgx.Rows) (jobRow, error) {
 	j, err := pgx.CollectExactlyOneRow(rows, scanJob)
 	if noRows(err) {
 		return j, ErrNotFound
@@ -97,13 +97,13 @@ func collectJob(rows pgx.Rows) (storedJob, error) {
 	return j, err
 }
 
-func scanJob(row pgx.CollectableRow) (j storedJob, err error) { return (&jobScan{}).job(row) }
+func scanJob(row pgx.CollectableRow) (j jobRow, err error) { return (&jobScan{}).job(row) }
 
 // jobScan reads jobs. policies, if it is not nil, keeps those that were read: most
 // jobs of a list have one of few.
 type jobScan struct{ policies map[string]job.Policy }
 
-func (s *jobScan) job(row pgx.CollectableRow) (j storedJob, err error) {
+func (s *jobScan) job(row pgx.CollectableRow) (j jobRow, err error) {
 	var config, spec, policy string
 	var payload *string
 	var labels []byte

@@ -29,7 +29,7 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 	}
 	key := job.Key{Partition: job.PartitionOf(o.ID), Job: o.ID}
 	err = a.retrying(ctx, o.Namespace, what, func(tx pgx.Tx) error {
-		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
+		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
 		// The lock keeps a delete from leaving the run behind, and triggers of one
@@ -52,7 +52,7 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 		if err := tx.QueryRow(ctx, insertTriggered, key.Partition, o.ID, key.DueAt, text, o.Trace).Scan(&key.Seq); err != nil {
 			return err
 		}
-		if err := keep(ctx, tx, o.Namespace, o.Idempotent, key); err != nil {
+		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, key); err != nil {
 			return err
 		}
 		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "job.trigger", job.FormatJobID(o.ID)}, struct {

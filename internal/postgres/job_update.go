@@ -54,7 +54,7 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *def
 	if old == nil || !d.sameTimes(old) {
 		target, ok := cursors[to]
 		if !ok {
-			if target, err = a.makeCursor(ctx, tx, key, d, c.now); err != nil {
+			if target, err = a.createCursor(ctx, tx, key, d, c.now); err != nil {
 				return job.Job{}, err
 			}
 		}
@@ -97,7 +97,7 @@ func (u *update) move(ctx context.Context, to cursor) error {
 	if err != nil {
 		return err
 	}
-	if err := u.settle(); err != nil {
+	if err := u.accountForOld(); err != nil {
 		return err
 	}
 	used := int32(0)
@@ -130,9 +130,9 @@ func (u *update) move(ctx context.Context, to cursor) error {
 	return nil
 }
 
-// settle accounts for what was due by the old definition and is not planned:
+// accountForOld accounts for what was due by the old definition and is not planned:
 // the cursor is behind, or the job was paused.
-func (u *update) settle() (err error) {
+func (u *update) accountForOld() (err error) {
 	if u.old == nil {
 		return nil
 	}

@@ -235,8 +235,8 @@ func TestTakeWaitsForAClaimUnderWay(t *testing.T) {
 	}
 
 	// A trigger stops the claim in its middle, until the test lets it go on.
-	b.exec(`CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END'`)
-	b.exec(`CREATE TRIGGER hold BEFORE UPDATE ON run FOR EACH ROW EXECUTE FUNCTION hold()`)
+	b.exec(`CREATE FUNCTION wait_for_lock() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END'`)
+	b.exec(`CREATE TRIGGER wait_for_lock BEFORE UPDATE ON run FOR EACH ROW EXECUTE FUNCTION wait_for_lock()`)
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	var wg sync.WaitGroup

@@ -32,7 +32,7 @@ func (a *API) BeginOperation(ctx context.Context, o job.OperationParams) (op job
 		return op, fmt.Errorf("%s: %w", what, err)
 	}
 	err = a.db.Tx(ctx, pool.In(o.Namespace), what, func(tx pgx.Tx) error {
-		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
+		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
 		args := deadArgs(o.Namespace, o.Filter)
@@ -47,7 +47,7 @@ VALUES ($1, $2, $3, $4, now(), $5, 'running', $6, $7, now(), now()) RETURNING cr
 			return err
 		}
 		op.CreatedAt = op.CreatedAt.UTC()
-		if err := keep(ctx, tx, o.Namespace, o.Idempotent, op); err != nil {
+		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, op); err != nil {
 			return err
 		}
 		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}, struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// stored is an operation that is being worked on.
-type stored struct {
+// activeOperation is an operation that is being worked on.
+type activeOperation struct {
 	job.Operation
 	namespace uuid.UUID
 	until     time.Time
@@ -42,7 +42,7 @@ WHERE state = 'running' AND next_at <= now() ORDER BY next_at LIMIT 1 FOR UPDATE
 // worth, and says whether there was one. Any number of nodes may call it. An
 // operation that fails steps aside, so that it keeps no other from being worked on.
 func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
-	var o stored
+	var o activeOperation
 	err = e.db.Tx(ctx, "work on an operation", func(tx pgx.Tx) error {
 		var filter, mark string
 		err := tx.QueryRow(ctx, dueOperation).Scan(&o.ID, &o.namespace, &o.Kind, &filter, &o.Rate, &o.until, &mark, &o.nextAt, &o.failures, &o.now)
@@ -68,19 +68,19 @@ func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
 		return o.work(ctx, tx)
 	})
 	if err != nil && worked && ctx.Err() == nil {
-		return false, errors.Join(fmt.Errorf("%s: %w", job.FormatOperationID(o.ID), err), e.stepAside(ctx, &o, err))
+		return false, errors.Join(fmt.Errorf("%s: %w", job.FormatOperationID(o.ID), err), e.postpone(ctx, &o, err))
 	}
 	return worked && err == nil, err
 }
 
 // Whoever failed at the same turn has said so already, or went on.
-const stepAside = `
+const postpone = `
 UPDATE operation SET failures = $3, problem = $4, next_at = now() + $5::interval, state = CASE WHEN $6 THEN 'failed' ELSE state END, ended_at = CASE WHEN $6 THEN now() END
 WHERE id = $1 AND next_at = $2 AND state = 'running'`
 
-// stepAside keeps an operation that failed back for a while, or for good. What the
+// postpone keeps an operation that failed back for a while, or for good. What the
 // error says stays in the log: it may tell of what is none of the namespace's.
-func (e *Engine) stepAside(ctx context.Context, o *stored, failed error) error {
+func (e *Engine) postpone(ctx context.Context, o *activeOperation, failed error) error {
 	failures := o.failures + 1
 	wait, giveUp := job.AfterFailure(failures)
 	problem := "a node could not work on it"
@@ -92,14 +92,14 @@ func (e *Engine) stepAside(ctx context.Context, o *stored, failed error) error {
 	} else {
 		problem += "; it is tried again"
 	}
-	_, err := e.db.Exec(ctx, stepAside, o.ID, o.nextAt, failures, problem, wait, giveUp)
+	_, err := e.db.Exec(ctx, postpone, o.ID, o.nextAt, failures, problem, wait, giveUp)
 	if err != nil {
 		return fmt.Errorf("keep operation %s back: %w", job.FormatOperationID(o.ID), err)
 	}
 	return nil
 }
 
-func (o *stored) work(ctx context.Context, tx pgx.Tx) error {
+func (o *activeOperation) work(ctx context.Context, tx pgx.Tx) error {
 	keys, err := o.batch(ctx, tx)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (o *stored) work(ctx context.Context, tx pgx.Tx) error {
 }
 
 // batch finds the next dead letters and moves the mark past them.
-func (o *stored) batch(ctx context.Context, tx pgx.Tx) (keys []job.Key, err error) {
+func (o *activeOperation) batch(ctx context.Context, tx pgx.Tx) (keys []job.Key, err error) {
 	args := deadArgs(o.namespace, o.Filter)
 	args["after_failed"], args["after_job"], args["after_due"], args["after_seq"] = o.mark.FailedAt, o.mark.Job, o.mark.DueAt, o.mark.Seq
 	args["until"], args["limit"] = o.until, o.Rate

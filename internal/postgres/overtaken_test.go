@@ -53,8 +53,8 @@ func succeeded(attempts []job.Attempt) (done []job.Completion) {
 func TestASuccessThatWasOvertakenEnds(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
-	var told entered
-	b.store = pgtest.StoreOf(postgres.New(b.pool, postgres.Options{Observer: &told}))
+	var counted entered
+	b.store = pgtest.StoreOf(postgres.New(b.pool, postgres.Options{Observer: &counted}))
 	done := succeeded(b.claimAll(3))
 	stale := done[0]
 	stale.Attempt++
@@ -66,17 +66,17 @@ func TestASuccessThatWasOvertakenEnds(t *testing.T) {
 	require.Equal(t, 1, fenced, "the stale one")
 	require.Zero(t, b.running())
 	require.Equal(t, 3, b.count(`run_history WHERE ended = 1`))
-	require.EqualValues(t, 3, told.succeeded, "each is counted once")
+	require.EqualValues(t, 3, counted.succeeded, "each is counted once")
 
 	// What has ended is fenced, and does not end again.
 	fenced, err := b.store.CompleteSucceeded(t.Context(), done)
 	require.NoError(t, err)
 	require.Equal(t, 3, fenced)
 	require.Equal(t, 3, b.count(`run_history`))
-	require.EqualValues(t, 3, told.succeeded)
+	require.EqualValues(t, 3, counted.succeeded)
 }
 
-// entered counts what is told of the ledger.
+// entered counts what the ledger reports.
 type entered struct{ succeeded int64 }
 
 func (e *entered) Entered(how job.Ended, _ job.Reason, n int64) {
@@ -87,8 +87,8 @@ func (e *entered) Entered(how job.Ended, _ job.Reason, n int64) {
 
 func (e *entered) Skipped(job.Reason, int64) {}
 
-// TestAClaimInDoubtThatWasOvertakenIsFound: nobody else would ever deliver it.
-func TestAClaimInDoubtThatWasOvertakenIsFound(t *testing.T) {
+// TestAnUnresolvedClaimThatWasOvertakenIsFound: no other node would deliver it.
+func TestAnUnresolvedClaimThatWasOvertakenIsFound(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	attempts := b.claimAll(3)
@@ -115,7 +115,7 @@ func TestALimitTakesInWhatOvertookIt(t *testing.T) {
 	b.exact()
 }
 
-// TestALimitAmongCompletions: runs end while a new limit takes them in. None is lost, and no hold is left.
+// TestALimitAmongCompletions: runs end while a new limit takes them in. None is lost, and no permit is left.
 func TestALimitAmongCompletions(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)

@@ -84,7 +84,7 @@ func (b *limits) decide(o job.Outcome, attempts ...job.Attempt) {
 	b.exact()
 }
 
-// exact: each live run of a limited queue, and of a key, has one hold, and nothing else has.
+// exact: each live run of a limited queue, and of a key, has one permit, and nothing else has.
 func (b *limits) exact() {
 	b.t.Helper()
 	read := func(sql string) []string {
@@ -108,8 +108,8 @@ func (b *limits) running() (n int) {
 
 var failedOnce = job.Outcome{Kind: job.Failed, Retryable: true}
 
-// TestEveryTransitionKeepsHoldsExact: whatever ends, reschedules or keeps an attempt, holds are those of live runs.
-func TestEveryTransitionKeepsHoldsExact(t *testing.T) {
+// TestEveryTransitionKeepsPermitsExact: whatever ends, reschedules or keeps an attempt, only live runs have permits.
+func TestEveryTransitionKeepsPermitsExact(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	b.limit("narrow", job.QueueLimits{MaxRunning: 3})
@@ -124,7 +124,7 @@ func TestEveryTransitionKeepsHoldsExact(t *testing.T) {
 
 	b.decide(job.Outcome{Kind: job.Succeeded}, attempts[0])
 	require.Equal(t, 2, b.running())
-	b.decide(failedOnce, attempts[1]) // a retry that waits has no place
+	b.decide(failedOnce, attempts[1]) // a retry that waits has no permit
 	require.Equal(t, 1, b.running())
 	b.decide(job.Outcome{Kind: job.Accepted}, attempts[2]) // one that waits for its report has
 	require.Equal(t, 1, b.running())
@@ -138,11 +138,11 @@ func TestEveryTransitionKeepsHoldsExact(t *testing.T) {
 	b.exact()
 	require.Zero(t, b.running())
 
-	// One that its target has no room for.
+	// A run whose target is busy.
 	attempts, _ = b.claim(keys[5:]...)
 	require.Len(t, attempts, 3)
 	for _, a := range attempts {
-		b.decide(job.Outcome{Kind: job.Deferred, Message: "no room"}, a)
+		b.decide(job.Outcome{Kind: job.Deferred, Message: "the target is busy"}, a)
 	}
 	b.exact()
 	require.Zero(t, b.running())
@@ -168,14 +168,14 @@ func TestEveryTransitionKeepsHoldsExact(t *testing.T) {
 	// And an attempt whose report is late frees nothing that is not its own.
 	b.decide(job.Outcome{Kind: job.Succeeded}, attempts[0])
 	require.Equal(t, 1, b.running())
-	// One whose host has no room waits without a place.
+	// A run whose host is busy waits without a permit.
 	b.decide(job.Outcome{Kind: job.Deferred, RetryAfter: time.Minute}, attempts[1])
 	b.exact()
 	require.Zero(t, b.running())
 }
 
-// TestReplaceTakesThePlaceOfWhatItReplaces, and ends nothing if there is no place for it.
-func TestReplaceTakesThePlaceOfWhatItReplaces(t *testing.T) {
+// TestReplaceTakesThePermitOfWhatItReplaces, and ends nothing if it gets no permit.
+func TestReplaceTakesThePermitOfWhatItReplaces(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	b.limit("narrow", job.QueueLimits{MaxRunning: 1})
@@ -194,10 +194,10 @@ func TestReplaceTakesThePlaceOfWhatItReplaces(t *testing.T) {
 	}
 	second := trigger()
 	replacing := admit(second)
-	require.NotNil(t, replacing.Attempt, "the place of the first one is its own")
+	require.NotNil(t, replacing.Attempt, "it takes the permit of the first one")
 	require.Equal(t, 1, b.running())
 
-	// Now another job has the place, and the run of this one has a place of a limit that is gone.
+	// Now another job has the permit, and the run of this one has a permit of a limit that is gone.
 	b.limit("narrow", job.QueueLimits{MaxRunning: 2})
 	other := b.due(1, nil)
 	attempts, _ := b.claim(other...)
@@ -283,7 +283,7 @@ func TestALimitTakesInWhatRuns(t *testing.T) {
 	one, _ := b.claim(keys[3:]...)
 	require.Len(t, one, 1)
 
-	// Without a limit nothing is held any more; what has a hold gives it back.
+	// Without a limit runs need no permit; those that have one give it back.
 	b.limit("narrow", job.QueueLimits{})
 	_, err = b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: one[0].Key, Attempt: 1}, {Key: attempts[2].Key, Attempt: 1}})
 	require.NoError(t, err)
@@ -398,7 +398,7 @@ func TestARateIsOneForAll(t *testing.T) {
 	require.Len(t, attempts, 2)
 }
 
-// TestPriorityHoldsAcrossNodes: nobody starts what another node waits with a higher one for, as long as it says so.
+// TestPriorityHoldsAcrossNodes: no node starts a run while another reports a waiter of higher priority.
 func TestPriorityHoldsAcrossNodes(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -407,7 +407,7 @@ func TestPriorityHoldsAcrossNodes(t *testing.T) {
 	var queue int32
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT id FROM queue`).Scan(&queue))
 	say := func(session uuid.UUID, priority int16, at time.Time) {
-		_, err := b.store.Places(t.Context(), session, nil, []job.WaiterReport{{Queue: queue, Waiting: 4, Priority: priority, RunAt: at}})
+		_, err := b.store.Capacity(t.Context(), session, nil, []job.WaiterReport{{Queue: queue, Waiting: 4, Priority: priority, RunAt: at}})
 		require.NoError(t, err)
 	}
 	say(uuid.New(), 4, b.now())
@@ -424,8 +424,8 @@ func TestPriorityHoldsAcrossNodes(t *testing.T) {
 	require.Len(t, attempts, 1, "who says nothing any more is not waited for")
 }
 
-// TestHoldsAreMended: what should never happen does not last.
-func TestHoldsAreMended(t *testing.T) {
+// TestPermitsAreReconciled: a permit without a run, and a run without a permit, do not last.
+func TestPermitsAreReconciled(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	b.limit("narrow", job.QueueLimits{MaxRunning: 5})
@@ -435,11 +435,11 @@ func TestHoldsAreMended(t *testing.T) {
 	b.exec(`DELETE FROM run WHERE job_id = $1`, keys[0].Job)
 	b.exec(`UPDATE run SET state = 0 WHERE job_id = $1`, keys[1].Job)
 	b.exec(`UPDATE run SET queue_permit = NULL WHERE job_id = $1`, keys[2].Job)
-	removed, added, err := b.store.MendHolds(t.Context(), allPartitions())
+	removed, added, err := b.store.ReconcilePermits(t.Context(), allPartitions())
 	require.NoError(t, err)
 	require.Equal(t, []int{3, 1}, []int{removed, added})
 	b.exact()
-	removed, added, err = b.store.MendHolds(t.Context(), allPartitions())
+	removed, added, err = b.store.ReconcilePermits(t.Context(), allPartitions())
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0}, []int{removed, added})
 }

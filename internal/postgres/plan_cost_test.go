@@ -13,7 +13,7 @@ import (
 // TestPlanCost measures what a run costs plan: with schedules that many jobs share, and in the worst case, where each
 // job has one of its own. BELFRY_PLAN_JOBS=1000000 is the long form.
 func TestPlanCost(t *testing.T) {
-	many := asked(t, "BELFRY_PLAN_JOBS", 5_000)
+	many := fromEnv(t, "BELFRY_PLAN_JOBS", 5_000)
 	for _, c := range []struct {
 		name  string
 		jobs  int

@@ -82,7 +82,7 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (n
 }
 
 // planAlone plans one job from where its cursor was until now.
-func planAlone(j *storedJob, next, now time.Time) (*definition, job.PlanResult, error) {
+func planAlone(j *jobRow, next, now time.Time) (*definition, job.PlanResult, error) {
 	d, err := derive(j.Definition, j.ID)
 	if err != nil {
 		return nil, job.PlanResult{}, err

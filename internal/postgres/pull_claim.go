@@ -337,10 +337,10 @@ func ignoreNoRows(err error) error {
 	return err
 }
 
-// LookDue finds when each feed has its first run, if one is due by o.Ahead from
+// ScanDue finds when each feed has its first run, if one is due by o.Ahead from
 // now. o.Limit is how many runs of a feed it reads to find one that is not
 // skipped. It takes no lock.
-func (e *Engine) LookDue(
+func (e *Engine) ScanDue(
 	ctx context.Context, feeds []job.Feed, o job.ScanParams,
 ) (now time.Time, first []time.Time, err error) {
 	first = make([]time.Time, len(feeds))

@@ -64,9 +64,9 @@ func (e *Engine) CompletePulled(ctx context.Context, done []job.Completion) (why
 			stale, at = append(stale, c), append(at, i)
 		}
 	}
-	fates, err := e.fatesOf(ctx, stale)
-	for i, f := range fates {
-		why[at[i]] = f
+	reasons, err := e.goneReasons(ctx, stale)
+	for i, r := range reasons {
+		why[at[i]] = r
 	}
 	return why, err
 }

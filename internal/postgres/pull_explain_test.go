@@ -32,7 +32,7 @@ func (b *bulk) aPending() (d job.Due) {
 	return d
 }
 
-func pullLanes(queue int32) (out []job.Feed) {
+func pullFeeds(queue int32) (out []job.Feed) {
 	for p := range int16(job.MaxPriority + 1) {
 		out = append(out, job.Feed{Queue: queue, Handler: "x", Priority: p})
 	}
@@ -46,14 +46,14 @@ func (b *bulk) pullSteps() []*hot {
 	var got job.PullClaimResult
 	var due job.Due
 	return []*hot{
-		{name: "LookDue", before: func() { w = b.pulling() }, step: func() {
-			_, first, err := b.store.LookDue(ctx, pullLanes(w.Queue), job.ScanParams{Ahead: time.Second, Limit: 1})
+		{name: "ScanDue", before: func() { w = b.pulling() }, step: func() {
+			_, first, err := b.store.ScanDue(ctx, pullFeeds(w.Queue), job.ScanParams{Ahead: time.Second, Limit: 1})
 			require.NoError(t, err)
 			require.False(t, first[0].IsZero())
 		}, ways: []string{"run by queue_id handler priority run_at"}},
 		{name: "ClaimDue", step: func() {
 			var err error
-			got, err = b.store.ClaimDue(ctx, job.PullClaimParams{Queue: w.Queue, Feeds: pullLanes(w.Queue), Limit: 100, Polls: []job.Poll{{Session: w.ID, Handlers: []string{"x"}, Max: 50}}})
+			got, err = b.store.ClaimDue(ctx, job.PullClaimParams{Queue: w.Queue, Feeds: pullFeeds(w.Queue), Limit: 100, Polls: []job.Poll{{Session: w.ID, Handlers: []string{"x"}, Max: 50}}})
 			require.NoError(t, err)
 			require.Len(t, got.Claimed, 50)
 		}, ways: []string{

@@ -26,7 +26,7 @@ func (e *Engine) OpenSession(ctx context.Context, o job.SessionParams) (w job.Wo
 		if w.Queue, err = queueOf(ctx, tx, o); err != nil || o.Adopt != uuid.Nil {
 			return err
 		}
-		return tx.QueryRow(ctx, makeSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).Scan(&w.ExpiresAt)
+		return tx.QueryRow(ctx, insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).Scan(&w.ExpiresAt)
 	})
 	if err != nil || o.Adopt == uuid.Nil {
 		return w, nil, err
@@ -36,7 +36,7 @@ func (e *Engine) OpenSession(ctx context.Context, o job.SessionParams) (w job.Wo
 	return w, gone, err
 }
 
-const makeSession = `
+const insertSession = `
 INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
 VALUES ($1, $2, now(), now() + $3::interval, false, $4, $5)
 RETURNING expires_at`
@@ -86,7 +86,7 @@ func (e *Engine) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.Sess
 		if err != nil {
 			return err
 		}
-		k, attempt := splitLeases(inOrder(o.Runs))
+		k, attempt := splitLeases(sortedLeases(o.Runs))
 		var batch pgx.Batch
 		batch.Queue(`SELECT pg_advisory_xact_lock(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`, lockList(locks))
 		// From here on nothing is leased to them any more: see endSession.
@@ -94,7 +94,7 @@ func (e *Engine) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.Sess
 			known = tag.RowsAffected() > 0
 			return nil
 		})
-		batch.Queue(makeSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).QueryRow(func(row pgx.Row) error { return row.Scan(&w.ExpiresAt) })
+		batch.Queue(insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).QueryRow(func(row pgx.Row) error { return row.Scan(&w.ExpiresAt) })
 		batch.Queue(lockMoved, k.partition, k.job, k.dueAt, k.seq, old, w.Queue)
 		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, old, w.ID, w.Queue).Query(collectLeases(has))
 		return tx.SendBatch(ctx, &batch).Close()
@@ -103,7 +103,7 @@ func (e *Engine) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.Sess
 		return nil, err
 	}
 	if known {
-		return e.whyGone(ctx, o.Adopt, missing(o.Runs, has))
+		return e.goneLeases(ctx, o.Adopt, missing(o.Runs, has))
 	}
 	// Another queue's, or none at all: which, and what became of its runs, is not for this worker to hear.
 	for _, l := range o.Runs {
@@ -153,8 +153,8 @@ func missing(leases []job.Lease, has map[job.RunKey]int16) (out []job.Lease) {
 	return out
 }
 
-// inOrder is that in which all who lock several runs lock them.
-func inOrder(leases []job.Lease) []job.Lease {
+// sortedLeases is that in which all who lock several runs lock them.
+func sortedLeases(leases []job.Lease) []job.Lease {
 	return slices.SortedFunc(slices.Values(leases), func(a, b job.Lease) int { return compareKeys(a.Key, b.Key) })
 }
 
@@ -255,7 +255,7 @@ func (e *Engine) Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Du
 			})
 			return err
 		})
-		for _, l := range inOrder(leases) {
+		for _, l := range sortedLeases(leases) {
 			if l.Percent != nil || l.Progress != nil {
 				batch.Queue(noteProgress, l.Key.Partition, l.Key.Job, l.Key.DueAt, l.Key.Seq, l.Attempt, w.ID, l.Percent, l.Progress)
 			}
@@ -274,7 +274,7 @@ func (e *Engine) Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Du
 	case err != nil:
 		return expires, nil, err
 	}
-	if gone, err = e.whyGone(ctx, w.ID, left); err != nil || len(late) == 0 {
+	if gone, err = e.goneLeases(ctx, w.ID, left); err != nil || len(late) == 0 {
 		return expires, gone, err
 	}
 	if _, _, err := e.CompleteDecided(ctx, late); err != nil {
@@ -294,9 +294,9 @@ func timedOut(w job.WorkerSession, l job.Lease) job.Completion {
 	return c
 }
 
-// fates tells what became of attempts: how the run ended, or, while it is live,
+// selectFates tells what became of attempts: how the run ended, or, while it is live,
 // what the attempt came to. Of the session's own queue: nobody hears of others' runs.
-const fates = `
+const selectFates = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
            unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id, generate_subscripts($1::smallint[], 1) - 1 AS n)
@@ -309,29 +309,29 @@ LEFT JOIN LATERAL (
     SELECT (a ->> 'outcome')::smallint AS outcome FROM run, jsonb_array_elements(coalesce(attempts, '[]')) a
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND queue_id = s.queue_id AND (a ->> 'attempt')::smallint = k.attempt LIMIT 1) r ON true`
 
-// whyGone says why attempts are no longer a session's.
-func (e *Engine) whyGone(ctx context.Context, session uuid.UUID, leases []job.Lease) (gone []job.Gone, err error) {
-	asked := make([]job.Completion, len(leases))
+// goneLeases says why attempts are no longer a session's.
+func (e *Engine) goneLeases(ctx context.Context, session uuid.UUID, leases []job.Lease) (gone []job.Gone, err error) {
+	attempts := make([]job.Completion, len(leases))
 	for i, l := range leases {
-		asked[i] = job.Completion{Key: l.Key, Attempt: l.Attempt, Session: session}
+		attempts[i] = job.Completion{Key: l.Key, Attempt: l.Attempt, Session: session}
 	}
-	why, err := e.fatesOf(ctx, asked)
+	why, err := e.goneReasons(ctx, attempts)
 	for i := range why {
 		gone = append(gone, job.Gone{Lease: leases[i], Why: why[i]})
 	}
 	return gone, err
 }
 
-// fatesOf says why attempts are no longer those of their sessions.
-func (e *Engine) fatesOf(ctx context.Context, asked []job.Completion) ([]job.GoneReason, error) {
-	if len(asked) == 0 {
+// goneReasons says why attempts are no longer those of their sessions.
+func (e *Engine) goneReasons(ctx context.Context, attempts []job.Completion) ([]job.GoneReason, error) {
+	if len(attempts) == 0 {
 		return nil, nil
 	}
-	why := make([]job.GoneReason, len(asked))
-	k, attempt := splitCompletions(asked)
+	why := make([]job.GoneReason, len(attempts))
+	k, attempt := splitCompletions(attempts)
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(fates, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(asked)).Query(func(rows pgx.Rows) error {
+	batch.Queue(selectFates, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(attempts)).Query(func(rows pgx.Rows) error {
 		var n int
 		var f job.Fate
 		_, err := pgx.ForEachRow(rows, []any{&n, &f.Ended, &f.Mine, &f.Outcome}, func() error {
@@ -341,7 +341,7 @@ func (e *Engine) fatesOf(ctx context.Context, asked []job.Completion) ([]job.Gon
 		return err
 	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("ask about %d attempts: %w", len(asked), err)
+		return nil, fmt.Errorf("ask about %d attempts: %w", len(attempts), err)
 	}
 	return why, nil
 }

@@ -27,7 +27,7 @@ type watch struct {
 }
 
 // scope is which of the partitions have to be searched.
-func (w *watch) scope(v view, partitions []int16) (search []int16, all bool) {
+func (w *watch) scope(v liveness, partitions []int16) (search []int16, all bool) {
 	for id := range w.alive {
 		if !v.alive[id] {
 			return partitions, true
@@ -44,8 +44,8 @@ func (w *watch) scope(v view, partitions []int16) (search []int16, all bool) {
 	return search, false
 }
 
-// settle notes that the partitions were searched as scope said.
-func (w *watch) settle(v view, partitions []int16, all bool) {
+// recordSearch notes that the partitions were searched as scope said.
+func (w *watch) recordSearch(v liveness, partitions []int16, all bool) {
 	w.alive, w.partitions = v.alive, make(map[int16]bool, len(partitions))
 	for _, p := range partitions {
 		w.partitions[p] = true
@@ -55,8 +55,8 @@ func (w *watch) settle(v view, partitions []int16, all bool) {
 	}
 }
 
-// view is who is alive at an instant, and which accepted runs are overdue.
-type view struct {
+// liveness is who is alive at an instant, and which accepted runs are overdue.
+type liveness struct {
 	now     time.Time
 	alive   map[uuid.UUID]bool
 	overdue []job.Completion
@@ -75,7 +75,7 @@ func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (ret
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	from := w.all.Add(-rescueAll)
-	v, err := e.look(ctx, partitions, from, limit)
+	v, err := e.readLiveness(ctx, partitions, from, limit)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -90,13 +90,13 @@ func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (ret
 	}
 	retries, _, err = e.CompleteDecided(ctx, lost)
 	if err == nil && len(lost) < limit {
-		w.settle(v, partitions, all)
+		w.recordSearch(v, partitions, all)
 	}
 	return retries, len(lost), err
 }
 
-// look finds what can be found by key: who is alive, and what is overdue since an instant.
-func (e *Engine) look(ctx context.Context, partitions []int16, from time.Time, limit int) (v view, err error) {
+// readLiveness finds what can be found by key: who is alive, and what is overdue since an instant.
+func (e *Engine) readLiveness(ctx context.Context, partitions []int16, from time.Time, limit int) (v liveness, err error) {
 	v.alive = map[uuid.UUID]bool{}
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))

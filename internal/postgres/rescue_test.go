@@ -97,8 +97,8 @@ func TestRescueFindsWhatIsOverdueByKey(t *testing.T) {
 	require.Equal(t, 1, found)
 }
 
-// TestAPolicyThatCannotBeReadHoldsNobodyUp: what has ended leaves, and what was lost is rescued, with the defaults.
-func TestAPolicyThatCannotBeReadHoldsNobodyUp(t *testing.T) {
+// TestAnUnreadablePolicyDelaysNoOtherRun: what has ended leaves, and what was lost is rescued, with the defaults.
+func TestAnUnreadablePolicyDelaysNoOtherRun(t *testing.T) {
 	t.Parallel()
 	b := setupBulk(t, nil)
 	b.shared(100)

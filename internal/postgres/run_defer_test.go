@@ -11,14 +11,14 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestDeferredCostsNoAttempt: however often its target has no room for it, a run
+// TestDeferredCostsNoAttempt: however often its target is busy, a run
 // has all attempts of its policy; each has a number of its own, so that a stale one
 // changes nothing.
 func TestDeferredCostsNoAttempt(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
 	ctx := t.Context()
-	deferred := job.Outcome{Kind: job.Deferred, Message: "https://x has no room", RetryAfter: time.Minute}
+	deferred := job.Outcome{Kind: job.Deferred, Message: "https://x is busy", RetryAfter: time.Minute}
 	end := func(attempt int16, o job.Outcome) (job.Run, int) {
 		t.Helper()
 		retries, fenced, err := b.store.CompleteDecided(ctx, []job.Completion{{Key: b.key, Attempt: attempt, Outcome: o}})
@@ -45,7 +45,7 @@ func TestDeferredCostsNoAttempt(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(ctx, `SELECT namespace_id FROM job`).Scan(&namespace))
 	entries, err := b.store.Run(ctx, namespace, b.key)
 	require.NoError(t, err)
-	require.Equal(t, "https://x has no room", entries[0].Message)
+	require.Equal(t, "https://x is busy", entries[0].Message)
 	require.Empty(t, entries[0].Attempts)
 
 	failed := job.Outcome{Kind: job.Failed, Retryable: true, Message: "no"}
@@ -85,7 +85,7 @@ func TestDeferredFollowsItsJob(t *testing.T) {
 			d.Target, d.Queue, d.Priority, d.Concurrency = target, "other", 7, job.Concurrency{Key: "k", Max: 3}
 			_, err = b.store.UpdateJob(ctx, job.UpdateParams{Namespace: namespace, ID: b.key.Job, Actor: "test", Definition: d})
 			require.NoError(t, err)
-			retries, _, err := b.store.CompleteDecided(ctx, []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Deferred, Message: "no room"}}})
+			retries, _, err := b.store.CompleteDecided(ctx, []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Deferred, Message: "the target is busy"}}})
 			require.NoError(t, err)
 			var same, deferred, needsSweep bool
 			require.NoError(t, b.pool.QueryRow(ctx, `

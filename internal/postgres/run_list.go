@@ -294,7 +294,7 @@ func (l *runList) live(ctx context.Context) error {
 func (l *runList) read(ctx context.Context, bounded bool) (full bool, err error) {
 	left := l.query.Limit - len(l.page.Entries)
 	l.args["limit"] = left + 1
-	entries, err := l.store.entries(ctx, look{l.query.Namespace, bounded, l.sql == runsEnded}, l.sql, l.args)
+	entries, err := l.store.entries(ctx, listQuery{l.query.Namespace, bounded, l.sql == runsEnded}, l.sql, l.args)
 	if err != nil {
 		return false, err
 	}
@@ -307,16 +307,16 @@ func (l *runList) read(ctx context.Context, bounded bool) (full bool, err error)
 	return more, nil
 }
 
-// look is one statement of a list: for a namespace and, if bounded, given up by
+// listQuery is one statement of a list: for a namespace and, if bounded, given up by
 // the server after windowTime.
-type look struct {
+type listQuery struct {
 	namespace uuid.UUID
 	bounded   bool
 	bitmap    bool // else the order of an index is used
 }
 
 // queryList is query for lists.
-func (a *API) queryList(ctx context.Context, l look, read func(pgx.Rows) error, sql string, args pgx.NamedArgs) error {
+func (a *API) queryList(ctx context.Context, l listQuery, read func(pgx.Rows) error, sql string, args pgx.NamedArgs) error {
 	settings := []pool.Settings{pool.Lists}
 	if !l.bitmap {
 		settings = append(settings, pool.NoBitmaps)
@@ -327,7 +327,7 @@ func (a *API) queryList(ctx context.Context, l look, read func(pgx.Rows) error, 
 	return a.db.Query(ctx, pool.In(l.namespace, settings...), read, sql, args)
 }
 
-func (a *API) entries(ctx context.Context, l look, sql string, args pgx.NamedArgs) (out []job.Entry, err error) {
+func (a *API) entries(ctx context.Context, l listQuery, sql string, args pgx.NamedArgs) (out []job.Entry, err error) {
 	err = a.queryList(ctx, l, func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanEntry)
 		return err
@@ -373,12 +373,12 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	return e, err
 }
 
-func readAttempts(stored []byte) ([]job.AttemptEnd, error) {
-	if len(stored) == 0 {
+func readAttempts(encoded []byte) ([]job.AttemptEnd, error) {
+	if len(encoded) == 0 {
 		return nil, nil
 	}
 	var records []attemptRecord
-	if err := json.Unmarshal(stored, &records); err != nil {
+	if err := json.Unmarshal(encoded, &records); err != nil {
 		return nil, fmt.Errorf("read the attempts of a run: %w", err)
 	}
 	out := make([]job.AttemptEnd, len(records))

@@ -20,7 +20,7 @@ ORDER BY x.ended_at DESC`
 
 // Run tells all that the ledger has about a run, the newest first, or ErrNotFound.
 func (a *API) Run(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.Entry, error) {
-	entries, err := a.entries(ctx, look{namespace: namespace}, oneRun, pgx.NamedArgs{"partition": k.Partition, "job": k.Job, "due": k.DueAt, "seq": k.Seq, "far": far})
+	entries, err := a.entries(ctx, listQuery{namespace: namespace}, oneRun, pgx.NamedArgs{"partition": k.Partition, "job": k.Job, "due": k.DueAt, "seq": k.Seq, "far": far})
 	if err == nil && len(entries) == 0 {
 		err = ErrNotFound
 	}

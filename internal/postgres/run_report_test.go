@@ -73,8 +73,8 @@ func TestReports(t *testing.T) {
 	require.Equal(t, []any{int16(1), int16(2), "42 rows"}, []any{ended, attempt, message})
 }
 
-// TestReportBeforeTheAnswer: a target may be done before the node has read its 202.
-func TestReportBeforeTheAnswer(t *testing.T) {
+// TestReportBeforeTheResponse: a target may be done before the node has read its 202.
+func TestReportBeforeTheResponse(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
 	a := b.claim(t, b.session, time.Minute)[0]

@@ -37,7 +37,7 @@ func (a *API) RetryRun(ctx context.Context, o job.RunParams) error {
 func (a *API) retryAs(ctx context.Context, o job.RunParams, action string, deadOnly bool) error {
 	k := o.Key
 	return a.retrying(ctx, o.Namespace, action+" "+job.FormatRunID(k), func(tx pgx.Tx) error {
-		if err := once(ctx, tx, o.Namespace, o.Idempotent); err != nil {
+		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
 		// The lock keeps a delete from leaving the run behind, and two retries apart.
@@ -64,7 +64,7 @@ func (a *API) retryAs(ctx context.Context, o job.RunParams, action string, deadO
 		if _, err := tx.Exec(ctx, deleteDeadLetter, k.Partition, k.Job, k.DueAt, k.Seq); err != nil {
 			return err
 		}
-		if err := keep(ctx, tx, o.Namespace, o.Idempotent, k); err != nil {
+		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, k); err != nil {
 			return err
 		}
 		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, action, job.FormatRunID(k)}, struct {

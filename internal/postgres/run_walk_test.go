@@ -16,16 +16,16 @@ func TestWalkIsWithoutSeams(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 15, 6, 0, 0, 0, time.UTC)
 	for _, width := range []time.Duration{time.Second, time.Minute, 24 * time.Hour, 11 * 366 * 24 * time.Hour, allTime} {
-		for slow := range 6 { // how many of the looks take long, and so widen the next one less
+		for slow := range 6 { // how many of the readings take long, and so widen the next one less
 			w := walk{bottom: time.Unix(0, 0), to: far, width: width}
-			expect, looks := far, 0
+			expect, readings := far, 0
 			for rest := &w; rest != nil; {
 				var err error
 				rest, err = rest.back(t.Context(), now, func(from, to time.Time, _ bool) (bool, error) {
 					require.Equal(t, expect, to)
 					require.True(t, from.Before(to))
 					expect = from
-					if looks++; looks <= slow {
+					if readings++; readings <= slow {
 						for began := clock.Elapsed(); clock.Elapsed()-began < windowAim/2; {
 						}
 					}
@@ -34,13 +34,13 @@ func TestWalkIsWithoutSeams(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Equal(t, time.Unix(0, 0), expect)
-			require.Less(t, looks, 40)
+			require.Less(t, readings, 40)
 		}
 	}
 }
 
-// TestWalkLooksAtLess: a window that takes too long is repeated with less of it.
-func TestWalkLooksAtLess(t *testing.T) {
+// TestWalkReadsLess: a window that takes too long is repeated with less of it.
+func TestWalkReadsLess(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 15, 6, 0, 0, 0, time.UTC)
 	var widths []time.Duration

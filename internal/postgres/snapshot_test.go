@@ -99,8 +99,8 @@ func (p *path) round(w int, end time.Duration) {
 	}
 }
 
-// looks measures the statements that look for runs and not for keys.
-func (p *path) looks(what string) {
+// measureScans measures the statements that scan for runs and not for keys.
+func (p *path) measureScans(what string) {
 	p.t.Helper()
 	ctx, all, now := p.t.Context(), allPartitions(), p.now()
 	rescue := func() error { _, _, err := p.store.Rescue(ctx, all, 1000); return err }
@@ -108,21 +108,21 @@ func (p *path) looks(what string) {
 	_, err := p.store.Register(ctx, gone, "gone", time.Hour)
 	require.NoError(p.t, err)
 	require.NoError(p.t, rescue())
-	for _, look := range []struct {
+	for _, scan := range []struct {
 		name string
 		do   func() error
 	}{
 		{"Rescue", rescue},
 		{"Rescue after a session has died", func() error { return errors.Join(p.store.Unregister(ctx, gone), rescue()) }},
 		{"Pending", func() error { _, err := p.store.Pending(ctx, all, now.Add(time.Minute)); return err }},
-		{"Woken", func() error {
-			_, err := p.store.Woken(ctx, all, now.Add(-time.Minute), now.Add(time.Minute))
+		{"Sweep", func() error {
+			_, err := p.store.Sweep(ctx, all, now.Add(-time.Minute), now.Add(time.Minute))
 			return err
 		}},
 	} {
 		begin := clock.Elapsed()
-		require.NoError(p.t, look.do())
-		p.t.Logf("%s: %s takes %s", what, look.name, (clock.Elapsed() - begin).Round(100*time.Microsecond))
+		require.NoError(p.t, scan.do())
+		p.t.Logf("%s: %s takes %s", what, scan.name, (clock.Elapsed() - begin).Round(100*time.Microsecond))
 	}
 }
 
@@ -135,8 +135,8 @@ func (p *path) die(n, jobs int) {
 	p.exec(`DELETE FROM run WHERE seq = 9`)
 }
 
-// hold takes a snapshot and keeps it, as a forgotten psql does. What dies after it cannot be removed.
-func (p *path) hold() (release func()) {
+// openSnapshot takes a snapshot and keeps it, as a forgotten psql does. What dies after it cannot be removed.
+func (p *path) openSnapshot() (release func()) {
 	p.t.Helper()
 	conn, err := pgx.Connect(p.t.Context(), p.pool.Config().ConnString())
 	require.NoError(p.t, err)
@@ -145,35 +145,35 @@ func (p *path) hold() (release func()) {
 	return func() { require.NoError(p.t, conn.Close(context.Background())) }
 }
 
-// TestAHeldSnapshotDoesNotSlowThePath: a queue that scans for the first pending row falls to a twentieth under one idle
+// TestAnOpenSnapshotDoesNotSlowThePath: a queue that scans for the first pending row falls to a twentieth under one idle
 // snapshot, because the dead rows before it pile up. Lookups by key do not meet them. The short form counts pages,
 // BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 takes the time.
-func TestAHeldSnapshotDoesNotSlowThePath(t *testing.T) {
+func TestAnOpenSnapshotDoesNotSlowThePath(t *testing.T) {
 	const short, least = 4, 0.8
-	long := asked(t, "BELFRY_SNAPSHOT_SECONDS", short)
+	long := fromEnv(t, "BELFRY_SNAPSHOT_SECONDS", short)
 	seconds := time.Duration(long) * time.Second
-	jobs, dead := asked(t, "BELFRY_SNAPSHOT_JOBS", 50_000), asked(t, "BELFRY_SNAPSHOT_DEAD", 0)
+	jobs, dead := fromEnv(t, "BELFRY_SNAPSHOT_JOBS", 50_000), fromEnv(t, "BELFRY_SNAPSHOT_DEAD", 0)
 	p := &path{bulk: setupBulk(t, nil), workers: 2}
 	p.rounds, p.group = make([]int, p.workers), max(1, 1000*job.Partitions/jobs)
 	p.shared(jobs)
 	p.exec(`VACUUM ANALYZE job, cursor`)
 	p.rate("warm up", seconds/4)
 	before := p.rate("without", seconds/4)
-	p.looks("without")
-	release := p.hold()
-	p.rate("with a held snapshot, first", seconds-seconds/4)
-	held := p.rate("with a held snapshot, last", seconds/4)
-	p.looks("with a held snapshot")
+	p.measureScans("without")
+	release := p.openSnapshot()
+	p.rate("with an open snapshot, first", seconds-seconds/4)
+	open := p.rate("with an open snapshot, last", seconds/4)
+	p.measureScans("with an open snapshot")
 	if dead > 0 {
 		p.die(dead, jobs)
-		p.looks(fmt.Sprintf("with a held snapshot and %d more dead runs", dead))
+		p.measureScans(fmt.Sprintf("with an open snapshot and %d more dead runs", dead))
 		p.rate("with those", seconds/4)
 	}
 	release()
-	t.Logf("with the snapshot %.2f of the rate, and %.2f times the pages", held.rate/before.rate, held.pages/before.pages)
+	t.Logf("with the snapshot %.2f of the rate, and %.2f times the pages", open.rate/before.rate, open.pages/before.pages)
 	if long > short {
-		require.Greater(t, held.rate/before.rate, least)
+		require.Greater(t, open.rate/before.rate, least)
 	} else {
-		require.Less(t, held.pages/before.pages, 1/least)
+		require.Less(t, open.pages/before.pages, 1/least)
 	}
 }

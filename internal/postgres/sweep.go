@@ -22,9 +22,9 @@ func (e *Engine) Pending(ctx context.Context, partitions []int16, until time.Tim
 	return e.listRuns(ctx, "load runs", loadRuns, partitions, until)
 }
 
-// Woken lists the pending runs of partitions that someone other than their
+// Sweep lists the pending runs of partitions that someone other than their
 // planner created or moved, with a run time in a range.
-func (e *Engine) Woken(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
+func (e *Engine) Sweep(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
 	return e.listRuns(ctx, "sweep runs", sweepRuns, partitions, from, to)
 }
 

@@ -16,10 +16,10 @@ import (
 
 // whyReader collects what why.Explain needs to know.
 type whyReader struct {
-	tx     pgx.Tx
-	order  why.Params
-	stored *storedJob // nil: deleted
-	facts  why.Facts
+	tx    pgx.Tx
+	order why.Params
+	row   *jobRow // nil: deleted
+	facts why.Facts
 }
 
 // Why tells the stories of occurrences of a job, also of one that is deleted:
@@ -62,7 +62,7 @@ func (y *whyReader) readJob(ctx context.Context) error {
 	batch.Queue(selectJob+whereJob, partition, id, y.order.Namespace).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, scanJob)
 		if err == nil && len(found) == 1 {
-			y.stored = &found[0]
+			y.row = &found[0]
 		}
 		return err
 	})
@@ -76,12 +76,12 @@ func (y *whyReader) readJob(ctx context.Context) error {
 		return ErrNotFound
 	}
 	f.Created = created.UTC()
-	if y.stored == nil {
+	if y.row == nil {
 		return y.lastDeed(ctx, "job.delete", job.FormatJobID(id), &f.DeletedAt, &f.DeletedBy)
 	}
-	f.Job, f.RunsLeft, f.PlanFrom = &y.stored.Job, y.stored.runsLeft, y.stored.planFrom
-	if y.stored.pausedAt != nil {
-		f.PausedAt = y.stored.pausedAt.UTC()
+	f.Job, f.RunsLeft, f.PlanFrom = &y.row.Job, y.row.runsLeft, y.row.planFrom
+	if y.row.pausedAt != nil {
+		f.PausedAt = y.row.pausedAt.UTC()
 		var at time.Time // that of the log is a moment later
 		return y.lastDeed(ctx, "job.pause", job.FormatJobID(id), &at, &f.PausedBy)
 	}

@@ -16,7 +16,7 @@ import (
 
 // Store is the part of the database that claims runs for workers and writes their reports.
 type Store interface {
-	LookDue(ctx context.Context, feeds []job.Feed, o job.ScanParams) (now time.Time, first []time.Time, err error)
+	ScanDue(ctx context.Context, feeds []job.Feed, o job.ScanParams) (now time.Time, first []time.Time, err error)
 	ClaimDue(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error)
 	AdmitDue(
 		ctx context.Context, queue int32, session uuid.UUID, due job.Due,

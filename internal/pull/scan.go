@@ -120,7 +120,7 @@ func (p *Puller) scanFeeds(ctx context.Context, b *scanBatch) error {
 	ctx, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
 	params := job.ScanParams{Ahead: scanAhead, Limit: b.depth, Skip: b.skip.filter()}
-	now, first, err := p.Store.LookDue(ctx, b.feeds, params)
+	now, first, err := p.Store.ScanDue(ctx, b.feeds, params)
 	p.counters.scans.Add(1)
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func TestARequestIsCarriedOutOnce(t *testing.T) {
 	_, err := b.pool.Exec(t.Context(), `UPDATE idempotent_response SET created_at = created_at - interval '1 day'`)
 	require.NoError(t, err)
 	require.Equal(t, 202, b.call("POST", "/jobs/report:trigger", `{"payload":2}`, key, "t").status)
-	gone, err := b.store.DropAnswers(t.Context(), 100)
+	gone, err := b.store.DropIdempotentResponses(t.Context(), 100)
 	require.NoError(t, err)
 	require.Equal(t, 1, gone)
 	again := b.call("POST", "/jobs/report:trigger", `{"payload":1}`, key, "t")

@@ -44,9 +44,9 @@ func TestClaimedWaitsForClaimsUnderWay(t *testing.T) {
 	require.Len(t, <-answers, 1)
 }
 
-// TestARunThatIsLockedIsAskedAboutAgain: a change of the job has it locked for a
+// TestALockedRunIsResolvedLater: a change of the job has it locked for a
 // moment; that is not the same as gone.
-func TestARunThatIsLockedIsAskedAboutAgain(t *testing.T) {
+func TestALockedRunIsResolvedLater(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
 	tx, err := b.pool.Begin(t.Context())
@@ -65,9 +65,9 @@ func TestARunThatIsLockedIsAskedAboutAgain(t *testing.T) {
 	require.True(t, admitted.Done, "now it is gone")
 }
 
-// TestRunsBeyondTheLookAheadAreWoken: an owner that takes over loads no further
+// TestRunsBeyondTheLookAheadNeedTheSweep: an owner that takes over loads no further
 // than the look-ahead; what may start later has to be found by its sweep.
-func TestRunsBeyondTheLookAheadAreWoken(t *testing.T) {
+func TestRunsBeyondTheLookAheadNeedTheSweep(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
 	for _, jitter := range []string{"", "24h"} {

@@ -12,12 +12,12 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// AnswersKept is how long the answer to a request with a key is known.
-const AnswersKept = 24 * time.Hour
+// responsesKept is how long the answer to a request with a key is known.
+const responsesKept = 24 * time.Hour
 
 // Another request with the key that is under way is waited for. An answer that
 // is too old makes place.
-const claimAnswer = `
+const claimResponse = `
 INSERT INTO idempotent_response (namespace_id, key, part, request_hash, created_at) VALUES ($1, $2, $3, $4, now())
 ON CONFLICT (namespace_id, key, part) DO UPDATE SET request_hash = excluded.request_hash, body = NULL,
     created_at = now()
@@ -25,11 +25,11 @@ WHERE idempotent_response.created_at < now() - $5::interval`
 
 // once runs work, or recalls what it came to before: then the error is ErrDone.
 // It is called first in a transaction; keep is last.
-func once(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.IdempotentRequest) error {
+func replayOrClaim(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.IdempotentRequest) error {
 	if o == nil {
 		return nil
 	}
-	claimed, err := tx.Exec(ctx, claimAnswer, namespace, o.Key, o.Part, o.Request[:], AnswersKept)
+	claimed, err := tx.Exec(ctx, claimResponse, namespace, o.Key, o.Part, o.Request[:], responsesKept)
 	if err != nil || claimed.RowsAffected() == 1 {
 		return err
 	}
@@ -50,7 +50,7 @@ func once(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.Idempotent
 }
 
 // keep stores the answer of what was done.
-func keep(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.IdempotentRequest, result any) error {
+func storeResponse(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.IdempotentRequest, result any) error {
 	if o == nil {
 		return nil
 	}
@@ -63,13 +63,13 @@ func keep(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.Idempotent
 	return err
 }
 
-// DropAnswers removes up to limit answers that are no longer kept, and returns how many.
-func (e *Engine) DropAnswers(ctx context.Context, limit int) (int, error) {
+// DropIdempotentResponses removes up to limit answers that are no longer kept, and returns how many.
+func (e *Engine) DropIdempotentResponses(ctx context.Context, limit int) (int, error) {
 	gone, err := e.db.Exec(ctx, `
 DELETE FROM idempotent_response WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM idempotent_response
     WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
-		AnswersKept, limit)
+		responsesKept, limit)
 	if err != nil {
 		return 0, fmt.Errorf("drop old answers: %w", err)
 	}
