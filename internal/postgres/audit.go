@@ -29,16 +29,16 @@ type named struct {
 // Belfry itself, in versions and in the audit log.
 const itself = "belfry"
 
-// The lock makes the entries of a namespace a chain: one after the other. It is
-// held until the commit, so audit is the last statement of a transaction.
 const lastAudit = `
 SELECT coalesce((SELECT max(seq) FROM audit_log WHERE namespace_id = $1), 0),
        coalesce((SELECT hash FROM audit_log WHERE namespace_id = $1 ORDER BY seq DESC LIMIT 1), ''), clock_timestamp()`
 
-const insertAudit = `INSERT INTO audit_log (namespace_id, seq, at, actor, action, object, detail, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+const insertAudit = `
+INSERT INTO audit_log (namespace_id, seq, at, actor, action, object, detail, hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
-// audit writes what a transaction of a namespace did, as its last statement: it
-// is there if and only if the change is.
+// audit writes what a transaction of a namespace did, so the entry exists if and only if the change does. The entries
+// of a namespace form a chain, which a lock serializes until the commit. Call it last, so that the lock is short.
 func audit(ctx context.Context, tx pgx.Tx, o auditParams, detail any) error {
 	text, err := json.Marshal(detail)
 	if err != nil {
@@ -48,7 +48,7 @@ func audit(ctx context.Context, tx pgx.Tx, o auditParams, detail any) error {
 		o.actor = itself
 	}
 	e := access.AuditEntry{Actor: o.actor, Action: o.action, Object: o.object, Detail: string(text)}
-	// The lock in a statement of its own: the next one must see what came before.
+	// The lock needs its own statement: the next one must see the entries that were committed before the lock.
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(o.namespace)); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
@@ -61,28 +61,31 @@ func audit(ctx context.Context, tx pgx.Tx, o auditParams, detail any) error {
 	e.Seq++
 	e.At = e.At.UTC()
 	e.Hash = e.Chain(o.namespace, before)
-	if _, err := tx.Exec(ctx, insertAudit, o.namespace, e.Seq, e.At, e.Actor, e.Action, e.Object, e.Detail, e.Hash[:]); err != nil {
+	_, err = tx.Exec(ctx, insertAudit, o.namespace, e.Seq, e.At, e.Actor, e.Action, e.Object, e.Detail, e.Hash[:])
+	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
 	return nil
 }
 
-// auditLock is the number of the lock of a namespace's chain: not that of a
-// session (lockOf), whose id is another.
+// auditLock returns the lock of a namespace's chain. It differs from the locks of sessions (lockOf).
 func auditLock(namespace uuid.UUID) int64 { return ^lockOf(namespace) }
 
 func (c *change) audit(ctx context.Context, action string, detail any) error {
 	return audit(ctx, c.tx, auditParams{c.order.Namespace, c.order.Actor, action, job.FormatJobID(c.job.ID)}, detail)
 }
 
-// Audit lists the entries of a namespace, the newest first, those before a
-// sequence number; 0: from the newest.
-func (a *API) Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) (out []access.AuditEntry, err error) {
+const selectAudit = `
+SELECT seq, at, actor, action, object, detail, hash FROM audit_log WHERE namespace_id = $1 `
+
+// Audit lists the entries of a namespace before a sequence number, newest first; 0: all.
+func (a *API) Audit(
+	ctx context.Context, namespace uuid.UUID, before int64, limit int,
+) (out []access.AuditEntry, err error) {
 	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanAudit)
 		return err
-	}, `SELECT seq, at, actor, action, object, detail, hash FROM audit_log
-WHERE namespace_id = $1 AND ($2 = 0 OR seq < $2) ORDER BY seq DESC LIMIT $3`, namespace, before, limit)
+	}, selectAudit+`AND ($2 = 0 OR seq < $2) ORDER BY seq DESC LIMIT $3`, namespace, before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list the audit log: %w", err)
 	}
@@ -97,11 +100,12 @@ func scanAudit(row pgx.CollectableRow) (e access.AuditEntry, err error) {
 	return e, err
 }
 
-// VerifyAudit checks up to limit entries of a namespace's chain, those after a
-// mark. It returns how far they are good, and an error that names the first that
-// is not. The mark holds the hash it was given, so that what was verified before
-// and is changed meanwhile shows too.
-func (a *API) VerifyAudit(ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int) (good access.AuditMark, more bool, err error) {
+// VerifyAudit checks up to limit entries of a namespace's chain, after a mark. It returns how far they are intact, and
+// an error that names the first broken entry. The mark includes a hash, so that a later change of entries that were
+// already verified is noticed too.
+func (a *API) VerifyAudit(
+	ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int,
+) (good access.AuditMark, more bool, err error) {
 	good = from
 	read := 0
 	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
@@ -118,7 +122,7 @@ func (a *API) VerifyAudit(ctx context.Context, namespace uuid.UUID, from access.
 			read++
 		}
 		return rows.Err()
-	}, `SELECT seq, at, actor, action, object, detail, hash FROM audit_log WHERE namespace_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, namespace, from.Seq, limit)
+	}, selectAudit+`AND seq > $2 ORDER BY seq LIMIT $3`, namespace, from.Seq, limit)
 	if err != nil {
 		return good, false, fmt.Errorf("verify the audit log: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// RedriveDeadLetter makes a dead letter a live run again: see RetryRun.
+// RedriveDeadLetter turns a dead letter into a live run again: see RetryRun.
 func (a *API) RedriveDeadLetter(ctx context.Context, o job.RunParams) error {
 	return a.retryAs(ctx, o, "dead_letter.redrive", true)
 }
@@ -31,17 +31,22 @@ func (a *API) DiscardDeadLetter(ctx context.Context, o job.RunParams) error {
 	})
 }
 
-// A batch of an operation, the oldest first, after the last one that was looked at.
+// The next batch of an operation: the oldest dead letters after the last one that it has read.
 const (
-	deadAfter = `(d.failed_at, d.job_id, d.due_at, d.seq) > (@after_failed, @after_job, @after_due, @after_seq) AND d.failed_at >= @after_failed AND d.failed_at <= @until AND ` + wantDead
+	deadAfter = `(d.failed_at, d.job_id, d.due_at, d.seq) > (@after_failed, @after_job, @after_due, @after_seq)
+      AND d.failed_at >= @after_failed AND d.failed_at <= @until AND ` + wantDead
+
 	deadBatch = `
 SELECT d.partition, d.job_id, d.due_at, d.seq, d.failed_at FROM queue q, LATERAL (
-    SELECT d.* FROM dead_letter d WHERE d.queue_id = q.id AND ` + deadAfter + ` ORDER BY d.failed_at, d.job_id, d.due_at, d.seq LIMIT @limit) d
+    SELECT d.* FROM dead_letter d
+    WHERE d.queue_id = q.id AND ` + deadAfter + `
+    ORDER BY d.failed_at, d.job_id, d.due_at, d.seq LIMIT @limit) d
 WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue)
 ORDER BY d.failed_at, d.job_id, d.due_at, d.seq LIMIT @limit`
+
 	deadBatchOfJob = `
 SELECT d.partition, d.job_id, d.due_at, d.seq, d.failed_at FROM dead_letter d
-WHERE d.partition = @partition AND d.job_id = @job AND (@queue = '' OR d.queue_id = (SELECT id FROM queue WHERE namespace_id = @namespace AND name = @queue)) AND ` + deadAfter + `
+WHERE d.partition = @partition AND d.job_id = @job AND ` + ofQueue + ` AND ` + deadAfter + `
 ORDER BY d.failed_at, d.job_id, d.due_at, d.seq LIMIT @limit`
 )
 
@@ -51,7 +56,7 @@ var (
 	discardBatch = statement("discard")
 )
 
-// changeDead redrives or discards a batch, and says how many it did.
+// changeDead redrives or discards a batch and returns how many dead letters it changed.
 func changeDead(ctx context.Context, tx pgx.Tx, o *activeOperation, keys []job.Key) (int64, error) {
 	k := splitKeys(keys)
 	if o.Kind == job.Discard {

@@ -16,47 +16,60 @@ const wantDead = `d.failed_at >= @failed_from AND d.failed_at < @failed_before A
 const deadColumns = `d.partition, d.job_id, d.due_at, d.seq, d.failed_at, d.attempt, d.reason, d.message, d.queue_id`
 
 const deadBefore = `d.failed_at >= @from AND d.failed_at < @to
-      AND (d.failed_at, d.job_id, d.due_at, d.seq) < (@after_failed, @after_job, @after_due, @after_seq) AND ` + wantDead + `
+      AND (d.failed_at, d.job_id, d.due_at, d.seq) < (@after_failed, @after_job, @after_due, @after_seq)
+      AND ` + wantDead + `
     ORDER BY d.failed_at DESC, d.job_id DESC, d.due_at DESC, d.seq DESC LIMIT @limit`
 
 const selectDead = `
 SELECT d.partition, d.job_id, d.due_at, d.seq, d.failed_at, d.attempt, d.reason, d.message,
-       (SELECT j.name FROM job j WHERE j.partition = d.partition AND j.id = d.job_id), (SELECT q.name FROM queue q WHERE q.id = d.queue_id)
+       (SELECT j.name FROM job j WHERE j.partition = d.partition AND j.id = d.job_id),
+       (SELECT q.name FROM queue q WHERE q.id = d.queue_id)
 FROM (`
 
 const orderDead = `) d
 ORDER BY d.failed_at DESC, d.job_id DESC, d.due_at DESC, d.seq DESC`
 
-// deadOfJob and deadOfQueues are windows of the time of failure.
+// ofQueue is true for dead letters of the queue that the filter names, if it names one.
+const ofQueue = `(@queue = ''
+           OR d.queue_id = (SELECT id FROM queue WHERE namespace_id = @namespace AND name = @queue))`
+
+// deadOfJob and deadOfQueues read a window of the times of failure.
 const deadOfJob = selectDead + `
     SELECT ` + deadColumns + ` FROM dead_letter d
-    WHERE d.partition = @partition AND d.job_id = @job AND (@queue = '' OR d.queue_id = (SELECT id FROM queue WHERE namespace_id = @namespace AND name = @queue)) AND ` + deadBefore + orderDead
+    WHERE d.partition = @partition AND d.job_id = @job AND ` + ofQueue + ` AND ` + deadBefore + orderDead
 
 const deadOfQueues = selectDead + `
-    SELECT d.* FROM queue q, LATERAL (SELECT ` + deadColumns + ` FROM dead_letter d WHERE d.queue_id = q.id AND ` + deadBefore + `) d
+    SELECT d.* FROM queue q, LATERAL (
+        SELECT ` + deadColumns + ` FROM dead_letter d
+        WHERE d.queue_id = q.id AND ` + deadBefore + `) d
     WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue)
     ORDER BY d.failed_at DESC, d.job_id DESC, d.due_at DESC, d.seq DESC LIMIT @limit` + orderDead
 
 func deadArgs(namespace uuid.UUID, f job.DeadFilter) pgx.NamedArgs {
 	return pgx.NamedArgs{
-		"namespace": namespace, "partition": job.PartitionOf(f.Job), "job": f.Job, "queue": f.Queue, "reason": string(f.Reason),
+		"namespace": namespace, "partition": job.PartitionOf(f.Job), "job": f.Job,
+		"queue": f.Queue, "reason": string(f.Reason),
 		"failed_from": f.FailedFrom, "failed_before": orFar(f.FailedBefore),
 	}
 }
 
-// DeadLetters lists those of a namespace, the newest first. The work for a page
-// is bounded as it is for runs.
+// DeadLetters lists the dead letters of a namespace, newest first. The work for a page is bounded, as in Runs.
 func (a *API) DeadLetters(ctx context.Context, q job.DeadQuery) (page job.DeadPage, err error) {
 	args := deadArgs(q.Namespace, q.DeadFilter)
 	args["after_failed"], args["after_job"], args["after_due"], args["after_seq"] = far, uuid.Nil, time.Time{}, int16(0)
-	sql, w := deadOfQueues, walk{bottom: later(q.FailedFrom, time.Unix(0, 0)), to: orFar(q.FailedBefore), width: 24 * time.Hour}
+	sql, w := deadOfQueues, walk{
+		bottom: later(q.FailedFrom, time.Unix(0, 0)),
+		to:     orFar(q.FailedBefore),
+		width:  24 * time.Hour,
+	}
 	if q.Job != uuid.Nil {
 		sql, w.width = deadOfJob, allTime
 	}
 	if a := q.After; !a.At.IsZero() {
 		w.from(a)
 		if a.Key.Job != uuid.Nil {
-			args["after_failed"], args["after_job"], args["after_due"], args["after_seq"] = a.EndedAt, a.Key.Job, a.Key.DueAt, a.Key.Seq
+			args["after_failed"], args["after_job"] = a.EndedAt, a.Key.Job
+			args["after_due"], args["after_seq"] = a.Key.DueAt, a.Key.Seq
 		}
 	}
 	now, err := a.now(ctx, q.Namespace)
@@ -92,7 +105,9 @@ func (a *API) DeadLetters(ctx context.Context, q job.DeadQuery) (page job.DeadPa
 
 func scanDead(row pgx.CollectableRow) (d job.DeadLetter, err error) {
 	var name, queue *string
-	err = row.Scan(&d.Partition, &d.Job, &d.DueAt, &d.Seq, &d.FailedAt, &d.Attempt, &d.Reason, &d.Message, &name, &queue)
+	err = row.Scan(
+		&d.Partition, &d.Job, &d.DueAt, &d.Seq, &d.FailedAt, &d.Attempt, &d.Reason, &d.Message, &name, &queue,
+	)
 	d.DueAt, d.FailedAt, d.JobName, d.Queue = d.DueAt.UTC(), d.FailedAt.UTC(), text(name), text(queue)
 	return d, err
 }

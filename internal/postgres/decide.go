@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// maxDecided is how many attempts one transaction decides about.
+// maxDecided is how many attempts one transaction completes.
 const maxDecided = 200
 
 var (
@@ -27,9 +27,11 @@ var (
 	acceptRun    = statement("accept")
 )
 
-// CompleteDecided lets job.Decide say what outcomes mean and carries it out. It
-// returns the runs that are to be tried again, and how many were fenced.
-func (e *Engine) CompleteDecided(ctx context.Context, done []job.Completion) (retries []job.Run, fenced int, err error) {
+// CompleteDecided writes what job.Decide makes of outcomes. It returns the runs to retry, and how many outcomes were
+// fenced.
+func (e *Engine) CompleteDecided(
+	ctx context.Context, done []job.Completion,
+) (retries []job.Run, fenced int, err error) {
 	for len(done) > 0 {
 		part := done[:min(len(done), maxDecided)]
 		done = done[len(part):]
@@ -38,8 +40,8 @@ func (e *Engine) CompleteDecided(ctx context.Context, done []job.Completion) (re
 			return retries, fenced, err
 		}
 		retries, fenced = append(retries, d.retries...), fenced+d.fenced
-		// Pausing locks the job's cursor first, so it cannot be done above. A node
-		// that dies in between leaves it to the next failure.
+		// Pausing locks the job's cursor first, so it needs its own transaction. If the node dies in between, the next
+		// failure pauses the job.
 		for _, p := range d.pauses {
 			if err := e.pauseFailing(ctx, p); err != nil {
 				return retries, fenced, err
@@ -49,16 +51,16 @@ func (e *Engine) CompleteDecided(ctx context.Context, done []job.Completion) (re
 	return retries, fenced, nil
 }
 
-// decided is what became of a batch of outcomes.
+// decided is the result of a batch of outcomes.
 type decided struct {
 	retries []job.Run
 	fenced  int
-	found   []job.Completion // those that were not
+	found   []job.Completion // those that were not fenced
 	pauses  []pause
 	batch   pgx.Batch
 }
 
-// pause is a job that failed: to be paused, if so many runs in a row have.
+// pause is a job that failed. It is paused if its last `after` runs have failed.
 type pause struct {
 	namespace uuid.UUID
 	key       job.Key
@@ -78,25 +80,27 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 			return err
 		}
 		var n int
-		var handler *string
-		var in job.DecideInput
-		var policy *string
+		var handler, policy *string
 		var namespace *uuid.UUID
-		_, err = pgx.ForEachRow(rows, []any{&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.FreeAttempts, &in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &in.Run.ConcurrencyKey, &in.Run.ConcurrencyMax, &policy, &namespace, &handler, &in.Now}, func() error {
-			in.Run.Key, in.Outcome, in.Policy = done[n-1].Key, done[n-1].Outcome, job.Policy{}
-			d.fenced--
-			d.found = append(d.found, done[n-1])
-			if policy == nil { // the job is deleted: nothing of it is tried again
-				if in.Outcome.Kind != job.Succeeded {
-					in.Outcome = job.Outcome{Kind: job.Cancelled, Reason: job.ReasonDeleted, Status: in.Outcome.Status, Message: in.Outcome.Message}
+		var in job.DecideInput
+		_, err = pgx.ForEachRow(rows, []any{
+			&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.FreeAttempts,
+			&in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &in.Run.ConcurrencyKey, &in.Run.ConcurrencyMax,
+			&policy, &namespace, &handler, &in.Now,
+		}, func() error {
+			c := done[n-1]
+			in.Run.Key, in.Outcome, in.Policy = c.Key, c.Outcome, readPolicy(policy)
+			if policy == nil && in.Outcome.Kind != job.Succeeded { // the job is deleted: its runs are not retried
+				o := c.Outcome
+				in.Outcome = job.Outcome{
+					Kind: job.Cancelled, Reason: job.ReasonDeleted, Status: o.Status, Message: o.Message,
 				}
-			} else if json.Unmarshal([]byte(*policy), &in.Policy) != nil {
-				in.Policy = job.Policy{} // one that cannot be read must not keep the others of the batch from ending
 			}
-			in.Policy = in.Policy.WithDefaults()
+			d.fenced--
+			d.found = append(d.found, c)
 			decision := job.Decide(in)
-			if own := done[n-1].OwnKey; own != "" {
-				d.batch.Queue(keepKey, in.Run.Partition, in.Run.Job, in.Run.DueAt, in.Run.Seq, own)
+			if c.OwnKey != "" {
+				d.batch.Queue(keepKey, c.Key.Partition, c.Key.Job, c.Key.DueAt, c.Key.Seq, c.OwnKey)
 			}
 			d.write(in, decision, handler)
 			d.output(in, namespace)
@@ -105,9 +109,9 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 			}
 			switch {
 			case namespace != nil && decision.PauseJob:
-				d.pauses = append(d.pauses, pause{*namespace, in.Run.Key, 0})
+				d.pauses = append(d.pauses, pause{*namespace, c.Key, 0})
 			case namespace != nil && decision.CountFailure:
-				d.pauses = append(d.pauses, pause{*namespace, in.Run.Key, in.Policy.PauseAfterFailures})
+				d.pauses = append(d.pauses, pause{*namespace, c.Key, in.Policy.PauseAfterFailures})
 			}
 			return nil
 		})
@@ -119,15 +123,23 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 	return d, err
 }
 
-// failuresInARow counts in history, and not in a column of the job: a success
-// then costs nothing. What was before the job's last change does not count, so
-// a resumed job has all its failures before it again.
+// readPolicy decodes the policy of a job; nil: the job is deleted. A policy that cannot be read counts as the default,
+// so that it does not fail the other runs of the batch.
+func readPolicy(text *string) (p job.Policy) {
+	if text != nil && json.Unmarshal([]byte(*text), &p) != nil {
+		p = job.Policy{}
+	}
+	return p.WithDefaults()
+}
+
+// failuresInARow counts in history instead of a column of the job, so that a success costs nothing. Failures before the
+// job's last change do not count, so a resumed job starts again at zero.
 const failuresInARow = `
-SELECT count(*) FROM (
-    SELECT h.ended FROM run_history h JOIN job j ON j.partition = $1 AND j.id = $2
-    WHERE h.job_id = $2 AND h.ended IN (1, 2) AND h.ended_at > j.updated_at
-    ORDER BY h.due_at DESC, h.seq DESC LIMIT $3) newest
-WHERE ended = 2`
+SELECT count(*)
+FROM (SELECT h.ended FROM run_history h JOIN job j ON j.partition = $1 AND j.id = $2
+      WHERE h.job_id = $2 AND h.ended IN (1, 2) /* succeeded, failed */ AND h.ended_at > j.updated_at
+      ORDER BY h.due_at DESC, h.seq DESC LIMIT $3) newest
+WHERE ended = 2 /* failed */`
 
 func (e *Engine) pauseFailing(ctx context.Context, p pause) error {
 	note := "paused by Belfry: the target says that it is gone for ever (410)"
@@ -148,13 +160,13 @@ func (e *Engine) pauseFailing(ctx context.Context, p pause) error {
 	return err
 }
 
-// sortCompletions brings them into the order in which runs are locked
-// everywhere, so that two transactions do not wait for each other.
+// sortCompletions sorts completions in the order in which every transaction locks runs, so that two transactions never
+// wait for each other.
 func sortCompletions(done []job.Completion) {
 	slices.SortFunc(done, func(a, b job.Completion) int { return compareKeys(a.Key, b.Key) })
 }
 
-// sessionsOf are the sessions that have to have the attempts; null: any.
+// sessionsOf returns the sessions that must have the attempts; null: any.
 func sessionsOf(done []job.Completion) pgtype.FlatArray[pgtype.UUID] {
 	out := make([]pgtype.UUID, len(done))
 	for i, d := range done {
@@ -171,10 +183,10 @@ func splitCompletions(done []job.Completion) (keyColumns, []int16) {
 	return splitKeys(keys), attempt
 }
 
-// keepKey keeps the idempotency key that the first attempt used.
+// keepKey stores the idempotency key that the first attempt used.
 const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND idempotency_key IS NULL`
 
-// attemptRecord is what is kept of an attempt that was not the last.
+// attemptRecord is what a run stores about an attempt that was not its last.
 type attemptRecord struct {
 	Attempt int16           `json:"attempt"`
 	EndedAt time.Time       `json:"ended_at"`
@@ -197,7 +209,7 @@ func (d *decided) write(in job.DecideInput, decision job.Decision, handler *stri
 		}
 		status, message := int16(o.Status), o.Message
 		if o.Result != "" {
-			status, message = 0, "" // a worker's result says it all
+			status, message = 0, "" // a worker's result replaces them
 		}
 		d.batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), status,
 			string(decision.Reason), message, o.Result)
@@ -219,9 +231,11 @@ func (d *decided) retry(in job.DecideInput, decision job.Decision, handler *stri
 	if decision.DeferredReason != "" && handler == nil {
 		deferred = &decision.DeferredReason
 	}
-	d.batch.Queue(retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, record, handler, decision.Free, deferred)
+	d.batch.Queue(
+		retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, record, handler, decision.Free, deferred,
+	)
 	if handler != nil {
-		return // workers find it without help
+		return // workers find it by themselves
 	}
 	run := in.Run
 	run.State, run.RunAt = job.Pending, decision.RunAt

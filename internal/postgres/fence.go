@@ -10,19 +10,19 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// liveAttempts numbers those of the attempts named that are the live one of
-// their run.
+// liveAttempts returns the indexes of those of the attempts that are the live attempt of their run.
 const liveAttempts = `
-SELECT k.i FROM (
-    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
-           unnest($5::smallint[]) AS attempt, generate_series(0, cardinality($1) - 1) AS i) k,
-LATERAL (
+SELECT k.i
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
+             unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt,
+             generate_series(0, cardinality($1) - 1) AS i) k, LATERAL (
     SELECT FROM run r
-    WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq AND r.state <> 0 AND r.attempt = k.attempt
+    WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
+      AND r.attempt = k.attempt AND r.state <> 0 /* live */
     LIMIT 1) r`
 
-// Fenced returns those of the attempts that are no longer the live one of their
-// run: what they report will be refused.
+// Fenced returns those of the attempts that are no longer the live attempt of their run. Their outcome will be
+// refused.
 func (e *Engine) Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attempt, error) {
 	keys, numbers := make([]job.Key, len(attempts)), make([]int16, len(attempts))
 	for i, a := range attempts {
@@ -41,7 +41,7 @@ func (e *Engine) Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Atte
 		return err
 	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("ask about %d attempts: %w", len(attempts), err)
+		return nil, fmt.Errorf("find fenced attempts among %d: %w", len(attempts), err)
 	}
 	var fenced []job.Attempt
 	for i, a := range attempts {

@@ -8,16 +8,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// MakeHistory makes the tables of history and of output for today and the days ahead, by
-// the database's clock. Nodes may do it at once.
+// MakeHistory creates the tables of history and of output for today and the days ahead, by the database's clock. Any
+// number of nodes may call it at the same time.
 func (e *Engine) MakeHistory(ctx context.Context, ahead int) error {
 	if _, err := e.db.Exec(ctx, `SELECT belfry_create_history($1), belfry_create_output($1)`, ahead); err != nil {
-		return fmt.Errorf("make the days of history: %w", err)
+		return fmt.Errorf("create the days of history: %w", err)
 	}
 	return nil
 }
 
-// DropHistory drops the days that ended before the retention, and returns them.
+// DropHistory drops the days that are older than the retention, and returns their tables.
 func (e *Engine) DropHistory(ctx context.Context, keep time.Duration) (dropped []string, err error) {
 	rows, err := e.db.Query(ctx, `SELECT belfry_drop_history($1) UNION ALL SELECT belfry_drop_output($1)`, keep)
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// responsesKept is how long the answer to a request with a key is known.
+// responsesKept is how long the response to a request with an idempotency key is stored.
 const responsesKept = 24 * time.Hour
 
-// Another request with the key that is under way is waited for. An answer that
-// is too old makes place.
+// claimResponse waits for a concurrent request with the same key. It replaces a response that is too old.
 const claimResponse = `
-INSERT INTO idempotent_response (namespace_id, key, part, request_hash, created_at) VALUES ($1, $2, $3, $4, now())
-ON CONFLICT (namespace_id, key, part) DO UPDATE SET request_hash = excluded.request_hash, body = NULL,
-    created_at = now()
+INSERT INTO idempotent_response (namespace_id, key, part, request_hash, created_at)
+VALUES ($1, $2, $3, $4, now())
+ON CONFLICT (namespace_id, key, part) DO UPDATE
+SET request_hash = excluded.request_hash, body = NULL, created_at = now()
 WHERE idempotent_response.created_at < now() - $5::interval`
 
-// once runs work, or recalls what it came to before: then the error is ErrDone.
-// It is called first in a transaction; keep is last.
+// replayOrClaim reserves the key of a request for this transaction. If the request was already processed, it fills in
+// the stored response and returns job.ErrAlreadyDone. Call it first in a transaction, and storeResponse at the end.
 func replayOrClaim(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.IdempotentRequest) error {
 	if o == nil {
 		return nil
@@ -49,29 +49,30 @@ func replayOrClaim(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.I
 	return job.ErrAlreadyDone
 }
 
-// keep stores the answer of what was done.
+// storeResponse stores the response to the request.
 func storeResponse(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.IdempotentRequest, result any) error {
 	if o == nil {
 		return nil
 	}
 	body, err := o.Encode(result)
 	if err != nil {
-		return fmt.Errorf("keep the answer: %w", err)
+		return fmt.Errorf("store the response: %w", err)
 	}
 	_, err = tx.Exec(ctx, `UPDATE idempotent_response SET body = $4
 		WHERE namespace_id = $1 AND key = $2 AND part = $3`, namespace, o.Key, o.Part, string(body))
 	return err
 }
 
-// DropIdempotentResponses removes up to limit answers that are no longer kept, and returns how many.
+// DropIdempotentResponses removes up to limit responses that are too old, and returns how many it removed.
 func (e *Engine) DropIdempotentResponses(ctx context.Context, limit int) (int, error) {
 	gone, err := e.db.Exec(ctx, `
 DELETE FROM idempotent_response WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM idempotent_response
-    WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
+    WHERE created_at < now() - $1::interval
+    ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
 		responsesKept, limit)
 	if err != nil {
-		return 0, fmt.Errorf("drop old answers: %w", err)
+		return 0, fmt.Errorf("drop old responses: %w", err)
 	}
 	return int(gone.RowsAffected()), nil
 }

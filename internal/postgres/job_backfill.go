@@ -10,26 +10,29 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// What the ledger has of a job in a stretch of due times: the highest sequence
-// number of each, and whether one of them ran or is to run.
+// selectKnown reads what the ledger has of a job in a range of due times: the highest sequence number of each, and
+// whether a run of it ran or is going to run.
 const selectKnown = `
-SELECT due_at, max(seq), bool_or(ran) FROM (
-    SELECT r.due_at, r.seq, true AS ran FROM run r WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at >= $3 AND r.due_at <= $4
-    UNION ALL
-    SELECT h.due_at, h.seq, h.ended <> 4 FROM run_history h WHERE h.job_id = $2 AND h.due_at >= $3 AND h.due_at <= $4
-) k GROUP BY due_at`
+SELECT due_at, max(seq), bool_or(ran)
+FROM (SELECT r.due_at, r.seq, true AS ran FROM run r
+      WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at >= $3 AND r.due_at <= $4
+      UNION ALL
+      SELECT h.due_at, h.seq, h.ended <> 4 /* skipped */ FROM run_history h
+      WHERE h.job_id = $2 AND h.due_at >= $3 AND h.due_at <= $4) k
+GROUP BY due_at`
 
-// needs_sweep: the planner of the owner does not know these runs, so its sweep has to find them.
+// The planner of the owner does not know these runs, so they need the sweep.
 const insertBackfilled = `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
-    concurrency_key, concurrency_max, handler, needs_sweep)
-SELECT j.partition, b.seq, j.version, j.id, b.due_at, b.run_at, 0, 0, j.priority, 2, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL
-FROM job j, (SELECT unnest($3::smallint[]) AS seq, unnest($4::timestamptz[]) AS due_at, unnest($5::timestamptz[]) AS run_at) b
+                 concurrency_key, concurrency_max, handler, needs_sweep)
+SELECT j.partition, b.seq, j.version, j.id, b.due_at, b.run_at, 0 /* pending */, 0, j.priority, 2 /* backfill */,
+       j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL
+FROM job j, (SELECT unnest($3::smallint[]) AS seq, unnest($4::timestamptz[]) AS due_at,
+                    unnest($5::timestamptz[]) AS run_at) b
 WHERE j.partition = $1 AND j.id = $2`
 
-// BackfillJob makes runs for occurrences of a job's schedule that have passed,
-// also of a paused or finished job. They start now, one after the other at the
-// pace, with sequence numbers of their own.
+// BackfillJob creates runs for past occurrences of a job's schedule, also for a paused or finished job. The runs have
+// new sequence numbers and start one after the other, at the given pace, from now on.
 func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.BackfillResult, err error) {
 	err = a.retrying(ctx, o.Namespace, "backfill "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
 		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
@@ -39,7 +42,7 @@ func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.Ba
 		if err := b.lock(ctx); err != nil {
 			return err
 		}
-		if out, err = b.make(ctx); err != nil || o.DryRun {
+		if out, err = b.create(ctx); err != nil || o.DryRun {
 			return err
 		}
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, out); err != nil {
@@ -60,10 +63,10 @@ type backfill struct {
 	order *job.BackfillParams
 	job   jobRow
 	now   time.Time
-	seq   map[time.Time]int16 // the highest in the ledger, by due time
+	seq   map[time.Time]int16 // the highest sequence number in the ledger, by due time
 }
 
-// lock locks the job: as with a trigger, against deletes and other backfills.
+// lock locks the job against deletes, triggers and other backfills.
 func (b *backfill) lock(ctx context.Context) error {
 	o := b.order
 	rows, err := b.tx.Query(ctx, selectJob+whereJob+` FOR UPDATE OF j`, job.PartitionOf(o.ID), o.ID, o.Namespace)
@@ -83,12 +86,13 @@ func (b *backfill) lock(ctx context.Context) error {
 	return o.Validate(b.now)
 }
 
-func (b *backfill) make(ctx context.Context) (job.BackfillResult, error) {
+func (b *backfill) create(ctx context.Context) (job.BackfillResult, error) {
 	d, err := derive(b.job.Definition, b.job.ID)
 	if err != nil {
 		return job.BackfillResult{}, err
 	}
-	due, out, err := job.Backfill(d.own, b.order, func(from, to time.Time) (map[time.Time]bool, error) { return b.known(ctx, from, to) })
+	known := func(from, to time.Time) (map[time.Time]bool, error) { return b.known(ctx, from, to) }
+	due, out, err := job.Backfill(d.own, b.order, known)
 	if err != nil || b.order.DryRun || len(due) == 0 {
 		return out, err
 	}

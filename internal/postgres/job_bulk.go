@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// CreateJobs saves many jobs in one transaction, each as CreateJob would. Those
-// that are not valid, or whose name is taken, are left out and told.
+// CreateJobs saves many jobs in one transaction, each as CreateJob would. Jobs that are invalid or whose name is taken
+// are left out. Their result has an error.
 func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResult, error) {
 	if len(o.Jobs) > job.MaxBulk {
 		return nil, fmt.Errorf("create jobs: %d at once; at most %d are taken", len(o.Jobs), job.MaxBulk)
@@ -25,14 +25,16 @@ func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResul
 			continue
 		}
 		if name := n.Definition.Name; names[name] {
-			jobs[i], made[i].Err = nil, fmt.Errorf("%w: %q is also the name of another job of this request", ErrConflict, name)
+			jobs[i], made[i].Err = nil, fmt.Errorf(
+				"%w: %q is also the name of another job of this request", ErrConflict, name,
+			)
 		} else {
 			names[name] = true
 		}
 	}
 	work := func(tx pgx.Tx) error { return a.createJobs(ctx, tx, &o, jobs, made) }
 	err := a.retrying(ctx, o.Namespace, "create jobs", work)
-	for try := 1; Code(err) == "23505" && try < maxTries; try++ { // a name was taken after it was looked for
+	for try := 1; Code(err) == "23505" && try < maxTries; try++ { // another transaction took a name after takenNames
 		err = a.retrying(ctx, o.Namespace, "create jobs", work)
 	}
 	return made, err
@@ -78,6 +80,11 @@ func (a *API) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs
 	}{len(c.jobs), first, last})
 }
 
+// IS NOT DISTINCT FROM: see whereJob.
+const selectTaken = `
+SELECT j.name FROM unnest($2::text[]) n, LATERAL (
+    SELECT name FROM job WHERE namespace_id IS NOT DISTINCT FROM $1 AND name = n LIMIT 1) j`
+
 func takenNames(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, jobs []*newJob) (map[string]bool, error) {
 	var names []string
 	for _, n := range jobs {
@@ -85,7 +92,7 @@ func takenNames(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, jobs []*new
 			names = append(names, n.definition.Name)
 		}
 	}
-	rows, err := tx.Query(ctx, `SELECT j.name FROM unnest($2::text[]) n, LATERAL (SELECT name FROM job WHERE namespace_id IS NOT DISTINCT FROM $1 AND name = n LIMIT 1) j`, namespace, names)
+	rows, err := tx.Query(ctx, selectTaken, namespace, names)
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +102,8 @@ func takenNames(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, jobs []*new
 	return taken, err
 }
 
-// creation makes jobs in a transaction: one or many, by the same statements. The
-// locks are taken in the order of all changes: queues, cursors by partition and
-// id, new cursors. The clock is read behind the locks.
+// creation creates one or many jobs in a transaction. It takes its locks in the order of all changes: queues, cursors
+// by partition and id, new cursors. It reads the clock after that.
 type creation struct {
 	store     *API
 	tx        pgx.Tx
@@ -131,7 +137,7 @@ func (c *creation) create(ctx context.Context) (err error) {
 	return c.tx.SendBatch(ctx, &batch).Close()
 }
 
-// decide says what is written for a job.
+// decide determines what is written for a job.
 func (c *creation) decide(n *newJob, rows *jobRows, runs *runRows, skipped *skipRows) error {
 	d, j := n.definition, &n.job
 	j.Namespace, j.Version, j.CreatedAt, j.UpdatedAt, j.Definition = c.namespace, 1, c.now, c.now, d.Definition
@@ -146,14 +152,17 @@ func (c *creation) decide(n *newJob, rows *jobRows, runs *runRows, skipped *skip
 	j.NextDue = n.cursor.nextDue(j.State, due, planFrom, d)
 	queue := c.queues[d.Queue]
 	rows.add(n, queue, left, planFrom)
-	of := runsOf{j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), queue, d.concurrencyKey(c.namespace), d.concurrencyMax(), d.handler(), d.own}
+	of := runsOf{
+		j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), queue, d.concurrencyKey(c.namespace),
+		d.concurrencyMax(), d.handler(), d.own,
+	}
 	runs.add(&of, due, c.now)
 	skipped.add(&of, skips)
 	countSkips(c.tx, skips)
 	return nil
 }
 
-// jobRows are new rows of job and of job_version, as columns.
+// jobRows are new rows of job and job_version, as the arrays that the statements take.
 type jobRows struct {
 	partition                                       []int16
 	id                                              pgtype.FlatArray[pgtype.UUID]
@@ -176,33 +185,44 @@ func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time) {
 	j, d := &n.job, n.definition
 	r.partition, r.id = append(r.partition, j.Partition), append(r.id, pgtype.UUID{Bytes: j.ID, Valid: true})
 	r.cursor, r.queue = append(r.cursor, n.cursor.id), append(r.queue, queue)
-	r.state, r.priority, r.admit = append(r.state, int16(j.State)), append(r.priority, d.Priority), append(r.admit, int16(d.AdmitRule()))
+	r.state = append(r.state, int16(j.State))
+	r.priority = append(r.priority, d.Priority)
+	r.admit = append(r.admit, int16(d.AdmitRule()))
 	r.jitter, r.timeout = append(r.jitter, d.jitter.Milliseconds()), append(r.timeout, d.timeoutMS())
 	r.maxRuns, r.runsLeft = append(r.maxRuns, d.MaxRuns), append(r.runsLeft, left)
 	r.planFrom, r.endAt = append(r.planFrom, planFrom), append(r.endAt, d.endAt)
 	r.name, r.kind, r.config = append(r.name, d.Name), append(r.kind, d.Target.Kind), append(r.config, d.text.config)
-	r.spec, r.policy, r.labels, r.whole = append(r.spec, d.text.schedule), append(r.policy, d.text.policy), append(r.labels, d.text.labels), append(r.whole, d.text.whole)
+	r.spec = append(r.spec, d.text.schedule)
+	r.policy = append(r.policy, d.text.policy)
+	r.labels = append(r.labels, d.text.labels)
+	r.whole = append(r.whole, d.text.whole)
 	r.payload, r.keep = append(r.payload, d.payload), append(r.keep, d.keep())
 	r.handler = append(r.handler, d.handler())
 	r.key, r.keyMax = append(r.key, d.concurrencyKey(j.Namespace)), append(r.keyMax, d.concurrencyMax())
 }
 
 const insertJobRows = `
-INSERT INTO job (namespace_id, version, created_at, updated_at, finished_at,
-    partition, id, cursor_id, queue_id, state, priority, admit, jitter_ms, timeout_ms, max_runs, runs_left, plan_from, end_at,
-    name, target_kind, target_config, payload, schedule, policy, labels, keep_finished_for, concurrency_key,
-    concurrency_max, handler)
-SELECT $1, 1, $2, $2, CASE WHEN r.state = 3 THEN $2::timestamptz END, r.*
-FROM (SELECT unnest($3::smallint[]), unnest($4::uuid[]), unnest($5::bigint[]), unnest($6::integer[]), unnest($7::smallint[]) AS state, unnest($8::smallint[]), unnest($9::smallint[]),
-    unnest($10::integer[]), unnest($11::integer[]), unnest($12::integer[]), unnest($13::integer[]), unnest($14::timestamptz[]), unnest($15::timestamptz[]),
-    unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::text[])::jsonb, unnest($23::interval[]), unnest($24::bigint[]), unnest($25::integer[]), unnest($26::text[])) r`
+INSERT INTO job (namespace_id, version, created_at, updated_at, finished_at, partition, id, cursor_id, queue_id, state,
+                 priority, admit, jitter_ms, timeout_ms, max_runs, runs_left, plan_from, end_at, name, target_kind,
+                 target_config, payload, schedule, policy, labels, keep_finished_for, concurrency_key,
+                 concurrency_max, handler)
+SELECT $1, 1, $2, $2, CASE WHEN r.state = 3 /* finished */ THEN $2::timestamptz END, r.*
+FROM (SELECT unnest($3::smallint[]), unnest($4::uuid[]), unnest($5::bigint[]), unnest($6::integer[]),
+             unnest($7::smallint[]) AS state, unnest($8::smallint[]), unnest($9::smallint[]), unnest($10::integer[]),
+             unnest($11::integer[]), unnest($12::integer[]), unnest($13::integer[]), unnest($14::timestamptz[]),
+             unnest($15::timestamptz[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]),
+             unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::text[])::jsonb,
+             unnest($23::interval[]), unnest($24::bigint[]), unnest($25::integer[]), unnest($26::text[])) r`
 
 const insertVersions = `
 INSERT INTO job_version (namespace_id, version, actor, created_at, partition, job_id, definition)
 SELECT $1, 1, $2, $3, unnest($4::smallint[]), unnest($5::uuid[]), unnest($6::text[])`
 
 func (r *jobRows) insert(batch *pgx.Batch, c *creation) {
-	batch.Queue(insertJobRows, c.namespace, c.now, r.partition, r.id, r.cursor, r.queue, r.state, r.priority, r.admit,
-		r.jitter, r.timeout, r.maxRuns, r.runsLeft, r.planFrom, r.endAt, r.name, r.kind, r.config, r.payload, r.spec, r.policy, r.labels, r.keep, r.key, r.keyMax, r.handler)
+	batch.Queue(
+		insertJobRows, c.namespace, c.now, r.partition, r.id, r.cursor, r.queue, r.state, r.priority, r.admit,
+		r.jitter, r.timeout, r.maxRuns, r.runsLeft, r.planFrom, r.endAt, r.name, r.kind, r.config, r.payload, r.spec,
+		r.policy, r.labels, r.keep, r.key, r.keyMax, r.handler,
+	)
 	batch.Queue(insertVersions, c.namespace, c.actor, c.now, r.partition, r.id, r.whole)
 }

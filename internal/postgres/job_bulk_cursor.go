@@ -10,16 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// findQueues finds or makes the queues of all jobs.
+// findQueues finds or creates the queues of all jobs.
 func (c *creation) findQueues(ctx context.Context) (map[string]int32, error) {
 	var names []string
 	for _, n := range c.jobs {
 		names = append(names, n.definition.Queue)
 	}
-	slices.Sort(names) // two that make the same ones wait for each other in one order
+	slices.Sort(names) // two transactions that create the same queues do so in one order
 	names = slices.Compact(names)
 	for try := 0; ; try++ {
-		rows, err := c.tx.Query(ctx, `SELECT name, id FROM queue WHERE namespace_id = $1 AND name = ANY ($2)`, c.namespace, names)
+		rows, err := c.tx.Query(
+			ctx, `SELECT name, id FROM queue WHERE namespace_id = $1 AND name = ANY ($2)`, c.namespace, names,
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -33,7 +35,11 @@ func (c *creation) findQueues(ctx context.Context) (map[string]int32, error) {
 		case try > 0:
 			return nil, errMoved
 		}
-		_, err = c.tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) SELECT $1, n FROM unnest($2::text[]) n ON CONFLICT DO NOTHING`, c.namespace, names)
+		_, err = c.tx.Exec(
+			ctx,
+			`INSERT INTO queue (namespace_id, name) SELECT $1, n FROM unnest($2::text[]) n ON CONFLICT DO NOTHING`,
+			c.namespace, names,
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -55,12 +61,12 @@ ORDER BY c.partition, c.id FOR UPDATE OF c`
 const insertCursors = `
 INSERT INTO cursor (partition, namespace_id, key, schedule, missed, next_due_at)
 SELECT k.partition, $3, k.key, k.schedule, k.missed, k.next_due_at
-FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bytea[]) AS key, unnest($4::text[]) AS schedule, unnest($5::text[]) AS missed,
-    unnest($6::timestamptz[]) AS next_due_at) k
-ON CONFLICT DO NOTHING RETURNING partition, key, id, next_due_at`
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bytea[]) AS key, unnest($4::text[]) AS schedule,
+             unnest($5::text[]) AS missed, unnest($6::timestamptz[]) AS next_due_at) k
+ON CONFLICT DO NOTHING
+RETURNING partition, key, id, next_due_at`
 
-// joinCursors locks the cursors of all jobs, reads the clock, and makes those
-// that there are not.
+// joinCursors locks the cursors of all jobs, reads the clock, and creates the cursors that do not exist.
 func (c *creation) joinCursors(ctx context.Context) error {
 	wanted := map[cursorAt]*definition{}
 	for _, n := range c.jobs {
@@ -83,7 +89,9 @@ func (c *creation) joinCursors(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			k.schedule, k.missed, k.next = append(k.schedule, d.shared), append(k.missed, d.missed), append(k.next, next)
+			k.schedule = append(k.schedule, d.shared)
+			k.missed = append(k.missed, d.missed)
+			k.next = append(k.next, next)
 		}
 		rows, err := c.tx.Query(ctx, insertCursors, k.partition, k.key, c.namespace, k.schedule, k.missed, k.next)
 		if err != nil {
@@ -94,7 +102,7 @@ func (c *creation) joinCursors(ctx context.Context) error {
 		}
 	}
 	if len(found) < len(wanted) {
-		return errMoved // another made one first
+		return errMoved // another transaction created one first
 	}
 	for _, n := range c.jobs {
 		n.cursor = found[n.cursorAt()]
@@ -114,8 +122,7 @@ type cursorColumns struct {
 	next       []*time.Time
 }
 
-// cursorKeys lists the cursors that are wanted and not found yet, in an order
-// that all have.
+// cursorKeys lists the cursors that are wanted and not found yet, in the order in which all transactions insert them.
 func cursorKeys(wanted map[cursorAt]*definition, found map[cursorAt]cursor) (k cursorColumns) {
 	var missing []cursorAt
 	for at := range wanted {
@@ -139,7 +146,7 @@ func collectCursors(rows pgx.Rows, into map[cursorAt]cursor) error {
 	var c cursor
 	_, err := pgx.ForEachRow(rows, []any{&partition, &key, &c.id, &c.next}, func() error {
 		into[cursorAt{partition, [32]byte(key)}] = c
-		c.next = nil // each its own
+		c.next = nil // the next row must not share it
 		return nil
 	})
 	return err

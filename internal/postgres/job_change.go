@@ -13,26 +13,26 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// errMoved: between reading which cursor a job has and locking that, the job got another.
+// errMoved: the job got another cursor between the statement that read its cursor and the one that locked it.
 var errMoved = fmt.Errorf("%w: the job is changed by others all the time", ErrConflict)
 
-// maxTries bounds the transactions of one change. Each lost try is another's success.
+// maxTries bounds the transactions of one change. Each failed try means that another transaction succeeded.
 const maxTries = 20
 
-// retrying runs work in a transaction for a namespace, and again if others were in the way.
+// retrying runs work in a transaction for a namespace, and repeats it after a conflict with another transaction.
 func (a *API) retrying(ctx context.Context, namespace uuid.UUID, what string, work func(pgx.Tx) error) error {
 	for try := 1; ; try++ {
 		err := a.db.Tx(ctx, pool.In(namespace, pool.KeyLookups), what, work)
-		again := errors.Is(err, errMoved) || Code(err) == "40P01" || Code(err) == "40001" // deadlock, serialization failure
+		code := Code(err)
+		again := errors.Is(err, errMoved) || code == "40P01" || code == "40001" // deadlock, serialization failure
 		if !again || try == maxTries || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// change is a job that is being changed. Its locks are taken in one order:
-// cursors by their ids, the job, its runs to come. Plan holds cursors, and writes
-// jobs of those alone; claim waits for nothing; so nobody waits in a circle.
+// change is a job that is being changed. Every change takes its locks in one order: cursors by their ids, the job, its
+// runs to come. Plan locks cursors and writes only their jobs, and claim waits for no lock, so there is no deadlock.
 type change struct {
 	tx     pgx.Tx
 	order  job.ChangeParams
@@ -41,11 +41,9 @@ type change struct {
 	now    time.Time
 }
 
-// lockJob locks a job with its cursor (and another one that it may move to) and
-// its runs to come, and then reads the clock: once, and only now. An
-// instant from before the wait for a lock would lie before changes, runs and
-// completions that are visible behind the lock, and would undo them. After it,
-// no run that is due later can have been completed, and none can be claimed.
+// lockJob locks a job with its cursor (and another one that it may move to) and its runs to come, and then reads the
+// clock once. An instant from before the wait for a lock would lie before changes, runs and completions that are
+// visible after the wait, and would undo them. From then on, no run that is due later can be claimed or completed.
 func lockJob(ctx context.Context, tx pgx.Tx, o job.ChangeParams, also ...int64) (*change, map[int64]cursor, error) {
 	partition := job.PartitionOf(o.ID)
 	at, err := cursorOf(ctx, tx, o)
@@ -70,27 +68,27 @@ func lockJob(ctx context.Context, tx pgx.Tx, o job.ChangeParams, also ...int64) 
 		return nil, nil, errMoved
 	}
 	if !o.Fits(c.job.Job) {
-		return nil, nil, fmt.Errorf("%w: the job has version %d and was changed since it was read", ErrConflict, c.job.Version)
+		return nil, nil, fmt.Errorf(
+			"%w: the job has version %d and was changed since it was read", ErrConflict, c.job.Version,
+		)
 	}
 	return c, cursors, c.readClock(ctx)
 }
 
-// lockRuns locks the runs by schedule that are still to come, and tells which of
-// those that were started is due last. The transaction's own start is early
-// enough for "to come", and those due before are left to be completed.
+// lockRuns locks the runs by schedule that are still to come, and returns the latest due time of those that were
+// started. The start of the transaction is early enough for "to come". Runs due earlier are left to be completed.
 const lockRuns = `
-SELECT max(due_at) FILTER (WHERE state <> 0 OR attempt > 0)
-FROM (SELECT due_at, state, attempt FROM run WHERE partition = $1 AND job_id = $2 AND seq = 0 AND due_at > now() ORDER BY due_at FOR UPDATE) r`
+SELECT max(due_at) FILTER (WHERE state <> 0 /* live */ OR attempt > 0)
+FROM (SELECT due_at, state, attempt FROM run
+      WHERE partition = $1 AND job_id = $2 AND seq = 0 AND due_at > now()
+      ORDER BY due_at FOR UPDATE) r`
 
-// maxAhead is how far the instant of a change may lie ahead of the clock. What
-// lies further ahead was written by a clock that was wrong.
+// maxAhead is how far the instant of a change may lie ahead of the clock. A later instant was written by a wrong clock.
 const maxAhead = 10 * time.Second
 
-// readClock finds the instant of the change. It is that of the database, but
-// always after the job's last change, though the clock may go back a little;
-// and not before the due time of a run that was started. Runs are claimed
-// shortly before they are due, and what has been started is no longer part of
-// the future that a change may take away.
+// readClock determines the instant of the change. It is the time of the database, but after the job's last change even
+// if the clock went back a little, and not before the due time of a run that was started. Runs are claimed shortly
+// before they are due, and a change must not take away a run that was started.
 func (c *change) readClock(ctx context.Context) error {
 	var started *time.Time
 	var clock time.Time
@@ -109,9 +107,10 @@ func (c *change) readClock(ctx context.Context) error {
 	return nil
 }
 
-// nextDue is when the job is due next, after its change was written.
+// nextDue returns when the job is due next, after its change was written.
 func (c *change) nextDue(ctx context.Context, in job.NextDueInput) (time.Time, error) {
-	err := c.tx.QueryRow(ctx, `SELECT `+firstPending+` FROM (SELECT $1::smallint AS partition, $2::uuid AS id) j`, c.job.Partition, c.job.ID).Scan(&in.Pending)
+	const pending = `SELECT ` + firstPending + ` FROM (SELECT $1::smallint AS partition, $2::uuid AS id) j`
+	err := c.tx.QueryRow(ctx, pending, c.job.Partition, c.job.ID).Scan(&in.Pending)
 	return job.NextDue(in), err
 }
 
@@ -126,9 +125,10 @@ func (a *API) now(ctx context.Context, namespace uuid.UUID) (now time.Time, err 
 	return now, err
 }
 
-// cursorOf tells which cursor a job has, without a lock.
+// cursorOf returns the cursor of a job, without a lock.
 func cursorOf(ctx context.Context, tx pgx.Tx, o job.ChangeParams) (cursor int64, err error) {
-	err = tx.QueryRow(ctx, `SELECT j.cursor_id FROM job j `+whereJob, job.PartitionOf(o.ID), o.ID, o.Namespace).Scan(&cursor)
+	row := tx.QueryRow(ctx, `SELECT j.cursor_id FROM job j `+whereJob, job.PartitionOf(o.ID), o.ID, o.Namespace)
+	err = row.Scan(&cursor)
 	if noRows(err) {
 		return 0, ErrNotFound
 	}

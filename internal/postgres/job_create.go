@@ -12,9 +12,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// CreateJob saves a job, and writes those of its runs that the planner has gone
-// past already, so a job that is due soon waits for no loop. CreatedAt is the
-// instant that it was decided by: what is due later is the job's.
+// CreateJob saves a job, and writes the runs that the planner has already passed, so that a job that is due soon does
+// not wait for the planner. The job's occurrences begin after CreatedAt.
 func (a *API) CreateJob(ctx context.Context, in job.CreateParams) (job.Job, error) {
 	n, err := newJobOf(in.ID, in.Definition)
 	if err != nil {
@@ -31,7 +30,8 @@ func (a *API) CreateJob(ctx context.Context, in job.CreateParams) (job.Job, erro
 		if err := storeResponse(ctx, tx, in.Namespace, in.Idempotent, n.job); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditParams{in.Namespace, in.Actor, "job.create", job.FormatJobID(n.job.ID)}, named{n.job.Name})
+		entry := auditParams{in.Namespace, in.Actor, "job.create", job.FormatJobID(n.job.ID)}
+		return audit(ctx, tx, entry, named{n.job.Name})
 	})
 	if err != nil {
 		return job.Job{}, nameTaken(err, n.definition.Name)
@@ -39,7 +39,7 @@ func (a *API) CreateJob(ctx context.Context, in job.CreateParams) (job.Job, erro
 	return n.job, nil
 }
 
-// newJob is a job to be made, and what is known of it so far.
+// newJob is a job that is being created.
 type newJob struct {
 	job        job.Job
 	definition *definition
@@ -49,7 +49,7 @@ type newJob struct {
 func newJobOf(id uuid.UUID, d job.Definition) (n *newJob, err error) {
 	if id == uuid.Nil {
 		if id, err = uuid.NewV7(); err != nil {
-			return nil, fmt.Errorf("make an id: %w", err)
+			return nil, fmt.Errorf("generate an id: %w", err)
 		}
 	}
 	checked, err := define(d, id)
@@ -59,7 +59,7 @@ func newJobOf(id uuid.UUID, d job.Definition) (n *newJob, err error) {
 	return &newJob{job: job.Job{ID: id, Partition: job.PartitionOf(id)}, definition: checked}, nil
 }
 
-// runsLeft is what max_runs leaves when so many were used; nil: no limit.
+// runsLeft returns how many runs max_runs still allows after used runs; nil: no limit.
 func (d *definition) runsLeft(used int32) *int32 {
 	if d.MaxRuns == 0 {
 		return nil
@@ -68,7 +68,7 @@ func (d *definition) runsLeft(used int32) *int32 {
 	return &left
 }
 
-// nameTaken gives the violation of a unique name or id its words.
+// nameTaken turns the violation of a unique name or id into an error for the user.
 func nameTaken(err error, name string) error {
 	server, ok := errors.AsType[*pgconn.PgError](err)
 	switch {

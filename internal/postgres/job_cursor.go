@@ -12,17 +12,16 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// cursor is one that this transaction has locked: every occurrence before next
-// is planned for the jobs that have it.
+// cursor is a cursor that this transaction has locked. Every occurrence before next is planned for its jobs.
 type cursor struct {
 	id   int64
-	next *time.Time // nil: to the end
+	next *time.Time // nil: the schedule has ended
 }
 
-// before says that the cursor has not come to t yet.
+// before reports whether the cursor has not passed t yet.
 func (c cursor) before(t time.Time) bool { return c.next != nil && !c.next.After(t) }
 
-// left is the state of a job that the cursor plans for: is there more to come?
+// left returns the state of a job of this cursor: active if it has more occurrences, else finished.
 func (c cursor) left(endAt *time.Time, runsLeft *int32) job.State {
 	switch {
 	case c.next == nil, endAt != nil && !c.next.Before(*endAt), runsLeft != nil && *runsLeft <= 0:
@@ -32,8 +31,7 @@ func (c cursor) left(endAt *time.Time, runsLeft *int32) job.State {
 	}
 }
 
-// nextDue is when a job that the cursor plans for is due next, with runs of its
-// own that are written already.
+// nextDue returns when a job of this cursor is due next, if the runs of due are already written.
 func (c cursor) nextDue(state job.State, due []job.DueTime, planFrom time.Time, d *definition) time.Time {
 	in := job.NextDueInput{State: state, Cursor: c.next, PlanFrom: planFrom, Schedule: d.own}
 	if len(due) > 0 {
@@ -54,13 +52,13 @@ func lockCursors(ctx context.Context, tx pgx.Tx, partition int16, ids []int64) (
 	var c cursor
 	_, err = pgx.ForEachRow(rows, []any{&c.id, &c.next}, func() error {
 		out[c.id] = c
-		c.next = nil // each its own
+		c.next = nil // the next row must not share it
 		return nil
 	})
 	return out, err
 }
 
-// cursorKey names a cursor.
+// cursorKey identifies a cursor.
 type cursorKey struct {
 	partition int16
 	namespace uuid.UUID
@@ -82,9 +80,11 @@ const insertCursor = `
 INSERT INTO cursor (partition, namespace_id, key, schedule, missed, next_due_at) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT DO NOTHING RETURNING id, next_due_at`
 
-// createCursor makes a cursor, or returns errMoved if another made it first.
-// Cursors that exist must be locked before: of the ids, the new one's is the last.
-func (a *API) createCursor(ctx context.Context, tx pgx.Tx, k cursorKey, d *definition, now time.Time) (c cursor, err error) {
+// createCursor creates a cursor, or returns errMoved if another transaction created it first. Lock existing cursors
+// before: locks are taken in the order of ids, and the new id is the highest.
+func (a *API) createCursor(
+	ctx context.Context, tx pgx.Tx, k cursorKey, d *definition, now time.Time,
+) (c cursor, err error) {
 	next, err := a.firstDue(d, now)
 	if err != nil {
 		return c, err
@@ -96,7 +96,7 @@ func (a *API) createCursor(ctx context.Context, tx pgx.Tx, k cursorKey, d *defin
 	return c, err
 }
 
-// firstDue is where a new cursor starts; nil: its schedule has ended.
+// firstDue returns where a new cursor starts; nil: its schedule has ended.
 func (a *API) firstDue(d *definition, now time.Time) (*time.Time, error) {
 	shared, err := a.schedules.get(d.shared)
 	if err != nil {

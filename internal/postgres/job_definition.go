@@ -31,10 +31,10 @@ type definition struct {
 	payload *string
 }
 
-// noConfig is stored for a target without settings, so that what targets read is always JSON.
+// noConfig is stored for a target without settings, so that targets always read JSON.
 const noConfig = "{}"
 
-// define checks what a user wrote, and fills in what they left out.
+// define validates what a user wrote and fills in the defaults.
 func define(d job.Definition, id uuid.UUID) (*definition, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -42,10 +42,10 @@ func define(d job.Definition, id uuid.UUID) (*definition, error) {
 	return derive(d.WithDefaults(), id)
 }
 
-// derive is define for what was checked when it was stored: a limit that has
-// been lowered since must not make a job untouchable.
+// derive is define for a stored definition, without validation: if a limit is lowered later, existing jobs must stay
+// usable.
 func derive(d job.Definition, id uuid.UUID) (*definition, error) {
-	// The job's id says what H means, so that the jobs of a namespace spread.
+	// H in a schedule is a hash of the job's id, so that the jobs of a namespace spread.
 	own, err := schedule.New(d.Schedule, id.String())
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func derive(d job.Definition, id uuid.UUID) (*definition, error) {
 	if end := roundUp(d.Schedule.EndAt); !end.IsZero() {
 		out.endAt = &end
 	}
-	// Policies that planning does not ask must not keep jobs from sharing a cursor.
+	// Planning does not use these policies, so jobs that differ in them can share a cursor.
 	missed := d.Missed
 	missed.Paused, missed.Created = "", ""
 	if out.missed, err = toJSON(missed); err != nil {
@@ -71,8 +71,7 @@ func derive(d job.Definition, id uuid.UUID) (*definition, error) {
 	return out, out.encode()
 }
 
-// Encoded is a definition as its row stores it, for loaders that write rows
-// themselves: benchmarks.
+// Encoded is a definition as its row stores it, for benchmarks that write rows themselves.
 type Encoded struct {
 	job.Definition
 	Config, Policy string // JSON
@@ -88,7 +87,7 @@ func Encode(d job.Definition) (Encoded, error) {
 	return Encoded{out.Definition, out.text.config, out.text.policy, out.payload}, nil
 }
 
-// EncodedCursor is what jobs share a cursor by, as its row stores it.
+// EncodedCursor is a cursor as its row stores it.
 type EncodedCursor struct {
 	Key              []byte
 	Schedule, Missed string // JSON
@@ -135,8 +134,8 @@ func toJSON(v any) (string, error) {
 	return string(b), err
 }
 
-// roundUp to what the database keeps. Cut off, a start or an end would let in,
-// or keep out, an occurrence that lies between the two.
+// roundUp rounds up to the resolution of the database. Rounding down would let a start or an end include or exclude an
+// occurrence that lies in between.
 func roundUp(t time.Time) time.Time {
 	if cut := t.Truncate(instant); !cut.Equal(t) {
 		return cut.Add(instant)
@@ -144,13 +143,13 @@ func roundUp(t time.Time) time.Time {
 	return t
 }
 
-// planFrom is the first instant whose occurrences are this definition's, if it
-// holds since now: what is due at that very instant was the old one's.
+// planFrom returns the first instant that this definition applies to if it takes effect now. An occurrence at exactly
+// now belongs to the old definition.
 func (d *definition) planFrom(now time.Time) time.Time {
 	return later(now.Add(instant), d.startAt)
 }
 
-// handler is what workers know the job by; nil: nodes deliver its runs.
+// handler returns the name by which workers pull the runs of the job; nil: nodes deliver them.
 func (d *definition) handler() *string {
 	if name := d.Target.Handler(); name != "" {
 		return &name
@@ -158,7 +157,7 @@ func (d *definition) handler() *string {
 	return nil
 }
 
-// concurrencyKey is how the database knows the key; nil: there is none.
+// concurrencyKey returns the id of the concurrency key in the database; nil: there is none.
 func (d *definition) concurrencyKey(namespace uuid.UUID) *int64 {
 	if id := d.Concurrency.ID(namespace); id != 0 {
 		return &id
@@ -175,7 +174,7 @@ func (d *definition) concurrencyMax() *int32 {
 
 func (d *definition) timeoutMS() int64 { return time.Duration(d.Timeout).Milliseconds() }
 
-// keep is how long the job stays after it has finished; nil: for ever.
+// keep returns how long the job stays after it has finished; nil: forever.
 func (d *definition) keep() *time.Duration {
 	if d.Schedule.At == "" {
 		return nil
@@ -184,28 +183,30 @@ func (d *definition) keep() *time.Duration {
 	return &keep
 }
 
-// sameTimes says that nothing changes about when runs are due and may start.
+// sameTimes reports whether runs are due and may start at the same times as before.
 func (d *definition) sameTimes(old *definition) bool {
 	sameEnd := d.endAt == nil && old.endAt == nil || d.endAt != nil && old.endAt != nil && d.endAt.Equal(*old.endAt)
-	return string(d.key) == string(old.key) && d.startAt.Equal(old.startAt) && sameEnd && d.jitter == old.jitter && d.MaxRuns == old.MaxRuns
+	return string(d.key) == string(old.key) && d.startAt.Equal(old.startAt) && sameEnd && d.jitter == old.jitter &&
+		d.MaxRuns == old.MaxRuns
 }
 
 const selectQueue = `SELECT id FROM queue WHERE namespace_id = $1 AND name = $2`
 
-// findQueue finds or makes a queue. To be called before a cursor is locked: it
-// may wait for another transaction that makes the same queue, and that one may
-// wait for the cursor.
+// findQueue finds or creates a queue. Call it before locking a cursor: it may wait for another transaction that creates
+// the same queue, and that one may wait for the cursor.
 func findQueue(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, name string) (id int32, err error) {
 	err = tx.QueryRow(ctx, selectQueue, namespace, name).Scan(&id)
 	if !noRows(err) {
 		return id, err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, namespace, name)
+	_, err = tx.Exec(
+		ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, namespace, name,
+	)
 	if err != nil {
 		return 0, err
 	}
 	if err := tx.QueryRow(ctx, selectQueue, namespace, name).Scan(&id); err != nil {
-		return 0, fmt.Errorf("make queue %s: %w", name, err)
+		return 0, fmt.Errorf("create queue %s: %w", name, err)
 	}
 	return id, nil
 }

@@ -9,17 +9,22 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// What had been tried was cancelled, what had not was skipped; what was not yet
-// due is no longer expected. Runs that are being delivered end by themselves.
+// deleteRuns removes the pending runs of a job. Runs that were tried end as cancelled and due runs that were not tried
+// as skipped. Runs that are not yet due leave no trace. Runs that are being delivered end by themselves.
 const deleteRuns = `
 WITH gone AS (
-    DELETE FROM run WHERE partition = $1 AND job_id = $2 AND state = 0 RETURNING *
+    DELETE FROM run WHERE partition = $1 AND job_id = $2 AND state = 0 /* pending */ RETURNING *
 ), ended AS (
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin, status, session_id, queue_id, reason, attempts, idempotency_key)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $3, CASE WHEN attempt > 0 THEN 3 ELSE 4 END, attempt, origin, 0, session_id, queue_id, 'deleted', attempts, idempotency_key
-FROM gone WHERE due_at <= $3 OR seq > 0 OR attempt > 0
-RETURNING ended)
-SELECT count(*) FILTER (WHERE ended = 3), count(*) FILTER (WHERE ended = 4) FROM ended`
+    INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt,
+                             origin, status, session_id, queue_id, reason, attempts, idempotency_key)
+    SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $3,
+           CASE WHEN attempt > 0 THEN 3 /* cancelled */ ELSE 4 /* skipped */ END, attempt,
+           origin, 0, session_id, queue_id, 'deleted', attempts, idempotency_key
+    FROM gone
+    WHERE due_at <= $3 OR seq > 0 OR attempt > 0
+    RETURNING ended
+)
+SELECT count(*) FILTER (WHERE ended = 3 /* cancelled */), count(*) FILTER (WHERE ended = 4 /* skipped */) FROM ended`
 
 // DeleteJob removes a job. Its versions and its history stay.
 func (a *API) DeleteJob(ctx context.Context, o job.ChangeParams) (job.Change, error) {
@@ -51,12 +56,12 @@ func (a *API) DeleteJob(ctx context.Context, o job.ChangeParams) (job.Change, er
 	return out, err
 }
 
-// unplanned returns what was due until now and will not be planned any more:
-// because the job was paused, or because its cursor is behind.
+// unplanned returns what was due until now and will never be planned, because the job was paused or its cursor is
+// behind.
 func (c *change) unplanned() ([]job.Skip, error) {
 	d, err := derive(c.job.Definition, c.job.ID)
 	if err != nil {
-		return nil, nil //nolint:nilerr // a job whose definition can no longer be read must be possible to delete
+		return nil, nil //nolint:nilerr // a user must be able to delete a job whose definition cannot be read
 	}
 	switch {
 	case c.job.State == job.Paused:

@@ -17,17 +17,16 @@ import (
 
 // The bounds of a page of a list.
 const (
-	maxScanned  = 40_000 // jobs looked at, as long as there is time
-	firstScan   = 2_000  // jobs looked at first; the next look is twice as wide if that was quick
-	maxFound    = 5_000  // jobs with a part of a name, to be sorted
-	maxCompared = 5_000  // jobs of each filter, to find the one that fewest have
+	maxScanned  = 40_000 // jobs to read, if there is time
+	firstScan   = 2_000  // jobs of the first scan; the next one is twice as long if that was fast
+	maxFound    = 5_000  // jobs that a search by name may find and sort
+	maxCompared = 5_000  // jobs to count for each filter, to find the filter that fewest match
 )
 
 // ListJobs returns a page of the jobs of a namespace.
 //
-// In the order of ids, it goes through the index of one filter and asks the
-// others of what it finds there. With one filter nothing is looked at in vain. With
-// more, the one that fewest jobs have leads, and a page ends after walkTime or
+// In the order of ids, it scans the index of one filter and applies the other filters to what it finds. With one filter
+// no row is read in vain. With several, the filter that fewest jobs match leads, and a page ends after walkTime or
 // maxScanned jobs, full or not.
 func (a *API) ListJobs(ctx context.Context, o job.ListParams) (page job.ListPage, err error) {
 	l := listing{API: a, order: o, began: clock.Elapsed(), args: pgx.NamedArgs{
@@ -55,7 +54,7 @@ func (a *API) ListJobs(ctx context.Context, o job.ListParams) (page job.ListPage
 	return page, nil
 }
 
-// listing is the making of a page.
+// listing builds one page.
 type listing struct {
 	*API
 	order job.ListParams
@@ -63,29 +62,30 @@ type listing struct {
 	began time.Duration
 }
 
-// customPlans has each statement of a list planned for its parameters. One plan
-// for all of them knows neither which filters are set nor how small a page is:
-// it made lists by due time eight times slower.
+// customPlans makes PostgreSQL plan each statement of a list for its parameters. A generic plan knows neither which
+// filters are set nor how small a page is: it made lists by due time eight times slower.
 //
-// And each is given up in the end: the work for a page is bounded, so this is for
-// a database that cannot do even that.
+// The timeout is a last resort: the work for a page is bounded, so only an overloaded database reaches it.
 var customPlans = []pool.Settings{
 	`set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)`, pool.Timeout("5s"),
 }
 
-// gaveUp says that a statement was cancelled by its timeout.
+// gaveUp reports whether the timeout cancelled a statement.
 func gaveUp(ctx context.Context, err error) bool { return Code(err) == "57014" && ctx.Err() == nil }
 
-// query reads rows of the namespace, with custom plans.
+// query reads rows of the namespace with custom plans.
 func (l *listing) query(ctx context.Context, read func(pgx.Rows) error, sql string, args ...any) error {
 	return l.db.Query(ctx, pool.In(l.order.Namespace, customPlans...), read, sql, args...)
 }
 
-// matches says whether a job s has all that is asked for.
-const matches = ` (@state::smallint IS NULL OR s.state = @state) AND (@queue::integer IS NULL OR s.queue_id = @queue)
-    AND (@target::text IS NULL OR s.target_kind = @target) AND (@labels::jsonb IS NULL OR s.labels @> @labels) AND (@name::text IS NULL OR s.name ILIKE @name) `
+// matches is true for a job s that matches all filters.
+const matches = ` (@state::smallint IS NULL OR s.state = @state)
+    AND (@queue::integer IS NULL OR s.queue_id = @queue)
+    AND (@target::text IS NULL OR s.target_kind = @target)
+    AND (@labels::jsonb IS NULL OR s.labels @> @labels)
+    AND (@name::text IS NULL OR s.name ILIKE @name) `
 
-// prepare fills the parameters in, and says whether anything can match.
+// prepare fills in the parameters and reports whether any job can match.
 func (l *listing) prepare(ctx context.Context) (possible bool, err error) {
 	o := &l.order
 	if o.State != 0 {
@@ -129,7 +129,7 @@ func one[T any](ctx context.Context, l *listing, sql string, args ...any) (out T
 	return out, err
 }
 
-// lead finds jobs j in the order of their ids, after one, by an index.
+// lead finds jobs j by the index of one filter, in the order of their ids, after a given id.
 type lead string
 
 const (
@@ -137,11 +137,16 @@ const (
 	leadState  lead = leadAll + `AND j.state = @state `
 	leadQueue  lead = leadAll + `AND j.queue_id = @queue `
 	leadTarget lead = leadAll + `AND j.target_kind = @target `
-	leadLabel  lead = labelled + `l, LATERAL (SELECT * FROM job WHERE namespace_id = @namespace AND id = l.id LIMIT 1) j `
-	labelled        = `FROM (SELECT job_id AS id FROM job_label WHERE namespace_id = @namespace AND key = @key AND value = @value AND job_id > @after ORDER BY job_id LIMIT @scanned) `
+	leadLabel  lead = labelled + `l, LATERAL (
+        SELECT * FROM job WHERE namespace_id = @namespace AND id = l.id LIMIT 1) j `
+
+	labelled = `FROM (
+        SELECT job_id AS id FROM job_label
+        WHERE namespace_id = @namespace AND key = @key AND value = @value AND job_id > @after
+        ORDER BY job_id LIMIT @scanned) `
 )
 
-// scanned is so many jobs of a lead, in order.
+// scanned returns up to @scanned jobs of a lead, in order.
 func (d lead) scanned() string {
 	if d == leadLabel {
 		return ` (SELECT j.* ` + string(d) + `ORDER BY l.id) s `
@@ -149,7 +154,7 @@ func (d lead) scanned() string {
 	return ` (SELECT j.* ` + string(d) + `ORDER BY j.id LIMIT @scanned) s `
 }
 
-// ids is the same, by their ids alone: the index has them.
+// ids is scanned with ids only, which the index contains.
 func (d lead) ids() string {
 	if d == leadLabel {
 		return ` (SELECT j.id ` + labelled + `j ORDER BY j.id) s `
@@ -157,7 +162,7 @@ func (d lead) ids() string {
 	return ` (SELECT j.id ` + string(d) + `ORDER BY j.id LIMIT @scanned) s `
 }
 
-// leads are the filters that have one, each with its parameters.
+// leads returns the leads of the filters that are set, except labels.
 func (l *listing) leads() (out []lead) {
 	for name, d := range map[string]lead{"state": leadState, "queue": leadQueue, "target": leadTarget} {
 		if l.args[name] != nil {
@@ -167,9 +172,8 @@ func (l *listing) leads() (out []lead) {
 	return out
 }
 
-// choose returns the lead that fewest jobs have, of those after the mark, and how
-// many that are, up to maxCompared + 1. Unless all are to be counted, one lead is
-// not: there is nothing to choose.
+// choose returns the lead that fewest jobs after the mark match, and how many those are, up to maxCompared + 1. A
+// single lead is counted only if count is set, because there is nothing to choose.
 func (l *listing) choose(ctx context.Context, count bool) (best lead, least int, err error) {
 	leads := l.leads()
 	for range l.order.Labels {
@@ -216,7 +220,7 @@ func (l *listing) byID(ctx context.Context) (ids []uuid.UUID, next *job.ListMark
 		}
 		return ids, next, err
 	}
-	// What many jobs have is found at once, what few have by a search.
+	// A short scan finds names that many jobs have. A search finds names that few jobs have.
 	ids, next, err = l.scanSome(ctx, d, firstScan)
 	if err != nil || next == nil || len(ids) == l.order.Limit {
 		return ids, next, err
@@ -237,18 +241,17 @@ func (l *listing) byID(ctx context.Context) (ids []uuid.UUID, next *job.ListMark
 	return append(ids, more...), next, err
 }
 
-// scan looks at jobs of a lead until the page is full, or the time is up: next is
-// where it ended, unless that was all.
+// scan reads jobs of a lead until the page is full or the time is up. next is where it ended; nil: there is no more.
 func (l *listing) scan(ctx context.Context, d lead) (ids []uuid.UUID, next *job.ListMark, err error) {
-	for most, looked := firstScan, 0; ; {
+	for most, total := firstScan, 0; ; {
 		began := clock.Elapsed()
 		some, next, err := l.scanSome(ctx, d, most)
 		if err != nil {
 			return nil, nil, err
 		}
-		ids, looked = append(ids, some...), looked+most
+		ids, total = append(ids, some...), total+most
 		now := clock.Elapsed()
-		if next == nil || len(some) == l.args["limit"] || looked >= maxScanned || now-l.began > walkTime {
+		if next == nil || len(some) == l.args["limit"] || total >= maxScanned || now-l.began > walkTime {
 			return ids, next, nil
 		}
 		l.after(len(some), next)
@@ -258,17 +261,17 @@ func (l *listing) scan(ctx context.Context, d lead) (ids []uuid.UUID, next *job.
 	}
 }
 
-// after goes on behind a mark, with so many found.
+// after continues after a mark, when some jobs of the page were found.
 func (l *listing) after(found int, mark *job.ListMark) {
 	l.args["after"], l.args["limit"] = mark.ID, l.args["limit"].(int)-found
 }
 
-// scanSome looks at so many jobs of a lead.
+// scanSome reads up to most jobs of a lead.
 func (l *listing) scanSome(ctx context.Context, d lead, most int) (ids []uuid.UUID, next *job.ListMark, err error) {
 	l.args["scanned"] = most
 	sql := `SELECT s.id FROM` + d.scanned() + `WHERE` + matches + `LIMIT @limit`
 	if l.order.Name == "" && len(l.leads())+len(l.order.Labels) <= 1 {
-		sql = `SELECT s.id FROM` + d.ids() + `LIMIT @limit` // the lead is all that is asked for
+		sql = `SELECT s.id FROM` + d.ids() + `LIMIT @limit` // the lead is the only filter
 	}
 	err = l.query(ctx, collectIDs(&ids), sql, l.args)
 	if err != nil {
@@ -284,7 +287,7 @@ func (l *listing) scanSome(ctx context.Context, d lead, most int) (ids []uuid.UU
 	return ids, &job.ListMark{ID: last}, err
 }
 
-// cut is a page of what was found, in the order of ids.
+// cut returns the page of what was found, in the order of ids.
 func (l *listing) cut(ids []uuid.UUID) ([]uuid.UUID, *job.ListMark) {
 	if len(ids) <= l.order.Limit {
 		return ids, nil
@@ -304,7 +307,7 @@ func collectIDs(into *[]uuid.UUID) func(pgx.Rows) error {
 	}
 }
 
-// keyedJobs looks jobs s up by their keys.
+// keyedJobs reads jobs s by their keys.
 const keyedJobs = `
     (SELECT unnest(@partitions::smallint[]) AS partition, unnest(@ids::uuid[]) AS id) k,
     LATERAL (SELECT * FROM job WHERE partition = k.partition AND id = k.id LIMIT 1) s `
@@ -317,7 +320,7 @@ func jobKeys(n int, id func(int) uuid.UUID) (partitions []int16, ids pgtype.Flat
 	return partitions, ids
 }
 
-// read returns the jobs of ids, in that order. One that has gone since is left out.
+// read returns the jobs of ids, in that order. It leaves out jobs that were deleted meanwhile.
 func (l *listing) read(ctx context.Context, ids []uuid.UUID) ([]job.Job, error) {
 	partitions, keys := jobKeys(len(ids), func(i int) uuid.UUID { return ids[i] })
 	out := make([]job.Job, 0, len(ids))

@@ -14,93 +14,109 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// A list by due time merges three streams. A job is in one of them: by its first
-// planned run; else by its cursor, which tells the first occurrence that is not
-// planned, also one that a calendar will take away; or, if it starts later than
-// that, by its start. All have the order of [job.ListMark.Compare]. If a filter
-// leaves few jobs, those are looked at one by one instead.
+// A list by due time merges three streams. A job is in one of them:
+//   - by its first planned run
+//   - else by its cursor, at the first occurrence that is not planned, even if a calendar will take it away
+//   - or, if it starts later than that, by its start
+//
+// All streams have the order of [job.ListMark.Compare]. If a filter leaves few jobs, each of those is read instead.
 const (
-	maxPlanned = 10_000 // live runs looked at: an index by time is one that each run would have to pay for
+	maxPlanned = 10_000 // live runs to read: an index by due time would make every run more expensive
 	maxDue     = 100    // jobs of a page
-	maxMerged  = 256    // of a stream at once
-	maxRuns    = 1_000  // of the stream of runs, if there are filters: it is the dearest to read
-	maxEach    = 2_000  // jobs that are looked at one by one
+	maxMerged  = 256    // rows of a stream at once
+	maxRuns    = 1_000  // rows of the stream of runs at once if there are filters: it is the slowest to read
+	maxEach    = 2_000  // jobs that are read one by one
 )
 
-// Cursors without jobs count as well: they are work. So do jobs with a planned run,
-// which are told by that run: it may be newer than the stream of runs. The rows are in the order of
-// the cursors and then of the ids, as a lateral join with a limit can only be a
-// nested loop.
+// dueByCursor also returns cursors without jobs, because they limit how far the stream was read. It returns jobs with a
+// planned run by that run, which may be newer than the stream of runs. The rows have the order of the cursors and then
+// of the ids, because a lateral join with a limit can only be a nested loop.
 const dueByCursor = `
 SELECT 0, c.plan_at, c.partition, c.id, coalesce(j.id, '` + lastID + `'),
-    j.plan_from <= greatest(c.plan_at, now()) AND (j.end_at IS NULL OR c.plan_at < j.end_at) AND p.pending IS NULL, p.pending
-FROM (
-    SELECT c.plan_at, c.partition, c.id FROM cursor c
-    WHERE c.namespace_id = @namespace AND c.broken_at IS NULL AND c.plan_at < @before AND (c.plan_at, c.partition, c.id) >= (@due, @part, @cursor)
-    ORDER BY c.plan_at, c.partition, c.id LIMIT @most) c
+       j.plan_from <= greatest(c.plan_at, now()) AND (j.end_at IS NULL OR c.plan_at < j.end_at) AND p.pending IS NULL,
+       p.pending
+FROM (SELECT c.plan_at, c.partition, c.id FROM cursor c
+      WHERE c.namespace_id = @namespace AND c.broken_at IS NULL AND c.plan_at < @before
+        AND (c.plan_at, c.partition, c.id) >= (@due, @part, @cursor)
+      ORDER BY c.plan_at, c.partition, c.id LIMIT @most) c
 LEFT JOIN LATERAL (
     SELECT j.partition, j.id, j.plan_from, j.end_at FROM job j
-    WHERE j.partition = c.partition AND j.cursor_id = c.id AND j.state = 1
-      AND j.id > CASE WHEN c.plan_at = @due AND c.partition = @part AND c.id = @cursor THEN @after ELSE '` + firstID + `'::uuid END
-    ORDER BY j.id LIMIT @most) j ON true,
-LATERAL (SELECT ` + firstPending + ` AS pending) p
+    WHERE j.partition = c.partition AND j.cursor_id = c.id AND j.state = 1 /* active */
+      AND j.id > CASE WHEN c.plan_at = @due AND c.partition = @part AND c.id = @cursor THEN @after
+                      ELSE '` + firstID + `'::uuid END
+    ORDER BY j.id LIMIT @most) j ON true, LATERAL (
+    SELECT ` + firstPending + ` AS pending) p
 LIMIT @most`
 
+// state + 0 keeps PostgreSQL from an index by state, which does not have the order of plan_from.
 const dueByStart = `
 SELECT 1, j.plan_from, j.partition, 0::bigint, j.id,
-    (j.end_at IS NULL OR j.plan_from < j.end_at)
-    AND j.plan_from > (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.broken_at IS NULL) AND ` + firstPending + ` IS NULL, NULL::timestamptz
-FROM (
-    SELECT j.plan_from, j.partition, j.id, j.end_at, j.cursor_id FROM job j
-    WHERE j.namespace_id = @namespace AND j.state + 0 = 1 AND j.plan_from > now() AND j.plan_from < @before AND (j.plan_from, j.partition, j.id) > (@due, @part, @after_no_cursor)
-    ORDER BY j.plan_from, j.partition, j.id LIMIT @most) j`
+       (j.end_at IS NULL OR j.plan_from < j.end_at)
+       AND j.plan_from > (
+           SELECT c.next_due_at FROM cursor c
+           WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.broken_at IS NULL)
+       AND ` + firstPending + ` IS NULL,
+       NULL::timestamptz
+FROM (SELECT j.plan_from, j.partition, j.id, j.end_at, j.cursor_id FROM job j
+      WHERE j.namespace_id = @namespace AND j.state + 0 = 1 /* active */ AND j.plan_from > now()
+        AND j.plan_from < @before AND (j.plan_from, j.partition, j.id) > (@due, @part, @after_no_cursor)
+      ORDER BY j.plan_from, j.partition, j.id LIMIT @most) j`
 
-// As the engine: row-level security would pass over the runs of others before it
-// counts any. They return a number, and ids of the namespace's own jobs. With
-// maxPlanned runs there may be more. Of a job with several its first one counts.
+// These two run as the engine: row-level security would skip the runs of other namespaces before it counts any. They
+// return a number, and ids of the namespace's own jobs. If there are maxPlanned runs, there may be more. A job with
+// several planned runs counts by its first one.
 const (
-	countLive = `SELECT count(*)::integer, NULL::timestamptz, 0::smallint, 0::bigint, '` + firstID + `'::uuid, false, NULL::timestamptz FROM (SELECT FROM run LIMIT @planned) r`
-	dueByRun  = `
+	countLive = `
+SELECT count(*)::integer, NULL::timestamptz, 0::smallint, 0::bigint, '` + firstID + `'::uuid, false, NULL::timestamptz
+FROM (SELECT FROM run LIMIT @planned) r`
+
+	dueByRun = `
 SELECT 2, f.due_at, f.partition, 0::bigint, f.id, true, NULL::timestamptz
-FROM (
-    SELECT r.partition, r.job_id AS id, min(r.due_at) AS due_at
-    FROM (SELECT r.due_at, r.partition, r.job_id, r.queue_id, r.seq, r.state, r.attempt FROM run r LIMIT @planned) r
-    WHERE r.seq = 0 AND r.state = 0 AND r.attempt = 0 AND r.queue_id = ANY (ARRAY(SELECT q.id FROM queue q WHERE q.namespace_id = @namespace))
-    GROUP BY r.partition, r.job_id) f
+FROM (SELECT r.partition, r.job_id AS id, min(r.due_at) AS due_at
+      FROM (SELECT r.due_at, r.partition, r.job_id, r.queue_id, r.seq, r.state, r.attempt FROM run r
+            LIMIT @planned) r
+      WHERE r.seq = 0 AND r.state = 0 /* pending */ AND r.attempt = 0
+        AND r.queue_id = ANY (ARRAY(SELECT q.id FROM queue q WHERE q.namespace_id = @namespace))
+      GROUP BY r.partition, r.job_id) f
 WHERE f.due_at < @before AND (f.due_at, f.partition, f.id) > (@due, @part, @after_no_cursor)
 ORDER BY f.due_at, f.partition, f.id LIMIT @runs`
 )
 
-// dueOfEach says of jobs s where they are in the list: the three streams for one
-// job at a time.
+// dueOfEach and ofEach, around the jobs s to read, return the position of each job in the list: the three streams for
+// one job at a time.
 const (
 	dueOfEach = `
 SELECT 3, x.due_at, x.partition, x.cursor, x.id, true, NULL::timestamptz
-FROM (
-    SELECT j.partition, j.id,
-        CASE WHEN j.pending IS NULL AND j.plan_from <= greatest(j.next, now()) THEN j.cursor_id ELSE 0 END AS cursor,
-        CASE WHEN j.pending IS NOT NULL THEN j.pending
-             WHEN j.state = 1 AND (j.end_at IS NULL OR later < j.end_at) THEN later END AS due_at
-    FROM (SELECT j.*, ` + firstPending + ` AS pending, (SELECT c.plan_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.broken_at IS NULL) AS next
-        FROM (SELECT s.* FROM `
-	ofEach = ` WHERE` + matches + `) j OFFSET 0) j, LATERAL (SELECT CASE WHEN j.plan_from > greatest(j.next, now()) AND j.next IS NOT NULL THEN j.plan_from ELSE j.next END AS later) l
-) x WHERE x.due_at >= @from AND x.due_at < @before`
+FROM (SELECT j.partition, j.id,
+             CASE WHEN j.pending IS NULL AND j.plan_from <= greatest(j.next, now()) THEN j.cursor_id
+                  ELSE 0 END AS cursor,
+             CASE WHEN j.pending IS NOT NULL THEN j.pending
+                  WHEN j.state = 1 /* active */ AND (j.end_at IS NULL OR later < j.end_at) THEN later END AS due_at
+      FROM (SELECT j.*, ` + firstPending + ` AS pending, (
+                       SELECT c.plan_at FROM cursor c
+                       WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.broken_at IS NULL) AS next
+            FROM (SELECT s.* FROM `
+	ofEach = `
+                  WHERE` + matches + `) j
+            OFFSET 0) j, LATERAL (
+          SELECT CASE WHEN j.plan_from > greatest(j.next, now()) AND j.next IS NOT NULL THEN j.plan_from
+                      ELSE j.next END AS later) l) x
+WHERE x.due_at >= @from AND x.due_at < @before`
 
 	firstID = `00000000-0000-0000-0000-000000000000`
 	lastID  = `ffffffff-ffff-ffff-ffff-ffffffffffff`
 )
 
-// dueList is a page of a list by due time while it is made.
+// dueList is a page of a list by due time while it is built.
 type dueList struct {
 	found    []job.ListMark
-	counts   map[int32]int          // of each stream
-	last     map[int32]job.ListMark // of each stream
-	frontier *job.ListMark          // behind it nothing is certain; nil: all is found
+	counts   map[int32]int          // rows of each stream
+	last     map[int32]job.ListMark // last row of each stream
+	frontier *job.ListMark          // the list is complete up to here; nil: to its end
 	partial  bool
 }
 
-// byDue finds the ids of a page in the order of due times. Filters are asked of
-// what was found, so that a page may be short.
+// byDue finds the ids of a page in the order of due times. Filters apply to what was found, so a page may be short.
 func (l *listing) byDue(ctx context.Context) (ids []uuid.UUID, page job.ListPage, err error) {
 	limit := min(l.order.Limit, maxDue)
 	l.fillDue(l.order.After)
@@ -109,7 +125,7 @@ func (l *listing) byDue(ctx context.Context) (ids []uuid.UUID, page job.ListPage
 		d, err = l.walkDue(ctx, limit)
 	}
 	if err == nil && d.frontier != nil && len(d.found) < limit && hasTrigram(l.order.Name) {
-		// What many jobs have was found, what few have is found by a search.
+		// Walking finds names that many jobs have. A search finds names that few jobs have.
 		var few *dueList
 		if few, err = l.listEach(ctx, l.named); few != nil {
 			d = few
@@ -129,7 +145,7 @@ func (l *listing) byDue(ctx context.Context) (ids []uuid.UUID, page job.ListPage
 	return ids, page, nil
 }
 
-// walkDue merges stretch after stretch until the page is full, or the time is up.
+// walkDue merges one part of the streams after another until the page is full or the time is up.
 func (l *listing) walkDue(ctx context.Context, limit int) (*dueList, error) {
 	all, after := newDueList(), l.order.After
 	var runs *dueList
@@ -153,12 +169,13 @@ func (l *listing) walkDue(ctx context.Context, limit int) (*dueList, error) {
 	}
 }
 
-// fillDue sets where the streams begin: behind a mark, or from where the list does.
+// fillDue sets where the streams begin: after a mark, or at the beginning of the list.
 func (l *listing) fillDue(after job.ListMark) {
 	o := &l.order
 	from := infinite(o.Due.From, pgtype.NegativeInfinity)
 	l.args["from"], l.args["due"], l.args["before"] = from, from, infinite(o.Due.Before, pgtype.Infinity)
-	l.args["part"], l.args["cursor"], l.args["after"], l.args["after_no_cursor"] = after.Partition, after.Cursor, after.ID, after.ID
+	l.args["part"], l.args["cursor"] = after.Partition, after.Cursor
+	l.args["after"], l.args["after_no_cursor"] = after.ID, after.ID
 	l.args["most"], l.args["runs"], l.args["planned"] = maxMerged, maxMerged, maxPlanned
 	if l.filtered() {
 		l.args["runs"] = maxRuns
@@ -168,15 +185,15 @@ func (l *listing) fillDue(after job.ListMark) {
 		return
 	}
 	l.args["due"] = after.Due
-	if after.Cursor != 0 { // those without come before it
+	if after.Cursor != 0 { // at the same due time, jobs without a cursor come first, so all of them are listed
 		l.args["after_no_cursor"] = uuid.Max
 	}
 }
 
-// listEach finds the page among few jobs; nil, if they are not few.
+// listEach builds the page from few jobs, one by one. It returns nil if there are too many.
 func (l *listing) listEach(ctx context.Context, jobs func(context.Context) (from string, err error)) (*dueList, error) {
 	after := l.args["after"]
-	l.args["after"] = uuid.Nil // of the ids of jobs; what comes after a place in the list is cut out below
+	l.args["after"] = uuid.Nil // all jobs are read; put leaves out those before the mark
 	defer func() { l.args["after"] = after }()
 	from, err := jobs(ctx)
 	if err != nil || from == "" {
@@ -190,7 +207,7 @@ func (l *listing) listEach(ctx context.Context, jobs func(context.Context) (from
 	return d, nil
 }
 
-// fewest is the jobs s of the filter that fewest have; empty, if those are many.
+// fewest returns the jobs s of the filter that fewest jobs match; empty: too many match it.
 func (l *listing) fewest(ctx context.Context) (from string, err error) {
 	d, n, err := l.choose(ctx, true)
 	if err != nil || n > maxEach {
@@ -200,7 +217,7 @@ func (l *listing) fewest(ctx context.Context) (from string, err error) {
 	return d.scanned(), nil
 }
 
-// named is the jobs s with a part of a name; empty, if those are many.
+// named returns the jobs s whose name contains a text; empty: there are too many.
 func (l *listing) named(ctx context.Context) (from string, err error) {
 	ids, all, err := l.search(ctx, maxEach)
 	if err != nil || !all {
@@ -222,8 +239,7 @@ func (l *listing) readRuns(ctx context.Context) (*dueList, error) {
 	return d, nil
 }
 
-// merge reads the other streams behind a mark, puts what is certain in order, and
-// leaves what matches.
+// merge reads the other streams after a mark, sorts the rows up to the frontier and keeps the jobs that match.
 func (l *listing) merge(ctx context.Context, runs *dueList, after job.ListMark) (*dueList, error) {
 	d := newDueList()
 	in := pool.In(l.order.Namespace, append(slices.Clone(customPlans), pool.KeyLookups)...)
@@ -247,7 +263,7 @@ func (l *listing) filtered() bool {
 	return len(l.leads()) > 0 || len(l.order.Labels) > 0 || l.order.Name != ""
 }
 
-// bound finds where the first stream ends that has more than was read.
+// bound moves the frontier to the end of the first stream that has more rows than were read.
 func (d *dueList) bound(most int) {
 	for stream, n := range d.counts {
 		if last := d.last[stream]; n == most && (d.frontier == nil || last.Compare(*d.frontier) < 0) {
@@ -271,8 +287,9 @@ func (d *dueList) collect(rows pgx.Rows) error {
 	var m job.ListMark
 	var match *bool
 	var pending *time.Time
-	_, err := pgx.ForEachRow(rows, []any{&stream, &due, &m.Partition, &m.Cursor, raw(&m.ID), &match, &pending}, func() error {
-		if due == nil { // of countLive
+	columns := []any{&stream, &due, &m.Partition, &m.Cursor, raw(&m.ID), &match, &pending}
+	_, err := pgx.ForEachRow(rows, columns, func() error {
+		if due == nil { // the row of countLive
 			d.partial = stream == maxPlanned
 			return nil
 		}
@@ -290,7 +307,7 @@ func (d *dueList) collect(rows pgx.Rows) error {
 	return err
 }
 
-// put brings what was found between a mark and the frontier in order.
+// put sorts what was found and keeps what lies between a mark and the frontier.
 func (d *dueList) put(after job.ListMark) {
 	slices.SortFunc(d.found, job.ListMark.Compare)
 	if after.ID != uuid.Nil {
@@ -316,7 +333,7 @@ func (d *dueList) put(after job.ListMark) {
 	})
 }
 
-// filter leaves those that match.
+// filter keeps the jobs that match.
 func (l *listing) filter(ctx context.Context, d *dueList) error {
 	l.args["partitions"], l.args["ids"] = jobKeys(len(d.found), func(i int) uuid.UUID { return d.found[i].ID })
 	var ids []uuid.UUID

@@ -9,25 +9,25 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// indexSearch runs the two statements of lists that row-level security would keep
-// from their index. They work as the engine, name the namespace themselves, and
-// return ids and due times only: the API reads each job again under row-level
-// security. Nothing else of the API's side sees more than one namespace.
+// indexSearch runs the two statements of lists that could not use their index under row-level security. They run as the
+// engine, restrict the namespace themselves, and return only ids and due times. The API reads each job again under
+// row-level security. No other statement of the API sees more than one namespace.
 type indexSearch struct{ all pool.All }
 
-// The index job_name_trigram finds parts of names that few jobs have.
-// Under row-level security PostgreSQL does not use it, because its operators
-// might leak rows that they only look at. The settings leave no other plan.
+// The index job_name_trigram finds parts of names that few jobs have. Under row-level security PostgreSQL does not use
+// it, because its operators could leak rows of others. The settings leave no other plan.
 const (
 	onlyBitmaps pool.Settings = `set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
 set_config('enable_indexonlyscan', 'off', true)`
 
-	searchNames = `SELECT s.id FROM job s
-WHERE s.namespace_id = @namespace AND s.id > @after AND s.name ILIKE @name AND` + matches + `LIMIT @found`
+	searchNames = `
+SELECT s.id FROM job s
+WHERE s.namespace_id = @namespace AND s.id > @after AND s.name ILIKE @name AND` + matches + `
+LIMIT @found`
 )
 
-// names finds ids of jobs by a part of their name. indexed is false where the
-// database lacks the extension, and so the index.
+// names finds ids of jobs by a part of their name. indexed is false if the database lacks the extension, and so the
+// index.
 func (x indexSearch) names(ctx context.Context, args pgx.NamedArgs) (ids []uuid.UUID, indexed bool, err error) {
 	err = x.all.QueryRow(ctx, `SELECT to_regclass('job_name_trigram') IS NOT NULL`).Scan(&indexed)
 	if err != nil || !indexed {
@@ -39,8 +39,8 @@ func (x indexSearch) names(ctx context.Context, args pgx.NamedArgs) (ids []uuid.
 	return ids, true, x.all.SendBatch(ctx, &batch).Close()
 }
 
-// plannedRuns reads the stream of planned runs. There are not many, but they may
-// lie among millions of dead rows, so the search is given up early.
+// plannedRuns reads the stream of planned runs. There are not many, but they may lie among millions of dead rows, so
+// the timeout is short.
 func (x indexSearch) plannedRuns(ctx context.Context, args pgx.NamedArgs, read func(pgx.Rows) error) error {
 	var batch pgx.Batch
 	batch.Queue(pool.Apply(append(append([]pool.Settings{}, customPlans...), pool.Timeout("60ms"))...))

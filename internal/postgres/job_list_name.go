@@ -8,9 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// search finds the jobs behind a mark that match, in the order of ids. all: they
-// are no more than most. Otherwise, or if it took too long, or there is no such
-// index, it was of no use: what many jobs have is better scanned for.
+// search finds the jobs after the mark that match, in the order of ids. all is false if there are more than most, if it
+// took too long, or if there is no trigram index. Then the result is useless, and a scan is better.
 func (l *listing) search(ctx context.Context, most int) (ids []uuid.UUID, all bool, err error) {
 	l.args["found"] = most + 1
 	ids, indexed, err := l.index.names(ctx, l.args)
@@ -24,8 +23,7 @@ func (l *listing) search(ctx context.Context, most int) (ids []uuid.UUID, all bo
 	return ids, len(ids) <= most, nil
 }
 
-// hasTrigram says that a text has three letters or digits in a row, which the
-// index is made of.
+// hasTrigram reports whether a text has three letters or digits in a row, which a search by the trigram index needs.
 func hasTrigram(text string) bool {
 	n := 0
 	for _, r := range text {

@@ -10,25 +10,31 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// What was due and has not started is skipped; what is due later is decided
-// when the job is resumed. A retry is carried to its end, and what a user
-// asked for by hand runs on a paused job too.
+// pauseRuns removes the runs by schedule that have not started. Due runs end as skipped; later ones are decided when
+// the job is resumed. Retries and runs that a user triggered go on.
 const pauseRuns = `
 WITH gone AS (
-    DELETE FROM run WHERE partition = $1 AND job_id = $2 AND seq = 0 AND state = 0 AND attempt = 0 AND origin IN (0, 3)
+    DELETE FROM run
+    WHERE partition = $1 AND job_id = $2 AND seq = 0 AND state = 0 /* pending */ AND attempt = 0
+      AND origin IN (0, 3) /* schedule, missed */
     RETURNING *
 ), ended AS (
-    INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id, reason)
-    SELECT partition, seq, version, job_id, due_at, run_at, $3, 4, 0, origin, 0, queue_id, 'paused' FROM gone WHERE due_at <= $3
+    INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status,
+                             queue_id, reason)
+    SELECT partition, seq, version, job_id, due_at, run_at, $3, 4 /* skipped */, 0, origin, 0, queue_id, 'paused'
+    FROM gone
+    WHERE due_at <= $3
 )
 SELECT count(*), count(*) FILTER (WHERE due_at <= $3) FROM gone`
 
 const pauseJobRow = `
-UPDATE job SET state = 2, paused_at = $3, note = $4, plan_from = $5, runs_left = runs_left + $6, finished_at = NULL, updated_at = $3
+UPDATE job
+SET state = 2 /* paused */, paused_at = $3, note = $4, plan_from = $5, runs_left = runs_left + $6, finished_at = NULL,
+    updated_at = $3
 WHERE partition = $1 AND id = $2`
 
-// PauseJob stops a job's schedule. A finished job with a run that is still to
-// come is paused too; with none there is nothing to pause.
+// PauseJob stops a job's schedule. It also pauses a finished job that still has a run to come. Without one there is
+// nothing to pause.
 func (a *API) PauseJob(ctx context.Context, o job.ChangeParams, note string) (out job.Change, err error) {
 	err = a.changeJob(ctx, "pause", o, func(c *change) error {
 		out, err = c.pause(ctx, note)
@@ -58,7 +64,7 @@ func (c *change) pause(ctx context.Context, note string) (job.Change, error) {
 	if j.State == job.Finished && gone == 0 {
 		return out, nil
 	}
-	// Where the cursor is behind, what it has not come to is kept back as well.
+	// If the cursor is behind, the pause also covers what it has not planned yet.
 	from := c.now.Add(instant)
 	if j.State == job.Active && c.cursor.before(c.now) {
 		from = *c.cursor.next
@@ -70,13 +76,14 @@ func (c *change) pause(ctx context.Context, note string) (job.Change, error) {
 }
 
 const resumeJobRow = `
-UPDATE job SET state = $3, paused_at = NULL, note = '', plan_from = $4, runs_left = $5,
-    finished_at = CASE WHEN $3::smallint = 3 THEN $6::timestamptz END, updated_at = $6
+UPDATE job
+SET state = $3, paused_at = NULL, note = '', plan_from = $4, runs_left = $5,
+    finished_at = CASE WHEN $3::smallint = 3 /* finished */ THEN $6::timestamptz END, updated_at = $6
 WHERE partition = $1 AND id = $2
 RETURNING queue_id, admit, concurrency_key, concurrency_max, handler`
 
-// ResumeJob starts a job's schedule again. What was due in between runs or is
-// skipped by the policy missed.paused.
+// ResumeJob restarts a job's schedule. The policy missed.paused decides whether occurrences of the pause run or are
+// skipped.
 func (a *API) ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error) {
 	var out job.Change
 	err := a.changeJob(ctx, "resume", o, func(c *change) error {
@@ -97,7 +104,9 @@ func (a *API) ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, er
 		if err := r.write(ctx); err != nil {
 			return err
 		}
-		out.Job.NextDue, err = c.nextDue(ctx, job.NextDueInput{State: r.state, Cursor: c.cursor.next, PlanFrom: r.planFrom, Schedule: d.own})
+		out.Job.NextDue, err = c.nextDue(
+			ctx, job.NextDueInput{State: r.state, Cursor: c.cursor.next, PlanFrom: r.planFrom, Schedule: d.own},
+		)
 		if err != nil {
 			return err
 		}
@@ -109,7 +118,7 @@ func (a *API) ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, er
 	return out, err
 }
 
-// resume is a job that is no longer paused, and what that means.
+// resume is the end of a pause, and what the job becomes by it.
 type resume struct {
 	*change
 	definition *definition
@@ -122,21 +131,21 @@ type resume struct {
 	missed   int64
 }
 
-// decide goes through three stretches without a seam: up to now, what the pause
-// kept back; from there to where the cursor is, what it has planned for others
-// already; and the rest is the cursor's again. One that is behind takes over
-// where it is, before now.
+// decide covers three consecutive ranges of time: until now, the occurrences of the pause; from now to the cursor, what
+// the cursor has already planned for other jobs; and the rest, which the cursor will plan. If the cursor is behind, it
+// takes over where it is, before now.
 func (r *resume) decide(ctx context.Context) error {
 	j, d := &r.job, r.definition
 	due, skips, err := keptBack(job.ResumedInput{
-		Schedule: d.own, Missed: d.Missed, PausedAt: j.planFrom.Add(-instant), PlannedTo: deref(r.cursor.next), Now: r.now,
+		Schedule: d.own, Missed: d.Missed, PausedAt: j.planFrom.Add(-instant), PlannedTo: deref(r.cursor.next),
+		Now: r.now,
 	})
 	if err != nil {
 		return err
 	}
 	r.missed = int64(len(due))
 	for _, s := range skips {
-		// What gaps and calendars took away the cursor has accounted for.
+		// The cursor has accounted for what gaps and calendars took away.
 		if s.Reason == job.ReasonPaused {
 			r.skips = append(r.skips, s)
 			r.missed += s.Count
@@ -171,13 +180,12 @@ func (r *resume) write(ctx context.Context) error {
 	return r.tx.SendBatch(ctx, &batch).Close()
 }
 
-// maxCounted bounds how many occurrences of a pause are counted one by one, in
-// calls of job.Resumed: a job of every second, paused for a year, has 31 million.
+// maxCounted bounds how many occurrences of a pause are counted one by one, in calls of job.Resumed. A job that runs
+// every second and was paused for a year has 31 million.
 const maxCounted = 5
 
-// keptBack is job.Resumed, called until there is no more. After maxCounted calls
-// it goes on at the catch-up window, before which nothing runs anyway; what lies
-// between is one range without a count. The window bounds the rest.
+// keptBack calls job.Resumed until there is no more. After maxCounted calls it continues at the catch-up window,
+// because earlier occurrences do not run. What it passes over becomes one range without a count.
 func keptBack(in job.ResumedInput) (due []job.DueTime, skips []job.Skip, err error) {
 	for call := 1; ; call++ {
 		r, err := job.Resumed(in)
@@ -201,7 +209,9 @@ func keptBack(in job.ResumedInput) (due []job.DueTime, skips []job.Skip, err err
 func (c *change) skipped(d *definition, from time.Time, why job.Reason) ([]job.Skip, error) {
 	missed := d.Missed
 	missed.Paused = job.MissedSkip
-	_, skips, err := keptBack(job.ResumedInput{Schedule: d.own, Missed: missed, PausedAt: from.Add(-instant), Now: c.now})
+	_, skips, err := keptBack(
+		job.ResumedInput{Schedule: d.own, Missed: missed, PausedAt: from.Add(-instant), Now: c.now},
+	)
 	out := skips[:0]
 	for _, s := range skips {
 		switch {

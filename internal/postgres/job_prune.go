@@ -11,29 +11,32 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// dropCursors removes those of some cursors that no job has any more. The caller
-// has locked them, in a statement before: whoever joins a cursor locks it first,
-// so its job is seen here, or it finds no cursor and makes one.
+// dropCursors removes those of some cursors that no job has any more. A statement before it has locked them. A
+// transaction that joins a cursor locks it first, so either this statement sees its job, or it finds no cursor and
+// creates one.
 const dropCursors = `
 DELETE FROM cursor WHERE ctid = ANY (ARRAY(
     SELECT x.address
     FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS id) k, LATERAL (
         SELECT c.ctid AS address FROM cursor c
         WHERE c.partition = k.partition AND c.id = k.id
-          AND NOT EXISTS (SELECT FROM job WHERE partition = k.partition AND cursor_id = k.id AND state = 1)
-          AND NOT EXISTS (SELECT FROM job WHERE partition = k.partition AND cursor_id = k.id AND state <> 1)
+          AND NOT EXISTS (SELECT FROM job
+                          WHERE partition = k.partition AND cursor_id = k.id AND state = 1 /* active */)
+          AND NOT EXISTS (SELECT FROM job
+                          WHERE partition = k.partition AND cursor_id = k.id AND state <> 1 /* active */)
         LIMIT 1) x))`
 
-// A cursor only goes forward, so one that has come to a job's end stays behind it. Locked rows are being
-// changed; they are left for the next time.
+// A cursor only moves forward, so once it has passed a job's end it stays behind it. Another transaction is changing
+// locked rows: they are left for the next call.
 const finishEnded = `
-UPDATE job SET state = 3, finished_at = now() WHERE ctid = ANY (ARRAY(
+UPDATE job SET state = 3 /* finished */, finished_at = now() WHERE ctid = ANY (ARRAY(
     SELECT j.ctid FROM job j
-    WHERE j.state = 1 AND j.end_at <= now()
-      AND NOT EXISTS (SELECT FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.next_due_at < j.end_at)
+    WHERE j.state = 1 /* active */ AND j.end_at <= now()
+      AND NOT EXISTS (SELECT FROM cursor c
+                      WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.next_due_at < j.end_at)
     ORDER BY j.end_at LIMIT $1 FOR UPDATE OF j SKIP LOCKED))`
 
-// FinishJobs marks jobs finished whose end has come, at most limit of them.
+// FinishJobs marks up to limit jobs as finished whose end has come.
 func (e *Engine) FinishJobs(ctx context.Context, limit int) (n int, err error) {
 	err = e.db.Tx(ctx, "finish jobs", func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
@@ -46,35 +49,45 @@ func (e *Engine) FinishJobs(ctx context.Context, limit int) (n int, err error) {
 	return n, err
 }
 
-// unneeded is a condition on job j: nothing of it is live or waits for redrive.
+// unneeded is a condition on job j: it has neither live runs nor dead letters.
 const unneeded = `NOT EXISTS (SELECT FROM run WHERE partition = j.partition AND job_id = j.id)
       AND NOT EXISTS (SELECT FROM dead_letter WHERE partition = j.partition AND job_id = j.id)`
 
-// The order of locks is that of every change: the cursor, then the job. Nothing is waited for.
+// The order of locks is that of every change: the cursor, then the job. Locked rows are skipped.
 const lockRemovable = `
 SELECT x.partition, x.id, x.cursor_id
-FROM (SELECT j.partition, j.id, j.cursor_id FROM job j WHERE j.remove_at <= now() AT TIME ZONE 'UTC' AND ` + unneeded + ` ORDER BY j.remove_at LIMIT $1) k, LATERAL (
-    SELECT id FROM cursor WHERE partition = k.partition AND id = k.cursor_id LIMIT 1 FOR UPDATE SKIP LOCKED) c, LATERAL (
-    SELECT partition, id, cursor_id FROM job WHERE partition = k.partition AND id = k.id AND cursor_id = c.id LIMIT 1 FOR UPDATE SKIP LOCKED) x`
+FROM (SELECT j.partition, j.id, j.cursor_id FROM job j
+      WHERE j.remove_at <= now() AT TIME ZONE 'UTC' AND ` + unneeded + `
+      ORDER BY j.remove_at LIMIT $1) k, LATERAL (
+    SELECT id FROM cursor
+    WHERE partition = k.partition AND id = k.cursor_id
+    LIMIT 1 FOR UPDATE SKIP LOCKED) c, LATERAL (
+    SELECT partition, id, cursor_id FROM job
+    WHERE partition = k.partition AND id = k.id AND cursor_id = c.id
+    LIMIT 1 FOR UPDATE SKIP LOCKED) x`
 
-// A trigger may have made a run before the job was locked: so the condition again, in a statement that sees it. The
-// coalesce keeps PostgreSQL from looking for the job in the index of those to be removed, which it believes to be empty.
+// A trigger may have created a run before the job was locked, so this later statement checks the condition again. The
+// coalesce keeps PostgreSQL from using the index of jobs to remove, which its statistics believe to be empty.
 const removeJobs = `
 WITH gone AS (
     DELETE FROM job WHERE ctid = ANY (ARRAY(
         SELECT x.address
         FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS id) k, LATERAL (
-            SELECT j.ctid AS address FROM job j WHERE j.partition = k.partition AND j.id = k.id
-              AND coalesce(j.remove_at <= now() AT TIME ZONE 'UTC', false) AND ` + unneeded + ` LIMIT 1) x))
+            SELECT j.ctid AS address FROM job j
+            WHERE j.partition = k.partition AND j.id = k.id
+              AND coalesce(j.remove_at <= now() AT TIME ZONE 'UTC', false) AND ` + unneeded + `
+            LIMIT 1) x))
     RETURNING partition, id
 ), versions AS (
     DELETE FROM job_version WHERE ctid = ANY (ARRAY(
-        SELECT v.address FROM gone, LATERAL (SELECT ctid AS address FROM job_version WHERE partition = gone.partition AND job_id = gone.id OFFSET 0) v))
+        SELECT v.address FROM gone, LATERAL (
+            SELECT ctid AS address FROM job_version
+            WHERE partition = gone.partition AND job_id = gone.id OFFSET 0) v))
 )
 SELECT count(*) FROM gone`
 
-// RemoveJobs removes one-offs that finished long enough ago, at most limit of
-// them, with their versions and with cursors that nobody else has. Their history stays.
+// RemoveJobs removes up to limit one-offs that finished long enough ago, with their versions and with cursors that no
+// other job has. Their history stays.
 func (e *Engine) RemoveJobs(ctx context.Context, limit int) (n int, err error) {
 	err = e.db.Tx(ctx, "remove jobs", func(tx pgx.Tx) error {
 		n = 0
@@ -107,7 +120,7 @@ func (e *Engine) RemoveJobs(ctx context.Context, limit int) (n int, err error) {
 	return n, err
 }
 
-// DropSkips removes what was noted of skipped due times before the retention of history, at most limit rows.
+// DropSkips removes up to limit rows about skipped due times that are older than the retention of history.
 func (e *Engine) DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error) {
 	tag, err := e.db.Exec(ctx, `
 DELETE FROM cursor_skip WHERE ctid = ANY (ARRAY(

@@ -14,55 +14,62 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// jobRow is a job with what only planning needs to know.
+// jobRow is a job with the columns that only planning needs.
 type jobRow struct {
 	job.Job
 	cursor   int64
 	queueID  int32
 	runsLeft *int32 // nil: no limit
-	// planFrom: every earlier occurrence is accounted for, also while the job is
-	// paused; then those from here to the resume are what the pause kept back.
+	// planFrom: every earlier occurrence is accounted for. While the job is paused, the pause covers the occurrences
+	// from here to the resume.
 	planFrom time.Time
 	pausedAt *time.Time
 	pending  *time.Time // see job.NextDueInput
 	next     *time.Time // of the cursor
 }
 
-// nextDue is when the job is due next, as it was read; never, by a schedule that
-// can no longer be understood: such a job must be possible to read and replace.
+// nextDue returns when the job is due next. It returns the zero time for a schedule that cannot be read, because a user
+// must be able to read and replace such a job.
 func (j *jobRow) nextDue() time.Time {
 	own, err := schedule.New(j.Schedule, j.ID.String())
 	if err != nil {
 		return time.Time{}
 	}
-	return job.NextDue(job.NextDueInput{State: j.State, Pending: j.pending, Cursor: j.next, PlanFrom: j.planFrom, Schedule: own})
+	return job.NextDue(job.NextDueInput{
+		State: j.State, Pending: j.pending, Cursor: j.next, PlanFrom: j.planFrom, Schedule: own,
+	})
 }
 
-// The name of the queue is looked up in the list of columns: with a join, a row
-// that was locked after a wait would be compared with the queue it had before.
+// A subquery reads the name of the queue. With a join, a row that was locked after a wait would be compared with the
+// queue that it had before.
 const jobFields = `
-SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.queue_id, j.version, j.state, j.priority, j.max_runs, j.runs_left, j.plan_from, j.paused_at,
-       j.created_at, j.updated_at, j.name, j.note, j.target_kind, j.target_config, j.payload, j.schedule, j.policy, j.labels,
+SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.queue_id, j.version, j.state, j.priority, j.max_runs,
+       j.runs_left, j.plan_from, j.paused_at, j.created_at, j.updated_at, j.name, j.note, j.target_kind,
+       j.target_config, j.payload, j.schedule, j.policy, j.labels,
        (SELECT q.name FROM queue q WHERE q.id = j.queue_id)`
 
-// jobColumns is what scanJob reads: a job, and what tells when it is due next.
+// jobColumns is what scanJob reads: a job, and what determines when it is due next.
 const jobColumns = jobFields + `,
        (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id), ` + firstPending
 
 const selectJob = jobColumns + `
 FROM job j `
 
-// selectJobs reads many by their keys, in the order of those.
+// selectJobs reads many jobs by their keys, in the order of the keys.
 const selectJobs = jobColumns + `
-FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS id, generate_subscripts($1::smallint[], 1) AS n) k,
-    LATERAL (SELECT * FROM job WHERE partition = k.partition AND id = k.id LIMIT 1) j
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS id,
+             generate_subscripts($1::smallint[], 1) AS n) k, LATERAL (
+    SELECT * FROM job WHERE partition = k.partition AND id = k.id LIMIT 1) j
 ORDER BY k.n`
 
-// firstPending is the due time of the first run by schedule of job j that has not begun.
-const firstPending = `(SELECT min(r.due_at) FROM run r WHERE r.partition = j.partition AND r.job_id = j.id AND r.seq = 0 AND r.state = 0 AND r.attempt = 0)`
+// firstPending is the due time of the first run by schedule of job j that has not started.
+const firstPending = `(
+           SELECT min(r.due_at) FROM run r
+           WHERE r.partition = j.partition AND r.job_id = j.id AND r.seq = 0
+             AND r.state = 0 /* pending */ AND r.attempt = 0)`
 
-// No index can answer IS NOT DISTINCT FROM, and none shall: of a namespace that is newer than the statistics PostgreSQL
-// believes that it has no jobs, and would read all of them by its name instead of the one by its key.
+// No index serves IS NOT DISTINCT FROM, on purpose: if a namespace is newer than the statistics, PostgreSQL believes
+// that it has no jobs, and would read all jobs of the namespace instead of the one by its key.
 const whereJob = `WHERE j.partition = $1 AND j.id = $2 AND j.namespace_id IS NOT DISTINCT FROM $3`
 
 // Job returns a job of a namespace, or ErrNotFound.
@@ -99,8 +106,7 @@ func collectJob(rows pgx.Rows) (jobRow, error) {
 
 func scanJob(row pgx.CollectableRow) (j jobRow, err error) { return (&jobScan{}).job(row) }
 
-// jobScan reads jobs. policies, if it is not nil, keeps those that were read: most
-// jobs of a list have one of few.
+// jobScan reads jobs. policies, if not nil, caches decoded policies: the jobs of a list have few different ones.
 type jobScan struct{ policies map[string]job.Policy }
 
 func (s *jobScan) job(row pgx.CollectableRow) (j jobRow, err error) {
@@ -108,9 +114,9 @@ func (s *jobScan) job(row pgx.CollectableRow) (j jobRow, err error) {
 	var payload *string
 	var labels []byte
 	err = row.Scan(
-		&j.Partition, &j.ID, &j.Namespace, &j.cursor, &j.queueID, &j.Version, &j.State, &j.Priority, &j.MaxRuns, &j.runsLeft, &j.planFrom, &j.pausedAt,
-		&j.CreatedAt, &j.UpdatedAt, &j.Name, &j.Note, &j.Target.Kind, &config, &payload, &spec, &policy, &labels,
-		&j.Queue, &j.next, &j.pending,
+		&j.Partition, &j.ID, &j.Namespace, &j.cursor, &j.queueID, &j.Version, &j.State, &j.Priority, &j.MaxRuns,
+		&j.runsLeft, &j.planFrom, &j.pausedAt, &j.CreatedAt, &j.UpdatedAt, &j.Name, &j.Note, &j.Target.Kind,
+		&config, &payload, &spec, &policy, &labels, &j.Queue, &j.next, &j.pending,
 	)
 	if err != nil {
 		return j, err

@@ -14,13 +14,12 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// maxCalls bounds how often job.Plan is asked for one job: a million
-// occurrences. A cursor is ahead by the look-ahead, which is a minute or so.
+// maxCalls bounds the calls of job.Plan for one job, to a million occurrences. A cursor is ahead of the clock by about
+// a minute, the look-ahead.
 const maxCalls = 10
 
-// plannedPast returns the due times from an instant on that a cursor has
-// already planned past. A job that joins it then has to get them by itself.
-// What gaps and calendars take away the cursor has accounted for.
+// plannedPast returns the due times from an instant on that a cursor has already passed. A job that joins the cursor
+// then needs these runs written separately. The cursor has accounted for what gaps and calendars take away.
 func plannedPast(d *definition, c cursor, from, now time.Time) ([]job.DueTime, error) {
 	until := now.Add(schedule.Horizon)
 	if c.next != nil {
@@ -33,7 +32,7 @@ func plannedPast(d *definition, c cursor, from, now time.Time) ([]job.DueTime, e
 	return r.Due, err
 }
 
-// planAll is job.Plan, called until there is no more.
+// planAll calls job.Plan until there is no more.
 func planAll(in job.PlanInput) (out job.PlanResult, err error) {
 	for range maxCalls {
 		r, err := job.Plan(in)
@@ -46,12 +45,16 @@ func planAll(in job.PlanInput) (out job.PlanResult, err error) {
 		}
 		in.NextDue = r.NextDue
 	}
-	return out, fmt.Errorf("more than %d occurrences between %s and %s: was the clock of the database wrong?", maxCalls*job.PlanResults, in.Now, in.Until)
+	return out, fmt.Errorf(
+		"more than %d occurrences between %s and %s: was the clock of the database wrong?", maxCalls*job.PlanResults,
+		in.Now, in.Until,
+	)
 }
 
-// joinSkips puts ranges together that a bound has cut apart: one row each.
+// joinSkips merges two ranges that were separated only by the bound on one call.
 func joinSkips(to, more []job.Skip) []job.Skip {
-	if n := len(to); n > 0 && len(more) > 0 && to[n-1].Reason == more[0].Reason && to[n-1].Count > 0 && more[0].Count > 0 {
+	n := len(to)
+	if n > 0 && len(more) > 0 && to[n-1].Reason == more[0].Reason && to[n-1].Count > 0 && more[0].Count > 0 {
 		to[n-1].To = more[0].To
 		to[n-1].Count += more[0].Count
 		more = more[1:]
@@ -59,7 +62,7 @@ func joinSkips(to, more []job.Skip) []job.Skip {
 	return append(to, more...)
 }
 
-// limited cuts due times down to what max_runs leaves, and counts them.
+// limited keeps as many due times as max_runs still allows, and returns how many runs are left after them.
 func limited(due []job.DueTime, runsLeft *int32) ([]job.DueTime, *int32) {
 	if runsLeft == nil {
 		return due, nil
@@ -69,7 +72,7 @@ func limited(due []job.DueTime, runsLeft *int32) ([]job.DueTime, *int32) {
 	return due, &left
 }
 
-// runsOf is what the runs of a job take from it.
+// runsOf is what the runs of a job copy from it.
 type runsOf struct {
 	partition int16
 	job       uuid.UUID
@@ -77,13 +80,13 @@ type runsOf struct {
 	priority  int16
 	admit     int16
 	queue     int32
-	key       *int64 // of its concurrency; nil: none
+	key       *int64 // its concurrency key; nil: none
 	keyMax    *int32
 	handler   *string // nil: nodes deliver them
 	schedule  *schedule.Schedule
 }
 
-// runRows are new runs by schedule, as columns.
+// runRows are new runs by schedule, as the arrays that insertRuns takes.
 type runRows struct {
 	partition, priority, admit, origin []int16
 	version, queue                     []int32
@@ -94,8 +97,7 @@ type runRows struct {
 	handler                            []*string
 }
 
-// add adds the runs of due times. None may start before now, which is when the
-// sweep that has to find them looks from.
+// add adds the runs of due times. None may start before now, because the sweep that has to find them begins there.
 func (rows *runRows) add(r *runsOf, due []job.DueTime, now time.Time) {
 	for _, d := range due {
 		rows.partition, rows.version = append(rows.partition, r.partition), append(rows.version, r.version)
@@ -103,29 +105,37 @@ func (rows *runRows) add(r *runsOf, due []job.DueTime, now time.Time) {
 		rows.dueAt = append(rows.dueAt, d.DueAt)
 		rows.runAt = append(rows.runAt, later(now, later(d.RunAt, r.schedule.RunAt(d.DueAt, r.job.String()))))
 		rows.priority, rows.origin = append(rows.priority, r.priority), append(rows.origin, int16(d.Origin))
-		rows.admit, rows.queue, rows.key = append(rows.admit, r.admit), append(rows.queue, r.queue), append(rows.key, r.key)
+		rows.admit = append(rows.admit, r.admit)
+		rows.queue = append(rows.queue, r.queue)
+		rows.key = append(rows.key, r.key)
 		rows.keyMax, rows.handler = append(rows.keyMax, r.keyMax), append(rows.handler, r.handler)
 	}
 }
 
-// needs_sweep: the planner of the owner did not write these runs, so its sweep has to find them. Runs that workers pull
-// need no sweep: workers find them by themselves.
+// The planner of the owner did not write these runs, so they need the sweep. Runs that workers pull do not: workers
+// find them by themselves.
 const insertRuns = `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
-    concurrency_key, concurrency_max, handler, needs_sweep)
-SELECT r.partition, 0, r.version, r.job_id, r.due_at, r.run_at, 0, 0, r.priority, r.origin, r.admit, r.queue_id, r.concurrency_key, r.concurrency_max, r.handler, r.handler IS NULL
-FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::integer[]) AS version, unnest($3::uuid[]) AS job_id, unnest($4::timestamptz[]) AS due_at,
-    unnest($5::timestamptz[]) AS run_at, unnest($6::smallint[]) AS priority, unnest($7::smallint[]) AS origin, unnest($8::smallint[]) AS admit, unnest($9::integer[]) AS queue_id, unnest($10::bigint[]) AS concurrency_key, unnest($11::integer[]) AS concurrency_max,
-    unnest($12::text[]) AS handler) r
+                 concurrency_key, concurrency_max, handler, needs_sweep)
+SELECT r.partition, 0, r.version, r.job_id, r.due_at, r.run_at, 0 /* pending */, 0, r.priority, r.origin, r.admit,
+       r.queue_id, r.concurrency_key, r.concurrency_max, r.handler, r.handler IS NULL
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::integer[]) AS version, unnest($3::uuid[]) AS job_id,
+             unnest($4::timestamptz[]) AS due_at, unnest($5::timestamptz[]) AS run_at,
+             unnest($6::smallint[]) AS priority, unnest($7::smallint[]) AS origin, unnest($8::smallint[]) AS admit,
+             unnest($9::integer[]) AS queue_id, unnest($10::bigint[]) AS concurrency_key,
+             unnest($11::integer[]) AS concurrency_max, unnest($12::text[]) AS handler) r
 ON CONFLICT DO NOTHING`
 
 func (rows *runRows) insert(batch *pgx.Batch) {
 	if len(rows.job) > 0 {
-		batch.Queue(insertRuns, rows.partition, rows.version, rows.job, rows.dueAt, rows.runAt, rows.priority, rows.origin, rows.admit, rows.queue, rows.key, rows.keyMax, rows.handler)
+		batch.Queue(
+			insertRuns, rows.partition, rows.version, rows.job, rows.dueAt, rows.runAt, rows.priority, rows.origin,
+			rows.admit, rows.queue, rows.key, rows.keyMax, rows.handler,
+		)
 	}
 }
 
-// skipRows are ranges that did not run, as columns.
+// skipRows are ranges that did not run, as the arrays that insertSkips takes.
 type skipRows struct {
 	partition      []int16
 	version, queue []int32
@@ -144,17 +154,23 @@ func (rows *skipRows) add(r *runsOf, skips []job.Skip) {
 	}
 }
 
-// A skip of one is a run that was skipped; a range has an end and a count. A
-// range of more than was counted has no count.
+// insertSkips writes a skip of one occurrence like a run that was skipped. A range has an end and a count, or no count
+// if its occurrences were too many to count.
 const insertSkips = `
-INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id, due_to, count, reason)
-SELECT s.partition, 0, s.version, s.job_id, s.from_due, s.from_due AS run_at, $1, 4, 0, 0, 0, s.queue_id, CASE WHEN s.n <> 1 THEN s.to_due END, CASE WHEN s.n > 1 THEN s.n END, s.reason
-FROM (SELECT unnest($2::smallint[]) AS partition, unnest($3::integer[]) AS version, unnest($4::uuid[]) AS job_id, unnest($5::integer[]) AS queue_id,
-    unnest($6::timestamptz[]) AS from_due, unnest($7::timestamptz[]) AS to_due, unnest($8::bigint[]) AS n, unnest($9::text[]) AS reason) s`
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status,
+                         queue_id, due_to, count, reason)
+SELECT s.partition, 0, s.version, s.job_id, s.from_due, s.from_due, $1, 4 /* skipped */, 0, 0 /* schedule */, 0,
+       s.queue_id, CASE WHEN s.n <> 1 THEN s.to_due END, CASE WHEN s.n > 1 THEN s.n END, s.reason
+FROM (SELECT unnest($2::smallint[]) AS partition, unnest($3::integer[]) AS version, unnest($4::uuid[]) AS job_id,
+             unnest($5::integer[]) AS queue_id, unnest($6::timestamptz[]) AS from_due,
+             unnest($7::timestamptz[]) AS to_due, unnest($8::bigint[]) AS n, unnest($9::text[]) AS reason) s`
 
 func (rows *skipRows) insert(batch *pgx.Batch, now time.Time) {
 	if len(rows.job) > 0 {
-		batch.Queue(insertSkips, now, rows.partition, rows.version, rows.job, rows.queue, rows.from, rows.to, rows.count, rows.reason)
+		batch.Queue(
+			insertSkips, now, rows.partition, rows.version, rows.job, rows.queue, rows.from, rows.to, rows.count,
+			rows.reason,
+		)
 	}
 }
 
@@ -172,9 +188,8 @@ func (r *runsOf) skip(batch *pgx.Batch, skips []job.Skip, now time.Time) {
 	rows.insert(batch, now)
 }
 
-// withoutEnded leaves out due times that are in history already. There are some
-// when a one-off that is past is edited back to what it was, or when the clock
-// has gone back; a run has one entry in the ledger.
+// withoutEnded leaves out due times that are already in history, because a run has one entry in the ledger. There are
+// some when a past one-off is edited back to what it was, or when the clock has gone back.
 func (c *change) withoutEnded(ctx context.Context, due []job.DueTime) ([]job.DueTime, error) {
 	if len(due) == 0 {
 		return due, nil
@@ -183,7 +198,9 @@ func (c *change) withoutEnded(ctx context.Context, due []job.DueTime) ([]job.Due
 	for i, d := range due {
 		times[i] = d.DueAt
 	}
-	rows, err := c.tx.Query(ctx, `SELECT due_at FROM run_history WHERE job_id = $1 AND due_at = ANY ($2) AND seq = 0`, c.job.ID, times)
+	rows, err := c.tx.Query(
+		ctx, `SELECT due_at FROM run_history WHERE job_id = $1 AND due_at = ANY ($2) AND seq = 0`, c.job.ID, times,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -13,14 +13,18 @@ import (
 
 const insertTriggered = `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
-    concurrency_key, concurrency_max, handler, needs_sweep, payload, trace)
-SELECT j.partition, (SELECT coalesce(max(r.seq), 0) + 1 FROM run r WHERE r.partition = j.partition AND r.job_id = j.id AND r.due_at = $3 AND r.seq > 0),
-       j.version, j.id, $3, $3, 0, 0, j.priority, 1, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $4, nullif($5, '')
-FROM job j WHERE j.partition = $1 AND j.id = $2
+                 concurrency_key, concurrency_max, handler, needs_sweep, payload, trace)
+SELECT j.partition,
+       (SELECT coalesce(max(r.seq), 0) + 1 FROM run r
+        WHERE r.partition = j.partition AND r.job_id = j.id AND r.due_at = $3 AND r.seq > 0),
+       j.version, j.id, $3, $3, 0 /* pending */, 0, j.priority, 1 /* trigger */, j.admit, j.queue_id,
+       j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $4, nullif($5, '')
+FROM job j
+WHERE j.partition = $1 AND j.id = $2
 RETURNING seq`
 
-// TriggerJob makes a run of a job that is due now, with a payload in place of
-// the job's if one is given. It works on paused and finished jobs too.
+// TriggerJob creates a run of a job that is due now, also of a paused or finished job. A payload, if given, replaces
+// the payload of the job.
 func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.RawMessage) (job.Key, error) {
 	what := "trigger " + job.FormatJobID(o.ID)
 	text, err := checkPayload(payload)
@@ -32,11 +36,12 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
-		// The lock keeps a delete from leaving the run behind, and triggers of one
-		// instant apart. The cursor has no part in it.
+		// The lock keeps the job from being deleted meanwhile, and serializes triggers of the same instant. A trigger
+		// does not involve the cursor.
 		var name string
 		var version int32
-		err := tx.QueryRow(ctx, `SELECT j.name, j.version FROM job j `+whereJob+` FOR UPDATE`, key.Partition, o.ID, o.Namespace).Scan(&name, &version)
+		const lock = `SELECT j.name, j.version FROM job j ` + whereJob + ` FOR UPDATE`
+		err := tx.QueryRow(ctx, lock, key.Partition, o.ID, o.Namespace).Scan(&name, &version)
 		switch {
 		case noRows(err):
 			return ErrNotFound
@@ -49,7 +54,8 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 			return err
 		}
 		key.DueAt = key.DueAt.UTC()
-		if err := tx.QueryRow(ctx, insertTriggered, key.Partition, o.ID, key.DueAt, text, o.Trace).Scan(&key.Seq); err != nil {
+		err = tx.QueryRow(ctx, insertTriggered, key.Partition, o.ID, key.DueAt, text, o.Trace).Scan(&key.Seq)
+		if err != nil {
 			return err
 		}
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, key); err != nil {
@@ -58,7 +64,7 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "job.trigger", job.FormatJobID(o.ID)}, struct {
 			Name    string `json:"name"`
 			Run     string `json:"run"`
-			Payload bool   `json:"payload,omitempty"` // with one of its own; what it says is nobody's business here
+			Payload bool   `json:"payload,omitempty"` // the run has its own, which the log must not contain
 		}{name, job.FormatRunID(key), text != nil})
 	})
 	if err != nil {
@@ -72,7 +78,11 @@ func checkPayload(p json.RawMessage) (*string, error) {
 	case len(p) == 0:
 		return nil, nil
 	case len(p) > job.MaxPayload:
-		return nil, &problem.Problem{Field: "payload", Problem: fmt.Sprintf("%d bytes; at most %d are taken", len(p), job.MaxPayload), Fix: "store the data elsewhere and send where it is"}
+		return nil, &problem.Problem{
+			Field:   "payload",
+			Problem: fmt.Sprintf("%d bytes; at most %d are taken", len(p), job.MaxPayload),
+			Fix:     "store the data elsewhere and send where it is",
+		}
 	case !json.Valid(p):
 		return nil, &problem.Problem{Field: "payload", Problem: "it is not valid JSON", Fix: "quote it if it is a text"}
 	}

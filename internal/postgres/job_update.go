@@ -10,10 +10,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// UpdateJob gives a job a new definition. UpdatedAt is the instant that it was
-// decided by: what is due later is due by the new one, and what was due before
-// and has not started stays due. Runs that have not started are delivered as
-// the new definition says.
+// UpdateJob gives a job a new definition. It takes effect at UpdatedAt: later occurrences follow the new definition,
+// and earlier ones that have not started stay due. Runs that have not started are delivered as the new definition says.
 func (a *API) UpdateJob(ctx context.Context, in job.UpdateParams) (job.Job, error) {
 	what := "update " + job.FormatJobID(in.ID)
 	d, err := define(in.Definition, in.ID)
@@ -41,13 +39,17 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *def
 	if err != nil {
 		return job.Job{}, err
 	}
-	c, cursors, err := lockJob(ctx, tx, job.ChangeParams{Namespace: in.Namespace, ID: in.ID, IfVersion: in.IfVersion, IfTag: in.IfTag, Actor: in.Actor}, to)
+	c, cursors, err := lockJob(
+		ctx, tx,
+		job.ChangeParams{Namespace: in.Namespace, ID: in.ID, IfVersion: in.IfVersion, IfTag: in.IfTag, Actor: in.Actor},
+		to,
+	)
 	if err != nil {
 		return job.Job{}, err
 	}
 	old, err := derive(c.job.Definition, in.ID)
 	if err != nil {
-		old = nil // a definition that can no longer be read must be possible to replace
+		old = nil // a user must be able to replace a definition that cannot be read
 	}
 	u := update{change: c, old: old, new: d, queue: queue, actor: in.Actor}
 	u.keep()
@@ -65,7 +67,7 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *def
 	return u.write(ctx)
 }
 
-// update is a change of the definition, and what it makes of the job.
+// update is a change of the definition, and what the job becomes by it.
 type update struct {
 	*change
 	old, new *definition // old: nil if it cannot be read
@@ -80,18 +82,19 @@ type update struct {
 	skips    []job.Skip
 }
 
-// keep leaves all as it is that decides when runs are due.
+// keep leaves unchanged what determines when runs are due.
 func (u *update) keep() {
 	u.to, u.state, u.runsLeft, u.planFrom = u.cursor, u.job.State, u.job.runsLeft, u.job.planFrom
 }
 
-// Those that are due stay; the others were due by a definition that is gone.
+// deleteAhead removes the runs that were to come by the old definition. Runs that are due stay.
 const deleteAhead = `
-DELETE FROM run WHERE partition = $1 AND job_id = $2 AND seq = 0 AND state = 0 AND attempt = 0 AND origin IN (0, 3) AND due_at > $3`
+DELETE FROM run
+WHERE partition = $1 AND job_id = $2 AND seq = 0 AND state = 0 /* pending */ AND attempt = 0
+  AND origin IN (0, 3) /* schedule, missed */ AND due_at > $3`
 
-// move takes the job from its cursor to another, or to another part of the
-// same one: what was due by the old definition is settled up to now, and what
-// the new cursor has gone past already is written here.
+// move takes the job from its cursor to another one, or to another point of the same one. It accounts for what was due
+// by the old definition until now, and writes the runs that the new cursor has already passed.
 func (u *update) move(ctx context.Context, to cursor) error {
 	gone, err := u.tx.Exec(ctx, deleteAhead, u.job.Partition, u.job.ID, u.now)
 	if err != nil {
@@ -104,7 +107,7 @@ func (u *update) move(ctx context.Context, to cursor) error {
 	if u.old != nil && u.job.runsLeft != nil {
 		var left *int32
 		u.due, left = limited(u.due, u.job.runsLeft)
-		used = u.old.MaxRuns - *left - int32(gone.RowsAffected()) // what had not begun is given back
+		used = u.old.MaxRuns - *left - int32(gone.RowsAffected()) // runs that had not started do not count
 	}
 	u.to, u.planFrom, u.runsLeft = to, u.new.planFrom(u.now), u.new.runsLeft(used)
 	past, err := u.withoutEnded(ctx, u.past())
@@ -130,8 +133,8 @@ func (u *update) move(ctx context.Context, to cursor) error {
 	return nil
 }
 
-// accountForOld accounts for what was due by the old definition and is not planned:
-// the cursor is behind, or the job was paused.
+// accountForOld accounts for what was due by the old definition and is not planned, because the cursor is behind or the
+// job was paused.
 func (u *update) accountForOld() (err error) {
 	if u.old == nil {
 		return nil
@@ -150,8 +153,8 @@ func (u *update) accountForOld() (err error) {
 	return err
 }
 
-// past is a one-off that the job becomes when its time has passed. One that it
-// was before has had its run.
+// past returns the occurrence of a one-off whose time has passed. If the job was the same one-off before, that run has
+// already happened.
 func (u *update) past() []job.DueTime {
 	if u.old != nil && u.old.shared == u.new.shared {
 		return nil
@@ -162,32 +165,46 @@ func (u *update) past() []job.DueTime {
 }
 
 const updateJobRow = `
-UPDATE job SET cursor_id = $3, queue_id = $4, version = $5, state = $6, priority = $7, admit = $8, jitter_ms = $9, timeout_ms = $10, max_runs = $11, runs_left = $12,
-    plan_from = $13, end_at = $14, finished_at = CASE WHEN $6::smallint = 3 THEN coalesce(finished_at, $15) END, updated_at = $15, name = $16,
-    target_kind = $17, target_config = $18, payload = $19, schedule = $20, policy = $21, labels = $22,
+UPDATE job
+SET cursor_id = $3, queue_id = $4, version = $5, state = $6, priority = $7, admit = $8, jitter_ms = $9,
+    timeout_ms = $10, max_runs = $11, runs_left = $12, plan_from = $13, end_at = $14,
+    finished_at = CASE WHEN $6::smallint = 3 /* finished */ THEN coalesce(finished_at, $15) END, updated_at = $15,
+    name = $16, target_kind = $17, target_config = $18, payload = $19, schedule = $20, policy = $21, labels = $22,
     keep_finished_for = $23, concurrency_key = $24, concurrency_max = $25, handler = $26
 WHERE partition = $1 AND id = $2`
 
-// What has not started is delivered as the job is now, so it says so; and it
-// must not pass claim by the overlap policy of before.
-// One that workers pulled and nodes now deliver is told to its owner.
+// updatePending makes pending runs follow the new definition, so that claim does not apply the overlap policy of the
+// old one. A run that workers pulled and that nodes now deliver needs the sweep.
 const updatePending = `
-UPDATE run SET version = $3, priority = $4, admit = $5, queue_id = $6, concurrency_key = $7, concurrency_max = $8,
+UPDATE run
+SET version = $3, priority = $4, admit = $5, queue_id = $6, concurrency_key = $7, concurrency_max = $8,
     handler = $9::text, needs_sweep = $9::text IS NULL AND (needs_sweep OR handler IS NOT NULL)
-WHERE partition = $1 AND job_id = $2 AND state = 0`
+WHERE partition = $1 AND job_id = $2 AND state = 0 /* pending */`
 
-const insertVersion = `INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+const insertVersion = `
+INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
 func (u *update) write(ctx context.Context) (job.Job, error) {
 	d, j := u.new, u.job.Job
 	j.Definition, j.State, j.UpdatedAt = d.Definition, u.state, u.now
 	j.Version++
 	var batch pgx.Batch
-	batch.Queue(updateJobRow, j.Partition, j.ID, u.to.id, u.queue, j.Version, j.State, d.Priority, int16(d.AdmitRule()), d.jitter.Milliseconds(), d.timeoutMS(),
-		d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name, d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep(), d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler())
+	batch.Queue(
+		updateJobRow, j.Partition, j.ID, u.to.id, u.queue, j.Version, j.State, d.Priority, int16(d.AdmitRule()),
+		d.jitter.Milliseconds(), d.timeoutMS(), d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name,
+		d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep(),
+		d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(),
+	)
 	batch.Queue(insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now, j.Namespace)
-	batch.Queue(updatePending, j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), u.queue, d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler())
-	runs := runsOf{j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), u.queue, d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.own}
+	batch.Queue(
+		updatePending, j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), u.queue,
+		d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(),
+	)
+	runs := runsOf{
+		j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), u.queue, d.concurrencyKey(j.Namespace),
+		d.concurrencyMax(), d.handler(), d.own,
+	}
 	runs.insert(&batch, u.due, u.now)
 	runs.skip(&batch, u.skips, u.now)
 	countSkips(u.tx, u.skips)
@@ -198,7 +215,9 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 		return j, err
 	}
 	var err error
-	j.NextDue, err = u.nextDue(ctx, job.NextDueInput{State: u.state, Cursor: u.to.next, PlanFrom: u.planFrom, Schedule: d.own})
+	j.NextDue, err = u.nextDue(
+		ctx, job.NextDueInput{State: u.state, Cursor: u.to.next, PlanFrom: u.planFrom, Schedule: d.own},
+	)
 	if err != nil {
 		return j, err
 	}

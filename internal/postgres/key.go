@@ -16,10 +16,11 @@ import (
 
 const insertKey = `
 INSERT INTO api_key (id, namespace_id, name, role, prefix, hash, created_by, created_at, expires_at, queues)
-VALUES ($1, $2, $3, $4, $5, $6, $7, now(), CASE WHEN $8::interval > interval '0' THEN now() + $8 END, nullif($9::text[], '{}'))
+VALUES ($1, $2, $3, $4, $5, $6, $7, now(), CASE WHEN $8::interval > interval '0' THEN now() + $8 END,
+        nullif($9::text[], '{}'))
 RETURNING created_at, expires_at`
 
-// CreateKey makes a key and returns it with its secret, which is not stored.
+// CreateKey creates a key and returns it with its secret, which is not stored.
 func (a *API) CreateKey(ctx context.Context, o access.KeyParams) (k access.APIKey, secret string, err error) {
 	if err := o.Validate(); err != nil {
 		return k, "", fmt.Errorf("create key: %w", err)
@@ -34,21 +35,24 @@ func (a *API) CreateKey(ctx context.Context, o access.KeyParams) (k access.APIKe
 	return k, secret, nil
 }
 
-// FirstKey makes the first key of a namespace, an admin's, and returns its secret;
-// none if the namespace has a key already, be it a revoked one: whoever has lost
-// the last one makes another with CreateKey.
+// FirstKey creates the first key of a namespace, with the role admin, and returns its secret. It returns no secret if
+// the namespace already has a key, even a revoked one. An operator who has lost the last key creates another with
+// CreateKey.
 func (a *Admin) FirstKey(ctx context.Context, namespace uuid.UUID) (secret string, err error) {
-	const what = "make the first key"
+	const what = "create the first key"
 	err = a.api.db.Tx(ctx, pool.In(namespace), what, func(tx pgx.Tx) error {
-		// Of two at once, one makes it: the lock is that of the audit log.
+		// The lock of the audit log keeps two calls from both creating a key.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(namespace)); err != nil {
 			return err
 		}
 		var has bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM api_key WHERE namespace_id = $1)`, namespace).Scan(&has); err != nil || has {
+		const hasKey = `SELECT EXISTS (SELECT FROM api_key WHERE namespace_id = $1)`
+		if err := tx.QueryRow(ctx, hasKey, namespace).Scan(&has); err != nil || has {
 			return err
 		}
-		_, secret, err = createKey(ctx, tx, access.KeyParams{Namespace: namespace, Name: "first", Role: access.Admin, Actor: itself})
+		_, secret, err = createKey(
+			ctx, tx, access.KeyParams{Namespace: namespace, Name: "first", Role: access.Admin, Actor: itself},
+		)
 		return err
 	})
 	if err != nil {
@@ -57,7 +61,7 @@ func (a *Admin) FirstKey(ctx context.Context, namespace uuid.UUID) (secret strin
 	return secret, nil
 }
 
-// createKey makes a key in a transaction of its namespace, as its last statement.
+// createKey creates a key in a transaction of its namespace. Call it last: see audit.
 func createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k access.APIKey, secret string, err error) {
 	var random [32]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -68,12 +72,21 @@ func createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k access.API
 	if err != nil {
 		return k, "", err
 	}
-	k = access.APIKey{Namespace: o.Namespace, Name: o.Name, Role: o.Role, Queues: o.Queues, Prefix: access.KeyShown(secret), CreatedBy: o.Actor}
+	k = access.APIKey{
+		Namespace: o.Namespace,
+		Name:      o.Name,
+		Role:      o.Role,
+		Queues:    o.Queues,
+		Prefix:    access.KeyShown(secret),
+		CreatedBy: o.Actor,
+	}
 	if k.ID, err = uuid.NewV7(); err != nil {
 		return k, "", err
 	}
 	var expires *time.Time
-	err = tx.QueryRow(ctx, insertKey, k.ID, k.Namespace, k.Name, k.Role, k.Prefix, hash[:], k.CreatedBy, o.ExpiresIn, o.Queues).Scan(&k.CreatedAt, &expires)
+	row := tx.QueryRow(ctx, insertKey,
+		k.ID, k.Namespace, k.Name, k.Role, k.Prefix, hash[:], k.CreatedBy, o.ExpiresIn, o.Queues)
+	err = row.Scan(&k.CreatedAt, &expires)
 	if err != nil {
 		return k, "", err
 	}
@@ -85,8 +98,8 @@ func createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k access.API
 	}{k.Name, k.Role, k.Queues})
 }
 
-// Principal finds who has a secret, by its hash: before it, no namespace is
-// known. ErrNotFound: there is no such key, or it is revoked or expired.
+// Principal returns who has a secret, by its hash. It works without a namespace, because the key determines it.
+// ErrNotFound: there is no such key, or it is revoked or expired.
 func (a *Admin) Principal(ctx context.Context, hash [32]byte) (p access.Principal, err error) {
 	var left *float64
 	err = a.db.QueryRow(ctx, `
@@ -106,12 +119,15 @@ WHERE k.hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expire
 	return p, nil
 }
 
-// maxHashes bounds what KeyHashes returns: the newest.
+// maxHashes bounds how many hashes KeyHashes returns. It prefers the newest keys.
 const maxHashes = 100_000
 
-// KeyHashes returns the first bytes of the hashes of all keys that may be good.
+// KeyHashes returns the first bytes of the hashes of all keys that are not revoked.
 func (a *Admin) KeyHashes(ctx context.Context) ([][8]byte, error) {
-	rows, err := a.db.Query(ctx, `SELECT substring(hash FOR 8) FROM api_key WHERE revoked_at IS NULL ORDER BY id DESC LIMIT $1`, maxHashes)
+	rows, err := a.db.Query(
+		ctx, `SELECT substring(hash FOR 8) FROM api_key WHERE revoked_at IS NULL ORDER BY id DESC LIMIT $1`,
+		maxHashes,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("list the hashes of keys: %w", err)
 	}
@@ -127,12 +143,15 @@ func (a *Admin) KeyHashes(ctx context.Context) ([][8]byte, error) {
 	return out, nil
 }
 
-// Keys lists the keys of a namespace, the newest first.
+// Keys lists the keys of a namespace, newest first.
 func (a *API) Keys(ctx context.Context, namespace uuid.UUID) (out []access.APIKey, err error) {
 	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k access.APIKey, err error) {
 			var expires, revoked *time.Time
-			err = row.Scan(&k.ID, &k.Namespace, &k.Name, &k.Role, &k.Queues, &k.Prefix, &k.CreatedBy, &k.CreatedAt, &expires, &revoked)
+			err = row.Scan(
+				&k.ID, &k.Namespace, &k.Name, &k.Role, &k.Queues, &k.Prefix, &k.CreatedBy, &k.CreatedAt, &expires,
+				&revoked,
+			)
 			k.CreatedAt, k.ExpiresAt, k.RevokedAt = k.CreatedAt.UTC(), deref(expires).UTC(), deref(revoked).UTC()
 			return k, err
 		})
@@ -145,11 +164,14 @@ WHERE namespace_id = $1 ORDER BY id DESC LIMIT 1000`, namespace)
 	return out, nil
 }
 
-// RevokeKey ends a key, for good.
+const revokeKey = `
+UPDATE api_key SET revoked_at = coalesce(revoked_at, now()) WHERE namespace_id = $1 AND id = $2 RETURNING name`
+
+// RevokeKey revokes a key permanently.
 func (a *API) RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) error {
 	return a.db.Tx(ctx, pool.In(namespace), "revoke key", func(tx pgx.Tx) error {
 		var name string
-		err := tx.QueryRow(ctx, `UPDATE api_key SET revoked_at = coalesce(revoked_at, now()) WHERE namespace_id = $1 AND id = $2 RETURNING name`, namespace, id).Scan(&name)
+		err := tx.QueryRow(ctx, revokeKey, namespace, id).Scan(&name)
 		switch {
 		case noRows(err):
 			return ErrNotFound

@@ -12,25 +12,30 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// register also removes sessions that ended long ago. Whoever makes one
-// removes up to a hundred, so the table stays small without a loop for it.
+// register also removes up to a hundred sessions that ended long ago, so the table stays small without a loop for it.
 const register = `
 WITH gone AS (
     DELETE FROM session WHERE id = ANY (ARRAY(
-        SELECT id FROM session WHERE expires_at < now() - interval '1 hour' AND queue_id IS NULL LIMIT 100 FOR UPDATE SKIP LOCKED)))
-INSERT INTO session (id, name, started_at, expires_at) VALUES ($1, $2, now(), now() + $3::interval) RETURNING started_at`
+        SELECT id FROM session
+        WHERE expires_at < now() - interval '1 hour' AND queue_id IS NULL
+        LIMIT 100 FOR UPDATE SKIP LOCKED))
+)
+INSERT INTO session (id, name, started_at, expires_at)
+VALUES ($1, $2, now(), now() + $3::interval)
+RETURNING started_at`
 
-// Register makes a session that expires after ttl, and returns the database's instant.
-func (m *Members) Register(ctx context.Context, id uuid.UUID, name string, ttl time.Duration) (now time.Time, err error) {
+// Register creates a session that expires after ttl, and returns the time of the database.
+func (m *Members) Register(
+	ctx context.Context, id uuid.UUID, name string, ttl time.Duration,
+) (now time.Time, err error) {
 	if err = m.db.QueryRow(ctx, register, id, name, ttl).Scan(&now); err != nil {
 		return now, fmt.Errorf("register session: %w", err)
 	}
 	return now, nil
 }
 
-// Renew moves the expiry of a session that has not expired, and says whether it
-// may be given partitions. One that has expired stays dead: its runs may have
-// been rescued already.
+// Renew moves the expiry of a session that has not expired, and stores whether it may own partitions. A session that
+// has expired stays dead, because its runs may have been rescued already.
 func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error) {
 	const renew = `UPDATE session SET expires_at = now() + $2::interval, may_own = $3
 		WHERE id = $1 AND expires_at > now() RETURNING now()`
@@ -53,17 +58,18 @@ func (m *Members) Unregister(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// survey is one statement, so it sees one instant: the arrays of each table are
-// read by the same snapshot in the same order.
+// survey is one statement, so it sees one instant: all arrays come from one snapshot and have the same order.
 const survey = `
-WITH live AS MATERIALIZED (SELECT * FROM session WHERE expires_at > now() AND queue_id IS NULL) -- nodes, and no workers
+WITH live AS MATERIALIZED (
+    SELECT * FROM session WHERE expires_at > now() AND queue_id IS NULL /* nodes, not workers */
+)
 SELECT now(),
        ARRAY(SELECT id FROM live ORDER BY id), ARRAY(SELECT expires_at FROM live ORDER BY id),
        ARRAY(SELECT may_own FROM live ORDER BY id),
        ARRAY(SELECT id FROM partition ORDER BY id), ARRAY(SELECT epoch FROM partition ORDER BY id),
        ARRAY(SELECT coalesce(owner, '00000000-0000-0000-0000-000000000000') FROM partition ORDER BY id)`
 
-// Survey tells who is alive and who owns each partition.
+// Survey returns the nodes that are alive and the owner of each partition.
 func (m *Members) Survey(ctx context.Context) (job.Survey, error) {
 	var now time.Time
 	var sessions, owners []uuid.UUID
@@ -71,10 +77,15 @@ func (m *Members) Survey(ctx context.Context) (job.Survey, error) {
 	var owns []bool
 	var partitions []int16
 	var epochs []int64
-	if err := m.db.QueryRow(ctx, survey).Scan(&now, &sessions, &expiresAt, &owns, &partitions, &epochs, &owners); err != nil {
+	err := m.db.QueryRow(ctx, survey).Scan(&now, &sessions, &expiresAt, &owns, &partitions, &epochs, &owners)
+	if err != nil {
 		return job.Survey{}, fmt.Errorf("survey: %w", err)
 	}
-	out := job.Survey{Now: now, Sessions: make([]job.Session, len(sessions)), Ownerships: make([]job.Ownership, len(partitions))}
+	out := job.Survey{
+		Now:        now,
+		Sessions:   make([]job.Session, len(sessions)),
+		Ownerships: make([]job.Ownership, len(partitions)),
+	}
 	for i, id := range sessions {
 		out.Sessions[i] = job.Session{ID: id, ExpiresAt: expiresAt[i], Owns: owns[i]}
 	}
@@ -84,9 +95,11 @@ func (m *Members) Survey(ctx context.Context) (job.Survey, error) {
 	return out, nil
 }
 
-// Ownerships lists who owns each partition.
+// Ownerships lists the owner of each partition.
 func (m *Members) Ownerships(ctx context.Context) ([]job.Ownership, error) {
-	rows, err := m.db.Query(ctx, `SELECT id, coalesce(owner, '00000000-0000-0000-0000-000000000000'), epoch FROM partition ORDER BY id`)
+	rows, err := m.db.Query(
+		ctx, `SELECT id, coalesce(owner, '00000000-0000-0000-0000-000000000000'), epoch FROM partition ORDER BY id`,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("list partitions: %w", err)
 	}
@@ -100,15 +113,17 @@ func (m *Members) Ownerships(ctx context.Context) ([]job.Ownership, error) {
 	return out, nil
 }
 
-// Take makes a session the owner of partitions, if it is alive and may own any,
-// and owner and epoch of each are still as in from and that owner is no longer
-// alive. It returns those taken.
+// ownerGone is a condition on partition p: its owner is dead, and session $4 is alive and may own partitions.
+const ownerGone = `NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expires_at > now())
+  AND EXISTS (SELECT FROM session WHERE id = $4 AND expires_at > clock_timestamp() AND may_own)`
+
+// Take makes a session the owner of partitions, if it is alive and may own any. It takes only partitions whose owner
+// and epoch are still as in from and whose owner is no longer alive, and returns those.
 func (m *Members) Take(ctx context.Context, me uuid.UUID, from []job.Ownership) ([]job.Ownership, error) {
-	return m.changeOwner(ctx, "take partitions", me, from, `NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expires_at > now())
-  AND EXISTS (SELECT FROM session WHERE id = $4 AND expires_at > clock_timestamp() AND may_own)`)
+	return m.changeOwner(ctx, "take partitions", me, from, ownerGone)
 }
 
-// Release gives up partitions of a session, so that another may take them.
+// Release gives up partitions of a session, so that another session may take them.
 func (m *Members) Release(ctx context.Context, me uuid.UUID, from []job.Ownership) error {
 	mine := slices.Clone(from)
 	for i := range mine {
@@ -118,8 +133,10 @@ func (m *Members) Release(ctx context.Context, me uuid.UUID, from []job.Ownershi
 	return err
 }
 
-// changeOwner is compare-and-set by owner and epoch.
-func (m *Members) changeOwner(ctx context.Context, what string, to uuid.UUID, from []job.Ownership, condition string) (taken []job.Ownership, err error) {
+// changeOwner sets the owner of partitions that still have the owner and epoch of from (compare-and-set).
+func (m *Members) changeOwner(
+	ctx context.Context, what string, to uuid.UUID, from []job.Ownership, condition string,
+) (taken []job.Ownership, err error) {
 	if len(from) == 0 {
 		return nil, nil
 	}
@@ -130,15 +147,15 @@ func (m *Members) changeOwner(ctx context.Context, what string, to uuid.UUID, fr
 		locks[lockOf(o.Owner)] = true
 	}
 	err = m.db.Tx(ctx, what, func(tx pgx.Tx) error {
-		// Wait until no claim of the old owners is under way. Sorted, so that two
-		// that take at once do not wait for each other.
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`, lockList(locks)); err != nil {
+		// Wait until no claim of the old owners is under way.
+		if _, err := tx.Exec(ctx, lockEach, lockList(locks)); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, `
 UPDATE partition p SET owner = nullif($4::uuid, '00000000-0000-0000-0000-000000000000'), epoch = p.epoch + 1
 FROM (SELECT unnest($1::smallint[]) AS id, unnest($2::uuid[]) AS owner, unnest($3::bigint[]) AS epoch) f
-WHERE p.id = f.id AND coalesce(p.owner, '00000000-0000-0000-0000-000000000000') = f.owner AND p.epoch = f.epoch AND `+condition+`
+WHERE p.id = f.id AND coalesce(p.owner, '00000000-0000-0000-0000-000000000000') = f.owner AND p.epoch = f.epoch
+  AND `+condition+`
 RETURNING p.id, p.epoch`, ids, owners, epochs, to)
 		if err != nil {
 			return err
@@ -152,6 +169,10 @@ RETURNING p.id, p.epoch`, ids, owners, epochs, to)
 	})
 	return taken, err
 }
+
+// lockEach takes locks in their order, so that two transactions never wait for each other.
+const lockEach = `
+SELECT pg_advisory_xact_lock(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`
 
 func lockList(set map[int64]bool) []int64 {
 	out := make([]int64, 0, len(set))

@@ -10,9 +10,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 )
 
-// Namespaces are the database owner's: no key reaches beyond its own.
+const insertNamespace = `
+INSERT INTO namespace (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING created_at`
 
-// CreateNamespace makes a namespace. ErrConflict: the name is taken.
+// CreateNamespace creates a namespace. Only an operator with access to the database may do that, because no key reaches
+// beyond its own namespace. ErrConflict: the name is taken.
 func (a *Admin) CreateNamespace(ctx context.Context, name string) (n access.Namespace, err error) {
 	if err := access.ValidateNamespace(name); err != nil {
 		return n, fmt.Errorf("create namespace: %w", err)
@@ -22,7 +24,7 @@ func (a *Admin) CreateNamespace(ctx context.Context, name string) (n access.Name
 		return n, fmt.Errorf("create namespace: %w", err)
 	}
 	err = a.db.Tx(ctx, "create namespace", func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, `INSERT INTO namespace (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING created_at`, n.ID, name).Scan(&n.CreatedAt)
+		err := tx.QueryRow(ctx, insertNamespace, n.ID, name).Scan(&n.CreatedAt)
 		switch {
 		case noRows(err):
 			return fmt.Errorf("%w: there is a namespace %s already", ErrConflict, name)
@@ -34,7 +36,7 @@ func (a *Admin) CreateNamespace(ctx context.Context, name string) (n access.Name
 	return n, err
 }
 
-// Namespaces lists all, by name.
+// Namespaces lists all namespaces by name.
 func (a *Admin) Namespaces(ctx context.Context) ([]access.Namespace, error) {
 	rows, err := a.db.Query(ctx, `SELECT id, name, created_at FROM namespace ORDER BY name`)
 	if err != nil {

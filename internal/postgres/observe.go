@@ -16,16 +16,14 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// countSkips counts ranges that a transaction writes into history. One without
-// a count is one entry.
+// countSkips reports the ranges that a transaction writes into history. A range without a count counts as one.
 func countSkips(tx pgx.Tx, skips []job.Skip) {
 	for _, s := range skips {
 		pool.LedgerOf(tx).Ended(job.EndedSkipped, s.Reason, max(s.Count, 1))
 	}
 }
 
-// SchemaVersion reads the version of the schema, which also shows that the
-// database answers.
+// SchemaVersion reads the version of the schema. It also shows that the database responds.
 func (a *Admin) SchemaVersion(ctx context.Context) (version int64, err error) {
 	if err := a.db.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+versionTable).Scan(&version); err != nil {
 		return 0, fmt.Errorf("read the schema version: %w", err)
@@ -33,11 +31,11 @@ func (a *Admin) SchemaVersion(ctx context.Context) (version int64, err error) {
 	return version, nil
 }
 
-// Depth is how much waits, in some partitions.
+// Depth is how many live runs and dead letters some partitions have.
 type Depth struct {
 	Queues      []QueueDepth
 	DeadLetters int64
-	Sessions    int64 // alive, of the whole cluster
+	Sessions    int64 // nodes that are alive in the whole cluster
 }
 
 // QueueDepth is how many live runs of a queue there are, by state.
@@ -47,55 +45,60 @@ type QueueDepth struct {
 }
 
 const (
-	depthLimit = 100_000 // rows that are counted; more are not told apart
+	depthLimit = 100_000 // the maximum number of rows to count
 	depthTime  = 2 * time.Second
 )
 
 const queueDepth = `
 SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''),
-       count(*) FILTER (WHERE r.state = 0 AND r.run_at > now()), count(*) FILTER (WHERE r.state = 0 AND r.run_at <= now()),
-       count(*) FILTER (WHERE r.state = 1), count(*) FILTER (WHERE r.state = 2)
+       count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at > now()),
+       count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at <= now()),
+       count(*) FILTER (WHERE r.state = 1 /* running */),
+       count(*) FILTER (WHERE r.state = 2 /* waiting */)
 FROM (SELECT queue_id, state, run_at FROM run WHERE partition = ANY ($1) LIMIT $2) r
-LEFT JOIN queue q ON q.id = r.queue_id LEFT JOIN namespace n ON n.id = q.namespace_id
-GROUP BY 1, 2 ORDER BY count(*) DESC`
+LEFT JOIN queue q ON q.id = r.queue_id
+LEFT JOIN namespace n ON n.id = q.namespace_id
+GROUP BY 1, 2
+ORDER BY count(*) DESC`
 
 const otherDepth = `
-SELECT (SELECT count(*) FROM (SELECT FROM dead_letter WHERE partition = ANY ($1) LIMIT $2) d), (SELECT count(*) FROM session WHERE expires_at > now() AND queue_id IS NULL)`
+SELECT (SELECT count(*) FROM (SELECT FROM dead_letter WHERE partition = ANY ($1) LIMIT $2) d),
+       (SELECT count(*) FROM session WHERE expires_at > now() AND queue_id IS NULL)`
 
-// Depth counts what waits in partitions. It reads many rows and is bounded in
-// their number and in time: for a look from time to time, not for each scrape.
+// Depth counts live runs and dead letters of partitions. It reads many rows, up to a maximum number and time. Call it
+// from time to time, not for each scrape.
 func (e *Engine) Depth(ctx context.Context, partitions []int16) (d Depth, err error) {
 	ctx, cancel := context.WithTimeout(ctx, depthTime)
 	defer cancel()
 	var batch pgx.Batch // one round trip, one transaction
-	// The server gives up first: who gives up here has to close the connection.
+	// The server cancels the statement first: if this side does, it has to close the connection.
 	batch.Queue(`SELECT set_config('statement_timeout', '1s', true)`)
 	batch.Queue(queueDepth, partitions, depthLimit).Query(func(rows pgx.Rows) error {
 		d.Queues, err = pgx.CollectRows(rows, pgx.RowToStructByPos[QueueDepth])
 		return err
 	})
-	batch.Queue(otherDepth, partitions, depthLimit).QueryRow(func(row pgx.Row) error { return row.Scan(&d.DeadLetters, &d.Sessions) })
+	batch.Queue(otherDepth, partitions, depthLimit).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&d.DeadLetters, &d.Sessions) })
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return Depth{}, fmt.Errorf("count what waits: %w", err)
+		return Depth{}, fmt.Errorf("count live runs: %w", err)
 	}
 	return d, nil
 }
 
-// Lost says that the connection broke in the middle of something.
+// Lost reports whether the connection broke while a statement or transaction was under way.
 func Lost(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	return network || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || pgconn.SafeToRetry(err)
 }
 
-// BadText says that a text has a character that the database cannot store.
+// BadText reports whether a text has a character that the database cannot store.
 func BadText(err error) bool {
 	c := Code(err)
 	return c == "22021" || c == "22P05" // character_not_in_repertoire, untranslatable_character
 }
 
-// MayPass says whether an error of connecting may pass by itself: the server
-// cannot be reached, is starting, stopping or full. A wrong password or a
-// database that is not there needs somebody.
+// MayPass reports whether connecting may succeed later without a change: the server is unreachable, starting, stopping
+// or full. A wrong password or a missing database needs an operator.
 func MayPass(err error) bool {
 	if c := Code(err); c != "" {
 		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "53") || strings.HasPrefix(c, "57P")

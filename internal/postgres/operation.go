@@ -15,9 +15,15 @@ import (
 
 const countDead = `
 SELECT count(*) FROM dead_letter d JOIN queue q ON q.id = d.queue_id
-WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue) AND (@any_job OR d.partition = @partition AND d.job_id = @job) AND ` + wantDead
+WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue)
+  AND (@any_job OR d.partition = @partition AND d.job_id = @job) AND ` + wantDead
 
-// BeginOperation begins work on all dead letters that a filter means now.
+const insertOperation = `
+INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor, created_at, next_at)
+VALUES ($1, $2, $3, $4, now(), $5, 'running', $6, $7, now(), now())
+RETURNING created_at`
+
+// BeginOperation starts to redrive or discard all dead letters that match the filter now.
 func (a *API) BeginOperation(ctx context.Context, o job.OperationParams) (op job.Operation, err error) {
 	what := "begin to " + string(o.Kind) + " dead letters"
 	if err := o.Validate(); err != nil {
@@ -40,39 +46,48 @@ func (a *API) BeginOperation(ctx context.Context, o job.OperationParams) (op job
 		if err := tx.QueryRow(ctx, countDead, args).Scan(&op.Count); err != nil {
 			return err
 		}
-		err := tx.QueryRow(ctx, `
-INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor, created_at, next_at)
-VALUES ($1, $2, $3, $4, now(), $5, 'running', $6, $7, now(), now()) RETURNING created_at`, op.ID, o.Namespace, o.Kind, filter, o.Rate, op.Count, o.Actor).Scan(&op.CreatedAt)
-		if err != nil {
+		row := tx.QueryRow(ctx, insertOperation, op.ID, o.Namespace, o.Kind, filter, o.Rate, op.Count, o.Actor)
+		if err := row.Scan(&op.CreatedAt); err != nil {
 			return err
 		}
 		op.CreatedAt = op.CreatedAt.UTC()
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, op); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}, struct {
-			Kind   job.OperationKind `json:"kind"`
-			Filter job.DeadFilter    `json:"filter"`
-			Count  int64             `json:"count"`
-			Rate   int               `json:"rate"`
-		}{o.Kind, o.Filter, op.Count, o.Rate})
+		return audit(
+			ctx,
+			tx,
+			auditParams{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)},
+			struct {
+				Kind   job.OperationKind `json:"kind"`
+				Filter job.DeadFilter    `json:"filter"`
+				Count  int64             `json:"count"`
+				Rate   int               `json:"rate"`
+			}{o.Kind, o.Filter, op.Count, o.Rate},
+		)
 	})
 	return op, err
 }
 
-const selectOperation = `SELECT id, kind, filter, rate, state, count, done, failed, coalesce(problem, ''), actor, created_at, ended_at FROM operation `
+const selectOperation = `
+SELECT id, kind, filter, rate, state, count, done, failed, coalesce(problem, ''), actor, created_at, ended_at
+FROM operation `
 
 func scanOperation(row pgx.CollectableRow) (o job.Operation, err error) {
 	var filter string
 	var ended *time.Time
-	if err = row.Scan(&o.ID, &o.Kind, &filter, &o.Rate, &o.State, &o.Count, &o.Done, &o.Failed, &o.Problem, &o.Actor, &o.CreatedAt, &ended); err != nil {
+	err = row.Scan(
+		&o.ID, &o.Kind, &filter, &o.Rate, &o.State, &o.Count, &o.Done, &o.Failed, &o.Problem, &o.Actor,
+		&o.CreatedAt, &ended,
+	)
+	if err != nil {
 		return o, err
 	}
 	o.CreatedAt, o.EndedAt = o.CreatedAt.UTC(), deref(ended).UTC()
 	return o, json.Unmarshal([]byte(filter), &o.Filter)
 }
 
-// Operations lists those of a namespace that began before one, the newest first.
+// Operations lists the operations of a namespace that began before a given one, newest first.
 func (a *API) Operations(ctx context.Context, namespace, before uuid.UUID, limit int) (out []job.Operation, err error) {
 	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanOperation)
@@ -84,7 +99,7 @@ func (a *API) Operations(ctx context.Context, namespace, before uuid.UUID, limit
 	return out, nil
 }
 
-// Operation returns one of a namespace, or ErrNotFound.
+// Operation returns an operation of a namespace, or ErrNotFound.
 func (a *API) Operation(ctx context.Context, namespace, id uuid.UUID) (o job.Operation, err error) {
 	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		o, err = pgx.CollectExactlyOneRow(rows, scanOperation)
@@ -99,11 +114,12 @@ func (a *API) Operation(ctx context.Context, namespace, id uuid.UUID) (o job.Ope
 	return o, nil
 }
 
-// AbortOperation ends an operation: what it has done stays done.
+// AbortOperation ends an operation. What it has changed stays changed.
 func (a *API) AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor string) error {
 	return a.db.Tx(ctx, pool.In(namespace), "abort operation", func(tx pgx.Tx) error {
 		var state job.OperationState
-		err := tx.QueryRow(ctx, `SELECT state FROM operation WHERE namespace_id = $1 AND id = $2 FOR UPDATE`, namespace, id).Scan(&state)
+		const lock = `SELECT state FROM operation WHERE namespace_id = $1 AND id = $2 FOR UPDATE`
+		err := tx.QueryRow(ctx, lock, namespace, id).Scan(&state)
 		switch {
 		case noRows(err):
 			return ErrNotFound
@@ -112,7 +128,8 @@ func (a *API) AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor
 		case state != job.OperationRunning:
 			return fmt.Errorf("%w: the operation is %s already", ErrConflict, state)
 		}
-		if _, err := tx.Exec(ctx, `UPDATE operation SET state = 'aborted', ended_at = now() WHERE id = $1`, id); err != nil {
+		_, err = tx.Exec(ctx, `UPDATE operation SET state = 'aborted', ended_at = now() WHERE id = $1`, id)
+		if err != nil {
 			return err
 		}
 		return audit(ctx, tx, auditParams{namespace, actor, "operation.abort", job.FormatOperationID(id)}, struct{}{})

@@ -14,18 +14,18 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// activeOperation is an operation that is being worked on.
+// activeOperation is an operation that this transaction works on.
 type activeOperation struct {
 	job.Operation
 	namespace uuid.UUID
 	until     time.Time
 	now       time.Time
 	mark      deadMark
-	nextAt    time.Time // as it was found
+	nextAt    time.Time // when it was due, which identifies the batch
 	failures  int
 }
 
-// deadMark is the last dead letter that an operation has looked at.
+// deadMark is the last dead letter that an operation has read.
 type deadMark struct {
 	FailedAt time.Time `json:"failed_at"`
 	Job      uuid.UUID `json:"job"`
@@ -33,19 +33,20 @@ type deadMark struct {
 	Seq      int16     `json:"seq"`
 }
 
-// The lock is the lease: it ends with the transaction, or with the node.
+// The row lock is the lease: it ends with the transaction, also if the node dies.
 const dueOperation = `
 SELECT id, namespace_id, kind, filter, rate, failed_until, resume_after, next_at, failures, now() FROM operation
 WHERE state = 'running' AND next_at <= now() ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 
-// WorkOperation does the next batch of an operation that is due, a second's
-// worth, and says whether there was one. Any number of nodes may call it. An
-// operation that fails steps aside, so that it keeps no other from being worked on.
+// WorkOperation processes the next batch of an operation that is due, as much as its rate allows in a second, and
+// reports whether there was one. Any number of nodes may call it at the same time. An operation that fails is
+// postponed, so that it does not block others.
 func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
 	var o activeOperation
 	err = e.db.Tx(ctx, "work on an operation", func(tx pgx.Tx) error {
 		var filter, mark string
-		err := tx.QueryRow(ctx, dueOperation).Scan(&o.ID, &o.namespace, &o.Kind, &filter, &o.Rate, &o.until, &mark, &o.nextAt, &o.failures, &o.now)
+		err := tx.QueryRow(ctx, dueOperation).
+			Scan(&o.ID, &o.namespace, &o.Kind, &filter, &o.Rate, &o.until, &mark, &o.nextAt, &o.failures, &o.now)
 		if noRows(err) {
 			return nil
 		}
@@ -61,7 +62,7 @@ func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
 				return fmt.Errorf("read its mark: %w", err)
 			}
 		}
-		// From here on it is the namespace's transaction.
+		// From here on the transaction is limited to the namespace.
 		if err := pool.Enter(ctx, tx, pool.In(o.namespace, pool.Lists)); err != nil {
 			return err
 		}
@@ -73,13 +74,14 @@ func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
 	return worked && err == nil, err
 }
 
-// Whoever failed at the same turn has said so already, or went on.
+// The condition on next_at lets only one of several nodes that failed at the same batch write.
 const postpone = `
-UPDATE operation SET failures = $3, problem = $4, next_at = now() + $5::interval, state = CASE WHEN $6 THEN 'failed' ELSE state END, ended_at = CASE WHEN $6 THEN now() END
+UPDATE operation SET failures = $3, problem = $4, next_at = now() + $5::interval,
+    state = CASE WHEN $6 THEN 'failed' ELSE state END, ended_at = CASE WHEN $6 THEN now() END
 WHERE id = $1 AND next_at = $2 AND state = 'running'`
 
-// postpone keeps an operation that failed back for a while, or for good. What the
-// error says stays in the log: it may tell of what is none of the namespace's.
+// postpone delays an operation that failed, or ends it after too many failures. The text of the error is only logged,
+// because it may reveal data of other namespaces.
 func (e *Engine) postpone(ctx context.Context, o *activeOperation, failed error) error {
 	failures := o.failures + 1
 	wait, giveUp := job.AfterFailure(failures)
@@ -88,13 +90,14 @@ func (e *Engine) postpone(ctx context.Context, o *activeOperation, failed error)
 		problem += fmt.Sprintf(" (the database's error %s)", state)
 	}
 	if giveUp {
-		problem += fmt.Sprintf(", %d times in a row; what it has done stays done. The nodes' log says more: have it mended, and begin the operation again", failures)
+		problem += fmt.Sprintf(", %d times in a row; what it has done stays done. The nodes' log says more:"+
+			" fix the cause, and begin the operation again", failures)
 	} else {
 		problem += "; it is tried again"
 	}
 	_, err := e.db.Exec(ctx, postpone, o.ID, o.nextAt, failures, problem, wait, giveUp)
 	if err != nil {
-		return fmt.Errorf("keep operation %s back: %w", job.FormatOperationID(o.ID), err)
+		return fmt.Errorf("postpone operation %s: %w", job.FormatOperationID(o.ID), err)
 	}
 	return nil
 }
@@ -105,7 +108,11 @@ func (o *activeOperation) work(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if len(keys) == 0 {
-		_, err := tx.Exec(ctx, `UPDATE operation SET state = 'finished', ended_at = now(), failures = 0, problem = NULL WHERE id = $1`, o.ID)
+		_, err := tx.Exec(
+			ctx,
+			`UPDATE operation SET state = 'finished', ended_at = now(), failures = 0, problem = NULL WHERE id = $1`,
+			o.ID,
+		)
 		return err
 	}
 	done, err := changeDead(ctx, tx, o, keys)
@@ -122,10 +129,11 @@ func (o *activeOperation) work(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// batch finds the next dead letters and moves the mark past them.
+// batch reads the next dead letters and moves the mark past them.
 func (o *activeOperation) batch(ctx context.Context, tx pgx.Tx) (keys []job.Key, err error) {
 	args := deadArgs(o.namespace, o.Filter)
-	args["after_failed"], args["after_job"], args["after_due"], args["after_seq"] = o.mark.FailedAt, o.mark.Job, o.mark.DueAt, o.mark.Seq
+	args["after_failed"], args["after_job"] = o.mark.FailedAt, o.mark.Job
+	args["after_due"], args["after_seq"] = o.mark.DueAt, o.mark.Seq
 	args["until"], args["limit"] = o.until, o.Rate
 	sql := deadBatch
 	if o.Filter.Job != uuid.Nil {

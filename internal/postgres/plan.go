@@ -27,13 +27,12 @@ var (
 	planSkips        = statement("plan_skips")
 )
 
-// lockTimeout is how long plan waits for cursors that are late. Then it takes those that it can have.
+// lockTimeout is how long plan waits for late cursors that are locked. After that it plans the others.
 const lockTimeout = "500ms"
 
-// Plan writes the runs of the cursors of some partitions that are due within the
-// look-ahead, and advances those cursors, in one transaction and by one
-// instant. Correct with any number of planners: a cursor is planned by the
-// one that holds its lock.
+// Plan writes the runs of some partitions that are due within the look-ahead, and advances their cursors, in one
+// transaction and as of one instant. Any number of planners may call it at the same time: the one that locks a cursor
+// plans it.
 func (e *Engine) Plan(ctx context.Context, in job.PlanParams) (job.Planned, error) {
 	out, err := e.plan(ctx, in, true)
 	if Code(err) == "55P03" { // lock_not_available
@@ -45,9 +44,12 @@ func (e *Engine) Plan(ctx context.Context, in job.PlanParams) (job.Planned, erro
 func (e *Engine) plan(ctx context.Context, in job.PlanParams, wait bool) (out job.Planned, err error) {
 	err = e.db.Tx(ctx, "plan", func(tx pgx.Tx) error {
 		out = job.Planned{}
-		// THE instant: every statement below is given this one and reads no clock.
-		// A plan that is lost is planned again, so its commit need not wait for the disk.
-		const begin = `SELECT now() FROM (SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '` + lockTimeout + `', true), ` + string(pool.KeyLookups) + ` OFFSET 0) s`
+		// Every statement below uses this instant and reads no clock. If the commit is lost, the cursors are planned
+		// again, so it need not wait for the disk.
+		const begin = `
+SELECT now() FROM (
+    SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '` + lockTimeout + `', true),
+           ` + string(pool.KeyLookups) + ` OFFSET 0) s`
 		if err := tx.QueryRow(ctx, begin).Scan(&out.Now); err != nil {
 			return err
 		}
@@ -58,7 +60,7 @@ func (e *Engine) plan(ctx context.Context, in job.PlanParams, wait bool) (out jo
 		switch n, err := planEndedAlone(ctx, tx, &batch.behind, out.Now); {
 		case err != nil:
 			return err
-		case n == maxPlannedAlone: // there may be more of them: the cursors have to wait
+		case n == maxPlannedAlone: // there may be more of them, so the cursors must not move yet
 			out = job.Planned{Now: out.Now, More: true}
 			return nil
 		}
@@ -68,7 +70,7 @@ func (e *Engine) plan(ctx context.Context, in job.PlanParams, wait bool) (out jo
 	return out, err
 }
 
-// planBatch is what a transaction of plan writes.
+// planBatch is what one transaction of Plan writes.
 type planBatch struct {
 	due struct { // one for each due time of a cursor
 		partition []int16
@@ -102,9 +104,11 @@ type planBatch struct {
 	}
 }
 
-// planCursors locks the cursors that are due and lets job.Plan decide each.
-// Those that are late come first, and alone: what follows waits for no lock.
-func (e *Engine) planCursors(ctx context.Context, tx pgx.Tx, in job.PlanParams, wait bool, out *job.Planned) (*planBatch, error) {
+// planCursors locks the cursors that are due and calls job.Plan for each. It handles late cursors first and alone,
+// because it waits for their locks. Locked cursors that are not late are skipped.
+func (e *Engine) planCursors(
+	ctx context.Context, tx pgx.Tx, in job.PlanParams, wait bool, out *job.Planned,
+) (*planBatch, error) {
 	b, until := &planBatch{}, out.Now.Add(in.LookAhead)
 	decide := func(rows pgx.Rows) error { return e.decideCursors(rows, b, until, out) }
 	if wait {
@@ -136,7 +140,7 @@ func (e *Engine) decideCursors(rows pgx.Rows, b *planBatch, until time.Time, out
 		out.Cursors++
 		result, err := e.planCursor(text, missed, next, out.Now, until)
 		if err != nil {
-			// One cursor that cannot be planned must not stop the others.
+			// One cursor that fails must not stop the others.
 			err = fmt.Errorf("cursor %d of partition %d: %w", id, partition, err)
 			out.Broken = append(out.Broken, err)
 			b.addBroken(partition, id, job.RetryBroken(brokenAt, out.Now, until), err)
@@ -157,7 +161,7 @@ func (e *Engine) decideCursors(rows pgx.Rows, b *planBatch, until time.Time, out
 
 func (e *Engine) planCursor(text, missed string, next, now, until time.Time) (result job.PlanResult, err error) {
 	defer func() {
-		// What a user wrote can make one cursor fail, not the node.
+		// A schedule that panics must not stop the node.
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
@@ -207,18 +211,19 @@ func (b *planBatch) add(partition int16, cursor int64, r job.PlanResult) {
 	b.moved.next = append(b.moved.next, &r.NextDue)
 }
 
-// countBatch bounds the search for a job's number in plan_count_runs.sql.
+// countBatch is how many jobs one plan_count_runs.sql updates, because its search for each job is linear.
 const countBatch = 1000
 
-// write carries the decisions out: runs and cursors together, or neither.
-// A run that may start only after the look-ahead needs the sweep: an owner that
-// takes over later loads no further than that.
+// write writes the runs and moves the cursors. A run that may start only after the look-ahead needs the sweep, because
+// a new owner loads no further than that.
 func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *job.Planned) error {
 	var batch pgx.Batch
 	limited := map[jobKey]int32{}
 	if d := &b.due; len(d.cursor) > 0 {
-		batch.Queue(planRuns, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, nil) })
-		batch.Queue(planRunsLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, limited) })
+		batch.Queue(planRuns, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).
+			Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, nil) })
+		batch.Queue(planRunsLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).
+			Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, limited) })
 	}
 	if m := &b.moved; len(m.cursor) > 0 {
 		batch.Queue(planMoveCursors, m.partition, m.cursor, m.next)
@@ -244,7 +249,7 @@ type jobKey struct {
 	id        uuid.UUID
 }
 
-// countLimited takes runs off what jobs with max_runs have left.
+// countLimited subtracts planned runs from what jobs with max_runs have left.
 func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]int32, now time.Time) error {
 	if len(runs) == 0 {
 		return nil
@@ -262,18 +267,21 @@ func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]int32, now tim
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
-// count notes the due times that are skipped.
+// count reports the due times that are skipped.
 func (b *planBatch) count(tx pgx.Tx) {
 	for i, why := range b.skipped.reason {
 		pool.LedgerOf(tx).Skipped(job.Reason(why), b.skipped.count[i])
 	}
 }
 
-// collectPlanned takes in what was planned; if counted is not nil, how many runs of each job.
+// collectPlanned reads the planned runs. If counted is not nil, it counts the runs of each job.
 func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]int32) error {
 	run := job.Run{State: job.Pending}
-	var pulled bool // by workers: not this node's to deliver
-	_, err := pgx.ForEachRow(rows, []any{&run.Partition, raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin, &run.Queue, &run.ConcurrencyKey, &run.ConcurrencyMax, &pulled}, func() error {
+	var pulled bool // workers pull it: no node delivers it
+	_, err := pgx.ForEachRow(rows, []any{
+		&run.Partition, raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin,
+		&run.Queue, &run.ConcurrencyKey, &run.ConcurrencyMax, &pulled,
+	}, func() error {
 		if counted != nil {
 			counted[jobKey{run.Partition, run.Job}]++
 		}
@@ -285,9 +293,8 @@ func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]int32) e
 	return err
 }
 
-// NextDue returns, for each partition, the earliest time that its planner has
-// something to do for: a due time that is not planned, or a cursor that could
-// not be planned and is to be tried again. Partitions without one are left out.
+// NextDue returns, for each partition, the earliest time that its planner has to work for: a due time that is not
+// planned, or a cursor that failed and is to be retried. Partitions without one are left out.
 func (e *Engine) NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error) {
 	rows, err := e.db.Query(ctx, `
 SELECT p, c.plan_at, now()
@@ -306,11 +313,12 @@ FROM unnest($1::smallint[]) p, LATERAL (
 	return now, next, nil
 }
 
-// Broken counts the cursors that cannot be planned, up to a limit, and tells the problem of the one that is so for longest.
+// Broken counts up to limit cursors that cannot be planned, and returns the problem of the oldest.
 func (e *Engine) Broken(ctx context.Context, limit int) (n int, oldest string, err error) {
 	err = e.db.QueryRow(ctx, `
 SELECT count(*), coalesce((array_agg(problem ORDER BY broken_at))[1], '')
-FROM (SELECT problem, broken_at FROM cursor WHERE broken_at IS NOT NULL ORDER BY broken_at LIMIT $1) b`, limit).Scan(&n, &oldest)
+FROM (SELECT problem, broken_at FROM cursor WHERE broken_at IS NOT NULL ORDER BY broken_at LIMIT $1) b`,
+		limit).Scan(&n, &oldest)
 	if err != nil {
 		return 0, "", fmt.Errorf("count broken cursors: %w", err)
 	}

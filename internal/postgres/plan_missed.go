@@ -12,7 +12,7 @@ import (
 // maxPlannedAlone is how many jobs one transaction plans outside their cursor.
 const maxPlannedAlone = 500
 
-// behind is cursors that missed occurrences, and where they were.
+// behind lists cursors that missed occurrences, and where they were.
 type behind struct {
 	partition []int16
 	cursor    []int64
@@ -39,10 +39,9 @@ FOR UPDATE OF j`
 const finishPlannedAlone = `
 UPDATE job SET state = 3 /* finished */, finished_at = $3, runs_left = $4 WHERE partition = $1 AND id = $2`
 
-// planEndedAlone plans jobs on their own whose end lies in a time in which no node
-// planned. Their cursor chooses the newest of what it missed, which may lie after
-// their end; for such a job the newest occurrence that is its own has to run. It
-// returns how many there were.
+// planEndedAlone plans jobs separately whose end lies in a time in which no node planned. Their cursor chooses the
+// newest occurrence that it missed, which may lie after the end of such a job, so the newest occurrence before its end
+// has to run instead. It returns how many jobs there were.
 func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (n int, err error) {
 	if len(m.cursor) == 0 {
 		return 0, nil
@@ -64,7 +63,7 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (n
 	for i := range ended {
 		j := &ended[i]
 		left := j.runsLeft
-		// If its definition cannot be read, its cursor has accounted for it.
+		// If the definition cannot be read, the cursor has accounted for the job.
 		if d, r, err := planAlone(j, next[j.cursor], now); err == nil {
 			var due []job.DueTime
 			due, left = limited(r.Due, left)

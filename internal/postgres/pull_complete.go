@@ -17,7 +17,7 @@ var (
 	rescueWorkers  = statement("rescue_workers")
 )
 
-// report is what tells one report from another.
+// report identifies the report of a worker about an attempt.
 type report struct {
 	run     job.RunKey
 	attempt int16
@@ -26,9 +26,8 @@ type report struct {
 
 func reportOf(c job.Completion) report { return report{c.Key.RunKey(), c.Attempt, c.Session} }
 
-// CompletePulled writes what workers report. It returns why each was not taken,
-// in their order; empty: it was. Each names its session. Twice in one call is
-// once.
+// CompletePulled writes the outcomes that workers report. Each names its session. For each it returns why it was
+// refused, in their order; empty: it was accepted. A report that occurs twice in one call counts once.
 func (e *Engine) CompletePulled(ctx context.Context, done []job.Completion) (why []job.GoneReason, err error) {
 	taken := make(map[report]bool, len(done))
 	var succeeded, others []job.Completion
@@ -46,8 +45,8 @@ func (e *Engine) CompletePulled(ctx context.Context, done []job.Completion) (why
 	if err := e.completePulled(ctx, succeeded, taken); err != nil {
 		return nil, err
 	}
-	// Not all that is left over is stale: what somebody wrote meanwhile, such as
-	// a heartbeat its progress, that statement did not see.
+	// What is left over is not always stale: the statement does not see rows that were updated meanwhile, for example
+	// by the progress of a heartbeat.
 	for _, c := range succeeded {
 		if !taken[reportOf(c)] {
 			others = append(others, c)
@@ -80,18 +79,23 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 	ended := 0
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(completePulled, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done)).Query(func(rows pgx.Rows) error {
-		var r report
-		var key job.Key
-		var session pgtype.UUID
-		_, err := pgx.ForEachRow(rows, []any{raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session}, func() error {
-			r.run, r.session = key.RunKey(), session.Bytes
-			taken[r] = true
-			ended++
-			return nil
+	batch.Queue(completePulled, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done)).
+		Query(func(rows pgx.Rows) error {
+			var r report
+			var key job.Key
+			var session pgtype.UUID
+			_, err := pgx.ForEachRow(
+				rows,
+				[]any{raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session},
+				func() error {
+					r.run, r.session = key.RunKey(), session.Bytes
+					taken[r] = true
+					ended++
+					return nil
+				},
+			)
+			return err
 		})
-		return err
-	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("complete %d runs of workers: %w", len(done), err)
 	}
@@ -121,20 +125,20 @@ func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken 
 	return nil
 }
 
-// expireWorkers ends the sessions of workers that have expired, under their
-// locks, so that nothing more is leased to them; and lists all that have ended.
+// expireWorkers ends the sessions of workers that have expired, under their locks, so that nothing more is leased to
+// them.
 const expireWorkers = `
-UPDATE session SET expires_at = '-infinity' WHERE queue_id IS NOT NULL AND expires_at <= now() AND expires_at > '-infinity' AND id = ANY ($1)`
+UPDATE session SET expires_at = '-infinity'
+WHERE queue_id IS NOT NULL AND expires_at <= now() AND expires_at > '-infinity' AND id = ANY ($1)`
 
 const endedWorkers = `SELECT id, queue_id FROM session WHERE queue_id IS NOT NULL AND expires_at <= now() LIMIT $1`
 
-// maxEnded is how many sessions one call of RescueWorkers looks at.
+// maxEnded is how many sessions one call of RescueWorkers handles.
 const maxEnded = 200
 
-// RescueWorkers ends the attempts of workers whose session has ended, by
-// job.Decide, and then forgets the session. Any node may do it: what two find is
-// fenced. It returns the runs that are to be tried again by nodes (their job has
-// another target now), and how many it found.
+// RescueWorkers ends the attempts of workers whose session has ended, as job.Decide says, and then deletes the session.
+// Any number of nodes may call it: if two find the same attempt, one is fenced. It returns how many attempts it found,
+// and the runs that nodes have to retry because their job has another target now.
 func (e *Engine) RescueWorkers(ctx context.Context, limit int) (retries []job.Run, found int, err error) {
 	ids, queues, err := e.endedWorkers(ctx)
 	if err != nil || len(ids) == 0 {
@@ -144,12 +148,18 @@ func (e *Engine) RescueWorkers(ctx context.Context, limit int) (retries []job.Ru
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(rescueWorkers, queues, ids, limit).Query(func(rows pgx.Rows) error {
-		c := job.Completion{Outcome: job.Outcome{Kind: job.Lost, Message: "the worker's session ended before it reported"}}
-		_, err := pgx.ForEachRow(rows, []any{&c.Key.Partition, raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Attempt, raw(&c.Session)}, func() error {
-			c.KeepKey()
-			lost = append(lost, c)
-			return nil
-		})
+		c := job.Completion{
+			Outcome: job.Outcome{Kind: job.Lost, Message: "the worker's session ended before it reported"},
+		}
+		_, err := pgx.ForEachRow(
+			rows,
+			[]any{&c.Key.Partition, raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Attempt, raw(&c.Session)},
+			func() error {
+				c.KeepKey()
+				lost = append(lost, c)
+				return nil
+			},
+		)
 		return err
 	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
@@ -182,17 +192,18 @@ func (e *Engine) endedWorkers(ctx context.Context) (ids []uuid.UUID, queues []in
 		return nil, nil, err
 	}
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(`SELECT pg_advisory_xact_lock(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`, lockList(locks))
+	batch.Queue(lockEach, lockList(locks))
 	batch.Queue(expireWorkers, ids)
 	found := ids
 	ids, queues = nil, nil // one may have been renewed since it was found
-	batch.Queue(`SELECT id, queue_id FROM session WHERE id = ANY ($1) AND expires_at = '-infinity'`, found).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{raw(&id), &queue}, func() error {
-			ids, queues = append(ids, id), append(queues, queue)
-			return nil
+	batch.Queue(`SELECT id, queue_id FROM session WHERE id = ANY ($1) AND expires_at = '-infinity'`, found).
+		Query(func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, []any{raw(&id), &queue}, func() error {
+				ids, queues = append(ids, id), append(queues, queue)
+				return nil
+			})
+			return err
 		})
-		return err
-	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, nil, fmt.Errorf("end the sessions of workers that are gone: %w", err)
 	}

@@ -15,9 +15,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// OpenSession makes a session for a worker, and its queue if the order says so. What is adopted has to be of the same namespace and queue; gone are
-// those of the runs named that are no longer the old session's.
-func (e *Engine) OpenSession(ctx context.Context, o job.SessionParams) (w job.WorkerSession, gone []job.Gone, err error) {
+// OpenSession creates a session for a worker, and its queue if the params say so. A session that is adopted must belong
+// to the same namespace and queue. gone lists the named runs that the old session no longer has.
+func (e *Engine) OpenSession(
+	ctx context.Context, o job.SessionParams,
+) (w job.WorkerSession, gone []job.Gone, err error) {
 	if err := o.Validate(); err != nil {
 		return w, nil, fmt.Errorf("open a session: %w", err)
 	}
@@ -41,12 +43,13 @@ INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, qu
 VALUES ($1, $2, now(), now() + $3::interval, false, $4, $5)
 RETURNING expires_at`
 
-// familyBytes is how many bytes of its id a session has in common with the one that it adopts: those of one worker are a range
-// of ids. A worker that gets no answer asks again, for the session that it knows; what it has may be one's by then that it does
-// not know. So who adopts a session adopts all of its family. The other half is random, and gives the lock: see lockOf.
+// familyBytes is how many bytes of its id a session shares with the session that it adopts, so that the sessions of one
+// worker are a range of ids. A worker that gets no reply retries with the session that it knows, but its runs may
+// already be leased to a newer session that it does not know. So the whole family is adopted. The other bytes are
+// random and select the lock: see lockOf.
 const familyBytes = 8
 
-// family is the first and the last id of a session's.
+// family returns the first and the last id of a session's family.
 func family(id uuid.UUID) (first, last uuid.UUID) {
 	first, last = id, id
 	for i := familyBytes; i < len(id); i++ {
@@ -55,12 +58,13 @@ func family(id uuid.UUID) (first, last uuid.UUID) {
 	return first, last
 }
 
-// lockFamilyOf has one session of a family opened after the other. The two numbers, which a client may choose, are no other lock's.
+// lockFamilyOf returns the lock under which the sessions of a family are opened one after the other. A client may
+// choose the two numbers. No other lock uses a pair.
 func lockFamilyOf(id uuid.UUID) (int32, int32) {
 	return int32(binary.BigEndian.Uint32(id[:4])), int32(binary.BigEndian.Uint32(id[4:familyBytes]))
 }
 
-// queueOf finds the queue of a session. Only who has a key for it makes one.
+// queueOf finds the queue of a session. It creates the queue only if the caller's key allows that.
 func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionParams) (id int32, err error) {
 	if o.Make {
 		return findQueue(ctx, tx, o.Namespace, o.Queue)
@@ -77,8 +81,10 @@ var (
 	moveRuns  = statement("session_move_runs")
 )
 
-// adoptRuns opens a session that takes the place of a family.
-func (e *Engine) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.SessionParams) (gone []job.Gone, err error) {
+// adoptRuns opens a session that replaces a family of sessions and takes over their runs.
+func (e *Engine) adoptRuns(
+	ctx context.Context, w *job.WorkerSession, o job.SessionParams,
+) (gone []job.Gone, err error) {
 	has, known := map[job.RunKey]int16{}, false
 	err = e.db.Tx(ctx, "adopt runs", func(tx pgx.Tx) error {
 		clear(has)
@@ -88,13 +94,14 @@ func (e *Engine) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.Sess
 		}
 		k, attempt := splitLeases(sortedLeases(o.Runs))
 		var batch pgx.Batch
-		batch.Queue(`SELECT pg_advisory_xact_lock(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`, lockList(locks))
-		// From here on nothing is leased to them any more: see endSession.
+		batch.Queue(lockEach, lockList(locks))
+		// From here on nothing more is leased to them: see endSession.
 		batch.Queue(endSessions, old, w.Queue).Exec(func(tag pgconn.CommandTag) error {
 			known = tag.RowsAffected() > 0
 			return nil
 		})
-		batch.Queue(insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).QueryRow(func(row pgx.Row) error { return row.Scan(&w.ExpiresAt) })
+		batch.Queue(insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&w.ExpiresAt) })
 		batch.Queue(lockMoved, k.partition, k.job, k.dueAt, k.seq, old, w.Queue)
 		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, old, w.ID, w.Queue).Query(collectLeases(has))
 		return tx.SendBatch(ctx, &batch).Close()
@@ -105,29 +112,32 @@ func (e *Engine) adoptRuns(ctx context.Context, w *job.WorkerSession, o job.Sess
 	if known {
 		return e.goneLeases(ctx, o.Adopt, missing(o.Runs, has))
 	}
-	// Another queue's, or none at all: which, and what became of its runs, is not for this worker to hear.
+	// The session does not exist or belongs to another queue. This worker must not learn which.
 	for _, l := range o.Runs {
 		gone = append(gone, job.Gone{Lease: l, Why: job.GoneLost})
 	}
 	return gone, nil
 }
 
-// lockFamily keeps others from opening a session of a family, and tells which of the queue there are.
-// To one that is not there, nor was a moment ago, nothing is leased.
-func lockFamily(ctx context.Context, tx pgx.Tx, queue int32, adopt uuid.UUID) (ids []uuid.UUID, locks map[int64]bool, err error) {
+// lockFamily keeps others from opening a session of a family and returns the family's sessions in the queue. Nothing is
+// leased to a session that does not exist.
+func lockFamily(
+	ctx context.Context, tx pgx.Tx, queue int32, adopt uuid.UUID,
+) (ids []uuid.UUID, locks map[int64]bool, err error) {
 	first, last := family(adopt)
 	high, low := lockFamilyOf(adopt)
-	locks = map[int64]bool{} // of sessions that there are: which lock an id gives is its client's to choose
+	locks = map[int64]bool{} // only of sessions that exist, because a client may choose an id and so its lock
 	var batch pgx.Batch      // one round trip; each statement sees what is committed when it begins
 	batch.Queue(`SELECT pg_advisory_xact_lock($1::integer, $2::integer), `+string(pool.KeyLookups), high, low)
-	batch.Queue(`SELECT id FROM session WHERE id BETWEEN $1 AND $2 AND queue_id = $3`, first, last, queue).Query(func(rows pgx.Rows) error {
-		var id uuid.UUID
-		_, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error {
-			ids, locks[lockOf(id)] = append(ids, id), true
-			return nil
+	batch.Queue(`SELECT id FROM session WHERE id BETWEEN $1 AND $2 AND queue_id = $3`, first, last, queue).
+		Query(func(rows pgx.Rows) error {
+			var id uuid.UUID
+			_, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error {
+				ids, locks[lockOf(id)] = append(ids, id), true
+				return nil
+			})
+			return err
 		})
-		return err
-	})
 	return ids, locks, tx.SendBatch(ctx, &batch).Close()
 }
 
@@ -153,7 +163,7 @@ func missing(leases []job.Lease, has map[job.RunKey]int16) (out []job.Lease) {
 	return out
 }
 
-// sortedLeases is that in which all who lock several runs lock them.
+// sortedLeases returns leases in the order in which every transaction locks runs.
 func sortedLeases(leases []job.Lease) []job.Lease {
 	return slices.SortedFunc(slices.Values(leases), func(a, b job.Lease) int { return compareKeys(a.Key, b.Key) })
 }
@@ -166,15 +176,15 @@ func splitLeases(leases []job.Lease) (keyColumns, []int16) {
 	return splitKeys(keys), attempt
 }
 
-// endSession ends a worker's session, under its lock. A claim that began before
-// compares with an instant from before too; no instant is before this one.
+// endSession ends a worker's session, under its lock. A claim that began earlier compares expires_at with an earlier
+// instant, so the session ends at -infinity.
 const (
 	endSession  = `UPDATE session SET expires_at = '-infinity' WHERE id = $1 AND queue_id = $2`
 	endSessions = `UPDATE session SET expires_at = '-infinity' WHERE id = ANY ($1) AND queue_id = $2`
 )
 
-// EndSession ends a worker's session: what it still has is lost, and is tried
-// again as soon as a node has seen it.
+// EndSession ends a worker's session. The runs that it still has count as lost, and are retried as soon as a node
+// notices.
 func (e *Engine) EndSession(ctx context.Context, w job.WorkerSession) error {
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOf(w.ID))
@@ -185,14 +195,18 @@ func (e *Engine) EndSession(ctx context.Context, w job.WorkerSession) error {
 	return nil
 }
 
-// WorkerSession finds a session of a namespace's queue, or ErrNotFound: it
-// never was, or it has expired and what it had was given to others.
-func (e *Engine) WorkerSession(ctx context.Context, namespace uuid.UUID, queue string, id uuid.UUID) (w job.WorkerSession, err error) {
+// WorkerSession returns a session of a namespace's queue. ErrNotFound: the session never existed, or it has expired and
+// its runs were given to others.
+func (e *Engine) WorkerSession(
+	ctx context.Context, namespace uuid.UUID, queue string, id uuid.UUID,
+) (w job.WorkerSession, err error) {
 	w = job.WorkerSession{ID: id, Namespace: namespace, QueueName: queue}
 	err = e.api.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		w.Queue, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int32])
 		return err
-	}, `SELECT s.queue_id FROM session s JOIN queue q ON q.id = s.queue_id WHERE s.id = $1 AND s.namespace_id = $2 AND q.namespace_id = $2 AND q.name = $3`, id, namespace, queue)
+	}, `
+SELECT s.queue_id FROM session s JOIN queue q ON q.id = s.queue_id
+WHERE s.id = $1 AND s.namespace_id = $2 AND q.namespace_id = $2 AND q.name = $3`, id, namespace, queue)
 	if noRows(err) {
 		return w, ErrNotFound
 	}
@@ -202,38 +216,44 @@ func (e *Engine) WorkerSession(ctx context.Context, namespace uuid.UUID, queue s
 	return w, nil
 }
 
-// renewWorker moves the expiry of a session that has not expired. Its commit need
-// not reach the disk: a renewal that is lost makes the session die early, and its
-// worker is fenced.
+// renewWorker moves the expiry of a session that has not expired. Its commit need not reach the disk: if a renewal is
+// lost, the session expires early and its worker is fenced.
 const renewWorker = `
-UPDATE session SET expires_at = now() + $3::interval WHERE id = $1 AND queue_id = $2 AND expires_at > now() RETURNING expires_at`
+UPDATE session SET expires_at = now() + $3::interval
+WHERE id = $1 AND queue_id = $2 AND expires_at > now()
+RETURNING expires_at`
 
-// leasedRuns are those of the attempts named that a session has, and which of
-// them take too long.
+// leasedRuns returns the indexes of the named attempts that a session has, and which of them take too long.
 const leasedRuns = `
 WITH k AS MATERIALIZED (
-    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
-           unnest($5::smallint[]) AS attempt, generate_subscripts($1::smallint[], 1) - 1 AS n)
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
+           unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt,
+           generate_subscripts($1::smallint[], 1) - 1 AS n
+)
 SELECT k.n, r.claimed_at + interval '1 ms' * coalesce(j.timeout_ms, 0) + $7::interval < now()
 FROM k, LATERAL (
     SELECT partition, job_id, claimed_at FROM run
-    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND state = 1 AND session_id = $6
+    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq
+      AND attempt = k.attempt AND state = 1 /* running */ AND session_id = $6
     LIMIT 1) r
 LEFT JOIN LATERAL (SELECT timeout_ms FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
 
-// noteProgress waits for nobody: who has the run locked is about to end it, and while a heartbeat waits its session is not renewed.
+// noteProgress skips locked runs: whoever locks a run is about to end it, and a heartbeat that waits does not renew its
+// session.
 const noteProgress = `
 UPDATE run SET percent = $7, progress = $8 WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM run WHERE ` + byKey + ` AND attempt = $5 AND session_id = $6 AND state = 1 LIMIT 1 FOR UPDATE SKIP LOCKED))`
+    SELECT ctid FROM run
+    WHERE ` + byKey + ` AND attempt = $5 AND session_id = $6 AND state = 1 /* running */
+    LIMIT 1 FOR UPDATE SKIP LOCKED))`
 
-// timeoutGrace is how much longer than its timeout an attempt may take: the
-// worker's own clock ends it first.
+// timeoutGrace is how much longer than its timeout an attempt may take, so that the worker can end it first.
 const timeoutGrace = 5 * time.Second
 
-// Heartbeat renews a worker's session, notes the progress of its attempts, and
-// tells which of them are no longer its own. Those that take too long are ended.
-// ErrSessionExpired: all of them are lost.
-func (e *Engine) Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Duration, leases []job.Lease) (expires time.Time, gone []job.Gone, err error) {
+// Heartbeat renews a worker's session, stores the progress of its attempts and returns which of them the session no
+// longer has. It ends attempts that take too long. ErrSessionExpired: all attempts are lost.
+func (e *Engine) Heartbeat(
+	ctx context.Context, w job.WorkerSession, ttl time.Duration, leases []job.Lease,
+) (expires time.Time, gone []job.Gone, err error) {
 	var left []job.Lease
 	var late []job.Completion
 	err = e.db.Tx(ctx, "heartbeat", func(tx pgx.Tx) error {
@@ -243,21 +263,25 @@ func (e *Engine) Heartbeat(ctx context.Context, w job.WorkerSession, ttl time.Du
 		var batch pgx.Batch
 		batch.Queue(pool.Apply(pool.LazyCommit, pool.KeyLookups))
 		batch.Queue(renewWorker, w.ID, w.Queue, ttl).QueryRow(func(row pgx.Row) error { return row.Scan(&expires) })
-		batch.Queue(leasedRuns, k.partition, k.job, k.dueAt, k.seq, attempt, w.ID, timeoutGrace).Query(func(rows pgx.Rows) error {
-			var n int
-			var overdue bool
-			_, err := pgx.ForEachRow(rows, []any{&n, &overdue}, func() error {
-				has[n] = true
-				if overdue {
-					late = append(late, timedOut(w, leases[n]))
-				}
-				return nil
+		batch.Queue(leasedRuns, k.partition, k.job, k.dueAt, k.seq, attempt, w.ID, timeoutGrace).
+			Query(func(rows pgx.Rows) error {
+				var n int
+				var overdue bool
+				_, err := pgx.ForEachRow(rows, []any{&n, &overdue}, func() error {
+					has[n] = true
+					if overdue {
+						late = append(late, timedOut(w, leases[n]))
+					}
+					return nil
+				})
+				return err
 			})
-			return err
-		})
 		for _, l := range sortedLeases(leases) {
 			if l.Percent != nil || l.Progress != nil {
-				batch.Queue(noteProgress, l.Key.Partition, l.Key.Job, l.Key.DueAt, l.Key.Seq, l.Attempt, w.ID, l.Percent, l.Progress)
+				batch.Queue(
+					noteProgress, l.Key.Partition, l.Key.Job, l.Key.DueAt, l.Key.Seq, l.Attempt, w.ID, l.Percent,
+					l.Progress,
+				)
 			}
 		}
 		err := tx.SendBatch(ctx, &batch).Close()
@@ -294,22 +318,28 @@ func timedOut(w job.WorkerSession, l job.Lease) job.Completion {
 	return c
 }
 
-// selectFates tells what became of attempts: how the run ended, or, while it is live,
-// what the attempt came to. Of the session's own queue: nobody hears of others' runs.
+// selectFates reads what became of attempts: how the run ended or, while it is live, the outcome of the attempt. It
+// reads only runs of the session's own queue, because a worker must not learn about others.
 const selectFates = `
 WITH k AS MATERIALIZED (
-    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at, unnest($4::smallint[]) AS seq,
-           unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id, generate_subscripts($1::smallint[], 1) - 1 AS n)
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
+           unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id,
+           generate_subscripts($1::smallint[], 1) - 1 AS n
+)
 SELECT k.n, h.ended, coalesce(h.session_id = k.session_id, false), r.outcome
 FROM k
 LEFT JOIN LATERAL (SELECT queue_id FROM session WHERE id = k.session_id LIMIT 1) s ON true
 LEFT JOIN LATERAL (
-    SELECT ended, session_id FROM run_history WHERE job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND queue_id = s.queue_id ORDER BY ended_at DESC LIMIT 1) h ON true
+    SELECT ended, session_id FROM run_history
+    WHERE job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND queue_id = s.queue_id
+    ORDER BY ended_at DESC LIMIT 1) h ON true
 LEFT JOIN LATERAL (
     SELECT (a ->> 'outcome')::smallint AS outcome FROM run, jsonb_array_elements(coalesce(attempts, '[]')) a
-    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND queue_id = s.queue_id AND (a ->> 'attempt')::smallint = k.attempt LIMIT 1) r ON true`
+    WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq
+      AND queue_id = s.queue_id AND (a ->> 'attempt')::smallint = k.attempt
+    LIMIT 1) r ON true`
 
-// goneLeases says why attempts are no longer a session's.
+// goneLeases returns why a session no longer has the attempts.
 func (e *Engine) goneLeases(ctx context.Context, session uuid.UUID, leases []job.Lease) (gone []job.Gone, err error) {
 	attempts := make([]job.Completion, len(leases))
 	for i, l := range leases {
@@ -322,7 +352,7 @@ func (e *Engine) goneLeases(ctx context.Context, session uuid.UUID, leases []job
 	return gone, err
 }
 
-// goneReasons says why attempts are no longer those of their sessions.
+// goneReasons returns why the sessions no longer have the attempts.
 func (e *Engine) goneReasons(ctx context.Context, attempts []job.Completion) ([]job.GoneReason, error) {
 	if len(attempts) == 0 {
 		return nil, nil
@@ -331,17 +361,18 @@ func (e *Engine) goneReasons(ctx context.Context, attempts []job.Completion) ([]
 	k, attempt := splitCompletions(attempts)
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(selectFates, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(attempts)).Query(func(rows pgx.Rows) error {
-		var n int
-		var f job.Fate
-		_, err := pgx.ForEachRow(rows, []any{&n, &f.Ended, &f.Mine, &f.Outcome}, func() error {
-			why[n] = f.Why()
-			return nil
+	batch.Queue(selectFates, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(attempts)).
+		Query(func(rows pgx.Rows) error {
+			var n int
+			var f job.Fate
+			_, err := pgx.ForEachRow(rows, []any{&n, &f.Ended, &f.Mine, &f.Outcome}, func() error {
+				why[n] = f.Why()
+				return nil
+			})
+			return err
 		})
-		return err
-	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("ask about %d attempts: %w", len(attempts), err)
+		return nil, fmt.Errorf("read what became of %d attempts: %w", len(attempts), err)
 	}
 	return why, nil
 }

@@ -12,23 +12,30 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// What runs and what waits is known of limited queues only: others are not counted.
+// Only limited queues know how many runs are live and how many wait: the runs of others are not counted.
 const selectQueues = `
-SELECT name, paused, paused_at, note, created_at, coalesce(max_running, 0), coalesce(rate, 0), coalesce(rate_seconds, 0), coalesce(burst, 0),
-       CASE WHEN limited THEN (SELECT count(*) FROM permit WHERE limit_kind = 1 AND limit_id = queue.id) ELSE 0 END,
-       CASE WHEN limited THEN (SELECT coalesce(sum(waiting), 0) FROM queue_waiter
+SELECT name, paused, paused_at, note, created_at, coalesce(max_running, 0), coalesce(rate, 0),
+       coalesce(rate_seconds, 0), coalesce(burst, 0),
+       CASE WHEN limited THEN (
+           SELECT count(*) FROM permit WHERE limit_kind = 1 /* queue */ AND limit_id = queue.id) ELSE 0 END,
+       CASE WHEN limited THEN (
+           SELECT coalesce(sum(waiting), 0) FROM queue_waiter
            WHERE queue_id = queue.id AND reported_at > now() - interval '2 s') ELSE 0 END
-FROM queue WHERE namespace_id = $1 `
+FROM queue
+WHERE namespace_id = $1 `
 
 func scanQueue(row pgx.CollectableRow) (q job.Queue, err error) {
 	var paused *time.Time
 	l := &q.Limits
-	err = row.Scan(&q.Name, &q.Paused, &paused, &q.Note, &q.CreatedAt, &l.MaxRunning, &l.Rate.Count, &l.Rate.Seconds, &l.Burst, &q.Running, &q.Waiting)
+	err = row.Scan(
+		&q.Name, &q.Paused, &paused, &q.Note, &q.CreatedAt, &l.MaxRunning, &l.Rate.Count, &l.Rate.Seconds, &l.Burst,
+		&q.Running, &q.Waiting,
+	)
 	q.PausedAt, q.CreatedAt = deref(paused).UTC(), q.CreatedAt.UTC()
 	return q, err
 }
 
-// Queues lists those of a namespace by name, after one.
+// Queues lists the queues of a namespace by name, after a given one.
 func (a *API) Queues(ctx context.Context, namespace uuid.UUID, after string, limit int) (out []job.Queue, err error) {
 	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanQueue)
@@ -55,21 +62,25 @@ func (a *API) Queue(ctx context.Context, namespace uuid.UUID, name string) (q jo
 	return q, nil
 }
 
-// PauseQueue keeps the runs of a queue from starting, once the nodes have heard
-// of it: within about a second. What is under way is not touched.
+// PauseQueue keeps the runs of a queue from starting. All nodes notice within about a second. Live runs go on.
 func (a *API) PauseQueue(ctx context.Context, o job.QueueParams) error {
 	return a.setQueue(ctx, o, "queue.pause", true)
 }
 
-// ResumeQueue lets them start again.
+// ResumeQueue lets the runs of a queue start again.
 func (a *API) ResumeQueue(ctx context.Context, o job.QueueParams) error {
 	return a.setQueue(ctx, o, "queue.resume", false)
 }
 
+const pauseQueue = `
+UPDATE queue SET paused = $3, paused_at = CASE WHEN $3 THEN now() END, note = $4
+WHERE namespace_id = $1 AND name = $2`
+
 func (a *API) setQueue(ctx context.Context, o job.QueueParams, action string, paused bool) error {
 	return a.db.Tx(ctx, pool.In(o.Namespace), action, func(tx pgx.Tx) error {
 		var was bool
-		err := tx.QueryRow(ctx, `SELECT paused FROM queue WHERE namespace_id = $1 AND name = $2 FOR UPDATE`, o.Namespace, o.Name).Scan(&was)
+		const lock = `SELECT paused FROM queue WHERE namespace_id = $1 AND name = $2 FOR UPDATE`
+		err := tx.QueryRow(ctx, lock, o.Namespace, o.Name).Scan(&was)
 		switch {
 		case noRows(err):
 			return ErrNotFound
@@ -78,7 +89,7 @@ func (a *API) setQueue(ctx context.Context, o job.QueueParams, action string, pa
 		case was == paused:
 			return nil
 		}
-		_, err = tx.Exec(ctx, `UPDATE queue SET paused = $3, paused_at = CASE WHEN $3 THEN now() END, note = $4 WHERE namespace_id = $1 AND name = $2`, o.Namespace, o.Name, paused, o.Note)
+		_, err = tx.Exec(ctx, pauseQueue, o.Namespace, o.Name, paused, o.Note)
 		if err != nil {
 			return err
 		}
@@ -88,9 +99,10 @@ func (a *API) setQueue(ctx context.Context, o job.QueueParams, action string, pa
 	})
 }
 
-// SpecialQueues lists the queues of all namespaces that start nothing, and those that have a limit.
+// SpecialQueues lists the queues of all namespaces that are paused, and those that have a limit.
 func (e *Engine) SpecialQueues(ctx context.Context) (paused, limited []int32, err error) {
-	err = e.db.QueryRow(ctx, `SELECT ARRAY(SELECT id FROM queue WHERE paused), ARRAY(SELECT id FROM queue WHERE limited)`).Scan(&paused, &limited)
+	const special = `SELECT ARRAY(SELECT id FROM queue WHERE paused), ARRAY(SELECT id FROM queue WHERE limited)`
+	err = e.db.QueryRow(ctx, special).Scan(&paused, &limited)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list paused and limited queues: %w", err)
 	}
@@ -99,10 +111,12 @@ func (e *Engine) SpecialQueues(ctx context.Context) (paused, limited []int32, er
 
 const liveNodes = `
 SELECT s.id, s.name, s.started_at, s.expires_at, s.may_own,
-    ARRAY(SELECT p.id FROM partition p WHERE p.owner = s.id ORDER BY p.id)
-FROM session s WHERE s.expires_at > now() AND s.queue_id IS NULL ORDER BY s.started_at, s.id`
+       ARRAY(SELECT p.id FROM partition p WHERE p.owner = s.id ORDER BY p.id)
+FROM session s
+WHERE s.expires_at > now() AND s.queue_id IS NULL
+ORDER BY s.started_at, s.id`
 
-// Cluster tells who is alive and who works on what.
+// Cluster returns the nodes that are alive and the partitions that they own.
 func (a *Admin) Cluster(ctx context.Context) (c job.Cluster, err error) {
 	rows, err := a.db.Query(ctx, liveNodes)
 	if err != nil {
@@ -110,15 +124,19 @@ func (a *Admin) Cluster(ctx context.Context) (c job.Cluster, err error) {
 	}
 	owned := map[int16]bool{}
 	var n job.Node
-	_, err = pgx.ForEachRow(rows, []any{&n.Session, &n.Name, &n.StartedAt, &n.ExpiresAt, &n.Owns, &n.Partitions}, func() error {
-		n.StartedAt, n.ExpiresAt = n.StartedAt.UTC(), n.ExpiresAt.UTC()
-		c.Nodes = append(c.Nodes, n)
-		for _, p := range n.Partitions {
-			owned[p] = true
-		}
-		n.Partitions = nil // each its own
-		return nil
-	})
+	_, err = pgx.ForEachRow(
+		rows,
+		[]any{&n.Session, &n.Name, &n.StartedAt, &n.ExpiresAt, &n.Owns, &n.Partitions},
+		func() error {
+			n.StartedAt, n.ExpiresAt = n.StartedAt.UTC(), n.ExpiresAt.UTC()
+			c.Nodes = append(c.Nodes, n)
+			for _, p := range n.Partitions {
+				owned[p] = true
+			}
+			n.Partitions = nil // the next row must not share it
+			return nil
+		},
+	)
 	if err != nil {
 		return c, fmt.Errorf("read the cluster: %w", err)
 	}

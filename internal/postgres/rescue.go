@@ -13,12 +13,12 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// rescueAll is how often all partitions are searched though nobody died. It is for what nobody thought of.
+// rescueAll is how often all partitions are searched even if no session has died. It covers unforeseen cases.
 const rescueAll = time.Minute
 
-// watch is what Rescue knows since it last looked: in these partitions, no attempt was any session's but of those alive.
-// To find those of others all runs of a partition are read, and under a held snapshot all that ever were. So it is done
-// when a session has died, in partitions that are new to this node, and once in a while.
+// watch is what Rescue found last time: in these partitions, only sessions that were alive had attempts. To find
+// attempts of dead sessions it has to read all runs of a partition and, while an old snapshot is open, all dead rows
+// too. So it searches only when a session has died, in partitions that are new to this node, and once per rescueAll.
 type watch struct {
 	mu         sync.Mutex
 	alive      map[uuid.UUID]bool
@@ -26,7 +26,7 @@ type watch struct {
 	all        time.Time // when all were searched, by the database's clock
 }
 
-// scope is which of the partitions have to be searched.
+// scope returns which of the partitions have to be searched.
 func (w *watch) scope(v liveness, partitions []int16) (search []int16, all bool) {
 	for id := range w.alive {
 		if !v.alive[id] {
@@ -44,7 +44,7 @@ func (w *watch) scope(v liveness, partitions []int16) (search []int16, all bool)
 	return search, false
 }
 
-// recordSearch notes that the partitions were searched as scope said.
+// recordSearch notes that the partitions were searched as scope demanded.
 func (w *watch) recordSearch(v liveness, partitions []int16, all bool) {
 	w.alive, w.partitions = v.alive, make(map[int16]bool, len(partitions))
 	for _, p := range partitions {
@@ -55,7 +55,7 @@ func (w *watch) recordSearch(v liveness, partitions []int16, all bool) {
 	}
 }
 
-// liveness is who is alive at an instant, and which accepted runs are overdue.
+// liveness is which nodes are alive at an instant, and which accepted runs are overdue.
 type liveness struct {
 	now     time.Time
 	alive   map[uuid.UUID]bool
@@ -67,9 +67,11 @@ var (
 	rescueLost    = statement("rescue_lost")
 )
 
-// Rescue ends the attempts that nobody will report on any more, by job.Decide
-// like any other outcome. It returns the runs that are to be tried again, and
-// how many it found.
+// aliveNodes reads the sessions of nodes: those of workers have a queue.
+const aliveNodes = `SELECT now(), ARRAY(SELECT id FROM session WHERE expires_at > now() AND queue_id IS NULL)`
+
+// Rescue ends the attempts that no process will report on, as job.Decide says. It returns the runs to retry, and how
+// many attempts it found.
 func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error) {
 	w := &e.watch
 	w.mu.Lock()
@@ -95,30 +97,35 @@ func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (ret
 	return retries, len(lost), err
 }
 
-// readLiveness finds what can be found by key: who is alive, and what is overdue since an instant.
-func (e *Engine) readLiveness(ctx context.Context, partitions []int16, from time.Time, limit int) (v liveness, err error) {
+// readLiveness reads what an index finds: which nodes are alive, and which runs are overdue since an instant.
+func (e *Engine) readLiveness(
+	ctx context.Context, partitions []int16, from time.Time, limit int,
+) (v liveness, err error) {
 	v.alive = map[uuid.UUID]bool{}
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(`SELECT now(), ARRAY(SELECT id FROM session WHERE expires_at > now() AND queue_id IS NULL)`).QueryRow(func(row pgx.Row) error {
-		var ids []uuid.UUID
-		err := row.Scan(&v.now, &ids)
-		for _, id := range ids {
-			v.alive[id] = true
-		}
-		return err
-	})
+	batch.Queue(aliveNodes).
+		QueryRow(func(row pgx.Row) error {
+			var ids []uuid.UUID
+			err := row.Scan(&v.now, &ids)
+			for _, id := range ids {
+				v.alive[id] = true
+			}
+			return err
+		})
 	batch.Queue(rescueOverdue, partitions, from, limit).Query(func(rows pgx.Rows) (err error) {
 		v.overdue, err = collectLost(rows, "the target accepted the run and did not report in time")
 		return err
 	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return v, fmt.Errorf("look for overdue runs: %w", err)
+		return v, fmt.Errorf("find overdue runs: %w", err)
 	}
 	return v, nil
 }
 
-func (e *Engine) lost(ctx context.Context, partitions []int16, from time.Time, limit int) (lost []job.Completion, err error) {
+func (e *Engine) lost(
+	ctx context.Context, partitions []int16, from time.Time, limit int,
+) (lost []job.Completion, err error) {
 	var batch pgx.Batch
 	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(rescueLost, partitions, from, limit).Query(func(rows pgx.Rows) (err error) {
@@ -134,12 +141,16 @@ func (e *Engine) lost(ctx context.Context, partitions []int16, from time.Time, l
 func collectLost(rows pgx.Rows, message string) (lost []job.Completion, err error) {
 	c := job.Completion{Outcome: job.Outcome{Kind: job.Lost, Message: message}}
 	var pulled bool
-	_, err = pgx.ForEachRow(rows, []any{&c.Key.Partition, &c.Key.Job, &c.Key.DueAt, &c.Key.Seq, &c.Attempt, &pulled}, func() error {
-		if c.OwnKey = ""; pulled {
-			c.KeepKey()
-		}
-		lost = append(lost, c)
-		return nil
-	})
+	_, err = pgx.ForEachRow(
+		rows,
+		[]any{&c.Key.Partition, &c.Key.Job, &c.Key.DueAt, &c.Key.Seq, &c.Attempt, &pulled},
+		func() error {
+			if c.OwnKey = ""; pulled {
+				c.KeepKey()
+			}
+			lost = append(lost, c)
+			return nil
+		},
+	)
 	return lost, err
 }

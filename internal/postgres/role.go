@@ -9,19 +9,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Whoever owns the tables, is a superuser or bypasses row-level security would
-// be held back by no policy: one statement with a forgotten condition would show
-// one namespace to another. What counts is not only what a role is, but what it
-// can make itself: by SET ROLE, or, where it may create roles, by a GRANT.
+// Row-level security does not restrict a role that owns the tables, is a superuser or bypasses it: one statement with a
+// forgotten condition would show one namespace to another. This also counts roles that the role can become, by SET ROLE
+// or, if it may create roles, by a GRANT.
 const describeRole = `
-SELECT current_user, bool_or(r.rolsuper), bool_or(r.rolbypassrls), bool_or(r.oid = c.relowner), bool_or(r.rolcreaterole),
+SELECT current_user, bool_or(r.rolsuper), bool_or(r.rolbypassrls), bool_or(r.oid = c.relowner),
+       bool_or(r.rolcreaterole),
        pg_has_role(current_user, 'belfry_engine', 'USAGE') AND pg_has_role(current_user, 'belfry_api', 'MEMBER')
 FROM pg_roles r, pg_class c
 WHERE pg_has_role(current_user, r.oid, 'MEMBER') AND c.oid = 'job'::regclass`
 
-// CheckRole says whether the role that the store works as is safe: no superuser,
-// not the tables' owner, none that can become one, and with the rights that it
-// needs.
+// CheckRole returns an error unless the role of the store is safe: it has the rights that it needs, and is neither a
+// superuser nor the owner of the tables, nor able to become one.
 func (a *Admin) CheckRole(ctx context.Context) error {
 	var name string
 	var super, bypass, owner, creates, member bool
@@ -39,30 +38,45 @@ func (a *Admin) CheckRole(ctx context.Context) error {
 	case creates:
 		why = "may create roles, and so make itself the tables' owner"
 	case !member:
-		return fmt.Errorf("the database role %s lacks the rights of a server; as the owner run: belfry migrate --server-role %s", name, name)
+		return fmt.Errorf(
+			"the database role %s lacks the rights of a server; as the owner run: belfry migrate --server-role %s",
+			name, name,
+		)
 	default:
 		return nil
 	}
-	return fmt.Errorf("the database role %s %s, so nothing would keep namespaces apart; as the owner run: CREATE ROLE belfry_server LOGIN PASSWORD '…', then belfry migrate --server-role belfry_server, and start the server with that role", name, why)
+	return fmt.Errorf(
+		"the database role %s %s, so nothing would keep namespaces apart; as the owner run:"+
+			" CREATE ROLE belfry_server LOGIN PASSWORD '…', then belfry migrate --server-role belfry_server,"+
+			" and start the server with that role",
+		name, why,
+	)
 }
 
-// ErrNoRole says that a role does not exist.
+// ErrNoRole: the database role does not exist.
 var ErrNoRole = errors.New("no such database role")
 
-// GrantServer gives a login role what a server needs. The caller owns the
-// database and may grant Belfry's roles.
+const describeServer = `
+SELECT count(*) > 0,
+       coalesce(bool_and(
+           pg_has_role(rolname, 'belfry_engine', 'USAGE') AND pg_has_role(rolname, 'belfry_api', 'MEMBER')
+           AND NOT rolsuper AND has_schema_privilege(rolname, current_schema(), 'USAGE')
+           AND has_schema_privilege('belfry_api', current_schema(), 'USAGE')), false),
+       current_schema()
+FROM pg_roles
+WHERE rolname = $1`
+
+// GrantServer grants a login role the rights of a server. The caller must own the database and be allowed to grant
+// Belfry's roles.
 func GrantServer(ctx context.Context, url, role string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return fmt.Errorf("grant to %s: %w", role, err)
 	}
-	defer func() { _ = conn.Close(ctx) }() // nothing is left to be lost
+	defer func() { _ = conn.Close(ctx) }() // there is nothing left to lose
 	var exists, granted bool
 	var schema string
-	err = conn.QueryRow(ctx, `SELECT count(*) > 0, coalesce(bool_and(
-    pg_has_role(rolname, 'belfry_engine', 'USAGE') AND pg_has_role(rolname, 'belfry_api', 'MEMBER') AND NOT rolsuper
-    AND has_schema_privilege(rolname, current_schema(), 'USAGE') AND has_schema_privilege('belfry_api', current_schema(), 'USAGE')), false), current_schema()
-FROM pg_roles WHERE rolname = $1`, role).Scan(&exists, &granted, &schema)
+	err = conn.QueryRow(ctx, describeServer, role).Scan(&exists, &granted, &schema)
 	switch {
 	case err != nil:
 		return fmt.Errorf("grant to %s: %w", role, err)
@@ -79,7 +93,10 @@ FROM pg_roles WHERE rolname = $1`, role).Scan(&exists, &granted, &schema)
 	_, err = conn.Exec(ctx, sql)
 	switch {
 	case Code(err) == "42501": // insufficient_privilege
-		return fmt.Errorf("this user may not grant Belfry's roles to %s; as a superuser run in this database: %s (%w)", role, sql, err)
+		return fmt.Errorf(
+			"this user may not grant Belfry's roles to %s; as a superuser run in this database: %s (%w)", role, sql,
+			err,
+		)
 	case err != nil:
 		return fmt.Errorf("grant to %s: %w", role, err)
 	}

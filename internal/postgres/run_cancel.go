@@ -11,15 +11,16 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// CancelRun ends a live run. An attempt that is under way is not waited for:
-// what it reports is fenced. It returns the number of that attempt; 0: there was
-// none.
+const lockRun = `SELECT state, attempt, clock_timestamp() FROM run WHERE ` + byKey + ` FOR UPDATE`
+
+// CancelRun ends a live run. It does not wait for an attempt that is under way: its report is fenced. It returns the
+// number of that attempt; 0: there was none.
 func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, err error) {
 	k := o.Key
 	err = a.retrying(ctx, o.Namespace, "cancel "+job.FormatRunID(k), func(tx pgx.Tx) error {
 		var state job.RunState
 		var now time.Time
-		err := tx.QueryRow(ctx, `SELECT state, attempt, clock_timestamp() FROM run WHERE `+byKey+` FOR UPDATE`, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&state, &attempt, &now)
+		err := tx.QueryRow(ctx, lockRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&state, &attempt, &now)
 		if noRows(err) {
 			return notLive(ctx, tx, k)
 		}
@@ -43,10 +44,15 @@ func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, er
 	return attempt, err
 }
 
-// notLive says why a run that is not live cannot be changed.
+const lastEnd = `
+SELECT ended FROM run_history
+WHERE job_id = $1 AND due_at = $2 AND seq = $3
+ORDER BY ended_at DESC LIMIT 1`
+
+// notLive returns why a run that is not live cannot be changed.
 func notLive(ctx context.Context, tx pgx.Tx, k job.Key) error {
 	var ended job.Ended
-	err := tx.QueryRow(ctx, `SELECT ended FROM run_history WHERE job_id = $1 AND due_at = $2 AND seq = $3 ORDER BY ended_at DESC LIMIT 1`, k.Job, k.DueAt, k.Seq).Scan(&ended)
+	err := tx.QueryRow(ctx, lastEnd, k.Job, k.DueAt, k.Seq).Scan(&ended)
 	if noRows(err) {
 		return ErrNotFound
 	}

@@ -16,85 +16,104 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// The columns of an entry, of a live run r and of one in history h. Names are
-// looked up for those that are shown.
+// The columns of an entry: of a live run r, and of an ended run h in history. selectEntries looks names up only for
+// the entries of the page.
 const (
 	liveEntry = `
-r.partition, r.job_id, r.due_at, r.seq, r.version, r.run_at, r.claimed_at AS started_at, @far::timestamptz AS ended_at, r.expires_at, r.state, 0::smallint AS ended,
-r.attempt, r.origin, 0::smallint AS status, r.session_id, r.queue_id, NULL::timestamptz AS due_to,
-    NULL::bigint AS count, NULL::text AS reason, CASE WHEN r.state = 0 THEN r.deferred_reason END AS message,
-    r.attempts, r.idempotency_key, r.handler, r.percent, r.progress, NULL::text AS result`
+r.partition, r.job_id, r.due_at, r.seq, r.version, r.run_at, r.claimed_at AS started_at,
+@far::timestamptz AS ended_at, r.expires_at, r.state, 0::smallint AS ended, r.attempt, r.origin, 0::smallint AS status,
+r.session_id, r.queue_id, NULL::timestamptz AS due_to, NULL::bigint AS count, NULL::text AS reason,
+CASE WHEN r.state = 0 /* pending */ THEN r.deferred_reason END AS message, r.attempts, r.idempotency_key, r.handler,
+r.percent, r.progress, NULL::text AS result`
 	endedEntry = `
-h.partition, h.job_id, h.due_at, h.seq, h.version, h.run_at, h.started_at, h.ended_at, NULL::timestamptz AS expires_at, 0::smallint AS state, h.ended,
-h.attempt, h.origin, h.status, h.session_id, h.queue_id, h.due_to, h.count, h.reason, h.message, h.attempts, h.idempotency_key, NULL::text AS handler, NULL::smallint AS percent, NULL::text AS progress, h.result`
+h.partition, h.job_id, h.due_at, h.seq, h.version, h.run_at, h.started_at,
+h.ended_at, NULL::timestamptz AS expires_at, 0::smallint AS state, h.ended, h.attempt, h.origin, h.status,
+h.session_id, h.queue_id, h.due_to, h.count, h.reason, h.message, h.attempts, h.idempotency_key, NULL::text AS handler,
+NULL::smallint AS percent, NULL::text AS progress, h.result`
 	selectEntries = `
-SELECT x.partition, x.job_id, x.due_at, x.seq, x.version, x.run_at, x.started_at, x.ended_at, x.expires_at, x.state, x.ended,
-       x.attempt, x.origin, x.status, x.session_id, x.due_to, x.count, x.reason, x.message, x.attempts, x.idempotency_key, x.handler, x.percent, x.progress, x.result, now(),
-       (SELECT j.name FROM job j WHERE j.partition = x.partition AND j.id = x.job_id), (SELECT q.name FROM queue q WHERE q.id = x.queue_id),
+SELECT x.partition, x.job_id, x.due_at, x.seq, x.version, x.run_at, x.started_at, x.ended_at, x.expires_at, x.state,
+       x.ended, x.attempt, x.origin, x.status, x.session_id, x.due_to, x.count, x.reason, x.message, x.attempts,
+       x.idempotency_key, x.handler, x.percent, x.progress, x.result, now(),
+       (SELECT j.name FROM job j WHERE j.partition = x.partition AND j.id = x.job_id),
+       (SELECT q.name FROM queue q WHERE q.id = x.queue_id),
        (SELECT s.name FROM session s WHERE s.id = x.session_id),
-       x.ended = 2 AND EXISTS (SELECT FROM dead_letter d WHERE d.partition = x.partition AND d.job_id = x.job_id AND d.due_at = x.due_at AND d.seq = x.seq)
+       x.ended = 2 /* failed */ AND EXISTS (
+           SELECT FROM dead_letter d
+           WHERE d.partition = x.partition AND d.job_id = x.job_id AND d.due_at = x.due_at AND d.seq = x.seq)
 FROM (`
 )
 
-// Of a list of live runs: partitions looked at first, and how many times more later.
+// A list of live runs reads liveFirst partitions first, and up to liveMore times as many in each further step.
 const (
 	liveFirst = 4
 	liveMore  = 4
 )
 
-// far is later than every end: the end of a run that is live.
+// far is later than the end of any run. Live runs have it as their end.
 var far = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (
-	wantLive = `(r.state <> 0 AND r.state = ANY (@live) OR r.state = 0 AND (@pending AND r.run_at > now() OR @due AND r.run_at <= now()))
+	wantLive = `(r.state <> 0 /* live */ AND r.state = ANY (@live)
+           OR r.state = 0 /* pending */ AND (@pending AND r.run_at > now() OR @due AND r.run_at <= now()))
       AND (@queue = 0 OR r.queue_id = @queue) AND r.due_at >= @due_from AND r.due_at < @due_before`
 	wantEnded = `(@reason = '' OR h.reason = @reason) AND (@queue = 0 OR h.queue_id = @queue)
-      AND h.due_at >= @due_from AND h.due_at < @due_before AND h.ended_at >= @ended_from AND h.ended_at < @ended_before`
+      AND h.due_at >= @due_from AND h.due_at < @due_before
+      AND h.ended_at >= @ended_from AND h.ended_at < @ended_before`
 )
 
-// runsOfJob is a window of due times of one job, live and ended together.
+// runsOfJob reads a window of due times of one job, live and ended runs together.
 const runsOfJob = selectEntries + `
     SELECT * FROM (
-        (SELECT ` + liveEntry + ` FROM run r
+        (SELECT ` + liveEntry + `
+         FROM run r
          WHERE r.partition = @partition AND r.job_id = @job AND r.due_at >= @from AND r.due_at < @to
            AND (r.due_at, r.seq, @far::timestamptz) < (@after_due, @after_seq, @after_ended) AND ` + wantLive + `
          ORDER BY r.due_at DESC, r.seq DESC LIMIT @limit)
         UNION ALL
-        (SELECT ` + endedEntry + ` FROM run_history h
+        (SELECT ` + endedEntry + `
+         FROM run_history h
          WHERE h.job_id = @job AND h.due_at >= @from AND h.due_at < @to
-           AND (h.due_at, h.seq, h.ended_at) < (@after_due, @after_seq, @after_ended) AND h.ended = ANY (@ended) AND ` + wantEnded + `
+           AND (h.due_at, h.seq, h.ended_at) < (@after_due, @after_seq, @after_ended)
+           AND h.ended = ANY (@ended) AND ` + wantEnded + `
          ORDER BY h.due_at DESC, h.seq DESC, h.ended_at DESC LIMIT @limit)) u
     ORDER BY u.due_at DESC, u.seq DESC, u.ended_at DESC LIMIT @limit) x
 ORDER BY x.due_at DESC, x.seq DESC, x.ended_at DESC`
 
 const inWindow = `h.ended_at >= @from AND h.ended_at < @to
-      AND (h.ended_at, h.job_id, h.due_at, h.seq) < (@after_ended, @after_job, @after_due, @after_seq) AND ` + wantEnded + `
+      AND (h.ended_at, h.job_id, h.due_at, h.seq) < (@after_ended, @after_job, @after_due, @after_seq)
+      AND ` + wantEnded + `
     ORDER BY h.ended_at DESC, h.job_id DESC, h.due_at DESC, h.seq DESC LIMIT @limit`
 
-// runsEnded is a window of the ends of all runs: by their time alone, for which
-// there is a BRIN index, so it takes a bitmap.
+// runsEnded reads a window of the ends of all runs. The time of the end has a BRIN index only, so the plan has to be a
+// bitmap scan.
 const runsEnded = selectEntries + `
-    SELECT ` + endedEntry + ` FROM run_history h WHERE h.ended = ANY (@ended) AND ` + inWindow + `) x
+    SELECT ` + endedEntry + `
+    FROM run_history h
+    WHERE h.ended = ANY (@ended) AND ` + inWindow + `) x
 ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
 
-// runsUnsuccessful is the same of those that did not succeed, which are few and
-// have an index of their own: by queue and how they ended. With one value of each
-// it gives them in order, so that no more are read than shown.
+// runsUnsuccessful is runsEnded for runs that did not succeed. They are few and have an index by queue and how they
+// ended. For one value of each the index returns rows in order, so no more rows are read than shown.
 const runsUnsuccessful = selectEntries + `
     SELECT h.* FROM queue q, unnest(@ended::smallint[]) AS how, LATERAL (
-        SELECT ` + endedEntry + ` FROM run_history h WHERE h.queue_id = q.id AND h.ended = how AND h.ended <> 1 AND ` + inWindow + `) h
+        SELECT ` + endedEntry + `
+        FROM run_history h
+        WHERE h.queue_id = q.id AND h.ended = how AND h.ended <> 1 /* succeeded */ AND ` + inWindow + `) h
     WHERE q.namespace_id = belfry_namespace() AND (@queue = 0 OR q.id = @queue)
     ORDER BY h.ended_at DESC, h.job_id DESC, h.due_at DESC, h.seq DESC LIMIT @limit) x
 ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
 
-// runsLive is what some partitions hold, in the order of the keys.
+// runsLive reads the live runs of some partitions, in the order of their keys.
 const runsLive = selectEntries + `
-    SELECT ` + liveEntry + ` FROM run r
-    WHERE r.partition >= @part_from AND r.partition < @part_to AND (r.partition, r.job_id, r.due_at, r.seq) > (@after_part, @after_job, @after_due, @after_seq) AND ` + wantLive + `
+    SELECT ` + liveEntry + `
+    FROM run r
+    WHERE r.partition >= @part_from AND r.partition < @part_to
+      AND (r.partition, r.job_id, r.due_at, r.seq) > (@after_part, @after_job, @after_due, @after_seq)
+      AND ` + wantLive + `
     ORDER BY r.partition, r.job_id, r.due_at, r.seq LIMIT @limit) x
 ORDER BY x.partition, x.job_id, x.due_at, x.seq`
 
-// runList is one page on its way.
+// runList builds one page.
 type runList struct {
 	store *API
 	query job.RunQuery
@@ -105,11 +124,12 @@ type runList struct {
 	page  job.RunPage
 }
 
-// Runs lists entries of the ledger: of one job by due time, live and ended ones;
-// of all jobs either ended ones by the time of their end or live ones in the
-// order of their keys. Newest first but for the last. The work for a page is
-// bounded, not the number of rows that there are: it goes back in time window
-// by window until the page is full or its time is up.
+// Runs lists entries of the ledger, in one of three ways:
+//   - runs of one job, live and ended, by due time, newest first
+//   - ended runs of all jobs, by the time of their end, newest first
+//   - live runs of all jobs, in the order of their keys
+//
+// The work for a page is bounded: Runs goes back in time window by window until the page is full or its time is up.
 func (a *API) Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error) {
 	l := &runList{store: a, query: q, args: pgx.NamedArgs{}}
 	bottom, err := l.prepare(ctx)
@@ -130,12 +150,16 @@ func (a *API) Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error) {
 	return l.page, nil
 }
 
+// oldestHistory reads the clock, the first day of history that is still there, and the id of the queue.
 const oldestHistory = `
-SELECT now(), coalesce((SELECT min(to_timestamp(right(c.relname, 8) || '+00', 'YYYYMMDDTZH')) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = 'run_history'::regclass), now()),
-       CASE WHEN @name = '' THEN 0 ELSE (SELECT id FROM queue WHERE namespace_id = @namespace AND name = @name) END`
+SELECT now(), coalesce((
+           SELECT min(to_timestamp(right(c.relname, 8) || '+00', 'YYYYMMDDTZH'))
+           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+           WHERE i.inhparent = 'run_history'::regclass), now()),
+       CASE WHEN @name = '' THEN 0
+            ELSE (SELECT id FROM queue WHERE namespace_id = @namespace AND name = @name) END`
 
-// prepare reads the clock, finds the queue, and writes the filters as arguments.
+// prepare reads the clock, finds the queue and turns the filters into arguments.
 func (l *runList) prepare(ctx context.Context) (bottom time.Time, err error) {
 	q := &l.query
 	var queue *int32
@@ -170,10 +194,13 @@ func (l *runList) prepare(ctx context.Context) (bottom time.Time, err error) {
 		}
 	}
 	l.args = pgx.NamedArgs{
-		"far": far, "live": live, "pending": pending, "due": due, "ended": ended, "reason": string(q.Reason), "queue": *queue,
-		"due_from": q.DueFrom, "due_before": orFar(q.DueBefore), "ended_from": q.EndedFrom, "ended_before": orFar(q.EndedBefore),
+		"far": far, "live": live, "pending": pending, "due": due, "ended": ended,
+		"reason": string(q.Reason), "queue": *queue,
+		"due_from": q.DueFrom, "due_before": orFar(q.DueBefore),
+		"ended_from": q.EndedFrom, "ended_before": orFar(q.EndedBefore),
 		"partition": job.PartitionOf(q.Job), "job": q.Job,
-		"after_job": q.After.Key.Job, "after_due": q.After.Key.DueAt, "after_seq": q.After.Key.Seq, "after_ended": q.After.EndedAt, "after_part": q.After.Key.Partition,
+		"after_part": q.After.Key.Partition, "after_job": q.After.Key.Job, "after_due": q.After.Key.DueAt,
+		"after_seq": q.After.Key.Seq, "after_ended": q.After.EndedAt,
 	}
 	return bottom, nil
 }
@@ -183,15 +210,16 @@ var allStatuses = []job.RunStatus{
 	job.StatusSucceeded, job.StatusFailed, job.StatusCancelled, job.StatusSkipped,
 }
 
-// states are those that the filters leave: what has not ended has neither an end
-// nor a reason, and without a job live ones are listed when they are asked for.
+// states returns the states that the filters allow. Live runs have neither an end nor a reason. Without a job, live
+// runs are listed only if the caller names a live state.
 func (l *runList) states() []job.RunStatus {
 	q := &l.query
 	out := slices.Clone(q.States)
 	if len(out) == 0 {
 		out = slices.Clone(allStatuses)
 	}
-	endedOnly := q.Reason != "" || !q.EndedFrom.IsZero() || !q.EndedBefore.IsZero() || q.Job == uuid.Nil && len(q.States) == 0
+	endedOnly := q.Reason != "" || !q.EndedFrom.IsZero() || !q.EndedBefore.IsZero() ||
+		q.Job == uuid.Nil && len(q.States) == 0
 	return slices.DeleteFunc(out, func(s job.RunStatus) bool {
 		return endedOnly && s.Live() || q.Reason != "" && s == job.StatusSucceeded
 	})
@@ -212,7 +240,7 @@ func (l *runList) ofJob(ctx context.Context) error {
 	}
 	w := walk{bottom: later(q.DueFrom, time.Unix(0, 0)), to: orFar(q.DueBefore), width: allTime}
 	if len(q.States) > 0 || q.Reason != "" || q.Queue != "" || !q.EndedFrom.IsZero() || !q.EndedBefore.IsZero() {
-		w.width = 24 * time.Hour // what is looked for may be rare
+		w.width = 24 * time.Hour // matching runs may be rare
 	}
 	if q.After.At.IsZero() {
 		l.args["after_due"], l.args["after_seq"], l.args["after_ended"] = far, int16(0), far
@@ -248,7 +276,7 @@ func (l *runList) walk(ctx context.Context, w walk) error {
 		l.args["from"], l.args["to"] = from, to
 		full, err := l.read(ctx, bounded)
 		if full {
-			l.page.Next.Width = earlier(to, l.now).Sub(from) // it was enough
+			l.page.Next.Width = earlier(to, l.now).Sub(from) // the next page begins with a window that was wide enough
 		}
 		return full, err
 	})
@@ -258,8 +286,8 @@ func (l *runList) walk(ctx context.Context, w walk) error {
 	return err
 }
 
-// live walks over the partitions, some at a time: few at first, and as many more
-// as the time that the last ones took allows. One alone is not given up.
+// live reads the partitions in order, a few at first, and more at a time while that is fast. A single partition has no
+// timeout, so that each page makes progress.
 func (l *runList) live(ctx context.Context) error {
 	l.sql = runsLive
 	l.mark = func(e job.Entry) job.RunMark { return job.RunMark{At: e.DueAt, Key: e.Key} }
@@ -268,7 +296,7 @@ func (l *runList) live(ctx context.Context) error {
 	}
 	began, some := clock.Elapsed(), int16(liveFirst)
 	for p := l.query.After.Key.Partition; p < job.Partitions; {
-		looked := clock.Elapsed()
+		started := clock.Elapsed()
 		l.args["part_from"], l.args["part_to"] = p, min(p+some, job.Partitions)
 		full, err := l.read(ctx, some > 1)
 		if gaveUp(ctx, err) && some > 1 {
@@ -283,14 +311,14 @@ func (l *runList) live(ctx context.Context) error {
 			l.page.Next = &job.RunMark{At: l.now, Key: job.Key{Partition: p, DueAt: time.Unix(0, 0)}}
 			return nil
 		}
-		if clock.Elapsed()-looked < windowAim {
+		if clock.Elapsed()-started < windowAim {
 			some = min(some*liveMore, job.Partitions)
 		}
 	}
 	return nil
 }
 
-// read adds a window to the page, and says whether the page is full.
+// read adds a window to the page and reports whether the page is full.
 func (l *runList) read(ctx context.Context, bounded bool) (full bool, err error) {
 	left := l.query.Limit - len(l.page.Entries)
 	l.args["limit"] = left + 1
@@ -307,16 +335,18 @@ func (l *runList) read(ctx context.Context, bounded bool) (full bool, err error)
 	return more, nil
 }
 
-// listQuery is one statement of a list: for a namespace and, if bounded, given up by
-// the server after windowTime.
+// listQuery says how one statement of a list runs: in which namespace and, if bounded, cancelled by the server after
+// windowTime.
 type listQuery struct {
 	namespace uuid.UUID
 	bounded   bool
-	bitmap    bool // else the order of an index is used
+	bitmap    bool // if false, the plan must use the order of an index
 }
 
-// queryList is query for lists.
-func (a *API) queryList(ctx context.Context, l listQuery, read func(pgx.Rows) error, sql string, args pgx.NamedArgs) error {
+// queryList runs one statement of a list.
+func (a *API) queryList(
+	ctx context.Context, l listQuery, read func(pgx.Rows) error, sql string, args pgx.NamedArgs,
+) error {
 	settings := []pool.Settings{pool.Lists}
 	if !l.bitmap {
 		settings = append(settings, pool.NoBitmaps)
@@ -345,8 +375,11 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	var attempts []byte
 	var status int16
 	var now time.Time
-	err = row.Scan(&e.Partition, &e.Job, &e.DueAt, &e.Seq, &e.Version, &e.RunAt, &started, &e.EndedAt, &expires, &state, &ended,
-		&e.Attempt, &e.Origin, &status, &session, &dueTo, &count, &reason, &message, &attempts, &ownKey, &handler, &e.Percent, &progress, &result, &now, &name, &queue, &node, &e.DeadLetter)
+	err = row.Scan(
+		&e.Partition, &e.Job, &e.DueAt, &e.Seq, &e.Version, &e.RunAt, &started, &e.EndedAt, &expires, &state, &ended,
+		&e.Attempt, &e.Origin, &status, &session, &dueTo, &count, &reason, &message, &attempts, &ownKey, &handler,
+		&e.Percent, &progress, &result, &now, &name, &queue, &node, &e.DeadLetter,
+	)
 	if err != nil {
 		return e, err
 	}
@@ -383,7 +416,13 @@ func readAttempts(encoded []byte) ([]job.AttemptEnd, error) {
 	}
 	out := make([]job.AttemptEnd, len(records))
 	for i, r := range records {
-		out[i] = job.AttemptEnd{Number: r.Attempt, EndedAt: r.EndedAt.UTC(), Outcome: r.Outcome, Code: r.Status, Message: r.Message}
+		out[i] = job.AttemptEnd{
+			Number:  r.Attempt,
+			EndedAt: r.EndedAt.UTC(),
+			Outcome: r.Outcome,
+			Code:    r.Status,
+			Message: r.Message,
+		}
 	}
 	return out, nil
 }

@@ -10,17 +10,25 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// oneRun is all of a run: live, and each of its ends.
+// oneRun is every entry of one run: the live one, and each of its ends.
 const oneRun = selectEntries + `
     SELECT * FROM (
-        SELECT ` + liveEntry + ` FROM run r WHERE r.partition = @partition AND r.job_id = @job AND r.due_at = @due AND r.seq = @seq
+        SELECT ` + liveEntry + `
+        FROM run r
+        WHERE r.partition = @partition AND r.job_id = @job AND r.due_at = @due AND r.seq = @seq
         UNION ALL
-        (SELECT ` + endedEntry + ` FROM run_history h WHERE h.job_id = @job AND h.due_at = @due AND h.seq = @seq ORDER BY h.ended_at DESC LIMIT 100)) u) x
+        (SELECT ` + endedEntry + `
+         FROM run_history h
+         WHERE h.job_id = @job AND h.due_at = @due AND h.seq = @seq
+         ORDER BY h.ended_at DESC LIMIT 100)) u) x
 ORDER BY x.ended_at DESC`
 
-// Run tells all that the ledger has about a run, the newest first, or ErrNotFound.
+// Run returns all entries of the ledger about a run, newest first, or ErrNotFound.
 func (a *API) Run(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.Entry, error) {
-	entries, err := a.entries(ctx, listQuery{namespace: namespace}, oneRun, pgx.NamedArgs{"partition": k.Partition, "job": k.Job, "due": k.DueAt, "seq": k.Seq, "far": far})
+	entries, err := a.entries(
+		ctx, listQuery{namespace: namespace}, oneRun,
+		pgx.NamedArgs{"partition": k.Partition, "job": k.Job, "due": k.DueAt, "seq": k.Seq, "far": far},
+	)
 	if err == nil && len(entries) == 0 {
 		err = ErrNotFound
 	}

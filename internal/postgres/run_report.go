@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -13,9 +12,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// ReportRun writes what a target says about an attempt that it has accepted, as if
-// the attempt had come to it: job.Decide says what it means. The target may be
-// faster than the node that is told of its 202, so a running attempt will do.
+// ReportRun completes an attempt that a target has accepted with the outcome that the target reports. The report may
+// arrive before the node has read the target's 202, so the attempt may still be running.
 func (e *Engine) ReportRun(ctx context.Context, r access.Report, o job.Outcome) error {
 	if err := e.checkReport(ctx, r); err != nil {
 		return fmt.Errorf("report on a run: %w", err)
@@ -44,11 +42,11 @@ func (e *Engine) checkReport(ctx context.Context, r access.Report) error {
 const reportedRun = `
 SELECT r.state, now(), j.policy
 FROM run r LEFT JOIN job j ON j.partition = r.partition AND j.id = r.job_id
-WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4 AND r.attempt = $5 AND r.state <> 0
+WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4 AND r.attempt = $5 AND r.state <> 0 /* live */
 FOR UPDATE OF r`
 
-// HeartbeatRun is a sign of life of a target that works on an attempt it has
-// accepted. It returns until when the next one, or the report, has to come.
+// HeartbeatRun extends the time that a target has for an attempt that it has accepted. It returns when the next
+// heartbeat, or the report, has to arrive.
 func (e *Engine) HeartbeatRun(ctx context.Context, r access.Report) (by time.Time, err error) {
 	err = e.db.Tx(ctx, "heartbeat of a run", func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
@@ -57,7 +55,8 @@ func (e *Engine) HeartbeatRun(ctx context.Context, r access.Report) (by time.Tim
 		var state job.RunState
 		var now time.Time
 		var text *string
-		err := tx.QueryRow(ctx, reportedRun, r.Key.Partition, r.Key.Job, r.Key.DueAt, r.Key.Seq, r.Attempt).Scan(&state, &now, &text)
+		err := tx.QueryRow(ctx, reportedRun, r.Key.Partition, r.Key.Job, r.Key.DueAt, r.Key.Seq, r.Attempt).
+			Scan(&state, &now, &text)
 		switch {
 		case noRows(err):
 			return job.ErrStale
@@ -66,18 +65,17 @@ func (e *Engine) HeartbeatRun(ctx context.Context, r access.Report) (by time.Tim
 		case now.After(r.Until):
 			return access.ErrReportExpired
 		}
-		var policy job.Policy
-		if text != nil && json.Unmarshal([]byte(*text), &policy) != nil {
-			policy = job.Policy{} // as in CompleteDecided
-		}
-		by = now.Add(time.Duration(policy.WithDefaults().ReportTimeout)).UTC()
+		by = now.Add(time.Duration(readPolicy(text).ReportTimeout)).UTC()
 		if by.After(r.Until) {
 			by = r.Until
 		}
-		if state != job.Waiting { // its 202 is still on its way, and begins the time anew
+		if state != job.Waiting { // the 202 has not been read yet, and will set the time
 			return nil
 		}
-		_, err = tx.Exec(ctx, `UPDATE run SET expires_at = $5 WHERE `+byKey, r.Key.Partition, r.Key.Job, r.Key.DueAt, r.Key.Seq, by)
+		_, err = tx.Exec(
+			ctx, `UPDATE run SET expires_at = $5 WHERE `+byKey, r.Key.Partition, r.Key.Job, r.Key.DueAt, r.Key.Seq,
+			by,
+		)
 		return err
 	})
 	return by, err

@@ -9,40 +9,44 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// The newest end of a run, and the payload that its dead letter keeps. History
-// keeps none.
+// endedRun reads the newest end of a run, and the payload of its dead letter. History stores no payload.
 const endedRun = `
-SELECT h.attempt, h.origin, h.due_to IS NOT NULL, d.job_id IS NOT NULL, d.payload, coalesce(d.idempotency_key, h.idempotency_key), h.ended
-FROM run_history h LEFT JOIN dead_letter d ON d.partition = $1 AND d.job_id = $2 AND d.due_at = $3 AND d.seq = $4
-WHERE h.job_id = $2 AND h.due_at = $3 AND h.seq = $4 ORDER BY h.ended_at DESC LIMIT 1`
+SELECT h.attempt, h.origin, h.due_to IS NOT NULL, d.job_id IS NOT NULL, d.payload,
+       coalesce(d.idempotency_key, h.idempotency_key), h.ended
+FROM run_history h
+LEFT JOIN dead_letter d ON d.partition = $1 AND d.job_id = $2 AND d.due_at = $3 AND d.seq = $4
+WHERE h.job_id = $2 AND h.due_at = $3 AND h.seq = $4
+ORDER BY h.ended_at DESC LIMIT 1`
 
-// Its attempts are counted on: an old one that still reports must be fenced.
+// insertRetried continues the attempt numbers, so that a report of an old attempt is fenced.
 const insertRetried = `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, free_attempts, priority, origin,
-    admit, queue_id, concurrency_key, concurrency_max, handler, needs_sweep, payload, idempotency_key)
-SELECT j.partition, $4, j.version, j.id, $3, clock_timestamp(), 0, $5, $5, j.priority, 4, j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $6, $7
-FROM job j WHERE j.partition = $1 AND j.id = $2
+                 admit, queue_id, concurrency_key, concurrency_max, handler, needs_sweep, payload, idempotency_key)
+SELECT j.partition, $4, j.version, j.id, $3, clock_timestamp(), 0 /* pending */, $5, $5, j.priority, 4 /* redrive */,
+       j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $6, $7
+FROM job j
+WHERE j.partition = $1 AND j.id = $2
 ON CONFLICT DO NOTHING`
 
 const deleteDeadLetter = `DELETE FROM dead_letter WHERE ` + byKey
 
-// RetryRun makes an ended run live again, with the same id, and so with the same
-// idempotency key: what a target has done for it, it need not do again. The job's
-// definition of today holds.
+// RetryRun makes an ended run live again, as the job is defined now. The run keeps its id and idempotency key, so a
+// target can recognize work that it has already done.
 func (a *API) RetryRun(ctx context.Context, o job.RunParams) error {
 	return a.retryAs(ctx, o, "run.retry", false)
 }
 
-// retryAs is RetryRun under a name, for dead letters alone or for any.
+// retryAs is RetryRun under the name of an action. With deadOnly it retries only dead letters.
 func (a *API) retryAs(ctx context.Context, o job.RunParams, action string, deadOnly bool) error {
 	k := o.Key
 	return a.retrying(ctx, o.Namespace, action+" "+job.FormatRunID(k), func(tx pgx.Tx) error {
 		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
-		// The lock keeps a delete from leaving the run behind, and two retries apart.
+		// The lock keeps the job from being deleted meanwhile, and serializes retries of one run.
 		var name string
-		err := tx.QueryRow(ctx, `SELECT j.name FROM job j `+whereJob+` FOR UPDATE`, k.Partition, k.Job, o.Namespace).Scan(&name)
+		err := tx.QueryRow(ctx, `SELECT j.name FROM job j `+whereJob+` FOR UPDATE`, k.Partition, k.Job, o.Namespace).
+			Scan(&name)
 		gone := noRows(err)
 		if err != nil && !gone {
 			return err
@@ -88,11 +92,14 @@ type ended struct {
 func readEnded(ctx context.Context, tx pgx.Tx, k job.Key) (e ended, err error) {
 	e.key = k
 	var how job.Ended
-	err = tx.QueryRow(ctx, endedRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.origin, &e.isRange, &e.dead, &e.payload, &e.ownKey, &how)
+	err = tx.QueryRow(ctx, endedRun, k.Partition, k.Job, k.DueAt, k.Seq).
+		Scan(&e.attempt, &e.origin, &e.isRange, &e.dead, &e.payload, &e.ownKey, &how)
 	e.ownKey = job.RetriedKey(k, e.ownKey, how)
-	if noRows(err) { // history may have been dropped by its retention, dead letters stay
+	if noRows(err) { // the retention of history may have dropped it, but dead letters stay
 		e.dead = true
-		err = tx.QueryRow(ctx, `SELECT attempt, payload, idempotency_key FROM dead_letter WHERE `+byKey, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&e.attempt, &e.payload, &e.ownKey)
+		const deadLetter = `SELECT attempt, payload, idempotency_key FROM dead_letter WHERE ` + byKey
+		row := tx.QueryRow(ctx, deadLetter, k.Partition, k.Job, k.DueAt, k.Seq)
+		err = row.Scan(&e.attempt, &e.payload, &e.ownKey)
 	}
 	if noRows(err) {
 		return e, stillLive(ctx, tx, k)
@@ -105,26 +112,36 @@ func (e *ended) mayRetry(o job.RunParams, gone, deadOnly bool) error {
 	case deadOnly && !e.dead:
 		return ErrNotFound
 	case o.Attempt != nil && *o.Attempt != e.attempt:
-		return fmt.Errorf("%w: the run last ended with attempt %d, not %d; look at how that went", ErrConflict, e.attempt, *o.Attempt)
+		return fmt.Errorf(
+			"%w: the run last ended with attempt %d, not %d; look at how that went", ErrConflict, e.attempt,
+			*o.Attempt,
+		)
 	case gone:
 		return fmt.Errorf("%w: the job is deleted, so nobody knows where the run goes", ErrConflict)
 	case e.isRange:
-		return fmt.Errorf("%w: it stands for a range of skipped occurrences; trigger the job, or backfill the range", ErrConflict)
+		return fmt.Errorf(
+			"%w: it stands for a range of skipped occurrences; trigger the job, or backfill the range", ErrConflict,
+		)
 	case !e.dead && e.key.Seq > 0 && e.origin != job.FromBackfill:
-		return fmt.Errorf("%w: the payload that it was triggered with is no longer kept; trigger the job again", ErrConflict)
+		return fmt.Errorf(
+			"%w: the payload that it was triggered with is no longer kept; trigger the job again", ErrConflict,
+		)
 	default:
 		return nil
 	}
 }
 
-// stillLive says why a run that never ended cannot be tried again.
+// stillLive returns why a run that has not ended cannot be retried.
 func stillLive(ctx context.Context, tx pgx.Tx, k job.Key) error {
+	const isLive = `SELECT EXISTS (SELECT FROM run WHERE ` + byKey + `)`
 	var live bool
-	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM run WHERE `+byKey+`)`, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&live); err != nil {
+	err := tx.QueryRow(ctx, isLive, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&live)
+	switch {
+	case err != nil:
 		return err
-	}
-	if live {
+	case live:
 		return fmt.Errorf("%w: the run is live", ErrConflict)
+	default:
+		return ErrNotFound
 	}
-	return ErrNotFound
 }

@@ -9,35 +9,35 @@ import (
 )
 
 const (
-	// walkTime is when a page of any list is handed out as it is, though it is not full.
+	// walkTime is how long a list collects rows. Then it returns the page, even if it is not full.
 	walkTime = 30 * time.Millisecond
-	// windowAim is how long one look should take: the next window is so much wider,
-	// or half as wide if it took longer than windowSlow.
+	// windowAim is how long reading one window should take. The next window is wider by that measure, at most
+	// windowMore times, or half as wide if reading took longer than windowSlow.
 	windowAim   = 15 * time.Millisecond
 	windowSlow  = 30 * time.Millisecond
-	windowMore  = 32     // at most so much wider
-	windowCount = 10_000 // so many there are at most, however slow the machine is, unless too much happened in one
-	windowTime  = "40ms"
-	windowShort = 64          // the part of a window that took longer than windowTime which is looked at instead
-	windowLeast = time.Second // all that can happen in it is little enough to be read
+	windowMore  = 32
+	windowCount = 10_000      // the maximum number of windows, however slow the machine is
+	windowTime  = "40ms"      // the timeout of a window
+	windowShort = 64          // a window that timed out is read again with this fraction of its width
+	windowLeast = time.Second // the least width: what happens in it can always be read, so it has no timeout
 	allTime     = 230 * 366 * 24 * time.Hour
 )
 
-// walk is how a list goes back in time: windows [from, to), from to down to
-// bottom, each as wide as the time that the last one took allows. That bounds the
-// work for a page, whether a second holds a thousand rows or a year holds three.
+// walk is how a list goes back in time: in windows [from, to) down to bottom. The time that one window took sets the
+// width of the next. That bounds the work for a page, whether a second has a thousand rows or a year has three.
 type walk struct {
 	bottom, to time.Time
 	width      time.Duration
 }
 
-// back reads window after window until one makes the page full, or the time is
-// up: it then returns what is left.
-func (w walk) back(ctx context.Context, now time.Time, read func(from, to time.Time, bounded bool) (full bool, err error)) (rest *walk, err error) {
+// back reads windows until the page is full or the time is up. In the second case it returns what is left to read.
+func (w walk) back(
+	ctx context.Context, now time.Time, read func(from, to time.Time, bounded bool) (full bool, err error),
+) (rest *walk, err error) {
 	began := clock.Elapsed()
 	for w.bottom.Before(w.to) {
 		from := later(w.bottom, earlier(w.to, now).Add(-w.width))
-		looked := clock.Elapsed()
+		started := clock.Elapsed()
 		full, err := read(from, w.to, w.width > windowLeast)
 		if gaveUp(ctx, err) && w.width > windowLeast {
 			w.width = max(w.width/windowShort, windowLeast)
@@ -47,7 +47,7 @@ func (w walk) back(ctx context.Context, now time.Time, read func(from, to time.T
 			return nil, err
 		}
 		w.to = from
-		w.resize(clock.Elapsed() - looked)
+		w.resize(clock.Elapsed() - started)
 		if w.bottom.Before(w.to) && clock.Elapsed()-began > walkTime {
 			return &w, nil
 		}
@@ -55,7 +55,7 @@ func (w walk) back(ctx context.Context, now time.Time, read func(from, to time.T
 	return nil, nil
 }
 
-// resize sets the width of the next window by how long the last one took.
+// resize sets the width of the next window from the time that the last one took.
 func (w *walk) resize(took time.Duration) {
 	factor := min(max(float64(windowAim)/float64(max(took, time.Microsecond)), 1), windowMore)
 	if took > windowSlow {
@@ -65,7 +65,7 @@ func (w *walk) resize(took time.Duration) {
 	w.width = max(time.Duration(width), windowLeast, w.to.Sub(w.bottom)/windowCount)
 }
 
-// from begins where a page ended.
+// from continues where a page ended.
 func (w *walk) from(mark job.RunMark) {
 	w.to = earlier(w.to, mark.At)
 	if mark.Width > 0 {

@@ -12,26 +12,31 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// Sealer encrypts what is stored, and decrypts it. What it seals opens with the
-// same bound alone.
+// Sealer encrypts values before they are stored, and decrypts them. A sealed value opens only with the same bound.
 type Sealer interface {
 	Seal(plain, bound []byte) ([]byte, error)
 	Open(sealed, bound []byte) ([]byte, error)
-	Prefix() []byte // how all begins that it seals now
+	Prefix() []byte // the first bytes of everything that it seals now
 }
 
-const readSecret = `SELECT version, value, previous, previous_until > now() AND previous IS NOT NULL, now() FROM secret WHERE namespace_id = $1 AND name = $2`
+const readSecret = `
+SELECT version, value, previous, previous_until > now() AND previous IS NOT NULL, now()
+FROM secret
+WHERE namespace_id = $1 AND name = $2`
 
-// writeSecret keeps what is there as the value before, if anybody is to use it.
+//nolint:gosec // columns
+const secretInfo = `
+name, version, created_at, updated_at, updated_by, CASE WHEN previous_until > now() THEN previous_until END`
+
+// writeSecret keeps the old value as the previous one if it stays valid for a while.
 const writeSecret = `
 INSERT INTO secret (namespace_id, name, version, value, created_at, updated_by, updated_at)
 VALUES ($1, $2, $3, $4, now(), $5, now())
-ON CONFLICT (namespace_id, name) DO UPDATE SET version = $3, value = $4, updated_at = now(), updated_by = $5,
+ON CONFLICT (namespace_id, name) DO UPDATE
+SET version = $3, value = $4, updated_at = now(), updated_by = $5,
     previous = CASE WHEN $6::interval > interval '0' THEN secret.value END,
     previous_until = CASE WHEN $6::interval > interval '0' THEN now() + $6 END
 RETURNING ` + secretInfo
-
-const secretInfo = `name, version, created_at, updated_at, updated_by, CASE WHEN previous_until > now() THEN previous_until END` //nolint:gosec // columns
 
 func scanSecret(row pgx.CollectableRow) (i access.SecretInfo, err error) {
 	var until *time.Time
@@ -40,7 +45,7 @@ func scanSecret(row pgx.CollectableRow) (i access.SecretInfo, err error) {
 	return i, err
 }
 
-// PutSecret stores a secret, in place of the one of that name if there is one.
+// PutSecret stores a secret. It replaces the secret of that name if there is one.
 func (a *API) PutSecret(ctx context.Context, o access.SecretParams) (info access.SecretInfo, err error) {
 	const what = "store a secret"
 	if err := o.Validate(); err != nil {
@@ -50,12 +55,14 @@ func (a *API) PutSecret(ctx context.Context, o access.SecretParams) (info access
 		return info, access.ErrNoKeyset
 	}
 	err = a.db.Tx(ctx, pool.In(o.Namespace), what, func(tx pgx.Tx) error {
-		// One after the other: the value is sealed for its version.
+		// The lock serializes writes, because the value is sealed for its version.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(o.Namespace)); err != nil {
 			return err
 		}
 		var count, version int32
-		err := tx.QueryRow(ctx, `SELECT count(*), coalesce(max(version) FILTER (WHERE name = $2), 0) FROM secret WHERE namespace_id = $1`, o.Namespace, o.Name).Scan(&count, &version)
+		const versions = `
+SELECT count(*), coalesce(max(version) FILTER (WHERE name = $2), 0) FROM secret WHERE namespace_id = $1`
+		err := tx.QueryRow(ctx, versions, o.Namespace, o.Name).Scan(&count, &version)
 		if err != nil {
 			return err
 		}
@@ -81,19 +88,25 @@ func (a *API) PutSecret(ctx context.Context, o access.SecretParams) (info access
 	return info, err
 }
 
-// Secrets lists those of a namespace by name, after one, without their values.
-func (a *API) Secrets(ctx context.Context, namespace uuid.UUID, after string, limit int) (out []access.SecretInfo, err error) {
+// Secrets lists the secrets of a namespace by name, after a given one, without their values.
+func (a *API) Secrets(
+	ctx context.Context, namespace uuid.UUID, after string, limit int,
+) (out []access.SecretInfo, err error) {
 	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanSecret)
 		return err
-	}, `SELECT `+secretInfo+` FROM secret WHERE namespace_id = $1 AND name > $2 ORDER BY name LIMIT $3`, namespace, after, limit)
+	}, `
+SELECT `+secretInfo+`
+FROM secret
+WHERE namespace_id = $1 AND name > $2
+ORDER BY name LIMIT $3`, namespace, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list secrets: %w", err)
 	}
 	return out, nil
 }
 
-// DeleteSecret removes a secret, for good.
+// DeleteSecret removes a secret permanently.
 func (a *API) DeleteSecret(ctx context.Context, namespace uuid.UUID, name, actor string) error {
 	return a.db.Tx(ctx, pool.In(namespace), "delete a secret", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM secret WHERE namespace_id = $1 AND name = $2`, namespace, name)
@@ -107,8 +120,7 @@ func (a *API) DeleteSecret(ctx context.Context, namespace uuid.UUID, name, actor
 	})
 }
 
-// Secret opens a secret for a target: the newest value and, while it is to be
-// used too, the one before.
+// Secret decrypts a secret for a target: the newest value and, while it is still valid, the previous one.
 func (a *API) Secret(ctx context.Context, namespace uuid.UUID, name string) (out access.Secret, err error) {
 	var version int32
 	var sealed, before []byte
@@ -134,7 +146,7 @@ func (a *API) Secret(ctx context.Context, namespace uuid.UUID, name string) (out
 	}
 	out.Values = []string{string(plain)}
 	if both != nil && *both {
-		// One that does not open any more is not worth a failed delivery.
+		// A previous value that does not open must not fail the delivery.
 		if plain, err := a.sealer.Open(before, access.SecretBound(namespace, name, version-1)); err == nil {
 			out.Values = append(out.Values, string(plain))
 		}
@@ -143,11 +155,12 @@ func (a *API) Secret(ctx context.Context, namespace uuid.UUID, name string) (out
 }
 
 const oldSeals = `
-SELECT namespace_id, name, version, value, previous FROM secret
+SELECT namespace_id, name, version, value, previous
+FROM secret
 WHERE (substring(value FOR $2) <> $1 OR substring(previous FOR $2) <> $1) AND (namespace_id, name) > ($3, $4)
 ORDER BY namespace_id, name LIMIT $5 FOR UPDATE`
 
-// sealedRow is a secret as it is stored.
+// sealedRow is a row of the table secret.
 type sealedRow struct {
 	Namespace       uuid.UUID
 	Name            string
@@ -157,9 +170,8 @@ type sealedRow struct {
 
 const resealBatch = 100
 
-// ResealSecrets seals anew what another key than the one in use has sealed. It
-// says how many it did, and how many are left because they do not open: the
-// keyset must not lose a key before that is none.
+// ResealSecrets encrypts the secrets again that were sealed with an old key. It returns how many it did, and how many
+// are left because they do not open. Do not remove a key from the keyset before left is 0.
 func (e *Engine) ResealSecrets(ctx context.Context) (done, left int, err error) {
 	if e.sealer == nil {
 		return 0, 0, nil
@@ -195,7 +207,8 @@ func (e *Engine) resealSome(ctx context.Context, after sealedRow) (old []sealedR
 				failed++
 				continue
 			}
-			if _, err := tx.Exec(ctx, `UPDATE secret SET value = $3, previous = $4 WHERE namespace_id = $1 AND name = $2`, r.Namespace, r.Name, value, previous); err != nil {
+			const update = `UPDATE secret SET value = $3, previous = $4 WHERE namespace_id = $1 AND name = $2`
+			if _, err := tx.Exec(ctx, update, r.Namespace, r.Name, value, previous); err != nil {
 				return err
 			}
 		}
@@ -215,7 +228,7 @@ func (e *Engine) reseal(sealed, bound []byte) ([]byte, error) {
 	return e.sealer.Seal(plain, bound)
 }
 
-// ReportKey is the key of the cluster under which tokens for reports are signed.
+// ReportKey returns the key with which the cluster signs the tokens for reports.
 func (e *Engine) ReportKey(ctx context.Context) (key []byte, err error) {
 	if err = e.db.QueryRow(ctx, `SELECT secret FROM cluster_key WHERE name = 'report'`).Scan(&key); err != nil {
 		return nil, fmt.Errorf("read the key of the cluster: %w", err)

@@ -16,14 +16,14 @@ var (
 	sweepRuns = statement("sweep")
 )
 
-// Pending lists the pending runs of partitions with a run time up to an instant:
-// what a new owner has to know, and what the sweep for overdue runs checks.
+// Pending lists the pending runs of partitions with a run time up to an instant. A new owner loads them, and the sweep
+// checks overdue runs with it.
 func (e *Engine) Pending(ctx context.Context, partitions []int16, until time.Time) ([]job.Run, error) {
 	return e.listRuns(ctx, "load runs", loadRuns, partitions, until)
 }
 
-// Sweep lists the pending runs of partitions that someone other than their
-// planner created or moved, with a run time in a range.
+// Sweep lists the pending runs of partitions that someone other than their planner created or moved, with a run time in
+// a range.
 func (e *Engine) Sweep(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
 	return e.listRuns(ctx, "sweep runs", sweepRuns, partitions, from, to)
 }
@@ -34,8 +34,8 @@ func (e *Engine) listRuns(ctx context.Context, what, query string, args ...any) 
 	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
 		var r job.Run
 		_, err := pgx.ForEachRow(rows, []any{
-			&r.Partition, raw(&r.Job), &r.DueAt, &r.Seq, &r.Version, &r.RunAt, &r.State, &r.Attempt, &r.Priority, &r.Origin,
-			&r.Queue, &r.ConcurrencyKey, &r.ConcurrencyMax,
+			&r.Partition, raw(&r.Job), &r.DueAt, &r.Seq, &r.Version, &r.RunAt, &r.State, &r.Attempt, &r.Priority,
+			&r.Origin, &r.Queue, &r.ConcurrencyKey, &r.ConcurrencyMax,
 		}, func() error {
 			runs = append(runs, r)
 			return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/why"
 )
 
-// whyReader collects what why.Explain needs to know.
+// whyReader reads the facts that why.Explain needs.
 type whyReader struct {
 	tx    pgx.Tx
 	order why.Params
@@ -22,8 +22,8 @@ type whyReader struct {
 	facts why.Facts
 }
 
-// Why tells the stories of occurrences of a job, also of one that is deleted:
-// of that at a time, or of the last and the next one.
+// Why explains occurrences of a job, also of a deleted one: the occurrence at a given time, or the last and the next
+// one.
 func (a *API) Why(ctx context.Context, o why.Params) (out []why.Story, err error) {
 	err = a.db.Tx(ctx, pool.In(o.Namespace, pool.Lists), "explain "+job.FormatJobID(o.Job), func(tx pgx.Tx) error {
 		out = nil
@@ -47,12 +47,14 @@ func (a *API) Why(ctx context.Context, o why.Params) (out []why.Story, err error
 }
 
 const whyCluster = `
-SELECT now(), coalesce((SELECT min(to_timestamp(right(c.relname, 8) || '+00', 'YYYYMMDDTZH')) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = 'run_history'::regclass), now()),
+SELECT now(), coalesce((
+           SELECT min(to_timestamp(right(c.relname, 8) || '+00', 'YYYYMMDDTZH'))
+           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+           WHERE i.inhparent = 'run_history'::regclass), now()),
        EXISTS (SELECT FROM partition p JOIN session s ON s.id = p.owner WHERE p.id = $1 AND s.expires_at > now()),
        (SELECT min(created_at) FROM job_version WHERE partition = $1 AND job_id = $2)`
 
-// readJob reads what is the same for all times.
+// readJob reads the facts that are the same for all times.
 func (y *whyReader) readJob(ctx context.Context) error {
 	id, partition := y.order.Job, job.PartitionOf(y.order.Job)
 	f := &y.facts
@@ -77,28 +79,32 @@ func (y *whyReader) readJob(ctx context.Context) error {
 	}
 	f.Created = created.UTC()
 	if y.row == nil {
-		return y.lastDeed(ctx, "job.delete", job.FormatJobID(id), &f.DeletedAt, &f.DeletedBy)
+		return y.lastActor(ctx, "job.delete", job.FormatJobID(id), &f.DeletedAt, &f.DeletedBy)
 	}
 	f.Job, f.RunsLeft, f.PlanFrom = &y.row.Job, y.row.runsLeft, y.row.planFrom
 	if y.row.pausedAt != nil {
 		f.PausedAt = y.row.pausedAt.UTC()
-		var at time.Time // that of the log is a moment later
-		return y.lastDeed(ctx, "job.pause", job.FormatJobID(id), &at, &f.PausedBy)
+		var at time.Time // the time in the log is slightly later
+		return y.lastActor(ctx, "job.pause", job.FormatJobID(id), &at, &f.PausedBy)
 	}
 	return nil
 }
 
-// lastDeed reads who did something to an object last, and when.
-func (y *whyReader) lastDeed(ctx context.Context, action, object string, at *time.Time, actor *string) error {
-	err := y.tx.QueryRow(ctx, `SELECT at, actor FROM audit_log WHERE namespace_id = $1 AND object = $2 AND action = $3 ORDER BY seq DESC LIMIT 1`,
-		y.order.Namespace, object, action).Scan(at, actor)
+const lastAction = `
+SELECT at, actor FROM audit_log
+WHERE namespace_id = $1 AND object = $2 AND action = $3
+ORDER BY seq DESC LIMIT 1`
+
+// lastActor reads who last performed an action on an object, and when.
+func (y *whyReader) lastActor(ctx context.Context, action, object string, at *time.Time, actor *string) error {
+	err := y.tx.QueryRow(ctx, lastAction, y.order.Namespace, object, action).Scan(at, actor)
 	if noRows(err) {
 		return nil
 	}
 	return err
 }
 
-// times are those that were asked about.
+// times returns the times to explain.
 func (y *whyReader) times(ctx context.Context) ([]time.Time, error) {
 	if err := y.readVersion(ctx, y.facts.Now); err != nil {
 		return nil, err
@@ -126,13 +132,15 @@ func (y *whyReader) times(ctx context.Context) ([]time.Time, error) {
 }
 
 const versionAt = `
-SELECT version, definition FROM job_version WHERE partition = $1 AND job_id = $2 AND (created_at <= $3 OR version = 1) ORDER BY version DESC LIMIT 1`
+SELECT version, definition FROM job_version
+WHERE partition = $1 AND job_id = $2 AND (created_at <= $3 OR version = 1)
+ORDER BY version DESC LIMIT 1`
 
-// readVersion reads the definition that was in force at a time: before the job
-// was made, its first.
+// readVersion reads the definition that was in force at a time. For a time before the job was created it is the first.
 func (y *whyReader) readVersion(ctx context.Context, at time.Time) error {
 	var definition string
-	err := y.tx.QueryRow(ctx, versionAt, job.PartitionOf(y.order.Job), y.order.Job, at).Scan(&y.facts.Version, &definition)
+	err := y.tx.QueryRow(ctx, versionAt, job.PartitionOf(y.order.Job), y.order.Job, at).
+		Scan(&y.facts.Version, &definition)
 	if err != nil {
 		return err
 	}
@@ -144,27 +152,39 @@ func (y *whyReader) readVersion(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// entriesAt: what is live or ended within the second that begins at a time, and
-// the range that may cover it. Between the ends of a range its job has no other
-// entry by schedule, so it is among the last before.
+// entriesAt reads the runs that are due within the second that begins at a time, and the range of skipped occurrences
+// that may cover it. Between the ends of a range its job has no other entry by schedule, so the range is among the last
+// before.
 const entriesAt = selectEntries + `
     SELECT * FROM (
-        (SELECT ` + liveEntry + ` FROM run r WHERE r.partition = @partition AND r.job_id = @job AND r.due_at >= @at AND r.due_at < @after ORDER BY r.due_at LIMIT 20)
+        (SELECT ` + liveEntry + `
+         FROM run r
+         WHERE r.partition = @partition AND r.job_id = @job AND r.due_at >= @at AND r.due_at < @after
+         ORDER BY r.due_at LIMIT 20)
         UNION ALL
-        (SELECT ` + endedEntry + ` FROM run_history h WHERE h.job_id = @job AND h.due_at >= @at AND h.due_at < @after ORDER BY h.due_at LIMIT 100)
+        (SELECT ` + endedEntry + `
+         FROM run_history h
+         WHERE h.job_id = @job AND h.due_at >= @at AND h.due_at < @after
+         ORDER BY h.due_at LIMIT 100)
         UNION ALL
-        (SELECT * FROM (SELECT ` + endedEntry + ` FROM run_history h WHERE h.job_id = @job AND h.due_at < @at AND h.seq = 0 ORDER BY h.due_at DESC LIMIT 5) h
+        (SELECT * FROM (
+             SELECT ` + endedEntry + `
+             FROM run_history h
+             WHERE h.job_id = @job AND h.due_at < @at AND h.seq = 0
+             ORDER BY h.due_at DESC LIMIT 5) h
          WHERE h.due_to >= @at)) u) x
 ORDER BY x.ended_at DESC, x.due_at, x.seq`
 
-const liveOthers = `SELECT count(*) FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0`
+const liveOthers = `SELECT count(*) FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 /* live */`
 
 const skipAt = `
-SELECT s.from_due, s.to_due, s.count, s.reason FROM (
-    SELECT * FROM cursor_skip WHERE partition = $1 AND cursor_id = $2 AND from_due <= $3 ORDER BY from_due DESC LIMIT 10) s
+SELECT s.from_due, s.to_due, s.count, s.reason
+FROM (SELECT * FROM cursor_skip
+      WHERE partition = $1 AND cursor_id = $2 AND from_due <= $3
+      ORDER BY from_due DESC LIMIT 10) s
 WHERE s.to_due >= $3`
 
-// readAt reads what is known about one time.
+// readAt reads the facts about one time.
 func (y *whyReader) readAt(ctx context.Context, at time.Time) error {
 	if err := y.readVersion(ctx, at); err != nil {
 		return err
@@ -172,7 +192,8 @@ func (y *whyReader) readAt(ctx context.Context, at time.Time) error {
 	f, id, partition := &y.facts, y.order.Job, job.PartitionOf(y.order.Job)
 	f.At, f.Entries, f.Others, f.Skip, f.NextDue = at, nil, 0, nil, time.Time{}
 	var batch pgx.Batch
-	batch.Queue(entriesAt, pgx.NamedArgs{"partition": partition, "job": id, "at": at, "after": at.Add(time.Second), "far": far}).Query(func(rows pgx.Rows) (err error) {
+	args := pgx.NamedArgs{"partition": partition, "job": id, "at": at, "after": at.Add(time.Second), "far": far}
+	batch.Queue(entriesAt, args).Query(func(rows pgx.Rows) (err error) {
 		f.Entries, err = pgx.CollectRows(rows, scanEntry)
 		return err
 	})
@@ -186,16 +207,16 @@ func (y *whyReader) readAt(ctx context.Context, at time.Time) error {
 	return y.readAround(ctx)
 }
 
-// readCursor reads how far the schedule that was in force is planned, and what
-// was skipped of it for all jobs.
+// readCursor reads how far the schedule that was in force is planned, and what the cursor skipped for all its jobs.
 func (y *whyReader) readCursor(ctx context.Context) error {
 	f, partition := &y.facts, job.PartitionOf(y.order.Job)
 	d, err := derive(f.Definition, y.order.Job)
 	if err != nil {
-		return nil //nolint:nilerr // Explain says that it cannot be read
+		return nil //nolint:nilerr // Explain reports that the definition cannot be read
 	}
 	var c cursor
-	err = y.tx.QueryRow(ctx, `SELECT id, next_due_at`+whereCursor, partition, y.order.Namespace, d.key).Scan(&c.id, &c.next)
+	err = y.tx.QueryRow(ctx, `SELECT id, next_due_at`+whereCursor, partition, y.order.Namespace, d.key).
+		Scan(&c.id, &c.next)
 	if noRows(err) {
 		return nil
 	}
@@ -216,18 +237,19 @@ func (y *whyReader) readCursor(ctx context.Context) error {
 	return err
 }
 
-// readAround reads whether the queue of the run is paused, and who did that, what its
-// limits leave, and who cancelled the run.
+// readAround reads whether the queue of the run is paused and who paused it, the state of its limits, and who cancelled
+// the run.
 func (y *whyReader) readAround(ctx context.Context) error {
 	f := &y.facts
-	f.QueuePaused, f.QueueNote, f.QueueBy, f.CancelledBy, f.Queue, f.KeyRunning = time.Time{}, "", "", "", job.Queue{}, 0
+	f.QueuePaused, f.QueueNote, f.QueueBy, f.CancelledBy = time.Time{}, "", "", ""
+	f.Queue, f.KeyRunning = job.Queue{}, 0
 	if len(f.Entries) == 0 {
 		return nil
 	}
 	e := f.Entries[0]
-	var at time.Time // the store's own is exact
+	var at time.Time // the row of the queue has the exact time
 	if e.Status == job.StatusCancelled && e.Reason == job.ReasonCancelled {
-		return y.lastDeed(ctx, "run.cancel", job.FormatRunID(e.Key), &at, &f.CancelledBy)
+		return y.lastActor(ctx, "run.cancel", job.FormatRunID(e.Key), &at, &f.CancelledBy)
 	}
 	if err := y.readLimits(ctx, e.Queue); err != nil || !f.Queue.Paused {
 		return err
@@ -236,10 +258,10 @@ func (y *whyReader) readAround(ctx context.Context) error {
 	if f.QueuePaused.IsZero() {
 		f.QueuePaused = f.Queue.CreatedAt
 	}
-	return y.lastDeed(ctx, "queue.pause", e.Queue, &at, &f.QueueBy)
+	return y.lastActor(ctx, "queue.pause", e.Queue, &at, &f.QueueBy)
 }
 
-// readLimits reads what the limits leave that a run falls under.
+// readLimits reads the state of the limits that apply to a run.
 func (y *whyReader) readLimits(ctx context.Context, queue string) error {
 	f := &y.facts
 	var batch pgx.Batch
@@ -251,7 +273,7 @@ func (y *whyReader) readLimits(ctx context.Context, queue string) error {
 		return err
 	})
 	if key := f.Definition.Concurrency.ID(y.order.Namespace); key != 0 {
-		const running = `SELECT count(*) FROM permit WHERE limit_kind = 2 AND limit_id = $1`
+		const running = `SELECT count(*) FROM permit WHERE limit_kind = 2 /* concurrency key */ AND limit_id = $1`
 		batch.Queue(running, key).QueryRow(func(row pgx.Row) error { return row.Scan(&f.KeyRunning) })
 	}
 	return y.tx.SendBatch(ctx, &batch).Close()
