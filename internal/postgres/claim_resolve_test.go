@@ -23,9 +23,12 @@ func TestClaimedWaitsForClaimsUnderWay(t *testing.T) {
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared($1)`, int64(binary.BigEndian.Uint64(b.session[8:]))) // as Claim does
+	lock := int64(binary.BigEndian.Uint64(b.session[8:])) // as Claim does
+	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared($1)`, lock)
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `UPDATE run SET state = 1, attempt = 1, session_id = $1, claimed_at = now()`, b.session)
+	_, err = tx.Exec(
+		t.Context(), `UPDATE run SET state = 1, attempt = 1, session_id = $1, claimed_at = now()`, b.session,
+	)
 	require.NoError(t, err)
 	answers := make(chan []job.Attempt, 1)
 	go func() {
@@ -71,13 +74,19 @@ func TestRunsBeyondTheLookAheadNeedTheSweep(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
 	for _, jitter := range []string{"", "24h"} {
-		j, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: uuid.New(), Actor: "test", Definition: job.Definition{
-			Name: "every" + jitter, Schedule: schedule.Spec{Every: "30s", Jitter: jitter}, Target: job.Target{Kind: "noop", Config: json.RawMessage(`{}`)},
-		}})
+		j, err := b.store.CreateJob(
+			t.Context(),
+			job.CreateParams{Namespace: uuid.New(), Actor: "test", Definition: job.Definition{
+				Name: "every" + jitter, Schedule: schedule.Spec{Every: "30s", Jitter: jitter},
+				Target: job.Target{Kind: "noop", Config: json.RawMessage(`{}`)},
+			}},
+		)
 		require.NoError(t, err)
 		_, err = b.pool.Exec(t.Context(), `DELETE FROM run WHERE job_id = $1`, j.ID)
 		require.NoError(t, err)
-		_, err = b.store.Plan(t.Context(), job.PlanParams{Partitions: []int16{j.Partition}, LookAhead: 2 * time.Minute, Cursors: 10})
+		_, err = b.store.Plan(
+			t.Context(), job.PlanParams{Partitions: []int16{j.Partition}, LookAhead: 2 * time.Minute, Cursors: 10},
+		)
 		require.NoError(t, err)
 		var planned, wrong int
 		require.NoError(t, b.pool.QueryRow(t.Context(), `

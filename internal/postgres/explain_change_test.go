@@ -21,7 +21,9 @@ func (b *bulk) changeSteps() []*hot {
 		}},
 		{name: "UpdateJob", step: func() {
 			d.Schedule.Every = "2m"
-			_, err := b.store.UpdateJob(ctx, job.UpdateParams{Namespace: namespace, ID: made.ID, Definition: d, Actor: "ann"})
+			_, err := b.store.UpdateJob(
+				ctx, job.UpdateParams{Namespace: namespace, ID: made.ID, Definition: d, Actor: "ann"},
+			)
 			require.NoError(t, err)
 		}},
 		{name: "PauseJob", step: func() {
@@ -37,8 +39,15 @@ func (b *bulk) changeSteps() []*hot {
 			require.NoError(t, err)
 		}},
 		{name: "Job", step: func() { _, err := b.store.Job(ctx, namespace, made.ID); require.NoError(t, err) }},
-		{name: "JobByName", step: func() { _, err := b.store.JobByName(ctx, namespace, "made"); require.NoError(t, err) }},
-		{name: "FinishJobs", step: func() { _, err := b.store.FinishJobs(ctx, 1000); require.NoError(t, err) }, ways: []string{"cursor by partition id", "job by address", "job by end_at"}},
+		{
+			name: "JobByName",
+			step: func() { _, err := b.store.JobByName(ctx, namespace, "made"); require.NoError(t, err) },
+		},
+		{
+			name: "FinishJobs",
+			step: func() { _, err := b.store.FinishJobs(ctx, 1000); require.NoError(t, err) },
+			ways: []string{"cursor by partition id", "job by address", "job by end_at"},
+		},
 		{name: "RemoveJobs", before: func() {
 			b.exec(`UPDATE job SET state = 3, finished_at = now() - interval '1 h', keep_finished_for = '1 min'
 				WHERE name IN ('job-77', 'job-78')`)
@@ -48,7 +57,8 @@ func (b *bulk) changeSteps() []*hot {
 			require.NoError(t, err)
 			require.Equal(t, 2, n)
 		}, ways: []string{
-			"cursor by address", "cursor by partition id", "dead_letter by partition job_id", "job by address", "job by partition cursor_id", "job by partition id",
+			"cursor by address", "cursor by partition id", "dead_letter by partition job_id", "job by address",
+			"job by partition cursor_id", "job by partition id",
 			"job by remove_at", "job_version by address", "job_version by partition job_id", "run by partition job_id",
 		}},
 		{name: "Broken", step: func() { _, _, err := b.store.Broken(ctx, 1000); require.NoError(t, err) }},

@@ -189,7 +189,9 @@ func explainOne(b *bulk, tx pgx.Tx, name string, s statement) *node {
 	_, err = tx.Exec(ctx, `PREPARE `+name+` AS `+s.sql, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(b.t, err)
 	var text []byte
-	require.NoError(b.t, tx.QueryRow(ctx, `EXPLAIN (FORMAT JSON) EXECUTE `+execute, pgx.QueryExecModeSimpleProtocol).Scan(&text))
+	require.NoError(
+		b.t, tx.QueryRow(ctx, `EXPLAIN (FORMAT JSON) EXECUTE `+execute, pgx.QueryExecModeSimpleProtocol).Scan(&text),
+	)
 	_, err = tx.Exec(ctx, `DEALLOCATE `+name, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(b.t, err)
 	var plans []struct{ Plan node }
@@ -232,27 +234,33 @@ func (b *bulk) hotSteps() []*hot {
 		}, step: func() {
 			runs, skipped := 0, int64(0)
 			for more := true; more; {
-				planned, err := b.store.Plan(ctx, job.PlanParams{Partitions: all[:10], LookAhead: 3 * time.Hour, Cursors: 500})
+				planned, err := b.store.Plan(
+					ctx, job.PlanParams{Partitions: all[:10], LookAhead: 3 * time.Hour, Cursors: 500},
+				)
 				require.NoError(t, err)
 				runs, skipped, more = runs+len(planned.Runs), skipped+planned.Skipped, planned.More
 			}
 			require.NotZero(t, runs)
 			require.NotZero(t, skipped)
 		}, ways: []string{
-			"cursor by address", "cursor by partition id", "cursor by partition plan_at", "job by address", "job by partition cursor_id", "job by partition id", "queue",
+			"cursor by address", "cursor by partition id", "cursor by partition plan_at", "job by address",
+			"job by partition cursor_id", "job by partition id", "queue",
 			"sort of cursor", // those that are late, as many as one transaction takes
 			"sort of job",    // the due times of jobs with max_runs, of this batch
 		}},
 		{name: "Plan one-offs", before: func() { b.oneOffs(200) }, step: func() {
 			runs := 0
 			for more := true; more; {
-				planned, err := b.store.Plan(ctx, job.PlanParams{Partitions: all[10:], LookAhead: 3 * time.Minute, Cursors: 500})
+				planned, err := b.store.Plan(
+					ctx, job.PlanParams{Partitions: all[10:], LookAhead: 3 * time.Minute, Cursors: 500},
+				)
 				require.NoError(t, err)
 				runs, more = runs+len(planned.Runs), planned.More
 			}
 			require.Greater(t, runs, 100)
 		}, ways: []string{
-			"cursor by address", "cursor by partition id", "cursor by partition plan_at", "job by address", "job by partition cursor_id", "sort of cursor", "sort of job",
+			"cursor by address", "cursor by partition id", "cursor by partition plan_at", "job by address",
+			"job by partition cursor_id", "sort of cursor", "sort of job",
 		}},
 		{name: "Pending", step: func() {
 			runs, err := b.store.Pending(ctx, all, now.Add(time.Hour))
@@ -265,9 +273,11 @@ func (b *bulk) hotSteps() []*hot {
 		}, ways: []string{"run by partition run_at"}},
 		{name: "Claim", step: func() {
 			done = b.claim(batch)
-			slices.SortFunc(done, func(x, y job.Completion) int { return bytes.Compare(x.Key.Job[:], y.Key.Job[:]) }) // the first ones end
+			// The first ones end.
+			slices.SortFunc(done, func(x, y job.Completion) int { return bytes.Compare(x.Key.Job[:], y.Key.Job[:]) })
 		}, ways: []string{
-			"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
+			"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id",
+			"run by partition job_id due_at seq", "session",
 		}},
 		{name: "CompleteSucceeded", step: func() { b.complete(done[:500]) }, ways: []string{
 			"permit by address", "permit by limit_kind limit_id number", "run by address",
@@ -284,12 +294,15 @@ func (b *bulk) hotSteps() []*hot {
 			}
 			fenced, err := b.store.Fenced(ctx, attempts)
 			require.NoError(t, err)
-			require.Equal(t, 519, len(fenced), "all but the one that waits for a report and those under way") //nolint:testifylint // Len would print them all
+			//nolint:testifylint // Len would print them all
+			require.Equal(t, 519, len(fenced), "all but the one that waits for a report and those under way")
 		}, ways: []string{"run by partition job_id due_at seq"}},
 		{name: "WriteOutputs", step: func() {
 			outputs := make([]job.Output, 0, 100)
 			for _, c := range done[900:] {
-				outputs = append(outputs, job.Output{Key: c.Key, Attempt: c.Attempt, Namespace: uuid.New(), Text: "x", Total: 1})
+				outputs = append(
+					outputs, job.Output{Key: c.Key, Attempt: c.Attempt, Namespace: uuid.New(), Text: "x", Total: 1},
+				)
 			}
 			written, err := b.store.WriteOutputs(ctx, outputs)
 			require.NoError(t, err)
@@ -312,7 +325,10 @@ func (b *bulk) hotSteps() []*hot {
 			"sort of queue_waiter", // one for each node
 		}},
 		{name: "Capacity", step: func() {
-			_, err := b.store.Capacity(ctx, b.session, []job.Limit{{Kind: job.LimitQueue, ID: 77}, {Kind: job.LimitKey, ID: 5}}, []job.WaiterReport{{Queue: 77, Waiting: 3}})
+			_, err := b.store.Capacity(
+				ctx, b.session, []job.Limit{{Kind: job.LimitQueue, ID: 77}, {Kind: job.LimitKey, ID: 5}},
+				[]job.WaiterReport{{Queue: 77, Waiting: 3}},
+			)
 			require.NoError(t, err)
 		}, ways: []string{
 			"permit by limit_kind limit_id number", "queue", "queue_rate by queue_id", "queue_waiter by queue_id",
@@ -345,7 +361,9 @@ func (b *bulk) oneOffs(n int) {
 	o := job.BulkParams{Namespace: uuid.MustParse(strings.Trim(bulkNamespace, "'")), Actor: "test"}
 	for i := range n {
 		o.Jobs = append(o.Jobs, job.NewJob{Definition: job.Definition{
-			Name: fmt.Sprintf("one-off-%d", i), Schedule: schedule.Spec{At: b.now().Add(2 * time.Minute).UTC().Format(time.RFC3339)}, Target: job.Target{Kind: "noop"},
+			Name:     fmt.Sprintf("one-off-%d", i),
+			Schedule: schedule.Spec{At: b.now().Add(2 * time.Minute).UTC().Format(time.RFC3339)},
+			Target:   job.Target{Kind: "noop"},
 		}})
 	}
 	_, err := b.store.CreateJobs(b.t.Context(), o)
@@ -362,7 +380,8 @@ func (b *bulk) now() (now time.Time) {
 func (b *bulk) decide(done []job.Completion) {
 	b.t.Helper()
 	for i, o := range []job.Outcome{
-		{Kind: job.Failed, Retryable: true}, {Kind: job.Failed}, {Kind: job.Accepted}, {Kind: job.Lost}, {Kind: job.Cancelled}, {Kind: job.Deferred},
+		{Kind: job.Failed, Retryable: true}, {Kind: job.Failed}, {Kind: job.Accepted}, {Kind: job.Lost},
+		{Kind: job.Cancelled}, {Kind: job.Deferred},
 	} {
 		done[i].Outcome = o
 	}
@@ -375,9 +394,14 @@ func (b *bulk) decide(done []job.Completion) {
 func (b *bulk) replacing() []job.Key {
 	b.t.Helper()
 	b.exec(`WITH j AS (UPDATE job SET policy = '{"overlap":"replace"}', admit = 2 WHERE name = 'job-9999' RETURNING id)
-		UPDATE run SET admit = 2, run_at = now() - due_n * interval '1 s' FROM (SELECT job_id AS id, due_at AS due, row_number() OVER (ORDER BY due_at DESC) AS due_n FROM run, j WHERE job_id = j.id) r
+		UPDATE run SET admit = 2, run_at = now() - due_n * interval '1 s'
+		FROM (SELECT job_id AS id, due_at AS due, row_number() OVER (ORDER BY due_at DESC) AS due_n
+		      FROM run, j WHERE job_id = j.id) r
 		WHERE job_id = r.id AND due_at = r.due`)
-	rows, err := b.pool.Query(b.t.Context(), `SELECT r.partition, job_id, due_at, seq FROM run r JOIN job j ON j.id = job_id WHERE name = 'job-9999' ORDER BY due_at LIMIT 2`)
+	rows, err := b.pool.Query(b.t.Context(), `
+		SELECT r.partition, job_id, due_at, seq FROM run r JOIN job j ON j.id = job_id
+		WHERE name = 'job-9999'
+		ORDER BY due_at LIMIT 2`)
 	require.NoError(b.t, err)
 	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k job.Key, err error) {
 		err = row.Scan(&k.Partition, &k.Job, &k.DueAt, &k.Seq)
@@ -390,10 +414,15 @@ func (b *bulk) replacing() []job.Key {
 // limited makes 50 runs due in a queue with 30 permits, each with a concurrency key.
 func (b *bulk) limited() []job.Key {
 	b.t.Helper()
-	b.exec(`INSERT INTO queue (id, namespace_id, name, max_running, rate, rate_seconds, burst) OVERRIDING SYSTEM VALUE VALUES (77, ` + bulkNamespace + `, 'narrow', 30, 100, 1, 100)`)
+	b.exec(`
+		INSERT INTO queue (id, namespace_id, name, max_running, rate, rate_seconds, burst) OVERRIDING SYSTEM VALUE
+		VALUES (77, ` + bulkNamespace + `, 'narrow', 30, 100, 1, 100)`)
 	keys := b.keys(50)
 	for i, k := range keys {
-		b.exec(`UPDATE run SET queue_id = 77, run_at = now(), concurrency_key = $2 WHERE job_id = $1 AND state = 0`, k.Job, i)
+		b.exec(
+			`UPDATE run SET queue_id = 77, run_at = now(), concurrency_key = $2 WHERE job_id = $1 AND state = 0`,
+			k.Job, i,
+		)
 	}
 	return keys
 }
@@ -409,10 +438,14 @@ func (b *bulk) admit(keys []job.Key) {
 }
 
 // scans are accesses that read more of a big table than was asked for.
-var scans = regexp.MustCompile(`^(seq scan of|bitmap of).*(run|job|cursor|dead_letter)|hash join|merge join|gather|^job by namespace_id$|^all of (run|job|cursor|dead_letter)`)
+var scans = regexp.MustCompile(
+	`^(seq scan of|bitmap of).*(run|job|cursor|dead_letter)|hash join|merge join|gather|` +
+		`^job by namespace_id$|^all of (run|job|cursor|dead_letter)`,
+)
 
-// TestHotStatementsKeepTheirPlan: the live table is empty one moment and full the next, so what PostgreSQL believes about it is wrong
-// most of the time. Whatever it believes, and whether it plans for the values or for any, the ways to the rows are the same.
+// TestHotStatementsKeepTheirPlan: the live table is empty one moment and full the next, so what PostgreSQL believes
+// about it is wrong most of the time. Whatever it believes, and whether it plans for the values or for any, the ways to
+// the rows are the same.
 func TestHotStatementsKeepTheirPlan(t *testing.T) {
 	t.Parallel()
 	for _, definitions := range []string{"never analysed", "analysed", "analysed while finished"} {
@@ -435,7 +468,8 @@ func TestHotStatementsKeepTheirPlan(t *testing.T) {
 				b.exec(`UPDATE cursor SET next_due_at = next_due_at - interval '1 year', broken_at = NULL`)
 			}
 			b.pending(10)
-			b.exec(`UPDATE cursor SET next_due_at = next_due_at - interval '5 hours' WHERE partition < 3`) // so that some are missed
+			// So that some are missed.
+			b.exec(`UPDATE cursor SET next_due_at = next_due_at - interval '5 hours' WHERE partition < 3`)
 			steps := append(b.hotSteps(), b.changeSteps()...)
 			for _, s := range steps {
 				if s.before != nil {

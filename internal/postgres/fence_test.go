@@ -35,10 +35,16 @@ func setupFence(t *testing.T, due schedule.Spec) *fenceBundle {
 	require.NoError(t, err)
 	j, err := b.store.CreateJob(t.Context(), job.CreateParams{
 		Namespace: uuid.New(), Actor: "test",
-		Definition: job.Definition{Name: "job", Schedule: due, Target: job.Target{Kind: "noop", Config: json.RawMessage(`{}`)}},
+		Definition: job.Definition{
+			Name:     "job",
+			Schedule: due,
+			Target:   job.Target{Kind: "noop", Config: json.RawMessage(`{}`)},
+		},
 	})
 	require.NoError(t, err)
-	_, err = b.store.Plan(t.Context(), job.PlanParams{Partitions: []int16{j.Partition}, LookAhead: time.Minute, Cursors: 10})
+	_, err = b.store.Plan(
+		t.Context(), job.PlanParams{Partitions: []int16{j.Partition}, LookAhead: time.Minute, Cursors: 10},
+	)
 	require.NoError(t, err)
 	b.key = job.Key{Partition: j.Partition, Job: j.ID}
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT due_at, seq FROM run`).Scan(&b.key.DueAt, &b.key.Seq))
@@ -62,7 +68,9 @@ func TestAStaleAttemptChangesNothing(t *testing.T) {
 	first := b.claim(t, b.session, time.Second)
 	require.Len(t, first, 1)
 	require.EqualValues(t, 1, first[0].Number)
-	_, fenced, err := b.store.CompleteDecided(t.Context(), []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Lost}}})
+	_, fenced, err := b.store.CompleteDecided(
+		t.Context(), []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Lost}}},
+	)
 	require.NoError(t, err)
 	require.Zero(t, fenced)
 	second := b.claim(t, b.session, time.Second)
@@ -73,7 +81,9 @@ func TestAStaleAttemptChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "a stale success is fenced")
 	for _, kind := range []job.OutcomeKind{job.Failed, job.Cancelled, job.Lost, job.Accepted} {
-		_, n, err = b.store.CompleteDecided(t.Context(), []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: kind}}})
+		_, n, err = b.store.CompleteDecided(
+			t.Context(), []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: kind}}},
+		)
 		require.NoError(t, err)
 		require.Equal(t, 1, n, "a stale outcome of kind %d is fenced", kind)
 	}
@@ -166,7 +176,9 @@ func TestPlanningAgainChangesNothing(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run`).Scan(&before))
 	_, err := b.pool.Exec(t.Context(), `UPDATE cursor SET next_due_at = (SELECT min(due_at) FROM run)`)
 	require.NoError(t, err)
-	planned, err := b.store.Plan(t.Context(), job.PlanParams{Partitions: []int16{b.key.Partition}, LookAhead: time.Minute, Cursors: 10})
+	planned, err := b.store.Plan(
+		t.Context(), job.PlanParams{Partitions: []int16{b.key.Partition}, LookAhead: time.Minute, Cursors: 10},
+	)
 	require.NoError(t, err)
 	require.Equal(t, 1, planned.Cursors)
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run`).Scan(&after))
@@ -182,10 +194,13 @@ func TestOverlapIsDecidedWhenDue(t *testing.T) {
 	_, err := b.pool.Exec(t.Context(), `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
     needs_sweep)
-SELECT partition, 1, version, job_id, now() + interval '5 s', now() + interval '5 s', 0, 0, 0, 0, 1, queue_id, true FROM run`)
+SELECT partition, 1, version, job_id, now() + interval '5 s', now() + interval '5 s', 0, 0, 0, 0, 1, queue_id, true
+FROM run`)
 	require.NoError(t, err)
 	next := b.key
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT due_at, seq FROM run WHERE seq = 1`).Scan(&next.DueAt, &next.Seq))
+	require.NoError(
+		t, b.pool.QueryRow(t.Context(), `SELECT due_at, seq FROM run WHERE seq = 1`).Scan(&next.DueAt, &next.Seq),
+	)
 	admitted, err := b.store.Admit(t.Context(), b.session, next, time.Minute)
 	require.NoError(t, err)
 	require.Nil(t, admitted.Attempt)
@@ -199,6 +214,8 @@ SELECT partition, 1, version, job_id, now() + interval '5 s', now() + interval '
 	admitted, err = b.store.Admit(t.Context(), b.session, next, time.Minute)
 	require.NoError(t, err)
 	require.True(t, admitted.Done)
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run_history WHERE reason = 'overlap'`).Scan(&skipped))
+	require.NoError(
+		t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run_history WHERE reason = 'overlap'`).Scan(&skipped),
+	)
 	require.Equal(t, 1, skipped, "now it is due, and the other one is live")
 }

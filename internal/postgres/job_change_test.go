@@ -26,7 +26,9 @@ func (b *jobs) waiting(tx pgx.Tx, change func(context.Context) (job.Change, erro
 	}()
 	require.Eventually(b.t, func() bool {
 		var n int
-		err := b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n)
+		err := b.pool.QueryRow(b.t.Context(), `
+			SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n)
 		return err == nil && n == 1
 	}, time.Minute, 5*time.Millisecond)
 	meanwhile()
@@ -44,7 +46,10 @@ func (b *jobs) begin() pgx.Tx {
 	return tx
 }
 
-const lockCursorOf = `SELECT c.id FROM cursor c, job j WHERE j.id = $1 AND c.partition = j.partition AND c.id = j.cursor_id FOR UPDATE OF c`
+const lockCursorOf = `
+SELECT c.id FROM cursor c, job j
+WHERE j.id = $1 AND c.partition = j.partition AND c.id = j.cursor_id
+FOR UPDATE OF c`
 
 // TestAChangeReadsTheClockAfterItHasTheCursor: what others did meanwhile lies before it.
 func TestAChangeReadsTheClockAfterItHasTheCursor(t *testing.T) {
@@ -52,11 +57,15 @@ func TestAChangeReadsTheClockAfterItHasTheCursor(t *testing.T) {
 	b := setupJobs(t)
 	for name, change := range map[string]func(context.Context, job.Job) (job.Change, error){
 		"create": func(ctx context.Context, _ job.Job) (job.Change, error) {
-			j, err := b.store.CreateJob(ctx, job.CreateParams{Namespace: b.namespace, ID: idIn(partition), Definition: definition("new", everySecond)})
+			j, err := b.store.CreateJob(ctx, job.CreateParams{
+				Namespace: b.namespace, ID: idIn(partition), Definition: definition("new", everySecond),
+			})
 			return job.Change{Now: j.CreatedAt}, err
 		},
 		"update": func(ctx context.Context, j job.Job) (job.Change, error) {
-			j, err := b.store.UpdateJob(ctx, job.UpdateParams{Namespace: b.namespace, ID: j.ID, Definition: definition("changed", everyMinute)})
+			j, err := b.store.UpdateJob(ctx, job.UpdateParams{
+				Namespace: b.namespace, ID: j.ID, Definition: definition("changed", everyMinute),
+			})
 			return job.Change{Now: j.UpdatedAt}, err
 		},
 		"pause": func(ctx context.Context, j job.Job) (job.Change, error) {
@@ -91,12 +100,16 @@ func TestAJobThatMovesWhileItsCursorIsWaitedFor(t *testing.T) {
 		return b.store.PauseJob(ctx, job.ChangeParams{Namespace: b.namespace, ID: j.ID}, "")
 	}
 	b.waiting(tx, pause, func() {
-		_, err := tx.Exec(t.Context(), `UPDATE job SET plan_from = plan_from - interval '1 h', cursor_id = (SELECT cursor_id FROM job WHERE id = $2) WHERE id = $1`, j.ID, other.ID)
+		_, err := tx.Exec(t.Context(), `
+			UPDATE job SET plan_from = plan_from - interval '1 h',
+			               cursor_id = (SELECT cursor_id FROM job WHERE id = $2)
+			WHERE id = $1`, j.ID, other.ID)
 		require.NoError(t, err)
 	})
 	var planFrom, next time.Time
 	require.NoError(t, b.pool.QueryRow(t.Context(), `
-SELECT j.plan_from, c.next_due_at FROM job j, cursor c WHERE j.id = $1 AND c.partition = j.partition AND c.id = j.cursor_id`, j.ID).Scan(&planFrom, &next))
+SELECT j.plan_from, c.next_due_at FROM job j, cursor c
+WHERE j.id = $1 AND c.partition = j.partition AND c.id = j.cursor_id`, j.ID).Scan(&planFrom, &next))
 	require.Equal(t, next, planFrom, "the pause begins where that cursor is")
 	require.Equal(t, job.Paused, b.get(j).State)
 }

@@ -17,7 +17,8 @@ const leapingClock = `
 CREATE SCHEMA leaping;
 CREATE SEQUENCE leaping.readings;
 CREATE TABLE leaping.start AS SELECT pg_catalog.now() AS at;
-CREATE FUNCTION leaping.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT at + interval '1 s' * pg_catalog.nextval('leaping.readings') FROM leaping.start$$;
+CREATE FUNCTION leaping.now() RETURNS timestamptz LANGUAGE sql VOLATILE
+AS $$SELECT at + interval '1 s' * pg_catalog.nextval('leaping.readings') FROM leaping.start$$;
 CREATE FUNCTION leaping.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT leaping.now()$$;
 CREATE FUNCTION leaping.statement_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT leaping.now()$$;
 CREATE FUNCTION leaping.transaction_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT leaping.now()$$`
@@ -37,7 +38,9 @@ func TestPlanReadsTheClockOnce(t *testing.T) {
 	const plans = 30
 	var last time.Time
 	for range plans {
-		p, err := store.Plan(t.Context(), job.PlanParams{Partitions: []int16{partition}, LookAhead: 2 * time.Second, Cursors: 10})
+		p, err := store.Plan(
+			t.Context(), job.PlanParams{Partitions: []int16{partition}, LookAhead: 2 * time.Second, Cursors: 10},
+		)
 		require.NoError(t, err)
 		last = p.Now
 	}

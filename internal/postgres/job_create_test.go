@@ -48,10 +48,12 @@ func TestJobsOfOneScheduleShareACursor(t *testing.T) {
 	for name, change := range map[string]func(*job.Definition){
 		"written otherwise": func(d *job.Definition) { d.Schedule.Every = "1m" },
 		"jitter":            func(d *job.Definition) { d.Schedule.Jitter = "30s" },
-		"start":             func(d *job.Definition) { d.Schedule.StartAt = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"end":               func(d *job.Definition) { d.Schedule.EndAt = time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"paused":            func(d *job.Definition) { d.Missed.Paused = job.MissedAll },
-		"target":            func(d *job.Definition) { d.Target.Kind = "http" },
+		"start": func(d *job.Definition) {
+			d.Schedule.StartAt = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+		},
+		"end":    func(d *job.Definition) { d.Schedule.EndAt = time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"paused": func(d *job.Definition) { d.Missed.Paused = job.MissedAll },
+		"target": func(d *job.Definition) { d.Target.Kind = "http" },
 	} {
 		other := d
 		other.Name = name
@@ -66,7 +68,9 @@ func TestJobsOfOneScheduleShareACursor(t *testing.T) {
 	other.Name, other.Schedule.Every = "another schedule", "2m"
 	b.create(other)
 	require.Equal(t, 3, b.cursors())
-	_, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: uuid.New(), ID: idIn(partition), Definition: d})
+	_, err := b.store.CreateJob(
+		t.Context(), job.CreateParams{Namespace: uuid.New(), ID: idIn(partition), Definition: d},
+	)
 	require.NoError(t, err)
 	require.Equal(t, 4, b.cursors(), "another namespace")
 }
@@ -84,9 +88,13 @@ func TestCreateWritesWhatThePlannerHasPassed(t *testing.T) {
 	require.Equal(t, grid(time.Second, second.CreatedAt, end), dueTimes(b.live(second)))
 
 	d := definition("bounded", everySecond)
-	d.Schedule.StartAt, d.Schedule.EndAt = end.Add(-9*time.Second-time.Nanosecond), end.Truncate(time.Second).Add(-2*time.Second)
+	d.Schedule.StartAt = end.Add(-9*time.Second - time.Nanosecond)
+	d.Schedule.EndAt = end.Truncate(time.Second).Add(-2 * time.Second)
 	bounded := b.create(d)
-	require.Equal(t, grid(time.Second, d.Schedule.StartAt.Add(-time.Microsecond), d.Schedule.EndAt.Add(-time.Microsecond)), dueTimes(b.live(bounded)))
+	require.Equal(
+		t, grid(time.Second, d.Schedule.StartAt.Add(-time.Microsecond), d.Schedule.EndAt.Add(-time.Microsecond)),
+		dueTimes(b.live(bounded)),
+	)
 	require.Equal(t, job.Finished, bounded.State, "the rest of its schedule lies behind its end")
 
 	d = definition("limited", everySecond)
@@ -169,7 +177,9 @@ func TestAOneOffInThePast(t *testing.T) {
 	require.Equal(t, job.Finished, j.State)
 	require.Equal(t, []entry{{Due: old, Count: 1, RunAt: j.CreatedAt, Origin: job.FromMissed}}, b.ledger(j))
 	j = at("skip", old, job.MissedSkip)
-	require.Equal(t, []entry{{Due: old, Count: 1, RunAt: old, Ended: job.EndedSkipped, Reason: job.ReasonMissed}}, b.ledger(j))
+	require.Equal(
+		t, []entry{{Due: old, Count: 1, RunAt: old, Ended: job.EndedSkipped, Reason: job.ReasonMissed}}, b.ledger(j),
+	)
 	j = at("late", now, job.MissedSkip)
 	require.Equal(t, []entry{{Due: now, Count: 1, RunAt: j.CreatedAt}}, b.ledger(j))
 

@@ -21,7 +21,9 @@ func TestDelete(t *testing.T) {
 	b.plan(40 * time.Second)
 	due := b.live(j)
 	at := func(i int) time.Time { return due[i].Due.Add(-time.Minute) }
-	b.exec(`UPDATE run SET due_at = due_at - interval '1 min', attempt = CASE WHEN due_at = $3 THEN 1 ELSE 0 END, state = CASE WHEN due_at = $4 THEN 1 ELSE 0 END
+	b.exec(`
+		UPDATE run SET due_at = due_at - interval '1 min', attempt = CASE WHEN due_at = $3 THEN 1 ELSE 0 END,
+		               state = CASE WHEN due_at = $4 THEN 1 /* running */ ELSE 0 /* pending */ END
 		WHERE job_id = $1 AND due_at <= $2`, j.ID, due[2].Due, due[1].Due, due[2].Due)
 	trigger, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, nil)
 	require.NoError(t, err)
@@ -31,7 +33,15 @@ func TestDelete(t *testing.T) {
 	require.Equal(t, []entry{
 		{Due: at(0), Count: 1, RunAt: due[0].Due, Ended: job.EndedSkipped, Reason: job.ReasonDeleted},
 		{Due: at(1), Count: 1, RunAt: due[1].Due, Ended: job.EndedCancelled, Reason: job.ReasonDeleted},
-		{Due: trigger.DueAt, Count: 1, Seq: 1, RunAt: trigger.DueAt, Origin: job.FromTrigger, Ended: job.EndedSkipped, Reason: job.ReasonDeleted},
+		{
+			Due:    trigger.DueAt,
+			Count:  1,
+			Seq:    1,
+			RunAt:  trigger.DueAt,
+			Origin: job.FromTrigger,
+			Ended:  job.EndedSkipped,
+			Reason: job.ReasonDeleted,
+		},
 	}, b.ended(j))
 	_, err = b.store.Job(t.Context(), b.namespace, j.ID)
 	require.ErrorIs(t, err, postgres.ErrNotFound)
@@ -52,7 +62,9 @@ func TestDelete(t *testing.T) {
 		require.ErrorIs(t, err, postgres.ErrNotFound)
 	}
 	var versions int
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job_version WHERE job_id = $1`, j.ID).Scan(&versions))
+	require.NoError(
+		t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job_version WHERE job_id = $1`, j.ID).Scan(&versions),
+	)
 	require.Equal(t, 1, versions)
 	b.plan(60 * time.Second)
 	require.Len(t, b.live(j), 1)
@@ -69,7 +81,8 @@ func TestDeleteAccountsForWhatNobodyPlanned(t *testing.T) {
 	c := b.remove(behind)
 	gone := grid(time.Second, behind.CreatedAt.Add(-time.Minute), c.Now)
 	require.Equal(t, []entry{{
-		Due: gone[0], To: gone[len(gone)-1], Count: int64(len(gone)), RunAt: gone[0], Ended: job.EndedSkipped, Reason: job.ReasonDeleted,
+		Due: gone[0], To: gone[len(gone)-1], Count: int64(len(gone)), RunAt: gone[0], Ended: job.EndedSkipped,
+		Reason: job.ReasonDeleted,
 	}}, b.ledger(behind))
 
 	paused := b.create(definition("paused", everySecond))
@@ -78,7 +91,8 @@ func TestDeleteAccountsForWhatNobodyPlanned(t *testing.T) {
 	c = b.remove(paused)
 	gone = grid(time.Second, paused.CreatedAt.Add(-time.Minute), c.Now)
 	require.Equal(t, []entry{{
-		Due: gone[0], To: gone[len(gone)-1], Count: int64(len(gone)), RunAt: gone[0], Ended: job.EndedSkipped, Reason: job.ReasonPaused,
+		Due: gone[0], To: gone[len(gone)-1], Count: int64(len(gone)), RunAt: gone[0], Ended: job.EndedSkipped,
+		Reason: job.ReasonPaused,
 	}}, b.ledger(paused))
 }
 
@@ -98,10 +112,14 @@ func TestTrigger(t *testing.T) {
 	d.Priority = 3
 	j := b.create(d)
 	b.pause(j)
-	key, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, json.RawMessage(`{"x":1}`))
+	key, err := b.store.TriggerJob(
+		t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}, json.RawMessage(`{"x":1}`),
+	)
 	require.NoError(t, err)
 	require.Equal(t, job.Key{Partition: partition, Job: j.ID, DueAt: key.DueAt, Seq: 1}, key)
-	require.Equal(t, []entry{{Due: key.DueAt, Count: 1, Seq: 1, RunAt: key.DueAt, Origin: job.FromTrigger}}, b.ledger(j))
+	require.Equal(
+		t, []entry{{Due: key.DueAt, Count: 1, Seq: 1, RunAt: key.DueAt, Origin: job.FromTrigger}}, b.ledger(j),
+	)
 	var payload string
 	var needsSweep bool
 	var priority int

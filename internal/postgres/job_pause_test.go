@@ -32,8 +32,14 @@ func TestPause(t *testing.T) {
 	require.Equal(t, job.Paused, c.Job.State)
 	require.Equal(t, "on fire", c.Job.Note)
 	require.Equal(t, c.Now, c.Job.UpdatedAt)
-	require.Equal(t, []time.Time{retry, trigger.DueAt}, dueTimes(b.live(j)), "a retry and what a user asked for are carried out")
-	require.Equal(t, []entry{{Due: late, Count: 1, RunAt: due[0].Due, Ended: job.EndedSkipped, Reason: job.ReasonPaused}}, b.ended(j))
+	require.Equal(
+		t, []time.Time{retry, trigger.DueAt}, dueTimes(b.live(j)),
+		"a retry and what a user asked for are carried out",
+	)
+	require.Equal(
+		t, []entry{{Due: late, Count: 1, RunAt: due[0].Due, Ended: job.EndedSkipped, Reason: job.ReasonPaused}},
+		b.ended(j),
+	)
 	again := b.pause(j)
 	require.False(t, again.Changed)
 	require.Equal(t, c.Job, again.Job)
@@ -77,7 +83,8 @@ func TestResume(t *testing.T) {
 			require.Equal(t, append(missed[len(missed)-runs:], grid(time.Second, c.Now, end)...), dueTimes(b.live(j)))
 			if gone := missed[:len(missed)-runs]; len(gone) > 0 {
 				require.Equal(t, []entry{{
-					Due: gone[0], To: gone[len(gone)-1], Count: int64(len(gone)), RunAt: gone[0], Ended: job.EndedSkipped, Reason: job.ReasonPaused,
+					Due: gone[0], To: gone[len(gone)-1], Count: int64(len(gone)), RunAt: gone[0],
+					Ended: job.EndedSkipped, Reason: job.ReasonPaused,
 				}}, b.ended(j))
 			} else {
 				require.Empty(t, b.ended(j))
@@ -114,7 +121,10 @@ func TestPauseAndResumeWithACursorThatIsBehind(t *testing.T) {
 			}
 			b.resume(j)
 			end := b.plan(20 * time.Second).Now.Add(20 * time.Second)
-			require.Equal(t, grid(time.Second, j.CreatedAt.Add(-40*time.Second), end), dueTimes(b.live(j)), "each once, and none is lost")
+			require.Equal(
+				t, grid(time.Second, j.CreatedAt.Add(-40*time.Second), end), dueTimes(b.live(j)),
+				"each once, and none is lost",
+			)
 			require.Empty(t, b.ended(j))
 		})
 	}

@@ -61,9 +61,13 @@ func TestAOneOffIsRemovedWhenItWasKeptForLongEnough(t *testing.T) {
 	b.exec(`UPDATE job SET finished_at = finished_at - interval '24 hours'`)
 	require.Zero(t, remove(), "its run is live")
 
-	b.exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message) SELECT partition, job_id, due_at, seq, now(), 1, 'attempts', '' FROM run WHERE job_id = $1`, failed.ID)
+	b.exec(`
+		INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message)
+		SELECT partition, job_id, due_at, seq, now(), 1, 'attempts', '' FROM run WHERE job_id = $1`, failed.ID)
 	b.exec(`WITH ended AS (DELETE FROM run RETURNING *)
-		INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status) SELECT partition, seq, version, job_id, due_at, run_at, now(), 1, 1, 0, 0 FROM ended`)
+		INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin,
+		                         status)
+		SELECT partition, seq, version, job_id, due_at, run_at, now(), 1, 1, 0, 0 FROM ended`)
 	require.Equal(t, 1, remove())
 	_, err := b.store.Job(t.Context(), b.namespace, j.ID)
 	require.ErrorIs(t, err, postgres.ErrNotFound)
@@ -85,7 +89,8 @@ func TestAOneOffWithRunsLeftIsFinishedToo(t *testing.T) {
 	for more := true; more; {
 		more = b.plan(20 * time.Minute).More
 	}
-	require.Equal(t, 1, b.count(`job WHERE id = $1 AND state = 3 AND runs_left = 4 AND finished_at IS NOT NULL AND remove_at IS NOT NULL`, j.ID))
+	require.Equal(t, 1, b.count(`job WHERE id = $1 AND state = 3 /* finished */ AND runs_left = 4
+		AND finished_at IS NOT NULL AND remove_at IS NOT NULL`, j.ID))
 }
 
 func TestACursorLeavesWithItsLastJob(t *testing.T) {
@@ -116,16 +121,22 @@ func TestNoCursorVanishesUnderAJob(t *testing.T) {
 				if i%5 == 0 {
 					d.Schedule = schedule.Spec{At: "2026-01-01T00:00:00Z"}
 				}
-				j, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: b.namespace, ID: id, Definition: d})
+				j, err := b.store.CreateJob(
+					t.Context(), job.CreateParams{Namespace: b.namespace, ID: id, Definition: d},
+				)
 				if !noError(t, err) {
 					return
 				}
 				d.Schedule = specs[(i+1)%2]
-				if _, err = b.store.UpdateJob(t.Context(), job.UpdateParams{Namespace: b.namespace, ID: j.ID, Definition: d}); !noError(t, err) {
+				_, err = b.store.UpdateJob(t.Context(), job.UpdateParams{
+					Namespace: b.namespace, ID: j.ID, Definition: d,
+				})
+				if !noError(t, err) {
 					return
 				}
 				if i < rounds-1 {
-					if _, err = b.store.DeleteJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID}); !noError(t, err) {
+					_, err = b.store.DeleteJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID})
+					if !noError(t, err) {
 						return
 					}
 				}
@@ -133,7 +144,10 @@ func TestNoCursorVanishesUnderAJob(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Zero(t, b.count(`job j WHERE NOT EXISTS (SELECT FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id)`))
+	require.Zero(
+		t,
+		b.count(`job j WHERE NOT EXISTS (SELECT FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id)`),
+	)
 	require.Equal(t, workers, b.count(`job`))
 	require.Equal(t, 1, b.count(`cursor`))
 }

@@ -94,9 +94,16 @@ func TestThePlannerRace(t *testing.T) {
 	end := r.planAll()
 	v := r.judge(end)
 	var deadlocks int
-	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks))
-	t.Logf("operations=%d bulks=%d jobs=%d plans=%d occurrences=%d missing=%d extra=%d wrong=%d conflicts=%d deadlocks=%d",
-		r.operations.Load(), r.bulks.Load(), len(r.lives), r.planned.Load(), v.occurrences, v.missing, v.extra, v.wrong, r.conflicts.Load(), deadlocks)
+	require.NoError(
+		t,
+		r.pool.QueryRow(t.Context(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).
+			Scan(&deadlocks),
+	)
+	t.Logf(
+		"operations=%d bulks=%d jobs=%d plans=%d occurrences=%d missing=%d extra=%d wrong=%d conflicts=%d deadlocks=%d",
+		r.operations.Load(), r.bulks.Load(), len(r.lives), r.planned.Load(), v.occurrences, v.missing, v.extra,
+		v.wrong, r.conflicts.Load(), deadlocks,
+	)
 	require.Zero(t, v.missing+v.extra+v.wrong, strings.Join(v.first[:min(len(v.first), 12)], "\n"))
 	require.Zero(t, r.conflicts.Load(), "an operation gave up")
 	require.Zero(t, deadlocks)
@@ -115,7 +122,10 @@ func (r *race) keepPlanning(ctx context.Context, often time.Duration, lookAhead 
 			continue
 		}
 		// Not ctx: a plan that is cancelled half-way would test something else.
-		_, err := r.store.Plan(context.WithoutCancel(ctx), job.PlanParams{Partitions: r.partitions, LookAhead: lookAhead(), Cursors: 1 + rand.IntN(8)})
+		_, err := r.store.Plan(
+			context.WithoutCancel(ctx),
+			job.PlanParams{Partitions: r.partitions, LookAhead: lookAhead(), Cursors: 1 + rand.IntN(8)},
+		)
 		if !r.check(err) {
 			return
 		}
@@ -190,7 +200,9 @@ func (r *race) operate() {
 	switch n := rand.IntN(100); {
 	case n < 40:
 		which := raceSchedules[rand.IntN(len(raceSchedules))]
-		j, err := r.store.UpdateJob(ctx, job.UpdateParams{Namespace: r.namespace, ID: id, Definition: r.definition(id, which.spec)})
+		j, err := r.store.UpdateJob(
+			ctx, job.UpdateParams{Namespace: r.namespace, ID: id, Definition: r.definition(id, which.spec)},
+		)
 		if r.check(err) {
 			r.record(id, deed{"edit", j.UpdatedAt, which.step})
 		}
@@ -238,12 +250,16 @@ func (r *race) create(slot int) {
 	steps := map[uuid.UUID]int64{}
 	for range 1 + rand.IntN(12)*rand.IntN(2) {
 		id, which := idIn(r.partitions[rand.IntN(len(r.partitions))]), raceSchedules[rand.IntN(len(raceSchedules))]
-		bulk.Jobs, steps[id] = append(bulk.Jobs, job.NewJob{ID: id, Definition: r.definition(id, which.spec)}), which.step
+		bulk.Jobs = append(bulk.Jobs, job.NewJob{ID: id, Definition: r.definition(id, which.spec)})
+		steps[id] = which.step
 	}
 	made := make([]job.BulkResult, 1)
 	var err error
 	if first := bulk.Jobs[0]; len(bulk.Jobs) == 1 {
-		made[0].Job, err = r.store.CreateJob(context.Background(), job.CreateParams{Namespace: r.namespace, ID: first.ID, Definition: first.Definition})
+		made[0].Job, err = r.store.CreateJob(
+			context.Background(),
+			job.CreateParams{Namespace: r.namespace, ID: first.ID, Definition: first.Definition},
+		)
 	} else {
 		r.bulks.Add(1)
 		made, err = r.store.CreateJobs(context.Background(), bulk)
@@ -259,7 +275,11 @@ func (r *race) create(slot int) {
 			continue
 		}
 		id := m.Job.ID
-		r.lives[id] = &biography{id: id, deeds: []deed{{"create", m.Job.CreatedAt, steps[id]}}, triggers: map[time.Time]int{}}
+		r.lives[id] = &biography{
+			id:       id,
+			deeds:    []deed{{"create", m.Job.CreatedAt, steps[id]}},
+			triggers: map[time.Time]int{},
+		}
 		if at := (slot + i) % raceSlots; r.slots[at] == uuid.Nil {
 			r.slots[at] = id
 		}
@@ -290,7 +310,9 @@ func (r *race) resumeAll() {
 // planAll plans as far as the planners could have, and returns until when.
 func (r *race) planAll() time.Time {
 	for {
-		p, err := r.store.Plan(r.t.Context(), job.PlanParams{Partitions: r.partitions, LookAhead: raceLookAhead, Cursors: 100})
+		p, err := r.store.Plan(
+			r.t.Context(), job.PlanParams{Partitions: r.partitions, LookAhead: raceLookAhead, Cursors: 100},
+		)
 		require.NoError(r.t, err)
 		require.Empty(r.t, p.Broken)
 		if p.Cursors == 0 {

@@ -71,14 +71,18 @@ func (b *jobs) soon(in time.Duration) schedule.Spec {
 // create makes a job in the test's partition.
 func (b *jobs) create(d job.Definition) job.Job {
 	b.t.Helper()
-	j, err := b.store.CreateJob(b.t.Context(), job.CreateParams{Namespace: b.namespace, ID: idIn(partition), Definition: d, Actor: "ann"})
+	j, err := b.store.CreateJob(
+		b.t.Context(), job.CreateParams{Namespace: b.namespace, ID: idIn(partition), Definition: d, Actor: "ann"},
+	)
 	require.NoError(b.t, err)
 	return j
 }
 
 func (b *jobs) update(j job.Job, d job.Definition) job.Job {
 	b.t.Helper()
-	j, err := b.store.UpdateJob(b.t.Context(), job.UpdateParams{Namespace: b.namespace, ID: j.ID, Definition: d, Actor: "bob"})
+	j, err := b.store.UpdateJob(
+		b.t.Context(), job.UpdateParams{Namespace: b.namespace, ID: j.ID, Definition: d, Actor: "bob"},
+	)
 	require.NoError(b.t, err)
 	return j
 }
@@ -114,7 +118,9 @@ func (b *jobs) get(j job.Job) job.Job {
 // plan plans the test's partition so far ahead.
 func (b *jobs) plan(ahead time.Duration) job.Planned {
 	b.t.Helper()
-	p, err := b.store.Plan(b.t.Context(), job.PlanParams{Partitions: []int16{partition}, LookAhead: ahead, Cursors: 100})
+	p, err := b.store.Plan(
+		b.t.Context(), job.PlanParams{Partitions: []int16{partition}, LookAhead: ahead, Cursors: 100},
+	)
 	require.NoError(b.t, err)
 	require.Empty(b.t, p.Broken)
 	return p
@@ -129,14 +135,21 @@ func (b *jobs) exec(sql string, args ...any) {
 // back moves a job and its cursor into the past, as if it had been created then and nobody had planned since.
 func (b *jobs) back(j job.Job, d time.Duration) {
 	b.t.Helper()
-	b.exec(`UPDATE job SET plan_from = plan_from - $1::interval, paused_at = paused_at - $1::interval, created_at = created_at - $1::interval,
-		updated_at = updated_at - $1::interval WHERE id = $2`, d, j.ID)
+	b.exec(
+		`UPDATE job SET plan_from = plan_from - $1::interval, paused_at = paused_at - $1::interval,
+			created_at = created_at - $1::interval,
+		updated_at = updated_at - $1::interval WHERE id = $2`, d, j.ID,
+	)
 }
 
 // cursorBack moves the cursor of a job into the past: nobody has planned since.
 func (b *jobs) cursorBack(j job.Job, d time.Duration) {
 	b.t.Helper()
-	b.exec(`UPDATE cursor SET next_due_at = next_due_at - $1::interval WHERE (partition, id) = (SELECT partition, cursor_id FROM job WHERE id = $2)`, d, j.ID)
+	b.exec(
+		`UPDATE cursor SET next_due_at = next_due_at - $1::interval WHERE (partition, id) = (SELECT partition, cursor_id
+			FROM job WHERE id = $2)`,
+		d, j.ID,
+	)
 }
 
 // entry is a line of the ledger.
@@ -186,21 +199,26 @@ func (b *jobs) ledgers(where string, args ...any) map[uuid.UUID][]entry {
 	rows, err := b.pool.Query(context.Background(), fmt.Sprintf(`
 SELECT job_id, due_at, NULL::timestamptz, 1::bigint, seq, run_at, state, origin, 0::smallint, '' FROM run WHERE %[1]s
 UNION ALL
-SELECT job_id, due_at, due_to, coalesce(count, 1), seq, run_at, 0::smallint, origin, ended, coalesce(reason, '') FROM run_history WHERE %[1]s
+SELECT job_id, due_at, due_to, coalesce(count, 1), seq, run_at, 0::smallint, origin, ended, coalesce(reason, '')
+FROM run_history WHERE %[1]s
 ORDER BY 1, 2, 5`, where), args...)
 	require.NoError(b.t, err)
 	out := map[uuid.UUID][]entry{}
 	var id uuid.UUID
 	var e entry
 	var to *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&id, &e.Due, &to, &e.Count, &e.Seq, &e.RunAt, &e.State, &e.Origin, &e.Ended, &e.Reason}, func() error {
-		e.Due, e.RunAt, e.To = e.Due.UTC(), e.RunAt.UTC(), time.Time{}
-		if to != nil {
-			e.To = to.UTC()
-		}
-		out[id] = append(out[id], e)
-		return nil
-	})
+	_, err = pgx.ForEachRow(
+		rows,
+		[]any{&id, &e.Due, &to, &e.Count, &e.Seq, &e.RunAt, &e.State, &e.Origin, &e.Ended, &e.Reason},
+		func() error {
+			e.Due, e.RunAt, e.To = e.Due.UTC(), e.RunAt.UTC(), time.Time{}
+			if to != nil {
+				e.To = to.UTC()
+			}
+			out[id] = append(out[id], e)
+			return nil
+		},
+	)
 	require.NoError(b.t, err)
 	return out
 }
@@ -225,9 +243,11 @@ func TestAJobIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
 	d := job.Definition{
-		Name: "nightly report", Labels: map[string]string{"team": "billing"}, Schedule: schedule.Spec{Cron: "H 3 * * *", Timezone: "Europe/Berlin", Jitter: "5m"},
-		Target: job.Target{Kind: "http", Config: json.RawMessage(`{"url":"https://example.com"}`)}, Payload: json.RawMessage(`{"a": [1, 2]}`),
-		Queue: "reports", Priority: 4, MaxRuns: 9,
+		Name: "nightly report", Labels: map[string]string{"team": "billing"},
+		Schedule: schedule.Spec{Cron: "H 3 * * *", Timezone: "Europe/Berlin", Jitter: "5m"},
+		Target:   job.Target{Kind: "http", Config: json.RawMessage(`{"url":"https://example.com"}`)},
+		Payload:  json.RawMessage(`{"a": [1, 2]}`),
+		Queue:    "reports", Priority: 4, MaxRuns: 9,
 		Policy: job.Policy{Overlap: job.OverlapQueue, Missed: job.Missed{Policy: job.MissedAll}},
 	}
 	created := b.create(d)
@@ -245,7 +265,8 @@ func TestAJobIsReadAsItWasWritten(t *testing.T) {
 	require.ErrorIs(t, err, postgres.ErrNotFound)
 
 	var actor, text string
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT actor, definition FROM job_version WHERE job_id = $1 AND version = 1`, created.ID).Scan(&actor, &text))
+	const first = `SELECT actor, definition FROM job_version WHERE job_id = $1 AND version = 1`
+	require.NoError(t, b.pool.QueryRow(t.Context(), first, created.ID).Scan(&actor, &text))
 	require.Equal(t, "ann", actor)
 	var whole job.Definition
 	require.NoError(t, json.Unmarshal([]byte(text), &whole))

@@ -28,9 +28,13 @@ func TestUpdateOfWhatDecidesNoDueTimes(t *testing.T) {
 	require.Equal(t, before, b.live(j), "its runs stay")
 	var n int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `
-SELECT count(*) FROM run r, queue q WHERE r.job_id = $1 AND r.version = 2 AND r.priority = 7 AND r.admit = 1 AND q.id = r.queue_id AND q.name = 'fast'`, j.ID).Scan(&n))
+SELECT count(*) FROM run r, queue q
+WHERE r.job_id = $1 AND r.version = 2 AND r.priority = 7 AND r.admit = 1 /* if alone */
+  AND q.id = r.queue_id AND q.name = 'fast'`, j.ID).Scan(&n))
 	require.Len(t, before, n, "but what has not started is claimed and delivered by the new definition")
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job_version WHERE job_id = $1`, j.ID).Scan(&n))
+	require.NoError(
+		t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job_version WHERE job_id = $1`, j.ID).Scan(&n),
+	)
 	require.Equal(t, 2, n)
 }
 
@@ -71,7 +75,10 @@ func TestUpdateOfTheSchedule(t *testing.T) {
 
 	minutes := b.update(j, definition("a", everyMinute))
 	stay := slices.Concat(late[:1], grid(time.Second, first, minutes.UpdatedAt))
-	require.Equal(t, slices.Concat(stay, grid(time.Minute, minutes.UpdatedAt, end)), dueTimes(b.live(j)), "what is due stays, the rest is by the new schedule")
+	require.Equal(
+		t, slices.Concat(stay, grid(time.Minute, minutes.UpdatedAt, end)), dueTimes(b.live(j)),
+		"what is due stays, the rest is by the new schedule",
+	)
 	seconds := b.update(j, definition("a", everySecond))
 	stay = append(stay, grid(time.Minute, minutes.UpdatedAt, seconds.UpdatedAt)...)
 	require.Equal(t, slices.Concat(stay, grid(time.Second, seconds.UpdatedAt, end)), dueTimes(b.live(j)), "and back")
@@ -112,7 +119,9 @@ func TestUpdateOfMaxRuns(t *testing.T) {
 	j := b.create(d)
 	b.plan(time.Minute)
 	require.Len(t, b.live(j), 5)
-	b.exec(`UPDATE run SET due_at = due_at - interval '1 h' WHERE job_id = $1 AND due_at < (SELECT min(due_at) + interval '2 s' FROM run WHERE job_id = $1)`, j.ID)
+	b.exec(`
+		UPDATE run SET due_at = due_at - interval '1 h'
+		WHERE job_id = $1 AND due_at < (SELECT min(due_at) + interval '2 s' FROM run WHERE job_id = $1)`, j.ID)
 	left := func() (n *int32) {
 		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT runs_left FROM job WHERE id = $1`, j.ID).Scan(&n))
 		return n
@@ -145,7 +154,10 @@ func TestUpdateToAOneOffInThePast(t *testing.T) {
 	require.Len(t, b.live(j), 1, "it has been asked for before")
 
 	// Its run ends. Edited away and back, it must not run again.
-	b.exec(`WITH r AS (DELETE FROM run RETURNING *) INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
+	b.exec(`
+		WITH r AS (DELETE FROM run RETURNING *)
+		INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin,
+		                         status, queue_id)
 		SELECT partition, seq, version, job_id, due_at, run_at, now(), 1, 1, origin, 0, queue_id FROM r`)
 	require.Equal(t, job.Active, b.update(j, definition("a", everyHour)).State)
 	require.Equal(t, job.Finished, b.update(j, oneOff).State)
@@ -168,7 +180,10 @@ func TestUpdateWithACursorThatIsBehind(t *testing.T) {
 	d.Schedule = everySecond
 	back := b.update(j, d)
 	now := b.plan(0).Now
-	require.Equal(t, append(want, grid(time.Second, back.UpdatedAt, now)...), dueTimes(b.live(j)), "and the cursor does not plan it again")
+	require.Equal(
+		t, append(want, grid(time.Second, back.UpdatedAt, now)...), dueTimes(b.live(j)),
+		"and the cursor does not plan it again",
+	)
 }
 
 func TestUpdateOfAPausedJob(t *testing.T) {
@@ -184,7 +199,8 @@ func TestUpdateOfAPausedJob(t *testing.T) {
 	require.Empty(t, b.live(j))
 	gone := grid(time.Second, j.CreatedAt.Add(-20*time.Second), changed.UpdatedAt)
 	require.Equal(t, []entry{{
-		Due: gone[0], To: gone[len(gone)-1], Count: int64(len(gone)), RunAt: gone[0], Ended: job.EndedSkipped, Reason: job.ReasonPaused,
+		Due: gone[0], To: gone[len(gone)-1], Count: int64(len(gone)), RunAt: gone[0], Ended: job.EndedSkipped,
+		Reason: job.ReasonPaused,
 	}}, b.ended(j), "by the old schedule until now")
 	require.Equal(t, job.Paused, b.get(j).State)
 	c := b.resume(j)

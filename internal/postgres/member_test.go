@@ -170,8 +170,11 @@ func TestRegisterRemovesOldSessions(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
 	b.exec(`INSERT INTO session (id, name, started_at, expires_at)
-		SELECT gen_random_uuid(), 'old', now() - interval '1 day', now() - interval '61 min' FROM generate_series(1, 150)`)
-	b.exec(`INSERT INTO session (id, name, started_at, expires_at) VALUES (gen_random_uuid(), 'recent', now() - interval '1 day', now() - interval '59 min')`)
+		SELECT gen_random_uuid(), 'old', now() - interval '1 day', now() - interval '61 min'
+		FROM generate_series(1, 150)`)
+	b.exec(`
+		INSERT INTO session (id, name, started_at, expires_at)
+		VALUES (gen_random_uuid(), 'recent', now() - interval '1 day', now() - interval '59 min')`)
 	rows := func() (n int) {
 		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM session`).Scan(&n))
 		return n
@@ -228,14 +231,17 @@ func TestTakeWaitsForAClaimUnderWay(t *testing.T) {
 	waiting := func(want int) func() bool {
 		return func() bool {
 			var n int
-			err := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+			err := b.pool.QueryRow(t.Context(), `
+				SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
 				WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted`).Scan(&n)
 			return err == nil && n == want
 		}
 	}
 
 	// A trigger stops the claim in its middle, until the test lets it go on.
-	b.exec(`CREATE FUNCTION wait_for_lock() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END'`)
+	b.exec(`
+		CREATE FUNCTION wait_for_lock() RETURNS trigger LANGUAGE plpgsql
+		AS 'BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END'`)
 	b.exec(`CREATE TRIGGER wait_for_lock BEFORE UPDATE ON run FOR EACH ROW EXECUTE FUNCTION wait_for_lock()`)
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -269,6 +275,10 @@ func TestTakeWaitsForAClaimUnderWay(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, c, b.ownership().Owner)
 	var session uuid.UUID
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT session_id FROM run WHERE job_id = $1 AND state = 1`, keys[0].Job).Scan(&session))
+	require.NoError(
+		t,
+		b.pool.QueryRow(t.Context(), `SELECT session_id FROM run WHERE job_id = $1 AND state = 1`, keys[0].Job).
+			Scan(&session),
+	)
 	require.Equal(t, a, session, "the claim was over before")
 }

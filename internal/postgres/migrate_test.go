@@ -173,7 +173,8 @@ func TestNamespaceName(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	tests := map[string]bool{
 		"a": true, "0": true, "team-a": true, "a--b": true, long(63): true,
-		"": false, "-a": false, "a-": false, "A": false, "a_b": false, "a.b": false, "ä": false, "a\n": false, long(64): false,
+		"": false, "-a": false, "a-": false, "A": false, "a_b": false, "a.b": false, "ä": false, "a\n": false,
+		long(64): false,
 	}
 	pool := pgtest.New(t)
 	for name, valid := range tests {

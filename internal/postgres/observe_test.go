@@ -22,11 +22,14 @@ func TestDepth(t *testing.T) {
 	store := pgtest.NewStore(pool)
 	for _, sql := range []string{
 		`INSERT INTO namespace (id, name) VALUES ('00000000-0000-7000-8000-000000000002', 'team')`,
-		`INSERT INTO queue (namespace_id, name) VALUES ('00000000-0000-7000-8000-000000000002', 'mail'), ('00000000-0000-7000-8000-000000000003', 'of-nobody')`,
+		`INSERT INTO queue (namespace_id, name)
+			VALUES ('00000000-0000-7000-8000-000000000002', 'mail'),
+			       ('00000000-0000-7000-8000-000000000003', 'of-nobody')`,
 		`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
 			queue_id, needs_sweep)
 		 SELECT p, 0, 1, gen_random_uuid(), now(), now() + w, s, 0, 0, 0, 0, q.id, false
-		 FROM queue q, (VALUES (1, interval '1 h', 0), (1, '-1 s', 0), (2, '-1 s', 0), (2, '0', 1), (2, '0', 2), (9, '0', 1)) v (p, w, s)
+		 FROM queue q, (VALUES (1, interval '1 h', 0), (1, '-1 s', 0), (2, '-1 s', 0), (2, '0', 1), (2, '0', 2),
+		                        (9, '0', 1)) v (p, w, s)
 		 WHERE q.name = 'mail' OR p = 1`,
 		`INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message)
 		 SELECT p, gen_random_uuid(), now(), 0, now(), 1, 'lost', '' FROM generate_series(1, 3) p`,

@@ -19,7 +19,9 @@ func TestOutputOfAttempts(t *testing.T) {
 	var namespace uuid.UUID
 	require.NoError(t, b.pool.QueryRow(ctx, `SELECT namespace_id FROM job`).Scan(&namespace))
 	write := func(attempt int16, text string) int {
-		n, err := b.store.WriteOutputs(ctx, []job.Output{{Key: b.key, Attempt: attempt, Namespace: namespace, Text: text, Total: 100 + int64(len(text))}})
+		n, err := b.store.WriteOutputs(ctx, []job.Output{
+			{Key: b.key, Attempt: attempt, Namespace: namespace, Text: text, Total: 100 + int64(len(text))},
+		})
 		require.NoError(t, err)
 		return n
 	}
@@ -60,7 +62,11 @@ func TestOutputOfAttempts(t *testing.T) {
 
 	require.Zero(t, complete(2, job.Outcome{Kind: job.Failed, Retryable: true, Output: "second"}))
 	require.Zero(t, count("run_output_live"))
-	_, err = b.pool.Exec(ctx, `INSERT INTO run_output_live SELECT partition, seq, 1, job_id, due_at, namespace_id, 108, 'one, two' FROM run_output`)
+	_, err = b.pool.Exec(
+		ctx,
+		`INSERT INTO run_output_live SELECT partition, seq, 1, job_id, due_at, namespace_id, 108, 'one, two'
+			FROM run_output`,
+	)
 	require.NoError(t, err)
 	require.Equal(t, []string{"one, two", "second"}, read(namespace))
 	n, err := b.store.DropStaleOutputs(ctx, 10)
@@ -82,7 +88,11 @@ func TestOutputOfAttempts(t *testing.T) {
 	require.Zero(t, count("run"))
 
 	// By days, like history.
-	_, err = b.pool.Exec(ctx, `CREATE TABLE run_output_20200101 PARTITION OF run_output FOR VALUES FROM ('2020-01-01+00') TO ('2020-01-02+00')`)
+	_, err = b.pool.Exec(
+		ctx,
+		`CREATE TABLE run_output_20200101 PARTITION OF run_output
+			FOR VALUES FROM ('2020-01-01+00') TO ('2020-01-02+00')`,
+	)
 	require.NoError(t, err)
 	dropped, err := b.store.DropHistory(ctx, 24*time.Hour)
 	require.NoError(t, err)

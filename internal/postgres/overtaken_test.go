@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// overtaken calls do while another transaction has written two live runs and not yet committed: do waits for their locks,
-// and then meets versions that its statement did not see when it began.
+// overtaken calls do while another transaction has written two live runs and not yet committed: do waits for their
+// locks, and then meets versions that its statement did not see when it began.
 func (b *limits) overtaken(do func() error) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
@@ -27,7 +27,12 @@ func (b *limits) overtaken(do func() error) {
 	go func() { done <- do() }()
 	require.Eventually(b.t, func() bool {
 		var waits bool
-		require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits))
+		require.NoError(
+			b.t,
+			b.pool.QueryRow(b.t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+				WHERE datname = current_database() AND wait_event_type = 'Lock')`).
+				Scan(&waits),
+		)
 		return waits
 	}, time.Minute, 5*time.Millisecond)
 	require.NoError(b.t, tx.Commit(b.t.Context()))
@@ -110,7 +115,12 @@ func TestALimitTakesInWhatOvertookIt(t *testing.T) {
 	b := setupLimits(t)
 	b.claimAll(3)
 	b.overtaken(func() error {
-		return b.store.LimitQueue(t.Context(), job.QueueParams{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 5}, Actor: "ann"})
+		return b.store.LimitQueue(t.Context(), job.QueueParams{
+			Namespace: b.namespace,
+			Name:      "narrow",
+			Limits:    job.QueueLimits{MaxRunning: 5},
+			Actor:     "ann",
+		})
 	})
 	b.exact()
 }
@@ -123,7 +133,9 @@ func TestALimitAmongCompletions(t *testing.T) {
 	var all sync.WaitGroup
 	errs := make(chan error, 100)
 	all.Go(func() {
-		errs <- b.store.LimitQueue(t.Context(), job.QueueParams{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 500}, Actor: "ann"})
+		errs <- b.store.LimitQueue(t.Context(), job.QueueParams{
+			Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 500}, Actor: "ann",
+		})
 	})
 	for w := range 4 {
 		all.Go(func() {

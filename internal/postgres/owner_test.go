@@ -22,7 +22,9 @@ func ownedBy(t *testing.T, attributes string) (asOwner, url, owner string) {
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(t.Context())) }()
-	_, err = conn.Exec(t.Context(), `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` OWNER TO `+owner)
+	_, err = conn.Exec(
+		t.Context(), `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` OWNER TO `+owner,
+	)
 	require.NoError(t, err)
 	return pgtest.As(t, url, owner), url, owner
 }
@@ -92,7 +94,9 @@ func TestOwnerAndServerAreTwo(t *testing.T) {
 
 	// And it works: a job is made and its history kept.
 	require.NoError(t, server.MakeHistory(ctx, 1))
-	_, err = server.CreateJob(ctx, job.CreateParams{Namespace: n.ID, Definition: definition("j", everySecond), Actor: "test"})
+	_, err = server.CreateJob(
+		ctx, job.CreateParams{Namespace: n.ID, Definition: definition("j", everySecond), Actor: "test"},
+	)
 	require.NoError(t, err)
 	require.ErrorContains(t, store.CheckRole(ctx), "owns the tables")
 }
@@ -104,10 +108,11 @@ func TestUnsafeRolesAreRefused(t *testing.T) {
 	ctx := t.Context()
 	url := pgtest.URL(t)
 	for want, attributes := range map[string]string{
-		"is a superuser":                         "LOGIN SUPERUSER",
-		"is a superuser, or can become one":      "LOGIN NOINHERIT IN ROLE " + pgtest.Role(t, url, "SUPERUSER"),
-		"bypasses row-level security":            "LOGIN BYPASSRLS IN ROLE belfry_api, belfry_engine",
-		"or can become a role that does":         "LOGIN IN ROLE belfry_api, belfry_engine, " + pgtest.Role(t, url, "BYPASSRLS"),
+		"is a superuser":                    "LOGIN SUPERUSER",
+		"is a superuser, or can become one": "LOGIN NOINHERIT IN ROLE " + pgtest.Role(t, url, "SUPERUSER"),
+		"bypasses row-level security":       "LOGIN BYPASSRLS IN ROLE belfry_api, belfry_engine",
+		"or can become a role that does": "LOGIN IN ROLE belfry_api, belfry_engine, " +
+			pgtest.Role(t, url, "BYPASSRLS"),
 		"may create roles":                       "LOGIN CREATEROLE IN ROLE belfry_api, belfry_engine",
 		"lacks the rights of a server":           "LOGIN",
 		"run: belfry migrate --server-role":      "LOGIN IN ROLE belfry_engine",
@@ -116,7 +121,10 @@ func TestUnsafeRolesAreRefused(t *testing.T) {
 	} {
 		require.ErrorContains(t, openAs(t, pgtest.As(t, url, pgtest.Role(t, url, attributes))).CheckRole(ctx), want)
 	}
-	require.NoError(t, openAs(t, pgtest.As(t, url, pgtest.Role(t, url, "LOGIN IN ROLE belfry_api, belfry_engine"))).CheckRole(ctx))
+	require.NoError(
+		t,
+		openAs(t, pgtest.As(t, url, pgtest.Role(t, url, "LOGIN IN ROLE belfry_api, belfry_engine"))).CheckRole(ctx),
+	)
 }
 
 // TestOneFirstKey: of many at once, one makes it.

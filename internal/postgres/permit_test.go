@@ -36,7 +36,12 @@ func setupLimits(t *testing.T) *limits {
 func (b *limits) limit(queue string, l job.QueueLimits) {
 	b.t.Helper()
 	b.exec(`INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, b.namespace, queue)
-	require.NoError(b.t, b.store.LimitQueue(b.t.Context(), job.QueueParams{Namespace: b.namespace, Name: queue, Limits: l, Actor: "ann"}))
+	require.NoError(
+		b.t,
+		b.store.LimitQueue(
+			b.t.Context(), job.QueueParams{Namespace: b.namespace, Name: queue, Limits: l, Actor: "ann"},
+		),
+	)
 }
 
 // due makes jobs with a run each that is due, and returns the runs.
@@ -56,7 +61,13 @@ func (b *limits) due(n int, change func(i int, d *job.Definition)) (keys []job.K
 func (b *limits) keyOf(j job.Job) job.Key {
 	b.t.Helper()
 	k := job.Key{Partition: j.Partition, Job: j.ID}
-	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT due_at, seq FROM run WHERE job_id = $1 ORDER BY due_at DESC, seq DESC LIMIT 1`, j.ID).Scan(&k.DueAt, &k.Seq))
+	require.NoError(
+		b.t,
+		b.pool.QueryRow(b.t.Context(), `
+			SELECT due_at, seq FROM run WHERE job_id = $1
+			ORDER BY due_at DESC, seq DESC LIMIT 1`, j.ID).
+			Scan(&k.DueAt, &k.Seq),
+	)
 	return k
 }
 
@@ -94,8 +105,16 @@ func (b *limits) exact() {
 		require.NoError(b.t, err)
 		return out
 	}
-	live := read(`SELECT format('%s %s %s %s', 1, r.queue_id, r.job_id, r.due_at) FROM run r JOIN queue q ON q.id = r.queue_id WHERE q.limited AND r.state <> 0
-		UNION ALL SELECT format('%s %s %s %s', 2, concurrency_key, job_id, due_at) FROM run WHERE concurrency_key IS NOT NULL AND state <> 0 ORDER BY 1`)
+	live := read(
+		`
+		SELECT format('%s %s %s %s', 1, r.queue_id, r.job_id, r.due_at)
+		FROM run r JOIN queue q ON q.id = r.queue_id
+		WHERE q.limited AND r.state <> 0 /* live */
+		UNION ALL
+		SELECT format('%s %s %s %s', 2, concurrency_key, job_id, due_at) FROM run
+		WHERE concurrency_key IS NOT NULL AND state <> 0 /* live */
+		ORDER BY 1`,
+	)
 	require.Equal(b.t, live, read(`SELECT format('%s %s %s %s', limit_kind, limit_id, job_id, due_at)
 		FROM permit ORDER BY 1`))
 }
@@ -188,7 +207,9 @@ func TestReplaceTakesThePermitOfWhatItReplaces(t *testing.T) {
 	}
 	require.NotNil(t, admit(first).Attempt)
 	trigger := func() job.Key {
-		k, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: first.Job, Actor: "ann"}, nil)
+		k, err := b.store.TriggerJob(
+			t.Context(), job.ChangeParams{Namespace: b.namespace, ID: first.Job, Actor: "ann"}, nil,
+		)
 		require.NoError(t, err)
 		return k
 	}
@@ -285,7 +306,9 @@ func TestALimitTakesInWhatRuns(t *testing.T) {
 
 	// Without a limit runs need no permit; those that have one give it back.
 	b.limit("narrow", job.QueueLimits{})
-	_, err = b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: one[0].Key, Attempt: 1}, {Key: attempts[2].Key, Attempt: 1}})
+	_, err = b.store.CompleteSucceeded(
+		t.Context(), []job.Completion{{Key: one[0].Key, Attempt: 1}, {Key: attempts[2].Key, Attempt: 1}},
+	)
 	require.NoError(t, err)
 	b.exact()
 	attempts, err = b.store.Claim(t.Context(), b.session, keys[3:], time.Second)
@@ -303,17 +326,33 @@ func TestALimitWaitsForClaimsUnderWay(t *testing.T) {
 	key := b.due(1, nil)[0]
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared(('x' || right(replace($1::uuid::text, '-', ''), 16))::bit(64)::bigint)`, b.session)
+	_, err = tx.Exec(
+		t.Context(),
+		`SELECT pg_advisory_xact_lock_shared(('x' || right(replace($1::uuid::text, '-', ''), 16))::bit(64)::bigint)`,
+		b.session,
+	)
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `UPDATE run SET state = 1, attempt = 1, session_id = $1 WHERE job_id = $2`, b.session, key.Job)
+	_, err = tx.Exec(
+		t.Context(), `UPDATE run SET state = 1, attempt = 1, session_id = $1 WHERE job_id = $2`, b.session, key.Job,
+	)
 	require.NoError(t, err)
 	set := make(chan error, 1)
 	go func() {
-		set <- b.store.LimitQueue(t.Context(), job.QueueParams{Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 1}})
+		set <- b.store.LimitQueue(t.Context(), job.QueueParams{
+			Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 1},
+		})
 	}()
 	require.Eventually(t, func() bool {
 		var waits bool
-		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits))
+		require.NoError(
+			t,
+			b.pool.QueryRow(t.Context(), `
+				SELECT EXISTS (
+				    SELECT FROM pg_locks
+				    WHERE NOT granted AND locktype = 'advisory'
+				      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).
+				Scan(&waits),
+		)
 		return waits
 	}, time.Minute, 5*time.Millisecond)
 	require.NoError(t, tx.Commit(t.Context()))
@@ -407,7 +446,9 @@ func TestPriorityHoldsAcrossNodes(t *testing.T) {
 	var queue int32
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT id FROM queue`).Scan(&queue))
 	say := func(session uuid.UUID, priority int16, at time.Time) {
-		_, err := b.store.Capacity(t.Context(), session, nil, []job.WaiterReport{{Queue: queue, Waiting: 4, Priority: priority, RunAt: at}})
+		_, err := b.store.Capacity(
+			t.Context(), session, nil, []job.WaiterReport{{Queue: queue, Waiting: 4, Priority: priority, RunAt: at}},
+		)
 		require.NoError(t, err)
 	}
 	say(uuid.New(), 4, b.now())

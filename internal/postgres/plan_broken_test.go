@@ -16,10 +16,12 @@ import (
 func (b *jobs) breakAll(n int) {
 	b.t.Helper()
 	b.exec(`INSERT INTO cursor (partition, namespace_id, key, schedule, missed, next_due_at)
-		SELECT $1, $2, sha256(g::text::bytea), '{"cron":"of a later version"}', '{"policy":"once"}', now() - interval '1 hour' FROM generate_series(1, $3) g`, partition, b.namespace, n)
+		SELECT $1, $2, sha256(g::text::bytea), '{"cron":"of a later version"}', '{"policy":"once"}',
+		now() - interval '1 hour' FROM generate_series(1, $3) g`, partition, b.namespace, n)
 }
 
-// TestBrokenCursorsStepAside: more of them than one transaction takes must not keep their neighbours from being planned.
+// TestBrokenCursorsStepAside: more of them than one transaction takes must not keep their neighbours from being
+// planned.
 func TestBrokenCursorsStepAside(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
@@ -50,7 +52,10 @@ func TestBrokenCursorsStepAside(t *testing.T) {
 	require.Contains(t, oldest, "cron")
 
 	// Healed, one is planned from where it was.
-	b.exec(`UPDATE cursor SET schedule = '{"every":"1h"}', retry_at = now() WHERE id = (SELECT min(id) FROM cursor WHERE broken_at IS NOT NULL)`)
+	b.exec(
+		`UPDATE cursor SET schedule = '{"every":"1h"}', retry_at = now()
+			WHERE id = (SELECT min(id) FROM cursor WHERE broken_at IS NOT NULL)`,
+	)
 	p, err = b.store.Plan(t.Context(), order)
 	require.NoError(t, err)
 	require.Equal(t, 1, p.Cursors)
@@ -72,7 +77,13 @@ func TestALateCursorIsWaitedFor(t *testing.T) {
 	lock := func() pgx.Tx {
 		tx, err := b.pool.Begin(t.Context())
 		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), `SELECT FROM cursor c, job j WHERE j.id = $1 AND c.partition = j.partition AND c.id = j.cursor_id FOR UPDATE OF c`, late.ID)
+		_, err = tx.Exec(
+			t.Context(),
+			`SELECT FROM cursor c, job j
+				WHERE j.id = $1 AND c.partition = j.partition AND c.id = j.cursor_id
+				FOR UPDATE OF c`,
+			late.ID,
+		)
 		require.NoError(t, err)
 		return tx
 	}

@@ -31,14 +31,20 @@ func TestPlanCost(t *testing.T) {
 		begin := clock.Elapsed()
 		for first := 0; first < job.Partitions; first += 64 {
 			for more := true; more; transactions++ {
-				planned, err := b.store.Plan(t.Context(), job.PlanParams{Partitions: allPartitions()[first : first+64], LookAhead: c.ahead, Cursors: 500})
+				planned, err := b.store.Plan(
+					t.Context(),
+					job.PlanParams{Partitions: allPartitions()[first : first+64], LookAhead: c.ahead, Cursors: 500},
+				)
 				require.NoError(t, err)
 				require.Empty(t, planned.Broken)
 				runs, cursors, more = runs+len(planned.Runs), cursors+planned.Cursors, planned.More
 			}
 		}
 		took := clock.Elapsed() - begin
-		t.Logf("%9d jobs, %-15s: %5.1f µs per run; %d runs, %d cursors, %d transactions, %s", c.jobs, c.name, float64(took.Microseconds())/float64(runs), runs, cursors, transactions, took.Round(time.Millisecond))
+		t.Logf(
+			"%9d jobs, %-15s: %5.1f µs per run; %d runs, %d cursors, %d transactions, %s", c.jobs, c.name,
+			float64(took.Microseconds())/float64(runs), runs, cursors, transactions, took.Round(time.Millisecond),
+		)
 		var planned int
 		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(DISTINCT job_id) FROM run`).Scan(&planned))
 		require.Equal(t, c.jobs, planned, "each job is planned")

@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestOnceRunsTheNewestThatIsTheJobs: of what was missed the newest runs. For a job that ended in the meantime that is the
-// newest before its end, and not none because another job of the schedule has a newer one.
+// TestOnceRunsTheNewestThatIsTheJobs: of what was missed the newest runs. For a job that ended in the meantime that is
+// the newest before its end, and not none because another job of the schedule has a newer one.
 func TestOnceRunsTheNewestThatIsTheJobs(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
@@ -22,7 +22,10 @@ func TestOnceRunsTheNewestThatIsTheJobs(t *testing.T) {
 	b.back(goesOn, outage)
 	b.cursorBack(ends, outage)
 	b.exec(`DELETE FROM run`) // of the look-ahead of create
-	b.exec(`UPDATE job SET end_at = $2, schedule = $3 WHERE id = $1`, ends.ID, end, fmt.Sprintf(`{"every":"1m","end_at":%q}`, end.Format(time.RFC3339)))
+	b.exec(
+		`UPDATE job SET end_at = $2, schedule = $3 WHERE id = $1`, ends.ID, end,
+		fmt.Sprintf(`{"every":"1m","end_at":%q}`, end.Format(time.RFC3339)),
+	)
 	for more := true; more; {
 		more = b.plan(time.Minute).More
 	}

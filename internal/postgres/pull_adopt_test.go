@@ -20,7 +20,15 @@ func TestAdoptStaysInItsQueue(t *testing.T) {
 	attempts := b.claimAll(1) // by a node
 	runs := []job.Lease{{Key: attempts[0].Key, Attempt: attempts[0].Number}}
 	for _, queue := range []string{"other", "narrow"} {
-		_, gone, err := b.store.OpenSession(t.Context(), job.SessionParams{Namespace: b.namespace, Queue: queue, Make: true, Name: "w", TTL: time.Minute, Adopt: b.session, Runs: runs})
+		_, gone, err := b.store.OpenSession(t.Context(), job.SessionParams{
+			Namespace: b.namespace,
+			Queue:     queue,
+			Make:      true,
+			Name:      "w",
+			TTL:       time.Minute,
+			Adopt:     b.session,
+			Runs:      runs,
+		})
 		require.NoError(t, err)
 		require.Len(t, gone, 1, queue)
 		require.Equal(t, 1, b.count(`run WHERE state = 1 AND session_id = '`+b.session.String()+`'`))
@@ -28,7 +36,14 @@ func TestAdoptStaysInItsQueue(t *testing.T) {
 	// Nor what became of them.
 	_, err := b.store.CancelRun(t.Context(), job.RunParams{Namespace: b.namespace, Key: attempts[0].Key, Actor: "ann"})
 	require.NoError(t, err)
-	_, gone, err := b.store.OpenSession(t.Context(), job.SessionParams{Namespace: b.namespace, Queue: "other", Name: "w", TTL: time.Minute, Adopt: b.session, Runs: runs})
+	_, gone, err := b.store.OpenSession(t.Context(), job.SessionParams{
+		Namespace: b.namespace,
+		Queue:     "other",
+		Name:      "w",
+		TTL:       time.Minute,
+		Adopt:     b.session,
+		Runs:      runs,
+	})
 	require.NoError(t, err)
 	require.Equal(t, job.GoneLost, gone[0].Why)
 }
@@ -43,19 +58,31 @@ func TestAdoptTellsNothingOfOthers(t *testing.T) {
 	other := uuid.New()
 	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'other')`, other)
 	open := func(namespace uuid.UUID, queue string, adopt uuid.UUID) (job.WorkerSession, []job.Gone) {
-		w, gone, err := b.store.OpenSession(t.Context(), job.SessionParams{Namespace: namespace, Queue: queue, Make: true, Name: "w", TTL: time.Minute, Adopt: adopt, Runs: []job.Lease{lease}})
+		w, gone, err := b.store.OpenSession(t.Context(), job.SessionParams{
+			Namespace: namespace,
+			Queue:     queue,
+			Make:      true,
+			Name:      "w",
+			TTL:       time.Minute,
+			Adopt:     adopt,
+			Runs:      []job.Lease{lease},
+		})
 		require.NoError(t, err)
 		return w, gone
 	}
 	theirs, _ := open(b.namespace, "narrow", uuid.Nil)
 	b.exec(`UPDATE run SET handler = 'h', session_id = $1 WHERE state = 1`, theirs.ID)
-	why, err := b.store.CompletePulled(t.Context(), []job.Completion{{Key: run.Key, Attempt: run.Number, Session: theirs.ID, Outcome: job.Outcome{Kind: job.Succeeded}}})
+	why, err := b.store.CompletePulled(t.Context(), []job.Completion{
+		{Key: run.Key, Attempt: run.Number, Session: theirs.ID, Outcome: job.Outcome{Kind: job.Succeeded}},
+	})
 	require.NoError(t, err)
 	require.Equal(t, []job.GoneReason{""}, why)
 	for namespace, queue := range map[uuid.UUID]string{b.namespace: "other", other: "narrow"} {
 		_, gone := open(namespace, queue, theirs.ID)
 		require.Equal(t, []job.Gone{{Lease: lease, Why: job.GoneLost}}, gone)
-		require.Equal(t, 1, b.count(`session WHERE id = '`+theirs.ID.String()+`' AND expires_at > now()`), "and it lives on")
+		require.Equal(
+			t, 1, b.count(`session WHERE id = '`+theirs.ID.String()+`' AND expires_at > now()`), "and it lives on",
+		)
 	}
 	_, gone := open(b.namespace, "narrow", theirs.ID)
 	require.Equal(t, []job.Gone{{Lease: lease, Why: job.GoneReported}}, gone)
@@ -65,7 +92,10 @@ func TestAdoptTellsNothingOfOthers(t *testing.T) {
 func TestAdoptLocksNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
-	theirs, _, err := b.store.OpenSession(t.Context(), job.SessionParams{Namespace: b.namespace, Queue: "narrow", Make: true, Name: "w", TTL: time.Minute})
+	theirs, _, err := b.store.OpenSession(
+		t.Context(),
+		job.SessionParams{Namespace: b.namespace, Queue: "narrow", Make: true, Name: "w", TTL: time.Minute},
+	)
 	require.NoError(t, err)
 	lock, adopt := 0x62656c66_00000000|uint64(theirs.Queue), uuid.New()
 	binary.BigEndian.PutUint64(adopt[8:], lock)
@@ -76,7 +106,14 @@ func TestAdoptLocksNothingOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, _, err = b.store.OpenSession(ctx, job.SessionParams{Namespace: b.namespace, Queue: "other", Make: true, Name: "w", TTL: time.Minute, Adopt: adopt})
+	_, _, err = b.store.OpenSession(ctx, job.SessionParams{
+		Namespace: b.namespace,
+		Queue:     "other",
+		Make:      true,
+		Name:      "w",
+		TTL:       time.Minute,
+		Adopt:     adopt,
+	})
 	require.NoError(t, err)
 }
 

@@ -19,7 +19,11 @@ func (b *bulk) pulling() (session job.WorkerSession) {
 		WHERE state = 0`)
 	session = job.WorkerSession{ID: uuid.New(), Namespace: uuid.New()}
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT queue_id FROM job LIMIT 1`).Scan(&session.Queue))
-	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES ($1, $2, 'work') ON CONFLICT DO NOTHING`, session.Queue, session.Namespace)
+	b.exec(
+		`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES ($1, $2, 'work')
+			ON CONFLICT DO NOTHING`,
+		session.Queue, session.Namespace,
+	)
 	b.exec(`INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
 		VALUES ($1, 'w', now(), now() + interval '1 hour', false, $2, $3)`,
 		session.ID, session.Namespace, session.Queue)
@@ -28,7 +32,12 @@ func (b *bulk) pulling() (session job.WorkerSession) {
 
 func (b *bulk) aPending() (d job.Due) {
 	b.t.Helper()
-	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT partition, job_id, due_at, seq, handler FROM run WHERE state = 0 LIMIT 1`).Scan(&d.Partition, &d.Job, &d.DueAt, &d.Seq, &d.Handler))
+	require.NoError(
+		b.t,
+		b.pool.QueryRow(b.t.Context(), `SELECT partition, job_id, due_at, seq, handler FROM run WHERE state = 0
+			LIMIT 1`).
+			Scan(&d.Partition, &d.Job, &d.DueAt, &d.Seq, &d.Handler),
+	)
 	return d
 }
 
@@ -53,22 +62,36 @@ func (b *bulk) pullSteps() []*hot {
 		}, ways: []string{"run by queue_id handler priority run_at"}},
 		{name: "ClaimDue", step: func() {
 			var err error
-			got, err = b.store.ClaimDue(ctx, job.PullClaimParams{Queue: w.Queue, Feeds: pullFeeds(w.Queue), Limit: 100, Polls: []job.Poll{{Session: w.ID, Handlers: []string{"x"}, Max: 50}}})
+			got, err = b.store.ClaimDue(ctx, job.PullClaimParams{
+				Queue: w.Queue,
+				Feeds: pullFeeds(w.Queue),
+				Limit: 100,
+				Polls: []job.Poll{{Session: w.ID, Handlers: []string{"x"}, Max: 50}},
+			})
 			require.NoError(t, err)
 			require.Len(t, got.Claimed, 50)
 		}, ways: []string{
-			"job by partition id", "namespace by id", "queue", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "run by queue_id handler priority run_at", "session",
+			"job by partition id", "namespace by id", "queue", "run by address", "run by partition job_id",
+			"run by partition job_id due_at seq", "run by queue_id handler priority run_at", "session",
 		}},
 		{name: "Heartbeat", step: func() {
 			percent := int16(1)
-			_, gone, err := b.store.Heartbeat(ctx, w, time.Hour, []job.Lease{{Key: got.Claimed[0].Key, Attempt: got.Claimed[0].Number, Percent: &percent}})
+			_, gone, err := b.store.Heartbeat(
+				ctx, w, time.Hour,
+				[]job.Lease{{Key: got.Claimed[0].Key, Attempt: got.Claimed[0].Number, Percent: &percent}},
+			)
 			require.NoError(t, err)
 			require.Empty(t, gone)
 		}, ways: []string{"job by partition id", "run by address", "run by partition job_id due_at seq", "session"}},
 		{name: "CompletePulled", step: func() {
 			var done []job.Completion
 			for _, c := range got.Claimed[:20] {
-				done = append(done, job.Completion{Key: c.Key, Attempt: c.Number, Session: w.ID, Outcome: job.Outcome{Kind: job.Succeeded}})
+				done = append(done, job.Completion{
+					Key:     c.Key,
+					Attempt: c.Number,
+					Session: w.ID,
+					Outcome: job.Outcome{Kind: job.Succeeded},
+				})
 			}
 			why, err := b.store.CompletePulled(ctx, done)
 			require.NoError(t, err)
@@ -82,12 +105,20 @@ func (b *bulk) pullSteps() []*hot {
 			require.NoError(t, err)
 			require.True(t, done)
 			require.NotNil(t, claimed)
-		}, ways: []string{"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id", "run by partition job_id due_at seq", "session"}},
-		{name: "RescueWorkers", before: func() { b.exec(`UPDATE session SET expires_at = now() WHERE id = $1`, w.ID) }, step: func() {
-			_, found, err := b.store.RescueWorkers(ctx, 1000)
-			require.NoError(t, err)
-			require.Equal(t, 31, found)
-		}, ways: nil},
+		}, ways: []string{
+			"job by partition id", "namespace by id", "partition", "queue", "run by address",
+			"run by partition job_id", "run by partition job_id due_at seq", "session",
+		}},
+		{
+			name:   "RescueWorkers",
+			before: func() { b.exec(`UPDATE session SET expires_at = now() WHERE id = $1`, w.ID) },
+			step: func() {
+				_, found, err := b.store.RescueWorkers(ctx, 1000)
+				require.NoError(t, err)
+				require.Equal(t, 31, found)
+			},
+			ways: nil,
+		},
 	}
 }
 

@@ -25,7 +25,8 @@ func (b *bulk) rescue(r *recording) (found int, searched bool) {
 	})
 }
 
-// TestRescueSearchesWhenSomebodyDied: reading all live runs each second costs more than the work, with a held snapshot most of all.
+// TestRescueSearchesWhenSomebodyDied: reading all live runs each second costs more than the work, with a held snapshot
+// most of all.
 func TestRescueSearchesWhenSomebodyDied(t *testing.T) {
 	t.Parallel()
 	r := &recording{}

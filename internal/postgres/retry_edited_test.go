@@ -24,14 +24,20 @@ func TestARetryIsAsTheJobIsNow(t *testing.T) {
 	d.Queue, d.Priority, d.Concurrency, d.Overlap = "wide", 8, job.Concurrency{Key: "new", Max: 2}, job.OverlapQueue
 	j = b.update(j, d)
 
-	retries, _, err := b.store.CompleteDecided(t.Context(), []job.Completion{{Key: attempts[0].Key, Attempt: 1, Outcome: failedOnce}})
+	retries, _, err := b.store.CompleteDecided(
+		t.Context(), []job.Completion{{Key: attempts[0].Key, Attempt: 1, Outcome: failedOnce}},
+	)
 	require.NoError(t, err)
 	b.exact()
 	var queue string
 	var r job.Run
 	var admit int
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT q.name, r.queue_id, r.priority, r.version, r.concurrency_key, r.concurrency_max, r.admit FROM run r JOIN queue q ON q.id = r.queue_id`).
-		Scan(&queue, &r.Queue, &r.Priority, &r.Version, &r.ConcurrencyKey, &r.ConcurrencyMax, &admit))
+	require.NoError(
+		t,
+		b.pool.QueryRow(t.Context(), `SELECT q.name, r.queue_id, r.priority, r.version, r.concurrency_key,
+			r.concurrency_max, r.admit FROM run r JOIN queue q ON q.id = r.queue_id`).
+			Scan(&queue, &r.Queue, &r.Priority, &r.Version, &r.ConcurrencyKey, &r.ConcurrencyMax, &admit),
+	)
 	require.Equal(t, "wide", queue)
 	require.EqualValues(t, 8, r.Priority)
 	require.Equal(t, j.Version, r.Version)
@@ -50,7 +56,9 @@ func TestARetryIsAsTheJobIsNow(t *testing.T) {
 	require.NotNil(t, admitted.Attempt)
 	b.exact()
 	b.update(j, d)
-	_, _, err = b.store.CompleteDecided(t.Context(), []job.Completion{{Key: attempts[0].Key, Attempt: 2, Outcome: failedOnce}})
+	_, _, err = b.store.CompleteDecided(
+		t.Context(), []job.Completion{{Key: attempts[0].Key, Attempt: 2, Outcome: failedOnce}},
+	)
 	require.NoError(t, err)
 	b.exact()
 	require.Equal(t, 1, b.count(`run WHERE concurrency_key IS NULL AND state = 0`))

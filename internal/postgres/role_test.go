@@ -24,10 +24,13 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 	pool := pgtest.New(t)
 	require.ErrorContains(t, pgtest.NewStore(pool).CheckRole(t.Context()), "is a superuser")
 	require.NoError(t, pgtest.NewStore(pgtest.AsServer(t, pool)).CheckRole(t.Context()))
-	require.ErrorIs(t, postgres.GrantServer(t.Context(), pool.Config().ConnString(), "nobody_at_all"), postgres.ErrNoRole)
+	require.ErrorIs(
+		t, postgres.GrantServer(t.Context(), pool.Config().ConnString(), "nobody_at_all"), postgres.ErrNoRole,
+	)
 }
 
-// tables is all that holds rows of namespaces. A session is a worker's; those of nodes are nobody's: see TestSessionsOfOthers.
+// tables is all that holds rows of namespaces. A session is a worker's; those of nodes are nobody's: see
+// TestSessionsOfOthers.
 var tables = []string{
 	"namespace", "session", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter",
 	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "secret", "permit", "queue_waiter",
@@ -53,7 +56,9 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 			_, err := store.CreateJob(ctx, job.CreateParams{Namespace: ns, Definition: d, Actor: "test"})
 			require.NoError(t, err)
 		}
-		_, _, err := store.CreateKey(ctx, access.KeyParams{Namespace: ns, Name: "k", Role: access.Viewer, Actor: "test"})
+		_, _, err := store.CreateKey(
+			ctx, access.KeyParams{Namespace: ns, Name: "k", Role: access.Viewer, Actor: "test"},
+		)
 		require.NoError(t, err)
 	}
 	b.exec(`INSERT INTO cursor_skip SELECT partition, id, now(), now(), 1, 'missed', now() FROM cursor`)
@@ -62,8 +67,11 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 	b.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
 		queue_id, needs_sweep)
 		SELECT partition, 99, 1, id, now(), now(), 0, 0, 0, 0, 0, queue_id, true FROM job`)
-	b.exec(`INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
-		SELECT partition, 0, 1, id, now(), now(), now(), 1, 1, 0, 0, queue_id FROM job`)
+	b.exec(
+		`INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin,
+			status, queue_id)
+		SELECT partition, 0, 1, id, now(), now(), now(), 1, 1, 0, 0, queue_id FROM job`,
+	)
 	b.exec(`INSERT INTO run_output SELECT partition, 0, 1, id, now(), now(), namespace_id, 1, 'x' FROM job`)
 	b.exec(`INSERT INTO run_output_live SELECT partition, 0, 1, id, now(), namespace_id, 1, 'x' FROM job`)
 	b.exec(`INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor,
@@ -108,7 +116,8 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 		}
 	})
 	for _, table := range tables {
-		for _, sql := range []string{`DELETE FROM ` + table, `UPDATE ` + table + ` SET ` + b.columnOf(table) + ` = ` + b.columnOf(table)} {
+		for _, sql := range []string{`DELETE FROM ` + table, `UPDATE ` + table + `
+			SET ` + b.columnOf(table) + ` = ` + b.columnOf(table)} {
 			inTx(t, pool, one.String(), func(tx pgx.Tx) {
 				mine := count(tx, table)
 				tag, err := tx.Exec(ctx, sql)
@@ -126,7 +135,11 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 			})
 		}
 	}
-	require.Subset(t, slices.Collect(maps.Keys(changed)), []string{"job", "run", "queue", "api_key", "secret", "dead_letter", "permit"}, "some of them can be changed at all")
+	require.Subset(
+		t, slices.Collect(maps.Keys(changed)),
+		[]string{"job", "run", "queue", "api_key", "secret", "dead_letter", "permit"},
+		"some of them can be changed at all",
+	)
 	inTx(t, pool, one.String(), func(tx pgx.Tx) {
 		_, err := tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, 'theirs')`, two)
 		require.ErrorContains(t, err, "row-level security")
@@ -148,12 +161,17 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 // columnOf is the first column of a table, to be set to what it is.
 func (b *jobs) columnOf(table string) (name string) {
 	b.t.Helper()
-	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = '' ORDER BY attnum LIMIT 1`, table).Scan(&name))
+	require.NoError(
+		b.t,
+		b.pool.QueryRow(b.t.Context(), `SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0
+			AND NOT attisdropped AND attidentity = '' ORDER BY attnum LIMIT 1`, table).
+			Scan(&name),
+	)
 	return name
 }
 
-// TestSessionsOfOthers: a namespace sees the nodes, which work for all, and its own workers; it can change none of them,
-// and make a worker's for nobody else.
+// TestSessionsOfOthers: a namespace sees the nodes, which work for all, and its own workers; it can change none of
+// them, and make a worker's for nobody else.
 func TestSessionsOfOthers(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
@@ -164,7 +182,9 @@ func TestSessionsOfOthers(t *testing.T) {
 	_, err := store.Register(ctx, uuid.New(), "node", time.Hour)
 	require.NoError(t, err)
 	for namespace, name := range map[uuid.UUID]string{b.namespace: "mine", two: "theirs"} {
-		_, _, err := store.OpenSession(ctx, job.SessionParams{Namespace: namespace, Queue: "q", Make: true, Name: name, TTL: time.Hour})
+		_, _, err := store.OpenSession(
+			ctx, job.SessionParams{Namespace: namespace, Queue: "q", Make: true, Name: name, TTL: time.Hour},
+		)
 		require.NoError(t, err)
 	}
 	names := func(tx pgx.Tx) []string {

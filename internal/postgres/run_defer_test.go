@@ -21,7 +21,9 @@ func TestDeferredCostsNoAttempt(t *testing.T) {
 	deferred := job.Outcome{Kind: job.Deferred, Message: "https://x is busy", RetryAfter: time.Minute}
 	end := func(attempt int16, o job.Outcome) (job.Run, int) {
 		t.Helper()
-		retries, fenced, err := b.store.CompleteDecided(ctx, []job.Completion{{Key: b.key, Attempt: attempt, Outcome: o}})
+		retries, fenced, err := b.store.CompleteDecided(
+			ctx, []job.Completion{{Key: b.key, Attempt: attempt, Outcome: o}},
+		)
 		require.NoError(t, err)
 		if len(retries) == 0 {
 			return job.Run{}, fenced
@@ -83,13 +85,18 @@ func TestDeferredFollowsItsJob(t *testing.T) {
 			require.NoError(t, err)
 			d := j.Definition
 			d.Target, d.Queue, d.Priority, d.Concurrency = target, "other", 7, job.Concurrency{Key: "k", Max: 3}
-			_, err = b.store.UpdateJob(ctx, job.UpdateParams{Namespace: namespace, ID: b.key.Job, Actor: "test", Definition: d})
+			_, err = b.store.UpdateJob(
+				ctx, job.UpdateParams{Namespace: namespace, ID: b.key.Job, Actor: "test", Definition: d},
+			)
 			require.NoError(t, err)
-			retries, _, err := b.store.CompleteDecided(ctx, []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Deferred, Message: "the target is busy"}}})
+			retries, _, err := b.store.CompleteDecided(ctx, []job.Completion{
+				{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Deferred, Message: "the target is busy"}},
+			})
 			require.NoError(t, err)
 			var same, deferred, needsSweep bool
 			require.NoError(t, b.pool.QueryRow(ctx, `
-SELECT (r.queue_id, r.priority, r.concurrency_key, r.concurrency_max, r.version, r.admit) = (j.queue_id, j.priority, j.concurrency_key, j.concurrency_max, j.version, j.admit)
+SELECT (r.queue_id, r.priority, r.concurrency_key, r.concurrency_max, r.version, r.admit) = (j.queue_id, j.priority,
+j.concurrency_key, j.concurrency_max, j.version, j.admit)
        AND r.handler IS NOT DISTINCT FROM j.handler AND r.priority = 7 AND r.state = 0, r.deferred_reason IS NOT NULL,
        r.needs_sweep
 FROM run r JOIN job j ON j.id = r.job_id`).Scan(&same, &deferred, &needsSweep))

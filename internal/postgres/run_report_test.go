@@ -16,7 +16,9 @@ func (b *fenceBundle) accepted(t *testing.T) access.Report {
 	t.Helper()
 	attempts := b.claim(t, b.session, time.Minute)
 	require.Len(t, attempts, 1)
-	_, fenced, err := b.store.CompleteDecided(t.Context(), []job.Completion{{Key: b.key, Attempt: attempts[0].Number, Outcome: job.Outcome{Kind: job.Accepted, Status: 202}}})
+	_, fenced, err := b.store.CompleteDecided(t.Context(), []job.Completion{
+		{Key: b.key, Attempt: attempts[0].Number, Outcome: job.Outcome{Kind: job.Accepted, Status: 202}},
+	})
 	require.NoError(t, err)
 	require.Zero(t, fenced)
 	r := access.ReportOf(attempts[0])
@@ -69,7 +71,11 @@ func TestReports(t *testing.T) {
 	require.NoError(t, b.store.ReportRun(t.Context(), second, job.Outcome{Kind: job.Succeeded, Message: "42 rows"}))
 	var ended, attempt int16
 	var message string
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT ended, attempt, message FROM run_history`).Scan(&ended, &attempt, &message))
+	require.NoError(
+		t,
+		b.pool.QueryRow(t.Context(), `SELECT ended, attempt, message FROM run_history`).
+			Scan(&ended, &attempt, &message),
+	)
 	require.Equal(t, []any{int16(1), int16(2), "42 rows"}, []any{ended, attempt, message})
 }
 
@@ -83,7 +89,9 @@ func TestReportBeforeTheResponse(t *testing.T) {
 	_, err := b.store.HeartbeatRun(t.Context(), r)
 	require.NoError(t, err)
 	require.NoError(t, b.store.ReportRun(t.Context(), r, job.Outcome{Kind: job.Succeeded}))
-	_, fenced, err := b.store.CompleteDecided(t.Context(), []job.Completion{{Key: b.key, Attempt: a.Number, Outcome: job.Outcome{Kind: job.Accepted}}})
+	_, fenced, err := b.store.CompleteDecided(
+		t.Context(), []job.Completion{{Key: b.key, Attempt: a.Number, Outcome: job.Outcome{Kind: job.Accepted}}},
+	)
 	require.NoError(t, err)
 	require.Equal(t, 1, fenced, "the run is over")
 }

@@ -15,7 +15,8 @@ import (
 func TestWalkIsWithoutSeams(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 15, 6, 0, 0, 0, time.UTC)
-	for _, width := range []time.Duration{time.Second, time.Minute, 24 * time.Hour, 11 * 366 * 24 * time.Hour, allTime} {
+	for _, width := range []time.Duration{time.Second, time.Minute, 24 * time.Hour, 11 * 366 * 24 * time.Hour,
+		allTime} {
 		for slow := range 6 { // how many of the readings take long, and so widen the next one less
 			w := walk{bottom: time.Unix(0, 0), to: far, width: width}
 			expect, readings := far, 0
@@ -44,7 +45,11 @@ func TestWalkReadsLess(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 15, 6, 0, 0, 0, time.UTC)
 	var widths []time.Duration
-	_, err := walk{bottom: now.Add(-time.Hour), to: now, width: time.Hour}.back(t.Context(), now, func(from, to time.Time, bounded bool) (bool, error) {
+	_, err := walk{
+		bottom: now.Add(-time.Hour),
+		to:     now,
+		width:  time.Hour,
+	}.back(t.Context(), now, func(from, to time.Time, bounded bool) (bool, error) {
 		widths = append(widths, to.Sub(from))
 		if bounded {
 			return false, &pgconn.PgError{Code: "57014"}

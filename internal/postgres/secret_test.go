@@ -42,7 +42,8 @@ func (b *secretBundle) useSealer(k postgres.Sealer) {
 func (b *secretBundle) put(name, value string, keep time.Duration) access.SecretInfo {
 	b.t.Helper()
 	info, err := b.store.PutSecret(b.t.Context(), access.SecretParams{
-		Namespace: b.namespace, Name: name, Value: access.Secret{Values: []string{value}}, KeepPrevious: keep, Actor: "key:test",
+		Namespace: b.namespace, Name: name, Value: access.Secret{Values: []string{value}}, KeepPrevious: keep,
+		Actor: "key:test",
 	})
 	require.NoError(b.t, err)
 	return info
@@ -72,7 +73,10 @@ func TestSecretsHaveVersions(t *testing.T) {
 	b.put("a", "canary-three", 0)
 	require.Equal(t, []string{"canary-three"}, b.values("a"))
 	var all string
-	require.NoError(t, b.pool.QueryRow(ctx, `SELECT string_agg(s::text || encode(value, 'escape') || coalesce(encode(previous, 'escape'), ''), '') || (SELECT string_agg(a::text, '') FROM audit_log a) FROM secret s`).Scan(&all))
+	require.NoError(t, b.pool.QueryRow(ctx, `
+SELECT string_agg(s::text || encode(value, 'escape') || coalesce(encode(previous, 'escape'), ''), '') ||
+       (SELECT string_agg(a::text, '') FROM audit_log a)
+FROM secret s`).Scan(&all))
 	require.NotContains(t, all, "canary")
 
 	list, err := b.store.Secrets(ctx, b.namespace, "", 10)
@@ -95,8 +99,15 @@ func TestMovedSecretsDoNotOpen(t *testing.T) {
 	b.exec(`CREATE TABLE kept AS SELECT * FROM secret`)
 	b.put("a", "two", 0)
 	other := uuid.New()
-	b.exec(`INSERT INTO secret SELECT namespace_id, 'b', version, value, NULL, NULL, created_at, updated_at, updated_by FROM secret`)
-	b.exec(`INSERT INTO secret SELECT $1, 'a', version, value, NULL, NULL, created_at, updated_at, updated_by FROM secret WHERE name = 'a'`, other)
+	b.exec(
+		`INSERT INTO secret SELECT namespace_id, 'b', version, value, NULL, NULL, created_at, updated_at, updated_by
+			FROM secret`,
+	)
+	b.exec(
+		`INSERT INTO secret SELECT $1, 'a', version, value, NULL, NULL, created_at, updated_at, updated_by FROM secret
+			WHERE name = 'a'`,
+		other,
+	)
 	_, err := b.store.Secret(ctx, b.namespace, "b")
 	require.ErrorContains(t, err, "another place")
 	_, err = b.store.Secret(ctx, other, "a")
@@ -149,7 +160,9 @@ func TestSecretLimits(t *testing.T) {
 		{"value", access.SecretParams{Name: "a"}},
 		{"value", access.SecretParams{Name: "a", Value: access.Secret{Values: []string{"whsec_"}}}},
 		{"value", access.SecretParams{Name: "a", Value: access.Secret{Values: []string{"whsec_\n"}}}},
-		{"keep_previous_for", access.SecretParams{Name: "a", Value: access.Secret{Values: []string{"canary"}}, KeepPrevious: -1}},
+		{"keep_previous_for", access.SecretParams{
+			Name: "a", Value: access.Secret{Values: []string{"canary"}}, KeepPrevious: -1,
+		}},
 	} {
 		name, o := c.name, c.o
 		_, err := b.store.PutSecret(t.Context(), o)
@@ -159,8 +172,14 @@ func TestSecretLimits(t *testing.T) {
 		require.NotContains(t, err.Error(), "canary")
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", o, o, o), "canary")
 	}
-	b.exec(`INSERT INTO secret SELECT $1, 'n' || g, 1, '', NULL, NULL, now(), now(), '' FROM generate_series(1, 1000) g`, b.namespace)
-	_, err := b.store.PutSecret(t.Context(), access.SecretParams{Namespace: b.namespace, Name: "x", Value: access.Secret{Values: []string{"1"}}})
+	b.exec(
+		`INSERT INTO secret SELECT $1, 'n' || g, 1, '', NULL, NULL, now(), now(), '' FROM generate_series(1, 1000) g`,
+		b.namespace,
+	)
+	_, err := b.store.PutSecret(
+		t.Context(),
+		access.SecretParams{Namespace: b.namespace, Name: "x", Value: access.Secret{Values: []string{"1"}}},
+	)
 	require.ErrorIs(t, err, job.ErrConflict)
 	b.put("n1", "1", 0) // in place of one
 }

@@ -51,7 +51,10 @@ func (p *path) rate(what string, d time.Duration) pace {
 	runs := float64(p.runs.Load())
 	out := pace{rate: runs / (clock.Elapsed() - begin).Seconds(), pages: float64(p.pages()-pages) / runs}
 	us := func(sum *atomic.Int64) float64 { return float64(sum.Load()) / runs / 1e3 }
-	p.t.Logf("%s: %.0f runs/s, %.1f pages per run; plan %.1f, claim %.1f, complete %.1f µs per run and connection", what, out.rate, out.pages, us(&p.plan), us(&p.claim), us(&p.complete))
+	p.t.Logf(
+		"%s: %.0f runs/s, %.1f pages per run; plan %.1f, claim %.1f, complete %.1f µs per run and connection", what,
+		out.rate, out.pages, us(&p.plan), us(&p.claim), us(&p.complete),
+	)
 	return out
 }
 
@@ -63,7 +66,12 @@ func (p *path) pages() (n int64) {
 		require.NoError(p.t, err)
 		conn.Release()
 	}
-	require.NoError(p.t, p.pool.QueryRow(p.t.Context(), `SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = current_database()`).Scan(&n))
+	require.NoError(
+		p.t,
+		p.pool.QueryRow(p.t.Context(), `SELECT blks_hit + blks_read FROM pg_stat_database
+			WHERE datname = current_database()`).
+			Scan(&n),
+	)
 	return n
 }
 
@@ -78,7 +86,10 @@ func (p *path) round(w int, end time.Duration) {
 	ahead := time.Duration(1+p.rounds[w]) * time.Hour
 	for i := 0; i < len(mine) && clock.Elapsed() < end; i += p.group {
 		t0 := clock.Elapsed()
-		planned, err := p.store.Plan(ctx, job.PlanParams{Partitions: mine[i:min(i+p.group, len(mine))], LookAhead: ahead, Cursors: 60 * p.group})
+		planned, err := p.store.Plan(
+			ctx,
+			job.PlanParams{Partitions: mine[i:min(i+p.group, len(mine))], LookAhead: ahead, Cursors: 60 * p.group},
+		)
 		require.NoError(p.t, err)
 		t1 := clock.Elapsed()
 		var keys []job.Key
@@ -113,7 +124,9 @@ func (p *path) measureScans(what string) {
 		do   func() error
 	}{
 		{"Rescue", rescue},
-		{"Rescue after a session has died", func() error { return errors.Join(p.store.Unregister(ctx, gone), rescue()) }},
+		{"Rescue after a session has died", func() error {
+			return errors.Join(p.store.Unregister(ctx, gone), rescue())
+		}},
 		{"Pending", func() error { _, err := p.store.Pending(ctx, all, now.Add(time.Minute)); return err }},
 		{"Sweep", func() error {
 			_, err := p.store.Sweep(ctx, all, now.Add(-time.Minute), now.Add(time.Minute))
@@ -131,7 +144,8 @@ func (p *path) die(n, jobs int) {
 	p.t.Helper()
 	p.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
 		queue_id, needs_sweep)
-		SELECT partition, 9, 1, id, now() - n * interval '1 s', now(), 0, 0, 0, 0, 1, 1, false FROM job, generate_series(1, $1) n`, n/jobs)
+		SELECT partition, 9, 1, id, now() - n * interval '1 s', now(), 0, 0, 0, 0, 1, 1, false
+		FROM job, generate_series(1, $1) n`, n/jobs)
 	p.exec(`DELETE FROM run WHERE seq = 9`)
 }
 
@@ -140,13 +154,16 @@ func (p *path) openSnapshot() (release func()) {
 	p.t.Helper()
 	conn, err := pgx.Connect(p.t.Context(), p.pool.Config().ConnString())
 	require.NoError(p.t, err)
-	_, err = conn.Exec(p.t.Context(), `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM partition`, pgx.QueryExecModeSimpleProtocol)
+	_, err = conn.Exec(
+		p.t.Context(), `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM partition`,
+		pgx.QueryExecModeSimpleProtocol,
+	)
 	require.NoError(p.t, err)
 	return func() { require.NoError(p.t, conn.Close(context.Background())) }
 }
 
-// TestAnOpenSnapshotDoesNotSlowThePath: a queue that scans for the first pending row falls to a twentieth under one idle
-// snapshot, because the dead rows before it pile up. Lookups by key do not meet them. The short form counts pages,
+// TestAnOpenSnapshotDoesNotSlowThePath: a queue that scans for the first pending row falls to a twentieth under one
+// idle snapshot, because the dead rows before it pile up. Lookups by key do not meet them. The short form counts pages,
 // BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 takes the time.
 func TestAnOpenSnapshotDoesNotSlowThePath(t *testing.T) {
 	const short, least = 4, 0.8
@@ -170,7 +187,10 @@ func TestAnOpenSnapshotDoesNotSlowThePath(t *testing.T) {
 		p.rate("with those", seconds/4)
 	}
 	release()
-	t.Logf("with the snapshot %.2f of the rate, and %.2f times the pages", open.rate/before.rate, open.pages/before.pages)
+	t.Logf(
+		"with the snapshot %.2f of the rate, and %.2f times the pages", open.rate/before.rate,
+		open.pages/before.pages,
+	)
 	if long > short {
 		require.Greater(t, open.rate/before.rate, least)
 	} else {
