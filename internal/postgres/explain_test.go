@@ -380,8 +380,12 @@ func (b *bulk) now() (now time.Time) {
 func (b *bulk) decide(done []job.Completion) {
 	b.t.Helper()
 	for i, o := range []job.Outcome{
-		{Kind: job.Failed, Retryable: true}, {Kind: job.Failed}, {Kind: job.Accepted}, {Kind: job.Lost},
-		{Kind: job.Cancelled}, {Kind: job.Deferred},
+		{Kind: job.Failed, Retryable: true},
+		{Kind: job.Failed},
+		{Kind: job.Accepted},
+		{Kind: job.Lost},
+		{Kind: job.Cancelled},
+		{Kind: job.Deferred},
 	} {
 		done[i].Outcome = o
 	}

@@ -152,12 +152,9 @@ func (c *creation) decide(n *newJob, rows *jobRows, runs *runRows, skipped *skip
 	j.NextDue = n.cursor.nextDue(j.State, due, planFrom, d)
 	queue := c.queues[d.Queue]
 	rows.add(n, queue, left, planFrom)
-	of := runsOf{
-		j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), queue, d.concurrencyKey(c.namespace),
-		d.concurrencyMax(), d.handler(), d.own,
-	}
-	runs.add(&of, due, c.now)
-	skipped.add(&of, skips)
+	of := d.runsOf(j, queue)
+	runs.add(of, due, c.now)
+	skipped.add(of, skips)
 	countSkips(c.tx, skips)
 	return nil
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+const insertQueues = `
+INSERT INTO queue (namespace_id, name) SELECT $1, n FROM unnest($2::text[]) n ON CONFLICT DO NOTHING`
+
 // findQueues finds or creates the queues of all jobs.
 func (c *creation) findQueues(ctx context.Context) (map[string]int32, error) {
 	var names []string
@@ -35,12 +38,7 @@ func (c *creation) findQueues(ctx context.Context) (map[string]int32, error) {
 		case try > 0:
 			return nil, errMoved
 		}
-		_, err = c.tx.Exec(
-			ctx,
-			`INSERT INTO queue (namespace_id, name) SELECT $1, n FROM unnest($2::text[]) n ON CONFLICT DO NOTHING`,
-			c.namespace, names,
-		)
-		if err != nil {
+		if _, err = c.tx.Exec(ctx, insertQueues, c.namespace, names); err != nil {
 			return nil, err
 		}
 	}

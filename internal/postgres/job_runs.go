@@ -86,6 +86,15 @@ type runsOf struct {
 	schedule  *schedule.Schedule
 }
 
+// runsOf returns what the runs of a job with this definition copy from it.
+func (d *definition) runsOf(j *job.Job, queue int32) *runsOf {
+	return &runsOf{
+		partition: j.Partition, job: j.ID, version: j.Version, priority: d.Priority, admit: int16(d.AdmitRule()),
+		queue: queue, key: d.concurrencyKey(j.Namespace), keyMax: d.concurrencyMax(), handler: d.handler(),
+		schedule: d.own,
+	}
+}
+
 // runRows are new runs by schedule, as the arrays that insertRuns takes.
 type runRows struct {
 	partition, priority, admit, origin []int16
@@ -159,7 +168,7 @@ func (rows *skipRows) add(r *runsOf, skips []job.Skip) {
 const insertSkips = `
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status,
                          queue_id, due_to, count, reason)
-SELECT s.partition, 0, s.version, s.job_id, s.from_due, s.from_due, $1, 4 /* skipped */, 0, 0 /* schedule */, 0,
+SELECT s.partition, 0, s.version, s.job_id, s.from_due, s.from_due AS run_at, $1, 4 /* skipped */, 0, 0 /* schedule */, 0,
        s.queue_id, CASE WHEN s.n <> 1 THEN s.to_due END, CASE WHEN s.n > 1 THEN s.n END, s.reason
 FROM (SELECT unnest($2::smallint[]) AS partition, unnest($3::integer[]) AS version, unnest($4::uuid[]) AS job_id,
              unnest($5::integer[]) AS queue_id, unnest($6::timestamptz[]) AS from_due,

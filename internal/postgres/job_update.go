@@ -201,10 +201,7 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 		updatePending, j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), u.queue,
 		d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(),
 	)
-	runs := runsOf{
-		j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), u.queue, d.concurrencyKey(j.Namespace),
-		d.concurrencyMax(), d.handler(), d.own,
-	}
+	runs := d.runsOf(&j, u.queue)
 	runs.insert(&batch, u.due, u.now)
 	runs.skip(&batch, u.skips, u.now)
 	countSkips(u.tx, u.skips)

@@ -54,17 +54,13 @@ func (a *API) BeginOperation(ctx context.Context, o job.OperationParams) (op job
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, op); err != nil {
 			return err
 		}
-		return audit(
-			ctx,
-			tx,
-			auditParams{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)},
-			struct {
-				Kind   job.OperationKind `json:"kind"`
-				Filter job.DeadFilter    `json:"filter"`
-				Count  int64             `json:"count"`
-				Rate   int               `json:"rate"`
-			}{o.Kind, o.Filter, op.Count, o.Rate},
-		)
+		entry := auditParams{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}
+		return audit(ctx, tx, entry, struct {
+			Kind   job.OperationKind `json:"kind"`
+			Filter job.DeadFilter    `json:"filter"`
+			Count  int64             `json:"count"`
+			Rate   int               `json:"rate"`
+		}{o.Kind, o.Filter, op.Count, o.Rate})
 	})
 	return op, err
 }

@@ -108,11 +108,9 @@ func (o *activeOperation) work(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if len(keys) == 0 {
-		_, err := tx.Exec(
-			ctx,
-			`UPDATE operation SET state = 'finished', ended_at = now(), failures = 0, problem = NULL WHERE id = $1`,
-			o.ID,
-		)
+		const finish = `
+UPDATE operation SET state = 'finished', ended_at = now(), failures = 0, problem = NULL WHERE id = $1`
+		_, err := tx.Exec(ctx, finish, o.ID)
 		return err
 	}
 	done, err := changeDead(ctx, tx, o, keys)

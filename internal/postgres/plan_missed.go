@@ -67,10 +67,7 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (n
 		if d, r, err := planAlone(j, next[j.cursor], now); err == nil {
 			var due []job.DueTime
 			due, left = limited(r.Due, left)
-			runs := runsOf{
-				j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), j.queueID,
-				d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.own,
-			}
+			runs := d.runsOf(&j.Job, j.queueID)
 			runs.insert(&batch, due, now)
 			runs.skip(&batch, r.Skips, now)
 			countSkips(tx, r.Skips)

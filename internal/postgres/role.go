@@ -53,7 +53,7 @@ func (a *Admin) CheckRole(ctx context.Context) error {
 	)
 }
 
-// ErrNoRole: the database role does not exist.
+// ErrNoRole means that the database role does not exist.
 var ErrNoRole = errors.New("no such database role")
 
 const describeServer = `

@@ -150,12 +150,15 @@ func (a *API) Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error) {
 	return l.page, nil
 }
 
-// oldestHistory reads the clock, the first day of history that is still there, and the id of the queue.
-const oldestHistory = `
-SELECT now(), coalesce((
+// historyFrom is the first day of history that is still there. Its tables are named by their day.
+const historyFrom = `coalesce((
            SELECT min(to_timestamp(right(c.relname, 8) || '+00', 'YYYYMMDDTZH'))
            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-           WHERE i.inhparent = 'run_history'::regclass), now()),
+           WHERE i.inhparent = 'run_history'::regclass), now())`
+
+// oldestHistory reads the clock, the first day of history that is still there, and the id of the queue.
+const oldestHistory = `
+SELECT now(), ` + historyFrom + `,
        CASE WHEN @name = '' THEN 0
             ELSE (SELECT id FROM queue WHERE namespace_id = @namespace AND name = @name) END`
 

@@ -15,8 +15,9 @@ import (
 func TestWalkIsWithoutSeams(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 15, 6, 0, 0, 0, time.UTC)
-	for _, width := range []time.Duration{time.Second, time.Minute, 24 * time.Hour, 11 * 366 * 24 * time.Hour,
-		allTime} {
+	for _, width := range []time.Duration{
+		time.Second, time.Minute, 24 * time.Hour, 11 * 366 * 24 * time.Hour, allTime,
+	} {
 		for slow := range 6 { // how many of the readings take long, and so widen the next one less
 			w := walk{bottom: time.Unix(0, 0), to: far, width: width}
 			expect, readings := far, 0

@@ -47,10 +47,7 @@ func (a *API) Why(ctx context.Context, o why.Params) (out []why.Story, err error
 }
 
 const whyCluster = `
-SELECT now(), coalesce((
-           SELECT min(to_timestamp(right(c.relname, 8) || '+00', 'YYYYMMDDTZH'))
-           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-           WHERE i.inhparent = 'run_history'::regclass), now()),
+SELECT now(), ` + historyFrom + `,
        EXISTS (SELECT FROM partition p JOIN session s ON s.id = p.owner WHERE p.id = $1 AND s.expires_at > now()),
        (SELECT min(created_at) FROM job_version WHERE partition = $1 AND job_id = $2)`
 
