@@ -104,7 +104,7 @@ func startWith(t *testing.T, change func(*Config)) *bundle {
 	db, err := postgres.Open(t.Context(), c.DatabaseURL, c.Connections, postgres.Options{Observer: m})
 	require.NoError(t, err)
 	b.store = pgtest.StoreOf(db)
-	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
+	require.NoError(t, b.store.CreateHistory(t.Context(), 1))
 	b.node, err = newNode(t.Context(), c, db, slog.New(slog.NewTextHandler(t.Output(), nil)), m)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -56,7 +56,7 @@ func prepare(ctx context.Context, c Config, db *postgres.DB) error {
 	if err := db.Admin().CheckRole(ctx); err != nil && !c.Scratch {
 		return err
 	}
-	if err := db.Engine().MakeHistory(ctx, engine.HistoryAhead); err != nil {
+	if err := db.Engine().CreateHistory(ctx, engine.HistoryAhead); err != nil {
 		return err
 	}
 	if c.Bootstrap == nil {

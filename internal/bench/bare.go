@@ -65,7 +65,7 @@ func (b *bench) bareRound(ctx context.Context, l backlog, round int, sum *rates)
 
 // own makes the session the owner of all partitions.
 func (w *bare) own(ctx context.Context) error {
-	if err := w.store.MakeHistory(ctx, 1); err != nil {
+	if err := w.store.CreateHistory(ctx, 1); err != nil {
 		return err
 	}
 	if _, err := w.members.Register(ctx, w.session, "bare", time.Hour); err != nil {

@@ -17,9 +17,9 @@ import (
 
 // Store answers questions about claims.
 type Store interface {
-	// Claimed returns the attempts of those runs that are leased to session. It waits for claims of that
+	// ResolveClaim returns the attempts of those runs that are leased to session. It waits for claims of that
 	// session that are still executing in the database, so its answer is final.
-	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
+	ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 }
 
 // Result separates the runs of a claim.
@@ -40,7 +40,7 @@ func Resolve[R any](
 	for i, r := range runs {
 		keys[i] = key(r)
 	}
-	attempts, err := store.Claimed(ctx, session, keys)
+	attempts, err := store.ResolveClaim(ctx, session, keys)
 	if err != nil {
 		return Result[R]{}, err
 	}

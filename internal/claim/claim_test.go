@@ -31,7 +31,7 @@ type store struct {
 	keys     []job.Key
 }
 
-func (s *store) Claimed(_ context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {
+func (s *store) ResolveClaim(_ context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {
 	s.session, s.keys = session, keys
 	return s.attempts, s.err
 }

@@ -13,10 +13,10 @@ import (
 // Claimer is the store as claim, admit and interrupt use it.
 type Claimer interface {
 	Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error)
-	// Undecided returns those of the runs that are pending.
-	Undecided(ctx context.Context, keys []job.Key) ([]job.Key, error)
-	// Claimed returns those of the runs that are leased to the session.
-	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
+	// Unclaimed returns those of the runs that are pending.
+	Unclaimed(ctx context.Context, keys []job.Key) ([]job.Key, error)
+	// ResolveClaim returns those of the runs that are leased to the session.
+	ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error)
 	// Fenced returns those of the attempts that are no longer the live one of their run.
 	Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attempt, error)
@@ -103,7 +103,7 @@ func (e *Engine) handOver(attempts []job.Attempt) int {
 // sortUnclaimed handles runs that a claim did not take. Most of them are gone and are forgotten. The
 // others need a decision and go to the admitters.
 func (e *Engine) sortUnclaimed(ctx context.Context, runs []job.Run) error {
-	undecided, err := e.Claimer.Undecided(ctx, keysOf(runs))
+	undecided, err := e.Claimer.Unclaimed(ctx, keysOf(runs))
 	if err != nil {
 		e.wheel.Return(runs)
 		return err

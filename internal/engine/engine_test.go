@@ -72,7 +72,7 @@ func setup(t *testing.T) *bundle {
 	b := &bundle{pool: pgtest.New(t), target: &recorder{}, bound: &clock.Bound{}}
 	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
 	ctx := t.Context()
-	require.NoError(t, b.store.MakeHistory(ctx, 1))
+	require.NoError(t, b.store.CreateHistory(ctx, 1))
 	m := soleMember{uuid.New()}
 	now, err := b.store.Register(ctx, m.session, "test", time.Hour)
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 
 // History is the store as prune sees the ledger of ended runs, which is partitioned by day.
 type History interface {
-	MakeHistory(ctx context.Context, daysAhead int) error
+	CreateHistory(ctx context.Context, daysAhead int) error
 	DropHistory(ctx context.Context, keep time.Duration) (dropped []string, err error)
 }
 
@@ -33,7 +33,7 @@ const (
 // pruneOnce creates the next days of history, drops those past their retention, and removes what has
 // expired. A step that fails is logged and does not stop the others. All are retried in the next round.
 func (e *Engine) pruneOnce(ctx context.Context) (time.Duration, error) {
-	e.pruneFailed(ctx, "create days of history", e.History.MakeHistory(ctx, HistoryAhead))
+	e.pruneFailed(ctx, "create days of history", e.History.CreateHistory(ctx, HistoryAhead))
 	dropped, err := e.History.DropHistory(ctx, e.KeepHistory)
 	e.pruneFailed(ctx, "drop old history", err)
 	for _, table := range dropped {

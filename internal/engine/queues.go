@@ -7,7 +7,7 @@ import (
 
 // Queues is the store as the loop "queues" uses it.
 type Queues interface {
-	SpecialQueues(ctx context.Context) (paused, limited []int32, err error)
+	PausedAndLimitedQueues(ctx context.Context) (paused, limited []int32, err error)
 }
 
 // queuesPause is how long a node may not notice that a queue was paused or resumed. A limit holds from
@@ -16,7 +16,7 @@ const queuesPause = time.Second
 
 // queuesOnce tells the wheel which queues are paused and which have limits.
 func (e *Engine) queuesOnce(ctx context.Context) (time.Duration, error) {
-	paused, limited, err := e.Queues.SpecialQueues(ctx)
+	paused, limited, err := e.Queues.PausedAndLimitedQueues(ctx)
 	if err != nil {
 		return 0, err
 	}

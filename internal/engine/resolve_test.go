@@ -72,8 +72,8 @@ type listsTwice struct {
 	once, resolved sync.Once
 }
 
-func (s *listsTwice) Woken(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
-	runs, err := s.Store.Woken(ctx, partitions, from, to)
+func (s *listsTwice) Sweep(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
+	runs, err := s.Store.Sweep(ctx, partitions, from, to)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.claimed) > 0 && !s.listed {
@@ -100,8 +100,8 @@ func (s *listsTwice) Claim(
 	return attempts, err
 }
 
-func (s *listsTwice) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {
-	attempts, err := s.Store.Claimed(ctx, session, keys)
+func (s *listsTwice) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {
+	attempts, err := s.Store.ResolveClaim(ctx, session, keys)
 	s.resolved.Do(func() { close(s.cut) })
 	return attempts, err
 }

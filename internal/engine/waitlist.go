@@ -16,9 +16,8 @@ import (
 type Limits interface {
 	// ClaimLimited claims the runs that get a permit, and returns why others do not.
 	ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, []job.Refused, error)
-	// Capacity publishes what waits on this node and returns the capacity of limits.
-	Capacity(
-		ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
+	// ReportWaiters publishes what waits on this node and returns the capacity of limits.
+	ReportWaiters(		ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
 	) (map[job.Limit]*job.Capacity, error)
 	// ReconcilePermits removes permits without a live run, and adds those that live runs lack.
 	ReconcilePermits(ctx context.Context, partitions []int16) (removed, added int, err error)
@@ -70,7 +69,7 @@ func (e *Engine) pollLimits(ctx context.Context) error {
 			waiters[i].Priority = -1 // other nodes need not give way to runs that could not start
 		}
 	}
-	capacity, err := e.Limits.Capacity(ctx, e.Member.Session(), full, waiters)
+	capacity, err := e.Limits.ReportWaiters(ctx, e.Member.Session(), full, waiters)
 	if err != nil {
 		return err
 	}

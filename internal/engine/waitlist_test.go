@@ -35,7 +35,7 @@ func (c *counted) Capacity(
 	ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
 ) (map[job.Limit]*job.Capacity, error) {
 	c.polls.Add(1)
-	return c.Store.Capacity(ctx, session, limits, waiters)
+	return c.Store.ReportWaiters(ctx, session, limits, waiters)
 }
 
 func (c *counted) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error) {

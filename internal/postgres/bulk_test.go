@@ -33,7 +33,7 @@ func setupBulk(t testing.TB, tracer pgx.QueryTracer) *bulk {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	b := &bulk{t: t, pool: pool, store: pgtest.NewStore(pool), session: uuid.New()}
-	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
+	require.NoError(t, b.store.CreateHistory(t.Context(), 1))
 	_, err = b.store.Register(t.Context(), b.session, "bulk", time.Hour)
 	require.NoError(t, err)
 	owned, err := b.store.Ownerships(t.Context())

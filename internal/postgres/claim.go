@@ -47,9 +47,9 @@ func (e *Engine) Claim(
 	return out, nil
 }
 
-// Claimed returns those of the runs that are leased to a session: what a
+// ResolveClaim returns those of the runs that are leased to a session: what a
 // claim did whose reply was lost.
-func (e *Engine) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) (out []job.Attempt, err error) {
+func (e *Engine) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) (out []job.Attempt, err error) {
 	keys = slices.SortedFunc(slices.Values(keys), compareKeys)
 	k := splitKeys(keys)
 	var batch pgx.Batch // one round trip, one transaction
@@ -64,9 +64,9 @@ func (e *Engine) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key)
 	return out, nil
 }
 
-// Undecided returns those of the runs that Claim left that are still pending and
+// Unclaimed returns those of the runs that Claim left that are still pending and
 // worth a question to Admit.
-func (e *Engine) Undecided(ctx context.Context, keys []job.Key) (open []job.Key, err error) {
+func (e *Engine) Unclaimed(ctx context.Context, keys []job.Key) (open []job.Key, err error) {
 	k := splitKeys(keys)
 	var batch pgx.Batch
 	batch.Queue(pool.Apply(pool.KeyLookups))

@@ -32,7 +32,7 @@ func TestClaimedWaitsForClaimsUnderWay(t *testing.T) {
 	require.NoError(t, err)
 	answers := make(chan []job.Attempt, 1)
 	go func() {
-		got, err := b.store.Claimed(context.Background(), b.session, []job.Key{b.key})
+		got, err := b.store.ResolveClaim(context.Background(), b.session, []job.Key{b.key})
 		if err == nil {
 			answers <- got
 		}

@@ -61,7 +61,7 @@ func (b *bulk) changeSteps() []*hot {
 			"job by partition cursor_id", "job by partition id",
 			"job by remove_at", "job_version by address", "job_version by partition job_id", "run by partition job_id",
 		}},
-		{name: "Broken", step: func() { _, _, err := b.store.Broken(ctx, 1000); require.NoError(t, err) }},
+		{name: "Broken", step: func() { _, _, err := b.store.BrokenCursors(ctx, 1000); require.NoError(t, err) }},
 		{name: "DeleteJob", step: func() {
 			_, err := b.store.DeleteJob(ctx, job.ChangeParams{Namespace: namespace, ID: made.ID})
 			require.NoError(t, err)

@@ -325,7 +325,7 @@ func (b *bulk) hotSteps() []*hot {
 			"sort of queue_waiter", // one for each node
 		}},
 		{name: "Capacity", step: func() {
-			_, err := b.store.Capacity(
+			_, err := b.store.ReportWaiters(
 				ctx, b.session, []job.Limit{{Kind: job.LimitQueue, ID: 77}, {Kind: job.LimitKey, ID: 5}},
 				[]job.WaiterReport{{Queue: 77, Waiting: 3}},
 			)

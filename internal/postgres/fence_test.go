@@ -26,7 +26,7 @@ func setupFence(t *testing.T, due schedule.Spec) *fenceBundle {
 	t.Helper()
 	b := &fenceBundle{pool: pgtest.New(t), session: uuid.New()}
 	b.store = pgtest.NewStore(b.pool)
-	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
+	require.NoError(t, b.store.CreateHistory(t.Context(), 1))
 	_, err := b.store.Register(t.Context(), b.session, "node", time.Hour)
 	require.NoError(t, err)
 	owned, err := b.store.Ownerships(t.Context())

@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// MakeHistory creates the tables of history and of output for today and the days ahead, by the database's clock. Any
+// CreateHistory creates the tables of history and of output for today and the days ahead, by the database's clock. Any
 // number of nodes may call it at the same time.
-func (e *Engine) MakeHistory(ctx context.Context, ahead int) error {
+func (e *Engine) CreateHistory(ctx context.Context, ahead int) error {
 	if _, err := e.db.Exec(ctx, `SELECT belfry_create_history($1), belfry_create_output($1)`, ahead); err != nil {
 		return fmt.Errorf("create the days of history: %w", err)
 	}

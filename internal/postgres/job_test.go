@@ -30,7 +30,7 @@ func setupJobs(t testing.TB) *jobs {
 	t.Helper()
 	pool := pgtest.New(t)
 	store := pgtest.NewStore(pool)
-	require.NoError(t, store.MakeHistory(t.Context(), 1))
+	require.NoError(t, store.CreateHistory(t.Context(), 1))
 	return &jobs{t: t, store: store, pool: pool, namespace: uuid.New()}
 }
 

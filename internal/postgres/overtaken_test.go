@@ -103,7 +103,7 @@ func TestAnUnresolvedClaimThatWasOvertakenIsFound(t *testing.T) {
 	}
 	var found []job.Attempt
 	b.overtaken(func() (err error) {
-		found, err = b.store.Claimed(t.Context(), b.session, keys)
+		found, err = b.store.ResolveClaim(t.Context(), b.session, keys)
 		return err
 	})
 	require.Len(t, found, 3)

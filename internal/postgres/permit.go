@@ -224,10 +224,10 @@ ON CONFLICT (queue_id, session_id) DO UPDATE
 SET waiting = excluded.waiting, priority = excluded.priority, run_at = excluded.run_at,
     reported_at = excluded.reported_at`
 
-// Capacity publishes what waits for queues on this node, so that priority
+// ReportWaiters publishes what waits for queues on this node, so that priority
 // holds across nodes, and returns the capacity of limits. It takes no lock: the
 // capacity is a hint. Queues that have no limit any more are left out.
-func (e *Engine) Capacity(
+func (e *Engine) ReportWaiters(
 	ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
 ) (map[job.Limit]*job.Capacity, error) {
 	kind, id, low := e.marks.columns(limits)

@@ -446,7 +446,7 @@ func TestPriorityHoldsAcrossNodes(t *testing.T) {
 	var queue int32
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT id FROM queue`).Scan(&queue))
 	say := func(session uuid.UUID, priority int16, at time.Time) {
-		_, err := b.store.Capacity(
+		_, err := b.store.ReportWaiters(
 			t.Context(), session, nil, []job.WaiterReport{{Queue: queue, Waiting: 4, Priority: priority, RunAt: at}},
 		)
 		require.NoError(t, err)

@@ -313,8 +313,8 @@ FROM unnest($1::smallint[]) p, LATERAL (
 	return now, next, nil
 }
 
-// Broken counts up to limit cursors that cannot be planned, and returns the problem of the oldest.
-func (e *Engine) Broken(ctx context.Context, limit int) (n int, oldest string, err error) {
+// BrokenCursors counts up to limit cursors that cannot be planned, and returns the problem of the oldest.
+func (e *Engine) BrokenCursors(ctx context.Context, limit int) (n int, oldest string, err error) {
 	err = e.db.QueryRow(ctx, `
 SELECT count(*), coalesce((array_agg(problem ORDER BY broken_at))[1], '')
 FROM (SELECT problem, broken_at FROM cursor WHERE broken_at IS NOT NULL ORDER BY broken_at LIMIT $1) b`,

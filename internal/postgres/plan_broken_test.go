@@ -46,7 +46,7 @@ func TestBrokenCursorsStepAside(t *testing.T) {
 	_, next, err := b.store.NextDue(t.Context(), []int16{partition})
 	require.NoError(t, err)
 	require.True(t, next[partition].After(b.now()), "nor do they make the planner look")
-	n, oldest, err := b.store.Broken(t.Context(), 1000)
+	n, oldest, err := b.store.BrokenCursors(t.Context(), 1000)
 	require.NoError(t, err)
 	require.Equal(t, broken, n)
 	require.Contains(t, oldest, "cron")
@@ -60,7 +60,7 @@ func TestBrokenCursorsStepAside(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, p.Cursors)
 	require.Empty(t, p.Broken)
-	n, _, err = b.store.Broken(t.Context(), 1000)
+	n, _, err = b.store.BrokenCursors(t.Context(), 1000)
 	require.NoError(t, err)
 	require.Equal(t, broken-1, n)
 }

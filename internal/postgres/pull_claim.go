@@ -31,10 +31,10 @@ func lockOfQueue(queue int32) int64 { return 0x62656c66_00000000 | int64(uint32(
 // them ends meanwhile and leaves its runs behind.
 const beginClaim = `SELECT pg_advisory_xact_lock_shared(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`
 
-// ClaimDue claims runs of a queue that are due for the workers that wait for
+// PullClaim claims runs of a queue that are due for the workers that wait for
 // some, in one transaction: job.Assign says who gets which. Runs that need a
-// decision are returned, to be asked about one by one: see AdmitDue.
-func (e *Engine) ClaimDue(ctx context.Context, o job.PullClaimParams) (out job.PullClaimResult, err error) {
+// decision are returned, to be asked about one by one: see PullAdmit.
+func (e *Engine) PullClaim(ctx context.Context, o job.PullClaimParams) (out job.PullClaimResult, err error) {
 	err = e.db.Tx(ctx, "claim for workers", func(tx pgx.Tx) error {
 		out = job.PullClaimResult{Marks: make([]time.Time, len(o.Feeds))}
 		due, err := readDue(ctx, tx, &o, &out)
@@ -285,8 +285,8 @@ func undecided(
 	return rest
 }
 
-// AdmitDue is Admit for one run that ClaimDue left, for a worker's session.
-func (e *Engine) AdmitDue(
+// PullAdmit is Admit for one run that PullClaim left, for a worker's session.
+func (e *Engine) PullAdmit(
 	ctx context.Context, queue int32, session uuid.UUID, due job.Due,
 ) (claimed *job.Claimed, done bool, err error) {
 	err = e.db.Tx(ctx, "admit for a worker", func(tx pgx.Tx) error {

@@ -60,9 +60,9 @@ func (b *bulk) pullSteps() []*hot {
 			require.NoError(t, err)
 			require.False(t, first[0].IsZero())
 		}, ways: []string{"run by queue_id handler priority run_at"}},
-		{name: "ClaimDue", step: func() {
+		{name: "PullClaim", step: func() {
 			var err error
-			got, err = b.store.ClaimDue(ctx, job.PullClaimParams{
+			got, err = b.store.PullClaim(ctx, job.PullClaimParams{
 				Queue: w.Queue,
 				Feeds: pullFeeds(w.Queue),
 				Limit: 100,
@@ -100,8 +100,8 @@ func (b *bulk) pullSteps() []*hot {
 			"permit by address", "permit by limit_kind limit_id number", "run by address",
 			"run by partition job_id due_at seq",
 		}},
-		{name: "AdmitDue", before: func() { due = b.aPending() }, step: func() {
-			claimed, done, err := b.store.AdmitDue(ctx, w.Queue, w.ID, due)
+		{name: "PullAdmit", before: func() { due = b.aPending() }, step: func() {
+			claimed, done, err := b.store.PullAdmit(ctx, w.Queue, w.ID, due)
 			require.NoError(t, err)
 			require.True(t, done)
 			require.NotNil(t, claimed)

@@ -99,8 +99,8 @@ func (a *API) setQueue(ctx context.Context, o job.QueueParams, action string, pa
 	})
 }
 
-// SpecialQueues lists the queues of all namespaces that are paused, and those that have a limit.
-func (e *Engine) SpecialQueues(ctx context.Context) (paused, limited []int32, err error) {
+// PausedAndLimitedQueues lists the queues of all namespaces that are paused, and those that have a limit.
+func (e *Engine) PausedAndLimitedQueues(ctx context.Context) (paused, limited []int32, err error) {
 	const special = `SELECT ARRAY(SELECT id FROM queue WHERE paused), ARRAY(SELECT id FROM queue WHERE limited)`
 	err = e.db.QueryRow(ctx, special).Scan(&paused, &limited)
 	if err != nil {

@@ -38,7 +38,7 @@ func (q *queue) claim(ctx context.Context) (more bool, err error) {
 	defer func() { <-p.claimSlots }()
 	limited, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
-	out, err := p.Store.ClaimDue(limited, r.params)
+	out, err := p.Store.PullClaim(limited, r.params)
 	p.counters.claims.Add(1)
 	if err != nil {
 		q.reply(r, err)
@@ -95,7 +95,7 @@ func (r *round) collect(out job.PullClaimResult) {
 		p := &r.params.Polls[i]
 		index[p.Session] = i
 		if r.expired[p.Session] {
-			p.Max = 0 // ClaimDue refuses sessions in their last second; AdmitDue would not
+			p.Max = 0 // PullClaim refuses sessions in their last second; PullAdmit would not
 		}
 	}
 	for _, c := range out.Claimed {
@@ -124,7 +124,7 @@ func (q *queue) admit(ctx context.Context, r *round, runs []job.Assignment) {
 			q.block(d.Due, 0)
 			continue
 		}
-		claimed, done, err := q.puller.Store.AdmitDue(ctx, q.id, poll.Session, d.Due)
+		claimed, done, err := q.puller.Store.PullAdmit(ctx, q.id, poll.Session, d.Due)
 		switch {
 		case err != nil:
 			// The run may have been leased all the same, and its worker would not know.

@@ -4,10 +4,10 @@
 // replies with runs that it has leased to that session. The worker reports an outcome for each of them,
 // and renews its session with heartbeats meanwhile.
 //
-//	long polls ──► queue ──► ClaimDue ──────────────────► replies
+//	long polls ──► queue ──► PullClaim ──────────────────► replies
 //	                 ▲           │ needs a decision          ▲
 //	                 │           ▼                           │
-//	                 │       AdmitDue, one by one ───────────┘
+//	                 │       PullAdmit, one by one ───────────┘
 //	   feeds with    │           │ may not start yet
 //	   due runs      │           ▼
 //	                 ├──────── blocked
@@ -49,9 +49,9 @@
 // A session stays alive while its worker sends heartbeats, and no one else takes runs of a live session.
 // A run that is leased to a worker that does not know about it must therefore be returned:
 //
-//   - If the reply to ClaimDue is lost, the polls of that claim get the error. A worker that gets one
+//   - If the reply to PullClaim is lost, the polls of that claim get the error. A worker that gets one
 //     opens a new session in place of the old one and names the runs it has; the others are rescued.
-//   - If the reply to AdmitDue is lost, the claim of that run is unresolved. Claims and scans skip the run
+//   - If the reply to PullAdmit is lost, the claim of that run is unresolved. Claims and scans skip the run
 //     until internal/claim has found out whether it was leased. If it was, the run is undelivered.
 //   - If a worker disconnects while a claim for it is under way, the runs of that claim are undelivered.
 //

@@ -34,8 +34,8 @@ type lossyStore struct {
 	answers chan struct{}
 }
 
-func (s *lossyStore) ClaimDue(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error) {
-	out, err := s.Store.ClaimDue(ctx, o)
+func (s *lossyStore) PullClaim(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error) {
+	out, err := s.Store.PullClaim(ctx, o)
 	if len(out.Claimed) > 0 && s.claims.Add(-1) >= 0 {
 		return job.PullClaimResult{}, errConnection
 	}
@@ -46,24 +46,24 @@ func (s *lossyStore) ClaimDue(ctx context.Context, o job.PullClaimParams) (job.P
 	return out, err
 }
 
-func (s *lossyStore) AdmitDue(
+func (s *lossyStore) PullAdmit(
 	ctx context.Context, queue int32, session uuid.UUID, due job.Due,
 ) (*job.Claimed, bool, error) {
 	if s.admitsFailed.Add(-1) >= 0 {
 		return nil, false, errConnection
 	}
-	claimed, done, err := s.Store.AdmitDue(ctx, queue, session, due)
+	claimed, done, err := s.Store.PullAdmit(ctx, queue, session, due)
 	if claimed != nil && s.admits.Add(-1) >= 0 {
 		return nil, false, errConnection
 	}
 	return claimed, done, err
 }
 
-func (s *lossyStore) Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {
+func (s *lossyStore) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {
 	if s.answers != nil {
 		<-s.answers
 	}
-	return s.Store.Claimed(ctx, session, keys)
+	return s.Store.ResolveClaim(ctx, session, keys)
 }
 
 func (s *lossyStore) CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error) {
@@ -87,7 +87,7 @@ func (b *bundle) lossy() *lossyStore {
 	return store
 }
 
-// needsAdmission gives a job a policy that only AdmitDue can decide about.
+// needsAdmission gives a job a policy that only PullAdmit can decide about.
 func needsAdmission(d *job.Definition) { d.Deadline = job.Duration(time.Hour) }
 
 // The reply to a claim is lost. The worker gets an error, and its next session replaces the one that has the run.

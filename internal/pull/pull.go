@@ -17,11 +17,11 @@ import (
 // Store is the part of the database that claims runs for workers and writes their reports.
 type Store interface {
 	ScanDue(ctx context.Context, feeds []job.Feed, o job.ScanParams) (now time.Time, first []time.Time, err error)
-	ClaimDue(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error)
-	AdmitDue(
+	PullClaim(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error)
+	PullAdmit(
 		ctx context.Context, queue int32, session uuid.UUID, due job.Due,
 	) (claimed *job.Claimed, done bool, err error)
-	Claimed(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
+	ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error)
 }
 

@@ -37,7 +37,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{t: t, pool: pgtest.New(t), bound: &clock.Bound{}}
 	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
-	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
+	require.NoError(t, b.store.CreateHistory(t.Context(), 1))
 	var now time.Time
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now))
 	b.bound.Set(now)

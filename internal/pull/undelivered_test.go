@@ -21,7 +21,7 @@ type shakyStore struct {
 	completed map[uuid.UUID]int // by session
 }
 
-func (s *shakyStore) Claimed(
+func (s *shakyStore) ResolveClaim(
 	_ context.Context, session uuid.UUID, keys []job.Key,
 ) (out []job.Attempt, err error) {
 	if s.questions++; s.questions%300 == 0 {

@@ -29,7 +29,7 @@ func limited(t *testing.T, l rest.Limits) *bundle {
 	t.Helper()
 	b := &bundle{t: t, pool: pgtest.New(t)}
 	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
-	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
+	require.NoError(t, b.store.CreateHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Verbs: b.store, Audit: b.store, Version: "test", Limits: l,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),

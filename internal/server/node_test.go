@@ -60,7 +60,7 @@ func setupNode(t *testing.T) *node {
 	}
 	n.store = pgtest.NewStore(pgtest.AsServer(t, n.pool))
 	ctx := t.Context()
-	require.NoError(t, n.store.MakeHistory(ctx, 1))
+	require.NoError(t, n.store.CreateHistory(ctx, 1))
 	sink := httptest.NewServer(http.HandlerFunc(n.answer))
 	t.Cleanup(sink.Close)
 	n.sink = sink.URL

@@ -35,7 +35,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{t: t, pool: pgtest.New(t)}
 	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
-	require.NoError(t, b.store.MakeHistory(t.Context(), 1))
+	require.NoError(t, b.store.CreateHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Verbs: b.store, Ledger: b.store, Stories: b.store, DeadLetters: b.store,
 		Operations: b.store, Queues: b.store, Cluster: b.store, Audit: b.store, Version: "test",

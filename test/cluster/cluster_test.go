@@ -111,7 +111,7 @@ func newCluster(t *testing.T, s setup) *cluster {
 	if s.proxied {
 		c.proxy, c.url = through(t, c.url)
 	}
-	require.NoError(t, c.store.MakeHistory(t.Context(), 1))
+	require.NoError(t, c.store.CreateHistory(t.Context(), 1))
 	t.Cleanup(func() {
 		c.stop()
 		if t.Failed() {

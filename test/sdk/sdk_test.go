@@ -21,7 +21,7 @@ import (
 func setup(t *testing.T) (*belfry.Client, string) {
 	t.Helper()
 	store := pgtest.NewStore(pgtest.AsServer(t, pgtest.New(t)))
-	require.NoError(t, store.MakeHistory(t.Context(), 1))
+	require.NoError(t, store.CreateHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
 		Queues: store, Cluster: store, Audit: store, Version: "test",

@@ -50,7 +50,7 @@ func setupNode(t *testing.T, ttl time.Duration) *node {
 	t.Helper()
 	n := &node{t: t, pool: pgtest.New(t), log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	n.store = pgtest.NewStore(pgtest.AsServer(t, n.pool))
-	require.NoError(t, n.store.MakeHistory(t.Context(), 1))
+	require.NoError(t, n.store.CreateHistory(t.Context(), 1))
 	bound := &clock.Bound{}
 	var now time.Time
 	require.NoError(t, n.pool.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now))

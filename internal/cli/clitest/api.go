@@ -54,7 +54,7 @@ func On(t *testing.T, newRoot NewRoot, pool *pgxpool.Pool) *API {
 	keys, err := seal.New()
 	require.NoError(t, err)
 	store := pgtest.StoreOf(postgres.New(pgtest.AsServer(t, pool), postgres.Options{Sealer: keys}))
-	require.NoError(t, store.MakeHistory(t.Context(), 1))
+	require.NoError(t, store.CreateHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
 		Queues: store, Secrets: store, Cluster: store, Audit: store,
