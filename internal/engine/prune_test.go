@@ -20,7 +20,10 @@ type expired struct {
 	broken             error // of RemoveJobs
 }
 
-func (e *expired) CreateHistory(_ context.Context, daysAhead int) error { e.days = daysAhead; return nil }
+func (e *expired) CreateHistory(_ context.Context, daysAhead int) error {
+	e.days = daysAhead
+	return nil
+}
 
 func (e *expired) DropHistory(_ context.Context, keep time.Duration) ([]string, error) {
 	e.keep = int(keep / (24 * time.Hour))

@@ -17,7 +17,8 @@ type Limits interface {
 	// ClaimLimited claims the runs that get a permit, and returns why others do not.
 	ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, []job.Refused, error)
 	// ReportWaiters publishes what waits on this node and returns the capacity of limits.
-	ReportWaiters(		ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
+	ReportWaiters(
+		ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
 	) (map[job.Limit]*job.Capacity, error)
 	// ReconcilePermits removes permits without a live run, and adds those that live runs lack.
 	ReconcilePermits(ctx context.Context, partitions []int16) (removed, added int, err error)

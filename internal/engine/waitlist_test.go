@@ -31,7 +31,7 @@ func (c *counted) ClaimLimited(
 	return c.Store.ClaimLimited(ctx, session, keys)
 }
 
-func (c *counted) Capacity(
+func (c *counted) ReportWaiters(
 	ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
 ) (map[job.Limit]*job.Capacity, error) {
 	c.polls.Add(1)
