@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/loop"
 )
 
 const (
@@ -56,16 +58,10 @@ func (b *containers) check(ctx context.Context) error {
 
 // sweep removes containers that crashes left behind, until ctx ends.
 func (b *containers) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			_ = b.sweepOnce(ctx, false) // the next sweep retries
-		case <-ctx.Done():
-			return
-		}
-	}
+	loop.Loop{
+		Name: "containers", Title: "container sweep", Log: slog.New(slog.DiscardHandler),
+		Once: func(ctx context.Context) (time.Duration, error) { return sweepInterval, b.sweepOnce(ctx, false) },
+	}.Run(ctx)
 }
 
 // sweepOnce removes the containers of all nodes that are past their time. When a runner starts, it also
