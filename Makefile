@@ -126,6 +126,10 @@ bench/hot-second: build ## many jobs due at one instant: BENCH="--jobs 50000 --t
 bench/steady: build ## everyday traffic: BENCH="--jobs 1000000 --rate 1000 --duration 2m"
 	$(DISK) bin/belfry bench steady --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
 
+bench/compare: ## this checkout against another commit, in turns: BASE=HEAD~1 ROUNDS=3
+	@dev/need jq
+	$(DISK) dev/compare $(or $(BASE),HEAD~1) $(ROUNDS)
+
 bench/engine: build ## runs per second, compared with the bare SQL: BENCH="--jobs 200000"
 	$(DISK) bin/belfry bench engine --database-url "$$BELFRY_TEST_DATABASE_URL" $(BENCH)
 
