@@ -40,7 +40,8 @@ func dead(w *walk, n *tenant) (string, string) { return "run", w.ended(n, w.job(
 func (w *walk) queue(n *tenant) string {
 	w.t.Helper()
 	name := "idle-" + uuid.NewString()[:8]
-	w.must(n.key, "POST", "/api/v1/jobs", `{"name":"`+name+`","schedule":"every 24h","queue":"`+name+`","target":{"kind":"noop"}}`, "id")
+	w.must(n.key, "POST", "/api/v1/jobs",
+		`{"name":"`+name+`","schedule":"every 24h","queue":"`+name+`","target":{"kind":"noop"}}`, "id")
 	return name
 }
 
@@ -78,9 +79,10 @@ func TestEachChangeIsAudited(t *testing.T) {
 		require.Equal(t, want, entries()-before, "entries of %s", o.id)
 	}
 	require.Contains(t, string(w.call(n.key, "GET", "/api/v1/audit:verify", "").body), `"ok":true`)
-	_, err := w.pool.Exec(t.Context(), `UPDATE audit_log SET actor = 'somebody else' WHERE seq = 5`)
+	_, err := w.pool.Exec(t.Context(), `UPDATE audit_log SET actor = 'another' WHERE seq = 5`)
 	require.NoError(t, err)
-	require.Contains(t, string(w.call(n.key, "GET", "/api/v1/audit:verify", "").body), `{"ok":false,"entries":4,"problem":"entry 5`)
+	require.Contains(t, string(w.call(n.key, "GET", "/api/v1/audit:verify", "").body),
+		`{"ok":false,"entries":4,"problem":"entry 5`)
 	require.GreaterOrEqual(t, changes, 8)
 	t.Logf("%d operations that change something", changes)
 }
@@ -91,15 +93,20 @@ func TestChangedAuditIsFound(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	for _, sql := range []string{
-		`UPDATE audit_log SET actor = 'somebody else' WHERE seq = 2`, `UPDATE audit_log SET detail = '{}' WHERE seq = 4`,
-		`UPDATE audit_log SET at = at + interval '1 s' WHERE seq = 3`, `DELETE FROM audit_log WHERE seq = 1`, `DELETE FROM audit_log WHERE seq = 2`,
-		`UPDATE audit_log SET seq = CASE seq WHEN 2 THEN -3 ELSE -2 END WHERE seq IN (2, 3); UPDATE audit_log SET seq = -seq WHERE seq < 0`,
+		`UPDATE audit_log SET actor = 'another' WHERE seq = 2`,
+		`UPDATE audit_log SET detail = '{}' WHERE seq = 4`,
+		`UPDATE audit_log SET at = at + interval '1 s' WHERE seq = 3`,
+		`DELETE FROM audit_log WHERE seq = 1`,
+		`DELETE FROM audit_log WHERE seq = 2`,
+		`UPDATE audit_log SET seq = CASE seq WHEN 2 THEN -3 ELSE -2 END WHERE seq IN (2, 3);
+		UPDATE audit_log SET seq = -seq WHERE seq < 0`,
 	} {
 		pool := pgtest.New(t)
 		server := pgtest.AsServer(t, pool)
 		store := pgtest.NewStore(server)
 		for range 4 {
-			_, _, err := store.CreateKey(ctx, access.KeyParams{Namespace: access.DefaultNamespace, Name: "k", Role: access.Viewer, Actor: "test"})
+			_, _, err := store.CreateKey(ctx,
+				access.KeyParams{Namespace: access.DefaultNamespace, Name: "k", Role: access.Viewer, Actor: "test"})
 			require.NoError(t, err)
 		}
 		good, _, err := store.VerifyAudit(ctx, access.DefaultNamespace, access.AuditMark{}, 1000)

@@ -62,10 +62,14 @@ func TestOutputIsToldByAnyNode(t *testing.T) {
 	withCommands(&conf)
 	conf.Name = "two"
 	second := serveNode(t, conf)
-	two := &client{t: t, base: "http://" + second.log.await(t, "node started")["address"].(string), key: one.key, http: &http.Client{}}
+	address := second.log.await(t, "node started")["address"].(string)
+	two := &client{t: t, base: "http://" + address, key: one.key, http: &http.Client{}}
 
-	status, job, _ := one.call("POST", "/api/v1/jobs", `{"name":"c","schedule":"0 0 1 1 *","timeout":"1m","target":{"kind":"command","config":{
-		"program":"/bin/bash","args":["-c","echo begun; sleep 3; echo \"ended $BELFRY_ATTEMPT $(cat)\"; [ $BELFRY_ATTEMPT = 2 ] || exit 75"]}},"payload":{"n":1},"retry":{"max_attempts":2,"base":"10ms","backoff":"fixed"}}`)
+	status, job, _ := one.call("POST", "/api/v1/jobs", `{
+		"name":"c","schedule":"0 0 1 1 *","timeout":"1m","payload":{"n":1},
+		"retry":{"max_attempts":2,"base":"10ms","backoff":"fixed"},
+		"target":{"kind":"command","config":{"program":"/bin/bash","args":["-c",
+			"echo begun; sleep 3; echo \"ended $BELFRY_ATTEMPT $(cat)\"; [ $BELFRY_ATTEMPT = 2 ] || exit 75"]}}}`)
 	require.Equal(t, http.StatusCreated, status, job)
 	_, made, _ := one.call("POST", fmt.Sprintf("/api/v1/jobs/%s:trigger", job["id"]), "")
 	path := "/api/v1/runs/" + made["run"].(string)
@@ -95,10 +99,14 @@ func TestOutputIsToldByAnyNode(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("begun\nended %d {\"n\":1}\n", i+1), a["output"])
 		}
 		require.Len(t, got["attempts"], 2)
-		require.Equal(t, `exited with code 75: begun | ended 1 {"n":1}`, got["attempts"].([]any)[0].(map[string]any)["message"])
+		require.Equal(t, `exited with code 75: begun | ended 1 {"n":1}`,
+			got["attempts"].([]any)[0].(map[string]any)["message"])
 	}
 	_, got, _ = one.call("GET", path+"/output?wait=20", "")
-	require.Equal(t, map[string]any{"attempt": 2., "text": "begun\nended 2 {\"n\":1}\n", "from": 0., "total": 22., "live": false, "state": "succeeded"}, got)
+	require.Equal(t, map[string]any{
+		"attempt": 2., "state": "succeeded", "live": false,
+		"text": "begun\nended 2 {\"n\":1}\n", "from": 0., "total": 22.,
+	}, got)
 	require.NoError(t, second.end(t))
 	require.NoError(t, first.end(t))
 }

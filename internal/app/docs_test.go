@@ -105,7 +105,8 @@ func TestEachLogLineIsExplained(t *testing.T) {
 	explained("loop recovered", "loops without a title")
 	found := 0
 	for _, pattern := range []string{
-		"*.go", "../engine/*.go", "../member/*.go", "../pull/*.go", "../server/*.go", "../server/*/*.go", "../target/*/*.go",
+		"*.go", "../engine/*.go", "../member/*.go", "../pull/*.go", "../server/*.go", "../server/*/*.go",
+		"../target/*/*.go",
 		"../cli/local/server.go",
 	} {
 		files, err := filepath.Glob(pattern)

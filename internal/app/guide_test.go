@@ -34,7 +34,8 @@ func TestJobsOfTheGuides(t *testing.T) {
 		require.NoError(t, err)
 		for _, block := range jsonBlock.FindAllStringSubmatch(string(page), -1) {
 			var fields map[string]json.RawMessage
-			if json.Unmarshal([]byte(block[1]), &fields) != nil || fields["schedule"] == nil || fields["target"] == nil {
+			err := json.Unmarshal([]byte(block[1]), &fields)
+			if err != nil || fields["schedule"] == nil || fields["target"] == nil {
 				continue // part of one, or something else
 			}
 			found++
@@ -62,14 +63,16 @@ func TestEachPolicyIsExplained(t *testing.T) {
 	fieldsOf(fields, reflect.TypeFor[jobs.JobInput](), "")
 	require.Greater(t, len(fields), 30)
 	for name := range fields {
-		require.True(t, strings.Contains(page, "`"+name+"`"), "the field %s is not in docs/guide/policies.md", name) //nolint:testifylint // Contains would print the page
+		//nolint:testifylint // Contains would print the page
+		require.True(t, strings.Contains(page, "`"+name+"`"), "the field %s is not in docs/guide/policies.md", name)
 	}
 	source, err := os.ReadFile("../job/run.go")
 	require.NoError(t, err)
 	reasons := reasonConst.FindAllStringSubmatch(string(source), -1)
 	require.Greater(t, len(reasons), 15)
 	for _, r := range reasons {
-		require.True(t, strings.Contains(page, "`"+r[1]+"`"), "the reason %s is not in docs/guide/policies.md", r[1]) //nolint:testifylint // Contains would print the page
+		//nolint:testifylint // Contains would print the page
+		require.True(t, strings.Contains(page, "`"+r[1]+"`"), "the reason %s is not in docs/guide/policies.md", r[1])
 	}
 	// What stands in a table with a dot in it is a field.
 	for _, row := range tableRow.FindAllStringSubmatch(page, -1) {

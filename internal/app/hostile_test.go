@@ -72,11 +72,12 @@ func TestHostileHosts(t *testing.T) {
 	b := startWith(t, func(c *Config) { c.Slots, c.Drain = number("BELFRY_HOSTILE_SLOTS", 100), 30*time.Second })
 	fast := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	const ok = "HTTP/1.1 200 OK\r\n"
+	const gzipHead = "Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 	hosts := map[string]string{
 		"never":   hostile(t, nil),
 		"slow":    hostile(t, drip(ok+"Content-Length: 1000000\r\n\r\n", "x", time.Second)),
 		"endless": hostile(t, drip(ok+"\r\n", strings.Repeat("x", 64<<10), 0)),
-		"bomb":    hostile(t, drip(ok+"Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff", strings.Repeat("\xec\xc1\x01\x01\x00", 10_000), 0)),
+		"bomb":    hostile(t, drip(ok+gzipHead, strings.Repeat("\xec\xc1\x01\x01\x00", 10_000), 0)),
 		"headers": hostile(t, drip(ok, "X-A: "+strings.Repeat("x", 1000)+"\r\n", 0)),
 	}
 	const apart = 20 * time.Millisecond
@@ -84,7 +85,9 @@ func TestHostileHosts(t *testing.T) {
 	runs := seconds * int(time.Second/apart)
 	measure := func(name string, with bool) [3]time.Duration {
 		begin := clock.Now().Add(3 * time.Second)
-		b.many(t, crowd{name, fast.url, runs, time.Minute, func(i int) time.Time { return begin.Add(time.Duration(i) * apart) }})
+		b.many(t, crowd{name, fast.url, runs, time.Minute, func(i int) time.Time {
+			return begin.Add(time.Duration(i) * apart)
+		}})
 		for host, url := range hosts {
 			if with {
 				b.many(t, crowd{host, url, each, 5 * time.Second, func(i int) time.Time {
@@ -101,12 +104,14 @@ func TestHostileHosts(t *testing.T) {
 	alone, before := measure("alone", false), heap()
 	peak = 0
 	beside, after := measure("beside", true), heap()
-	t.Logf("lateness p50, p99, max of %d runs: alone %s, beside %d hostile hosts with %d runs each: %s (p99 %.2f times); heap %d MB, then at most %d MB, %d MB at the end",
-		runs, alone, len(hosts), each, beside, float64(beside[1])/float64(alone[1]), before>>20, peak>>20, after>>20)
+	t.Logf("lateness p50, p99, max of %d runs: alone %s, with %d hostile hosts, %d runs each: %s (p99 %.2f times)",
+		runs, alone, len(hosts), each, beside, float64(beside[1])/float64(alone[1]))
+	t.Logf("heap: %d MB before, at most %d MB, %d MB at the end", before>>20, peak>>20, after>>20)
 	// If others use the machine too, a few milliseconds mean nothing.
 	require.Less(t, beside[1], max(alone[1]*3/2, alone[1]+clocktest.Allow(250*time.Millisecond)))
 	require.Less(t, peak, before+100<<20, "nor while they are at it")
-	b.eventually(t, each, `SELECT count(*) FROM run_history h JOIN job j ON j.id = h.job_id WHERE j.name LIKE 'endless-%' AND h.ended = 1`)
+	b.eventually(t, each, `
+SELECT count(*) FROM run_history h JOIN job j ON j.id = h.job_id WHERE j.name LIKE 'endless-%' AND h.ended = 1`)
 }
 
 // inUse is the memory that objects take, garbage among them.

@@ -92,10 +92,14 @@ func TestMetricsEqualTheLedger(t *testing.T) {
 	b.lose(t)
 	b.skipDueTimes(t)
 
-	b.eventually(t, 3, `SELECT count(*) FROM run r JOIN job j ON j.id = r.job_id WHERE j.name = 'is deleted' AND r.state = 0 AND r.due_at < now()`)
+	b.eventually(t, 3, `
+SELECT count(*) FROM run r JOIN job j ON j.id = r.job_id
+WHERE j.name = 'is deleted' AND r.state = 0 AND r.due_at < now()`)
 	_, err := b.store.DeleteJob(t.Context(), job.ChangeParams{Namespace: namespace, ID: deleted.ID})
 	require.NoError(t, err)
-	b.eventually(t, 1, `SELECT least(count(*), 1) FROM run r JOIN job j ON j.id = r.job_id WHERE j.name = 'is paused' AND r.state = 0 AND r.due_at < now()`)
+	b.eventually(t, 1, `
+SELECT least(count(*), 1) FROM run r JOIN job j ON j.id = r.job_id
+WHERE j.name = 'is paused' AND r.state = 0 AND r.due_at < now()`)
 	_, err = b.store.PauseJob(t.Context(), job.ChangeParams{Namespace: namespace, ID: paused.ID}, "by the test")
 	require.NoError(t, err)
 	b.eventually(t, 2, `SELECT count(*) FROM run_history WHERE ended = 4 AND reason = 'overlap'`)
@@ -106,22 +110,27 @@ func TestMetricsEqualTheLedger(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.store.DeleteJob(t.Context(), job.ChangeParams{Namespace: namespace, ID: paused.ID})
 	require.NoError(t, err)
-	b.eventually(t, 0, `SELECT count(*) FROM run r WHERE EXISTS (SELECT FROM job j WHERE j.id = r.job_id AND j.name <> 'skips due times') OR r.state <> 0`)
+	b.eventually(t, 0, `
+SELECT count(*) FROM run r
+WHERE r.state <> 0 OR EXISTS (SELECT FROM job j WHERE j.id = r.job_id AND j.name <> 'skips due times')`)
 	_, err = b.sampleOnce(t.Context())
 	require.NoError(t, err)
 	b.stop()
 
 	got := b.metrics.values(t, "belfry_runs_ended_total")
 	require.Equal(t, b.ledger(t, `
-SELECT (ARRAY['succeeded', 'failed', 'cancelled', 'skipped'])[ended] || ' ' || coalesce(reason, '') || ' ', sum(coalesce(count, 1))
+SELECT (ARRAY['succeeded', 'failed', 'cancelled', 'skipped'])[ended] || ' ' || coalesce(reason, '') || ' ',
+    sum(coalesce(count, 1))
 FROM run_history GROUP BY 1`), got)
 	for _, way := range []string{
-		"succeeded  ", "failed rejected ", "failed gone ", "failed attempts ", "failed unknown_outcome ", "cancelled replaced ",
+		"succeeded  ", "failed rejected ", "failed gone ", "failed attempts ", "failed unknown_outcome ",
+		"cancelled replaced ",
 		"skipped overlap ", "skipped queue_limit ", "skipped missed ", "skipped deleted ", "skipped paused ",
 	} {
 		require.Contains(t, got, way, "the test did not come to it")
 	}
-	require.Equal(t, b.ledger(t, `SELECT reason || ' ', sum(count) FROM cursor_skip GROUP BY 1`), b.metrics.values(t, "belfry_due_times_skipped_total"))
+	require.Equal(t, b.ledger(t, `SELECT reason || ' ', sum(count) FROM cursor_skip GROUP BY 1`),
+		b.metrics.values(t, "belfry_due_times_skipped_total"))
 	require.Contains(t, b.metrics.values(t, "belfry_due_times_skipped_total"), "missed ")
 	require.Equal(t, b.ledger(t, `SELECT '', count(*) FROM dead_letter`), b.metrics.values(t, "belfry_dead_letters"))
 
@@ -140,7 +149,8 @@ func (b *bundle) lose(t *testing.T) {
 	dead := uuid.New()
 	_, err := b.store.Register(t.Context(), dead, "dead", time.Hour)
 	require.NoError(t, err)
-	j := b.create(t, "is lost", func(d *job.Definition) { d.Schedule.At, d.Delivery = "2100-01-01T00:00:00Z", job.AtMostOnce })
+	j := b.create(t, "is lost",
+		func(d *job.Definition) { d.Schedule.At, d.Delivery = "2100-01-01T00:00:00Z", job.AtMostOnce })
 	_, err = b.pool.Exec(t.Context(), `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
     needs_sweep, session_id, claimed_at)
@@ -174,7 +184,9 @@ func TestBrokenCursorsAreTold(t *testing.T) {
 	broken := func(want float64) func() bool {
 		return func() bool { return b.metrics.values(t, "belfry_cursors_broken")[""] == want }
 	}
-	change(`UPDATE cursor SET key = convert_to(schedule, 'UTF8'), schedule = '{"every":"of another version"}', next_due_at = now()`)
+	change(`
+UPDATE cursor
+SET key = convert_to(schedule, 'UTF8'), schedule = '{"every":"of another version"}', next_due_at = now()`)
 	require.Eventually(t, broken(1), time.Minute, 20*time.Millisecond)
 	change(`UPDATE cursor SET schedule = convert_from(key, 'UTF8'), retry_at = now()`) // as its next try would find it
 	require.Eventually(t, broken(0), time.Minute, 20*time.Millisecond)

@@ -58,8 +58,8 @@ func (l *lines) find(t *testing.T, message string) map[string]any {
 
 func (l *lines) await(t *testing.T, message string) (attrs map[string]any) {
 	t.Helper()
-	require.Eventually(t, func() bool { attrs = l.find(t, message); return attrs != nil }, time.Minute, 10*time.Millisecond,
-		"no line %q", message)
+	require.Eventually(t, func() bool { attrs = l.find(t, message); return attrs != nil }, time.Minute,
+		10*time.Millisecond, "no line %q", message)
 	return attrs
 }
 
@@ -71,7 +71,13 @@ func testConfig(url string) Config {
 }
 
 // testKeyset is one for secrets, as belfry secret keyset new makes them.
-const testKeyset = `{"primaryKeyId":2277636101, "key":[{"keyData":{"typeUrl":"type.googleapis.com/google.crypto.tink.AesGcmKey", "value":"GiBTmMI6vSbwwDpEE+VvBvyN+6CSP7fCIYx/77TyQ9/iWQ==", "keyMaterialType":"SYMMETRIC"}, "status":"ENABLED", "keyId":2277636101, "outputPrefixType":"TINK"}]}`
+const testKeyset = `{"primaryKeyId":2277636101, "key":[{
+	"keyData":{
+		"typeUrl":"type.googleapis.com/google.crypto.tink.AesGcmKey",
+		"value":"GiBTmMI6vSbwwDpEE+VvBvyN+6CSP7fCIYx/77TyQ9/iWQ==", "keyMaterialType":"SYMMETRIC"
+	},
+	"status":"ENABLED", "keyId":2277636101, "outputPrefixType":"TINK"
+}]}`
 
 // serverURL is of a migrated database, for the role that nodes have.
 func serverURL(t *testing.T) string {
@@ -122,7 +128,8 @@ func startWith(t *testing.T, change func(*Config)) *bundle {
 func (b *bundle) create(t *testing.T, name string, change func(*job.Definition)) job.Job {
 	t.Helper()
 	d := job.Definition{
-		Name: name, Schedule: schedule.Spec{At: "2026-01-01T00:00:00Z"}, Target: job.Target{Kind: "noop", Config: json.RawMessage(`{}`)},
+		Name: name, Schedule: schedule.Spec{At: "2026-01-01T00:00:00Z"},
+		Target: job.Target{Kind: "noop", Config: json.RawMessage(`{}`)},
 	}
 	change(&d)
 	j, err := b.store.CreateJob(t.Context(), job.CreateParams{Namespace: namespace, Definition: d, Actor: "test"})

@@ -64,7 +64,10 @@ func operations(t *testing.T, base string) (out []operation) {
 	for path, item := range api["paths"].(map[string]any) {
 		for method, described := range item.(map[string]any) {
 			d := described.(map[string]any)
-			o := operation{id: d["operationId"].(string), method: strings.ToUpper(method), path: path, role: d["x-role"].(string)}
+			o := operation{
+				id: d["operationId"].(string), role: d["x-role"].(string),
+				method: strings.ToUpper(method), path: path,
+			}
 			params, _ := d["parameters"].([]any)
 			for _, p := range params {
 				switch name := p.(map[string]any)["name"].(string); p.(map[string]any)["in"] {

@@ -15,7 +15,10 @@ func TestANodeWorksOnOperations(t *testing.T) {
 		b.create(t, name, func(d *job.Definition) { d.Target = s.target("/no") })
 	}
 	b.eventually(t, 3, `SELECT count(*) FROM dead_letter`)
-	_, err := b.store.BeginOperation(t.Context(), job.OperationParams{Namespace: namespace, Kind: job.Redrive, Filter: job.DeadFilter{Reason: job.ReasonRejected}, Rate: 100, Actor: "test"})
+	_, err := b.store.BeginOperation(t.Context(), job.OperationParams{
+		Namespace: namespace, Kind: job.Redrive, Actor: "test",
+		Filter: job.DeadFilter{Reason: job.ReasonRejected}, Rate: 100,
+	})
 	require.NoError(t, err)
 	b.eventually(t, 1, `SELECT count(*) FROM operation WHERE state = 'finished' AND done = 3`)
 	b.eventually(t, 6, `SELECT count(*) FROM run_history WHERE ended = 2`) // they failed again,

@@ -40,8 +40,10 @@ func TestReports(t *testing.T) {
 	w := newWalk(t)
 	n := w.tenant(access.DefaultNamespace)
 	url, got := accepting(t)
-	id := w.must(n.key, "POST", "/api/v1/jobs", fmt.Sprintf(
-		`{"name":"later","schedule":"every 24h","overlap":"allow","retry":{"max_attempts":2,"backoff":"none","jitter":-1},"report_timeout":"10m","target":{"kind":"http","config":{"url":%q}}}`, url), "id")
+	id := w.must(n.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{
+		"name":"later","schedule":"every 24h","overlap":"allow","report_timeout":"10m",
+		"retry":{"max_attempts":2,"backoff":"none","jitter":-1},
+		"target":{"kind":"http","config":{"url":%q}}}`, url), "id")
 	next := func() (string, taken) {
 		run := w.started(n, id)
 		r := <-got
@@ -66,7 +68,8 @@ func TestReports(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, report(first, "complete", `{"message":"42\u0007rows"}`).status)
 	require.Equal(t, "succeeded", state(run))
 	require.Equal(t, "42 rows", w.must(n.key, "GET", "/api/v1/runs/"+run, "", "message"))
-	require.Equal(t, http.StatusNoContent, report(first, "complete", "").status, "an answer that was lost is asked for again")
+	require.Equal(t, http.StatusNoContent, report(first, "complete", "").status,
+		"an answer that was lost is asked for again")
 	late := report(first, "heartbeat", "")
 	require.Equal(t, http.StatusConflict, late.status)
 	require.Contains(t, string(late.body), "stop working on it")
@@ -90,7 +93,9 @@ func TestReports(t *testing.T) {
 	run, first = next()
 	other, _ := next()
 	require.Equal(t, http.StatusForbidden, w.call(first.token, "POST", "/api/v1/runs/"+other+":complete", "").status)
-	for _, path := range []string{"GET /api/v1/runs/" + run, "POST /api/v1/runs/" + run + ":cancel", "GET /api/v1/jobs", "GET /api/v1/self"} {
+	for _, path := range []string{
+		"GET /api/v1/runs/" + run, "POST /api/v1/runs/" + run + ":cancel", "GET /api/v1/jobs", "GET /api/v1/self",
+	} {
 		method, path, _ := strings.Cut(path, " ")
 		require.Equal(t, http.StatusUnauthorized, w.call(first.token, method, path, "").status, path)
 	}
@@ -111,10 +116,13 @@ func TestTraceIsContinued(t *testing.T) {
 	n := w.tenant(access.DefaultNamespace)
 	url, got := accepting(t)
 	for _, overlap := range []string{"allow", "replace"} { // claimed, and admitted
-		id := w.must(n.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name":"traced-%s","schedule":"every 24h","overlap":%q,"target":{"kind":"http","config":{"url":%q}}}`, overlap, overlap, url), "id")
+		id := w.must(n.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{
+			"name":"traced-%s","schedule":"every 24h","overlap":%q,
+			"target":{"kind":"http","config":{"url":%q}}}`, overlap, overlap, url), "id")
 		for range 2 {
 			const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+"/api/v1/jobs/"+id+":trigger", nil)
+			trigger := w.base + "/api/v1/jobs/" + id + ":trigger"
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, trigger, nil)
 			require.NoError(t, err)
 			r.Header.Set("Authorization", "Bearer "+n.key)
 			r.Header.Set("Traceparent", trace)

@@ -42,9 +42,11 @@ func TestSecretsAppearNowhere(t *testing.T) {
 	n := &tenant{id: access.DefaultNamespace, key: c.key}
 	ended := 0
 	for _, status := range []int{200, 400, 410, 500} {
-		id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(
-			`{"name":"echo-%d","schedule":"every 24h","payload":{"token":"canary1payload"},"retry":{"max_attempts":1},
-			"target":{"kind":"http","config":{"url":"%s/?token=canary2query","headers":{"authorization":"canary3header"}}}}`, status, echo(t, status)), "id")
+		id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{
+			"name":"echo-%d","schedule":"every 24h","payload":{"token":"canary1payload"},"retry":{"max_attempts":1},
+			"target":{"kind":"http","config":{
+				"url":"%s/?token=canary2query","headers":{"authorization":"canary3header"}}}}`,
+			status, echo(t, status)), "id")
 		w.started(n, id)
 		ended++
 		w.eventually(`SELECT count(*) = $1 FROM run_history`, ended)
@@ -57,7 +59,8 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			objects[p] = "canary4path"
 		}
 		for _, body := range []string{
-			`{"unknown":"canary5value","name":{"x":"canary6value"},"target":{"kind":"http","config":{"url":"canary7url","headers":{"a b":"canary3header"}}},"schedule":"canary8schedule"}`,
+			`{"unknown":"canary5value","name":{"x":"canary6value"},"schedule":"canary8schedule",
+			"target":{"kind":"http","config":{"url":"canary7url","headers":{"a b":"canary3header"}}}}`,
 			`{"canary9broken`, o.payload(t),
 		} {
 			got := w.ask(c.key, o, o.at(objects)+"?unknown=canary11query", body)
@@ -77,11 +80,14 @@ func TestSecretsAppearNowhere(t *testing.T) {
 	}
 	_, metrics := get(t, c.base+"/metrics")
 	var audit string
-	require.NoError(t, pool.QueryRow(context.Background(), `SELECT string_agg(x::text, E'\n') FROM audit_log x`).Scan(&audit))
+	require.NoError(t,
+		pool.QueryRow(context.Background(), `SELECT string_agg(x::text, E'\n') FROM audit_log x`).Scan(&audit))
 	require.NoError(t, s.end(t))
 
 	secrets := []string{c.key, c.key[len("bfk_") : len(c.key)-1], "canary"}
-	for name, text := range map[string]string{"the log": s.log.String(), "metrics": metrics, "audit": audit, "problems": problems} {
+	for name, text := range map[string]string{
+		"the log": s.log.String(), "metrics": metrics, "audit": audit, "problems": problems,
+	} {
 		require.NotEmpty(t, text)
 		for _, secret := range secrets {
 			if at := strings.Index(text, secret); at >= 0 {
@@ -91,7 +97,8 @@ func TestSecretsAppearNowhere(t *testing.T) {
 	}
 	// The canaries sing where they may: so they were there to be found.
 	var stored string
-	require.NoError(t, pool.QueryRow(context.Background(), `SELECT string_agg(x::text, E'\n') FROM job_version x`).Scan(&stored))
+	require.NoError(t,
+		pool.QueryRow(context.Background(), `SELECT string_agg(x::text, E'\n') FROM job_version x`).Scan(&stored))
 	for _, secret := range []string{"canary1payload", "canary2query", "canary3header"} {
 		require.Contains(t, stored, secret)
 	}

@@ -50,7 +50,9 @@ func newWalk(t *testing.T) *walk {
 func (w *walk) key(namespace uuid.UUID, role access.Role, life time.Duration) (access.APIKey, string) {
 	w.t.Helper()
 	w.count++
-	k, secret, err := w.store.CreateKey(w.t.Context(), access.KeyParams{Namespace: namespace, Name: fmt.Sprintf("key-%d", w.count), Role: role, ExpiresIn: life, Actor: "test"})
+	k, secret, err := w.store.CreateKey(w.t.Context(), access.KeyParams{
+		Namespace: namespace, Name: fmt.Sprintf("key-%d", w.count), Role: role, ExpiresIn: life, Actor: "test",
+	})
 	require.NoError(w.t, err)
 	return k, secret
 }
@@ -119,7 +121,8 @@ func TestNoRouteIsOpen(t *testing.T) {
 	revoked, revokedSecret := w.key(access.DefaultNamespace, access.Admin, 0)
 	require.NoError(t, w.store.RevokeKey(t.Context(), access.DefaultNamespace, revoked.ID, "test"))
 	refused := map[string]string{
-		"none": "", "malformed": "bfk_nonsense", "unknown": access.FormatKey([32]byte{1, 2, 3}), "expired": expiredSecret, "revoked": revokedSecret,
+		"none": "", "malformed": "bfk_nonsense", "unknown": access.FormatKey([32]byte{1, 2, 3}),
+		"expired": expiredSecret, "revoked": revokedSecret,
 	}
 	smaller := map[string]string{}
 	for i, role := range access.Roles[1:] {
@@ -148,7 +151,10 @@ func TestNoRouteIsOpen(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		require.Equal(t, http.StatusOK, w.call("", method, path, "").status, route)
 	}
-	for _, path := range []string{"/", "/api", "/api/v1/", "/api/v1/jobs/", "/debug/pprof/", "/docs/", "/docs/../api/v1/jobs", "//api/v1/jobs", "/api/v2/jobs"} {
+	for _, path := range []string{
+		"/", "/api", "/api/v1/", "/api/v1/jobs/", "/debug/pprof/", "/docs/", "/docs/../api/v1/jobs", "//api/v1/jobs",
+		"/api/v2/jobs",
+	} {
 		require.NotEqual(t, http.StatusOK, w.call("", http.MethodGet, path, "").status, path)
 	}
 }
@@ -193,7 +199,8 @@ func (w *walk) tenant(namespace uuid.UUID) *tenant {
 	n := &tenant{id: namespace, named: "named" + mark[:12], inner: "inner" + mark[12:24]}
 	_, n.key = w.key(namespace, access.Admin, 0)
 	n.objects = map[string]string{
-		"job": w.job(n, "/ok"), "key": w.must(n.key, "POST", "/api/v1/keys", `{"name":"`+n.named+`","role":"viewer"}`, "id"),
+		"job":   w.job(n, "/ok"),
+		"key":   w.must(n.key, "POST", "/api/v1/keys", `{"name":"`+n.named+`","role":"viewer"}`, "id"),
 		"queue": "q-" + n.named, "version": "1", "secret": "s-" + n.named,
 	}
 	w.must(n.key, "PUT", "/api/v1/secrets/"+n.objects["secret"], `{"value":"`+n.inner+`"}`, "name")
@@ -226,9 +233,11 @@ VALUES ($1, $2, 'discard', '{}', now(), 1, 'running', 1, $3, now(), now() + inte
 func (w *walk) job(n *tenant, path string) string {
 	w.t.Helper()
 	w.count++
-	return w.must(n.key, "POST", "/api/v1/jobs", fmt.Sprintf(
-		`{"name":"%s-%d","labels":{"team":%q},"schedule":"every 24h","queue":"q-%s","payload":{"a":%q},"retry":{"max_attempts":1},"timeout":"1h",
-		"target":{"kind":"http","config":{"url":"%s%s","headers":{"x-secret":%q}}}}`, n.named, w.count, n.inner, n.named, n.inner, w.sink.url, path, n.inner), "id")
+	return w.must(n.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{
+		"name":"%s-%d","labels":{"team":%q},"schedule":"every 24h","queue":"q-%s","payload":{"a":%q},
+		"retry":{"max_attempts":1},"timeout":"1h",
+		"target":{"kind":"http","config":{"url":"%s%s","headers":{"x-secret":%q}}}}`,
+		n.named, w.count, n.inner, n.named, n.inner, w.sink.url, path, n.inner), "id")
 }
 
 // started triggers a job, and ended waits for the end of that run too.
@@ -260,14 +269,17 @@ func (w *walk) rows(namespace uuid.UUID) (out []string) {
 		}
 		require.NoError(w.t, rows.Err())
 	}
-	text(`SELECT table_name FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'namespace_id' ORDER BY 1`)
+	text(`
+SELECT table_name FROM information_schema.columns
+WHERE table_schema = 'public' AND column_name = 'namespace_id' ORDER BY 1`)
 	tables := slices.Clone(out)
 	require.Contains(w.t, tables, "job")
 	for _, table := range tables {
 		text(`SELECT x::text FROM `+table+` x WHERE namespace_id = $1 ORDER BY 1`, namespace)
 	}
 	for _, table := range []string{"run", "run_history", "dead_letter"} {
-		text(`SELECT x::text FROM `+table+` x WHERE queue_id IN (SELECT id FROM queue WHERE namespace_id = $1) ORDER BY 1`, namespace)
+		text(`
+SELECT x::text FROM `+table+` x WHERE queue_id IN (SELECT id FROM queue WHERE namespace_id = $1) ORDER BY 1`, namespace)
 	}
 	return out
 }
@@ -296,7 +308,8 @@ func TestNoByteCrossesANamespace(t *testing.T) {
 	calls, swapped := 0, 0
 	for _, o := range operations(t, w.base) {
 		for _, p := range o.params {
-			require.Contains(t, theirs.objects, p, "%s has a parameter of which the test has no object; add one in tenant", o.path)
+			require.Contains(t, theirs.objects, p,
+				"%s has a parameter of which the test has no object; add one in tenant", o.path)
 		}
 		got := clean(o, o.at(theirs.objects), o.payload(t))
 		calls++

@@ -152,11 +152,12 @@ func TestStopAfterTheDatabaseWent(t *testing.T) {
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	migrated := serverURL(t)
+	badOption := strings.Replace(withUser(t, migrated, "u"), "sslmode=disable", "sslmode=maybe", 1)
 	for name, tc := range map[string]struct{ url, want string }{
 		"no schema":   {pgtest.EmptyURL(t), "run: belfry migrate"},
 		"no database": {strings.Replace(migrated, "?", "_not_there?", 1), "does not exist"},
 		"no role":     {withUser(t, migrated, "nobody_here"), "connect to the database"},
-		"bad option":  {strings.Replace(withUser(t, migrated, "u"), "sslmode=disable", "sslmode=maybe", 1), "read the database URL"},
+		"bad option":  {badOption, "read the database URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +171,9 @@ func TestServeRefuses(t *testing.T) {
 			}
 		})
 	}
-	taken := serveNode(t, func() Config { c := testConfig(migrated); c.Listen, c.InsecureListen = "203.0.113.1:1", true; return c }())
+	c := testConfig(migrated)
+	c.Listen, c.InsecureListen = "203.0.113.1:1", true
+	taken := serveNode(t, c)
 	require.ErrorContains(t, <-taken.ended, "listen for the API, health and metrics (another address: --listen)")
 }
 

@@ -96,9 +96,10 @@ func (b *bundle) many(t *testing.T, c crowd) {
 		o := job.BulkParams{Namespace: namespace, Actor: "test"}
 		for i := from; i < min(c.n, from+1000); i++ {
 			o.Jobs = append(o.Jobs, job.NewJob{Definition: job.Definition{
-				Name: fmt.Sprintf("%s-%d", c.name, i), Schedule: schedule.Spec{At: c.due(i).UTC().Format("2006-01-02T15:04:05.000Z07:00")},
-				Target: job.Target{Kind: "http", Config: json.RawMessage(`{"url":"` + c.url + `"}`)},
-				Policy: job.Policy{Timeout: job.Duration(c.timeout)},
+				Name:     fmt.Sprintf("%s-%d", c.name, i),
+				Schedule: schedule.Spec{At: c.due(i).UTC().Format("2006-01-02T15:04:05.000Z07:00")},
+				Target:   job.Target{Kind: "http", Config: json.RawMessage(`{"url":"` + c.url + `"}`)},
+				Policy:   job.Policy{Timeout: job.Duration(c.timeout)},
 			}})
 		}
 		made, err := b.store.CreateJobs(t.Context(), o)
@@ -114,7 +115,8 @@ func (b *bundle) many(t *testing.T, c crowd) {
 // could fill; and none of them is lost or sent twice.
 func TestASlowHostBesideAFastOne(t *testing.T) {
 	t.Parallel()
-	slowRuns, seconds, slots := number("BELFRY_SLOW_RUNS", 400), number("BELFRY_SLOW_SECONDS", 8), number("BELFRY_SLOW_SLOTS", 100)
+	slowRuns, seconds := number("BELFRY_SLOW_RUNS", 400), number("BELFRY_SLOW_SECONDS", 8)
+	slots := number("BELFRY_SLOW_SLOTS", 100)
 	takes := time.Duration(number("BELFRY_SLOW_ANSWER_MS", 2000)) * time.Millisecond
 	b := startWith(t, func(c *Config) { c.Slots, c.Drain = slots, 30*time.Second })
 	const apart = 20 * time.Millisecond
@@ -133,12 +135,16 @@ func TestASlowHostBesideAFastOne(t *testing.T) {
 	over := time.Duration(number("BELFRY_SLOW_OVER", seconds)) * time.Second
 	measure := func(name string, with int) [3]time.Duration {
 		begin := clock.Now().Add(3*time.Second + time.Duration(with/1000)*time.Second)
-		b.many(t, crowd{name, fast.url, fastRuns, time.Minute, func(i int) time.Time { return begin.Add(time.Duration(i) * apart) }})
+		b.many(t, crowd{name, fast.url, fastRuns, time.Minute, func(i int) time.Time {
+			return begin.Add(time.Duration(i) * apart)
+		}})
 		// Each second a crowd, of one schedule.
 		b.many(t, crowd{"slow", slow.url, with, time.Minute, func(i int) time.Time {
-			return begin.Truncate(time.Second).Add((time.Duration(i) * over / time.Duration(with)).Truncate(time.Second))
+			after := time.Duration(i) * over / time.Duration(with)
+			return begin.Truncate(time.Second).Add(after.Truncate(time.Second))
 		}})
-		require.Eventually(t, func() bool { return fast.count() >= fastRuns }, time.Duration(seconds)*time.Second+time.Minute, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return fast.count() >= fastRuns },
+			time.Duration(seconds)*time.Second+time.Minute, 50*time.Millisecond)
 		return fast.lateness()
 	}
 	alone := measure("alone", 0)
@@ -147,8 +153,10 @@ func TestASlowHostBesideAFastOne(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `
 SELECT (SELECT count(*) FROM run WHERE deferred_reason IS NOT NULL), (SELECT count(*) FROM run WHERE state = 0),
     (SELECT count(*) FROM run_history WHERE ended <> 1)`).Scan(&counts.deferred, &counts.waiting, &counts.ended))
-	t.Logf("%d slots; lateness p50, p99, max of %d runs to the fast host: alone %s, beside %d runs over %s to a host that takes %s: %s (p99 %.2f times); the slow host had at most %d at once, %d runs wait for it",
-		slots, fastRuns, alone, slowRuns, over, takes, beside, float64(beside[1])/float64(alone[1]), slow.most.Load(), counts.waiting)
+	t.Logf("%d slots; lateness p50, p99, max of %d runs to the fast host: alone %s, "+
+		"beside %d runs over %s to a host that takes %s: %s (p99 %.2f times)",
+		slots, fastRuns, alone, slowRuns, over, takes, beside, float64(beside[1])/float64(alone[1]))
+	t.Logf("the slow host had at most %d at once, %d runs wait for it", slow.most.Load(), counts.waiting)
 	require.LessOrEqual(t, slow.most.Load(), int64(slots*2/3+1))
 	require.Positive(t, slow.most.Load())
 	require.Zero(t, counts.ended, "nothing failed")
@@ -177,8 +185,9 @@ func TestABreakerShows(t *testing.T) {
 			out.WriteHeader(http.StatusBadGateway)
 		}
 	})
-	id := w.must(n.key, "POST", "/api/v1/jobs", fmt.Sprintf(
-		`{"name":"down","schedule":"every 24h","overlap":"allow","retry":{"max_attempts":1},"target":{"kind":"http","config":{"url":%q}}}`, host.url), "id")
+	id := w.must(n.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{
+		"name":"down","schedule":"every 24h","overlap":"allow","retry":{"max_attempts":1},
+		"target":{"kind":"http","config":{"url":%q}}}`, host.url), "id")
 	for range 10 {
 		w.started(n, id)
 	}

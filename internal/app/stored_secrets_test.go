@@ -22,7 +22,9 @@ import (
 func (w *walk) dump() (out string) {
 	w.t.Helper()
 	ctx := context.Background()
-	rows, err := w.pool.Query(ctx, `SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p')`)
+	rows, err := w.pool.Query(ctx, `
+SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p')`)
 	require.NoError(w.t, err)
 	var tables []string
 	for rows.Next() {
@@ -34,7 +36,8 @@ func (w *walk) dump() (out string) {
 	require.Contains(w.t, tables, "secret")
 	for _, table := range tables {
 		var text string
-		require.NoError(w.t, w.pool.QueryRow(ctx, `SELECT coalesce(string_agg(x::text, E'\n'), '') FROM `+table+` x`).Scan(&text))
+		require.NoError(w.t,
+			w.pool.QueryRow(ctx, `SELECT coalesce(string_agg(x::text, E'\n'), '') FROM `+table+` x`).Scan(&text))
 		out += table + "\n" + text + "\n"
 	}
 	return out
@@ -58,7 +61,13 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 	s, c := serveAPI(t, func(c *Config) { c.DatabaseURL = server })
 	w := &walk{t: t, base: c.base, pool: pool, log: s.log}
 	n := &tenant{id: access.DefaultNamespace, key: c.key}
-	values := map[string]string{"token": "canary21bearer", "old": "canary22replaced", "key": "canary23header", "password": "canary24password", "webhook-signing": "canary25signing"}
+	values := map[string]string{
+		"token":           "canary21bearer",
+		"old":             "canary22replaced",
+		"key":             "canary23header",
+		"password":        "canary24password",
+		"webhook-signing": "canary25signing",
+	}
 	for name, value := range values {
 		got := w.call(c.key, "PUT", "/api/v1/secrets/"+name, `{"value":"before-`+value+`"}`)
 		require.Equal(t, http.StatusOK, got.status, string(got.body))
@@ -68,9 +77,14 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 	require.Contains(t, answers, "webhook-signing")
 	ended, waiting := 0, 0
 	for _, status := range []int{200, 202, 400, 500} {
-		for i, auth := range []string{`"auth":{"bearer":{"secret":"token"}}`, `"auth":{"basic":{"user":"me","password":{"secret":"password"}}}`, `"headers":{"x-key":{"secret":"key"}}`} {
-			id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(
-				`{"name":"echo-%d-%d","schedule":"every 24h","retry":{"max_attempts":1},"target":{"kind":"http","config":{"url":%q,"keep_response":true,%s}}}`, status, i, echo(t, status), auth), "id")
+		for i, auth := range []string{
+			`"auth":{"bearer":{"secret":"token"}}`, `"auth":{"basic":{"user":"me","password":{"secret":"password"}}}`,
+			`"headers":{"x-key":{"secret":"key"}}`,
+		} {
+			id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{
+				"name":"echo-%d-%d","schedule":"every 24h","retry":{"max_attempts":1},
+				"target":{"kind":"http","config":{"url":%q,"keep_response":true,%s}}}`,
+				status, i, echo(t, status), auth), "id")
 			run := w.started(n, id)
 			if status == http.StatusAccepted {
 				waiting++
@@ -79,12 +93,16 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 				ended++
 				w.eventually(`SELECT count(*) = $1 FROM run_history`, ended)
 			}
-			answers += w.call(c.key, "GET", "/api/v1/runs/"+run, "").text + w.call(c.key, "GET", "/api/v1/jobs/"+id, "").text
+			answers += w.call(c.key, "GET", "/api/v1/runs/"+run, "").text
+			answers += w.call(c.key, "GET", "/api/v1/jobs/"+id, "").text
 		}
 	}
 	send := func(kind, config string) (answer string) {
-		id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(
-			`{"name":"broker-%d","schedule":"every 24h","retry":{"max_attempts":1},"target":{"kind":%q,"config":{"user":"me","password":{"secret":"password"},"headers":{"x":{"secret":"token"}},%s}}}`, ended, kind, config), "id")
+		id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{
+			"name":"broker-%d","schedule":"every 24h","retry":{"max_attempts":1},
+			"target":{"kind":%q,"config":{
+				"user":"me","password":{"secret":"password"},"headers":{"x":{"secret":"token"}},%s}}}`,
+			ended, kind, config), "id")
 		run := w.started(n, id)
 		ended++
 		w.eventually(`SELECT count(*) = $1 FROM run_history`, ended)
@@ -92,16 +110,23 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 		answers += answer + w.call(c.key, "GET", "/api/v1/jobs/"+id, "").text
 		return answer
 	}
-	for kind, where := range map[string]string{"kafka": `"topic":"t","sasl":"PLAIN"`, "nats": `"subject":"s"`, "amqp": `"routing_key":"k"`} {
-		answer := send(kind, fmt.Sprintf(`"servers":["127.0.0.1:1"],%s,"tls":{"certificate":%q,"key":{"secret":"key"}}`, where, somePEM(t)))
+	for kind, where := range map[string]string{
+		"kafka": `"topic":"t","sasl":"PLAIN"`, "nats": `"subject":"s"`, "amqp": `"routing_key":"k"`,
+	} {
+		const config = `"servers":["127.0.0.1:1"],%s,"tls":{"certificate":%q,"key":{"secret":"key"}}`
+		answer := send(kind, fmt.Sprintf(config, where, somePEM(t)))
 		require.Contains(t, answer, "certificate and key do not fit", "it got as far as to have read the key")
 	}
-	answer := send("nats", fmt.Sprintf(`"servers":[%q],"subject":"s","wait_for":"report"`, brokertest.Echo(t, "Belfry-Run-Token", "x")))
+	answer := send("nats",
+		fmt.Sprintf(`"servers":[%q],"subject":"s","wait_for":"report"`, brokertest.Echo(t, "Belfry-Run-Token", "x")))
 	for _, hidden := range []string{"Belfry-Run-Token: [hidden]", "x: [hidden]", `\"pass\":\"[hidden]\"`} {
 		require.Contains(t, answer, hidden, "it was sent, and repeated")
 	}
 	require.Contains(t, answers, "[hidden]", "the targets did repeat what they were sent")
-	for _, body := range []string{`{"value":{"x":"canary26"}}`, `{"value":"canary27","keep_previous_for":"canary28"}`, `{"valu":"canary29"}`, `{"value":"canary30`, `"canary31"`} {
+	for _, body := range []string{
+		`{"value":{"x":"canary26"}}`, `{"value":"canary27","keep_previous_for":"canary28"}`, `{"valu":"canary29"}`,
+		`{"value":"canary30`, `"canary31"`,
+	} {
 		got := w.call(c.key, "PUT", "/api/v1/secrets/token", body)
 		require.GreaterOrEqual(t, got.status, 400)
 		answers += got.text
@@ -113,9 +138,12 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 
 	forms := []string{"canary", "bfr_"} // and no token for a report, of runs that wait for theirs too
 	for _, value := range values {
-		forms = append(forms, hex.EncodeToString([]byte(value)), base64.StdEncoding.EncodeToString([]byte(value)), base64.StdEncoding.EncodeToString([]byte("me:"+value)))
+		forms = append(forms, hex.EncodeToString([]byte(value)), base64.StdEncoding.EncodeToString([]byte(value)),
+			base64.StdEncoding.EncodeToString([]byte("me:"+value)))
 	}
-	for name, text := range map[string]string{"the log": s.log.String(), "metrics": metrics, "answers": answers, "the database": dump} {
+	for name, text := range map[string]string{
+		"the log": s.log.String(), "metrics": metrics, "answers": answers, "the database": dump,
+	} {
 		require.NotEmpty(t, text)
 		for _, form := range forms {
 			if at := strings.Index(text, form); at >= 0 {

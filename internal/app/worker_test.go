@@ -12,8 +12,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestAWorkersKeyIsGoodForItsQueuesAlone (S19): every operation with a worker's key of queue A: what is not for workers is
-// refused, and what is, on queue B too; on A a session of B, or of another namespace's A, is not there.
+// TestAWorkersKeyIsGoodForItsQueuesAlone (S19) calls every operation with a worker's key of queue A. Operations that
+// are not for workers are rejected, and so are those of queue B. On A, sessions of B and of the queue A of another
+// namespace do not exist.
 func TestAWorkersKeyIsGoodForItsQueuesAlone(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t)
@@ -60,34 +61,46 @@ func TestAWorkersKeyIsGoodForItsQueuesAlone(t *testing.T) {
 	require.Greater(t, refused, 30)
 	require.GreaterOrEqual(t, unseen, 16)
 	// And what a session has can be reported through it alone.
-	w.must(admin.key, "POST", "/api/v1/jobs", `{"name":"pulled","schedule":"every 24h","queue":"b","target":{"kind":"worker","config":{"handler":"x"}}}`, "id")
+	w.must(admin.key, "POST", "/api/v1/jobs",
+		`{"name":"pulled","schedule":"every 24h","queue":"b",
+		"target":{"kind":"worker","config":{"handler":"x"}}}`, "id")
 	run := w.must(admin.key, "POST", "/api/v1/jobs/pulled:trigger", "", "run")
-	require.Equal(t, run, w.must(both, "POST", "/api/v1/queues/b/sessions/"+onB+":claim", `{"handlers":["x"],"max":1,"wait_ms":20000}`, "run"))
+	require.Equal(t, run, w.must(both, "POST", "/api/v1/queues/b/sessions/"+onB+":claim",
+		`{"handlers":["x"],"max":1,"wait_ms":20000}`, "run"))
 	lease := `"run":"` + run + `","attempt":1`
 	report := `{"reports":[{` + lease + `,"outcome":"succeeded"}]}`
 	row := func() (text string) {
-		require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT x::text FROM run x WHERE handler = 'x' AND state = 1`).Scan(&text))
+		require.NoError(t,
+			w.pool.QueryRow(t.Context(), `SELECT x::text FROM run x WHERE handler = 'x' AND state = 1`).Scan(&text))
 		return text
 	}
 	before := row()
 	for session, key := range map[string]string{own: mine, foreign: theirs} {
 		at := "/api/v1/queues/a/sessions/" + session
-		for _, outcome := range []string{`"succeeded"`, `"succeeded","result":{"x":1}`, `"failed"`, `"failed","final":true`, `"cancelled"`, `"snoozed","retry_after_ms":1000`} {
+		for _, outcome := range []string{
+			`"succeeded"`, `"succeeded","result":{"x":1}`, `"failed"`, `"failed","final":true`, `"cancelled"`,
+			`"snoozed","retry_after_ms":1000`,
+		} {
 			got := string(w.call(key, "POST", at+":complete", `{"reports":[{`+lease+`,"outcome":`+outcome+`}]}`).body)
 			require.Contains(t, got, `"code":"stale"`, outcome)
 			require.Contains(t, got, `"why":"lost"`, "and nothing is told of it: %s", outcome)
 		}
-		require.Contains(t, string(w.call(key, "POST", at+":heartbeat", `{"runs":[{`+lease+`,"percent":50,"progress":"stolen"}]}`).body), `"why":"lost"`)
-		require.Contains(t, string(w.call(key, "POST", "/api/v1/queues/a/sessions", `{"name":"w","adopt":"`+onB+`","runs":[{`+lease+`}]}`).body), `"why":"lost"`)
+		heartbeat := w.call(key, "POST", at+":heartbeat", `{"runs":[{`+lease+`,"percent":50,"progress":"stolen"}]}`)
+		require.Contains(t, string(heartbeat.body), `"why":"lost"`)
+		adoption := w.call(key, "POST", "/api/v1/queues/a/sessions",
+			`{"name":"w","adopt":"`+onB+`","runs":[{`+lease+`}]}`)
+		require.Contains(t, string(adoption.body), `"why":"lost"`)
 	}
 	require.Equal(t, before, row(), "and none of it changed anything")
-	require.Contains(t, string(w.call(both, "POST", "/api/v1/queues/b/sessions/"+onB+":complete", report).body), `"accepted":true`)
+	require.Contains(t, string(w.call(both, "POST", "/api/v1/queues/b/sessions/"+onB+":complete", report).body),
+		`"accepted":true`)
 	require.Contains(t, string(w.call(admin.key, "GET", "/api/v1/runs/"+run, "").body), `"state":"succeeded"`)
 }
 
 func (w *walk) workerKey(namespace uuid.UUID, queues ...string) (access.APIKey, string) {
 	w.t.Helper()
-	k, secret, err := w.store.CreateKey(w.t.Context(), access.KeyParams{Namespace: namespace, Name: "worker", Role: access.Worker, Queues: queues, Actor: "test"})
+	k, secret, err := w.store.CreateKey(w.t.Context(),
+		access.KeyParams{Namespace: namespace, Name: "worker", Role: access.Worker, Queues: queues, Actor: "test"})
 	require.NoError(w.t, err)
 	return k, secret
 }

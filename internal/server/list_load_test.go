@@ -98,8 +98,10 @@ FROM run_history WHERE ended = 2 ON CONFLICT DO NOTHING`
 	loadLive = `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
     needs_sweep, claimed_at)
-SELECT partition, 0, 1, id, at, at, CASE WHEN n % 50 = 1 THEN 1 ELSE 0 END, CASE WHEN n % 50 = 1 THEN 1 ELSE 0 END, 0, 0, 1, queue_id, false, CASE WHEN n % 50 = 1 THEN at END
-FROM (SELECT *, now() + interval '1 second' * (n % 60) AS at FROM load_job WHERE NOT half AND n / 2 % $1 = 0) j ON CONFLICT DO NOTHING`
+SELECT partition, 0, 1, id, at, at, CASE WHEN n % 50 = 1 THEN 1 ELSE 0 END, CASE WHEN n % 50 = 1 THEN 1 ELSE 0 END,
+    0, 0, 1, queue_id, false, CASE WHEN n % 50 = 1 THEN at END
+FROM (SELECT *, now() + interval '1 second' * (n % 60) AS at FROM load_job WHERE NOT half AND n / 2 % $1 = 0) j
+ON CONFLICT DO NOTHING`
 )
 
 // load fills the database with jobs and five times as many ended runs.
