@@ -9,26 +9,26 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// What the owner of the database does, by its URL: no key reaches so far.
+// These functions work with the database URL of the owner, because no API key has these rights.
 
-// ErrNoRole says that a role of the database does not exist.
+// ErrNoRole is returned if a database role does not exist.
 var ErrNoRole = postgres.ErrNoRole
 
-// Migrate brings the database's schema up to date. It returns how many
-// migrations were applied.
+// Migrate updates the schema of the database and returns how many migrations it applied.
 func Migrate(ctx context.Context, url string) (int, error) { return postgres.Migrate(ctx, url) }
 
-// Grant lets nodes log in as a role: it gets what they need, and no more.
+// Grant gives a database role the rights that nodes need, and no more.
 func Grant(ctx context.Context, url, role string) error {
 	err := postgres.GrantServer(ctx, url, role)
 	if errors.Is(err, ErrNoRole) {
-		return fmt.Errorf("%w; nodes log in as one that does not own the tables: CREATE ROLE %s LOGIN PASSWORD '…', then run belfry migrate again", err, role)
+		return fmt.Errorf("%w; nodes log in as one that does not own the tables: "+
+			"CREATE ROLE %s LOGIN PASSWORD '…', then run belfry migrate again", err, role)
 	}
 	return err
 }
 
-// FirstKey makes the first key of the namespace that a migration makes, and
-// returns its secret; empty if there was one already.
+// FirstKey creates the first key of the default namespace and returns its secret. It returns an empty
+// string if the namespace already has a key.
 func FirstKey(ctx context.Context, url string) (secret string, err error) {
 	err = asOwner(ctx, url, func(db *postgres.DB) error {
 		secret, err = db.Admin().FirstKey(ctx, access.DefaultNamespace)
@@ -37,7 +37,7 @@ func FirstKey(ctx context.Context, url string) (secret string, err error) {
 	return secret, err
 }
 
-// CreateNamespace makes a namespace and returns the secret of its first key.
+// CreateNamespace creates a namespace and returns the secret of its first key.
 func CreateNamespace(ctx context.Context, url, name string) (secret string, err error) {
 	err = asOwner(ctx, url, func(db *postgres.DB) error {
 		n, err := db.Admin().CreateNamespace(ctx, name)
@@ -50,8 +50,8 @@ func CreateNamespace(ctx context.Context, url, name string) (secret string, err 
 	return secret, err
 }
 
-// CreateKey makes a key of a namespace, for those who have lost the last one, and
-// returns its secret.
+// CreateKey creates a key of a namespace and returns its secret. It is the way back in for an operator who
+// has lost the last key.
 func CreateKey(ctx context.Context, url, namespace, name string, role access.Role) (secret string, err error) {
 	err = asOwner(ctx, url, func(db *postgres.DB) error {
 		all, err := db.Admin().Namespaces(ctx)
@@ -60,7 +60,8 @@ func CreateKey(ctx context.Context, url, namespace, name string, role access.Rol
 		}
 		for _, n := range all {
 			if n.Name == namespace {
-				_, secret, err = db.API().CreateKey(ctx, access.KeyParams{Namespace: n.ID, Name: name, Role: role, Actor: "belfry"})
+				params := access.KeyParams{Namespace: n.ID, Name: name, Role: role, Actor: "belfry"}
+				_, secret, err = db.API().CreateKey(ctx, params)
 				return err
 			}
 		}
@@ -69,7 +70,7 @@ func CreateKey(ctx context.Context, url, namespace, name string, role access.Rol
 	return secret, err
 }
 
-// Namespaces lists all.
+// Namespaces lists all namespaces.
 func Namespaces(ctx context.Context, url string) (out []access.Namespace, err error) {
 	err = asOwner(ctx, url, func(db *postgres.DB) error {
 		out, err = db.Admin().Namespaces(ctx)

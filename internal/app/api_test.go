@@ -75,9 +75,11 @@ func TestJobsAreMadeOverTheAPI(t *testing.T) {
 	t.Parallel()
 	s, c := serveAPI(t, nil)
 	sink := newSink(t)
-	status, _, _ := c.call("POST", "/api/v1/jobs", `{"name":"now","schedule":"2026-01-01T00:00:00Z","target":{"kind":"http","config":{"url":"`+sink.url+`/ok"}}}`)
+	status, _, _ := c.call("POST", "/api/v1/jobs",
+		`{"name":"now","schedule":"2026-01-01T00:00:00Z","target":{"kind":"http","config":{"url":"`+sink.url+`/ok"}}}`)
 	require.Equal(t, http.StatusCreated, status)
-	require.Eventually(t, func() bool { sink.mu.Lock(); defer sink.mu.Unlock(); return sink.received == 1 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { sink.mu.Lock(); defer sink.mu.Unlock(); return sink.received == 1 },
+		time.Minute, 10*time.Millisecond)
 
 	for target, field := range map[string]string{
 		`{"kind":"http","config":{"url":"ftp://x"}}`: "target.config.url",
@@ -117,7 +119,8 @@ func TestStopLetsRequestsEnd(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		var waiting int
-		require.NoError(t, pool.QueryRow(context.Background(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'audit_log'::regclass`).Scan(&waiting))
+		require.NoError(t, pool.QueryRow(context.Background(), `
+SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'audit_log'::regclass`).Scan(&waiting))
 		return waiting == 1
 	}, time.Minute, 10*time.Millisecond)
 
@@ -155,14 +158,16 @@ func TestServeRefusesToSendKeysInTheClear(t *testing.T) {
 	t.Parallel()
 	c := testConfig("postgres://127.0.0.1:1/none")
 	c.Listen = "0.0.0.0:0"
-	require.ErrorContains(t, Serve(t.Context(), c, slog.New(slog.DiscardHandler)), "keys could be read on their way; set tls_cert and tls_key")
+	require.ErrorContains(t, Serve(t.Context(), c, slog.New(slog.DiscardHandler)),
+		"keys could be read on their way; set tls_cert and tls_key")
 	c.TLSCert, c.TLSKey = "/no/such.pem", "/no/such.pem"
 	require.ErrorContains(t, Serve(t.Context(), c, slog.New(slog.DiscardHandler)), "read tls_cert and tls_key")
 }
 
 func TestServeRefusesTheOwner(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, Serve(t.Context(), testConfig(pgtest.URL(t)), slog.New(slog.DiscardHandler)), "is a superuser")
+	require.ErrorContains(t, Serve(t.Context(), testConfig(pgtest.URL(t)), slog.New(slog.DiscardHandler)),
+		"is a superuser")
 }
 
 // writeCertificate makes a new certificate for 127.0.0.1.
@@ -232,5 +237,5 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	require.NoError(t, os.WriteFile(cert, []byte("broken"), 0o600))
 	c.read -= certificateFor
 	require.Equal(t, second.Raw, serves())
-	require.NotNil(t, log.find(t, "cannot read the certificate again"))
+	require.NotNil(t, log.find(t, "certificate reload failed"))
 }

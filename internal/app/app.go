@@ -1,5 +1,5 @@
-// Package app joins the machines into a server and takes them apart again. It
-// is the only package that knows all of them.
+// Package app wires the parts of a node together, starts them and stops them in order. It is the only
+// package that imports all of them.
 package app
 
 import (
@@ -23,36 +23,35 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
-// Config is what an operator can set, and what is known about the program.
+// Config is the configuration of an operator, plus what the program itself sets.
 type Config struct {
 	config.Config
 	Version string // of this binary
 
-	// Started is told of each attempt how late it began, for benchmarks; nil: nobody is.
-	// Called by many goroutines at once.
+	// Started is called with the delay of each attempt, for benchmarks; may be nil. Many goroutines call it
+	// at the same time.
 	Started func(late time.Duration)
 
-	// Scratch: the database is a benchmark's own, where a node may work as its owner.
+	// Scratch allows a node to work as the owner of its database. It is for benchmarks, which own theirs.
 	Scratch bool
 
-	// Executable is this program with the arguments that make it a runner of
-	// commands; nil: RunnerCommand alone.
+	// Executable is this program with the arguments that make it a runner of commands. Default: this
+	// program with RunnerCommand.
 	Executable []string
 
-	commands *command.Target // nil: none are run here
+	commands *command.Target // nil if commands are off
 
-	// Bootstrap is given the first key of the first namespace, if that has none yet;
-	// nil: no key is made.
+	// Bootstrap is called with the first key of the default namespace if that has no key yet. If it is nil,
+	// no key is created.
 	Bootstrap func(secret string)
 }
 
-// Serve runs a node until ctx ends, and then stops it in order: the API takes no
-// more requests, partitions are handed over, nothing more is claimed, what is
-// under way ends and is reported, and only then the session ends. Health is
-// answered from the start, also while the database is away.
+// Serve runs a node until ctx ends and then stops it in order: the API rejects new requests, the node
+// hands over its partitions and claims nothing more, attempts in progress end and are reported, and only
+// then the session ends. Health is served from the start, even while the database is down.
 func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if c.Name == "" {
-		c.Name, _ = os.Hostname() // a name for people; none will do too
+		c.Name, _ = os.Hostname() // the name is only for people, so it may stay empty
 	}
 	if err := c.CheckListen(); err != nil {
 		return err
@@ -107,11 +106,11 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	log.Info("node started", "version", c.Version, "node", c.Name, "address", w.address, "tls", c.TLSCert != "",
 		"database", config.Redact(c.DatabaseURL), "schema", schema, "partitions", job.Partitions)
 	err = n.run(ctx)
-	w.stop(ctx) // before the stores are closed: requests may be under way
+	w.stop(ctx) // before the stores close, because requests may be in progress
 	return err
 }
 
-// node is a running server: its machines, joined.
+// node is a running server: all its parts.
 type node struct {
 	config  Config
 	db      *postgres.DB
@@ -124,7 +123,7 @@ type node struct {
 	bound   *clock.Bound
 	targets map[string]target.Target
 
-	reportKey []byte // of the cluster, for the tokens of runs
+	reportKey []byte // the key of the cluster for run tokens
 }
 
 func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m *metrics) (n *node, err error) {

@@ -11,11 +11,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
-// certificateFor is how long the files of a certificate are not looked at again.
+// certificateFor is how long a certificate is used before its files are read again.
 const certificateFor = time.Minute
 
-// certificate is read again when it is old: those of today live for weeks and are
-// renewed by machines, and a node must not need a restart for that.
+// certificate reads its files again every certificateFor. Certificates are short-lived and renewed
+// automatically, and a renewal must not need a restart of the node.
 type certificate struct {
 	cert, key string
 	log       *slog.Logger
@@ -34,7 +34,7 @@ func readCertificate(cert, key string, log *slog.Logger) (*certificate, error) {
 	return &certificate{cert: cert, key: key, log: log, pair: &pair, read: clock.Elapsed()}, nil
 }
 
-// get is for tls.Config. One that cannot be read leaves the one before in use.
+// get implements tls.Config.GetCertificate. If the files cannot be read, the last certificate stays in use.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,10 +44,10 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.read = clock.Elapsed()
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		c.trouble.Failed(c.log, "cannot read the certificate again", err)
+		c.trouble.Failed(c.log, "certificate reload failed", err)
 		return c.pair, nil
 	}
-	c.trouble.Worked(c.log, "certificate read again")
+	c.trouble.Worked(c.log, "certificate reload recovered")
 	c.pair = &pair
 	return c.pair, nil
 }

@@ -34,7 +34,7 @@ func startCommands(ctx context.Context, c Config, store *postgres.API, log *slog
 			"such as /usr/local/lib/belfry, or command.images, or turn command.enabled off")
 	}
 	if c.Executable == nil {
-		// Not by its path: the file may be another version by now.
+		// Not the path of the program: the file may have been replaced by another version.
 		c.Executable = []string{"/proc/self/exe", RunnerCommand}
 	}
 	t := command.New(command.Options{

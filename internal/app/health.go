@@ -12,29 +12,28 @@ import (
 )
 
 const (
-	readyFor  = time.Second     // an answer is given again for so long
-	readyTime = 2 * time.Second // for the database to answer
+	readyFor  = time.Second     // how long a result is reused
+	readyTime = 2 * time.Second // timeout of the database query
 )
 
-// health answers whether the process lives and whether it can work. The check
-// is made by one request at a time and kept for a moment: a storm of probes
-// costs the database one query a second.
+// health reports whether the process is alive and whether it is ready to work. One request at a time runs
+// the check and its result is reused, so many probes cost the database one query per second.
 type health struct {
 	mu       sync.Mutex
 	node     *node // nil: waiting for the database
 	stopping func() bool
-	schema   int64 // that the node needs
+	schema   int64 // the version that the node needs
 	last     readiness
 	checked  time.Duration // clock.Elapsed
 }
 
-// readiness is the body of an answer. What it tells is not secret.
+// readiness is the body of a response. It contains no secrets, because it needs no key.
 type readiness struct {
 	Status   string            `json:"status"` // ready, or not ready
 	Problems map[string]string `json:"problems,omitempty"`
 }
 
-// watch makes health look at a node.
+// watch makes h check a node from now on.
 func (h *health) watch(ctx context.Context, n *node, schema int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,14 +58,14 @@ func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // whoever asked has gone if this fails
+	_ = json.NewEncoder(w).Encode(body) // it fails only if the client has disconnected
 }
 
 func (h *health) ready(ctx context.Context) readiness {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.checked == 0 || clock.Elapsed()-h.checked > readyFor {
-		// Others wait for the answer too: it must not end with this request.
+		// Other requests wait for the result too, so the end of this one must not cancel the check.
 		h.last = h.check(context.WithoutCancel(ctx))
 		h.checked = clock.Elapsed()
 	}
@@ -88,7 +87,8 @@ func (h *health) check(ctx context.Context) readiness {
 	case err != nil:
 		out = notReady("database", "it does not answer; the node's log says why")
 	case schema < h.schema:
-		out = notReady("schema", fmt.Sprintf("it is at version %d and this node needs %d; run: belfry migrate", schema, h.schema))
+		out = notReady("schema",
+			fmt.Sprintf("it is at version %d and this node needs %d; run: belfry migrate", schema, h.schema))
 	}
 	if !h.node.member.Valid() {
 		out.add("session", "the node has no valid session, so it owns nothing")

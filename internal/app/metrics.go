@@ -12,14 +12,15 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
 )
 
-// metrics of a node. It is the Observer of the engine and of the store. Every
-// label has few values: outcomes, ends, reasons and loops are fixed lists, and
-// of queues the fullest are told apart (see depth).
+// metrics of a node. It is the Observer of the engine, the store and the API. Every label has few values:
+// outcomes, ends, reasons and loops are fixed lists, and only the fullest queues have metrics of their own
+// (see depth).
 //
-// docs/reference/metrics.md explains each; a test compares it with this.
+// docs/reference/metrics.md explains each metric; a test compares the two.
 type metrics struct {
 	registry *prometheus.Registry
 	lateness prometheus.Histogram
@@ -30,16 +31,18 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	answered *prometheus.HistogramVec
 	depth    depth
-	broken   atomic.Int64             // cursors, as of the last sample
+	broken   atomic.Int64             // broken cursors, as of the last sample
 	started  func(late time.Duration) // may be nil
 }
 
 var (
 	outcomeNames = map[job.OutcomeKind]string{
-		job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted", job.Cancelled: "cancelled", job.Deferred: "deferred", job.Snoozed: "snoozed",
+		job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted",
+		job.Cancelled: "cancelled", job.Deferred: "deferred", job.Snoozed: "snoozed",
 	}
 	endNames = map[job.Ended]string{
-		job.EndedSucceeded: "succeeded", job.EndedFailed: "failed", job.EndedCancelled: "cancelled", job.EndedSkipped: "skipped",
+		job.EndedSucceeded: "succeeded", job.EndedFailed: "failed",
+		job.EndedCancelled: "cancelled", job.EndedSkipped: "skipped",
 	}
 )
 
@@ -50,16 +53,19 @@ func newMetrics(c Config) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(), started: c.Started,
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "belfry_schedule_lag_seconds", Help: "How late attempts start after run_at.",
+			Name: "belfry_schedule_lag_seconds", Help: "Delay between run_at and the start of an attempt.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
 		}),
 		outcomes: map[job.OutcomeKind]prometheus.Counter{},
-		ended:    counters("belfry_runs_ended_total", "Runs that this node wrote into history, by how they ended and why.", "ended", "reason"),
-		skipped:  counters("belfry_due_times_skipped_total", "Due times of schedules that this node planned no run for, by reason.", "reason"),
-		failed:   counters("belfry_loop_failures_total", "Rounds of a loop that failed and were tried again.", "loop"),
-		requests: counters("belfry_api_requests_total", "Requests to the API that were answered, by operation and status.", "operation", "status"),
+		ended: counters("belfry_runs_ended_total",
+			"Runs that this node moved to history, by end and reason.", "ended", "reason"),
+		skipped: counters("belfry_due_times_skipped_total",
+			"Due times for which this node planned no run, by reason.", "reason"),
+		failed: counters("belfry_loop_failures_total", "Failed rounds of a loop. Each is retried.", "loop"),
+		requests: counters("belfry_api_requests_total",
+			"API requests answered, by operation and status.", "operation", "status"),
 		answered: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "belfry_api_request_seconds", Help: "How long the API takes to answer.",
+			Name: "belfry_api_request_seconds", Help: "Time to answer an API request.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"operation"}),
 	}
@@ -68,7 +74,8 @@ func newMetrics(c Config) *metrics {
 		m.outcomes[kind] = outcomes.WithLabelValues(name)
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "belfry_build_info", Help: "Always 1; the labels say what runs.", ConstLabels: prometheus.Labels{"version": c.Version},
+		Name: "belfry_build_info", Help: "Always 1; the label is the version of the node.",
+		ConstLabels: prometheus.Labels{"version": c.Version},
 	})
 	info.Set(1)
 	m.registry.MustRegister(m.lateness, outcomes, m.ended, m.skipped, m.failed, m.requests, m.answered, &m.depth, info,
@@ -100,8 +107,8 @@ func (m *metrics) Skipped(why job.Reason, dueTimes int64) {
 	m.skipped.WithLabelValues(string(why)).Add(float64(dueTimes))
 }
 
-// Answered is called by the API for each request. The operation is one of a fixed
-// list, and of the status only the class is told.
+// Answered is called by the API for each request. The operation is one of a fixed list, and the status is
+// reduced to its class, so that the labels have few values.
 func (m *metrics) Answered(operation string, status int, took time.Duration) {
 	if operation == "" {
 		operation = "none"
@@ -114,49 +121,82 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 10, Timeout: 10 * time.Second})
 }
 
-// watch registers what is read from the machines when somebody asks. None of it
-// asks the database.
+// watch registers the metrics that are read from the parts of the node on each scrape. None of them queries
+// the database.
 func (m *metrics) watch(n *node) {
-	counter := func(name, help string, value func() float64) {
-		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
-	}
-	gauge := func(name, help string, value func() float64, labels ...string) {
-		o := prometheus.GaugeOpts{Name: name, Help: help}
-		if len(labels) == 2 {
-			o.ConstLabels = prometheus.Labels{labels[0]: labels[1]}
-		}
-		m.registry.MustRegister(prometheus.NewGaugeFunc(o, value))
-	}
+	m.watchEngine(n.engine)
+	m.watchWorkers(n.pull)
+	m.gauge("belfry_cursors_broken", "Schedules that cannot be planned, in the whole cluster.",
+		func() float64 { return float64(m.broken.Load()) })
+	m.gauge("belfry_partitions_owned", "Partitions that this node owns.",
+		func() float64 { return float64(len(n.member.Owned())) })
+	m.gauge("belfry_session_left_seconds", "Time until the session of this node expires unless renewed; 0: no session.",
+		func() float64 { return n.member.Left().Seconds() })
+	m.watchDatabase(n.db)
+}
+
+func (m *metrics) watchEngine(e *engine.Engine) {
 	count := func(name, help string, value func(engine.Counts) int64) {
-		counter(name, help, func() float64 { return float64(value(n.engine.Counts())) })
+		m.counter(name, help, func() float64 { return float64(value(e.Counts())) })
 	}
-	count("belfry_runs_planned_total", "Runs written by this node's planner.", func(c engine.Counts) int64 { return c.Planned })
-	count("belfry_runs_claimed_total", "Attempts claimed by this node.", func(c engine.Counts) int64 { return c.Claimed })
-	count("belfry_runs_completed_total", "Outcomes written by this node.", func(c engine.Counts) int64 { return c.Completed })
-	count("belfry_runs_retried_total", "Outcomes that led to another attempt.", func(c engine.Counts) int64 { return c.Retried })
-	count("belfry_runs_rescued_total", "Attempts of dead sessions that this node ended.", func(c engine.Counts) int64 { return c.Rescued })
-	count("belfry_outcomes_fenced_total", "Outcomes that came too late to count.", func(c engine.Counts) int64 { return c.Fenced })
+	count("belfry_runs_planned_total", "Runs that this node planned.",
+		func(c engine.Counts) int64 { return c.Planned })
+	count("belfry_runs_claimed_total", "Attempts that this node claimed.",
+		func(c engine.Counts) int64 { return c.Claimed })
+	count("belfry_runs_completed_total", "Outcomes that this node wrote.",
+		func(c engine.Counts) int64 { return c.Completed })
+	count("belfry_runs_retried_total", "Outcomes that led to another attempt.",
+		func(c engine.Counts) int64 { return c.Retried })
+	count("belfry_runs_rescued_total", "Attempts of dead sessions that this node ended.",
+		func(c engine.Counts) int64 { return c.Rescued })
+	count("belfry_outcomes_fenced_total", "Outcomes rejected because they came too late.",
+		func(c engine.Counts) int64 { return c.Fenced })
+	m.gauge("belfry_runs_planned", "Planned runs that this node keeps in memory until they are due.",
+		func() float64 { return float64(e.Counts().Wheel) })
+	m.gauge("belfry_slots", "Maximum number of attempts that this node runs at the same time.",
+		func() float64 { return float64(e.Slots) })
+	m.gauge("belfry_slots_free", "Slots without an attempt.", func() float64 { return float64(e.Counts().Free) })
+}
 
-	pulled := func(name, help string, value func(pull.Counts) int64) {
-		counter(name, help, func() float64 { return float64(value(n.pull.Counts())) })
+func (m *metrics) watchWorkers(p *pull.Puller) {
+	count := func(name, help string, value func(pull.Counts) int64) {
+		m.counter(name, help, func() float64 { return float64(value(p.Counts())) })
 	}
-	pulled("belfry_worker_looks_total", "Scans for due runs that workers wait for.", func(c pull.Counts) int64 { return c.Scans })
-	pulled("belfry_worker_claims_total", "Claims for workers, each for up to 200 polls of a queue.", func(c pull.Counts) int64 { return c.Claims })
-	pulled("belfry_worker_runs_claimed_total", "Attempts that workers got from this node.", func(c pull.Counts) int64 { return c.Claimed })
-	pulled("belfry_worker_reports_total", "Reports of workers that were accepted.", func(c pull.Counts) int64 { return c.Reported })
-	pulled("belfry_worker_reports_stale_total", "Reports of workers that came too late to count.", func(c pull.Counts) int64 { return c.Stale })
-	gauge("belfry_workers_waiting", "Long polls of workers that wait on this node.", func() float64 { return float64(n.pull.Counts().Waiting) })
-	gauge("belfry_runs_planned", "Planned runs that this node holds in memory until they are due.", func() float64 { return float64(n.engine.Counts().Wheel) })
-	gauge("belfry_cursors_broken", "Schedules that cannot be planned, in the whole cluster.", func() float64 { return float64(m.broken.Load()) })
-	gauge("belfry_slots", "Attempts that this node may have under way at once.", func() float64 { return float64(n.engine.Slots) })
-	gauge("belfry_slots_free", "Slots without an attempt.", func() float64 { return float64(n.engine.Counts().Free) })
-	gauge("belfry_partitions_owned", "Partitions that this node owns.", func() float64 { return float64(len(n.member.Owned())) })
-	gauge("belfry_session_left_seconds", "How long this node's session lives if it is not renewed; 0: it has none.", func() float64 { return n.member.Left().Seconds() })
+	count("belfry_worker_looks_total", "Scans for due runs on behalf of waiting workers.",
+		func(c pull.Counts) int64 { return c.Scans })
+	count("belfry_worker_claims_total", "Claims on behalf of workers, each for up to 200 polls of a queue.",
+		func(c pull.Counts) int64 { return c.Claims })
+	count("belfry_worker_runs_claimed_total", "Attempts that this node gave to workers.",
+		func(c pull.Counts) int64 { return c.Claimed })
+	count("belfry_worker_reports_total", "Reports of workers that were accepted.",
+		func(c pull.Counts) int64 { return c.Reported })
+	count("belfry_worker_reports_stale_total", "Reports of workers rejected because they came too late.",
+		func(c pull.Counts) int64 { return c.Stale })
+	m.gauge("belfry_workers_waiting", "Long polls of workers that wait on this node.",
+		func() float64 { return float64(p.Counts().Waiting) })
+}
 
+func (m *metrics) watchDatabase(db *postgres.DB) {
 	const connections, help = "belfry_database_connections", "Open connections to the database, by state."
-	gauge(connections, help, func() float64 { return float64(n.db.PoolStats().Acquired) }, "state", "busy")
-	gauge(connections, help, func() float64 { return float64(n.db.PoolStats().Idle) }, "state", "idle")
-	gauge("belfry_database_connections_max", "Connections that this node may open.", func() float64 { return float64(n.db.PoolStats().Max) })
-	counter("belfry_database_waits_total", "Times that somebody waited for a connection.", func() float64 { return float64(n.db.PoolStats().Waits) })
-	counter("belfry_database_wait_seconds_total", "Time spent waiting for a connection.", func() float64 { return n.db.PoolStats().Waited.Seconds() })
+	m.gauge(connections, help, func() float64 { return float64(db.PoolStats().Acquired) }, "state", "busy")
+	m.gauge(connections, help, func() float64 { return float64(db.PoolStats().Idle) }, "state", "idle")
+	m.gauge("belfry_database_connections_max", "Maximum number of connections that this node opens.",
+		func() float64 { return float64(db.PoolStats().Max) })
+	m.counter("belfry_database_waits_total", "Queries that had to wait for a connection.",
+		func() float64 { return float64(db.PoolStats().Waits) })
+	m.counter("belfry_database_wait_seconds_total", "Time spent waiting for a connection.",
+		func() float64 { return db.PoolStats().Waited.Seconds() })
+}
+
+func (m *metrics) counter(name, help string, value func() float64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+}
+
+// gauge registers a gauge. A label is a name and a value.
+func (m *metrics) gauge(name, help string, value func() float64, label ...string) {
+	o := prometheus.GaugeOpts{Name: name, Help: help}
+	if len(label) == 2 {
+		o.ConstLabels = prometheus.Labels{label[0]: label[1]}
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(o, value))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
-// readKeyset reads the keyset that secrets are sealed with; nil: there is none.
+// readKeyset reads the keyset that encrypts secrets. It returns nil if none is configured.
 func readKeyset(c config.Secrets) (*seal.Keyset, error) {
 	if c.Keyset == "" {
 		return nil, nil
@@ -30,10 +30,10 @@ func readKeyset(c config.Secrets) (*seal.Keyset, error) {
 	return k, nil
 }
 
-// resealPause is how often secrets that an old key has sealed are looked for.
+// resealPause is the pause between two searches for secrets that an old key has encrypted.
 const resealPause = 10 * time.Minute
 
-// resealOnce seals secrets with the key in use that another key has sealed.
+// resealOnce encrypts secrets of an old key again, with the key in use.
 func (n *node) resealOnce(ctx context.Context) (time.Duration, error) {
 	done, left, err := n.store.ResealSecrets(ctx)
 	if done+left > 0 {
@@ -46,14 +46,14 @@ const (
 	secretTrust  = 5 * time.Second // how long a secret is cached
 	secretErrors = time.Second     // how long an error is cached
 	secretStale  = time.Minute     // how long a cached secret is used while the database is down
-	secretWait   = 5 * time.Second // for the database
+	secretWait   = 5 * time.Second // timeout of the database query
 	maxSecrets   = 10_000
 )
 
 // secrets caches the secrets that targets need for each delivery.
 type secrets struct {
 	read  func(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error)
-	calls singleflight.Group // of a thousand deliveries at the same time, one reads the database
+	calls singleflight.Group // deliveries that need the same secret share one query
 
 	mu    sync.Mutex
 	known map[secretKey]knownSecret
@@ -80,7 +80,7 @@ func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) 
 	if ok && (known.err == nil && age < secretTrust || age < secretErrors) {
 		return known.secret, known.err
 	}
-	// Not with this delivery's context: others wait for the same reply.
+	// The call must outlive this delivery, because others wait for the same result.
 	answer := s.calls.DoChan(namespace.String()+name, func() (any, error) {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), secretWait)
 		defer cancel()
@@ -89,7 +89,7 @@ func (s *secrets) Secret(ctx context.Context, namespace uuid.UUID, name string) 
 			err = secret.ErrNone
 		}
 		if err != nil && !errors.Is(err, secret.ErrNone) && ok && known.err == nil && age < secretStale {
-			return known.secret, nil // the database is down: the last known value will do
+			return known.secret, nil // the database is down: use the last known value
 		}
 		s.keep(key, knownSecret{found, err, clock.Elapsed()})
 		return found, err

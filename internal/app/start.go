@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	connectLimit    = 5 * time.Second        // for one try
-	connectPause    = 100 * time.Millisecond // after the first try, then doubling
+	connectLimit    = 5 * time.Second        // timeout of one attempt
+	connectPause    = 100 * time.Millisecond // after the first attempt, then doubling
 	connectMaxPause = 2 * time.Second
 )
 

@@ -21,23 +21,22 @@ import (
 	"github.com/belfry-dev/belfry/internal/target"
 )
 
-// answerTime is how long a stop waits for requests under way, at the end.
+// answerTime is how long stop waits for requests in progress.
 const answerTime = 5 * time.Second
 
-// web answers over HTTP: health and metrics from the start to the end, the API
-// while the node works.
+// web serves HTTP: health and metrics from start to end, the API while the node works.
 type web struct {
 	address string
 	servers []*http.Server
 	api     atomic.Pointer[http.Handler]
 }
 
-// listen begins to answer.
+// listen starts to serve health and metrics. The API answers "unavailable" until open.
 func listen(ctx context.Context, c Config, log *slog.Logger, m *metrics, h *health) (w *web, err error) {
 	w = &web{}
 	w.setAPI(rest.Unavailable("the node waits for its database"))
 	public, private := http.NewServeMux(), http.NewServeMux()
-	public.Handle("/", http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { (*w.api.Load()).ServeHTTP(out, r) }))
+	public.HandleFunc("/", func(out http.ResponseWriter, r *http.Request) { (*w.api.Load()).ServeHTTP(out, r) })
 	h.handle(public)
 	if c.MetricsListen == "" {
 		private = public
@@ -63,20 +62,22 @@ func listen(ctx context.Context, c Config, log *slog.Logger, m *metrics, h *heal
 	return w, nil
 }
 
-// serve answers at an address until stop, with TLS unless that is nil.
-func (w *web) serve(ctx context.Context, address string, h http.Handler, log *slog.Logger, secret *tls.Config) (string, error) {
+// serve serves an address until stop. Without a TLS config it serves plain HTTP.
+func (w *web) serve(
+	ctx context.Context, address string, h http.Handler, log *slog.Logger, secret *tls.Config,
+) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return "", err
 	}
 	s := rest.HTTP(h)
 	s.TLSConfig = secret
-	// What it tells of are clients that break off.
+	// The HTTP server logs only broken connections of clients.
 	s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	w.servers = append(w.servers, s)
 	go func() {
 		if secret != nil {
-			_ = s.ServeTLS(listener, "", "") // it returns when it is stopped
+			_ = s.ServeTLS(listener, "", "") // it returns when the server is stopped
 			return
 		}
 		_ = s.Serve(listener)
@@ -84,7 +85,7 @@ func (w *web) serve(ctx context.Context, address string, h http.Handler, log *sl
 	return listener.Addr().String(), nil
 }
 
-// url is where the API is, as far as the node itself can know.
+// url returns the URL of the API as this node knows it; a proxy may have another.
 func (w *web) url(c Config) string {
 	if c.TLSCert != "" {
 		return "https://" + w.address
@@ -94,8 +95,8 @@ func (w *web) url(c Config) string {
 
 func (w *web) setAPI(h http.Handler) { w.api.Store(&h) }
 
-// open lets requests through to the API until ctx ends: from then on they are
-// sent to another node. Those under way go on.
+// open serves the API until ctx ends. Then new requests are sent to another node, and requests in progress
+// continue.
 func (w *web) open(ctx context.Context, api *server.Server) {
 	w.setAPI(api.Handler())
 	context.AfterFunc(ctx, func() {
@@ -103,29 +104,27 @@ func (w *web) open(ctx context.Context, api *server.Server) {
 	})
 }
 
-// stop lets requests under way end, and then answers nobody. It may be called
-// twice.
+// stop waits up to answerTime for requests in progress and closes all connections. It may be called twice.
 func (w *web) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
 	for _, s := range w.servers {
 		if s.Shutdown(ctx) != nil {
-			_ = s.Close() // what is still under way has had its time
+			_ = s.Close() // answerTime has passed
 		}
 	}
 }
 
-// apiStore is what the API asks of the database. Almost everything is a call of
-// postgres.API, under row-level security. The engine's side sets limits, which
-// have to count the live runs, and takes reports, which name a run by its token.
+// apiStore is the store of the API. Almost every call is one of postgres.API, under row-level security.
+// Two kinds of calls use postgres.Engine: setting limits, which counts live runs, and reports, which
+// identify a run by its token.
 type apiStore struct {
 	*postgres.API
 	*postgres.Admin
 	*postgres.Engine
 }
 
-// newAPI joins the API to the targets and to connections of its own: the engine
-// must not wait for users.
+// newAPI creates the API. It has its own database connections, so that the engine never waits for users.
 func (n *node) newAPI(db *postgres.DB) *server.Server {
 	store := apiStore{db.API(), db.Admin(), db.Engine()}
 	return server.New(server.Options{
@@ -139,7 +138,7 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 	})
 }
 
-// classify tells the API what the store's errors mean to a client.
+// classify returns what an error of the store means to a client.
 func classify(err error) rest.ErrorClass {
 	switch {
 	case postgres.MayPass(err), postgres.Lost(err):
@@ -151,12 +150,15 @@ func classify(err error) rest.ErrorClass {
 	}
 }
 
-// checkTarget says what is wrong with where a job's runs go.
+// checkTarget returns a function that validates the target of a job.
 func checkTarget(targets map[string]target.Target) func(kind string, config json.RawMessage) error {
 	return func(kind string, config json.RawMessage) error {
 		t, ok := targets[kind]
 		if !ok {
-			return &problem.Problem{Field: "target.kind", Problem: "there is no such kind of target", Fix: "use one of " + strings.Join(slices.Sorted(maps.Keys(targets)), ", ")}
+			return &problem.Problem{
+				Field: "target.kind", Problem: "there is no such kind of target",
+				Fix: "use one of " + strings.Join(slices.Sorted(maps.Keys(targets)), ", "),
+			}
 		}
 		return t.Check(config)
 	}
