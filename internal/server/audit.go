@@ -36,11 +36,11 @@ func (s *Server) registerAudit() {
 type AuditEntry struct {
 	Seq    int64     `json:"seq" doc:"Counts from 1 in each namespace, without gaps."`
 	At     time.Time `json:"at"`
-	Actor  string    `json:"actor" doc:"The key's name and id, or belfry itself." example:"key:ci [key_06f8m2tq5dtk1e7n9q0c3s5v7g]"`
+	Actor  string    `json:"actor" doc:"Name and id of a key, or belfry." example:"key:ci [key_06f8m2tq5dtk1e7n9q0c3s5v7g]"`
 	Action string    `json:"action" example:"job.create"`
-	Object string    `json:"object" doc:"The id or the name of what was changed."`
+	Object string    `json:"object" doc:"Id or name of the changed object."`
 	Detail rest.JSON `json:"detail"`
-	Hash   []byte    `json:"hash" doc:"Covers the entry and the hash before it."`
+	Hash   []byte    `json:"hash" doc:"Hash of the entry and of the hash before it."`
 }
 
 func wireAudit(e access.AuditEntry) AuditEntry {
@@ -63,16 +63,16 @@ func (s *Server) listAudit(ctx context.Context, in *rest.PageInput) (*listAuditO
 const maxVerified = 10_000
 
 type verifyAuditInput struct {
-	PageToken string `query:"page_token" maxLength:"1000" doc:"next_page_token of the answer before. Default: from the first entry on."`
+	PageToken string `query:"page_token" maxLength:"1000" doc:"next_page_token of the last response. Default: the start."`
 }
 
 type verifyAuditOutput struct {
 	Body struct {
-		OK      bool   `json:"ok" doc:"Nothing was changed as far as it was checked."`
-		Entries int64  `json:"entries" doc:"How many are good, from the first on."`
-		Problem string `json:"problem,omitempty" doc:"What is wrong after them."`
+		OK      bool   `json:"ok" doc:"Whether all checked entries are unchanged."`
+		Entries int64  `json:"entries" doc:"Number of unchanged entries, from the first on."`
+		Problem string `json:"problem,omitempty" doc:"What is wrong with the next entry."`
 
-		NextPageToken string `json:"next_page_token,omitempty" doc:"There may be more entries: send it as page_token. Left out: these were all."`
+		NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
 	}
 }
 

@@ -16,7 +16,7 @@ type Clusters interface {
 
 func (s *Server) registerCluster() {
 	rest.Register(s.api, rest.Operation{
-		ID: "get-cluster", Route: "GET /cluster", Summary: "Tell which nodes live and what they work on",
+		ID: "get-cluster", Route: "GET /cluster", Summary: "Get the live nodes and what they work on",
 		Role: access.Viewer,
 	}, s.getCluster)
 }
@@ -24,11 +24,11 @@ func (s *Server) registerCluster() {
 // Node is a live process of the cluster.
 type Node struct {
 	Name       string    `json:"name"`
-	Session    string    `json:"session" doc:"Random per process: two nodes of one name are two sessions."`
+	Session    string    `json:"session" doc:"Random per process: two nodes with the same name are two sessions."`
 	StartedAt  time.Time `json:"started_at"`
-	ExpiresAt  time.Time `json:"expires_at" doc:"When others take over, unless it renews its session."`
-	Draining   bool      `json:"draining" doc:"It is given no partitions any more."`
-	Partitions []int16   `json:"partitions" doc:"Those that it owns."`
+	ExpiresAt  time.Time `json:"expires_at" doc:"When other nodes take over, unless it renews its session."`
+	Draining   bool      `json:"draining" doc:"Whether it gets no more partitions."`
+	Partitions []int16   `json:"partitions" doc:"Partitions that it owns."`
 }
 
 func wireNode(n job.Node) Node {
@@ -41,7 +41,7 @@ func wireNode(n job.Node) Node {
 type getClusterOutput struct {
 	Body struct {
 		Nodes         []Node    `json:"nodes"`
-		Partitions    int       `json:"partitions" doc:"How many there are."`
+		Partitions    int       `json:"partitions" doc:"Number of partitions."`
 		Unowned       []int16   `json:"unowned" doc:"Partitions without a live owner: their runs wait."`
 		Shards        int       `json:"shards" doc:"How many databases there are."`
 		SchemaVersion int64     `json:"schema_version"`

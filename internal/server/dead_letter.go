@@ -25,7 +25,7 @@ func (s *Server) registerDeadLetters() {
 	rest.Register(s.api, rest.Operation{
 		ID: "redrive-dead-letter", Route: "POST /dead-letters/{run}:redrive", Summary: "Redrive a dead letter",
 		Description: "The run is live again under its old id and idempotency key, " +
-			"with all attempts of the job's policy, and is no dead letter any more.",
+			"with all attempts of the job's policy, and is no longer a dead letter.",
 		Role: access.Operator, Status: http.StatusAccepted,
 	}, s.redriveDeadLetter)
 	rest.Register(s.api, rest.Operation{
@@ -38,13 +38,13 @@ func (s *Server) registerDeadLetters() {
 type DeadLetter struct {
 	Run      string    `json:"run" doc:"The id of the run, which is also the id of the dead letter."`
 	Job      string    `json:"job" doc:"The id of its job."`
-	JobName  string    `json:"job_name,omitempty" doc:"Empty: the job is deleted. It can be discarded, not redriven."`
+	JobName  string    `json:"job_name,omitempty" doc:"Absent: the job is deleted. It can be discarded, not redriven."`
 	Queue    string    `json:"queue"`
 	DueAt    time.Time `json:"due_at"`
 	FailedAt time.Time `json:"failed_at"`
 	Attempt  int16     `json:"attempt" doc:"The number of the last attempt."`
 	Reason   string    `json:"reason" example:"attempts"`
-	Message  string    `json:"message,omitempty" doc:"What the last attempt came to."`
+	Message  string    `json:"message,omitempty" doc:"Result of the last attempt."`
 }
 
 func wireDeadLetter(d job.DeadLetter) DeadLetter {
@@ -56,11 +56,11 @@ func wireDeadLetter(d job.DeadLetter) DeadLetter {
 
 // DeadFilter says which dead letters a request is about.
 type DeadFilter struct {
-	Job          string    `query:"job" maxLength:"600" doc:"Those of this job: its id or its name."`
-	Queue        string    `query:"queue" maxLength:"63" doc:"Those of this queue."`
-	Reason       string    `query:"reason" maxLength:"40" doc:"Those that failed for this reason." example:"attempts"`
-	FailedFrom   time.Time `query:"failed_from" doc:"Those that failed at this time or later."`
-	FailedBefore time.Time `query:"failed_before" doc:"Those that failed before this time."`
+	Job          string    `query:"job" maxLength:"600" doc:"Id or name of the job."`
+	Queue        string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
+	Reason       string    `query:"reason" maxLength:"40" doc:"Reason of the failure." example:"attempts"`
+	FailedFrom   time.Time `query:"failed_from" doc:"Failed at this time or later."`
+	FailedBefore time.Time `query:"failed_before" doc:"Failed before this time."`
 }
 
 type listDeadLettersInput struct {

@@ -22,6 +22,8 @@ type Keys interface {
 func (s *Server) registerKeys() {
 	rest.Register(s.api, rest.Operation{
 		ID: "create-key", Route: "POST /keys", Summary: "Create a key", Role: access.Admin,
+		Description: "The roles viewer, operator, editor and admin each include the rights of the one before. " +
+			"worker may only claim the runs of its queues and report on them.",
 		Status: http.StatusCreated, Example: `{"name":"ci","role":"editor","expires_in":"90d"}`,
 	}, s.createKey)
 	rest.Register(s.api, rest.Operation{
@@ -32,17 +34,17 @@ func (s *Server) registerKeys() {
 		Status: http.StatusNoContent,
 	}, s.revokeKey)
 	rest.Register(s.api, rest.Operation{
-		ID: "get-self", Route: "GET /self", Summary: "Tell who the key is", Role: access.Viewer,
+		ID: "get-self", Route: "GET /self", Summary: "Get the key that sends the request", Role: access.Viewer,
 	}, s.getSelf)
 }
 
 // Key is an API key, without its secret.
 type Key struct {
-	ID        string     `json:"id" doc:"Its id, which is no secret."`
+	ID        string     `json:"id" doc:"Id of the key. Not secret."`
 	Name      string     `json:"name"`
 	Role      string     `json:"role" enum:"viewer,operator,editor,admin,worker"`
-	Queues    []string   `json:"queues,omitempty" doc:"Of a worker's key: the queues that it is good for."`
-	Prefix    string     `json:"prefix" doc:"The beginning of the secret, to tell keys apart."`
+	Queues    []string   `json:"queues,omitempty" doc:"For the role worker: the queues it may serve."`
+	Prefix    string     `json:"prefix" doc:"Beginning of the secret, to tell keys apart."`
 	CreatedBy string     `json:"created_by"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
@@ -60,16 +62,16 @@ func wireKey(k access.APIKey) Key {
 type createKeyInput struct {
 	Body struct {
 		Name      string        `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"ci"`
-		Role      string        `json:"role" enum:"viewer,operator,editor,admin,worker" doc:"What it may do. Each role may all that the ones before it may; worker may have the runs of its queues, report on them, and nothing else."`
-		Queues    []string      `json:"queues,omitempty" maxItems:"100" doc:"Of a worker's key: the queues that it is good for. They need not exist yet."`
-		ExpiresIn rest.Duration `json:"expires_in,omitempty" doc:"How long it works. Default: until it is revoked." example:"90d"`
+		Role      string        `json:"role" enum:"viewer,operator,editor,admin,worker" doc:"The rights of the key."`
+		Queues    []string      `json:"queues,omitempty" maxItems:"100" doc:"Queues of a worker. They need not exist."`
+		ExpiresIn rest.Duration `json:"expires_in,omitempty" doc:"Time until it expires. Default: never." example:"90d"`
 	}
 }
 
 type createKeyOutput struct {
 	Body struct {
 		Key
-		Secret string `json:"secret" doc:"The key itself. It is shown this once and cannot be found out later."`
+		Secret string `json:"secret" doc:"The key itself. It is shown only once."`
 	}
 }
 

@@ -35,7 +35,7 @@ func (s *Server) registerOperations() {
 	}, s.getOperation)
 	rest.Register(s.api, rest.Operation{
 		ID: "abort-operation", Route: "POST /operations/{operation}:abort", Summary: "Abort an operation",
-		Description: "What it has done stays done.", Role: access.Operator,
+		Description: "Completed work stays done.", Role: access.Operator,
 	}, s.abortOperation)
 }
 
@@ -43,9 +43,9 @@ func (s *Server) registerOperations() {
 func (s *Server) registerBegin(kind job.OperationKind, example string) {
 	rest.Register(s.api, rest.Operation{
 		ID: string(kind) + "-dead-letters", Route: "POST /dead-letters:" + string(kind),
-		Summary: "Begin to " + string(kind) + " the dead letters that a filter means",
-		Description: "The answer is an operation: nodes work on it, a few at a time and at the rate given, " +
-			"and it survives any of them. What fails again after it began is left alone.",
+		Summary: "Begin to " + string(kind) + " the dead letters that match a filter",
+		Description: "Returns an operation. Nodes work on it in the background at the given rate, and it survives " +
+			"the failure of any node. Runs that fail again after it began are left alone.",
 		Role: access.Operator, Status: http.StatusAccepted, Example: example,
 	}, func(ctx context.Context, in *beginOperationInput) (*operationOutput, error) {
 		return s.beginOperation(ctx, kind, in)
@@ -56,17 +56,27 @@ func (s *Server) registerBegin(kind job.OperationKind, example string) {
 type Operation struct {
 	ID        string            `json:"id" example:"op_06f8m2tq5dtk1e7n9q0c3s5v7g"`
 	Kind      string            `json:"kind" enum:"redrive,discard"`
-	State     string            `json:"state" enum:"running,finished,aborted,failed" doc:"failed: the nodes could not work on it: see problem. What it has done stays done."`
-	Filter    map[string]string `json:"filter" doc:"Which dead letters are meant."`
-	Rate      int               `json:"rate" doc:"At most so many per second."`
-	Count     int64             `json:"count" doc:"How many there were when it began."`
+	State     string            `json:"state" enum:"running,finished,aborted,failed"`
+	Filter    map[string]string `json:"filter" doc:"Which dead letters it covers."`
+	Rate      int               `json:"rate" doc:"Maximum number per second."`
+	Count     int64             `json:"count" doc:"Number of dead letters when it began."`
 	Done      int64             `json:"done"`
-	Failed    int64             `json:"failed" doc:"Could not be redriven: their job is deleted, or the run is live. They are still dead letters."`
-	Problem   string            `json:"problem,omitempty" doc:"Why the nodes could not work on it the last time. They try again, ever more rarely, and give up after the tenth time in a row."`
-	Progress  float64           `json:"progress" minimum:"0" maximum:"1" doc:"The part that is done or failed."`
+	Failed    int64             `json:"failed"`
+	Problem   string            `json:"problem,omitempty"`
+	Progress  float64           `json:"progress" minimum:"0" maximum:"1" doc:"Fraction that is done or failed."`
 	Actor     string            `json:"actor"`
 	CreatedAt time.Time         `json:"created_at"`
 	EndedAt   *time.Time        `json:"ended_at,omitempty"`
+}
+
+// Descriptions implements rest.Described.
+func (Operation) Descriptions() map[string]string {
+	return map[string]string{
+		"state": "failed: the nodes gave up, see problem. Completed work stays done.",
+		"failed": "Number of runs that could not be redriven, because their job is deleted or the run is live. " +
+			"They are still dead letters.",
+		"problem": "Why the last try failed. Nodes retry with growing delays and give up after ten failures in a row.",
+	}
 }
 
 func wireOperation(o job.Operation) Operation {
@@ -103,13 +113,13 @@ func wireFilter(f job.DeadFilter) map[string]string {
 type beginOperationInput struct {
 	rest.Idempotency
 	Body struct {
-		Job          string    `json:"job,omitempty" maxLength:"600" doc:"Those of this job: its id or its name."`
-		Queue        string    `json:"queue,omitempty" maxLength:"63" doc:"Those of this queue."`
-		Reason       string    `json:"reason,omitempty" maxLength:"40" doc:"Those that failed for this reason."`
-		FailedFrom   time.Time `json:"failed_from,omitzero" required:"false" doc:"Those that failed at this time or later."`
-		FailedBefore time.Time `json:"failed_before,omitzero" required:"false" doc:"Those that failed before this time."`
-		All          bool      `json:"all,omitempty" doc:"Without any filter: yes, all of the namespace."`
-		Rate         int       `json:"rate,omitempty" minimum:"0" maximum:"1000" doc:"At most so many per second: what the targets can take. Default 50."`
+		Job          string    `json:"job,omitempty" maxLength:"600" doc:"Id or name of the job."`
+		Queue        string    `json:"queue,omitempty" maxLength:"63" doc:"Name of the queue."`
+		Reason       string    `json:"reason,omitempty" maxLength:"40" doc:"Reason of the failure."`
+		FailedFrom   time.Time `json:"failed_from,omitzero" required:"false" doc:"Failed at this time or later."`
+		FailedBefore time.Time `json:"failed_before,omitzero" required:"false" doc:"Failed before this time."`
+		All          bool      `json:"all,omitempty" doc:"Required if there is no filter: all of the namespace."`
+		Rate         int       `json:"rate,omitempty" minimum:"0" maximum:"1000" doc:"Maximum number per second. Default 50."`
 	}
 }
 

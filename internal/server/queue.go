@@ -32,21 +32,21 @@ func (s *Server) registerQueues() {
 	}, s.getQueue)
 	rest.Register(s.api, rest.Operation{
 		ID: "create-queue", Route: "POST /queues", Summary: "Create a queue",
-		Description: "A job makes its queue by itself; this is for limits that hold from the first run on.",
+		Description: "Jobs create their queues themselves. Use this to set limits before the first run.",
 		Role:        access.Editor, Status: http.StatusCreated,
 	}, s.createQueue)
 	rest.Register(s.api, rest.Operation{
 		ID: "limit-queue", Route: "PUT /queues/{queue}", Summary: "Set the limits of a queue",
-		Description: "What is left out has no limit from then on. Limits hold for all nodes and workers together, " +
-			"within about a second. Runs beyond them wait, the highest priority first, then the oldest. " +
-			"What runs already counts, and is never ended by a limit that is lower.",
+		Description: "A limit that is absent is removed. Limits apply to all nodes and workers together, " +
+			"within about a second. Runs over a limit wait, the highest priority first, then the oldest. " +
+			"Live runs count; a lower limit never ends them.",
 		Role: access.Editor,
 	}, s.limitQueue)
 	rest.Register(s.api, rest.Operation{
 		ID: "pause-queue", Route: "POST /queues/{queue}:pause", Summary: "Pause a queue",
-		Description: "Within about a second no run of the queue starts any more, by schedule, trigger or retry. " +
-			"What is under way ends as usual. " +
-			"Runs wait and are not lost; those of jobs with a deadline may expire meanwhile.",
+		Description: "Within about a second, no run of the queue starts any more, whether by schedule, trigger " +
+			"or retry. Attempts in progress end as usual. Runs wait and are not lost, but may expire if their job " +
+			"has a deadline.",
 		Role: access.Operator, Example: `{"note":"the database moves"}`,
 	}, s.pauseQueue)
 	rest.Register(s.api, rest.Operation{
@@ -57,20 +57,31 @@ func (s *Server) registerQueues() {
 // Queue is a queue, with its limits and what uses them.
 type Queue struct {
 	Name      string     `json:"name"`
-	Paused    bool       `json:"paused" doc:"None of its runs starts."`
+	Paused    bool       `json:"paused" doc:"While true, none of its runs starts."`
 	PausedAt  *time.Time `json:"paused_at,omitempty"`
 	Note      string     `json:"note,omitempty" doc:"Why it is paused."`
 	CreatedAt time.Time  `json:"created_at"`
 	QueueLimits
-	Running *int64 `json:"running,omitempty" doc:"Of a queue with limits: its runs that are live, so running or waiting for their target's report."`
-	Waiting *int64 `json:"waiting,omitempty" doc:"Of a queue with limits: its runs that are due and wait for their turn, as nodes said within the last two seconds."`
+	Running *int64 `json:"running,omitempty" doc:"With limits: runs that run or wait for their target's report."`
+	Waiting *int64 `json:"waiting,omitempty" doc:"With limits: due runs that wait for a permit, at most 2 s old."`
 }
 
 // QueueLimits limit the runs of a queue.
 type QueueLimits struct {
-	MaxRunning int32  `json:"max_running,omitempty" minimum:"0" maximum:"10000" doc:"So many of its runs are live at once, at most. Left out: no limit."`
-	Rate       string `json:"rate,omitempty" maxLength:"16" doc:"So many runs start per second (s), minute (m) or hour (h), retries among them. Left out: no limit." example:"100/s"`
-	Burst      int32  `json:"burst,omitempty" minimum:"0" maximum:"1000000" doc:"With a rate: so many may start at once after a pause. Default: a tenth of what the rate allows in a second, at least 1."`
+	MaxRunning int32  `json:"max_running,omitempty" minimum:"0" maximum:"10000"`
+	Rate       string `json:"rate,omitempty" maxLength:"16" example:"100/s"`
+	Burst      int32  `json:"burst,omitempty" minimum:"0" maximum:"1000000"`
+}
+
+// Descriptions implements rest.Described.
+func (QueueLimits) Descriptions() map[string]string {
+	return map[string]string{
+		"max_running": "Maximum number of runs that are live at the same time. Absent: no limit.",
+		"rate": "Maximum number of starts per second (s), minute (m) or hour (h), retries included. " +
+			"Absent: no limit.",
+		"burst": "With rate: how many runs may start at once after a quiet period. " +
+			"Default: a tenth of one second's rate, at least 1.",
+	}
 }
 
 func (in *QueueLimits) limits() (l job.QueueLimits, err error) {
@@ -132,7 +143,7 @@ func (s *Server) changeQueue(
 
 type createQueueInput struct {
 	Body struct {
-		Name string `json:"name" minLength:"1" maxLength:"63" doc:"1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit." example:"imports"`
+		Name string `json:"name" minLength:"1" maxLength:"63" doc:"a-z, 0-9, . _ and -, starting with a letter or digit." example:"imports"`
 		QueueLimits
 	}
 }
@@ -161,7 +172,7 @@ func (s *Server) limitQueue(ctx context.Context, in *limitQueueInput) (*queueOut
 type pauseQueueInput struct {
 	QueuePath
 	Body *struct {
-		Note string `json:"note,omitempty" maxLength:"500" doc:"Why, for those who wonder later."`
+		Note string `json:"note,omitempty" maxLength:"500" doc:"The reason, for people."`
 	}
 }
 

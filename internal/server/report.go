@@ -45,7 +45,7 @@ func (s *Server) registerReports() {
 type completeRunInput struct {
 	RunPath
 	Body *struct {
-		Message string `json:"message,omitempty" maxLength:"1000" doc:"What came of it, for people."`
+		Message string `json:"message,omitempty" maxLength:"1000" doc:"The result, for people."`
 	}
 }
 
@@ -61,8 +61,8 @@ type failRunInput struct {
 	RunPath
 	Body *struct {
 		Message    string        `json:"message,omitempty" maxLength:"1000" doc:"What went wrong, for people."`
-		Final      bool          `json:"final,omitempty" doc:"It is of no use to try again. Default: it is tried again as the job's retry policy says."`
-		RetryAfter rest.Duration `json:"retry_after,omitempty" doc:"Not before so long." example:"5m"`
+		Final      bool          `json:"final,omitempty" doc:"Do not retry. Default: retry by the job's retry policy."`
+		RetryAfter rest.Duration `json:"retry_after,omitempty" doc:"Minimum delay before the retry." example:"5m"`
 	}
 }
 
@@ -125,7 +125,7 @@ func reportProblem(err error) error {
 
 type heartbeatRunOutput struct {
 	Body struct {
-		ReportBy time.Time `json:"report_by" doc:"Report, or send the next heartbeat, before this time; else the attempt counts as lost."`
+		ReportBy time.Time `json:"report_by" doc:"Report or send a heartbeat before this time, or the attempt is lost."`
 	}
 }
 

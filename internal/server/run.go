@@ -28,60 +28,64 @@ type Ledger interface {
 func (s *Server) registerRuns() {
 	rest.Register(s.api, rest.Operation{
 		ID: "list-runs", Route: "GET /runs", Summary: "List runs, the newest first", Role: access.Viewer,
+		Description: "With job: live and ended runs of the job, ordered by due time. " +
+			"Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state " +
+			"(pending, due, running, waiting) and come in no order of time; " +
+			"without a job, live and ended states cannot be combined.",
 	}, s.listRuns)
 	rest.Register(s.api, rest.Operation{
 		ID: "list-job-runs", Route: "GET /jobs/{job}/runs", Summary: "List the runs of a job, the newest first",
-		Role: access.Viewer,
+		Description: "Live and ended runs, ordered by due time.", Role: access.Viewer,
 	}, s.listJobRuns)
 	rest.Register(s.api, rest.Operation{
 		ID: "get-run", Route: "GET /runs/{run}", Summary: "Get a run with all its attempts", Role: access.Viewer,
 	}, s.getRun)
 	rest.Register(s.api, rest.Operation{
 		ID: "cancel-run", Route: "POST /runs/{run}:cancel", Summary: "Cancel a live run",
-		Description: "A run that has not started ends as cancelled. One that has ends as cancelled too, " +
-			"and what its attempt reports is ignored. The attempt itself is interrupted if the node that answers " +
-			"is the one that runs it; else it goes on until its timeout. " +
-			"Either way its target may have received the call, and may finish what it began.",
+		Description: "The run ends as cancelled, whether it has started or not, and reports of its attempt are " +
+			"ignored. The attempt is interrupted at once if the node that answers runs it, or else by its own node " +
+			"within about two seconds. Its target may have received the call, and may still finish the work.",
 		Role: access.Operator,
 	}, s.cancelRun)
 	rest.Register(s.api, rest.Operation{
 		ID: "retry-run", Route: "POST /runs/{run}:retry", Summary: "Run an ended run again",
-		Description: "The run is live again under its old id, so its target gets the same idempotency key as before, " +
-			"and may leave out what it has done already. The job's definition of today holds, with all its attempts. " +
-			"A dead letter of the run is gone. Who has a list of runs to try again sends the attempt of each: " +
-			"one that has run again since is then refused with 409.",
+		Description: "The run is live again under its old id, so its target gets the same idempotency key as before " +
+			"and can skip work that it has already done. The current definition of the job applies, with all its " +
+			"attempts. A dead letter of the run is removed. To retry runs from a list, send the attempt of each: " +
+			"a run that has run again since is then rejected with 409.",
 		Role: access.Operator, Status: http.StatusAccepted,
 	}, s.retryRun)
 	rest.Register(s.api, rest.Operation{
-		ID: "get-run-output", Route: "GET /runs/{run}/output", Summary: "Get what a run's command has written",
-		Description: "The end of what an attempt wrote to stdout and stderr: of one under way within seconds, " +
-			"on whichever node it is. " +
-			"To follow it, ask again with after set to total of the last answer, and with wait.",
+		ID: "get-run-output", Route: "GET /runs/{run}/output", Summary: "Get the output of a run's command",
+		Description: "The end of what an attempt wrote to stdout and stderr. Output of an attempt in progress " +
+			"appears within seconds, whichever node runs it. " +
+			"To follow it, repeat the request with wait, and with after set to total of the last response.",
 		Role: access.Viewer,
 	}, s.getRunOutput)
 }
 
 // RunFilter says which runs a list has.
 type RunFilter struct {
-	State       []string  `query:"state,explode" maxItems:"8" enum:"pending,due,running,waiting,succeeded,failed,cancelled,skipped" doc:"Those in one of these states: repeat it, or write them with commas. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended."`
-	Reason      string    `query:"reason" maxLength:"40" doc:"Those that ended for this reason." example:"overlap"`
-	Queue       string    `query:"queue" maxLength:"63" doc:"Those of this queue."`
-	DueFrom     time.Time `query:"due_from" doc:"Those due at this time or later."`
-	DueBefore   time.Time `query:"due_before" doc:"Those due before this time."`
-	EndedFrom   time.Time `query:"ended_from" doc:"Those that ended at this time or later."`
-	EndedBefore time.Time `query:"ended_before" doc:"Those that ended before this time."`
+	State []RunState `query:"state,explode" maxItems:"8" doc:"One or more states. Repeat it, or use commas."`
+
+	Reason      string    `query:"reason" maxLength:"40" doc:"Reason of the end." example:"overlap"`
+	Queue       string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
+	DueFrom     time.Time `query:"due_from" doc:"Due at this time or later."`
+	DueBefore   time.Time `query:"due_before" doc:"Due before this time."`
+	EndedFrom   time.Time `query:"ended_from" doc:"Ended at this time or later."`
+	EndedBefore time.Time `query:"ended_before" doc:"Ended before this time."`
 }
 
 type listRunsInput struct {
-	Job string `query:"job" maxLength:"600" doc:"Those of this job: its id or its name. They come by due time, live and ended ones; without a job runs come by the time of their end."`
+	Job string `query:"job" maxLength:"600" doc:"Id or name of the job."`
 	RunFilter
 	rest.PageInput
 }
 
 type listRunsOutput struct {
 	Body struct {
-		Items         []Run  `json:"items" doc:"A run that was retried or redriven is here once for each time it ended."`
-		NextPageToken string `json:"next_page_token,omitempty" doc:"There may be more: send it as page_token. Left out: there is no more."`
+		Items         []Run  `json:"items" doc:"A retried or redriven run appears once for each time it ended."`
+		NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
 	}
 }
 
@@ -196,8 +200,8 @@ func (s *Server) runResult(ctx context.Context, k job.Key) (*runOutput, error) {
 type cancelRunOutput struct {
 	Body struct {
 		RunDetail
-		UnderWay    int16 `json:"under_way,omitempty" doc:"The number of an attempt that was under way. Its target may still finish what it began; what it reports is ignored."`
-		Interrupted bool  `json:"interrupted" doc:"That attempt was ended at once, as this node ran it. Another node ends it within about two seconds."`
+		UnderWay    int16 `json:"under_way,omitempty" doc:"The attempt in progress. Its target may still finish; reports are ignored."`
+		Interrupted bool  `json:"interrupted" doc:"Whether this node ended it. Others do so in about two seconds."`
 	}
 }
 
@@ -232,7 +236,7 @@ type RedriveInput struct {
 type retryRunInput struct {
 	RedriveInput
 	// A run may end without an attempt, so 0 differs from none.
-	Attempt rest.OptionalParam[int16] `query:"attempt" minimum:"0" maximum:"32767" doc:"Only if the run last ended with this attempt, as a list of runs tells it. Left out: however often it has ended." example:"3"`
+	Attempt rest.OptionalParam[int16] `query:"attempt" minimum:"0" maximum:"32767" doc:"Only if this attempt was the last one." example:"3"`
 }
 
 func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*runOutput, error) {

@@ -16,19 +16,20 @@ const (
 
 type runOutputInput struct {
 	RunPath
-	Attempt int16 `query:"attempt" minimum:"0" maximum:"32767" default:"0" doc:"Of this attempt. 0 is the last one."`
-	After   int64 `query:"after" minimum:"0" doc:"What comes after so many bytes."`
-	Wait    int   `query:"wait" minimum:"0" maximum:"20" default:"0" doc:"Wait so many seconds at most until there is any, or the attempt has ended. A node on which many wait answers at once."`
+	Attempt int16 `query:"attempt" minimum:"0" maximum:"32767" default:"0" doc:"The attempt. 0: the last one."`
+	After   int64 `query:"after" minimum:"0" doc:"Skip this many bytes."`
+	Wait    int   `query:"wait" minimum:"0" maximum:"20" default:"0" doc:"Seconds to wait for output; fewer on a busy node."`
 }
 
 // RunOutput is the end of what an attempt has written.
 type RunOutput struct {
-	Attempt int16  `json:"attempt" doc:"Which attempt; 0: there was none yet."`
-	Text    string `json:"text" doc:"Its end, from after on: lines of UTF-8 without control characters, with secrets blotted out."`
-	From    int64  `json:"from" doc:"So many bytes came before text. If it is more than after, what is in between is gone."`
-	Total   int64  `json:"total" doc:"So many bytes there are: after, for the next request."`
-	Live    bool   `json:"live" doc:"The attempt is under way, so more may come."`
-	State   string `json:"state" enum:"pending,due,running,waiting,succeeded,failed,cancelled,skipped" doc:"Of the run."`
+	Attempt int16  `json:"attempt" doc:"Number of the attempt; 0: none yet."`
+	Text    string `json:"text" doc:"Output from after on: UTF-8 without control characters, secrets redacted."`
+	From    int64  `json:"from" doc:"Bytes before text. If greater than after, the bytes between are lost."`
+	Total   int64  `json:"total" doc:"Bytes of output so far: after of the next request."`
+	Live    bool   `json:"live" doc:"Whether the attempt is in progress, so more may come."`
+
+	State RunState `json:"state" doc:"State of the run."`
 }
 
 type getRunOutputOutput struct {
@@ -83,7 +84,7 @@ func (s *Server) readOutput(ctx context.Context, k job.Key, in *runOutputInput) 
 		return out, err
 	}
 	last := entries[0]
-	out = RunOutput{Attempt: in.Attempt, State: string(last.Status)}
+	out = RunOutput{Attempt: in.Attempt, State: RunState(last.Status)}
 	if out.Attempt == 0 {
 		out.Attempt = last.Attempt
 	}

@@ -10,34 +10,54 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
+// RunState is the state of a run.
+type RunState = rest.Enum[runStates]
+
+type runStates struct{}
+
+func (runStates) Values() []any {
+	return []any{"pending", "due", "running", "waiting", "succeeded", "failed", "cancelled", "skipped"}
+}
+
 // Run is an entry of the ledger: a live run, a run that ended, or a range of occurrences that did not
 // run.
 type Run struct {
-	ID        string     `json:"id" doc:"Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives."`
+	ID        string     `json:"id"`
 	Job       string     `json:"job" doc:"The id of its job."`
-	JobName   string     `json:"job_name,omitempty" doc:"Empty: the job is deleted."`
+	JobName   string     `json:"job_name,omitempty" doc:"Absent: the job is deleted."`
 	Queue     string     `json:"queue"`
-	State     string     `json:"state" enum:"pending,due,running,waiting,succeeded,failed,cancelled,skipped" doc:"pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report."`
-	Origin    string     `json:"origin" enum:"schedule,trigger,backfill,missed,redrive" doc:"How it came to be. missed: by schedule, but caught up late."`
-	DueAt     time.Time  `json:"due_at" doc:"Its nominal time, which never changes."`
-	RunAt     time.Time  `json:"run_at" doc:"When it may start: jitter and the delay of a retry move it."`
-	StartedAt *time.Time `json:"started_at,omitempty" doc:"Of the last attempt."`
+	State     RunState   `json:"state"`
+	Origin    string     `json:"origin" enum:"schedule,trigger,backfill,missed,redrive" doc:"missed: caught up late."`
+	DueAt     time.Time  `json:"due_at" doc:"The scheduled time. Never changes."`
+	RunAt     time.Time  `json:"run_at" doc:"When it may start: due_at plus jitter or retry delay."`
+	StartedAt *time.Time `json:"started_at,omitempty" doc:"Start of the last attempt."`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
-	Attempt   int16      `json:"attempt" doc:"The number of the last attempt; 0: there was none."`
-	Version   int32      `json:"version" doc:"Of the job's definition, when the run was made."`
-	Reason    string     `json:"reason,omitempty" doc:"Why it was skipped or ended otherwise than by success: a code that never changes." example:"overlap"`
-	Status    int        `json:"status,omitempty" doc:"Of the target's protocol." example:"503"`
-	Message   string     `json:"message,omitempty" doc:"What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people."`
-	Dead      bool       `json:"dead_letter" doc:"It failed and waits for redrive or discard."`
-	OwnKey    string     `json:"idempotency_key,omitempty" doc:"What the job's idempotency_key gave for it, once that is known. Left out: the key is the id."`
-	Handler   string     `json:"handler,omitempty" doc:"Of a live run that workers pull: what they know it by."`
-	Percent   *int16     `json:"percent,omitempty" doc:"How far the worker says that it has come."`
-	Progress  string     `json:"progress,omitempty" doc:"The same in words."`
+	Attempt   int16      `json:"attempt" doc:"Number of the last attempt; 0: none yet."`
+	Version   int32      `json:"version" doc:"Version of the job's definition that the run was created with."`
+	Reason    string     `json:"reason,omitempty" doc:"Why it did not run or succeed: a stable code." example:"overlap"`
+	Status    int        `json:"status,omitempty" doc:"Status in the target's protocol." example:"503"`
+	Message   string     `json:"message,omitempty" doc:"Result of the last attempt, or why it was deferred. For people."`
+	Dead      bool       `json:"dead_letter" doc:"Whether it failed and waits for redrive or discard."`
+	OwnKey    string     `json:"idempotency_key,omitempty"`
+	Handler   string     `json:"handler,omitempty" doc:"Of a live run that workers pull: its handler."`
+	Percent   *int16     `json:"percent,omitempty" doc:"Progress as its worker reported it."`
+	Progress  string     `json:"progress,omitempty" doc:"Progress in words."`
 	Result    rest.JSON  `json:"result,omitempty" doc:"What its worker reported with success."`
-	Node      string     `json:"node,omitempty" doc:"The name of the node or worker that made the last attempt, if its session is still known."`
-	Session   string     `json:"session,omitempty" doc:"The session of the node that made the last attempt."`
-	DueTo     *time.Time `json:"due_to,omitempty" doc:"Of a range of skipped occurrences: the last. due_at is the first."`
-	Count     int64      `json:"count,omitempty" doc:"Of a range: how many. Left out where they were too many to count."`
+	Node      string     `json:"node,omitempty" doc:"Node or worker of the last attempt, if its session is known."`
+	Session   string     `json:"session,omitempty" doc:"Session of that node or worker."`
+	DueTo     *time.Time `json:"due_to,omitempty" doc:"Last of a range of skipped occurrences; due_at is the first."`
+	Count     int64      `json:"count,omitempty" doc:"Size of the range. Absent: too many to count."`
+}
+
+// Descriptions implements rest.Described.
+func (Run) Descriptions() map[string]string {
+	return map[string]string{
+		"id": "Id of the run. It is also the idempotency key that the target receives, unless the job sets " +
+			"idempotency_key. It is the same for all attempts, retries and redrives.",
+		"state": "pending: its time has not come. due: its time has come, but it has not started. " +
+			"waiting: its target has accepted it and will report.",
+		"idempotency_key": "Result of the job's idempotency_key, once it is known. Absent: the id is the key.",
+	}
 }
 
 var originNames = map[job.Origin]string{
@@ -48,7 +68,7 @@ var originNames = map[job.Origin]string{
 func wireRun(e job.Entry) Run {
 	r := Run{
 		ID: job.FormatRunID(e.Key), Job: job.FormatJobID(e.Job), JobName: e.JobName, Queue: e.Queue,
-		State: string(e.Status), Origin: originNames[e.Origin], DueAt: e.DueAt, RunAt: e.RunAt,
+		State: RunState(e.Status), Origin: originNames[e.Origin], DueAt: e.DueAt, RunAt: e.RunAt,
 		StartedAt: rest.OptionalTime(e.BeganAt()), EndedAt: rest.OptionalTime(e.EndedAt),
 		Attempt: e.Attempt, Version: e.Version, Reason: string(e.Reason), Status: e.Code, Message: e.Message,
 		Dead: e.DeadLetter, OwnKey: e.OwnKey, Node: e.Node, DueTo: rest.OptionalTime(e.DueTo), Count: e.Count,
@@ -62,22 +82,30 @@ func wireRun(e job.Entry) Run {
 
 // Attempt is one attempt of a run.
 type Attempt struct {
-	Attempt   int16      `json:"attempt" doc:"Its number."`
-	State     string     `json:"state" enum:"running,waiting,succeeded,failed,lost,cancelled,snoozed" doc:"lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker put it off."`
-	StartedAt *time.Time `json:"started_at,omitempty" doc:"Known of the last one of each life."`
+	Attempt   int16      `json:"attempt" doc:"Number of the attempt."`
+	State     string     `json:"state" enum:"running,waiting,succeeded,failed,lost,cancelled,snoozed"`
+	StartedAt *time.Time `json:"started_at,omitempty" doc:"Known for the last attempt before each end of the run."`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	Status    int        `json:"status,omitempty"`
 	Message   string     `json:"message,omitempty"`
 	Node      string     `json:"node,omitempty"`
 	Session   string     `json:"session,omitempty"`
-	Output    string     `json:"output,omitempty" doc:"The end of what its command wrote to stdout and stderr, with secrets blotted out."`
+	Output    string     `json:"output,omitempty" doc:"End of its command's stdout and stderr, secrets redacted."`
+}
+
+// Descriptions implements rest.Described.
+func (Attempt) Descriptions() map[string]string {
+	return map[string]string{
+		"state": "lost: its node or worker died, or its outcome was not reported in time. " +
+			"snoozed: its worker postponed it.",
+	}
 }
 
 // RunDetail is a run with all its attempts.
 type RunDetail struct {
 	Run
-	Attempts []Attempt `json:"attempts" doc:"In order. Of a run with many retries the last 20 are kept."`
-	Earlier  []Run     `json:"earlier,omitempty" doc:"How it had ended before it was retried or redriven, the newest first."`
+	Attempts []Attempt `json:"attempts" doc:"In order. Only the last 20 are kept."`
+	Earlier  []Run     `json:"earlier,omitempty" doc:"Earlier ends, before retries or redrives, newest first."`
 }
 
 // wireDetail returns a run from its entries in the ledger: the first is the newest, the others are how
@@ -121,7 +149,7 @@ func attemptsOf(e job.Entry) (out []Attempt) {
 	}
 	r := wireRun(e)
 	last := Attempt{
-		Attempt: e.Attempt, State: r.State, StartedAt: r.StartedAt, EndedAt: r.EndedAt, Status: e.Code,
+		Attempt: e.Attempt, State: string(r.State), StartedAt: r.StartedAt, EndedAt: r.EndedAt, Status: e.Code,
 		Message: e.Message, Node: r.Node, Session: r.Session,
 	}
 	switch e.Reason {

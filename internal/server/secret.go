@@ -23,7 +23,8 @@ func (s *Server) registerSecrets() {
 	rest.Register(s.api, rest.Operation{
 		ID: "put-secret", Route: "PUT /secrets/{secret}", Summary: "Store a secret, or replace one",
 		Description: "Targets name it in their config as {\"secret\": \"NAME\"}. " +
-			"The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.",
+			"The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. " +
+			"For keep_previous_for, requests are also signed with the previous value; 0s: they are not.",
 		Role: access.Editor,
 	}, s.putSecret)
 	rest.Register(s.api, rest.Operation{
@@ -32,7 +33,7 @@ func (s *Server) registerSecrets() {
 	}, s.listSecrets)
 	rest.Register(s.api, rest.Operation{
 		ID: "delete-secret", Route: "DELETE /secrets/{secret}", Summary: "Delete a secret",
-		Description: "Runs of jobs that name it fail until it is there again.",
+		Description: "Runs of jobs that use it fail until it exists again.",
 		Role:        access.Editor, Status: http.StatusNoContent,
 	}, s.deleteSecret)
 }
@@ -40,11 +41,11 @@ func (s *Server) registerSecrets() {
 // Secret is a stored secret, without its value.
 type Secret struct {
 	Name          string     `json:"name" example:"hook-signing"`
-	Version       int32      `json:"version" doc:"From 1; one more with each new value."`
+	Version       int32      `json:"version" doc:"1 at first, plus one with each new value."`
 	CreatedAt     time.Time  `json:"created_at"`
 	UpdatedAt     time.Time  `json:"updated_at"`
 	UpdatedBy     string     `json:"updated_by"`
-	PreviousUntil *time.Time `json:"previous_until,omitempty" doc:"Until then the value before it is used too, where two can be: signatures."`
+	PreviousUntil *time.Time `json:"previous_until,omitempty" doc:"Until then, signatures also use the previous value."`
 }
 
 func wireSecret(i access.SecretInfo) Secret {
@@ -62,8 +63,9 @@ type SecretPath struct {
 type putSecretInput struct {
 	SecretPath
 	Body struct {
-		Value           string        `json:"value" minLength:"1" maxLength:"65536" doc:"The secret itself. It is never shown again."`
-		KeepPreviousFor rest.Duration `json:"keep_previous_for,omitempty" doc:"How long the value before it is used too, where two can be: a request is signed with both. Default 24h; 0s: not at all." example:"24h"`
+		Value string `json:"value" minLength:"1" maxLength:"65536" doc:"The secret. It is never shown again."`
+
+		KeepPreviousFor rest.Duration `json:"keep_previous_for,omitempty" doc:"Also sign with the old value. Default 24h." example:"24h"`
 	}
 }
 

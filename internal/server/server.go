@@ -59,18 +59,18 @@ var groups = []rest.Group{
 	{
 		Name: "runs",
 		Description: "A run is one occurrence of a job, live or ended. " +
-			"Its id is the idempotency key that its target gets.",
+			"Its id is the idempotency key that its target receives.",
 	},
-	{Name: "dead-letters", Description: "Runs that failed for good and wait for redrive or discard."},
-	{Name: "operations", Description: "Work on many things at once, which nodes do in the background."},
+	{Name: "dead-letters", Description: "Runs that failed permanently and wait for redrive or discard."},
+	{Name: "operations", Description: "Bulk work that nodes do in the background."},
 	{
 		Name:        "queues",
-		Description: "A queue is a named lane for runs, which can be paused. The first job in it makes it.",
+		Description: "A queue groups runs that share limits, and can be paused. It is created on first use.",
 	},
 	{Name: "keys", Description: "API keys of the namespace."},
 	{Name: "audit", Description: "Who changed what."},
 	{Name: "cluster", Description: "The nodes."},
-	{Name: "self", Description: "Who asks."},
+	{Name: "self", Description: "The key that sends the request."},
 }
 
 // New returns a Server with all operations.

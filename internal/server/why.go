@@ -18,29 +18,43 @@ type Stories interface {
 
 func (s *Server) registerWhy() {
 	rest.Register(s.api, rest.Operation{
-		ID: "explain-job", Route: "GET /jobs/{job}/why", Summary: "Tell what became of an occurrence, and why",
-		Description: "Without a time: of the last and of the next occurrence. " +
-			"A job that is deleted is named by its id; its history and versions remain.",
+		ID: "explain-job", Route: "GET /jobs/{job}/why", Summary: "Explain what happened to an occurrence, and why",
+		Description: "Without a time, it explains the last and the next occurrence. " +
+			"Name a deleted job by its id; its history and versions remain.",
 		Role: access.Viewer,
 	}, s.explainJob)
 }
 
 // Story explains what happened to an occurrence.
 type Story struct {
-	At      time.Time   `json:"at" doc:"The occurrence's due time, in UTC."`
-	Local   string      `json:"local" doc:"The same on the clock of the job's zone." example:"2026-03-29 02:30:00 CET"`
-	Code    string      `json:"code" enum:"succeeded,failed,cancelled,skipped,running,waiting,retrying,planned,held,queue_paused,queue_full,queue_rate,key_full,behind,due,not_due,paused,created_later,deleted,finished,before_start,after_end,no_occurrence,unplanned,forgotten,unknown" doc:"What became of it, for programs. It never changes."`
-	Reason  string      `json:"reason,omitempty" doc:"Of a skip, a failure or a cancellation." example:"missed_window"`
+	At      time.Time   `json:"at" doc:"Due time of the occurrence, in UTC."`
+	Local   string      `json:"local" doc:"The same in the job's time zone." example:"2026-03-29 02:30:00 CET"`
+	Code    StoryCode   `json:"code" doc:"What happened to it, for programs. Codes never change."`
+	Reason  string      `json:"reason,omitempty" doc:"Why skipped, failed or cancelled." example:"missed_window"`
 	Text    string      `json:"text" doc:"What happened and why, for people."`
-	Next    string      `json:"next,omitempty" doc:"What comes, or what can be done about it, for people."`
-	Version int32       `json:"version,omitempty" doc:"Of the definition that was in force."`
-	Nearest []time.Time `json:"nearest,omitempty" doc:"Where the schedule has no occurrence: the one before and the one after."`
-	Run     *Run        `json:"run,omitempty" doc:"What the ledger says."`
+	Next    string      `json:"next,omitempty" doc:"What happens next, or what to do, for people."`
+	Version int32       `json:"version,omitempty" doc:"Version of the definition that applied."`
+	Nearest []time.Time `json:"nearest,omitempty" doc:"If it is no occurrence: the ones before and after."`
+	Run     *Run        `json:"run,omitempty" doc:"The run, if there is one."`
+}
+
+// StoryCode is a why.Code.
+type StoryCode = rest.Enum[storyCodes]
+
+type storyCodes struct{}
+
+func (storyCodes) Values() []any {
+	return []any{
+		"succeeded", "failed", "cancelled", "skipped", "running", "waiting", "retrying", "planned", "held",
+		"queue_paused", "queue_full", "queue_rate", "key_full", "behind", "due", "not_due", "paused",
+		"created_later", "deleted", "finished", "before_start", "after_end", "no_occurrence", "unplanned",
+		"forgotten", "unknown",
+	}
 }
 
 type explainJobInput struct {
 	jobs.JobPath
-	At string `query:"at" maxLength:"40" doc:"The time of the occurrence: with an offset, or without one on the clock of the job's zone. Default: the last and the next occurrence." example:"2026-03-29T02:30"`
+	At string `query:"at" maxLength:"40" doc:"Time, with an offset or in the job's zone." example:"2026-03-29T02:30"`
 }
 
 type explainJobOutput struct {
@@ -68,7 +82,7 @@ func (s *Server) explainJob(ctx context.Context, in *explainJobInput) (*explainJ
 func wireStory(w why.Story) Story {
 	out := Story{
 		At: w.At, Local: w.At.In(w.Zone).Format("2006-01-02 15:04:05 MST"),
-		Code: string(w.Code), Reason: string(w.Reason), Text: w.Text, Next: w.Next,
+		Code: StoryCode(w.Code), Reason: string(w.Reason), Text: w.Text, Next: w.Next,
 		Version: w.Version, Nearest: w.Nearest,
 	}
 	if w.Entry != nil {

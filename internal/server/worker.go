@@ -28,19 +28,23 @@ const (
 )
 
 const (
-	aboutOpen = "A session is a worker process that lives: it has to send a heartbeat before it expires, " +
-		"or all runs that it has are lost and tried again by others. " +
-		"After a claim of which the answer was lost, open a new session that adopts the runs you know; " +
-		"those you do not know are given to others at once. " +
-		"It may be asked again if there was no answer: what a session has that you never heard of is adopted too."
-	aboutClaim = "Waits until there is a run for one of the handlers named, by priority and then by time. " +
-		"The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. " +
-		"If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: " +
+	aboutOpen = "A session represents a live worker process. Send a heartbeat before it expires, " +
+		"or all its runs are lost and retried by others. " +
+		"adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, " +
+		"and the others are lost. " +
+		"If the response to a claim is lost, open a new session that adopts the runs you know; " +
+		"the runs you do not know go to others at once. " +
+		"It is safe to repeat the request if there was no response: " +
+		"runs of a session whose id you never received are adopted too."
+	aboutClaim = "Waits until there is a run for one of the handlers, ordered by priority and then by time. " +
+		"The response may have fewer runs than max, and none if the wait ends first. " +
+		"If there is no response, or one with a status of 500 or higher, runs may still have been claimed: " +
 		"open a new session."
 	aboutHeartbeat = "List the runs you still work on, with their progress if it has changed. " +
-		"The answer tells which of them are no longer yours, so that you stop working on them."
-	aboutComplete = "Each report is answered: accepted, or why not. " +
-		"It may be sent again if there was no answer; that it was accepted the first time is told."
+		"The response lists those that are no longer yours, so that you stop working on them."
+	aboutComplete = "Each report is accepted, or rejected with a reason. " +
+		"It is safe to repeat the request if there was no response: " +
+		"a report that was accepted the first time is then rejected as reported."
 )
 
 func (s *Server) registerWorkers() {
@@ -65,13 +69,13 @@ func (s *Server) registerWorkers() {
 		Example: `{"runs":[{"run":"` + exampleRun + `","attempt":1,"percent":40,"progress":"page 4 of 10"}]}`,
 	}, s.beatSession)
 	rest.Register(s.api, rest.Operation{
-		ID: "complete-runs", Route: "POST " + session + ":complete", Summary: "Report what runs came to",
+		ID: "complete-runs", Route: "POST " + session + ":complete", Summary: "Report the outcomes of runs",
 		Description: aboutComplete, Role: access.Worker, TooLarge: tooLarge,
 		Example: `{"reports":[{"run":"` + exampleRun + `","attempt":1,"outcome":"succeeded"}]}`,
 	}, s.completeRuns)
 	rest.Register(s.api, rest.Operation{
 		ID: "end-session", Route: "DELETE " + session, Summary: "End a session",
-		Description: "What it still has is lost and tried again by others.",
+		Description: "Its remaining runs are lost and retried by others.",
 		Role:        access.Worker, Status: http.StatusNoContent, TooLarge: tooLarge,
 	}, s.endSession)
 }
@@ -124,8 +128,16 @@ func (l *Lease) lease() (job.Lease, error) {
 // GoneRun is an attempt that the session no longer has.
 type GoneRun struct {
 	Lease
-	Why    string `json:"why" enum:"cancelled,timeout,reported,lost" doc:"cancelled: the run was cancelled. timeout: the attempt took too long. reported: it was reported before. lost: the run was given to another."`
+	Why    string `json:"why" enum:"cancelled,timeout,reported,lost"`
 	Detail string `json:"detail" doc:"The same in words."`
+}
+
+// Descriptions implements rest.Described.
+func (GoneRun) Descriptions() map[string]string {
+	return map[string]string{
+		"why": "cancelled: the run was cancelled. timeout: the attempt took too long. " +
+			"reported: it has already been reported. lost: the run was given to another session.",
+	}
 }
 
 func wireGone(g job.Gone) GoneRun {
@@ -135,19 +147,19 @@ func wireGone(g job.Gone) GoneRun {
 type openSessionInput struct {
 	QueuePath
 	Body struct {
-		Name  string  `json:"name" minLength:"1" maxLength:"200" doc:"The worker's name, for people." example:"invoices-7d9f"`
-		Adopt string  `json:"adopt,omitempty" maxLength:"40" doc:"A session of yours that this one takes the place of. It ends, and of its runs those in runs are the new one's; the others are lost."`
-		Runs  []Lease `json:"runs,omitempty" maxItems:"10000" doc:"With adopt: what you still work on."`
+		Name  string  `json:"name" minLength:"1" maxLength:"200" doc:"Name, for people." example:"invoices-7d9f"`
+		Adopt string  `json:"adopt,omitempty" maxLength:"40" doc:"Session to end; of its runs, only those in runs are kept."`
+		Runs  []Lease `json:"runs,omitempty" maxItems:"10000" doc:"With adopt: the runs that you still work on."`
 	}
 }
 
 type openSessionOutput struct {
 	Body struct {
 		ID              string    `json:"id" doc:"The session's id."`
-		ExpiresAt       time.Time `json:"expires_at" doc:"By the database's clock, unless a heartbeat comes before."`
-		TTLMillis       int64     `json:"ttl_ms" doc:"How long it lives after each heartbeat."`
-		HeartbeatMillis int64     `json:"heartbeat_ms" doc:"How often to send one."`
-		Gone            []GoneRun `json:"gone" doc:"With adopt: those of runs that the new session does not have."`
+		ExpiresAt       time.Time `json:"expires_at" doc:"By the database clock, unless a heartbeat renews it."`
+		TTLMillis       int64     `json:"ttl_ms" doc:"How long the session lives after a heartbeat."`
+		HeartbeatMillis int64     `json:"heartbeat_ms" doc:"How often to send a heartbeat."`
+		Gone            []GoneRun `json:"gone" doc:"With adopt: runs that the new session did not get."`
 	}
 }
 
@@ -190,15 +202,15 @@ type beatSessionInput struct {
 	Body struct {
 		Runs []struct {
 			Lease
-			Percent  *int16  `json:"percent,omitempty" minimum:"0" maximum:"100" doc:"How far it has come."`
-			Progress *string `json:"progress,omitempty" maxLength:"500" doc:"The same in words, for people."`
-		} `json:"runs" maxItems:"10000" doc:"All that you still work on."`
+			Percent  *int16  `json:"percent,omitempty" minimum:"0" maximum:"100" doc:"Progress."`
+			Progress *string `json:"progress,omitempty" maxLength:"500" doc:"Progress in words, for people."`
+		} `json:"runs" maxItems:"10000" doc:"All runs that you still work on."`
 	}
 }
 
 type beatSessionOutput struct {
 	Body struct {
-		Gone []GoneRun `json:"gone" doc:"Those that are no longer yours: stop working on them."`
+		Gone []GoneRun `json:"gone" doc:"Runs that are no longer yours. Stop working on them."`
 	}
 }
 

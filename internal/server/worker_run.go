@@ -12,9 +12,9 @@ import (
 type claimRunsInput struct {
 	SessionPath
 	Body struct {
-		Handlers   []string `json:"handlers" minItems:"1" maxItems:"100" doc:"The handlers that you know. Runs of others are left alone."`
-		Max        int      `json:"max" minimum:"1" maximum:"100" doc:"At most so many runs: not more than you have room for."`
-		WaitMillis int      `json:"wait_ms,omitempty" minimum:"0" maximum:"25000" doc:"How long to wait for the first one. 0: answer at once."`
+		Handlers   []string `json:"handlers" minItems:"1" maxItems:"100" doc:"You get only runs of these handlers."`
+		Max        int      `json:"max" minimum:"1" maximum:"100" doc:"Maximum number of runs: your free capacity."`
+		WaitMillis int      `json:"wait_ms,omitempty" minimum:"0" maximum:"25000" doc:"Time to wait for a run. 0: none."`
 	}
 }
 
@@ -26,11 +26,11 @@ type ClaimedRun struct {
 	JobName       string    `json:"job_name"`
 	Handler       string    `json:"handler"`
 	Origin        string    `json:"origin" enum:"schedule,trigger,backfill,missed,redrive"`
-	DueAt         time.Time `json:"due_at" doc:"Its nominal time."`
-	RunAt         time.Time `json:"run_at" doc:"When it might start."`
-	ClaimedAt     time.Time `json:"claimed_at" doc:"Now, by the database's clock."`
-	TimeoutMillis int64     `json:"timeout_ms" doc:"How long the attempt may take."`
-	Version       int32     `json:"version" doc:"Of the job's definition, when the run was made."`
+	DueAt         time.Time `json:"due_at" doc:"The scheduled time."`
+	RunAt         time.Time `json:"run_at" doc:"When it was allowed to start."`
+	ClaimedAt     time.Time `json:"claimed_at" doc:"The current time of the database clock."`
+	TimeoutMillis int64     `json:"timeout_ms" doc:"Maximum duration of the attempt."`
+	Version       int32     `json:"version" doc:"Version of the job's definition that the run was created with."`
 	Payload       rest.JSON `json:"payload,omitempty"`
 }
 
@@ -76,11 +76,20 @@ func (s *Server) claimRuns(ctx context.Context, in *claimRunsInput) (*claimRunsO
 // Report is the outcome of an attempt.
 type Report struct {
 	Lease
-	Outcome          string    `json:"outcome" enum:"succeeded,failed,cancelled,snoozed" doc:"cancelled: there is no use in doing it. snoozed: not now; no attempt is used up."`
-	Final            bool      `json:"final,omitempty" doc:"Of a failure: do not try again."`
-	RetryAfterMillis int64     `json:"retry_after_ms,omitempty" minimum:"0" maximum:"2592000000" doc:"Of a failure: not earlier than that, at most a day. Of a snooze: after that, at most 30 days."`
+	Outcome          string    `json:"outcome" enum:"succeeded,failed,cancelled,snoozed"`
+	Final            bool      `json:"final,omitempty" doc:"Of a failure: do not retry."`
+	RetryAfterMillis int64     `json:"retry_after_ms,omitempty" minimum:"0" maximum:"2592000000"`
 	Message          string    `json:"message,omitempty" maxLength:"4096" doc:"What happened, for people."`
-	Result           rest.JSON `json:"result,omitempty" doc:"Of a success: anything worth keeping, at most 16 kB. It is shown with the run."`
+	Result           rest.JSON `json:"result,omitempty" doc:"Of a success: any JSON, at most 16 kB."`
+}
+
+// Descriptions implements rest.Described.
+func (Report) Descriptions() map[string]string {
+	return map[string]string{
+		"outcome": "cancelled: the work is no longer needed. " +
+			"snoozed: run it later; it does not count as an attempt.",
+		"retry_after_ms": "Of a failure: minimum delay, at most a day. Of a snooze: delay, at most 30 days.",
+	}
 }
 
 type completeRunsInput struct {
@@ -94,8 +103,8 @@ type completeRunsInput struct {
 type ReportAnswer struct {
 	Lease
 	Accepted bool   `json:"accepted"`
-	Code     string `json:"code,omitempty" enum:"stale" doc:"stale: the attempt is not the session's, and nothing has changed."`
-	Why      string `json:"why,omitempty" enum:"cancelled,timeout,reported,lost" doc:"reported: this attempt was reported before, perhaps by a request of which the answer was lost."`
+	Code     string `json:"code,omitempty" enum:"stale" doc:"stale: not an attempt of this session; nothing changed."`
+	Why      string `json:"why,omitempty" enum:"cancelled,timeout,reported,lost" doc:"reported: accepted before."`
 	Detail   string `json:"detail,omitempty"`
 }
 

@@ -1231,25 +1231,25 @@ func (e ListRunsParamsState) Valid() bool {
 
 // Attempt defines model for Attempt.
 type Attempt struct {
-	// Attempt Its number.
+	// Attempt Number of the attempt.
 	Attempt int32     `json:"attempt"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 	Message string    `json:"message,omitempty,omitzero"`
 	Node    string    `json:"node,omitempty,omitzero"`
 
-	// Output The end of what its command wrote to stdout and stderr, with secrets blotted out.
+	// Output End of its command's stdout and stderr, secrets redacted.
 	Output  string `json:"output,omitempty,omitzero"`
 	Session string `json:"session,omitempty,omitzero"`
 
-	// StartedAt Known of the last one of each life.
+	// StartedAt Known for the last attempt before each end of the run.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 
-	// State lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker put it off.
+	// State lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker postponed it.
 	State  AttemptState `json:"state"`
 	Status int64        `json:"status,omitempty,omitzero"`
 }
 
-// AttemptState lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker put it off.
+// AttemptState lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker postponed it.
 type AttemptState string
 
 // AuditEntry defines model for AuditEntry.
@@ -1257,17 +1257,17 @@ type AuditEntry struct {
 	// Action Examples: job.create
 	Action string `json:"action"`
 
-	// Actor The key's name and id, or belfry itself.
+	// Actor Name and id of a key, or belfry.
 	//
 	// Examples: key:ci [key_06f8m2tq5dtk1e7n9q0c3s5v7g]
 	Actor  string      `json:"actor"`
 	At     time.Time   `json:"at"`
 	Detail interface{} `json:"detail"`
 
-	// Hash Covers the entry and the hash before it.
+	// Hash Hash of the entry and of the hash before it.
 	Hash []byte `json:"hash"`
 
-	// Object The id or the name of what was changed.
+	// Object Id or name of the changed object.
 	Object string `json:"object"`
 
 	// Seq Counts from 1 in each namespace, without gaps.
@@ -1276,26 +1276,26 @@ type AuditEntry struct {
 
 // BackfillJobInputBody defines model for BackfillJobInputBody.
 type BackfillJobInputBody struct {
-	// Again Also what has run, or is to run.
+	// Again Include occurrences that already have a run.
 	Again bool `json:"again,omitempty,omitzero"`
 
-	// DryRun Count, and make no run.
+	// DryRun Only count; create no runs.
 	DryRun bool `json:"dry_run,omitempty,omitzero"`
 
-	// From Due times from this one on.
+	// From First due time, inclusive.
 	//
 	// Examples: 2026-05-01T00:00:00Z
 	From time.Time `json:"from"`
 
-	// Max At most so many runs, the oldest. Default 10,000.
+	// Max Maximum, oldest first. Default 10,000.
 	Max int64 `json:"max,omitempty,omitzero"`
 
-	// Pace The distance at which the runs start, 0s to 1h. Default 1s.
+	// Pace Time between two starts, 0s to 1h. Default 1s.
 	//
 	// Examples: 10s
 	Pace string `json:"pace,omitempty,omitzero"`
 
-	// To Due times before this one. It must have passed.
+	// To End, exclusive. Must be in the past.
 	//
 	// Examples: 2026-05-02T00:00:00Z
 	To time.Time `json:"to"`
@@ -1303,67 +1303,67 @@ type BackfillJobInputBody struct {
 
 // BackfillJobOutputBody defines model for BackfillJobOutputBody.
 type BackfillJobOutputBody struct {
-	// DryRun Whether it was only counted.
+	// DryRun Whether the runs were only counted.
 	DryRun bool `json:"dry_run"`
 
 	// FirstDueAt Due time of the first run.
 	FirstDueAt time.Time `json:"first_due_at,omitempty,omitzero"`
 
-	// GoOnFrom The from of a call for the rest of the range. None: this was all of it.
+	// GoOnFrom from of the call for the rest. Absent: none is left.
 	GoOnFrom time.Time `json:"go_on_from,omitempty,omitzero"`
 
-	// Known How many occurrences were left out because they have run, or are to run.
+	// Known Number of occurrences left out because they already have a run.
 	Known int64 `json:"known"`
 
 	// LastDueAt Due time of the last run.
 	LastDueAt time.Time `json:"last_due_at,omitempty,omitzero"`
 
-	// Runs How many runs were made; with dry_run, how many would be.
+	// Runs Number of runs created, or with dry_run, that would be created.
 	Runs int64 `json:"runs"`
 }
 
 // BeatSessionInputBody defines model for BeatSessionInputBody.
 type BeatSessionInputBody struct {
-	// Runs All that you still work on.
+	// Runs All runs that you still work on.
 	Runs []Item `json:"runs"`
 }
 
 // BeatSessionOutputBody defines model for BeatSessionOutputBody.
 type BeatSessionOutputBody struct {
-	// Gone Those that are no longer yours: stop working on them.
+	// Gone Runs that are no longer yours. Stop working on them.
 	Gone []GoneRun `json:"gone"`
 }
 
 // BeginOperationInputBody defines model for BeginOperationInputBody.
 type BeginOperationInputBody struct {
-	// All Without any filter: yes, all of the namespace.
+	// All Required if there is no filter: all of the namespace.
 	All bool `json:"all,omitempty,omitzero"`
 
-	// FailedBefore Those that failed before this time.
+	// FailedBefore Failed before this time.
 	FailedBefore time.Time `json:"failed_before,omitempty,omitzero"`
 
-	// FailedFrom Those that failed at this time or later.
+	// FailedFrom Failed at this time or later.
 	FailedFrom time.Time `json:"failed_from,omitempty,omitzero"`
 
-	// Job Those of this job: its id or its name.
+	// Job Id or name of the job.
 	Job string `json:"job,omitempty,omitzero"`
 
-	// Queue Those of this queue.
+	// Queue Name of the queue.
 	Queue string `json:"queue,omitempty,omitzero"`
 
-	// Rate At most so many per second: what the targets can take. Default 50.
+	// Rate Maximum number per second. Default 50.
 	Rate int64 `json:"rate,omitempty,omitzero"`
 
-	// Reason Those that failed for this reason.
+	// Reason Reason of the failure.
 	Reason string `json:"reason,omitempty,omitzero"`
 }
 
 // BulkResult defines model for BulkResult.
 type BulkResult struct {
-	// ID Of the job that was made.
+	// ID Id of the new job.
 	ID string `json:"id,omitempty,omitzero"`
 
-	// Line The line, from 1.
+	// Line Line number, from 1.
 	Line    int64   `json:"line"`
 	Problem Problem `json:"problem,omitempty,omitzero"`
 }
@@ -1382,63 +1382,63 @@ type Calendar struct {
 
 // CancelRunOutputBody defines model for CancelRunOutputBody.
 type CancelRunOutputBody struct {
-	// Attempt The number of the last attempt; 0: there was none.
+	// Attempt Number of the last attempt; 0: none yet.
 	Attempt int32 `json:"attempt"`
 
-	// Attempts In order. Of a run with many retries the last 20 are kept.
+	// Attempts In order. Only the last 20 are kept.
 	Attempts []Attempt `json:"attempts"`
 
-	// Count Of a range: how many. Left out where they were too many to count.
+	// Count Size of the range. Absent: too many to count.
 	Count int64 `json:"count,omitempty,omitzero"`
 
-	// DeadLetter It failed and waits for redrive or discard.
+	// DeadLetter Whether it failed and waits for redrive or discard.
 	DeadLetter bool `json:"dead_letter"`
 
-	// DueAt Its nominal time, which never changes.
+	// DueAt The scheduled time. Never changes.
 	DueAt time.Time `json:"due_at"`
 
-	// DueTo Of a range of skipped occurrences: the last. due_at is the first.
+	// DueTo Last of a range of skipped occurrences; due_at is the first.
 	DueTo time.Time `json:"due_to,omitempty,omitzero"`
 
-	// Earlier How it had ended before it was retried or redriven, the newest first.
+	// Earlier Earlier ends, before retries or redrives, newest first.
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// Handler Of a live run that workers pull: what they know it by.
+	// Handler Of a live run that workers pull: its handler.
 	Handler string `json:"handler,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
+	// ID Id of the run. It is also the idempotency key that the target receives, unless the job sets idempotency_key. It is the same for all attempts, retries and redrives.
 	ID string `json:"id"`
 
-	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	// IdempotencyKey Result of the job's idempotency_key, once it is known. Absent: the id is the key.
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
-	// Interrupted That attempt was ended at once, as this node ran it. Another node ends it within about two seconds.
+	// Interrupted Whether this node ended it. Others do so in about two seconds.
 	Interrupted bool `json:"interrupted"`
 
 	// Job The id of its job.
 	Job string `json:"job"`
 
-	// JobName Empty: the job is deleted.
+	// JobName Absent: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
-	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
+	// Message Result of the last attempt, or why it was deferred. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node The name of the node or worker that made the last attempt, if its session is still known.
+	// Node Node or worker of the last attempt, if its session is known.
 	Node string `json:"node,omitempty,omitzero"`
 
-	// Origin How it came to be. missed: by schedule, but caught up late.
+	// Origin missed: caught up late.
 	Origin CancelRunOutputBodyOrigin `json:"origin"`
 
-	// Percent How far the worker says that it has come.
+	// Percent Progress as its worker reported it.
 	Percent int32 `json:"percent,omitempty,omitzero"`
 
-	// Progress The same in words.
+	// Progress Progress in words.
 	Progress string `json:"progress,omitempty,omitzero"`
 	Queue    string `json:"queue"`
 
-	// Reason Why it was skipped or ended otherwise than by success: a code that never changes.
+	// Reason Why it did not run or succeed: a stable code.
 	//
 	// Examples: overlap
 	Reason string `json:"reason,omitempty,omitzero"`
@@ -1446,45 +1446,45 @@ type CancelRunOutputBody struct {
 	// Result What its worker reported with success.
 	Result interface{} `json:"result,omitempty,omitzero"`
 
-	// RunAt When it may start: jitter and the delay of a retry move it.
+	// RunAt When it may start: due_at plus jitter or retry delay.
 	RunAt time.Time `json:"run_at"`
 
-	// Session The session of the node that made the last attempt.
+	// Session Session of that node or worker.
 	Session string `json:"session,omitempty,omitzero"`
 
-	// StartedAt Of the last attempt.
+	// StartedAt Start of the last attempt.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 
-	// State pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
+	// State pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
 	State CancelRunOutputBodyState `json:"state"`
 
-	// Status Of the target's protocol.
+	// Status Status in the target's protocol.
 	//
 	// Examples: 503
 	Status int64 `json:"status,omitempty,omitzero"`
 
-	// UnderWay The number of an attempt that was under way. Its target may still finish what it began; what it reports is ignored.
+	// UnderWay The attempt in progress. Its target may still finish; reports are ignored.
 	UnderWay int32 `json:"under_way,omitempty,omitzero"`
 
-	// Version Of the job's definition, when the run was made.
+	// Version Version of the job's definition that the run was created with.
 	Version int32 `json:"version"`
 }
 
-// CancelRunOutputBodyOrigin How it came to be. missed: by schedule, but caught up late.
+// CancelRunOutputBodyOrigin missed: caught up late.
 type CancelRunOutputBodyOrigin string
 
-// CancelRunOutputBodyState pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
+// CancelRunOutputBodyState pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
 type CancelRunOutputBodyState string
 
 // ClaimRunsInputBody defines model for ClaimRunsInputBody.
 type ClaimRunsInputBody struct {
-	// Handlers The handlers that you know. Runs of others are left alone.
+	// Handlers You get only runs of these handlers.
 	Handlers []string `json:"handlers"`
 
-	// Max At most so many runs: not more than you have room for.
+	// Max Maximum number of runs: your free capacity.
 	Max int64 `json:"max"`
 
-	// WaitMs How long to wait for the first one. 0: answer at once.
+	// WaitMs Time to wait for a run. 0: none.
 	WaitMs int64 `json:"wait_ms,omitempty,omitzero"`
 }
 
@@ -1498,10 +1498,10 @@ type ClaimedRun struct {
 	// Attempt The number of the attempt.
 	Attempt int32 `json:"attempt"`
 
-	// ClaimedAt Now, by the database's clock.
+	// ClaimedAt The current time of the database clock.
 	ClaimedAt time.Time `json:"claimed_at"`
 
-	// DueAt Its nominal time.
+	// DueAt The scheduled time.
 	DueAt   time.Time `json:"due_at"`
 	Handler string    `json:"handler"`
 
@@ -1517,13 +1517,13 @@ type ClaimedRun struct {
 	// Run The run's id.
 	Run string `json:"run"`
 
-	// RunAt When it might start.
+	// RunAt When it was allowed to start.
 	RunAt time.Time `json:"run_at"`
 
-	// TimeoutMs How long the attempt may take.
+	// TimeoutMs Maximum duration of the attempt.
 	TimeoutMs int64 `json:"timeout_ms"`
 
-	// Version Of the job's definition, when the run was made.
+	// Version Version of the job's definition that the run was created with.
 	Version int32 `json:"version"`
 }
 
@@ -1532,7 +1532,7 @@ type ClaimedRunOrigin string
 
 // CompleteRunInputBody defines model for CompleteRunInputBody.
 type CompleteRunInputBody struct {
-	// Message What came of it, for people.
+	// Message The result, for people.
 	Message string `json:"message,omitempty,omitzero"`
 }
 
@@ -1554,25 +1554,25 @@ type Concurrency struct {
 	// Examples: customer-42
 	Key string `json:"key"`
 
-	// Max A run of this job starts when fewer runs with the key are live, whatever job they belong to. Default 1.
+	// Max A run of this job starts only while fewer runs with the key are live, of any job. Default 1.
 	Max int32 `json:"max,omitempty,omitzero"`
 }
 
 // CreateJobsOutputBody defines model for CreateJobsOutputBody.
 type CreateJobsOutputBody struct {
-	// Created How many were made.
+	// Created Number of jobs created.
 	Created int64 `json:"created"`
 
-	// Items One for each line that is not empty.
+	// Items One per line that is not empty.
 	Items []BulkResult `json:"items"`
 
-	// Refused How many were not.
+	// Refused Number of jobs rejected.
 	Refused int64 `json:"refused"`
 }
 
 // CreateKeyInputBody defines model for CreateKeyInputBody.
 type CreateKeyInputBody struct {
-	// ExpiresIn How long it works. Default: until it is revoked.
+	// ExpiresIn Time until it expires. Default: never.
 	//
 	// Examples: 90d
 	ExpiresIn string `json:"expires_in,omitempty,omitzero"`
@@ -1582,14 +1582,14 @@ type CreateKeyInputBody struct {
 	// Examples: ci
 	Name string `json:"name"`
 
-	// Queues Of a worker's key: the queues that it is good for. They need not exist yet.
+	// Queues Queues of a worker. They need not exist.
 	Queues []string `json:"queues,omitempty,omitzero"`
 
-	// Role What it may do. Each role may all that the ones before it may; worker may have the runs of its queues, report on them, and nothing else.
+	// Role The rights of the key.
 	Role CreateKeyInputBodyRole `json:"role"`
 }
 
-// CreateKeyInputBodyRole What it may do. Each role may all that the ones before it may; worker may have the runs of its queues, report on them, and nothing else.
+// CreateKeyInputBodyRole The rights of the key.
 type CreateKeyInputBodyRole string
 
 // CreateKeyOutputBody defines model for CreateKeyOutputBody.
@@ -1598,19 +1598,19 @@ type CreateKeyOutputBody struct {
 	CreatedBy string    `json:"created_by"`
 	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
 
-	// ID Its id, which is no secret.
+	// ID Id of the key. Not secret.
 	ID   string `json:"id"`
 	Name string `json:"name"`
 
-	// Prefix The beginning of the secret, to tell keys apart.
+	// Prefix Beginning of the secret, to tell keys apart.
 	Prefix string `json:"prefix"`
 
-	// Queues Of a worker's key: the queues that it is good for.
+	// Queues For the role worker: the queues it may serve.
 	Queues    []string                `json:"queues,omitempty,omitzero"`
 	RevokedAt time.Time               `json:"revoked_at,omitempty,omitzero"`
 	Role      CreateKeyOutputBodyRole `json:"role"`
 
-	// Secret The key itself. It is shown this once and cannot be found out later.
+	// Secret The key itself. It is shown only once.
 	Secret string `json:"secret"`
 }
 
@@ -1619,18 +1619,18 @@ type CreateKeyOutputBodyRole string
 
 // CreateQueueInputBody defines model for CreateQueueInputBody.
 type CreateQueueInputBody struct {
-	// Burst With a rate: so many may start at once after a pause. Default: a tenth of what the rate allows in a second, at least 1.
+	// Burst With rate: how many runs may start at once after a quiet period. Default: a tenth of one second's rate, at least 1.
 	Burst int32 `json:"burst,omitempty,omitzero"`
 
-	// MaxRunning So many of its runs are live at once, at most. Left out: no limit.
+	// MaxRunning Maximum number of runs that are live at the same time. Absent: no limit.
 	MaxRunning int32 `json:"max_running,omitempty,omitzero"`
 
-	// Name 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit.
+	// Name a-z, 0-9, . _ and -, starting with a letter or digit.
 	//
 	// Examples: imports
 	Name string `json:"name"`
 
-	// Rate So many runs start per second (s), minute (m) or hour (h), retries among them. Left out: no limit.
+	// Rate Maximum number of starts per second (s), minute (m) or hour (h), retries included. Absent: no limit.
 	//
 	// Examples: 100/s
 	Rate string `json:"rate,omitempty,omitzero"`
@@ -1661,10 +1661,10 @@ type DeadLetter struct {
 	// Job The id of its job.
 	Job string `json:"job"`
 
-	// JobName Empty: the job is deleted. It can be discarded, not redriven.
+	// JobName Absent: the job is deleted. It can be discarded, not redriven.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
-	// Message What the last attempt came to.
+	// Message Result of the last attempt.
 	Message string `json:"message,omitempty,omitzero"`
 	Queue   string `json:"queue"`
 
@@ -1685,13 +1685,13 @@ type ExplainJobOutputBody struct {
 
 // FailRunInputBody defines model for FailRunInputBody.
 type FailRunInputBody struct {
-	// Final It is of no use to try again. Default: it is tried again as the job's retry policy says.
+	// Final Do not retry. Default: retry by the job's retry policy.
 	Final bool `json:"final,omitempty,omitzero"`
 
 	// Message What went wrong, for people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// RetryAfter Not before so long.
+	// RetryAfter Minimum delay before the retry.
 	//
 	// Examples: 5m
 	RetryAfter string `json:"retry_after,omitempty,omitzero"`
@@ -1719,7 +1719,7 @@ type GetClusterOutputBody struct {
 	DatabaseTime time.Time `json:"database_time"`
 	Nodes        []Node    `json:"nodes"`
 
-	// Partitions How many there are.
+	// Partitions Number of partitions.
 	Partitions    int64 `json:"partitions"`
 	SchemaVersion int64 `json:"schema_version"`
 
@@ -1758,16 +1758,16 @@ type GoneRun struct {
 	// Run The run's id.
 	Run string `json:"run"`
 
-	// Why cancelled: the run was cancelled. timeout: the attempt took too long. reported: it was reported before. lost: the run was given to another.
+	// Why cancelled: the run was cancelled. timeout: the attempt took too long. reported: it has already been reported. lost: the run was given to another session.
 	Why GoneRunWhy `json:"why"`
 }
 
-// GoneRunWhy cancelled: the run was cancelled. timeout: the attempt took too long. reported: it was reported before. lost: the run was given to another.
+// GoneRunWhy cancelled: the run was cancelled. timeout: the attempt took too long. reported: it has already been reported. lost: the run was given to another session.
 type GoneRunWhy string
 
 // HeartbeatRunOutputBody defines model for HeartbeatRunOutputBody.
 type HeartbeatRunOutputBody struct {
-	// ReportBy Report, or send the next heartbeat, before this time; else the attempt counts as lost.
+	// ReportBy Report or send a heartbeat before this time, or the attempt is lost.
 	ReportBy time.Time `json:"report_by"`
 }
 
@@ -1776,10 +1776,10 @@ type Item struct {
 	// Attempt The number of the attempt.
 	Attempt int32 `json:"attempt"`
 
-	// Percent How far it has come.
+	// Percent Progress.
 	Percent int32 `json:"percent,omitempty,omitzero"`
 
-	// Progress The same in words, for people.
+	// Progress Progress in words, for people.
 	Progress string `json:"progress,omitempty,omitzero"`
 
 	// Run The run's id.
@@ -1791,12 +1791,12 @@ type Job struct {
 	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
 	CreatedAt   time.Time   `json:"created_at"`
 
-	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
+	// Deadline A run that has not started this long after its due time is skipped as expired. Default: no deadline.
 	//
 	// Examples: 10m
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
-	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+	// Delivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 	Delivery JobDelivery `json:"delivery,omitempty,omitzero"`
 
 	// ID Its id.
@@ -1804,7 +1804,7 @@ type Job struct {
 	// Examples: job_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID string `json:"id"`
 
-	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	// IdempotencyKey CEL expression for the key that the target receives. The key is the same on every attempt and redrive. Default: the run's id.
 	//
 	// Examples: job.name + '/' + string(due_at)
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
@@ -1814,10 +1814,10 @@ type Job struct {
 	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
-	// Labels For filters. At most 32.
+	// Labels For filters. At most 32 labels.
 	Labels map[string]string `json:"labels,omitempty,omitzero"`
 
-	// MaxRuns The job is finished after so many runs by its schedule. 0: no limit.
+	// MaxRuns Scheduled runs until the job is finished. 0: no limit.
 	MaxRuns int32  `json:"max_runs,omitempty,omitzero"`
 	Missed  Missed `json:"missed,omitempty,omitzero"`
 
@@ -1826,28 +1826,28 @@ type Job struct {
 	// Examples: nightly-report
 	Name string `json:"name"`
 
-	// NextDueAt When it is due next: its first planned run that has not begun, else the first occurrence that is not planned and that no calendar takes away. null: never, or it is paused.
+	// NextDueAt Next due time, calendars applied. null: paused, or no run is left.
 	NextDueAt time.Time `json:"next_due_at"`
 
 	// Note Why it is paused.
 	Note string `json:"note,omitempty,omitzero"`
 
-	// Overlap What happens when a run is due while another of the job is live. Default skip.
+	// Overlap What happens if a run is due while another run of the job is live. Default skip.
 	Overlap JobOverlap `json:"overlap,omitempty,omitzero"`
 
-	// PauseAfterFailures The job is paused after so many failed runs in a row. 0: never.
+	// PauseAfterFailures Number of failed runs in a row after which the job is paused. 0: never.
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty,omitzero"`
 
 	// Payload Sent with each run: any JSON, at most 256 kB.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
 
-	// Priority Higher goes first when there is more to do than slots. Default 0.
+	// Priority Runs with a higher priority start first when slots are short. Default 0.
 	Priority int32 `json:"priority,omitempty,omitzero"`
 
-	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
+	// Queue Queue of its runs. It is created on first use. Default: default.
 	Queue string `json:"queue,omitempty,omitzero"`
 
-	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
+	// ReportTimeout After a target has accepted a run with 202: maximum time until it reports or sends its next heartbeat, 1s to 7d. Default 1h.
 	//
 	// Examples: 1h
 	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
@@ -1856,42 +1856,42 @@ type Job struct {
 	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 	Schedule Schedule `json:"schedule"`
 
-	// State finished: nothing of its schedule is left.
+	// State finished: no occurrence is left.
 	State  JobState `json:"state"`
 	Target Target   `json:"target"`
 
-	// Timeout Of one attempt, 1s to 24h. Default 30s.
+	// Timeout Timeout of one attempt, 1s to 24h. Default 30s.
 	//
 	// Examples: 30s
 	Timeout   string    `json:"timeout,omitempty,omitzero"`
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Version 1 at create, one more with each change of the definition. Also the ETag.
+	// Version 1 at first, plus one with each new definition. Usable as If-Match.
 	Version int32 `json:"version"`
 }
 
-// JobDelivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+// JobDelivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 type JobDelivery string
 
-// JobOverlap What happens when a run is due while another of the job is live. Default skip.
+// JobOverlap What happens if a run is due while another run of the job is live. Default skip.
 type JobOverlap string
 
-// JobState finished: nothing of its schedule is left.
+// JobState finished: no occurrence is left.
 type JobState string
 
 // JobInput defines model for JobInput.
 type JobInput struct {
 	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
 
-	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
+	// Deadline A run that has not started this long after its due time is skipped as expired. Default: no deadline.
 	//
 	// Examples: 10m
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
-	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+	// Delivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 	Delivery JobInputDelivery `json:"delivery,omitempty,omitzero"`
 
-	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	// IdempotencyKey CEL expression for the key that the target receives. The key is the same on every attempt and redrive. Default: the run's id.
 	//
 	// Examples: job.name + '/' + string(due_at)
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
@@ -1901,10 +1901,10 @@ type JobInput struct {
 	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
-	// Labels For filters. At most 32.
+	// Labels For filters. At most 32 labels.
 	Labels map[string]string `json:"labels,omitempty,omitzero"`
 
-	// MaxRuns The job is finished after so many runs by its schedule. 0: no limit.
+	// MaxRuns Scheduled runs until the job is finished. 0: no limit.
 	MaxRuns int32  `json:"max_runs,omitempty,omitzero"`
 	Missed  Missed `json:"missed,omitempty,omitzero"`
 
@@ -1913,22 +1913,22 @@ type JobInput struct {
 	// Examples: nightly-report
 	Name string `json:"name"`
 
-	// Overlap What happens when a run is due while another of the job is live. Default skip.
+	// Overlap What happens if a run is due while another run of the job is live. Default skip.
 	Overlap JobInputOverlap `json:"overlap,omitempty,omitzero"`
 
-	// PauseAfterFailures The job is paused after so many failed runs in a row. 0: never.
+	// PauseAfterFailures Number of failed runs in a row after which the job is paused. 0: never.
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty,omitzero"`
 
 	// Payload Sent with each run: any JSON, at most 256 kB.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
 
-	// Priority Higher goes first when there is more to do than slots. Default 0.
+	// Priority Runs with a higher priority start first when slots are short. Default 0.
 	Priority int32 `json:"priority,omitempty,omitzero"`
 
-	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
+	// Queue Queue of its runs. It is created on first use. Default: default.
 	Queue string `json:"queue,omitempty,omitzero"`
 
-	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
+	// ReportTimeout After a target has accepted a run with 202: maximum time until it reports or sends its next heartbeat, 1s to 7d. Default 1h.
 	//
 	// Examples: 1h
 	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
@@ -1938,40 +1938,40 @@ type JobInput struct {
 	Schedule Schedule `json:"schedule"`
 	Target   Target   `json:"target"`
 
-	// Timeout Of one attempt, 1s to 24h. Default 30s.
+	// Timeout Timeout of one attempt, 1s to 24h. Default 30s.
 	//
 	// Examples: 30s
 	Timeout string `json:"timeout,omitempty,omitzero"`
 }
 
-// JobInputDelivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+// JobInputDelivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 type JobInputDelivery string
 
-// JobInputOverlap What happens when a run is due while another of the job is live. Default skip.
+// JobInputOverlap What happens if a run is due while another run of the job is live. Default skip.
 type JobInputOverlap string
 
 // JobPatch defines model for JobPatch.
 type JobPatch struct {
-	// Concurrency Bounds the live runs of all jobs of the namespace that have the same key.
+	// Concurrency Limits the live runs that share a key, across all jobs of the namespace.
 	Concurrency struct {
 		// Key What the runs share, such as a customer or an account.
 		//
 		// Examples: customer-42
 		Key string `json:"key,omitempty,omitzero"`
 
-		// Max A run of this job starts when fewer runs with the key are live, whatever job they belong to. Default 1.
+		// Max A run of this job starts only while fewer runs with the key are live, of any job. Default 1.
 		Max int32 `json:"max,omitempty,omitzero"`
 	} `json:"concurrency,omitempty,omitzero"`
 
-	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
+	// Deadline A run that has not started this long after its due time is skipped as expired. Default: no deadline.
 	//
 	// Examples: 10m
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
-	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+	// Delivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 	Delivery JobPatchDelivery `json:"delivery,omitempty,omitzero"`
 
-	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	// IdempotencyKey CEL expression for the key that the target receives. The key is the same on every attempt and redrive. Default: the run's id.
 	//
 	// Examples: job.name + '/' + string(due_at)
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
@@ -1981,34 +1981,34 @@ type JobPatch struct {
 	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
-	// Labels For filters. At most 32.
+	// Labels For filters. At most 32 labels.
 	Labels map[string]*string `json:"labels,omitempty,omitzero"`
 
-	// MaxRuns The job is finished after so many runs by its schedule. 0: no limit.
+	// MaxRuns Scheduled runs until the job is finished. 0: no limit.
 	MaxRuns int32 `json:"max_runs,omitempty,omitzero"`
 
-	// Missed What happens to occurrences whose time passed while they could not run.
+	// Missed What happens to occurrences that could not run on time.
 	Missed struct {
-		// CatchUpWindow Older ones are skipped. Default 30m.
+		// CatchUpWindow Older occurrences are skipped. Default 30m.
 		//
 		// Examples: 30m
 		CatchUpWindow string `json:"catch_up_window,omitempty,omitzero"`
 
-		// Created A one-off whose time had passed when it was created. Default once.
+		// Created A one-off job whose time had already passed when it was created. Default once.
 		Created JobPatchMissedCreated `json:"created,omitempty,omitzero"`
 
-		// Max With all: at most so many run, the newest. Default 100.
+		// Max With all: maximum number of occurrences that run. If there are more, the newest run. Default 100.
 		Max int32 `json:"max,omitempty,omitzero"`
 
-		// Pace With all: the distance at which they start. Default 1s.
+		// Pace With all: time between two starts. Default 1s.
 		//
 		// Examples: 1s
 		Pace string `json:"pace,omitempty,omitzero"`
 
-		// Paused While the job was paused. Default skip.
+		// Paused Occurrences missed while the job was paused. Default skip.
 		Paused JobPatchMissedPaused `json:"paused,omitempty,omitzero"`
 
-		// Policy While the cluster was down: skip them, run the newest, or run all. Default once.
+		// Policy Occurrences missed while the cluster was down: skip them, run the newest, or run all. Default once.
 		Policy JobPatchMissedPolicy `json:"policy,omitempty,omitzero"`
 	} `json:"missed,omitempty,omitzero"`
 
@@ -2017,22 +2017,22 @@ type JobPatch struct {
 	// Examples: nightly-report
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Overlap What happens when a run is due while another of the job is live. Default skip.
+	// Overlap What happens if a run is due while another run of the job is live. Default skip.
 	Overlap JobPatchOverlap `json:"overlap,omitempty,omitzero"`
 
-	// PauseAfterFailures The job is paused after so many failed runs in a row. 0: never.
+	// PauseAfterFailures Number of failed runs in a row after which the job is paused. 0: never.
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty,omitzero"`
 
 	// Payload Sent with each run: any JSON, at most 256 kB.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
 
-	// Priority Higher goes first when there is more to do than slots. Default 0.
+	// Priority Runs with a higher priority start first when slots are short. Default 0.
 	Priority int32 `json:"priority,omitempty,omitzero"`
 
-	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
+	// Queue Queue of its runs. It is created on first use. Default: default.
 	Queue string `json:"queue,omitempty,omitzero"`
 
-	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
+	// ReportTimeout After a target has accepted a run with 202: maximum time until it reports or sends its next heartbeat, 1s to 7d. Default 1h.
 	//
 	// Examples: 1h
 	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
@@ -2052,10 +2052,10 @@ type JobPatch struct {
 		// Examples: 15m
 		Cap string `json:"cap,omitempty,omitzero"`
 
-		// Jitter The part of the delay that is random. Default 0.2; -1 means none.
+		// Jitter The random part of the delay. Default 0.2; -1 means none.
 		Jitter float64 `json:"jitter,omitempty,omitzero"`
 
-		// MaxAttempts Attempts in all. Default 3.
+		// MaxAttempts Maximum number of attempts. Default 3.
 		MaxAttempts int32 `json:"max_attempts,omitempty,omitzero"`
 	} `json:"retry,omitempty,omitzero"`
 
@@ -2075,25 +2075,25 @@ type JobPatch struct {
 		Kind string `json:"kind,omitempty,omitzero"`
 	} `json:"target,omitempty,omitzero"`
 
-	// Timeout Of one attempt, 1s to 24h. Default 30s.
+	// Timeout Timeout of one attempt, 1s to 24h. Default 30s.
 	//
 	// Examples: 30s
 	Timeout string `json:"timeout,omitempty,omitzero"`
 }
 
-// JobPatchDelivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+// JobPatchDelivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 type JobPatchDelivery string
 
-// JobPatchMissedCreated A one-off whose time had passed when it was created. Default once.
+// JobPatchMissedCreated A one-off job whose time had already passed when it was created. Default once.
 type JobPatchMissedCreated string
 
-// JobPatchMissedPaused While the job was paused. Default skip.
+// JobPatchMissedPaused Occurrences missed while the job was paused. Default skip.
 type JobPatchMissedPaused string
 
-// JobPatchMissedPolicy While the cluster was down: skip them, run the newest, or run all. Default once.
+// JobPatchMissedPolicy Occurrences missed while the cluster was down: skip them, run the newest, or run all. Default once.
 type JobPatchMissedPolicy string
 
-// JobPatchOverlap What happens when a run is due while another of the job is live. Default skip.
+// JobPatchOverlap What happens if a run is due while another run of the job is live. Default skip.
 type JobPatchOverlap string
 
 // JobPatchRetryBackoff How the delay grows. Default exponential.
@@ -2105,14 +2105,14 @@ type Key struct {
 	CreatedBy string    `json:"created_by"`
 	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
 
-	// ID Its id, which is no secret.
+	// ID Id of the key. Not secret.
 	ID   string `json:"id"`
 	Name string `json:"name"`
 
-	// Prefix The beginning of the secret, to tell keys apart.
+	// Prefix Beginning of the secret, to tell keys apart.
 	Prefix string `json:"prefix"`
 
-	// Queues Of a worker's key: the queues that it is good for.
+	// Queues For the role worker: the queues it may serve.
 	Queues    []string  `json:"queues,omitempty,omitzero"`
 	RevokedAt time.Time `json:"revoked_at,omitempty,omitzero"`
 	Role      KeyRole   `json:"role"`
@@ -2134,7 +2134,7 @@ type Lease struct {
 type ListAuditOutputBody struct {
 	Items []AuditEntry `json:"items"`
 
-	// NextPageToken There may be more: send it as page_token. Left out: there is no more.
+	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 }
 
@@ -2142,7 +2142,7 @@ type ListAuditOutputBody struct {
 type ListDeadLettersOutputBody struct {
 	Items []DeadLetter `json:"items"`
 
-	// NextPageToken There may be more: send it as page_token. Left out: there is no more.
+	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 }
 
@@ -2150,10 +2150,10 @@ type ListDeadLettersOutputBody struct {
 type ListJobsOutputBody struct {
 	Items []Job `json:"items"`
 
-	// NextPageToken For the next page. None: there is none.
+	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 
-	// Partial So many runs are planned at this moment that jobs due within the next minute may be missing.
+	// Partial Very many runs are planned now; jobs due in the next minute may be missing.
 	Partial bool `json:"partial,omitempty,omitzero"`
 }
 
@@ -2167,7 +2167,7 @@ type ListKeysOutputBody struct {
 type ListOperationsOutputBody struct {
 	Items []Operation `json:"items"`
 
-	// NextPageToken There may be more: send it as page_token. Left out: there is no more.
+	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 }
 
@@ -2175,16 +2175,16 @@ type ListOperationsOutputBody struct {
 type ListQueuesOutputBody struct {
 	Items []Queue `json:"items"`
 
-	// NextPageToken There may be more: send it as page_token. Left out: there is no more.
+	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 }
 
 // ListRunsOutputBody defines model for ListRunsOutputBody.
 type ListRunsOutputBody struct {
-	// Items A run that was retried or redriven is here once for each time it ended.
+	// Items A retried or redriven run appears once for each time it ended.
 	Items []Run `json:"items"`
 
-	// NextPageToken There may be more: send it as page_token. Left out: there is no more.
+	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 }
 
@@ -2192,90 +2192,90 @@ type ListRunsOutputBody struct {
 type ListSecretsOutputBody struct {
 	Items []Secret `json:"items"`
 
-	// NextPageToken There may be more: send it as page_token. Left out: there is no more.
+	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 }
 
 // Missed defines model for Missed.
 type Missed struct {
-	// CatchUpWindow Older ones are skipped. Default 30m.
+	// CatchUpWindow Older occurrences are skipped. Default 30m.
 	//
 	// Examples: 30m
 	CatchUpWindow string `json:"catch_up_window,omitempty,omitzero"`
 
-	// Created A one-off whose time had passed when it was created. Default once.
+	// Created A one-off job whose time had already passed when it was created. Default once.
 	Created MissedCreated `json:"created,omitempty,omitzero"`
 
-	// Max With all: at most so many run, the newest. Default 100.
+	// Max With all: maximum number of occurrences that run. If there are more, the newest run. Default 100.
 	Max int32 `json:"max,omitempty,omitzero"`
 
-	// Pace With all: the distance at which they start. Default 1s.
+	// Pace With all: time between two starts. Default 1s.
 	//
 	// Examples: 1s
 	Pace string `json:"pace,omitempty,omitzero"`
 
-	// Paused While the job was paused. Default skip.
+	// Paused Occurrences missed while the job was paused. Default skip.
 	Paused MissedPaused `json:"paused,omitempty,omitzero"`
 
-	// Policy While the cluster was down: skip them, run the newest, or run all. Default once.
+	// Policy Occurrences missed while the cluster was down: skip them, run the newest, or run all. Default once.
 	Policy MissedPolicy `json:"policy,omitempty,omitzero"`
 }
 
-// MissedCreated A one-off whose time had passed when it was created. Default once.
+// MissedCreated A one-off job whose time had already passed when it was created. Default once.
 type MissedCreated string
 
-// MissedPaused While the job was paused. Default skip.
+// MissedPaused Occurrences missed while the job was paused. Default skip.
 type MissedPaused string
 
-// MissedPolicy While the cluster was down: skip them, run the newest, or run all. Default once.
+// MissedPolicy Occurrences missed while the cluster was down: skip them, run the newest, or run all. Default once.
 type MissedPolicy string
 
 // Node defines model for Node.
 type Node struct {
-	// Draining It is given no partitions any more.
+	// Draining Whether it gets no more partitions.
 	Draining bool `json:"draining"`
 
-	// ExpiresAt When others take over, unless it renews its session.
+	// ExpiresAt When other nodes take over, unless it renews its session.
 	ExpiresAt time.Time `json:"expires_at"`
 	Name      string    `json:"name"`
 
-	// Partitions Those that it owns.
+	// Partitions Partitions that it owns.
 	Partitions []int32 `json:"partitions"`
 
-	// Session Random per process: two nodes of one name are two sessions.
+	// Session Random per process: two nodes with the same name are two sessions.
 	Session   string    `json:"session"`
 	StartedAt time.Time `json:"started_at"`
 }
 
 // OpenSessionInputBody defines model for OpenSessionInputBody.
 type OpenSessionInputBody struct {
-	// Adopt A session of yours that this one takes the place of. It ends, and of its runs those in runs are the new one's; the others are lost.
+	// Adopt Session to end; of its runs, only those in runs are kept.
 	Adopt string `json:"adopt,omitempty,omitzero"`
 
-	// Name The worker's name, for people.
+	// Name Name, for people.
 	//
 	// Examples: invoices-7d9f
 	Name string `json:"name"`
 
-	// Runs With adopt: what you still work on.
+	// Runs With adopt: the runs that you still work on.
 	Runs []Lease `json:"runs,omitempty,omitzero"`
 }
 
 // OpenSessionOutputBody defines model for OpenSessionOutputBody.
 type OpenSessionOutputBody struct {
-	// ExpiresAt By the database's clock, unless a heartbeat comes before.
+	// ExpiresAt By the database clock, unless a heartbeat renews it.
 	ExpiresAt time.Time `json:"expires_at"`
 
-	// Gone With adopt: those of runs that the new session does not have.
+	// Gone With adopt: runs that the new session did not get.
 	Gone []GoneRun `json:"gone"`
 
-	// HeartbeatMs How often to send one.
+	// HeartbeatMs How often to send a heartbeat.
 	HeartbeatMs int64 `json:"heartbeat_ms"`
 
 	// ID The session's id.
 	ID string `json:"id"`
 
-	// TTLMs How long it lives after each heartbeat.
+	// TTLMs How long the session lives after a heartbeat.
 	TTLMs int64 `json:"ttl_ms"`
 }
 
@@ -2283,50 +2283,50 @@ type OpenSessionOutputBody struct {
 type Operation struct {
 	Actor string `json:"actor"`
 
-	// Count How many there were when it began.
+	// Count Number of dead letters when it began.
 	Count     int64     `json:"count"`
 	CreatedAt time.Time `json:"created_at"`
 	Done      int64     `json:"done"`
 	EndedAt   time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// Failed Could not be redriven: their job is deleted, or the run is live. They are still dead letters.
+	// Failed Number of runs that could not be redriven, because their job is deleted or the run is live. They are still dead letters.
 	Failed int64 `json:"failed"`
 
-	// Filter Which dead letters are meant.
+	// Filter Which dead letters it covers.
 	Filter map[string]string `json:"filter"`
 
 	// ID Examples: op_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID   string        `json:"id"`
 	Kind OperationKind `json:"kind"`
 
-	// Problem Why the nodes could not work on it the last time. They try again, ever more rarely, and give up after the tenth time in a row.
+	// Problem Why the last try failed. Nodes retry with growing delays and give up after ten failures in a row.
 	Problem string `json:"problem,omitempty,omitzero"`
 
-	// Progress The part that is done or failed.
+	// Progress Fraction that is done or failed.
 	Progress float64 `json:"progress"`
 
-	// Rate At most so many per second.
+	// Rate Maximum number per second.
 	Rate int64 `json:"rate"`
 
-	// State failed: the nodes could not work on it: see problem. What it has done stays done.
+	// State failed: the nodes gave up, see problem. Completed work stays done.
 	State OperationState `json:"state"`
 }
 
 // OperationKind defines model for Operation.Kind.
 type OperationKind string
 
-// OperationState failed: the nodes could not work on it: see problem. What it has done stays done.
+// OperationState failed: the nodes gave up, see problem. Completed work stays done.
 type OperationState string
 
 // PauseJobInputBody defines model for PauseJobInputBody.
 type PauseJobInputBody struct {
-	// Note Why, for those who wonder later.
+	// Note The reason, for people.
 	Note string `json:"note,omitempty,omitzero"`
 }
 
 // PauseQueueInputBody defines model for PauseQueueInputBody.
 type PauseQueueInputBody struct {
-	// Note Why, for those who wonder later.
+	// Note The reason, for people.
 	Note string `json:"note,omitempty,omitzero"`
 }
 
@@ -2363,16 +2363,16 @@ type PreviewJSONSkip string
 
 // PreviewOutputBody defines model for PreviewOutputBody.
 type PreviewOutputBody struct {
-	// IdempotencyKey What the job's idempotency_key gives for the first of them that runs, with the job's own payload.
+	// IdempotencyKey Key of the first run, with the job's payload.
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
-	// IdempotencyKeyProblem Why it gives none.
+	// IdempotencyKeyProblem Why there is no key.
 	IdempotencyKeyProblem string `json:"idempotency_key_problem,omitempty,omitzero"`
 
 	// More false: the schedule ends there.
 	More bool `json:"more"`
 
-	// Occurrences In order, with those that are skipped.
+	// Occurrences In order, including skipped ones.
 	Occurrences []PreviewJSON `json:"occurrences"`
 
 	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
@@ -2381,7 +2381,7 @@ type PreviewOutputBody struct {
 
 // PreviewUnsavedInputBody defines model for PreviewUnsavedInputBody.
 type PreviewUnsavedInputBody struct {
-	// Count How many that run. Default 10.
+	// Count Number of occurrences that run. Default 10.
 	Count int64 `json:"count,omitempty,omitzero"`
 
 	// From List times from this one on. Default now.
@@ -2405,7 +2405,7 @@ type Problem struct {
 	// Problems Everything that is wrong with the request, by field.
 	Problems []FieldProblem `json:"problems,omitempty,omitzero"`
 
-	// RequestID The request's id, also in the header X-Request-Id and in the node's log.
+	// RequestID Id of the request, as in the header X-Request-Id and the log.
 	RequestID string `json:"request_id,omitempty,omitzero"`
 
 	// Status The HTTP status.
@@ -2426,53 +2426,53 @@ type Problem struct {
 
 // PutSecretInputBody defines model for PutSecretInputBody.
 type PutSecretInputBody struct {
-	// KeepPreviousFor How long the value before it is used too, where two can be: a request is signed with both. Default 24h; 0s: not at all.
+	// KeepPreviousFor Also sign with the old value. Default 24h.
 	//
 	// Examples: 24h
 	KeepPreviousFor string `json:"keep_previous_for,omitempty,omitzero"`
 
-	// Value The secret itself. It is never shown again.
+	// Value The secret. It is never shown again.
 	Value string `json:"value"`
 }
 
 // Queue defines model for Queue.
 type Queue struct {
-	// Burst With a rate: so many may start at once after a pause. Default: a tenth of what the rate allows in a second, at least 1.
+	// Burst With rate: how many runs may start at once after a quiet period. Default: a tenth of one second's rate, at least 1.
 	Burst     int32     `json:"burst,omitempty,omitzero"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// MaxRunning So many of its runs are live at once, at most. Left out: no limit.
+	// MaxRunning Maximum number of runs that are live at the same time. Absent: no limit.
 	MaxRunning int32  `json:"max_running,omitempty,omitzero"`
 	Name       string `json:"name"`
 
 	// Note Why it is paused.
 	Note string `json:"note,omitempty,omitzero"`
 
-	// Paused None of its runs starts.
+	// Paused While true, none of its runs starts.
 	Paused   bool      `json:"paused"`
 	PausedAt time.Time `json:"paused_at,omitempty,omitzero"`
 
-	// Rate So many runs start per second (s), minute (m) or hour (h), retries among them. Left out: no limit.
+	// Rate Maximum number of starts per second (s), minute (m) or hour (h), retries included. Absent: no limit.
 	//
 	// Examples: 100/s
 	Rate string `json:"rate,omitempty,omitzero"`
 
-	// Running Of a queue with limits: its runs that are live, so running or waiting for their target's report.
+	// Running With limits: runs that run or wait for their target's report.
 	Running int64 `json:"running,omitempty,omitzero"`
 
-	// Waiting Of a queue with limits: its runs that are due and wait for their turn, as nodes said within the last two seconds.
+	// Waiting With limits: due runs that wait for a permit, at most 2 s old.
 	Waiting int64 `json:"waiting,omitempty,omitzero"`
 }
 
 // QueueLimits defines model for QueueLimits.
 type QueueLimits struct {
-	// Burst With a rate: so many may start at once after a pause. Default: a tenth of what the rate allows in a second, at least 1.
+	// Burst With rate: how many runs may start at once after a quiet period. Default: a tenth of one second's rate, at least 1.
 	Burst int32 `json:"burst,omitempty,omitzero"`
 
-	// MaxRunning So many of its runs are live at once, at most. Left out: no limit.
+	// MaxRunning Maximum number of runs that are live at the same time. Absent: no limit.
 	MaxRunning int32 `json:"max_running,omitempty,omitzero"`
 
-	// Rate So many runs start per second (s), minute (m) or hour (h), retries among them. Left out: no limit.
+	// Rate Maximum number of starts per second (s), minute (m) or hour (h), retries included. Absent: no limit.
 	//
 	// Examples: 100/s
 	Rate string `json:"rate,omitempty,omitzero"`
@@ -2483,26 +2483,26 @@ type Report struct {
 	// Attempt The number of the attempt.
 	Attempt int32 `json:"attempt"`
 
-	// Final Of a failure: do not try again.
+	// Final Of a failure: do not retry.
 	Final bool `json:"final,omitempty,omitzero"`
 
 	// Message What happened, for people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Outcome cancelled: there is no use in doing it. snoozed: not now; no attempt is used up.
+	// Outcome cancelled: the work is no longer needed. snoozed: run it later; it does not count as an attempt.
 	Outcome ReportOutcome `json:"outcome"`
 
-	// Result Of a success: anything worth keeping, at most 16 kB. It is shown with the run.
+	// Result Of a success: any JSON, at most 16 kB.
 	Result interface{} `json:"result,omitempty,omitzero"`
 
-	// RetryAfterMs Of a failure: not earlier than that, at most a day. Of a snooze: after that, at most 30 days.
+	// RetryAfterMs Of a failure: minimum delay, at most a day. Of a snooze: delay, at most 30 days.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty,omitzero"`
 
 	// Run The run's id.
 	Run string `json:"run"`
 }
 
-// ReportOutcome cancelled: there is no use in doing it. snoozed: not now; no attempt is used up.
+// ReportOutcome cancelled: the work is no longer needed. snoozed: run it later; it does not count as an attempt.
 type ReportOutcome string
 
 // ReportAnswer defines model for ReportAnswer.
@@ -2512,21 +2512,21 @@ type ReportAnswer struct {
 	// Attempt The number of the attempt.
 	Attempt int32 `json:"attempt"`
 
-	// Code stale: the attempt is not the session's, and nothing has changed.
+	// Code stale: not an attempt of this session; nothing changed.
 	Code   ReportAnswerCode `json:"code,omitempty,omitzero"`
 	Detail string           `json:"detail,omitempty,omitzero"`
 
 	// Run The run's id.
 	Run string `json:"run"`
 
-	// Why reported: this attempt was reported before, perhaps by a request of which the answer was lost.
+	// Why reported: accepted before.
 	Why ReportAnswerWhy `json:"why,omitempty,omitzero"`
 }
 
-// ReportAnswerCode stale: the attempt is not the session's, and nothing has changed.
+// ReportAnswerCode stale: not an attempt of this session; nothing changed.
 type ReportAnswerCode string
 
-// ReportAnswerWhy reported: this attempt was reported before, perhaps by a request of which the answer was lost.
+// ReportAnswerWhy reported: accepted before.
 type ReportAnswerWhy string
 
 // ResumeJobOutputBody defines model for ResumeJobOutputBody.
@@ -2534,12 +2534,12 @@ type ResumeJobOutputBody struct {
 	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
 	CreatedAt   time.Time   `json:"created_at"`
 
-	// Deadline A run that could not start so long after its due time is skipped as expired. Default: none.
+	// Deadline A run that has not started this long after its due time is skipped as expired. Default: no deadline.
 	//
 	// Examples: 10m
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
-	// Delivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+	// Delivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 	Delivery ResumeJobOutputBodyDelivery `json:"delivery,omitempty,omitzero"`
 
 	// ID Its id.
@@ -2547,7 +2547,7 @@ type ResumeJobOutputBody struct {
 	// Examples: job_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID string `json:"id"`
 
-	// IdempotencyKey A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id.
+	// IdempotencyKey CEL expression for the key that the target receives. The key is the same on every attempt and redrive. Default: the run's id.
 	//
 	// Examples: job.name + '/' + string(due_at)
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
@@ -2557,14 +2557,14 @@ type ResumeJobOutputBody struct {
 	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
-	// Labels For filters. At most 32.
+	// Labels For filters. At most 32 labels.
 	Labels map[string]string `json:"labels,omitempty,omitzero"`
 
-	// MaxRuns The job is finished after so many runs by its schedule. 0: no limit.
+	// MaxRuns Scheduled runs until the job is finished. 0: no limit.
 	MaxRuns int32  `json:"max_runs,omitempty,omitzero"`
 	Missed  Missed `json:"missed,omitempty,omitzero"`
 
-	// MissedOccurrences Occurrences that were due while it was paused. missed.paused says what becomes of them.
+	// MissedOccurrences Missed while paused; missed.paused applies.
 	MissedOccurrences int64 `json:"missed_occurrences"`
 
 	// Name Unique in the namespace.
@@ -2572,28 +2572,28 @@ type ResumeJobOutputBody struct {
 	// Examples: nightly-report
 	Name string `json:"name"`
 
-	// NextDueAt When it is due next: its first planned run that has not begun, else the first occurrence that is not planned and that no calendar takes away. null: never, or it is paused.
+	// NextDueAt Next due time, calendars applied. null: paused, or no run is left.
 	NextDueAt time.Time `json:"next_due_at"`
 
 	// Note Why it is paused.
 	Note string `json:"note,omitempty,omitzero"`
 
-	// Overlap What happens when a run is due while another of the job is live. Default skip.
+	// Overlap What happens if a run is due while another run of the job is live. Default skip.
 	Overlap ResumeJobOutputBodyOverlap `json:"overlap,omitempty,omitzero"`
 
-	// PauseAfterFailures The job is paused after so many failed runs in a row. 0: never.
+	// PauseAfterFailures Number of failed runs in a row after which the job is paused. 0: never.
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty,omitzero"`
 
 	// Payload Sent with each run: any JSON, at most 256 kB.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
 
-	// Priority Higher goes first when there is more to do than slots. Default 0.
+	// Priority Runs with a higher priority start first when slots are short. Default 0.
 	Priority int32 `json:"priority,omitempty,omitzero"`
 
-	// Queue The lane its runs are in. Made if there is none of this name. Default: default.
+	// Queue Queue of its runs. It is created on first use. Default: default.
 	Queue string `json:"queue,omitempty,omitzero"`
 
-	// ReportTimeout How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h.
+	// ReportTimeout After a target has accepted a run with 202: maximum time until it reports or sends its next heartbeat, 1s to 7d. Default 1h.
 	//
 	// Examples: 1h
 	ReportTimeout string `json:"report_timeout,omitempty,omitzero"`
@@ -2602,27 +2602,27 @@ type ResumeJobOutputBody struct {
 	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 	Schedule Schedule `json:"schedule"`
 
-	// State finished: nothing of its schedule is left.
+	// State finished: no occurrence is left.
 	State  ResumeJobOutputBodyState `json:"state"`
 	Target Target                   `json:"target"`
 
-	// Timeout Of one attempt, 1s to 24h. Default 30s.
+	// Timeout Timeout of one attempt, 1s to 24h. Default 30s.
 	//
 	// Examples: 30s
 	Timeout   string    `json:"timeout,omitempty,omitzero"`
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Version 1 at create, one more with each change of the definition. Also the ETag.
+	// Version 1 at first, plus one with each new definition. Usable as If-Match.
 	Version int32 `json:"version"`
 }
 
-// ResumeJobOutputBodyDelivery at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once.
+// ResumeJobOutputBodyDelivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 type ResumeJobOutputBodyDelivery string
 
-// ResumeJobOutputBodyOverlap What happens when a run is due while another of the job is live. Default skip.
+// ResumeJobOutputBodyOverlap What happens if a run is due while another run of the job is live. Default skip.
 type ResumeJobOutputBodyOverlap string
 
-// ResumeJobOutputBodyState finished: nothing of its schedule is left.
+// ResumeJobOutputBodyState finished: no occurrence is left.
 type ResumeJobOutputBodyState string
 
 // Retry defines model for Retry.
@@ -2640,10 +2640,10 @@ type Retry struct {
 	// Examples: 15m
 	Cap string `json:"cap,omitempty,omitzero"`
 
-	// Jitter The part of the delay that is random. Default 0.2; -1 means none.
+	// Jitter The random part of the delay. Default 0.2; -1 means none.
 	Jitter float64 `json:"jitter,omitempty,omitzero"`
 
-	// MaxAttempts Attempts in all. Default 3.
+	// MaxAttempts Maximum number of attempts. Default 3.
 	MaxAttempts int32 `json:"max_attempts,omitempty,omitzero"`
 }
 
@@ -2652,54 +2652,54 @@ type RetryBackoff string
 
 // Run defines model for Run.
 type Run struct {
-	// Attempt The number of the last attempt; 0: there was none.
+	// Attempt Number of the last attempt; 0: none yet.
 	Attempt int32 `json:"attempt"`
 
-	// Count Of a range: how many. Left out where they were too many to count.
+	// Count Size of the range. Absent: too many to count.
 	Count int64 `json:"count,omitempty,omitzero"`
 
-	// DeadLetter It failed and waits for redrive or discard.
+	// DeadLetter Whether it failed and waits for redrive or discard.
 	DeadLetter bool `json:"dead_letter"`
 
-	// DueAt Its nominal time, which never changes.
+	// DueAt The scheduled time. Never changes.
 	DueAt time.Time `json:"due_at"`
 
-	// DueTo Of a range of skipped occurrences: the last. due_at is the first.
+	// DueTo Last of a range of skipped occurrences; due_at is the first.
 	DueTo   time.Time `json:"due_to,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// Handler Of a live run that workers pull: what they know it by.
+	// Handler Of a live run that workers pull: its handler.
 	Handler string `json:"handler,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
+	// ID Id of the run. It is also the idempotency key that the target receives, unless the job sets idempotency_key. It is the same for all attempts, retries and redrives.
 	ID string `json:"id"`
 
-	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	// IdempotencyKey Result of the job's idempotency_key, once it is known. Absent: the id is the key.
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Job The id of its job.
 	Job string `json:"job"`
 
-	// JobName Empty: the job is deleted.
+	// JobName Absent: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
-	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
+	// Message Result of the last attempt, or why it was deferred. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node The name of the node or worker that made the last attempt, if its session is still known.
+	// Node Node or worker of the last attempt, if its session is known.
 	Node string `json:"node,omitempty,omitzero"`
 
-	// Origin How it came to be. missed: by schedule, but caught up late.
+	// Origin missed: caught up late.
 	Origin RunOrigin `json:"origin"`
 
-	// Percent How far the worker says that it has come.
+	// Percent Progress as its worker reported it.
 	Percent int32 `json:"percent,omitempty,omitzero"`
 
-	// Progress The same in words.
+	// Progress Progress in words.
 	Progress string `json:"progress,omitempty,omitzero"`
 	Queue    string `json:"queue"`
 
-	// Reason Why it was skipped or ended otherwise than by success: a code that never changes.
+	// Reason Why it did not run or succeed: a stable code.
 	//
 	// Examples: overlap
 	Reason string `json:"reason,omitempty,omitzero"`
@@ -2707,89 +2707,89 @@ type Run struct {
 	// Result What its worker reported with success.
 	Result interface{} `json:"result,omitempty,omitzero"`
 
-	// RunAt When it may start: jitter and the delay of a retry move it.
+	// RunAt When it may start: due_at plus jitter or retry delay.
 	RunAt time.Time `json:"run_at"`
 
-	// Session The session of the node that made the last attempt.
+	// Session Session of that node or worker.
 	Session string `json:"session,omitempty,omitzero"`
 
-	// StartedAt Of the last attempt.
+	// StartedAt Start of the last attempt.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 
-	// State pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
+	// State pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
 	State RunState `json:"state"`
 
-	// Status Of the target's protocol.
+	// Status Status in the target's protocol.
 	//
 	// Examples: 503
 	Status int64 `json:"status,omitempty,omitzero"`
 
-	// Version Of the job's definition, when the run was made.
+	// Version Version of the job's definition that the run was created with.
 	Version int32 `json:"version"`
 }
 
-// RunOrigin How it came to be. missed: by schedule, but caught up late.
+// RunOrigin missed: caught up late.
 type RunOrigin string
 
-// RunState pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
+// RunState pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
 type RunState string
 
 // RunDetail defines model for RunDetail.
 type RunDetail struct {
-	// Attempt The number of the last attempt; 0: there was none.
+	// Attempt Number of the last attempt; 0: none yet.
 	Attempt int32 `json:"attempt"`
 
-	// Attempts In order. Of a run with many retries the last 20 are kept.
+	// Attempts In order. Only the last 20 are kept.
 	Attempts []Attempt `json:"attempts"`
 
-	// Count Of a range: how many. Left out where they were too many to count.
+	// Count Size of the range. Absent: too many to count.
 	Count int64 `json:"count,omitempty,omitzero"`
 
-	// DeadLetter It failed and waits for redrive or discard.
+	// DeadLetter Whether it failed and waits for redrive or discard.
 	DeadLetter bool `json:"dead_letter"`
 
-	// DueAt Its nominal time, which never changes.
+	// DueAt The scheduled time. Never changes.
 	DueAt time.Time `json:"due_at"`
 
-	// DueTo Of a range of skipped occurrences: the last. due_at is the first.
+	// DueTo Last of a range of skipped occurrences; due_at is the first.
 	DueTo time.Time `json:"due_to,omitempty,omitzero"`
 
-	// Earlier How it had ended before it was retried or redriven, the newest first.
+	// Earlier Earlier ends, before retries or redrives, newest first.
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// Handler Of a live run that workers pull: what they know it by.
+	// Handler Of a live run that workers pull: its handler.
 	Handler string `json:"handler,omitempty,omitzero"`
 
-	// ID Its id, which is also the idempotency key that its target gets, unless the job says otherwise: the same for all attempts, retries and redrives.
+	// ID Id of the run. It is also the idempotency key that the target receives, unless the job sets idempotency_key. It is the same for all attempts, retries and redrives.
 	ID string `json:"id"`
 
-	// IdempotencyKey What the job's idempotency_key gave for it, once that is known. Left out: the key is the id.
+	// IdempotencyKey Result of the job's idempotency_key, once it is known. Absent: the id is the key.
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Job The id of its job.
 	Job string `json:"job"`
 
-	// JobName Empty: the job is deleted.
+	// JobName Absent: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
-	// Message What the last attempt came to; of a run that was deferred, why: its target had no room for it. For people.
+	// Message Result of the last attempt, or why it was deferred. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node The name of the node or worker that made the last attempt, if its session is still known.
+	// Node Node or worker of the last attempt, if its session is known.
 	Node string `json:"node,omitempty,omitzero"`
 
-	// Origin How it came to be. missed: by schedule, but caught up late.
+	// Origin missed: caught up late.
 	Origin RunDetailOrigin `json:"origin"`
 
-	// Percent How far the worker says that it has come.
+	// Percent Progress as its worker reported it.
 	Percent int32 `json:"percent,omitempty,omitzero"`
 
-	// Progress The same in words.
+	// Progress Progress in words.
 	Progress string `json:"progress,omitempty,omitzero"`
 	Queue    string `json:"queue"`
 
-	// Reason Why it was skipped or ended otherwise than by success: a code that never changes.
+	// Reason Why it did not run or succeed: a stable code.
 	//
 	// Examples: overlap
 	Reason string `json:"reason,omitempty,omitzero"`
@@ -2797,55 +2797,55 @@ type RunDetail struct {
 	// Result What its worker reported with success.
 	Result interface{} `json:"result,omitempty,omitzero"`
 
-	// RunAt When it may start: jitter and the delay of a retry move it.
+	// RunAt When it may start: due_at plus jitter or retry delay.
 	RunAt time.Time `json:"run_at"`
 
-	// Session The session of the node that made the last attempt.
+	// Session Session of that node or worker.
 	Session string `json:"session,omitempty,omitzero"`
 
-	// StartedAt Of the last attempt.
+	// StartedAt Start of the last attempt.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 
-	// State pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
+	// State pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
 	State RunDetailState `json:"state"`
 
-	// Status Of the target's protocol.
+	// Status Status in the target's protocol.
 	//
 	// Examples: 503
 	Status int64 `json:"status,omitempty,omitzero"`
 
-	// Version Of the job's definition, when the run was made.
+	// Version Version of the job's definition that the run was created with.
 	Version int32 `json:"version"`
 }
 
-// RunDetailOrigin How it came to be. missed: by schedule, but caught up late.
+// RunDetailOrigin missed: caught up late.
 type RunDetailOrigin string
 
-// RunDetailState pending: its time has not come. due: it has, and it has not started. waiting: its target accepted it and will report.
+// RunDetailState pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
 type RunDetailState string
 
 // RunOutput defines model for RunOutput.
 type RunOutput struct {
-	// Attempt Which attempt; 0: there was none yet.
+	// Attempt Number of the attempt; 0: none yet.
 	Attempt int32 `json:"attempt"`
 
-	// From So many bytes came before text. If it is more than after, what is in between is gone.
+	// From Bytes before text. If greater than after, the bytes between are lost.
 	From int64 `json:"from"`
 
-	// Live The attempt is under way, so more may come.
+	// Live Whether the attempt is in progress, so more may come.
 	Live bool `json:"live"`
 
-	// State Of the run.
+	// State State of the run.
 	State RunOutputState `json:"state"`
 
-	// Text Its end, from after on: lines of UTF-8 without control characters, with secrets blotted out.
+	// Text Output from after on: UTF-8 without control characters, secrets redacted.
 	Text string `json:"text"`
 
-	// Total So many bytes there are: after, for the next request.
+	// Total Bytes of output so far: after of the next request.
 	Total int64 `json:"total"`
 }
 
-// RunOutputState Of the run.
+// RunOutputState State of the run.
 type RunOutputState string
 
 // Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
@@ -2897,35 +2897,35 @@ type Secret struct {
 	// Name Examples: hook-signing
 	Name string `json:"name"`
 
-	// PreviousUntil Until then the value before it is used too, where two can be: signatures.
+	// PreviousUntil Until then, signatures also use the previous value.
 	PreviousUntil time.Time `json:"previous_until,omitempty,omitzero"`
 	UpdatedAt     time.Time `json:"updated_at"`
 	UpdatedBy     string    `json:"updated_by"`
 
-	// Version From 1; one more with each new value.
+	// Version 1 at first, plus one with each new value.
 	Version int32 `json:"version"`
 }
 
 // Story defines model for Story.
 type Story struct {
-	// At The occurrence's due time, in UTC.
+	// At Due time of the occurrence, in UTC.
 	At time.Time `json:"at"`
 
-	// Code What became of it, for programs. It never changes.
+	// Code What happened to it, for programs. Codes never change.
 	Code StoryCode `json:"code"`
 
-	// Local The same on the clock of the job's zone.
+	// Local The same in the job's time zone.
 	//
 	// Examples: 2026-03-29 02:30:00 CET
 	Local string `json:"local"`
 
-	// Nearest Where the schedule has no occurrence: the one before and the one after.
+	// Nearest If it is no occurrence: the ones before and after.
 	Nearest []time.Time `json:"nearest,omitempty,omitzero"`
 
-	// Next What comes, or what can be done about it, for people.
+	// Next What happens next, or what to do, for people.
 	Next string `json:"next,omitempty,omitzero"`
 
-	// Reason Of a skip, a failure or a cancellation.
+	// Reason Why skipped, failed or cancelled.
 	//
 	// Examples: missed_window
 	Reason string `json:"reason,omitempty,omitzero"`
@@ -2934,11 +2934,11 @@ type Story struct {
 	// Text What happened and why, for people.
 	Text string `json:"text"`
 
-	// Version Of the definition that was in force.
+	// Version Version of the definition that applied.
 	Version int32 `json:"version,omitempty,omitzero"`
 }
 
-// StoryCode What became of it, for programs. It never changes.
+// StoryCode What happened to it, for programs. Codes never change.
 type StoryCode string
 
 // Target defines model for Target.
@@ -2956,7 +2956,7 @@ type Target struct {
 
 // TriggerJobInputBody defines model for TriggerJobInputBody.
 type TriggerJobInputBody struct {
-	// Payload In place of the job's, for this run alone.
+	// Payload Replaces the job's payload for this run.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
 }
 
@@ -2971,103 +2971,103 @@ type TriggerJobOutputBody struct {
 
 // VerifyAuditOutputBody defines model for VerifyAuditOutputBody.
 type VerifyAuditOutputBody struct {
-	// Entries How many are good, from the first on.
+	// Entries Number of unchanged entries, from the first on.
 	Entries int64 `json:"entries"`
 
-	// NextPageToken There may be more entries: send it as page_token. Left out: these were all.
+	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 
-	// Ok Nothing was changed as far as it was checked.
+	// Ok Whether all checked entries are unchanged.
 	Ok bool `json:"ok"`
 
-	// Problem What is wrong after them.
+	// Problem What is wrong with the next entry.
 	Problem string `json:"problem,omitempty,omitzero"`
 }
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
-	// PageSize At most so many. A page may be shorter though there is more: next_page_token tells.
+	// PageSize Maximum size. A shorter page need not be the last.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
-	// PageToken next_page_token of the page before, with the same filters.
+	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
 // VerifyAuditParams defines parameters for VerifyAudit.
 type VerifyAuditParams struct {
-	// PageToken next_page_token of the answer before. Default: from the first entry on.
+	// PageToken next_page_token of the last response. Default: the start.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
 // ListDeadLettersParams defines parameters for ListDeadLetters.
 type ListDeadLettersParams struct {
-	// Job Those of this job: its id or its name.
+	// Job Id or name of the job.
 	Job *string `form:"job,omitempty" json:"job,omitempty"`
 
-	// Queue Those of this queue.
+	// Queue Name of the queue.
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
 
-	// Reason Those that failed for this reason.
+	// Reason Reason of the failure.
 	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
 
-	// FailedFrom Those that failed at this time or later.
+	// FailedFrom Failed at this time or later.
 	FailedFrom *time.Time `form:"failed_from,omitempty" json:"failed_from,omitempty"`
 
-	// FailedBefore Those that failed before this time.
+	// FailedBefore Failed before this time.
 	FailedBefore *time.Time `form:"failed_before,omitempty" json:"failed_before,omitempty"`
 
-	// PageSize At most so many. A page may be shorter though there is more: next_page_token tells.
+	// PageSize Maximum size. A shorter page need not be the last.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
-	// PageToken next_page_token of the page before, with the same filters.
+	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
 // RedriveDeadLetterParams defines parameters for RedriveDeadLetter.
 type RedriveDeadLetterParams struct {
-	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // DiscardDeadLettersParams defines parameters for DiscardDeadLetters.
 type DiscardDeadLettersParams struct {
-	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // RedriveDeadLettersParams defines parameters for RedriveDeadLetters.
 type RedriveDeadLettersParams struct {
-	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListJobsParams defines parameters for ListJobs.
 type ListJobsParams struct {
-	// Label key=value; repeat it for jobs with all of several labels.
+	// Label key=value. Repeat it to require several labels.
 	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
 
-	// State What state the jobs are in.
+	// State State of the jobs.
 	State *ListJobsParamsState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Name A part of the name, in upper or lower case. Three letters or digits in a row make it fast.
+	// Name Part of the name, ignoring case. Fast with three letters or digits in a row.
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
 	// Target The kind of target.
 	Target *string `form:"target,omitempty" json:"target,omitempty"`
 
-	// Queue The name of the queue.
+	// Queue Name of the queue.
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
 
-	// DueAfter Jobs that are due next at this time or later. A job whose next occurrence a calendar takes away is found by that occurrence; next_due_at tells when it runs.
+	// DueAfter Jobs that are due next at this time or later.
 	DueAfter *time.Time `form:"due_after,omitempty" json:"due_after,omitempty"`
 
 	// DueBefore Jobs that are due next before this time.
 	DueBefore *time.Time `form:"due_before,omitempty" json:"due_before,omitempty"`
 
-	// PageToken next_page_token of the page before.
+	// PageToken next_page_token of the last page.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 
-	// PageSize At most so many jobs.
+	// PageSize Maximum number of jobs.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 }
 
@@ -3076,28 +3076,28 @@ type ListJobsParamsState string
 
 // CreateJobParams defines parameters for CreateJob.
 type CreateJobParams struct {
-	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // DeleteJobParams defines parameters for DeleteJob.
 type DeleteJobParams struct {
-	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
+	// IfMatch The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. A version alone, such as "3", checks only the definition. * checks only that the job exists.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // PatchJobParams defines parameters for PatchJob.
 type PatchJobParams struct {
-	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
+	// IfMatch The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. A version alone, such as "3", checks only the definition. * checks only that the job exists.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ReplaceJobParams defines parameters for ReplaceJob.
 type ReplaceJobParams struct {
-	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
+	// IfMatch The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. A version alone, such as "3", checks only the definition. * checks only that the job exists.
 	IfMatch *string `json:"If-Match,omitempty"`
 
-	// IfNoneMatch *: create the job, and refuse with 412 if there is one of this name.
+	// IfNoneMatch *: create the job; fail with 412 if the name is in use.
 	IfNoneMatch *ReplaceJobParamsIfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
@@ -3109,37 +3109,37 @@ type PreviewSavedJobParams struct {
 	// From List times from this one on. Default now.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// Count How many that run.
+	// Count Number of occurrences that run.
 	Count *int64 `form:"count,omitempty" json:"count,omitempty"`
 }
 
 // ListJobRunsParams defines parameters for ListJobRuns.
 type ListJobRunsParams struct {
-	// State Those in one of these states: repeat it, or write them with commas. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended.
+	// State One or more states. Repeat it, or use commas.
 	State *[]ListJobRunsParamsState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Reason Those that ended for this reason.
+	// Reason Reason of the end.
 	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
 
-	// Queue Those of this queue.
+	// Queue Name of the queue.
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
 
-	// DueFrom Those due at this time or later.
+	// DueFrom Due at this time or later.
 	DueFrom *time.Time `form:"due_from,omitempty" json:"due_from,omitempty"`
 
-	// DueBefore Those due before this time.
+	// DueBefore Due before this time.
 	DueBefore *time.Time `form:"due_before,omitempty" json:"due_before,omitempty"`
 
-	// EndedFrom Those that ended at this time or later.
+	// EndedFrom Ended at this time or later.
 	EndedFrom *time.Time `form:"ended_from,omitempty" json:"ended_from,omitempty"`
 
-	// EndedBefore Those that ended before this time.
+	// EndedBefore Ended before this time.
 	EndedBefore *time.Time `form:"ended_before,omitempty" json:"ended_before,omitempty"`
 
-	// PageSize At most so many. A page may be shorter though there is more: next_page_token tells.
+	// PageSize Maximum size. A shorter page need not be the last.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
-	// PageToken next_page_token of the page before, with the same filters.
+	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
@@ -3148,97 +3148,97 @@ type ListJobRunsParamsState string
 
 // ExplainJobParams defines parameters for ExplainJob.
 type ExplainJobParams struct {
-	// At The time of the occurrence: with an offset, or without one on the clock of the job's zone. Default: the last and the next occurrence.
+	// At Time, with an offset or in the job's zone.
 	At *string `form:"at,omitempty" json:"at,omitempty"`
 }
 
 // BackfillJobParams defines parameters for BackfillJob.
 type BackfillJobParams struct {
-	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
+	// IfMatch The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. A version alone, such as "3", checks only the definition. * checks only that the job exists.
 	IfMatch *string `json:"If-Match,omitempty"`
 
-	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // PauseJobParams defines parameters for PauseJob.
 type PauseJobParams struct {
-	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
+	// IfMatch The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. A version alone, such as "3", checks only the definition. * checks only that the job exists.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ResumeJobParams defines parameters for ResumeJob.
 type ResumeJobParams struct {
-	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
+	// IfMatch The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. A version alone, such as "3", checks only the definition. * checks only that the job exists.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // TriggerJobParams defines parameters for TriggerJob.
 type TriggerJobParams struct {
-	// IfMatch The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as "3", binds it to the definition; * to there being such a job.
+	// IfMatch The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. A version alone, such as "3", checks only the definition. * checks only that the job exists.
 	IfMatch *string `json:"If-Match,omitempty"`
 
-	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 
-	// Traceparent A W3C trace context, which the run's deliveries continue. One that cannot be read counts as none.
+	// Traceparent W3C trace context for the deliveries. Ignored if invalid.
 	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // CreateJobsParams defines parameters for CreateJobs.
 type CreateJobsParams struct {
-	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListOperationsParams defines parameters for ListOperations.
 type ListOperationsParams struct {
-	// PageSize At most so many. A page may be shorter though there is more: next_page_token tells.
+	// PageSize Maximum size. A shorter page need not be the last.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
-	// PageToken next_page_token of the page before, with the same filters.
+	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
 // ListQueuesParams defines parameters for ListQueues.
 type ListQueuesParams struct {
-	// PageSize At most so many. A page may be shorter though there is more: next_page_token tells.
+	// PageSize Maximum size. A shorter page need not be the last.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
-	// PageToken next_page_token of the page before, with the same filters.
+	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
-	// Job Those of this job: its id or its name. They come by due time, live and ended ones; without a job runs come by the time of their end.
+	// Job Id or name of the job.
 	Job *string `form:"job,omitempty" json:"job,omitempty"`
 
-	// State Those in one of these states: repeat it, or write them with commas. Without a job: either live ones (the first four), which come in no order of time, or ended ones. Default: all of a job; without a job those that have ended.
+	// State One or more states. Repeat it, or use commas.
 	State *[]ListRunsParamsState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Reason Those that ended for this reason.
+	// Reason Reason of the end.
 	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
 
-	// Queue Those of this queue.
+	// Queue Name of the queue.
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
 
-	// DueFrom Those due at this time or later.
+	// DueFrom Due at this time or later.
 	DueFrom *time.Time `form:"due_from,omitempty" json:"due_from,omitempty"`
 
-	// DueBefore Those due before this time.
+	// DueBefore Due before this time.
 	DueBefore *time.Time `form:"due_before,omitempty" json:"due_before,omitempty"`
 
-	// EndedFrom Those that ended at this time or later.
+	// EndedFrom Ended at this time or later.
 	EndedFrom *time.Time `form:"ended_from,omitempty" json:"ended_from,omitempty"`
 
-	// EndedBefore Those that ended before this time.
+	// EndedBefore Ended before this time.
 	EndedBefore *time.Time `form:"ended_before,omitempty" json:"ended_before,omitempty"`
 
-	// PageSize At most so many. A page may be shorter though there is more: next_page_token tells.
+	// PageSize Maximum size. A shorter page need not be the last.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
-	// PageToken next_page_token of the page before, with the same filters.
+	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
@@ -3247,31 +3247,31 @@ type ListRunsParamsState string
 
 // GetRunOutputParams defines parameters for GetRunOutput.
 type GetRunOutputParams struct {
-	// Attempt Of this attempt. 0 is the last one.
+	// Attempt The attempt. 0: the last one.
 	Attempt *int32 `form:"attempt,omitempty" json:"attempt,omitempty"`
 
-	// After What comes after so many bytes.
+	// After Skip this many bytes.
 	After *int64 `form:"after,omitempty" json:"after,omitempty"`
 
-	// Wait Wait so many seconds at most until there is any, or the attempt has ended. A node on which many wait answers at once.
+	// Wait Seconds to wait for output; fewer on a busy node.
 	Wait *int64 `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
 // RetryRunParams defines parameters for RetryRun.
 type RetryRunParams struct {
-	// Attempt Only if the run last ended with this attempt, as a list of runs tells it. Left out: however often it has ended.
+	// Attempt Only if this attempt was the last one.
 	Attempt *int32 `form:"attempt,omitempty" json:"attempt,omitempty"`
 
-	// IdempotencyKey Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused.
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
-	// PageSize At most so many. A page may be shorter though there is more: next_page_token tells.
+	// PageSize Maximum size. A shorter page need not be the last.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
-	// PageToken next_page_token of the page before, with the same filters.
+	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
@@ -3486,7 +3486,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
 	VerifyAudit(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetCluster Tell which nodes live and what they work on
+	// GetCluster Get the live nodes and what they work on
 	//
 	// Corresponds with GET /api/v1/cluster (the `GetCluster` operationId).
 	GetCluster(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3505,41 +3505,41 @@ type ClientInterface interface {
 
 	// RedriveDeadLetter Redrive a dead letter
 	//
-	// The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no dead letter any more.
+	// The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no longer a dead letter.
 	//
 	// Corresponds with POST /api/v1/dead-letters/{run}:redrive (the `RedriveDeadLetter` operationId).
 	RedriveDeadLetter(ctx context.Context, run string, params *RedriveDeadLetterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DiscardDeadLettersWithBody Begin to discard the dead letters that a filter means
+	// DiscardDeadLettersWithBody Begin to discard the dead letters that match a filter
 	//
-	// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
 	DiscardDeadLettersWithBody(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DiscardDeadLetters Begin to discard the dead letters that a filter means
+	// DiscardDeadLetters Begin to discard the dead letters that match a filter
 	//
-	// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
 	DiscardDeadLetters(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RedriveDeadLettersWithBody Begin to redrive the dead letters that a filter means
+	// RedriveDeadLettersWithBody Begin to redrive the dead letters that match a filter
 	//
-	// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
 	RedriveDeadLettersWithBody(ctx context.Context, params *RedriveDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RedriveDeadLetters Begin to redrive the dead letters that a filter means
+	// RedriveDeadLetters Begin to redrive the dead letters that match a filter
 	//
-	// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3548,9 +3548,9 @@ type ClientInterface interface {
 
 	// ListJobs List jobs
 	//
-	// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs.
+	// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_after and due_before still match that occurrence; next_due_at is the time of the next run.
 	//
-	// A page may be short, or even empty, and not be the last: go on as long as there is a next_page_token.
+	// A page may be short or even empty without being the last: continue while there is a next_page_token.
 	//
 	// Corresponds with GET /api/v1/jobs (the `ListJobs` operationId).
 	ListJobs(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3631,12 +3631,14 @@ type ClientInterface interface {
 
 	// ListJobRuns List the runs of a job, the newest first
 	//
+	// Live and ended runs, ordered by due time.
+	//
 	// Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
 	ListJobRuns(ctx context.Context, job string, params *ListJobRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExplainJob Tell what became of an occurrence, and why
+	// ExplainJob Explain what happened to an occurrence, and why
 	//
-	// Without a time: of the last and of the next occurrence. A job that is deleted is named by its id; its history and versions remain.
+	// Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
 	//
 	// Corresponds with GET /api/v1/jobs/{job}/why (the `ExplainJob` operationId).
 	ExplainJob(ctx context.Context, job string, params *ExplainJobParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3738,12 +3740,16 @@ type ClientInterface interface {
 
 	// CreateKeyWithBody Create a key
 	//
+	// The roles viewer, operator, editor and admin each include the rights of the one before. worker may only claim the runs of its queues and report on them.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/keys (the `CreateKey` operationId).
 	CreateKeyWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateKey Create a key
+	//
+	// The roles viewer, operator, editor and admin each include the rights of the one before. worker may only claim the runs of its queues and report on them.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3767,7 +3773,7 @@ type ClientInterface interface {
 
 	// AbortOperation Abort an operation
 	//
-	// What it has done stays done.
+	// Completed work stays done.
 	//
 	// Corresponds with POST /api/v1/operations/{operation}:abort (the `AbortOperation` operationId).
 	AbortOperation(ctx context.Context, operation string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3779,7 +3785,7 @@ type ClientInterface interface {
 
 	// CreateQueueWithBody Create a queue
 	//
-	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	// Jobs create their queues themselves. Use this to set limits before the first run.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3788,7 +3794,7 @@ type ClientInterface interface {
 
 	// CreateQueue Create a queue
 	//
-	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	// Jobs create their queues themselves. Use this to set limits before the first run.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3802,7 +3808,7 @@ type ClientInterface interface {
 
 	// LimitQueueWithBody Set the limits of a queue
 	//
-	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3811,7 +3817,7 @@ type ClientInterface interface {
 
 	// LimitQueue Set the limits of a queue
 	//
-	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3820,7 +3826,7 @@ type ClientInterface interface {
 
 	// OpenSessionWithBody Open a worker's session
 	//
-	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
+	// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3829,7 +3835,7 @@ type ClientInterface interface {
 
 	// OpenSession Open a worker's session
 	//
-	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
+	// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3838,14 +3844,14 @@ type ClientInterface interface {
 
 	// EndSession End a session
 	//
-	// What it still has is lost and tried again by others.
+	// Its remaining runs are lost and retried by others.
 	//
 	// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `EndSession` operationId).
 	EndSession(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ClaimRunsWithBody Claim runs that are due
 	//
-	// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+	// Waits until there is a run for one of the handlers, ordered by priority and then by time. The response may have fewer runs than max, and none if the wait ends first. If there is no response, or one with a status of 500 or higher, runs may still have been claimed: open a new session.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3854,25 +3860,25 @@ type ClientInterface interface {
 
 	// ClaimRuns Claim runs that are due
 	//
-	// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+	// Waits until there is a run for one of the handlers, ordered by priority and then by time. The response may have fewer runs than max, and none if the wait ends first. If there is no response, or one with a status of 500 or higher, runs may still have been claimed: open a new session.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:claim (the `ClaimRuns` operationId).
 	ClaimRuns(ctx context.Context, queue string, session string, body ClaimRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CompleteRunsWithBody Report what runs came to
+	// CompleteRunsWithBody Report the outcomes of runs
 	//
-	// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+	// Each report is accepted, or rejected with a reason. It is safe to repeat the request if there was no response: a report that was accepted the first time is then rejected as reported.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
 	CompleteRunsWithBody(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CompleteRuns Report what runs came to
+	// CompleteRuns Report the outcomes of runs
 	//
-	// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+	// Each report is accepted, or rejected with a reason. It is safe to repeat the request if there was no response: a report that was accepted the first time is then rejected as reported.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3881,7 +3887,7 @@ type ClientInterface interface {
 
 	// BeatSessionWithBody Keep a session alive
 	//
-	// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+	// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3890,7 +3896,7 @@ type ClientInterface interface {
 
 	// BeatSession Keep a session alive
 	//
-	// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+	// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3899,7 +3905,7 @@ type ClientInterface interface {
 
 	// PauseQueueWithBody Pause a queue
 	//
-	// Within about a second no run of the queue starts any more, by schedule, trigger or retry. What is under way ends as usual. Runs wait and are not lost; those of jobs with a deadline may expire meanwhile.
+	// Within about a second, no run of the queue starts any more, whether by schedule, trigger or retry. Attempts in progress end as usual. Runs wait and are not lost, but may expire if their job has a deadline.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3908,7 +3914,7 @@ type ClientInterface interface {
 
 	// PauseQueue Pause a queue
 	//
-	// Within about a second no run of the queue starts any more, by schedule, trigger or retry. What is under way ends as usual. Runs wait and are not lost; those of jobs with a deadline may expire meanwhile.
+	// Within about a second, no run of the queue starts any more, whether by schedule, trigger or retry. Attempts in progress end as usual. Runs wait and are not lost, but may expire if their job has a deadline.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3922,6 +3928,8 @@ type ClientInterface interface {
 
 	// ListRuns List runs, the newest first
 	//
+	// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, due, running, waiting) and come in no order of time; without a job, live and ended states cannot be combined.
+	//
 	// Corresponds with GET /api/v1/runs (the `ListRuns` operationId).
 	ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3930,16 +3938,16 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/runs/{run} (the `GetRun` operationId).
 	GetRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetRunOutput Get what a run's command has written
+	// GetRunOutput Get the output of a run's command
 	//
-	// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+	// The end of what an attempt wrote to stdout and stderr. Output of an attempt in progress appears within seconds, whichever node runs it. To follow it, repeat the request with wait, and with after set to total of the last response.
 	//
 	// Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
 	GetRunOutput(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelRun Cancel a live run
 	//
-	// A run that has not started ends as cancelled. One that has ends as cancelled too, and what its attempt reports is ignored. The attempt itself is interrupted if the node that answers is the one that runs it; else it goes on until its timeout. Either way its target may have received the call, and may finish what it began.
+	// The run ends as cancelled, whether it has started or not, and reports of its attempt are ignored. The attempt is interrupted at once if the node that answers runs it, or else by its own node within about two seconds. Its target may have received the call, and may still finish the work.
 	//
 	// Corresponds with POST /api/v1/runs/{run}:cancel (the `CancelRun` operationId).
 	CancelRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3989,7 +3997,7 @@ type ClientInterface interface {
 
 	// RetryRun Run an ended run again
 	//
-	// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone. Who has a list of runs to try again sends the attempt of each: one that has run again since is then refused with 409.
+	// The run is live again under its old id, so its target gets the same idempotency key as before and can skip work that it has already done. The current definition of the job applies, with all its attempts. A dead letter of the run is removed. To retry runs from a list, send the attempt of each: a run that has run again since is then rejected with 409.
 	//
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 	RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4001,14 +4009,14 @@ type ClientInterface interface {
 
 	// DeleteSecret Delete a secret
 	//
-	// Runs of jobs that name it fail until it is there again.
+	// Runs of jobs that use it fail until it exists again.
 	//
 	// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
 	DeleteSecret(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutSecretWithBody Store a secret, or replace one
 	//
-	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4017,14 +4025,14 @@ type ClientInterface interface {
 
 	// PutSecret Store a secret, or replace one
 	//
-	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
 	PutSecret(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetSelf Tell who the key is
+	// GetSelf Get the key that sends the request
 	//
 	// Corresponds with GET /api/v1/self (the `GetSelf` operationId).
 	GetSelf(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4062,7 +4070,7 @@ func (c *RawClient) VerifyAudit(ctx context.Context, params *VerifyAuditParams, 
 	return c.Client.Do(req)
 }
 
-// GetCluster Tell which nodes live and what they work on
+// GetCluster Get the live nodes and what they work on
 //
 // Corresponds with GET /api/v1/cluster (the `GetCluster` operationId).
 func (c *RawClient) GetCluster(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4111,7 +4119,7 @@ func (c *RawClient) DiscardDeadLetter(ctx context.Context, run string, reqEditor
 
 // RedriveDeadLetter Redrive a dead letter
 //
-// The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no dead letter any more.
+// The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no longer a dead letter.
 //
 // Corresponds with POST /api/v1/dead-letters/{run}:redrive (the `RedriveDeadLetter` operationId).
 func (c *RawClient) RedriveDeadLetter(ctx context.Context, run string, params *RedriveDeadLetterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4126,9 +4134,9 @@ func (c *RawClient) RedriveDeadLetter(ctx context.Context, run string, params *R
 	return c.Client.Do(req)
 }
 
-// DiscardDeadLettersWithBody Begin to discard the dead letters that a filter means
+// DiscardDeadLettersWithBody Begin to discard the dead letters that match a filter
 //
-// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4145,9 +4153,9 @@ func (c *RawClient) DiscardDeadLettersWithBody(ctx context.Context, params *Disc
 	return c.Client.Do(req)
 }
 
-// DiscardDeadLetters Begin to discard the dead letters that a filter means
+// DiscardDeadLetters Begin to discard the dead letters that match a filter
 //
-// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4164,9 +4172,9 @@ func (c *RawClient) DiscardDeadLetters(ctx context.Context, params *DiscardDeadL
 	return c.Client.Do(req)
 }
 
-// RedriveDeadLettersWithBody Begin to redrive the dead letters that a filter means
+// RedriveDeadLettersWithBody Begin to redrive the dead letters that match a filter
 //
-// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4183,9 +4191,9 @@ func (c *RawClient) RedriveDeadLettersWithBody(ctx context.Context, params *Redr
 	return c.Client.Do(req)
 }
 
-// RedriveDeadLetters Begin to redrive the dead letters that a filter means
+// RedriveDeadLetters Begin to redrive the dead letters that match a filter
 //
-// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4204,9 +4212,9 @@ func (c *RawClient) RedriveDeadLetters(ctx context.Context, params *RedriveDeadL
 
 // ListJobs List jobs
 //
-// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs.
+// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_after and due_before still match that occurrence; next_due_at is the time of the next run.
 //
-// A page may be short, or even empty, and not be the last: go on as long as there is a next_page_token.
+// A page may be short or even empty without being the last: continue while there is a next_page_token.
 //
 // Corresponds with GET /api/v1/jobs (the `ListJobs` operationId).
 func (c *RawClient) ListJobs(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4397,6 +4405,8 @@ func (c *RawClient) PreviewSavedJob(ctx context.Context, job string, params *Pre
 
 // ListJobRuns List the runs of a job, the newest first
 //
+// Live and ended runs, ordered by due time.
+//
 // Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
 func (c *RawClient) ListJobRuns(ctx context.Context, job string, params *ListJobRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListJobRunsRequest(c.Server, job, params)
@@ -4410,9 +4420,9 @@ func (c *RawClient) ListJobRuns(ctx context.Context, job string, params *ListJob
 	return c.Client.Do(req)
 }
 
-// ExplainJob Tell what became of an occurrence, and why
+// ExplainJob Explain what happened to an occurrence, and why
 //
-// Without a time: of the last and of the next occurrence. A job that is deleted is named by its id; its history and versions remain.
+// Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
 //
 // Corresponds with GET /api/v1/jobs/{job}/why (the `ExplainJob` operationId).
 func (c *RawClient) ExplainJob(ctx context.Context, job string, params *ExplainJobParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4634,6 +4644,8 @@ func (c *RawClient) ListKeys(ctx context.Context, reqEditors ...RequestEditorFn)
 
 // CreateKeyWithBody Create a key
 //
+// The roles viewer, operator, editor and admin each include the rights of the one before. worker may only claim the runs of its queues and report on them.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/keys (the `CreateKey` operationId).
@@ -4650,6 +4662,8 @@ func (c *RawClient) CreateKeyWithBody(ctx context.Context, contentType string, b
 }
 
 // CreateKey Create a key
+//
+// The roles viewer, operator, editor and admin each include the rights of the one before. worker may only claim the runs of its queues and report on them.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4713,7 +4727,7 @@ func (c *RawClient) GetOperation(ctx context.Context, operation string, reqEdito
 
 // AbortOperation Abort an operation
 //
-// What it has done stays done.
+// Completed work stays done.
 //
 // Corresponds with POST /api/v1/operations/{operation}:abort (the `AbortOperation` operationId).
 func (c *RawClient) AbortOperation(ctx context.Context, operation string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4745,7 +4759,7 @@ func (c *RawClient) ListQueues(ctx context.Context, params *ListQueuesParams, re
 
 // CreateQueueWithBody Create a queue
 //
-// A job makes its queue by itself; this is for limits that hold from the first run on.
+// Jobs create their queues themselves. Use this to set limits before the first run.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4764,7 +4778,7 @@ func (c *RawClient) CreateQueueWithBody(ctx context.Context, contentType string,
 
 // CreateQueue Create a queue
 //
-// A job makes its queue by itself; this is for limits that hold from the first run on.
+// Jobs create their queues themselves. Use this to set limits before the first run.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4798,7 +4812,7 @@ func (c *RawClient) GetQueue(ctx context.Context, queue string, reqEditors ...Re
 
 // LimitQueueWithBody Set the limits of a queue
 //
-// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4817,7 +4831,7 @@ func (c *RawClient) LimitQueueWithBody(ctx context.Context, queue string, conten
 
 // LimitQueue Set the limits of a queue
 //
-// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4836,7 +4850,7 @@ func (c *RawClient) LimitQueue(ctx context.Context, queue string, body LimitQueu
 
 // OpenSessionWithBody Open a worker's session
 //
-// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
+// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4855,7 +4869,7 @@ func (c *RawClient) OpenSessionWithBody(ctx context.Context, queue string, conte
 
 // OpenSession Open a worker's session
 //
-// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
+// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4874,7 +4888,7 @@ func (c *RawClient) OpenSession(ctx context.Context, queue string, body OpenSess
 
 // EndSession End a session
 //
-// What it still has is lost and tried again by others.
+// Its remaining runs are lost and retried by others.
 //
 // Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `EndSession` operationId).
 func (c *RawClient) EndSession(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4891,7 +4905,7 @@ func (c *RawClient) EndSession(ctx context.Context, queue string, session string
 
 // ClaimRunsWithBody Claim runs that are due
 //
-// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+// Waits until there is a run for one of the handlers, ordered by priority and then by time. The response may have fewer runs than max, and none if the wait ends first. If there is no response, or one with a status of 500 or higher, runs may still have been claimed: open a new session.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4910,7 +4924,7 @@ func (c *RawClient) ClaimRunsWithBody(ctx context.Context, queue string, session
 
 // ClaimRuns Claim runs that are due
 //
-// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+// Waits until there is a run for one of the handlers, ordered by priority and then by time. The response may have fewer runs than max, and none if the wait ends first. If there is no response, or one with a status of 500 or higher, runs may still have been claimed: open a new session.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4927,9 +4941,9 @@ func (c *RawClient) ClaimRuns(ctx context.Context, queue string, session string,
 	return c.Client.Do(req)
 }
 
-// CompleteRunsWithBody Report what runs came to
+// CompleteRunsWithBody Report the outcomes of runs
 //
-// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+// Each report is accepted, or rejected with a reason. It is safe to repeat the request if there was no response: a report that was accepted the first time is then rejected as reported.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4946,9 +4960,9 @@ func (c *RawClient) CompleteRunsWithBody(ctx context.Context, queue string, sess
 	return c.Client.Do(req)
 }
 
-// CompleteRuns Report what runs came to
+// CompleteRuns Report the outcomes of runs
 //
-// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+// Each report is accepted, or rejected with a reason. It is safe to repeat the request if there was no response: a report that was accepted the first time is then rejected as reported.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4967,7 +4981,7 @@ func (c *RawClient) CompleteRuns(ctx context.Context, queue string, session stri
 
 // BeatSessionWithBody Keep a session alive
 //
-// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4986,7 +5000,7 @@ func (c *RawClient) BeatSessionWithBody(ctx context.Context, queue string, sessi
 
 // BeatSession Keep a session alive
 //
-// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5005,7 +5019,7 @@ func (c *RawClient) BeatSession(ctx context.Context, queue string, session strin
 
 // PauseQueueWithBody Pause a queue
 //
-// Within about a second no run of the queue starts any more, by schedule, trigger or retry. What is under way ends as usual. Runs wait and are not lost; those of jobs with a deadline may expire meanwhile.
+// Within about a second, no run of the queue starts any more, whether by schedule, trigger or retry. Attempts in progress end as usual. Runs wait and are not lost, but may expire if their job has a deadline.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5024,7 +5038,7 @@ func (c *RawClient) PauseQueueWithBody(ctx context.Context, queue string, conten
 
 // PauseQueue Pause a queue
 //
-// Within about a second no run of the queue starts any more, by schedule, trigger or retry. What is under way ends as usual. Runs wait and are not lost; those of jobs with a deadline may expire meanwhile.
+// Within about a second, no run of the queue starts any more, whether by schedule, trigger or retry. Attempts in progress end as usual. Runs wait and are not lost, but may expire if their job has a deadline.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5058,6 +5072,8 @@ func (c *RawClient) ResumeQueue(ctx context.Context, queue string, reqEditors ..
 
 // ListRuns List runs, the newest first
 //
+// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, due, running, waiting) and come in no order of time; without a job, live and ended states cannot be combined.
+//
 // Corresponds with GET /api/v1/runs (the `ListRuns` operationId).
 func (c *RawClient) ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRunsRequest(c.Server, params)
@@ -5086,9 +5102,9 @@ func (c *RawClient) GetRun(ctx context.Context, run string, reqEditors ...Reques
 	return c.Client.Do(req)
 }
 
-// GetRunOutput Get what a run's command has written
+// GetRunOutput Get the output of a run's command
 //
-// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+// The end of what an attempt wrote to stdout and stderr. Output of an attempt in progress appears within seconds, whichever node runs it. To follow it, repeat the request with wait, and with after set to total of the last response.
 //
 // Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
 func (c *RawClient) GetRunOutput(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5105,7 +5121,7 @@ func (c *RawClient) GetRunOutput(ctx context.Context, run string, params *GetRun
 
 // CancelRun Cancel a live run
 //
-// A run that has not started ends as cancelled. One that has ends as cancelled too, and what its attempt reports is ignored. The attempt itself is interrupted if the node that answers is the one that runs it; else it goes on until its timeout. Either way its target may have received the call, and may finish what it began.
+// The run ends as cancelled, whether it has started or not, and reports of its attempt are ignored. The attempt is interrupted at once if the node that answers runs it, or else by its own node within about two seconds. Its target may have received the call, and may still finish the work.
 //
 // Corresponds with POST /api/v1/runs/{run}:cancel (the `CancelRun` operationId).
 func (c *RawClient) CancelRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5215,7 +5231,7 @@ func (c *RawClient) HeartbeatRun(ctx context.Context, run string, reqEditors ...
 
 // RetryRun Run an ended run again
 //
-// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone. Who has a list of runs to try again sends the attempt of each: one that has run again since is then refused with 409.
+// The run is live again under its old id, so its target gets the same idempotency key as before and can skip work that it has already done. The current definition of the job applies, with all its attempts. A dead letter of the run is removed. To retry runs from a list, send the attempt of each: a run that has run again since is then rejected with 409.
 //
 // Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 func (c *RawClient) RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5247,7 +5263,7 @@ func (c *RawClient) ListSecrets(ctx context.Context, params *ListSecretsParams, 
 
 // DeleteSecret Delete a secret
 //
-// Runs of jobs that name it fail until it is there again.
+// Runs of jobs that use it fail until it exists again.
 //
 // Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
 func (c *RawClient) DeleteSecret(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5264,7 +5280,7 @@ func (c *RawClient) DeleteSecret(ctx context.Context, secret string, reqEditors 
 
 // PutSecretWithBody Store a secret, or replace one
 //
-// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5283,7 +5299,7 @@ func (c *RawClient) PutSecretWithBody(ctx context.Context, secret string, conten
 
 // PutSecret Store a secret, or replace one
 //
-// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5300,7 +5316,7 @@ func (c *RawClient) PutSecret(ctx context.Context, secret string, body PutSecret
 	return c.Client.Do(req)
 }
 
-// GetSelf Tell who the key is
+// GetSelf Get the key that sends the request
 //
 // Corresponds with GET /api/v1/self (the `GetSelf` operationId).
 func (c *RawClient) GetSelf(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8364,7 +8380,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
 	VerifyAuditWithResponse(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*VerifyAuditResponse, error)
 
-	// GetClusterWithResponse Tell which nodes live and what they work on
+	// GetClusterWithResponse Get the live nodes and what they work on
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8389,43 +8405,43 @@ type ClientWithResponsesInterface interface {
 
 	// RedriveDeadLetterWithResponse Redrive a dead letter
 	//
-	// The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no dead letter any more.
+	// The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no longer a dead letter.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters/{run}:redrive (the `RedriveDeadLetter` operationId).
 	RedriveDeadLetterWithResponse(ctx context.Context, run string, params *RedriveDeadLetterParams, reqEditors ...RequestEditorFn) (*RedriveDeadLetterResponse, error)
 
-	// DiscardDeadLettersWithBodyWithResponse Begin to discard the dead letters that a filter means
+	// DiscardDeadLettersWithBodyWithResponse Begin to discard the dead letters that match a filter
 	//
-	// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
 	DiscardDeadLettersWithBodyWithResponse(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error)
 
-	// DiscardDeadLettersWithResponse Begin to discard the dead letters that a filter means
+	// DiscardDeadLettersWithResponse Begin to discard the dead letters that match a filter
 	//
-	// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:discard (the `DiscardDeadLetters` operationId).
 	DiscardDeadLettersWithResponse(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscardDeadLettersResponse, error)
 
-	// RedriveDeadLettersWithBodyWithResponse Begin to redrive the dead letters that a filter means
+	// RedriveDeadLettersWithBodyWithResponse Begin to redrive the dead letters that match a filter
 	//
-	// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
 	RedriveDeadLettersWithBodyWithResponse(ctx context.Context, params *RedriveDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
 
-	// RedriveDeadLettersWithResponse Begin to redrive the dead letters that a filter means
+	// RedriveDeadLettersWithResponse Begin to redrive the dead letters that match a filter
 	//
-	// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8434,9 +8450,9 @@ type ClientWithResponsesInterface interface {
 
 	// ListJobsWithResponse List jobs
 	//
-	// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs.
+	// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_after and due_before still match that occurrence; next_due_at is the time of the next run.
 	//
-	// A page may be short, or even empty, and not be the last: go on as long as there is a next_page_token.
+	// A page may be short or even empty without being the last: continue while there is a next_page_token.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8525,14 +8541,16 @@ type ClientWithResponsesInterface interface {
 
 	// ListJobRunsWithResponse List the runs of a job, the newest first
 	//
+	// Live and ended runs, ordered by due time.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
 	ListJobRunsWithResponse(ctx context.Context, job string, params *ListJobRunsParams, reqEditors ...RequestEditorFn) (*ListJobRunsResponse, error)
 
-	// ExplainJobWithResponse Tell what became of an occurrence, and why
+	// ExplainJobWithResponse Explain what happened to an occurrence, and why
 	//
-	// Without a time: of the last and of the next occurrence. A job that is deleted is named by its id; its history and versions remain.
+	// Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8640,12 +8658,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateKeyWithBodyWithResponse Create a key
 	//
+	// The roles viewer, operator, editor and admin each include the rights of the one before. worker may only claim the runs of its queues and report on them.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/keys (the `CreateKey` operationId).
 	CreateKeyWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error)
 
 	// CreateKeyWithResponse Create a key
+	//
+	// The roles viewer, operator, editor and admin each include the rights of the one before. worker may only claim the runs of its queues and report on them.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8675,7 +8697,7 @@ type ClientWithResponsesInterface interface {
 
 	// AbortOperationWithResponse Abort an operation
 	//
-	// What it has done stays done.
+	// Completed work stays done.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8691,7 +8713,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateQueueWithBodyWithResponse Create a queue
 	//
-	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	// Jobs create their queues themselves. Use this to set limits before the first run.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8700,7 +8722,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateQueueWithResponse Create a queue
 	//
-	// A job makes its queue by itself; this is for limits that hold from the first run on.
+	// Jobs create their queues themselves. Use this to set limits before the first run.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8716,7 +8738,7 @@ type ClientWithResponsesInterface interface {
 
 	// LimitQueueWithBodyWithResponse Set the limits of a queue
 	//
-	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8725,7 +8747,7 @@ type ClientWithResponsesInterface interface {
 
 	// LimitQueueWithResponse Set the limits of a queue
 	//
-	// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+	// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8734,7 +8756,7 @@ type ClientWithResponsesInterface interface {
 
 	// OpenSessionWithBodyWithResponse Open a worker's session
 	//
-	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
+	// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8743,7 +8765,7 @@ type ClientWithResponsesInterface interface {
 
 	// OpenSessionWithResponse Open a worker's session
 	//
-	// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
+	// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8752,7 +8774,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndSessionWithResponse End a session
 	//
-	// What it still has is lost and tried again by others.
+	// Its remaining runs are lost and retried by others.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8761,7 +8783,7 @@ type ClientWithResponsesInterface interface {
 
 	// ClaimRunsWithBodyWithResponse Claim runs that are due
 	//
-	// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+	// Waits until there is a run for one of the handlers, ordered by priority and then by time. The response may have fewer runs than max, and none if the wait ends first. If there is no response, or one with a status of 500 or higher, runs may still have been claimed: open a new session.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8770,25 +8792,25 @@ type ClientWithResponsesInterface interface {
 
 	// ClaimRunsWithResponse Claim runs that are due
 	//
-	// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+	// Waits until there is a run for one of the handlers, ordered by priority and then by time. The response may have fewer runs than max, and none if the wait ends first. If there is no response, or one with a status of 500 or higher, runs may still have been claimed: open a new session.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:claim (the `ClaimRuns` operationId).
 	ClaimRunsWithResponse(ctx context.Context, queue string, session string, body ClaimRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*ClaimRunsResponse, error)
 
-	// CompleteRunsWithBodyWithResponse Report what runs came to
+	// CompleteRunsWithBodyWithResponse Report the outcomes of runs
 	//
-	// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+	// Each report is accepted, or rejected with a reason. It is safe to repeat the request if there was no response: a report that was accepted the first time is then rejected as reported.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
 	CompleteRunsWithBodyWithResponse(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompleteRunsResponse, error)
 
-	// CompleteRunsWithResponse Report what runs came to
+	// CompleteRunsWithResponse Report the outcomes of runs
 	//
-	// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+	// Each report is accepted, or rejected with a reason. It is safe to repeat the request if there was no response: a report that was accepted the first time is then rejected as reported.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8797,7 +8819,7 @@ type ClientWithResponsesInterface interface {
 
 	// BeatSessionWithBodyWithResponse Keep a session alive
 	//
-	// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+	// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8806,7 +8828,7 @@ type ClientWithResponsesInterface interface {
 
 	// BeatSessionWithResponse Keep a session alive
 	//
-	// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+	// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8815,7 +8837,7 @@ type ClientWithResponsesInterface interface {
 
 	// PauseQueueWithBodyWithResponse Pause a queue
 	//
-	// Within about a second no run of the queue starts any more, by schedule, trigger or retry. What is under way ends as usual. Runs wait and are not lost; those of jobs with a deadline may expire meanwhile.
+	// Within about a second, no run of the queue starts any more, whether by schedule, trigger or retry. Attempts in progress end as usual. Runs wait and are not lost, but may expire if their job has a deadline.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8824,7 +8846,7 @@ type ClientWithResponsesInterface interface {
 
 	// PauseQueueWithResponse Pause a queue
 	//
-	// Within about a second no run of the queue starts any more, by schedule, trigger or retry. What is under way ends as usual. Runs wait and are not lost; those of jobs with a deadline may expire meanwhile.
+	// Within about a second, no run of the queue starts any more, whether by schedule, trigger or retry. Attempts in progress end as usual. Runs wait and are not lost, but may expire if their job has a deadline.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8840,6 +8862,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListRunsWithResponse List runs, the newest first
 	//
+	// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, due, running, waiting) and come in no order of time; without a job, live and ended states cannot be combined.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/runs (the `ListRuns` operationId).
@@ -8852,9 +8876,9 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/runs/{run} (the `GetRun` operationId).
 	GetRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*GetRunResponse, error)
 
-	// GetRunOutputWithResponse Get what a run's command has written
+	// GetRunOutputWithResponse Get the output of a run's command
 	//
-	// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+	// The end of what an attempt wrote to stdout and stderr. Output of an attempt in progress appears within seconds, whichever node runs it. To follow it, repeat the request with wait, and with after set to total of the last response.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8863,7 +8887,7 @@ type ClientWithResponsesInterface interface {
 
 	// CancelRunWithResponse Cancel a live run
 	//
-	// A run that has not started ends as cancelled. One that has ends as cancelled too, and what its attempt reports is ignored. The attempt itself is interrupted if the node that answers is the one that runs it; else it goes on until its timeout. Either way its target may have received the call, and may finish what it began.
+	// The run ends as cancelled, whether it has started or not, and reports of its attempt are ignored. The attempt is interrupted at once if the node that answers runs it, or else by its own node within about two seconds. Its target may have received the call, and may still finish the work.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8917,7 +8941,7 @@ type ClientWithResponsesInterface interface {
 
 	// RetryRunWithResponse Run an ended run again
 	//
-	// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone. Who has a list of runs to try again sends the attempt of each: one that has run again since is then refused with 409.
+	// The run is live again under its old id, so its target gets the same idempotency key as before and can skip work that it has already done. The current definition of the job applies, with all its attempts. A dead letter of the run is removed. To retry runs from a list, send the attempt of each: a run that has run again since is then rejected with 409.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8933,7 +8957,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteSecretWithResponse Delete a secret
 	//
-	// Runs of jobs that name it fail until it is there again.
+	// Runs of jobs that use it fail until it exists again.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8942,7 +8966,7 @@ type ClientWithResponsesInterface interface {
 
 	// PutSecretWithBodyWithResponse Store a secret, or replace one
 	//
-	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8951,14 +8975,14 @@ type ClientWithResponsesInterface interface {
 
 	// PutSecretWithResponse Store a secret, or replace one
 	//
-	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
 	PutSecretWithResponse(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSecretResponse, error)
 
-	// GetSelfWithResponse Tell who the key is
+	// GetSelfWithResponse Get the key that sends the request
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11498,7 +11522,7 @@ func (c *ClientWithResponses) VerifyAuditWithResponse(ctx context.Context, param
 	return ParseVerifyAuditResponse(rsp)
 }
 
-// GetClusterWithResponse Tell which nodes live and what they work on
+// GetClusterWithResponse Get the live nodes and what they work on
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -11541,7 +11565,7 @@ func (c *ClientWithResponses) DiscardDeadLetterWithResponse(ctx context.Context,
 
 // RedriveDeadLetterWithResponse Redrive a dead letter
 //
-// The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no dead letter any more.
+// The run is live again under its old id and idempotency key, with all attempts of the job's policy, and is no longer a dead letter.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -11554,9 +11578,9 @@ func (c *ClientWithResponses) RedriveDeadLetterWithResponse(ctx context.Context,
 	return ParseRedriveDeadLetterResponse(rsp)
 }
 
-// DiscardDeadLettersWithBodyWithResponse Begin to discard the dead letters that a filter means
+// DiscardDeadLettersWithBodyWithResponse Begin to discard the dead letters that match a filter
 //
-// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11569,9 +11593,9 @@ func (c *ClientWithResponses) DiscardDeadLettersWithBodyWithResponse(ctx context
 	return ParseDiscardDeadLettersResponse(rsp)
 }
 
-// DiscardDeadLettersWithResponse Begin to discard the dead letters that a filter means
+// DiscardDeadLettersWithResponse Begin to discard the dead letters that match a filter
 //
-// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11584,9 +11608,9 @@ func (c *ClientWithResponses) DiscardDeadLettersWithResponse(ctx context.Context
 	return ParseDiscardDeadLettersResponse(rsp)
 }
 
-// RedriveDeadLettersWithBodyWithResponse Begin to redrive the dead letters that a filter means
+// RedriveDeadLettersWithBodyWithResponse Begin to redrive the dead letters that match a filter
 //
-// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11599,9 +11623,9 @@ func (c *ClientWithResponses) RedriveDeadLettersWithBodyWithResponse(ctx context
 	return ParseRedriveDeadLettersResponse(rsp)
 }
 
-// RedriveDeadLettersWithResponse Begin to redrive the dead letters that a filter means
+// RedriveDeadLettersWithResponse Begin to redrive the dead letters that match a filter
 //
-// The answer is an operation: nodes work on it, a few at a time and at the rate given, and it survives any of them. What fails again after it began is left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11616,9 +11640,9 @@ func (c *ClientWithResponses) RedriveDeadLettersWithResponse(ctx context.Context
 
 // ListJobsWithResponse List jobs
 //
-// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs.
+// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_after and due_before still match that occurrence; next_due_at is the time of the next run.
 //
-// A page may be short, or even empty, and not be the last: go on as long as there is a next_page_token.
+// A page may be short or even empty without being the last: continue while there is a next_page_token.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -11773,6 +11797,8 @@ func (c *ClientWithResponses) PreviewSavedJobWithResponse(ctx context.Context, j
 
 // ListJobRunsWithResponse List the runs of a job, the newest first
 //
+// Live and ended runs, ordered by due time.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
@@ -11784,9 +11810,9 @@ func (c *ClientWithResponses) ListJobRunsWithResponse(ctx context.Context, job s
 	return ParseListJobRunsResponse(rsp)
 }
 
-// ExplainJobWithResponse Tell what became of an occurrence, and why
+// ExplainJobWithResponse Explain what happened to an occurrence, and why
 //
-// Without a time: of the last and of the next occurrence. A job that is deleted is named by its id; its history and versions remain.
+// Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -11966,6 +11992,8 @@ func (c *ClientWithResponses) ListKeysWithResponse(ctx context.Context, reqEdito
 
 // CreateKeyWithBodyWithResponse Create a key
 //
+// The roles viewer, operator, editor and admin each include the rights of the one before. worker may only claim the runs of its queues and report on them.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/keys (the `CreateKey` operationId).
@@ -11978,6 +12006,8 @@ func (c *ClientWithResponses) CreateKeyWithBodyWithResponse(ctx context.Context,
 }
 
 // CreateKeyWithResponse Create a key
+//
+// The roles viewer, operator, editor and admin each include the rights of the one before. worker may only claim the runs of its queues and report on them.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12031,7 +12061,7 @@ func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, oper
 
 // AbortOperationWithResponse Abort an operation
 //
-// What it has done stays done.
+// Completed work stays done.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -12059,7 +12089,7 @@ func (c *ClientWithResponses) ListQueuesWithResponse(ctx context.Context, params
 
 // CreateQueueWithBodyWithResponse Create a queue
 //
-// A job makes its queue by itself; this is for limits that hold from the first run on.
+// Jobs create their queues themselves. Use this to set limits before the first run.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12074,7 +12104,7 @@ func (c *ClientWithResponses) CreateQueueWithBodyWithResponse(ctx context.Contex
 
 // CreateQueueWithResponse Create a queue
 //
-// A job makes its queue by itself; this is for limits that hold from the first run on.
+// Jobs create their queues themselves. Use this to set limits before the first run.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12102,7 +12132,7 @@ func (c *ClientWithResponses) GetQueueWithResponse(ctx context.Context, queue st
 
 // LimitQueueWithBodyWithResponse Set the limits of a queue
 //
-// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12117,7 +12147,7 @@ func (c *ClientWithResponses) LimitQueueWithBodyWithResponse(ctx context.Context
 
 // LimitQueueWithResponse Set the limits of a queue
 //
-// What is left out has no limit from then on. Limits hold for all nodes and workers together, within about a second. Runs beyond them wait, the highest priority first, then the oldest. What runs already counts, and is never ended by a limit that is lower.
+// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12132,7 +12162,7 @@ func (c *ClientWithResponses) LimitQueueWithResponse(ctx context.Context, queue 
 
 // OpenSessionWithBodyWithResponse Open a worker's session
 //
-// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
+// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12147,7 +12177,7 @@ func (c *ClientWithResponses) OpenSessionWithBodyWithResponse(ctx context.Contex
 
 // OpenSessionWithResponse Open a worker's session
 //
-// A session is a worker process that lives: it has to send a heartbeat before it expires, or all runs that it has are lost and tried again by others. After a claim of which the answer was lost, open a new session that adopts the runs you know; those you do not know are given to others at once. It may be asked again if there was no answer: what a session has that you never heard of is adopted too.
+// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12162,7 +12192,7 @@ func (c *ClientWithResponses) OpenSessionWithResponse(ctx context.Context, queue
 
 // EndSessionWithResponse End a session
 //
-// What it still has is lost and tried again by others.
+// Its remaining runs are lost and retried by others.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -12177,7 +12207,7 @@ func (c *ClientWithResponses) EndSessionWithResponse(ctx context.Context, queue 
 
 // ClaimRunsWithBodyWithResponse Claim runs that are due
 //
-// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+// Waits until there is a run for one of the handlers, ordered by priority and then by time. The response may have fewer runs than max, and none if the wait ends first. If there is no response, or one with a status of 500 or higher, runs may still have been claimed: open a new session.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12192,7 +12222,7 @@ func (c *ClientWithResponses) ClaimRunsWithBodyWithResponse(ctx context.Context,
 
 // ClaimRunsWithResponse Claim runs that are due
 //
-// Waits until there is a run for one of the handlers named, by priority and then by time. The answer may have fewer than max, and none when the wait is over. Runs of other handlers are left alone. If there is no answer, or one with a status of 500 or more, runs may have been claimed all the same: open a new session.
+// Waits until there is a run for one of the handlers, ordered by priority and then by time. The response may have fewer runs than max, and none if the wait ends first. If there is no response, or one with a status of 500 or higher, runs may still have been claimed: open a new session.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12205,9 +12235,9 @@ func (c *ClientWithResponses) ClaimRunsWithResponse(ctx context.Context, queue s
 	return ParseClaimRunsResponse(rsp)
 }
 
-// CompleteRunsWithBodyWithResponse Report what runs came to
+// CompleteRunsWithBodyWithResponse Report the outcomes of runs
 //
-// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+// Each report is accepted, or rejected with a reason. It is safe to repeat the request if there was no response: a report that was accepted the first time is then rejected as reported.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12220,9 +12250,9 @@ func (c *ClientWithResponses) CompleteRunsWithBodyWithResponse(ctx context.Conte
 	return ParseCompleteRunsResponse(rsp)
 }
 
-// CompleteRunsWithResponse Report what runs came to
+// CompleteRunsWithResponse Report the outcomes of runs
 //
-// Each report is answered: accepted, or why not. It may be sent again if there was no answer; that it was accepted the first time is told.
+// Each report is accepted, or rejected with a reason. It is safe to repeat the request if there was no response: a report that was accepted the first time is then rejected as reported.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12237,7 +12267,7 @@ func (c *ClientWithResponses) CompleteRunsWithResponse(ctx context.Context, queu
 
 // BeatSessionWithBodyWithResponse Keep a session alive
 //
-// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12252,7 +12282,7 @@ func (c *ClientWithResponses) BeatSessionWithBodyWithResponse(ctx context.Contex
 
 // BeatSessionWithResponse Keep a session alive
 //
-// List the runs you still work on, with their progress if it has changed. The answer tells which of them are no longer yours, so that you stop working on them.
+// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12267,7 +12297,7 @@ func (c *ClientWithResponses) BeatSessionWithResponse(ctx context.Context, queue
 
 // PauseQueueWithBodyWithResponse Pause a queue
 //
-// Within about a second no run of the queue starts any more, by schedule, trigger or retry. What is under way ends as usual. Runs wait and are not lost; those of jobs with a deadline may expire meanwhile.
+// Within about a second, no run of the queue starts any more, whether by schedule, trigger or retry. Attempts in progress end as usual. Runs wait and are not lost, but may expire if their job has a deadline.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12282,7 +12312,7 @@ func (c *ClientWithResponses) PauseQueueWithBodyWithResponse(ctx context.Context
 
 // PauseQueueWithResponse Pause a queue
 //
-// Within about a second no run of the queue starts any more, by schedule, trigger or retry. What is under way ends as usual. Runs wait and are not lost; those of jobs with a deadline may expire meanwhile.
+// Within about a second, no run of the queue starts any more, whether by schedule, trigger or retry. Attempts in progress end as usual. Runs wait and are not lost, but may expire if their job has a deadline.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12310,6 +12340,8 @@ func (c *ClientWithResponses) ResumeQueueWithResponse(ctx context.Context, queue
 
 // ListRunsWithResponse List runs, the newest first
 //
+// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, due, running, waiting) and come in no order of time; without a job, live and ended states cannot be combined.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/runs (the `ListRuns` operationId).
@@ -12334,9 +12366,9 @@ func (c *ClientWithResponses) GetRunWithResponse(ctx context.Context, run string
 	return ParseGetRunResponse(rsp)
 }
 
-// GetRunOutputWithResponse Get what a run's command has written
+// GetRunOutputWithResponse Get the output of a run's command
 //
-// The end of what an attempt wrote to stdout and stderr: of one under way within seconds, on whichever node it is. To follow it, ask again with after set to total of the last answer, and with wait.
+// The end of what an attempt wrote to stdout and stderr. Output of an attempt in progress appears within seconds, whichever node runs it. To follow it, repeat the request with wait, and with after set to total of the last response.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -12351,7 +12383,7 @@ func (c *ClientWithResponses) GetRunOutputWithResponse(ctx context.Context, run 
 
 // CancelRunWithResponse Cancel a live run
 //
-// A run that has not started ends as cancelled. One that has ends as cancelled too, and what its attempt reports is ignored. The attempt itself is interrupted if the node that answers is the one that runs it; else it goes on until its timeout. Either way its target may have received the call, and may finish what it began.
+// The run ends as cancelled, whether it has started or not, and reports of its attempt are ignored. The attempt is interrupted at once if the node that answers runs it, or else by its own node within about two seconds. Its target may have received the call, and may still finish the work.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -12441,7 +12473,7 @@ func (c *ClientWithResponses) HeartbeatRunWithResponse(ctx context.Context, run 
 
 // RetryRunWithResponse Run an ended run again
 //
-// The run is live again under its old id, so its target gets the same idempotency key as before, and may leave out what it has done already. The job's definition of today holds, with all its attempts. A dead letter of the run is gone. Who has a list of runs to try again sends the attempt of each: one that has run again since is then refused with 409.
+// The run is live again under its old id, so its target gets the same idempotency key as before and can skip work that it has already done. The current definition of the job applies, with all its attempts. A dead letter of the run is removed. To retry runs from a list, send the attempt of each: a run that has run again since is then rejected with 409.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -12469,7 +12501,7 @@ func (c *ClientWithResponses) ListSecretsWithResponse(ctx context.Context, param
 
 // DeleteSecretWithResponse Delete a secret
 //
-// Runs of jobs that name it fail until it is there again.
+// Runs of jobs that use it fail until it exists again.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -12484,7 +12516,7 @@ func (c *ClientWithResponses) DeleteSecretWithResponse(ctx context.Context, secr
 
 // PutSecretWithBodyWithResponse Store a secret, or replace one
 //
-// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12499,7 +12531,7 @@ func (c *ClientWithResponses) PutSecretWithBodyWithResponse(ctx context.Context,
 
 // PutSecretWithResponse Store a secret, or replace one
 //
-// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds.
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12512,7 +12544,7 @@ func (c *ClientWithResponses) PutSecretWithResponse(ctx context.Context, secret 
 	return ParsePutSecretResponse(rsp)
 }
 
-// GetSelfWithResponse Tell who the key is
+// GetSelfWithResponse Get the key that sends the request
 //
 // Returns a wrapper object for the known response body format(s).
 //

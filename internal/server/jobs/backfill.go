@@ -32,23 +32,23 @@ type backfillJobInput struct {
 	Precondition
 	rest.Idempotency
 	Body struct {
-		From   time.Time     `json:"from" doc:"Due times from this one on." example:"2026-05-01T00:00:00Z"`
-		To     time.Time     `json:"to" doc:"Due times before this one. It must have passed." example:"2026-05-02T00:00:00Z"`
-		Pace   rest.Duration `json:"pace,omitempty" doc:"The distance at which the runs start, 0s to 1h. Default 1s." example:"10s"`
-		Max    int           `json:"max,omitempty" minimum:"0" maximum:"10000" doc:"At most so many runs, the oldest. Default 10,000."`
-		Again  bool          `json:"again,omitempty" doc:"Also what has run, or is to run."`
-		DryRun bool          `json:"dry_run,omitempty" doc:"Count, and make no run."`
+		From   time.Time     `json:"from" doc:"First due time, inclusive." example:"2026-05-01T00:00:00Z"`
+		To     time.Time     `json:"to" doc:"End, exclusive. Must be in the past." example:"2026-05-02T00:00:00Z"`
+		Pace   rest.Duration `json:"pace,omitempty" doc:"Time between two starts, 0s to 1h. Default 1s." example:"10s"`
+		Max    int           `json:"max,omitempty" minimum:"0" maximum:"10000" doc:"Maximum, oldest first. Default 10,000."`
+		Again  bool          `json:"again,omitempty" doc:"Include occurrences that already have a run."`
+		DryRun bool          `json:"dry_run,omitempty" doc:"Only count; create no runs."`
 	}
 }
 
 type backfillJobOutput struct {
 	Body struct {
-		Runs       int        `json:"runs" doc:"How many runs were made; with dry_run, how many would be."`
-		Known      int        `json:"known" doc:"How many occurrences were left out because they have run, or are to run."`
+		Runs       int        `json:"runs" doc:"Number of runs created, or with dry_run, that would be created."`
+		Known      int        `json:"known" doc:"Number of occurrences left out because they already have a run."`
 		FirstDueAt *time.Time `json:"first_due_at,omitempty" doc:"Due time of the first run."`
 		LastDueAt  *time.Time `json:"last_due_at,omitempty" doc:"Due time of the last run."`
-		GoOnFrom   *time.Time `json:"go_on_from,omitempty" doc:"The from of a call for the rest of the range. None: this was all of it."`
-		DryRun     bool       `json:"dry_run" doc:"Whether it was only counted."`
+		GoOnFrom   *time.Time `json:"go_on_from,omitempty" doc:"from of the call for the rest. Absent: none is left."`
+		DryRun     bool       `json:"dry_run" doc:"Whether the runs were only counted."`
 	}
 }
 

@@ -54,17 +54,17 @@ type createJobsInput struct {
 
 type createJobsOutput struct {
 	Body struct {
-		Created int          `json:"created" doc:"How many were made."`
-		Refused int          `json:"refused" doc:"How many were not."`
-		Items   []BulkResult `json:"items" doc:"One for each line that is not empty."`
+		Created int          `json:"created" doc:"Number of jobs created."`
+		Refused int          `json:"refused" doc:"Number of jobs rejected."`
+		Items   []BulkResult `json:"items" doc:"One per line that is not empty."`
 	}
 }
 
 // BulkResult is the result of one line.
 type BulkResult struct {
-	Line    int           `json:"line" doc:"The line, from 1."`
-	ID      string        `json:"id,omitempty" doc:"Of the job that was made."`
-	Problem *rest.Problem `json:"problem,omitempty" doc:"Why none was made."`
+	Line    int           `json:"line" doc:"Line number, from 1."`
+	ID      string        `json:"id,omitempty" doc:"Id of the new job."`
+	Problem *rest.Problem `json:"problem,omitempty" doc:"Why no job was created."`
 }
 
 // createJobs creates the jobs in chunks, each in a transaction of its own. If a chunk fails, the others
@@ -83,7 +83,7 @@ func (h *Handlers) createJobs(ctx context.Context, in *createJobsInput) (*create
 	written := false
 	part := int16(0)
 	for chunk := range slices.Chunk(lines, job.MaxBulk) {
-		results, err := h.createChunk(ctx, bulkPart(in.IdempotencyKey, part, request), chunk)
+		results, err := h.createChunk(ctx, bulkPart(string(in.IdempotencyKey), part, request), chunk)
 		if errors.Is(err, job.ErrKeyUsed) {
 			return nil, err
 		}

@@ -48,7 +48,7 @@ func alsoCreates(_ *huma.OpenAPI, o *huma.Operation) {
 
 // JobOutput is a response with a job.
 type JobOutput struct {
-	ETag string `header:"ETag" doc:"Another one after each change, pause and resume: for If-Match."`
+	ETag string `header:"ETag" doc:"For If-Match. Changes with each change, pause and resume."`
 	Body Job
 }
 
@@ -62,8 +62,8 @@ type createJobInput struct {
 }
 
 type createJobOutput struct {
-	Location string `header:"Location" doc:"Where the job is."`
-	ETag     string `header:"ETag" doc:"Another one after each change, pause and resume: for If-Match."`
+	Location string `header:"Location" doc:"Path of the job."`
+	ETag     string `header:"ETag" doc:"For If-Match. Changes with each change, pause and resume."`
 	Body     Job
 }
 

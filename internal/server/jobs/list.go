@@ -19,28 +19,30 @@ func (h *Handlers) registerList() {
 	rest.Register(h.api, rest.Operation{
 		ID: "list-jobs", Route: "GET /jobs", Summary: "List jobs", Role: access.Viewer,
 		Description: "All filters must match. The order is that of creation; with due_after or due_before " +
-			"it is that of the due times, and a page has at most 100 jobs.\n\n" +
-			"A page may be short, or even empty, and not be the last: go on as long as there is a next_page_token.",
+			"it is that of the due times, and a page has at most 100 jobs. " +
+			"If a calendar excludes the next occurrence of a job, due_after and due_before still match that " +
+			"occurrence; next_due_at is the time of the next run.\n\n" +
+			"A page may be short or even empty without being the last: continue while there is a next_page_token.",
 	}, h.listJobs)
 }
 
 type listJobsInput struct {
-	Label     []string  `query:"label,explode" maxItems:"32" doc:"key=value; repeat it for jobs with all of several labels." example:"team=billing"`
-	State     string    `query:"state" enum:"active,paused,finished" doc:"What state the jobs are in."`
-	Name      string    `query:"name" maxLength:"200" doc:"A part of the name, in upper or lower case. Three letters or digits in a row make it fast."`
+	Label     []string  `query:"label,explode" maxItems:"32" doc:"key=value. Repeat it to require several labels." example:"team=billing"`
+	State     string    `query:"state" enum:"active,paused,finished" doc:"State of the jobs."`
+	Name      string    `query:"name" maxLength:"200" doc:"Part of the name, ignoring case. Fast with three letters or digits in a row."`
 	Target    string    `query:"target" maxLength:"32" doc:"The kind of target." example:"http"`
-	Queue     string    `query:"queue" maxLength:"63" doc:"The name of the queue."`
-	DueAfter  time.Time `query:"due_after" doc:"Jobs that are due next at this time or later. A job whose next occurrence a calendar takes away is found by that occurrence; next_due_at tells when it runs."`
+	Queue     string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
+	DueAfter  time.Time `query:"due_after" doc:"Jobs that are due next at this time or later."`
 	DueBefore time.Time `query:"due_before" doc:"Jobs that are due next before this time."`
-	PageToken string    `query:"page_token" maxLength:"100" doc:"next_page_token of the page before."`
-	PageSize  int       `query:"page_size" minimum:"1" maximum:"500" default:"50" doc:"At most so many jobs."`
+	PageToken string    `query:"page_token" maxLength:"100" doc:"next_page_token of the last page."`
+	PageSize  int       `query:"page_size" minimum:"1" maximum:"500" default:"50" doc:"Maximum number of jobs."`
 }
 
 type listJobsOutput struct {
 	Body struct {
 		Items         []Job  `json:"items"`
-		NextPageToken string `json:"next_page_token,omitempty" doc:"For the next page. None: there is none."`
-		Partial       bool   `json:"partial,omitempty" doc:"So many runs are planned at this moment that jobs due within the next minute may be missing."`
+		NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
+		Partial       bool   `json:"partial,omitempty" doc:"Very many runs are planned now; jobs due in the next minute may be missing."`
 	}
 }
 

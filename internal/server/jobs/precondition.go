@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -14,7 +15,22 @@ import (
 
 // Precondition is the input of changes that may depend on the version of a job.
 type Precondition struct {
-	IfMatch string `header:"If-Match" maxLength:"60" pattern:"^(\\*|\"?[0-9]{1,9}(-[0-9a-z]{1,20})?\"?)$" patternDescription:"an ETag of a job, such as \"3-hq2k5mz1x1\", a version, such as \"3\", or *" doc:"The job's ETag: the change is refused with 412 if the job was changed, paused or resumed meanwhile. A version alone, such as \"3\", binds it to the definition; * to there being such a job."`
+	IfMatch IfMatch `header:"If-Match"`
+}
+
+// IfMatch is the value of the header If-Match.
+type IfMatch string
+
+// Schema is called by huma.
+func (IfMatch) Schema(huma.Registry) *huma.Schema {
+	maxLength := 60
+	return &huma.Schema{
+		Type: "string", MaxLength: &maxLength,
+		Pattern:            `^(\*|"?[0-9]{1,9}(-[0-9a-z]{1,20})?"?)$`,
+		PatternDescription: `an ETag of a job, such as "3-hq2k5mz1x1", a version, such as "3", or *`,
+		Description: "The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. " +
+			`A version alone, such as "3", checks only the definition. * checks only that the job exists.`,
+	}
 }
 
 // names reports whether the precondition names a version or an ETag.
@@ -36,7 +52,7 @@ func (m *Precondition) params(ctx context.Context, id uuid.UUID) (job.ChangePara
 	if !m.names() {
 		return out, nil
 	}
-	tag := strings.Trim(m.IfMatch, `"`)
+	tag := strings.Trim(string(m.IfMatch), `"`)
 	if strings.Contains(tag, "-") {
 		out.IfTag = tag
 		return out, nil

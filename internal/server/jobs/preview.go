@@ -30,26 +30,27 @@ func (h *Handlers) registerPreviews() {
 
 type previewUnsavedInput struct {
 	Body struct {
-		Schedule *Schedule `json:"schedule,omitempty" doc:"A schedule alone."`
-		Job      *JobInput `json:"job,omitempty" doc:"Or a whole job, which is checked as if it were created."`
+		Schedule *Schedule `json:"schedule,omitempty" doc:"The schedule to preview. Send either this or job."`
+		Job      *JobInput `json:"job,omitempty" doc:"The job to preview, validated as if it were created."`
 		From     time.Time `json:"from,omitempty" doc:"List times from this one on. Default now."`
-		Count    int       `json:"count,omitempty" minimum:"0" maximum:"100" doc:"How many that run. Default 10."`
+		Count    int       `json:"count,omitempty" minimum:"0" maximum:"100" doc:"Number of occurrences that run. Default 10."`
 	}
 }
 
 type previewSavedInput struct {
 	JobPath
 	From  time.Time `query:"from" doc:"List times from this one on. Default now."`
-	Count int       `query:"count" minimum:"1" maximum:"100" default:"10" doc:"How many that run."`
+	Count int       `query:"count" minimum:"1" maximum:"100" default:"10" doc:"Number of occurrences that run."`
 }
 
 type previewOutput struct {
 	Body struct {
 		Schedule    Schedule               `json:"schedule" doc:"As it was written."`
-		Occurrences []schedule.PreviewJSON `json:"occurrences" doc:"In order, with those that are skipped."`
+		Occurrences []schedule.PreviewJSON `json:"occurrences" doc:"In order, including skipped ones."`
 		More        bool                   `json:"more" doc:"false: the schedule ends there."`
-		Key         string                 `json:"idempotency_key,omitempty" doc:"What the job's idempotency_key gives for the first of them that runs, with the job's own payload."`
-		KeyProblem  string                 `json:"idempotency_key_problem,omitempty" doc:"Why it gives none."`
+
+		Key        string `json:"idempotency_key,omitempty" doc:"Key of the first run, with the job's payload."`
+		KeyProblem string `json:"idempotency_key_problem,omitempty" doc:"Why there is no key."`
 	}
 }
 

@@ -14,13 +14,13 @@ import (
 type replaceJobInput struct {
 	JobPath
 	Precondition
-	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"*: create the job, and refuse with 412 if there is one of this name."`
+	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"*: create the job; fail with 412 if the name is in use."`
 	Body        JobInput
 }
 
 type replaceJobOutput struct {
 	Status int
-	ETag   string `header:"ETag" doc:"Another one after each change, pause and resume: for If-Match."`
+	ETag   string `header:"ETag" doc:"For If-Match. Changes with each change, pause and resume."`
 	Body   Job
 }
 

@@ -30,7 +30,7 @@ type pauseJobInput struct {
 	JobPath
 	Precondition
 	Body *struct {
-		Note string `json:"note,omitempty" maxLength:"500" doc:"Why, for those who wonder later."`
+		Note string `json:"note,omitempty" maxLength:"500" doc:"The reason, for people."`
 	}
 }
 
@@ -59,7 +59,7 @@ type resumeJobOutput struct {
 	ETag string `header:"ETag"`
 	Body struct {
 		Job
-		MissedOccurrences int64 `json:"missed_occurrences" doc:"Occurrences that were due while it was paused. missed.paused says what becomes of them."`
+		MissedOccurrences int64 `json:"missed_occurrences" doc:"Missed while paused; missed.paused applies."`
 	}
 }
 
@@ -82,9 +82,9 @@ type triggerJobInput struct {
 	JobPath
 	Precondition
 	rest.Idempotency
-	Traceparent string `header:"traceparent" maxLength:"200" doc:"A W3C trace context, which the run's deliveries continue. One that cannot be read counts as none."`
+	Traceparent string `header:"traceparent" maxLength:"200" doc:"W3C trace context for the deliveries. Ignored if invalid."`
 	Body        *struct {
-		Payload rest.JSON `json:"payload,omitempty" doc:"In place of the job's, for this run alone."`
+		Payload rest.JSON `json:"payload,omitempty" doc:"Replaces the job's payload for this run."`
 	}
 }
 

@@ -12,30 +12,51 @@ import (
 
 // JobInput is a job as users write it. Fields that are left out have their defaults.
 type JobInput struct {
-	Name     string            `json:"name" minLength:"1" maxLength:"200" doc:"Unique in the namespace." example:"nightly-report"`
-	Labels   map[string]string `json:"labels,omitempty" doc:"For filters. At most 32."`
+	Name string `json:"name" minLength:"1" maxLength:"200" doc:"Unique in the namespace." example:"nightly-report"`
+
+	Labels   map[string]string `json:"labels,omitempty" doc:"For filters. At most 32 labels."`
 	Schedule Schedule          `json:"schedule" doc:"When it runs."`
 	Target   Target            `json:"target" doc:"Where its runs go."`
 	Payload  rest.JSON         `json:"payload,omitempty" doc:"Sent with each run: any JSON, at most 256 kB."`
-	Queue    string            `json:"queue,omitempty" maxLength:"63" doc:"The lane its runs are in. Made if there is none of this name. Default: default."`
-	Priority int16             `json:"priority,omitempty" minimum:"0" maximum:"9" doc:"Higher goes first when there is more to do than slots. Default 0."`
-	MaxRuns  int32             `json:"max_runs,omitempty" minimum:"0" doc:"The job is finished after so many runs by its schedule. 0: no limit."`
+
+	Queue    string `json:"queue,omitempty" maxLength:"63"`
+	Priority int16  `json:"priority,omitempty" minimum:"0" maximum:"9"`
+	MaxRuns  int32  `json:"max_runs,omitempty" minimum:"0" doc:"Scheduled runs until the job is finished. 0: no limit."`
 
 	Retry   *Retry        `json:"retry,omitempty" doc:"What happens after a failed attempt."`
-	Missed  *Missed       `json:"missed,omitempty" doc:"What happens to occurrences whose time passed while they could not run."`
-	Overlap string        `json:"overlap,omitempty" enum:"skip,queue,queue_all,allow,replace" doc:"What happens when a run is due while another of the job is live. Default skip."`
-	Timeout rest.Duration `json:"timeout,omitempty" doc:"Of one attempt, 1s to 24h. Default 30s." example:"30s"`
+	Missed  *Missed       `json:"missed,omitempty" doc:"What happens to occurrences that could not run on time."`
+	Overlap string        `json:"overlap,omitempty" enum:"skip,queue,queue_all,allow,replace"`
+	Timeout rest.Duration `json:"timeout,omitempty" doc:"Timeout of one attempt, 1s to 24h. Default 30s." example:"30s"`
 
-	ReportTimeout rest.Duration `json:"report_timeout,omitempty" doc:"How long a target that accepted a run, with 202, may take to report on it, or until its next heartbeat, 1s to 7d. Default 1h." example:"1h"`
+	ReportTimeout rest.Duration `json:"report_timeout,omitempty" example:"1h"`
 
-	Deadline rest.Duration `json:"deadline,omitempty" doc:"A run that could not start so long after its due time is skipped as expired. Default: none." example:"10m"`
-	Delivery string        `json:"delivery,omitempty" enum:"at_least_once,at_most_once" doc:"at_most_once: an attempt whose outcome is unknown is never tried again. Default at_least_once."`
+	Deadline rest.Duration `json:"deadline,omitempty" example:"10m"`
+	Delivery string        `json:"delivery,omitempty" enum:"at_least_once,at_most_once"`
 
-	Concurrency    *Concurrency `json:"concurrency,omitempty" doc:"Bounds the live runs of all jobs of the namespace that have the same key."`
-	IdempotencyKey string       `json:"idempotency_key,omitempty" maxLength:"1024" doc:"A CEL expression for the key that the target gets, the same on every attempt and redrive. Default: the run's id." example:"job.name + '/' + string(due_at)"`
+	Concurrency    *Concurrency `json:"concurrency,omitempty"`
+	IdempotencyKey string       `json:"idempotency_key,omitempty" maxLength:"1024" example:"job.name + '/' + string(due_at)"`
 
-	PauseAfterFailures int32         `json:"pause_after_failures,omitempty" minimum:"0" doc:"The job is paused after so many failed runs in a row. 0: never."`
-	KeepFinishedFor    rest.Duration `json:"keep_finished_for,omitempty" doc:"How long a finished one-off job is kept. Default 24h." example:"24h"`
+	PauseAfterFailures int32         `json:"pause_after_failures,omitempty" minimum:"0"`
+	KeepFinishedFor    rest.Duration `json:"keep_finished_for,omitempty" example:"24h"`
+}
+
+// Descriptions implements rest.Described.
+func (JobInput) Descriptions() map[string]string {
+	return map[string]string{
+		"queue":    "Queue of its runs. It is created on first use. Default: default.",
+		"priority": "Runs with a higher priority start first when slots are short. Default 0.",
+		"overlap":  "What happens if a run is due while another run of the job is live. Default skip.",
+		"report_timeout": "After a target has accepted a run with 202: maximum time until it reports or sends its " +
+			"next heartbeat, 1s to 7d. Default 1h.",
+		"deadline": "A run that has not started this long after its due time is skipped as expired. " +
+			"Default: no deadline.",
+		"delivery":    "at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.",
+		"concurrency": "Limits the live runs that share a key, across all jobs of the namespace.",
+		"idempotency_key": "CEL expression for the key that the target receives. The key is the same on every " +
+			"attempt and redrive. Default: the run's id.",
+		"pause_after_failures": "Number of failed runs in a row after which the job is paused. 0: never.",
+		"keep_finished_for":    "How long a finished one-off job is kept. Default 24h.",
+	}
 }
 
 // Target says where runs go.
@@ -52,27 +73,58 @@ func (Target) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 
 // Retry says how often and when a failed attempt is retried.
 type Retry struct {
-	MaxAttempts int16         `json:"max_attempts,omitempty" minimum:"0" maximum:"100" doc:"Attempts in all. Default 3."`
-	Backoff     string        `json:"backoff,omitempty" enum:"none,fixed,linear,exponential" doc:"How the delay grows. Default exponential."`
+	MaxAttempts int16         `json:"max_attempts,omitempty" minimum:"0" maximum:"100"`
+	Backoff     string        `json:"backoff,omitempty" enum:"none,fixed,linear,exponential"`
 	Base        rest.Duration `json:"base,omitempty" doc:"The first delay. Default 5s." example:"5s"`
 	Cap         rest.Duration `json:"cap,omitempty" doc:"The longest delay. Default 15m." example:"15m"`
-	Jitter      float64       `json:"jitter,omitempty" minimum:"-1" maximum:"1" doc:"The part of the delay that is random. Default 0.2; -1 means none."`
+	Jitter      float64       `json:"jitter,omitempty" minimum:"-1" maximum:"1"`
+}
+
+// Descriptions implements rest.Described.
+func (Retry) Descriptions() map[string]string {
+	return map[string]string{
+		"max_attempts": "Maximum number of attempts. Default 3.",
+		"backoff":      "How the delay grows. Default exponential.",
+		"jitter":       "The random part of the delay. Default 0.2; -1 means none.",
+	}
 }
 
 // Concurrency limits the live runs that share a key.
 type Concurrency struct {
-	Key string `json:"key" minLength:"1" maxLength:"200" doc:"What the runs share, such as a customer or an account." example:"customer-42"`
-	Max int32  `json:"max,omitempty" minimum:"0" maximum:"10000" doc:"A run of this job starts when fewer runs with the key are live, whatever job they belong to. Default 1."`
+	Key string `json:"key" minLength:"1" maxLength:"200" example:"customer-42"`
+	Max int32  `json:"max,omitempty" minimum:"0" maximum:"10000"`
+}
+
+// Descriptions implements rest.Described.
+func (Concurrency) Descriptions() map[string]string {
+	return map[string]string{
+		"key": "What the runs share, such as a customer or an account.",
+		"max": "A run of this job starts only while fewer runs with the key are live, of any job. Default 1.",
+	}
 }
 
 // Missed is the policy for occurrences whose time passed before they could run.
 type Missed struct {
-	Policy        string        `json:"policy,omitempty" enum:"skip,once,all" doc:"While the cluster was down: skip them, run the newest, or run all. Default once."`
-	CatchUpWindow rest.Duration `json:"catch_up_window,omitempty" doc:"Older ones are skipped. Default 30m." example:"30m"`
-	Max           int32         `json:"max,omitempty" minimum:"0" maximum:"10000" doc:"With all: at most so many run, the newest. Default 100."`
-	Pace          rest.Duration `json:"pace,omitempty" doc:"With all: the distance at which they start. Default 1s." example:"1s"`
-	Paused        string        `json:"paused,omitempty" enum:"skip,once,all" doc:"While the job was paused. Default skip."`
-	Created       string        `json:"created,omitempty" enum:"skip,once,all" doc:"A one-off whose time had passed when it was created. Default once."`
+	Policy        string        `json:"policy,omitempty" enum:"skip,once,all"`
+	CatchUpWindow rest.Duration `json:"catch_up_window,omitempty" example:"30m"`
+	Max           int32         `json:"max,omitempty" minimum:"0" maximum:"10000"`
+	Pace          rest.Duration `json:"pace,omitempty" example:"1s"`
+	Paused        string        `json:"paused,omitempty" enum:"skip,once,all"`
+	Created       string        `json:"created,omitempty" enum:"skip,once,all"`
+}
+
+// Descriptions implements rest.Described.
+func (Missed) Descriptions() map[string]string {
+	return map[string]string{
+		"policy": "Occurrences missed while the cluster was down: skip them, run the newest, or run all. " +
+			"Default once.",
+		"catch_up_window": "Older occurrences are skipped. Default 30m.",
+		"max": "With all: maximum number of occurrences that run. If there are more, the newest run. " +
+			"Default 100.",
+		"pace":    "With all: time between two starts. Default 1s.",
+		"paused":  "Occurrences missed while the job was paused. Default skip.",
+		"created": "A one-off job whose time had already passed when it was created. Default once.",
+	}
 }
 
 // definition returns the input in the words of package job.
@@ -119,13 +171,13 @@ func (in *JobInput) definition() (job.Definition, error) {
 // Job is a job as it is stored, with all defaults filled in.
 type Job struct {
 	ID        string    `json:"id" doc:"Its id." example:"job_06f8m2tq5dtk1e7n9q0c3s5v7g"`
-	State     string    `json:"state" enum:"active,paused,finished" doc:"finished: nothing of its schedule is left."`
+	State     string    `json:"state" enum:"active,paused,finished" doc:"finished: no occurrence is left."`
 	Note      string    `json:"note,omitempty" doc:"Why it is paused."`
-	Version   int32     `json:"version" doc:"1 at create, one more with each change of the definition. Also the ETag."`
+	Version   int32     `json:"version" doc:"1 at first, plus one with each new definition. Usable as If-Match."`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	// NextDueAt is for users only: no decision depends on it.
-	NextDueAt *time.Time `json:"next_due_at" doc:"When it is due next: its first planned run that has not begun, else the first occurrence that is not planned and that no calendar takes away. null: never, or it is paused."`
+	NextDueAt *time.Time `json:"next_due_at" doc:"Next due time, calendars applied. null: paused, or no run is left."`
 	JobInput
 }
 

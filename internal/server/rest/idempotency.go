@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -12,7 +14,22 @@ const idempotencyHeader = "Idempotency-Key"
 
 // Idempotency is the input of operations that take an Idempotency-Key.
 type Idempotency struct {
-	IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"255" pattern:"^[ -~]*$" patternDescription:"of printable ASCII characters alone" doc:"Any text of printable ASCII characters, new for each request that is meant: sent again within 24 hours, the same request gives the same answer and does nothing, and another request is refused."`
+	IdempotencyKey IdempotencyKey `header:"Idempotency-Key"`
+}
+
+// IdempotencyKey is the value of the header Idempotency-Key.
+type IdempotencyKey string
+
+// Schema is called by huma.
+func (IdempotencyKey) Schema(huma.Registry) *huma.Schema {
+	minLength, maxLength := 1, 255
+	return &huma.Schema{
+		Type: "string", MinLength: &minLength, MaxLength: &maxLength,
+		Pattern: "^[ -~]*$", PatternDescription: "of printable ASCII characters alone",
+		Description: "Any string of printable ASCII characters, unique for each intended request. " +
+			"If the same request is sent again with the key within 24 hours, it changes nothing and " +
+			"gets the first response. Another request with the same key is rejected.",
+	}
 }
 
 // Request returns what the store needs to carry out a request once; nil without a key. response makes
@@ -28,7 +45,7 @@ func (i *Idempotency) Request(
 		return nil, err
 	}
 	return &job.IdempotentRequest{
-		Key: i.IdempotencyKey, Request: sha256.Sum256(text),
+		Key: string(i.IdempotencyKey), Request: sha256.Sum256(text),
 		Encode: func(result any) ([]byte, error) { return json.Marshal(response(result)) },
 	}, nil
 }

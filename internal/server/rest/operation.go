@@ -55,6 +55,7 @@ func Register[In, Out any](a *API, o Operation, handle func(context.Context, *In
 		}
 		return out, nil
 	})
+	addDescriptions(a.huma.OpenAPI().Components.Schemas)
 	if o.Describe != nil {
 		method, path, _ := strings.Cut(o.Route, " ")
 		o.Describe(a.huma.OpenAPI(), methodsOf(a.huma.OpenAPI().Paths[basePath+path])[method])

@@ -12,8 +12,8 @@ import (
 
 // PageInput is the input of operations that list things: which page to send.
 type PageInput struct {
-	PageSize  int    `query:"page_size" minimum:"1" maximum:"500" default:"50" doc:"At most so many. A page may be shorter though there is more: next_page_token tells."`
-	PageToken string `query:"page_token" maxLength:"1000" doc:"next_page_token of the page before, with the same filters."`
+	PageSize  int    `query:"page_size" minimum:"1" maximum:"500" default:"50" doc:"Maximum size. A shorter page need not be the last."`
+	PageToken string `query:"page_token" maxLength:"1000" doc:"next_page_token of the last page. Keep the filters."`
 }
 
 // After reads the page token into a mark, which is where the page before ended. Without a token the
@@ -49,7 +49,7 @@ func Token(mark any) string {
 type Page[W any] struct {
 	Body struct {
 		Items         []W    `json:"items"`
-		NextPageToken string `json:"next_page_token,omitempty" doc:"There may be more: send it as page_token. Left out: there is no more."`
+		NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
 	}
 }
 

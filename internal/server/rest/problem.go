@@ -23,7 +23,7 @@ type Problem struct { //nolint:errname // users read "problem", as RFC 9457 call
 	Detail   string         `json:"detail,omitempty" doc:"What is wrong this time, and what to do."`
 	Problems []FieldProblem `json:"problems,omitempty" doc:"Everything that is wrong with the request, by field."`
 
-	RequestID string `json:"request_id,omitempty" doc:"The request's id, also in the header X-Request-Id and in the node's log."`
+	RequestID string `json:"request_id,omitempty" doc:"Id of the request, as in the header X-Request-Id and the log."`
 }
 
 // FieldProblem is what is wrong with one field.
