@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
-// bulk is a shard with so many jobs that they are made straight in SQL, and a session that owns all of it.
+// bulk is a database with so many jobs that SQL inserts them directly, and a session that owns all partitions.
 type bulk struct {
 	t       testing.TB
 	pool    *pgxpool.Pool
@@ -59,7 +59,7 @@ const (
 		FROM generate_series(1, %d) g) x`
 )
 
-// shared makes n jobs on 60 hourly schedules. The first of their due times is this minute's of the next hour but one.
+// shared creates n jobs on 60 hourly schedules, which are due from the next full hour on.
 func (b *bulk) shared(n int) {
 	b.t.Helper()
 	b.exec(`INSERT INTO cursor (partition, id, namespace_id, key, schedule, missed, next_due_at)
@@ -70,7 +70,7 @@ func (b *bulk) shared(n int) {
 	b.insertJobs(n, `1000 * partition + mod(g, 60)`)
 }
 
-// lonely makes n jobs, each with a schedule of its own: another second of each month.
+// lonely creates n jobs, each with its own schedule: a different second of each month.
 func (b *bulk) lonely(n int) {
 	b.t.Helper()
 	b.exec(fmt.Sprintf(`INSERT INTO cursor (partition, id, namespace_id, key, schedule, missed, next_due_at)
@@ -97,7 +97,7 @@ func (b *bulk) insertJobs(n int, cursor string) {
 		FROM (`+bulkIDs+`) i`, n))
 }
 
-// pending makes n pending runs of every job, due in the next minutes.
+// pending creates n pending runs of every job, due in the next minutes.
 func (b *bulk) pending(n int) {
 	b.t.Helper()
 	b.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
@@ -124,7 +124,7 @@ ORDER BY job_id, due_at LIMIT $1`, n)
 	return keys
 }
 
-// farLead lets runs be claimed long before they are due.
+// farLead is a lead with which runs can be claimed long before they are due.
 const farLead = 10_000 * time.Hour
 
 func (b *bulk) claim(keys []job.Key) []job.Completion {
@@ -154,7 +154,7 @@ func allPartitions() []int16 {
 	return all
 }
 
-// fromEnv reads a number from the environment, for the long form of a test; otherwise it is the short one's.
+// fromEnv reads a number for the long form of a test from the environment. The default is that of the short form.
 func fromEnv(t testing.TB, variable string, short int) int {
 	t.Helper()
 	text := os.Getenv(variable)

@@ -14,9 +14,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// TestClaimedWaitsForClaimsUnderWay: the client's connection is gone, but the
-// server still works on the claim. To answer "not claimed" now would leave the
-// run leased to a session that lives and does not know it.
+// TestClaimedWaitsForClaimsUnderWay: the client's connection is gone, but the server still processes the claim. The
+// reply "not claimed" would leave the run leased to a live session that does not know it.
 func TestClaimedWaitsForClaimsUnderWay(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
@@ -47,8 +46,8 @@ func TestClaimedWaitsForClaimsUnderWay(t *testing.T) {
 	require.Len(t, <-answers, 1)
 }
 
-// TestALockedRunIsResolvedLater: a change of the job has it locked for a
-// moment; that is not the same as gone.
+// TestALockedRunIsResolvedLater: a change of the job has locked the run for a moment. That does not mean that the run
+// is gone.
 func TestALockedRunIsResolvedLater(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
@@ -68,8 +67,8 @@ func TestALockedRunIsResolvedLater(t *testing.T) {
 	require.True(t, admitted.Done, "now it is gone")
 }
 
-// TestRunsBeyondTheLookAheadNeedTheSweep: an owner that takes over loads no further
-// than the look-ahead; what may start later has to be found by its sweep.
+// TestRunsBeyondTheLookAheadNeedTheSweep: a new owner loads runs only up to the look-ahead. Its sweep has to find later
+// ones.
 func TestRunsBeyondTheLookAheadNeedTheSweep(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)

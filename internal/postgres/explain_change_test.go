@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// changeSteps are what users do; they must not scan either.
+// changeSteps are operations of users. They must not scan tables either.
 func (b *bulk) changeSteps() []*hot {
 	t, ctx, namespace := b.t, b.t.Context(), uuid.New()
 	var made job.Job

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestListsByDueTimeWalkTheirIndexes: whatever PostgreSQL believes, under row-level security, and without sorting.
+// TestListsByDueTimeWalkTheirIndexes, whatever the statistics say, under row-level security and without sorting.
 func TestListsByDueTimeWalkTheirIndexes(t *testing.T) {
 	t.Parallel()
 	r := &recording{}

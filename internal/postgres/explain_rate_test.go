@@ -11,7 +11,7 @@ import (
 )
 
 // TestRateOfHotStatements: claim and complete are as fast on a table that was never analysed, or analysed while it was
-// empty, as on one of which all is known. Each state is measured again until the others' noise has left them alone.
+// empty, as on one with good statistics. Each state is measured again until noise does not matter.
 func TestRateOfHotStatements(t *testing.T) {
 	t.Parallel()
 	const runs, batch, tries = 20_000, 1000, 6

@@ -21,14 +21,14 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// statement is one that the store sent.
+// statement is a statement that the store sent.
 type statement struct {
 	sql  string
 	args []any
 }
 
-// recording keeps the statements that a pool sends, so that what is explained is what the product does, with the
-// settings of its transaction.
+// recording records the statements that a pool sends, with the settings of their transaction, so that the test explains
+// exactly what the product runs.
 type recording struct {
 	mu   sync.Mutex
 	on   bool
@@ -58,7 +58,7 @@ func (r *recording) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceB
 }
 func (r *recording) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// during returns what is sent while work runs.
+// during returns the statements that are sent while work runs.
 func (r *recording) during(work func()) []statement {
 	r.mu.Lock()
 	r.on, r.sent = true, nil
@@ -79,15 +79,15 @@ type node struct {
 	Plans     []node `json:"Plans"`
 }
 
-// accesses returns how a plan gets at rows: the index and the columns that it is searched by, and what is dear
-// whatever it works on.
+// accesses returns how a plan reads rows: each index with the columns that it is searched by, and operations that are
+// expensive on any table.
 func (n *node) accesses(into map[string]bool) {
 	switch {
 	case slices.Contains([]string{"session", "partition", "queue"}, n.Relation):
 		into[n.Relation] = true // so small that any way is right
 	case n.Type == "Index Scan" || n.Type == "Index Only Scan":
 		relation := historyDay.ReplaceAllString(n.Relation, "run_history")
-		if n.IndexCond == "" && n.Index != "cursor_broken" { // which holds nothing else
+		if n.IndexCond == "" && n.Index != "cursor_broken" { // it contains only broken cursors
 			into["all of "+n.Index] = true
 			break
 		}
@@ -207,7 +207,7 @@ func sorted(set map[string]bool) (out []string) {
 	return out
 }
 
-// hot is a step of the path, and the only ways in which its statements may get at rows.
+// hot is a step of the path, and the only ways in which its statements may read rows.
 type hot struct {
 	name   string
 	before func() // what the step needs; may be nil
@@ -216,7 +216,7 @@ type hot struct {
 	sent   []statement
 }
 
-// hotSteps are the steps that run all the time. They work on what is in the tables.
+// hotSteps are the steps that run all the time, on the current content of the tables.
 func (b *bulk) hotSteps() []*hot {
 	t, ctx, all := b.t, b.t.Context(), allPartitions()
 	now := b.now()
@@ -355,7 +355,7 @@ func (b *bulk) hotSteps() []*hot {
 	}
 }
 
-// oneOffs makes one-off jobs that are not planned yet.
+// oneOffs creates one-off jobs that are not planned yet.
 func (b *bulk) oneOffs(n int) {
 	b.t.Helper()
 	o := job.BulkParams{Namespace: uuid.MustParse(strings.Trim(bulkNamespace, "'")), Actor: "test"}
@@ -394,7 +394,7 @@ func (b *bulk) decide(done []job.Completion) {
 	require.Zero(b.t, fenced)
 }
 
-// replacing makes two runs due of a job whose later runs replace those before.
+// replacing makes two runs of a job due whose later runs replace earlier ones.
 func (b *bulk) replacing() []job.Key {
 	b.t.Helper()
 	b.exec(`WITH j AS (UPDATE job SET policy = '{"overlap":"replace"}', admit = 2 WHERE name = 'job-9999' RETURNING id)
@@ -441,15 +441,14 @@ func (b *bulk) admit(keys []job.Key) {
 	}
 }
 
-// scans are accesses that read more of a big table than was asked for.
+// scans matches accesses that read more of a big table than the statement needs.
 var scans = regexp.MustCompile(
 	`^(seq scan of|bitmap of).*(run|job|cursor|dead_letter)|hash join|merge join|gather|` +
 		`^job by namespace_id$|^all of (run|job|cursor|dead_letter)`,
 )
 
-// TestHotStatementsKeepTheirPlan: the live table is empty one moment and full the next, so what PostgreSQL believes
-// about it is wrong most of the time. Whatever it believes, and whether it plans for the values or for any, the ways to
-// the rows are the same.
+// TestHotStatementsKeepTheirPlan: the live table is empty one moment and full the next, so its statistics are wrong
+// most of the time. Whatever they say, and for custom and generic plans, the statements read rows in the same ways.
 func TestHotStatementsKeepTheirPlan(t *testing.T) {
 	t.Parallel()
 	for _, definitions := range []string{"never analysed", "analysed", "analysed while finished"} {

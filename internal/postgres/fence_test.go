@@ -60,8 +60,8 @@ func (b *fenceBundle) claim(t *testing.T, session uuid.UUID, lead time.Duration)
 
 var past = schedule.Spec{At: "2026-01-01T00:00:00Z"}
 
-// TestAStaleAttemptChangesNothing: attempt 1 was lost and attempt 2 is under
-// way; whatever the first one reports now, the run is the second one's.
+// TestAStaleAttemptChangesNothing: attempt 1 was lost and attempt 2 is running. Whatever attempt 1 reports, the run
+// belongs to attempt 2.
 func TestAStaleAttemptChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
@@ -128,7 +128,7 @@ func TestNothingIsClaimedEarly(t *testing.T) {
 	require.Len(t, b.claim(t, b.session, 30*time.Second), 1)
 }
 
-// TestAnExpiredSessionClaimsNothing, although the partition is still its own.
+// TestAnExpiredSessionClaimsNothing, even if it still owns the partition.
 func TestAnExpiredSessionClaimsNothing(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
@@ -155,7 +155,7 @@ func TestRescueLeavesTheLivingAlone(t *testing.T) {
 	require.Len(t, retries, 1)
 }
 
-// TestWhoDoesNotOwnAdmitsNothing: ownership moved while a node was asking.
+// TestWhoDoesNotOwnAdmitsNothing: the partition got another owner before the admit.
 func TestWhoDoesNotOwnAdmitsNothing(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
@@ -167,8 +167,7 @@ func TestWhoDoesNotOwnAdmitsNothing(t *testing.T) {
 	require.Empty(t, b.claim(t, b.session, time.Second))
 }
 
-// TestPlanningAgainChangesNothing: a cursor that is behind what was planned, as
-// after a restore, meets its own runs and goes on.
+// TestPlanningAgainChangesNothing: a cursor that is behind its runs, as after a restore, meets them and continues.
 func TestPlanningAgainChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, schedule.Spec{Every: "30s"})
@@ -185,8 +184,8 @@ func TestPlanningAgainChangesNothing(t *testing.T) {
 	require.InDelta(t, before, after, 1, "at most one that has come into the look-ahead meanwhile")
 }
 
-// TestOverlapIsDecidedWhenDue: while another run of the job is live, one that is
-// not due yet is neither skipped nor started.
+// TestOverlapIsDecidedWhenDue: while another run of the job is live, a run that is not due yet is neither skipped nor
+// started.
 func TestOverlapIsDecidedWhenDue(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)

@@ -40,7 +40,9 @@ func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResul
 	return made, err
 }
 
-func (a *API) createJobs(ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs []*newJob, made []job.BulkResult) error {
+func (a *API) createJobs(
+	ctx context.Context, tx pgx.Tx, o *job.BulkParams, jobs []*newJob, made []job.BulkResult,
+) error {
 	if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 		return err
 	}

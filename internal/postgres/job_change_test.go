@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// waiting runs a change while tx holds a lock that it needs, lets meanwhile do
-// something in tx when the change waits, commits, and returns the change.
+// waiting runs a change while tx has a lock that the change needs. Once the change waits, it calls meanwhile in tx,
+// commits, and returns the change.
 func (b *jobs) waiting(tx pgx.Tx, change func(context.Context) (job.Change, error), meanwhile func()) job.Change {
 	b.t.Helper()
 	type result struct {
@@ -51,7 +51,7 @@ SELECT c.id FROM cursor c, job j
 WHERE j.id = $1 AND c.partition = j.partition AND c.id = j.cursor_id
 FOR UPDATE OF c`
 
-// TestAChangeReadsTheClockAfterItHasTheCursor: what others did meanwhile lies before it.
+// TestAChangeReadsTheClockAfterItHasTheCursor: what other transactions did meanwhile is earlier than the change.
 func TestAChangeReadsTheClockAfterItHasTheCursor(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
@@ -87,7 +87,7 @@ func TestAChangeReadsTheClockAfterItHasTheCursor(t *testing.T) {
 	}
 }
 
-// TestAJobThatMovesWhileItsCursorIsWaitedFor is changed by the cursor that it has then.
+// TestAJobThatMovesWhileItsCursorIsWaitedFor is changed with its new cursor.
 func TestAJobThatMovesWhileItsCursorIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)

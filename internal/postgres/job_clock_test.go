@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
-// A clock that every look at moves on by a second. Names are looked up in its
-// schema before those of PostgreSQL.
+// leaping is a schema with a clock that moves on by a second at each reading. It comes before pg_catalog in the search
+// path.
 const leapingClock = `
 CREATE SCHEMA leaping;
 CREATE SEQUENCE leaping.readings;

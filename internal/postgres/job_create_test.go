@@ -33,7 +33,7 @@ func TestCreateRefuses(t *testing.T) {
 	require.Equal(t, 2, n, "a refused create leaves nothing")
 }
 
-// cursors counts them.
+// cursors counts the cursors.
 func (b *jobs) cursors() (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM cursor`).Scan(&n))

@@ -10,22 +10,21 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// The oracle of the race: from the operations that were acknowledged, and the
-// instants that they were decided by, it says what the ledger of a job must
-// hold. It shares nothing with the product: seconds are counted.
+// The oracle of the race computes what the ledger of a job must contain, from the acknowledged operations and their
+// instants. It shares no code with the product: it counts seconds.
 
 // deed is an acknowledged operation on a job.
 type deed struct {
 	kind string // create, edit, pause, resume, delete
 	at   time.Time
-	step int64 // of a create or an edit: due at each multiple of so many seconds
+	step int64 // of a create or an edit: due at each multiple of this many seconds
 }
 
 func (d deed) String() string {
 	return fmt.Sprintf("%s %s %d", d.at.Format("15:04:05.000000"), d.kind, d.step)
 }
 
-// biography is all that was done to a job.
+// biography is everything that was done to a job.
 type biography struct {
 	id       uuid.UUID
 	deeds    []deed
@@ -53,9 +52,8 @@ func (v *verdict) note(n *int, format string, args ...any) {
 	}
 }
 
-// expected lists the seconds at which the job was due, up to and including the
-// end, and since when its last stretch lasts. Being paused does not matter: what
-// is due then is in the ledger too.
+// expected lists the seconds at which the job was due, up to and including the end, and since when its last schedule
+// applies. Pauses do not matter: what is due in a pause is in the ledger too.
 func (b *biography) expected(end time.Time) (due map[int64]bool, last time.Time) {
 	slices.SortStableFunc(b.deeds, func(x, y deed) int { return x.at.Compare(y.at) })
 	due = map[int64]bool{}
@@ -146,7 +144,7 @@ func (v *verdict) compareTriggers(want, got map[time.Time]int) {
 	}
 }
 
-// kind checks what became of an occurrence, where that is certain.
+// kind checks how an occurrence ended, where that is certain.
 func (v *verdict) kind(b *biography, e entry, last time.Time) {
 	switch {
 	case e.Ended == 0 && e.State == job.Pending && !b.has("delete"):

@@ -102,7 +102,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestPauseAndResumeWithACursorThatIsBehind: nobody plans, before the pause, in it, and after it.
+// TestPauseAndResumeWithACursorThatIsBehind: no planner runs before, during or after the pause.
 func TestPauseAndResumeWithACursorThatIsBehind(t *testing.T) {
 	t.Parallel()
 	for name, planned := range map[string]bool{"planned in between": true, "never planned": false} {
@@ -159,7 +159,7 @@ func TestPauseOfAFinishedJob(t *testing.T) {
 	require.Len(t, b.live(j), 4, "what was taken back is given again")
 }
 
-// TestAYearOfSeconds: what is too much to count is a range without a count.
+// TestAYearOfSeconds: occurrences that are too many to count become a range without a count.
 func TestAYearOfSeconds(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)

@@ -106,7 +106,7 @@ func TestACursorLeavesWithItsLastJob(t *testing.T) {
 	require.Zero(t, b.count(`cursor`))
 }
 
-// TestNoCursorVanishesUnderAJob: while one job of a schedule leaves, another comes.
+// TestNoCursorVanishesUnderAJob: one job of a schedule is deleted while another is created.
 func TestNoCursorVanishesUnderAJob(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)

@@ -22,9 +22,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// raceSchedules are few, so that many jobs share a cursor; pairs of them have
-// the same due times and different cursors, so that an edit from one to the
-// other must neither lose nor double.
+// raceSchedules are few, so that many jobs share a cursor. Pairs of them have the same due times and different cursors,
+// so that an edit from one to the other must neither lose nor duplicate a run.
 var raceSchedules = []struct {
 	spec schedule.Spec
 	step int64
@@ -42,7 +41,7 @@ const (
 	hotSlots      = 3 // a third of the operations goes to these, and all when a second begins
 )
 
-// race is operations on jobs against planners.
+// race runs operations on jobs against planners.
 type race struct {
 	*jobs
 	partitions []int16
@@ -61,8 +60,8 @@ type race struct {
 // cursors, against two planners of the same partitions. Each occurrence that
 // was due by the acknowledged operations must be in the ledger exactly once.
 //
-// It lasts 12 seconds, for only where a second begins can anything go wrong, and
-// with BELFRY_RACE_OPS=10000 at least so many operations.
+// It lasts 12 seconds, because errors can only occur where a second begins, and runs at least as many operations as
+// BELFRY_RACE_OPS says.
 func TestThePlannerRace(t *testing.T) {
 	t.Parallel()
 	lasts := 12 * time.Second
@@ -110,7 +109,7 @@ func TestThePlannerRace(t *testing.T) {
 	require.Positive(t, r.bulks.Load())
 }
 
-// keepPlanning is one of the planners: it plans as often, and as far ahead.
+// keepPlanning is one of the planners.
 func (r *race) keepPlanning(ctx context.Context, often time.Duration, lookAhead func() time.Duration) {
 	for {
 		select {
@@ -133,25 +132,25 @@ func (r *race) keepPlanning(ctx context.Context, often time.Duration, lookAhead 
 	}
 }
 
-// anywhere is a look-ahead.
+// anywhere is a random look-ahead.
 func anywhere() time.Duration { return rand.N(raceLookAhead / 4) }
 
-// whereASecondBegins is a look-ahead that ends just there: if two clocks were
-// read, what is due then would fall between them.
+// whereASecondBegins is a look-ahead that ends where a second begins. If a planner read the clock twice, it would lose
+// what is due between the two readings.
 func whereASecondBegins() time.Duration {
 	now := clock.Now()
 	return now.Truncate(time.Second).Add(raceLookAhead).Sub(now) - rand.N(time.Millisecond)
 }
 
-// nearSecond says that a due time is near, by a clock that is the database's
-// if that runs on the same machine; else the race is a little less hard.
+// nearSecond reports whether a due time is near, by this machine's clock. If the database runs on another machine, the
+// race is slightly less hard.
 func nearSecond() bool {
 	now := clock.Now()
 	return now.Sub(now.Round(time.Second)).Abs() < 30*time.Millisecond
 }
 
-// breakPlanners stops them for longer than they look ahead, now and then, so
-// that operations meet cursors that are behind.
+// breakPlanners stops the planners from time to time for longer than their look-ahead, so that operations meet cursors
+// that are behind.
 func (r *race) breakPlanners(ctx context.Context) {
 	for {
 		r.outage.Store(false)
@@ -169,7 +168,7 @@ func (r *race) breakPlanners(ctx context.Context) {
 	}
 }
 
-// check reports an error that no operation may have. It may be called from any goroutine.
+// check reports an error that an operation must not return. Any goroutine may call it.
 func (r *race) check(err error) bool {
 	switch {
 	case err == nil:
@@ -234,7 +233,7 @@ func (r *race) operate() {
 	}
 }
 
-// definition of a job: its policy for what a pause missed depends on its id alone.
+// definition returns the definition of a job. Its policy for missed occurrences of a pause depends only on its id.
 func (r *race) definition(id uuid.UUID, spec schedule.Spec) job.Definition {
 	d := definition(id.String(), spec)
 	// Whatever an outage of the planners delays runs in the end: no skips of cursors.
@@ -243,8 +242,7 @@ func (r *race) definition(id uuid.UUID, spec schedule.Spec) job.Definition {
 	return d
 }
 
-// create makes a job, or some of them at once: the first in the slot, the others
-// where slots are free.
+// create creates one job, or several at once: the first in the slot, the others in free slots.
 func (r *race) create(slot int) {
 	bulk := job.BulkParams{Namespace: r.namespace}
 	steps := map[uuid.UUID]int64{}
@@ -292,7 +290,7 @@ func (r *race) record(id uuid.UUID, d deed) {
 	r.lives[id].deeds = append(r.lives[id].deeds, d)
 }
 
-// resumeAll ends every pause: only then is what lies in it settled.
+// resumeAll ends every pause, because only then the occurrences of a pause are in the ledger.
 func (r *race) resumeAll() {
 	for id, life := range r.lives {
 		c, err := r.store.ResumeJob(r.t.Context(), job.ChangeParams{Namespace: r.namespace, ID: id})
@@ -321,7 +319,7 @@ func (r *race) planAll() time.Time {
 	}
 }
 
-// judge compares all ledgers. Deeds of a job must be in an order.
+// judge compares all ledgers. The operations of a job must be in order.
 func (r *race) judge(end time.Time) (v verdict) {
 	ledgers := r.ledgers(`true`)
 	for id, life := range r.lives {

@@ -168,8 +168,8 @@ func (rows *skipRows) add(r *runsOf, skips []job.Skip) {
 const insertSkips = `
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status,
                          queue_id, due_to, count, reason)
-SELECT s.partition, 0, s.version, s.job_id, s.from_due, s.from_due AS run_at, $1, 4 /* skipped */, 0, 0 /* schedule */, 0,
-       s.queue_id, CASE WHEN s.n <> 1 THEN s.to_due END, CASE WHEN s.n > 1 THEN s.n END, s.reason
+SELECT s.partition, 0, s.version, s.job_id, s.from_due, s.from_due AS run_at, $1, 4 /* skipped */, 0,
+       0 /* schedule */, 0, s.queue_id, CASE WHEN s.n <> 1 THEN s.to_due END, CASE WHEN s.n > 1 THEN s.n END, s.reason
 FROM (SELECT unnest($2::smallint[]) AS partition, unnest($3::integer[]) AS version, unnest($4::uuid[]) AS job_id,
              unnest($5::integer[]) AS queue_id, unnest($6::timestamptz[]) AS from_due,
              unnest($7::timestamptz[]) AS to_due, unnest($8::bigint[]) AS n, unnest($9::text[]) AS reason) s`

@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// jobs is a store of its own for a test about jobs.
+// jobs is a store and a namespace for tests about jobs.
 type jobs struct {
 	t         testing.TB
 	store     *pgtest.Store
@@ -34,7 +34,7 @@ func setupJobs(t testing.TB) *jobs {
 	return &jobs{t: t, store: store, pool: pool, namespace: uuid.New()}
 }
 
-// idIn makes ids until one falls into a partition.
+// idIn generates an id in a partition.
 func idIn(partition int16) uuid.UUID {
 	for {
 		if id := uuid.Must(uuid.NewV7()); job.PartitionOf(id) == partition {
@@ -62,13 +62,13 @@ func (b *jobs) now() (now time.Time) {
 	return now.UTC()
 }
 
-// soon is every second, but not yet: nothing becomes due while a test looks, however slow the machine.
+// soon is due every second, but not yet, so that nothing becomes due during a test, however slow the machine is.
 func (b *jobs) soon(in time.Duration) schedule.Spec {
 	b.t.Helper()
 	return schedule.Spec{Every: "1s", StartAt: b.now().Add(in)}
 }
 
-// create makes a job in the test's partition.
+// create creates a job in the test's partition.
 func (b *jobs) create(d job.Definition) job.Job {
 	b.t.Helper()
 	j, err := b.store.CreateJob(
@@ -115,7 +115,7 @@ func (b *jobs) get(j job.Job) job.Job {
 	return got
 }
 
-// plan plans the test's partition so far ahead.
+// plan plans the test's partition, with a look-ahead.
 func (b *jobs) plan(ahead time.Duration) job.Planned {
 	b.t.Helper()
 	p, err := b.store.Plan(
@@ -132,7 +132,7 @@ func (b *jobs) exec(sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-// back moves a job and its cursor into the past, as if it had been created then and nobody had planned since.
+// back moves a job and its cursor into the past, as if it had been created then and no planner had run since.
 func (b *jobs) back(j job.Job, d time.Duration) {
 	b.t.Helper()
 	b.exec(
@@ -142,7 +142,7 @@ func (b *jobs) back(j job.Job, d time.Duration) {
 	)
 }
 
-// cursorBack moves the cursor of a job into the past: nobody has planned since.
+// cursorBack moves the cursor of a job into the past, as if no planner had run since.
 func (b *jobs) cursorBack(j job.Job, d time.Duration) {
 	b.t.Helper()
 	b.exec(

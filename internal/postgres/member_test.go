@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// session registers one that outlives the test, unless it is made to expire.
+// session registers a session that outlives the test unless the test expires it.
 func (b *jobs) session() uuid.UUID {
 	b.t.Helper()
 	id := uuid.New()
@@ -21,13 +21,13 @@ func (b *jobs) session() uuid.UUID {
 	return id
 }
 
-// expire ends a session as of now. What began earlier saw it alive.
+// expire ends a session as of now. Transactions that began earlier see it alive.
 func (b *jobs) expire(session uuid.UUID) {
 	b.t.Helper()
 	b.exec(`UPDATE session SET expires_at = now() WHERE id = $1`, session)
 }
 
-// ownership is who owns the test's partition.
+// ownership returns the owner of the test's partition.
 func (b *jobs) ownership() job.Ownership {
 	b.t.Helper()
 	s, err := b.store.Survey(b.t.Context())
@@ -83,7 +83,7 @@ func TestRelease(t *testing.T) {
 	require.Len(t, b.take(c, b.ownership()), 1)
 }
 
-// Many at once want everything: each partition goes to one, and nobody waits for ever.
+// Many sessions take everything at the same time: each partition goes to one session, and none waits forever.
 func TestTakeByManyAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
@@ -185,7 +185,7 @@ func TestRegisterRemovesOldSessions(t *testing.T) {
 	require.Equal(t, 3, rows(), "the recent one is kept")
 }
 
-// dueRun makes a run that can be claimed now.
+// dueRun creates a run that can be claimed now.
 func (b *jobs) dueRun() []job.Key {
 	b.t.Helper()
 	j := b.create(definition("due", everyHour))
@@ -220,8 +220,8 @@ func TestClaimAfterLosingOwnershipClaimsNothing(t *testing.T) {
 	require.Len(t, claim(a), 1)
 }
 
-// A claim that is under way when its session expires ends before another takes
-// the partition: two owners cannot both believe that no run of a job is live.
+// A claim that is under way when its session expires ends before another session takes the partition. Otherwise two
+// owners could both believe that no run of a job is live.
 func TestTakeWaitsForAClaimUnderWay(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)

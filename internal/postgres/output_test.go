@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestOutputOfAttempts: what an attempt writes is told while it runs, kept when it
-// ends, and taken from none that another has taken the place of.
+// TestOutputOfAttempts: the output of an attempt is visible while it runs and is stored when it ends. An attempt that
+// was replaced writes nothing more.
 func TestOutputOfAttempts(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)

@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// overtaken calls do while another transaction has written two live runs and not yet committed: do waits for their
-// locks, and then meets versions that its statement did not see when it began.
+// overtaken calls do while another transaction has written two live runs and not committed yet. do waits for their
+// locks, and then meets row versions that its statement did not see when it began.
 func (b *limits) overtaken(do func() error) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
@@ -54,7 +54,7 @@ func succeeded(attempts []job.Attempt) (done []job.Completion) {
 	return done
 }
 
-// TestASuccessThatWasOvertakenEnds: else the run stays leased to a session that lives and has forgotten it.
+// TestASuccessThatWasOvertakenEnds: otherwise the run stays leased to a live session that has forgotten it.
 func TestASuccessThatWasOvertakenEnds(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -109,7 +109,7 @@ func TestAnUnresolvedClaimThatWasOvertakenIsFound(t *testing.T) {
 	require.Len(t, found, 3)
 }
 
-// TestALimitTakesInWhatOvertookIt: an attempt that is accepted just then counts too.
+// TestALimitTakesInWhatOvertookIt: an attempt that is accepted at the same time counts too.
 func TestALimitTakesInWhatOvertookIt(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -125,7 +125,7 @@ func TestALimitTakesInWhatOvertookIt(t *testing.T) {
 	b.exact()
 }
 
-// TestALimitAmongCompletions: runs end while a new limit takes them in. None is lost, and no permit is left.
+// TestALimitAmongCompletions: runs end while a new limit counts them. None is lost, and no permit is left.
 func TestALimitAmongCompletions(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -157,7 +157,8 @@ func TestALimitAmongCompletions(t *testing.T) {
 	b.exact()
 }
 
-// TestAWorkersSuccessThatWasOvertakenIsTaken: by the progress of its heartbeat, say. What is stale is still refused.
+// TestAWorkersSuccessThatWasOvertakenIsTaken: for example by the progress of its heartbeat. A stale report is still
+// refused.
 func TestAWorkersSuccessThatWasOvertakenIsTaken(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)

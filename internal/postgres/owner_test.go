@@ -13,8 +13,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
-// ownedBy returns the URL of an empty database that a role owns which may do
-// nothing else, and that of the tests' user.
+// ownedBy returns the URL of an empty database whose owner has no other rights, and the URL for the tests' user.
 func ownedBy(t *testing.T, attributes string) (asOwner, url, owner string) {
 	t.Helper()
 	url = pgtest.EmptyURL(t)
@@ -37,8 +36,8 @@ func openAs(t *testing.T, url string) *pgtest.Store {
 	return pgtest.StoreOf(s)
 }
 
-// TestOwnerAndServerAreTwo goes the way that the guide tells: an owner that is no
-// superuser migrates, grants and makes the first keys; a server logs in as another.
+// TestOwnerAndServerAreTwo follows the guide: an owner that is no superuser migrates, grants and creates the first
+// keys, and a server logs in as another role.
 func TestOwnerAndServerAreTwo(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -101,8 +100,8 @@ func TestOwnerAndServerAreTwo(t *testing.T) {
 	require.ErrorContains(t, store.CheckRole(ctx), "owns the tables")
 }
 
-// TestUnsafeRolesAreRefused: a server does not work as a role that no policy
-// holds back, or that can become one.
+// TestUnsafeRolesAreRefused: a server does not run as a role that row-level security does not restrict, or that can
+// become one.
 func TestUnsafeRolesAreRefused(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -127,7 +126,7 @@ func TestUnsafeRolesAreRefused(t *testing.T) {
 	)
 }
 
-// TestOneFirstKey: of many at once, one makes it.
+// TestOneFirstKey: of many concurrent calls, one creates the key.
 func TestOneFirstKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
-// limits is a store with a session that owns all, and runs that are due under limits.
+// limits is a store with a session that owns all partitions, and due runs under limits.
 type limits struct {
 	*jobs
 	session uuid.UUID
@@ -44,7 +44,7 @@ func (b *limits) limit(queue string, l job.QueueLimits) {
 	)
 }
 
-// due makes jobs with a run each that is due, and returns the runs.
+// due creates jobs with one due run each, and returns the runs.
 func (b *limits) due(n int, change func(i int, d *job.Definition)) (keys []job.Key) {
 	b.t.Helper()
 	for i := range n {
@@ -95,7 +95,8 @@ func (b *limits) decide(o job.Outcome, attempts ...job.Attempt) {
 	b.exact()
 }
 
-// exact: each live run of a limited queue, and of a key, has one permit, and nothing else has.
+// exact checks that each live run has one permit for its limited queue and one for its key, and that there are no
+// others.
 func (b *limits) exact() {
 	b.t.Helper()
 	read := func(sql string) []string {
@@ -235,7 +236,7 @@ func TestReplaceTakesThePermitOfWhatItReplaces(t *testing.T) {
 	require.Equal(t, 1, b.running())
 }
 
-// TestAKeyIsSharedByJobs of one namespace, each with its own bound, and by no other namespace.
+// TestAKeyIsSharedByJobs of one namespace, each with its own maximum, and by no other namespace.
 func TestAKeyIsSharedByJobs(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -262,7 +263,7 @@ func setupNamespace(b *limits) *limits {
 	return &limits{&other, b.session}
 }
 
-// TestThePlainClaimStartsNothingUnderALimit, whatever its node knows.
+// TestThePlainClaimStartsNothingUnderALimit, whatever its node knows about limits.
 func TestThePlainClaimStartsNothingUnderALimit(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -288,7 +289,7 @@ func TestThePlainClaimStartsNothingUnderALimit(t *testing.T) {
 	b.exact()
 }
 
-// TestALimitTakesInWhatRuns: those that began without it count.
+// TestALimitTakesInWhatRuns: runs that started before the limit count.
 func TestALimitTakesInWhatRuns(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -360,7 +361,7 @@ func TestALimitWaitsForClaimsUnderWay(t *testing.T) {
 	b.exact()
 }
 
-// TestManyClaimersNeverExceedALimit: 8 of them, each with a store of its own, on one queue and one key.
+// TestManyClaimersNeverExceedALimit: 8 claimers, each with its own store, on one queue and one key.
 func TestManyClaimersNeverExceedALimit(t *testing.T) {
 	t.Parallel()
 	const claimers, runs, queueMax, keyMax = 8, 400, 20, 7
@@ -419,7 +420,7 @@ func TestManyClaimersNeverExceedALimit(t *testing.T) {
 	b.exact()
 }
 
-// TestARateIsOneForAll: claimers of all nodes take tokens out of one bucket.
+// TestARateIsOneForAll: the claimers of all nodes take tokens from one bucket.
 func TestARateIsOneForAll(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -485,7 +486,7 @@ func TestPermitsAreReconciled(t *testing.T) {
 	require.Equal(t, []int{0, 0}, []int{removed, added})
 }
 
-// TestCountingSurvivesNumbersThatGoBack, as after a failover to a server that had not got all.
+// TestCountingSurvivesNumbersThatGoBack, as after a failover to a server that lacks the last commits.
 func TestCountingSurvivesNumbersThatGoBack(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// breakAll makes the schedules of cursors unreadable, and their due times the first of all.
+// breakAll makes the schedules of cursors unreadable, and their due times the earliest.
 func (b *jobs) breakAll(n int) {
 	b.t.Helper()
 	b.exec(`INSERT INTO cursor (partition, namespace_id, key, schedule, missed, next_due_at)
@@ -20,8 +20,7 @@ func (b *jobs) breakAll(n int) {
 		now() - interval '1 hour' FROM generate_series(1, $3) g`, partition, b.namespace, n)
 }
 
-// TestBrokenCursorsStepAside: more of them than one transaction takes must not keep their neighbours from being
-// planned.
+// TestBrokenCursorsStepAside: more broken cursors than one transaction handles must not keep others from being planned.
 func TestBrokenCursorsStepAside(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
@@ -65,7 +64,7 @@ func TestBrokenCursorsStepAside(t *testing.T) {
 	require.Equal(t, broken-1, n)
 }
 
-// TestALateCursorIsWaitedFor: one that changes of its jobs keep locked all the time is planned all the same.
+// TestALateCursorIsWaitedFor: a cursor that changes of its jobs keep locked is still planned.
 func TestALateCursorIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
@@ -87,7 +86,7 @@ func TestALateCursorIsWaitedFor(t *testing.T) {
 		require.NoError(t, err)
 		return tx
 	}
-	// Held for longer than anybody waits: the neighbour goes on.
+	// Locked for longer than the planner waits: other cursors are planned.
 	tx := lock()
 	begin := clock.Elapsed()
 	p, err := b.store.Plan(t.Context(), order)

@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestPlanCost measures what a run costs plan: with schedules that many jobs share, and in the worst case, where each
-// job has one of its own. BELFRY_PLAN_JOBS=1000000 is the long form.
+// TestPlanCost measures what planning a run costs: with schedules that many jobs share, and in the worst case, where
+// each job has its own. BELFRY_PLAN_JOBS=1000000 is the long form.
 func TestPlanCost(t *testing.T) {
 	many := fromEnv(t, "BELFRY_PLAN_JOBS", 5_000)
 	for _, c := range []struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestOnceRunsTheNewestThatIsTheJobs: of what was missed the newest runs. For a job that ended in the meantime that is
-// the newest before its end, and not none because another job of the schedule has a newer one.
+// TestOnceRunsTheNewestThatIsTheJobs: of the missed occurrences the newest runs. For a job that ended meanwhile, that
+// is the newest before its end, even if another job of the schedule has a newer one.
 func TestOnceRunsTheNewestThatIsTheJobs(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
-// TestAdoptStaysInItsQueue: who knows the session of a node, or of a worker of another queue, does not get its runs.
+// TestAdoptStaysInItsQueue: a worker that knows the session of a node, or of a worker of another queue, does not get
+// its runs.
 func TestAdoptStaysInItsQueue(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -48,8 +49,8 @@ func TestAdoptStaysInItsQueue(t *testing.T) {
 	require.Equal(t, job.GoneLost, gone[0].Why)
 }
 
-// TestAdoptTellsNothingOfOthers: who knows the session of a worker of another queue, or of another namespace's queue of
-// the same name, and its run, is not told what became of it; who is of that queue is.
+// TestAdoptTellsNothingOfOthers: a worker that knows a session and a run of another queue, or of another namespace's
+// queue with the same name, does not learn what became of the run. A worker of that queue does.
 func TestAdoptTellsNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -88,7 +89,7 @@ func TestAdoptTellsNothingOfOthers(t *testing.T) {
 	require.Equal(t, []job.Gone{{Lease: lease, Why: job.GoneReported}}, gone)
 }
 
-// TestAdoptLocksNothingOfOthers: an id that is made up gives no lock, such as that of another namespace's queue.
+// TestAdoptLocksNothingOfOthers: an invented id takes no lock, for example that of another namespace's queue.
 func TestAdoptLocksNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
@@ -117,13 +118,13 @@ func TestAdoptLocksNothingOfOthers(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAWorkersForgottenRunIsRescued: its session lives, and no heartbeat names the run.
+// TestAWorkersForgottenRunIsRescued: its session is alive, and no heartbeat names the run.
 func TestAWorkersForgottenRunIsRescued(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	b.claimAll(2)
 	rescued := func() int {
-		// A store of its own looks at all partitions at once, others each minute.
+		// A new store searches all partitions at once. Later it does so once a minute.
 		_, found, err := pgtest.NewStore(pgtest.AsServer(t, b.pool)).Rescue(t.Context(), allPartitions(), 10)
 		require.NoError(t, err)
 		return found

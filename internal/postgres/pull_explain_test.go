@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// pulling makes the jobs of a bulk ones of workers, and a session for them.
+// pulling turns the jobs of a bulk into jobs of workers, and opens a session for them.
 func (b *bulk) pulling() (session job.WorkerSession) {
 	b.t.Helper()
 	b.exec(`UPDATE job SET handler = 'x', target_kind = 'worker', target_config = '{"handler":"x"}', admit = 0`)
@@ -122,7 +122,7 @@ func (b *bulk) pullSteps() []*hot {
 	}
 }
 
-// TestWorkersKeepTheirPlan is TestHotStatementsKeepTheirPlan for what workers ask.
+// TestWorkersKeepTheirPlan is TestHotStatementsKeepTheirPlan for the statements of workers.
 func TestWorkersKeepTheirPlan(t *testing.T) {
 	t.Parallel()
 	r := &recording{}

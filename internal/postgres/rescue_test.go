@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// rescue calls Rescue and returns how many runs it found, and whether it read all of the partition to find them.
+// rescue calls Rescue and returns how many runs it found, and whether it read the whole partition to find them.
 func (b *bulk) rescue(r *recording) (found int, searched bool) {
 	b.t.Helper()
 	sent := r.during(func() {
@@ -25,9 +25,9 @@ func (b *bulk) rescue(r *recording) (found int, searched bool) {
 	})
 }
 
-// TestRescueSearchesWhenSomebodyDied: reading all live runs each second costs more than the work, with a held snapshot
-// most of all.
-func TestRescueSearchesWhenSomebodyDied(t *testing.T) {
+// TestRescueSearchesWhenASessionDied: reading all live runs each second would cost more than the work itself, most of
+// all while an old snapshot is open.
+func TestRescueSearchesWhenASessionDied(t *testing.T) {
 	t.Parallel()
 	r := &recording{}
 	b := setupBulk(t, r)
@@ -57,7 +57,7 @@ func TestRescueSearchesWhenSomebodyDied(t *testing.T) {
 	require.Zero(t, found)
 	require.False(t, searched)
 
-	// Runs of a partition that is new to this node may be anybody's.
+	// Runs of a partition that is new to this node may belong to any session.
 	b.exec(`UPDATE run SET session_id = gen_random_uuid() WHERE job_id = $1`, done[1].Key.Job)
 	mine := slices.DeleteFunc(allPartitions(), func(p int16) bool { return p == done[1].Key.Partition })
 	_, n, err := b.store.Rescue(t.Context(), mine, 100)
@@ -88,7 +88,7 @@ func TestRescueFindsWhatIsOverdueByKey(t *testing.T) {
 	require.Equal(t, 1, found)
 	require.False(t, searched)
 
-	// Overdue for longer than anybody has looked: its partition had no owner.
+	// Overdue for longer than any search: its partition had no owner.
 	b.exec(`UPDATE run SET expires_at = now() - interval '1 day' WHERE job_id = $1`, done[1].Key.Job)
 	mine := slices.DeleteFunc(allPartitions(), func(p int16) bool { return p == done[1].Key.Partition })
 	_, n, err := b.store.Rescue(t.Context(), mine, 100)
@@ -98,7 +98,7 @@ func TestRescueFindsWhatIsOverdueByKey(t *testing.T) {
 	require.Equal(t, 1, found)
 }
 
-// TestAnUnreadablePolicyDelaysNoOtherRun: what has ended leaves, and what was lost is rescued, with the defaults.
+// TestAnUnreadablePolicyDelaysNoOtherRun: ended runs leave, and lost runs are rescued, with the default policy.
 func TestAnUnreadablePolicyDelaysNoOtherRun(t *testing.T) {
 	t.Parallel()
 	b := setupBulk(t, nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestARetryIsAsTheJobIsNow: what a change of the job could not reach while an attempt was under way.
+// TestARetryIsAsTheJobIsNow: a retry follows a change of the job that was made while the attempt was running.
 func TestARetryIsAsTheJobIsNow(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)

@@ -29,16 +29,15 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 	)
 }
 
-// tables is all that holds rows of namespaces. A session is a worker's; those of nodes are nobody's: see
-// TestSessionsOfOthers.
+// tables are all tables with rows of namespaces. Sessions of workers belong to a namespace, sessions of nodes to none:
+// see TestSessionsOfOthers.
 var tables = []string{
 	"namespace", "session", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter",
 	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "secret", "permit", "queue_waiter",
 	"queue_rate", "run_output", "run_output_live",
 }
 
-// TestNoRowCrossesANamespace: statements without any condition see and change
-// the rows of the transaction's namespace alone.
+// TestNoRowCrossesANamespace: statements without any condition see and change only rows of the transaction's namespace.
 func TestNoRowCrossesANamespace(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
@@ -158,7 +157,7 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 	})
 }
 
-// columnOf is the first column of a table, to be set to what it is.
+// columnOf returns a column of a table that a statement can set to itself.
 func (b *jobs) columnOf(table string) (name string) {
 	b.t.Helper()
 	require.NoError(
@@ -170,8 +169,8 @@ func (b *jobs) columnOf(table string) (name string) {
 	return name
 }
 
-// TestSessionsOfOthers: a namespace sees the nodes, which work for all, and its own workers; it can change none of
-// them, and make a worker's for nobody else.
+// TestSessionsOfOthers: a namespace sees the nodes, which work for all, and its own workers. It can change none of
+// them, and cannot create a worker for another namespace.
 func TestSessionsOfOthers(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
@@ -212,8 +211,7 @@ func TestSessionsOfOthers(t *testing.T) {
 	}
 }
 
-// inTx runs work as the API does in a namespace, "none" without one, "" as the
-// engine; and takes it back.
+// inTx runs work as the API does in a namespace ("none": without one) or as the engine (""), and rolls it back.
 func inTx(t *testing.T, pool *pgxpool.Pool, namespace string, work func(pgx.Tx)) {
 	t.Helper()
 	ctx := context.Background()

@@ -10,12 +10,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
-// shared are the tables whose rows are nobody's: all may read them, and they hold
-// nothing that a user wrote.
+// shared are the tables that belong to no namespace. All may read them, and they contain nothing that a user wrote.
 var shared = []string{"partition"}
 
-// uncovered lists what a transaction of a namespace could reach though no policy
-// holds it back. It asks the catalogue, so it knows what tomorrow's migration makes.
+// uncovered lists what a transaction of a namespace could reach although no policy restricts it. It reads the
+// catalogue, so it also covers future migrations.
 const uncovered = `
 WITH reachable AS (
     SELECT c.oid, c.relname, c.relkind, c.relrowsecurity AND c.relforcerowsecurity AS forced,
@@ -63,8 +62,8 @@ SELECT rolname || ' is no role without rights of its own' FROM pg_roles
 WHERE rolname IN ('belfry_api', 'belfry_engine') AND (rolsuper OR rolbypassrls OR rolcreaterole OR rolcanlogin)
 ORDER BY 1`
 
-// TestNothingIsUncovered (S3): each table, view and function that a transaction
-// of a namespace can reach is held back by a policy of that namespace.
+// TestNothingIsUncovered (S3): a policy of the namespace restricts each table, view and function that a transaction of
+// a namespace can reach.
 func TestNothingIsUncovered(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -120,7 +119,7 @@ func TestNothingIsUncovered(t *testing.T) {
 	}
 }
 
-// undo runs work in a transaction that leaves nothing.
+// undo runs work in a transaction and rolls it back.
 func undo(t *testing.T, pool *pgxpool.Pool, work func(pgx.Tx)) {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())

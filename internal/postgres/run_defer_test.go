@@ -11,9 +11,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestDeferredCostsNoAttempt: however often its target is busy, a run
-// has all attempts of its policy; each has a number of its own, so that a stale one
-// changes nothing.
+// TestDeferredCostsNoAttempt: however often its target is busy, a run has all attempts of its policy. Each has its own
+// number, so that a stale one changes nothing.
 func TestDeferredCostsNoAttempt(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
@@ -65,8 +64,8 @@ func TestDeferredCostsNoAttempt(t *testing.T) {
 	require.Equal(t, "attempts", reason)
 }
 
-// TestDeferredFollowsItsJob: what a change of the job could not reach while the attempt was
-// under way the run has when it is to be tried again; and if workers pull it now, no node does.
+// TestDeferredFollowsItsJob: a deferred run follows a change of the job that was made while the attempt was running. If
+// workers pull it now, no node delivers it.
 func TestDeferredFollowsItsJob(t *testing.T) {
 	t.Parallel()
 	targets := map[string]job.Target{

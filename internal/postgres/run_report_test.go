@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// accepted is a run whose target has answered 202.
+// accepted returns a report about a run whose target has responded with 202.
 func (b *fenceBundle) accepted(t *testing.T) access.Report {
 	t.Helper()
 	attempts := b.claim(t, b.session, time.Minute)
@@ -51,7 +51,7 @@ func TestReports(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, soon.Until.UnixMicro(), by.UnixMicro(), "never beyond the token's own end")
 
-	// A failure is tried again, and what the first attempt says then is stale.
+	// A failure is retried, and a later report of the first attempt is stale.
 	require.NoError(t, b.store.ReportRun(t.Context(), r, job.Outcome{Kind: job.Failed, Retryable: true, Message: "no"}))
 	require.ErrorIs(t, b.store.ReportRun(t.Context(), r, job.Outcome{Kind: job.Succeeded}), job.ErrStale)
 	_, err = b.pool.Exec(t.Context(), `UPDATE run SET run_at = now()`)
@@ -64,7 +64,8 @@ func TestReports(t *testing.T) {
 
 	expired := second
 	expired.Until = clock.Now().Add(-time.Minute)
-	require.ErrorIs(t, b.store.ReportRun(t.Context(), expired, job.Outcome{Kind: job.Succeeded}), access.ErrReportExpired)
+	err = b.store.ReportRun(t.Context(), expired, job.Outcome{Kind: job.Succeeded})
+	require.ErrorIs(t, err, access.ErrReportExpired)
 	_, err = b.store.HeartbeatRun(t.Context(), expired)
 	require.ErrorIs(t, err, access.ErrReportExpired)
 
@@ -79,7 +80,7 @@ func TestReports(t *testing.T) {
 	require.Equal(t, []any{int16(1), int16(2), "42 rows"}, []any{ended, attempt, message})
 }
 
-// TestReportBeforeTheResponse: a target may be done before the node has read its 202.
+// TestReportBeforeTheResponse: a target may report before the node has read its 202.
 func TestReportBeforeTheResponse(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)
@@ -96,8 +97,7 @@ func TestReportBeforeTheResponse(t *testing.T) {
 	require.Equal(t, 1, fenced, "the run is over")
 }
 
-// TestUnreportedIsLost: what was accepted and not reported on in time is an outcome
-// like any other.
+// TestUnreportedIsLost: a run that was accepted and not reported in time is lost, an outcome like any other.
 func TestUnreportedIsLost(t *testing.T) {
 	t.Parallel()
 	b := setupFence(t, past)

@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
-// TestWalkIsWithoutSeams: whatever the windows come to, each begins where the one
-// before ended, and the last one ends at the bottom.
+// TestWalkIsWithoutSeams: however wide the windows are, each begins where the one before ended, and the last one ends
+// at the bottom.
 func TestWalkIsWithoutSeams(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 15, 6, 0, 0, 0, time.UTC)
@@ -41,7 +41,7 @@ func TestWalkIsWithoutSeams(t *testing.T) {
 	}
 }
 
-// TestWalkReadsLess: a window that takes too long is repeated with less of it.
+// TestWalkReadsLess: a window that takes too long is read again with a smaller width.
 func TestWalkReadsLess(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 15, 6, 0, 0, 0, time.UTC)

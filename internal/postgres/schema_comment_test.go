@@ -22,7 +22,7 @@ WHERE pronamespace = 'public'::regnamespace AND starts_with(proname, 'belfry_')
   AND obj_description(oid, 'pg_proc') IS NULL
 ORDER BY 1`
 
-// TestEveryTableAndIndexHasAComment: docs/reference/schema.md is made of them.
+// TestEveryTableAndIndexHasAComment: docs/reference/schema.md is generated from them.
 func TestEveryTableAndIndexHasAComment(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -33,7 +33,7 @@ func TestEveryTableAndIndexHasAComment(t *testing.T) {
 	require.Empty(t, missing, "add COMMENT ON … IS …; of an index, say which statement uses it")
 }
 
-// codes are the smallint columns that hold codes, and each code with its name.
+// codes are the smallint columns with codes, and the name of each code.
 var codes = map[string][]string{
 	"job.state": {
 		fmt.Sprintf("%d active", job.Active), fmt.Sprintf("%d paused", job.Paused),
@@ -65,7 +65,7 @@ var (
 	}
 )
 
-// numbers are the names of smallint columns that hold plain numbers.
+// numbers are the smallint columns with plain numbers.
 var numbers = []string{
 	"partition", "seq", "attempt", "priority", "free_attempts", "percent", "status", "part", "failures", "id",
 }

@@ -89,8 +89,8 @@ FROM secret s`).Scan(&all))
 	require.ErrorIs(t, err, job.ErrNotFound)
 }
 
-// TestMovedSecretsDoNotOpen: neither under another name, nor in another
-// namespace, nor as an older version put back.
+// TestMovedSecretsDoNotOpen: a sealed value does not open under another name, in another namespace, or as a newer
+// version.
 func TestMovedSecretsDoNotOpen(t *testing.T) {
 	t.Parallel()
 	b := setupSecrets(t)
@@ -126,7 +126,7 @@ func TestResealSecrets(t *testing.T) {
 		b.put(fmt.Sprintf("s%d", i), "before", time.Hour)
 	}
 	b.put("s0", "now", time.Hour)
-	b.exec(`UPDATE secret SET value = '\x0102030405060708090a' WHERE name = 's1'`) // nobody's
+	b.exec(`UPDATE secret SET value = '\x0102030405060708090a' WHERE name = 's1'`) // sealed by no key
 	done, left, err := b.store.ResealSecrets(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 1}, []int{done, left})

@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// path is workers that plan, claim and complete as fast as they can, through the store.
+// path plans, claims and completes runs through the store as fast as it can.
 type path struct {
 	*bulk
 	workers int
@@ -27,11 +27,11 @@ type path struct {
 	plan, claim, complete, runs atomic.Int64 // time and number since the last rate
 }
 
-// pace is full cycles per second, and pages of the database that one of them looks at. The second does not depend on
-// what else the machine is doing.
+// pace is how many full cycles per second were done, and how many database pages each read. The second does not depend
+// on the load of the machine.
 type pace struct{ rate, pages float64 }
 
-// rate works for a while and returns its pace.
+// rate works for some time and returns the pace.
 func (p *path) rate(what string, d time.Duration) pace {
 	p.t.Helper()
 	pages := p.pages()
@@ -58,7 +58,7 @@ func (p *path) rate(what string, d time.Duration) pace {
 	return out
 }
 
-// pages reads how many the database has looked at.
+// pages returns how many pages the database has read.
 func (p *path) pages() (n int64) {
 	p.t.Helper()
 	for _, conn := range p.pool.AcquireAllIdle(p.t.Context()) {
@@ -75,7 +75,7 @@ func (p *path) pages() (n int64) {
 	return n
 }
 
-// round takes a worker's partitions one hour on.
+// round takes a worker's partitions forward by one hour.
 func (p *path) round(w int, end time.Duration) {
 	ctx := context.WithoutCancel(p.t.Context())
 	var mine []int16
@@ -110,7 +110,7 @@ func (p *path) round(w int, end time.Duration) {
 	}
 }
 
-// measureScans measures the statements that scan for runs and not for keys.
+// measureScans measures the statements that scan for runs instead of reading them by key.
 func (p *path) measureScans(what string) {
 	p.t.Helper()
 	ctx, all, now := p.t.Context(), allPartitions(), p.now()
@@ -139,7 +139,7 @@ func (p *path) measureScans(what string) {
 	}
 }
 
-// die leaves n dead runs behind, as many of each job.
+// die leaves n dead rows behind, equally many of each job.
 func (p *path) die(n, jobs int) {
 	p.t.Helper()
 	p.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
@@ -149,7 +149,7 @@ func (p *path) die(n, jobs int) {
 	p.exec(`DELETE FROM run WHERE seq = 9`)
 }
 
-// openSnapshot takes a snapshot and keeps it, as a forgotten psql does. What dies after it cannot be removed.
+// openSnapshot opens a snapshot and keeps it, like a forgotten psql. Rows that die after it cannot be removed.
 func (p *path) openSnapshot() (release func()) {
 	p.t.Helper()
 	conn, err := pgx.Connect(p.t.Context(), p.pool.Config().ConnString())
@@ -162,9 +162,9 @@ func (p *path) openSnapshot() (release func()) {
 	return func() { require.NoError(p.t, conn.Close(context.Background())) }
 }
 
-// TestAnOpenSnapshotDoesNotSlowThePath: a queue that scans for the first pending row falls to a twentieth under one
-// idle snapshot, because the dead rows before it pile up. Lookups by key do not meet them. The short form counts pages,
-// BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 takes the time.
+// TestAnOpenSnapshotDoesNotSlowThePath: a queue that scans for the first pending row drops to a twentieth of its rate
+// under one idle snapshot, because dead rows pile up before it. Lookups by key do not meet them. The short form counts
+// pages. BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 measures the time.
 func TestAnOpenSnapshotDoesNotSlowThePath(t *testing.T) {
 	const short, least = 4, 0.8
 	long := fromEnv(t, "BELFRY_SNAPSHOT_SECONDS", short)

@@ -1,0 +1,101 @@
+package postgres
+
+// The columns of an entry: of a live run r, and of an ended run h in history. selectEntries looks names up only for
+// the entries of the page.
+const (
+	liveEntry = `
+r.partition, r.job_id, r.due_at, r.seq, r.version, r.run_at, r.claimed_at AS started_at,
+@far::timestamptz AS ended_at, r.expires_at, r.state, 0::smallint AS ended, r.attempt, r.origin, 0::smallint AS status,
+r.session_id, r.queue_id, NULL::timestamptz AS due_to, NULL::bigint AS count, NULL::text AS reason,
+CASE WHEN r.state = 0 /* pending */ THEN r.deferred_reason END AS message, r.attempts, r.idempotency_key, r.handler,
+r.percent, r.progress, NULL::text AS result`
+	endedEntry = `
+h.partition, h.job_id, h.due_at, h.seq, h.version, h.run_at, h.started_at,
+h.ended_at, NULL::timestamptz AS expires_at, 0::smallint AS state, h.ended, h.attempt, h.origin, h.status,
+h.session_id, h.queue_id, h.due_to, h.count, h.reason, h.message, h.attempts, h.idempotency_key, NULL::text AS handler,
+NULL::smallint AS percent, NULL::text AS progress, h.result`
+	selectEntries = `
+SELECT x.partition, x.job_id, x.due_at, x.seq, x.version, x.run_at, x.started_at, x.ended_at, x.expires_at, x.state,
+       x.ended, x.attempt, x.origin, x.status, x.session_id, x.due_to, x.count, x.reason, x.message, x.attempts,
+       x.idempotency_key, x.handler, x.percent, x.progress, x.result, now(),
+       (SELECT j.name FROM job j WHERE j.partition = x.partition AND j.id = x.job_id),
+       (SELECT q.name FROM queue q WHERE q.id = x.queue_id),
+       (SELECT s.name FROM session s WHERE s.id = x.session_id),
+       x.ended = 2 /* failed */ AND EXISTS (
+           SELECT FROM dead_letter d
+           WHERE d.partition = x.partition AND d.job_id = x.job_id AND d.due_at = x.due_at AND d.seq = x.seq)
+FROM (`
+)
+
+const (
+	wantLive = `(r.state <> 0 /* live */ AND r.state = ANY (@live)
+           OR r.state = 0 /* pending */ AND (@pending AND r.run_at > now() OR @due AND r.run_at <= now()))
+      AND (@queue = 0 OR r.queue_id = @queue) AND r.due_at >= @due_from AND r.due_at < @due_before`
+	wantEnded = `(@reason = '' OR h.reason = @reason) AND (@queue = 0 OR h.queue_id = @queue)
+      AND h.due_at >= @due_from AND h.due_at < @due_before
+      AND h.ended_at >= @ended_from AND h.ended_at < @ended_before`
+)
+
+// runsOfJob reads a window of due times of one job, live and ended runs together.
+const runsOfJob = selectEntries + `
+    SELECT * FROM (
+        (SELECT ` + liveEntry + `
+         FROM run r
+         WHERE r.partition = @partition AND r.job_id = @job AND r.due_at >= @from AND r.due_at < @to
+           AND (r.due_at, r.seq, @far::timestamptz) < (@after_due, @after_seq, @after_ended) AND ` + wantLive + `
+         ORDER BY r.due_at DESC, r.seq DESC LIMIT @limit)
+        UNION ALL
+        (SELECT ` + endedEntry + `
+         FROM run_history h
+         WHERE h.job_id = @job AND h.due_at >= @from AND h.due_at < @to
+           AND (h.due_at, h.seq, h.ended_at) < (@after_due, @after_seq, @after_ended)
+           AND h.ended = ANY (@ended) AND ` + wantEnded + `
+         ORDER BY h.due_at DESC, h.seq DESC, h.ended_at DESC LIMIT @limit)) u
+    ORDER BY u.due_at DESC, u.seq DESC, u.ended_at DESC LIMIT @limit) x
+ORDER BY x.due_at DESC, x.seq DESC, x.ended_at DESC`
+
+const inWindow = `h.ended_at >= @from AND h.ended_at < @to
+      AND (h.ended_at, h.job_id, h.due_at, h.seq) < (@after_ended, @after_job, @after_due, @after_seq)
+      AND ` + wantEnded + `
+    ORDER BY h.ended_at DESC, h.job_id DESC, h.due_at DESC, h.seq DESC LIMIT @limit`
+
+// runsEnded reads a window of the ends of all runs. The time of the end has a BRIN index only, so the plan has to be a
+// bitmap scan.
+const runsEnded = selectEntries + `
+    SELECT ` + endedEntry + `
+    FROM run_history h
+    WHERE h.ended = ANY (@ended) AND ` + inWindow + `) x
+ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
+
+// runsUnsuccessful is runsEnded for runs that did not succeed. They are few and have an index by queue and how they
+// ended. For one value of each the index returns rows in order, so no more rows are read than shown.
+const runsUnsuccessful = selectEntries + `
+    SELECT h.* FROM queue q, unnest(@ended::smallint[]) AS how, LATERAL (
+        SELECT ` + endedEntry + `
+        FROM run_history h
+        WHERE h.queue_id = q.id AND h.ended = how AND h.ended <> 1 /* succeeded */ AND ` + inWindow + `) h
+    WHERE q.namespace_id = belfry_namespace() AND (@queue = 0 OR q.id = @queue)
+    ORDER BY h.ended_at DESC, h.job_id DESC, h.due_at DESC, h.seq DESC LIMIT @limit) x
+ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
+
+// runsLive reads the live runs of some partitions, in the order of their keys.
+const runsLive = selectEntries + `
+    SELECT ` + liveEntry + `
+    FROM run r
+    WHERE r.partition >= @part_from AND r.partition < @part_to
+      AND (r.partition, r.job_id, r.due_at, r.seq) > (@after_part, @after_job, @after_due, @after_seq)
+      AND ` + wantLive + `
+    ORDER BY r.partition, r.job_id, r.due_at, r.seq LIMIT @limit) x
+ORDER BY x.partition, x.job_id, x.due_at, x.seq`
+
+// historyFrom is the first day of history that is still there. Its tables are named by their day.
+const historyFrom = `coalesce((
+           SELECT min(to_timestamp(right(c.relname, 8) || '+00', 'YYYYMMDDTZH'))
+           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+           WHERE i.inhparent = 'run_history'::regclass), now())`
+
+// oldestHistory reads the clock, the first day of history that is still there, and the id of the queue.
+const oldestHistory = `
+SELECT now(), ` + historyFrom + `,
+       CASE WHEN @name = '' THEN 0
+            ELSE (SELECT id FROM queue WHERE namespace_id = @namespace AND name = @name) END`
