@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,7 +28,7 @@ func eachQuery(t *testing.T, check func(t *testing.T, name, text string)) {
 
 // A number that stands for a state, a rule or a kind means nothing to a reader, so
 // its name stands beside it.
-var bareCode = regexp.MustCompile(`\b(state|admit|kind|ended)\b (=|<>) \d+( |$)`)
+var bareCode = regexp.MustCompile(`\b(state|admit|kind|limit_kind|ended)\b (=|<>) \d+\b.?`)
 
 // TestQueriesAreReadable: each file begins with what it does, fits 120 columns, and
 // names the codes that it uses.
@@ -37,9 +39,7 @@ func TestQueriesAreReadable(t *testing.T) {
 		for line := range strings.Lines(text) {
 			line = strings.TrimRight(line, "\n")
 			require.LessOrEqual(t, len([]rune(line)), 120, line)
-			for _, at := range bareCode.FindAllStringIndex(line, -1) {
-				require.Regexp(t, `^ ?/\* [a-z ]+ \*/`, line[at[1]-1:], "name the code in: %s", line)
-			}
+			requireNamedCodes(t, line)
 		}
 	})
 }
@@ -55,4 +55,28 @@ func TestClaimsReturnTheSameColumns(t *testing.T) {
 	}
 	require.Equal(t, columns(claimRuns), columns(startRuns))
 	require.Equal(t, columns(claimRuns), columns(resolveRuns))
+}
+
+// TestStatementsNameTheirCodes is TestQueriesAreReadable for the statements that stand in Go files.
+func TestStatementsNameTheirCodes(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		b, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(b)) {
+			requireNamedCodes(t, line)
+		}
+	}
+}
+
+func requireNamedCodes(t *testing.T, line string) {
+	t.Helper()
+	for _, at := range bareCode.FindAllStringIndex(line, -1) {
+		require.Regexp(t, `^ ?/\* [a-z ]+ \*/`, line[at[1]-1:], "name the code in: %s", line)
+	}
 }
