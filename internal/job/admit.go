@@ -68,7 +68,7 @@ func Admit(in AdmitInput) Admission {
 	if in.Attempt > 0 {
 		return admitRetry(in)
 	}
-	if in.hasDeadline() && in.Now.Sub(in.DueAt) > time.Duration(in.Deadline) {
+	if in.Deadline > 0 && in.Origin.hasDeadline() && in.Now.Sub(in.DueAt) > time.Duration(in.Deadline) {
 		return Admission{AdmitSkip, ReasonExpired}
 	}
 	if in.JobState == Paused && in.bySchedule() {
@@ -78,9 +78,7 @@ func Admit(in AdmitInput) Admission {
 }
 
 // hasDeadline exempts backfills and redrives: a user asked for them long after the due time.
-func (in *AdmitInput) hasDeadline() bool {
-	return in.Deadline > 0 && in.Origin != FromBackfill && in.Origin != FromRedrive
-}
+func (o Origin) hasDeadline() bool { return o != FromBackfill && o != FromRedrive }
 
 // bySchedule is false for runs that a user requested. Those run even if the job is paused.
 func (in *AdmitInput) bySchedule() bool {

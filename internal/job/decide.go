@@ -122,7 +122,7 @@ func (in *DecideInput) lost() Decision {
 const maxDeferred = 30_000
 
 func (in *DecideInput) deferred() Decision {
-	first := in.tries() <= 1 && in.Run.Origin != FromRedrive
+	first := in.tries() <= 1 && in.Run.Origin.hasDeadline()
 	switch {
 	case in.Run.Attempt >= maxDeferred:
 		in.Outcome.Retryable = true // nothing is wrong with the run itself

@@ -336,3 +336,21 @@ func TestEveryEndButSuccessHasAReason(t *testing.T) {
 		}
 	})
 }
+
+// TestADeferredBackfillDoesNotExpire: a user asked for it long after its due time, so the deadline does not apply to it,
+// neither when it is admitted nor when its target is busy.
+func TestADeferredBackfillDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	for origin, want := range map[job.Origin]job.DecisionKind{
+		job.FromSchedule: job.DecideFinish, job.FromTrigger: job.DecideFinish,
+		job.FromBackfill: job.DecideRetry, job.FromRedrive: job.DecideRetry,
+	} {
+		got := job.Decide(job.DecideInput{
+			Run:     job.Run{Key: someKey, Attempt: 1, Origin: origin, State: job.Running},
+			Policy:  job.Policy{Deadline: job.Duration(time.Minute)}.WithDefaults(),
+			Outcome: job.Outcome{Kind: job.Deferred, Message: "busy"},
+			Now:     at(time.Hour),
+		})
+		require.Equal(t, want, got.Kind, "origin %d", origin)
+	}
+}
