@@ -26,8 +26,8 @@ var (
 // returns, so before any side effect. A run that it does not return is not due,
 // belongs to another owner, needs a decision (Admit) or a permit (ClaimLimited).
 //
-// No two keys may belong to the same job: the statement sees the other run as it
-// was before.
+// No two keys may belong to the same job: one statement does not see its own
+// updates, so it would start both runs of a job that allows one.
 func (e *Engine) Claim(
 	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
 ) ([]job.Attempt, error) {

@@ -16,8 +16,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// DB is one shard: everything Belfry knows, in one PostgreSQL database. It has
-// four sides, and each sees no more than its work needs. Safe for concurrent use.
+// DB is one shard: everything Belfry knows, in one PostgreSQL database. Callers use
+// one of its four sides (Engine, API, Members, Admin), each of which sees no more
+// than its work needs. Safe for concurrent use.
 type DB struct {
 	pool      *pool.Pool
 	schedules *schedules
@@ -52,24 +53,25 @@ func (d *DB) Close() { d.pool.Close() }
 // Ping returns an error if the database does not answer.
 func (d *DB) Ping(ctx context.Context) error { return d.pool.Ping(ctx) }
 
-// Engine is the side of the path (plan, claim, complete, rescue, prune): it sees
-// the runs of all namespaces. It keeps state between calls, so a node has one.
+// Engine has the statements of the path of a run: plan, claim, complete, rescue and
+// prune. It sees all namespaces. It keeps state between calls, so a node has one.
 type Engine struct {
-	db        pool.All
-	api       *API // for what the engine does in the name of a namespace
-	schedules *schedules
-	sealer    Sealer
-	watch     watch
-	marks     lowMarks
+	db         pool.All
+	api        *API // for what the engine does in the name of a namespace
+	schedules  *schedules
+	sealer     Sealer
+	lastSearch lastSearch
+	marks      lowMarks
 }
 
-// Engine returns a new engine's side.
+// Engine returns a new Engine.
 func (d *DB) Engine() *Engine {
 	return &Engine{db: d.pool.All(), api: d.API(), schedules: d.schedules, sealer: d.sealer}
 }
 
-// API is the side of users: each call is one transaction of one namespace, under
-// row-level security. It has no other way to the database.
+// API has what users ask for. Each call is a transaction of one namespace, under
+// row-level security. The only exception is indexSearch, which cannot be used for
+// anything but its statements.
 type API struct {
 	db        pool.Namespaced
 	index     indexSearch
@@ -77,25 +79,25 @@ type API struct {
 	sealer    Sealer
 }
 
-// API returns the users' side.
+// API returns an API.
 func (d *DB) API() *API {
-	return &API{db: d.pool.Namespaced(), index: indexSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer}
+	return &API{db: d.pool.Namespaced(), index: engineSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer}
 }
 
-// Members is the side of membership: sessions of nodes and ownership of partitions.
+// Members has the sessions of nodes and the ownership of partitions.
 type Members struct{ db pool.All }
 
-// Members returns the side of membership.
+// Members returns a Members.
 func (d *DB) Members() *Members { return &Members{d.pool.All()} }
 
-// Admin is the side of the whole database: namespaces, keys before their
+// Admin has what concerns the whole database: namespaces, keys before their
 // namespace is known, the schema, roles and the nodes that are alive.
 type Admin struct {
 	db  pool.All
 	api *API
 }
 
-// Admin returns the side of the whole database.
+// Admin returns an Admin.
 func (d *DB) Admin() *Admin { return &Admin{d.pool.All(), d.API()} }
 
 // The errors that callers tell apart.

@@ -8,8 +8,8 @@
 //   - [Engine]: the path (plan, claim, complete, rescue, prune) over the runs of
 //     all namespaces.
 //   - [API]: what users ask for. Each call names one namespace and runs under
-//     row-level security; it has no other way to a connection (see the package
-//     pool).
+//     row-level security (see the package pool). It cannot reach a connection in
+//     another way.
 //   - [Members]: sessions of nodes and ownership of partitions.
 //   - [Admin]: what concerns the whole database: namespaces, keys before their
 //     namespace is known, roles, the schema's version.

@@ -279,6 +279,19 @@ func (b *bulk) hotSteps() []*hot {
 			"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id",
 			"run by partition job_id due_at seq", "session",
 		}},
+		{name: "Unclaimed", step: func() {
+			left, err := b.store.Unclaimed(ctx, completionKeys(done))
+			require.NoError(t, err)
+			require.Empty(t, left)
+		}, ways: []string{"run by partition job_id due_at seq"}},
+		{name: "ResolveClaim", step: func() {
+			attempts, err := b.store.ResolveClaim(ctx, b.session, completionKeys(done[:50]))
+			require.NoError(t, err)
+			require.Len(t, attempts, 50)
+		}, ways: []string{
+			"job by partition id", "namespace by id", "queue", "run by address", "run by partition job_id due_at seq",
+			"session",
+		}},
 		{name: "CompleteSucceeded", step: func() { b.complete(done[:500]) }, ways: []string{
 			"permit by address", "permit by limit_kind limit_id number", "run by address",
 			"run by partition job_id due_at seq",
@@ -504,4 +517,12 @@ func TestHotStatementsKeepTheirPlan(t *testing.T) {
 			check("analysed while full")
 		})
 	}
+}
+
+func completionKeys(done []job.Completion) []job.Key {
+	keys := make([]job.Key, len(done))
+	for i := range done {
+		keys[i] = done[i].Key
+	}
+	return keys
 }

@@ -9,10 +9,23 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// indexSearch runs the two statements of lists that could not use their index under row-level security. They run as the
-// engine, restrict the namespace themselves, and return only ids and due times. The API reads each job again under
-// row-level security. No other statement of the API sees more than one namespace.
-type indexSearch struct{ all pool.All }
+// indexSearch is the one exception to the rule that the API's side sees a single
+// namespace: three statements of lists that row-level security would keep from
+// their index. They return ids and due times of the namespace they name, and a
+// count of live runs; the API then reads each job under row-level security.
+//
+// It is an interface, so that a method of API cannot reach the connections
+// behind it.
+type indexSearch interface {
+	// names finds ids of jobs by a part of their name. indexed is false where the
+	// database lacks the extension, and so the index.
+	names(ctx context.Context, args pgx.NamedArgs) (ids []uuid.UUID, indexed bool, err error)
+	// plannedRuns reads the stream of planned runs.
+	plannedRuns(ctx context.Context, args pgx.NamedArgs, read func(pgx.Rows) error) error
+}
+
+// engineSearch is indexSearch with the engine's view of the database.
+type engineSearch struct{ all pool.All }
 
 // The index job_name_trigram finds parts of names that few jobs have. Under row-level security PostgreSQL does not use
 // it, because its operators could leak rows of others. The settings leave no other plan.
@@ -28,7 +41,7 @@ LIMIT @found`
 
 // names finds ids of jobs by a part of their name. indexed is false if the database lacks the extension, and so the
 // index.
-func (x indexSearch) names(ctx context.Context, args pgx.NamedArgs) (ids []uuid.UUID, indexed bool, err error) {
+func (x engineSearch) names(ctx context.Context, args pgx.NamedArgs) (ids []uuid.UUID, indexed bool, err error) {
 	err = x.all.QueryRow(ctx, `SELECT to_regclass('job_name_trigram') IS NOT NULL`).Scan(&indexed)
 	if err != nil || !indexed {
 		return nil, false, err
@@ -41,7 +54,7 @@ func (x indexSearch) names(ctx context.Context, args pgx.NamedArgs) (ids []uuid.
 
 // plannedRuns reads the stream of planned runs. There are not many, but they may lie among millions of dead rows, so
 // the timeout is short.
-func (x indexSearch) plannedRuns(ctx context.Context, args pgx.NamedArgs, read func(pgx.Rows) error) error {
+func (x engineSearch) plannedRuns(ctx context.Context, args pgx.NamedArgs, read func(pgx.Rows) error) error {
 	var batch pgx.Batch
 	batch.Queue(pool.Apply(append(append([]pool.Settings{}, customPlans...), pool.Timeout("60ms"))...))
 	batch.Queue(countLive, args).Query(read)

@@ -22,18 +22,22 @@ var (
 	pullLock = statement("pull_lock")
 )
 
-// lockOfQueue is the number of the advisory lock of those who claim runs of a
-// queue for workers. Those of sessions are random numbers of 64 bits.
+// lockOfQueue is the number of the advisory lock under which runs of a queue are
+// claimed for workers. The locks of sessions are random 64-bit numbers.
 func lockOfQueue(queue int32) int64 { return 0x62656c66_00000000 | int64(uint32(queue)) }
 
 // beginClaim takes the locks of a claim: that of the queue, so that no other run
 // of a job can be started meanwhile, and those of the sessions, so that none of
 // them ends meanwhile and leaves its runs behind.
-const beginClaim = `SELECT pg_advisory_xact_lock_shared(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`
+const beginClaim = `
+SELECT pg_advisory_xact_lock_shared(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`
 
-// PullClaim claims runs of a queue that are due for the workers that wait for
-// some, in one transaction: job.Assign says who gets which. Runs that need a
-// decision are returned, to be asked about one by one: see PullAdmit.
+const queueState = `
+SELECT now(), coalesce(bool_or(paused), true), coalesce(bool_or(limited), false) FROM queue WHERE id = $1`
+
+// PullClaim claims due runs of a queue for the workers that wait for them, in one
+// transaction. job.Assign decides which worker gets which run. Runs that need a
+// decision are returned for PullAdmit.
 func (e *Engine) PullClaim(ctx context.Context, o job.PullClaimParams) (out job.PullClaimResult, err error) {
 	err = e.db.Tx(ctx, "claim for workers", func(tx pgx.Tx) error {
 		out = job.PullClaimResult{Marks: make([]time.Time, len(o.Feeds))}
@@ -61,7 +65,7 @@ func (e *Engine) PullClaim(ctx context.Context, o job.PullClaimParams) (out job.
 	return out, err
 }
 
-// markLeft keeps the marks before what is still to be had.
+// markLeft keeps the low-water marks before runs that are still free.
 func markLeft(due []job.Due, out *job.PullClaimResult) {
 	gone := make(map[job.RunKey]bool, len(due))
 	for _, c := range out.Claimed {
@@ -70,7 +74,7 @@ func markLeft(due []job.Due, out *job.PullClaimResult) {
 	for _, d := range out.Undecided {
 		gone[d.RunKey()] = true
 	}
-	for _, r := range out.Refused { // by a key: kept apart, so that it keeps nobody behind it
+	for _, r := range out.Refused { // a run that its key blocks does not block those behind it
 		gone[r.RunKey()] = r.Refusal.Limit.Kind == job.LimitKey
 	}
 	for _, d := range due {
@@ -85,7 +89,9 @@ func markLeft(due []job.Due, out *job.PullClaimResult) {
 
 // readDue locks the queue and reads the candidates, in the order in which they
 // are to start.
-func readDue(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, out *job.PullClaimResult) (due []job.Due, err error) {
+func readDue(
+	ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, out *job.PullClaimResult,
+) (due []job.Due, err error) {
 	locks := make([]int64, len(o.Polls))
 	for i, seeker := range o.Polls {
 		locks[i] = lockOf(seeker.Session)
@@ -94,7 +100,7 @@ func readDue(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, out *job.Pu
 	var batch pgx.Batch // one round trip; each statement sees what is committed when it begins
 	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(pool.KeyLookups), lockOfQueue(o.Queue))
 	batch.Queue(beginClaim, locks)
-	batch.Queue(`SELECT now(), coalesce(bool_or(paused), true), coalesce(bool_or(limited), false) FROM queue WHERE id = $1`, o.Queue).QueryRow(func(row pgx.Row) error {
+	batch.Queue(queueState, o.Queue).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&out.Now, &out.Paused, &out.Limited)
 	})
 	batch.Queue(livePolls, sessionIDs(o.Polls), o.Queue).Query(func(rows pgx.Rows) error {
@@ -107,11 +113,11 @@ func readDue(ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, out *job.Pu
 	return due, tx.SendBatch(ctx, &batch).Close()
 }
 
-// livePolls are the sessions that may be given a run: not those that are about
-// to end, for the run would be lost at once.
+// livePolls are the sessions that may get a run. A session that is about to end may
+// not: the run would be lost immediately.
 const livePolls = `SELECT id FROM session WHERE id = ANY ($1) AND queue_id = $2 AND expires_at > now() + interval '1 s'`
 
-// dropExpired gives nothing to sessions that are over.
+// dropExpired gives no runs to sessions that have ended.
 func dropExpired(rows pgx.Rows, o *job.PullClaimParams, out *job.PullClaimResult) error {
 	alive := make(map[uuid.UUID]bool, len(o.Polls))
 	var id uuid.UUID
@@ -137,22 +143,20 @@ func sessionIDs(polls []job.Poll) pgtype.FlatArray[pgtype.UUID] {
 	return out
 }
 
-// collectDue reads candidates and moves the marks: a lane that has fewer than
-// were asked for is known up to now, another one up to the last of them.
+// collectDue reads candidates and moves the low-water marks. A feed with fewer runs
+// than the limit is known up to now, any other one up to its last run.
 func collectDue(rows pgx.Rows, o *job.PullClaimParams, out *job.PullClaimResult) (due []job.Due, err error) {
 	counts := make([]int, len(o.Feeds))
 	for i := range out.Marks {
 		out.Marks[i] = out.Now
 	}
-	var n int
-	var d job.Due
-	_, err = pgx.ForEachRow(rows, []any{&n, &d.Partition, raw(&d.Job), &d.DueAt, &d.Seq, &d.RunAt, &d.Admit}, func() error {
+	err = forEachDue(rows, func(n int, d job.Due) {
 		d.Handler, d.Priority, d.Feed = o.Feeds[n].Handler, o.Feeds[n].Priority, n
 		if d.RunAt.After(out.Now) {
 			if out.Next.IsZero() || d.RunAt.Before(out.Next) {
 				out.Next = d.RunAt
 			}
-			return nil
+			return
 		}
 		if counts[n]++; counts[n] == o.Limit {
 			out.Marks[n] = d.RunAt
@@ -160,7 +164,6 @@ func collectDue(rows pgx.Rows, o *job.PullClaimParams, out *job.PullClaimResult)
 		if o.Skip == nil || !o.Skip(d.Key) {
 			due = append(due, d)
 		}
-		return nil
 	})
 	slices.SortStableFunc(due, func(a, b job.Due) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.RunAt.Compare(b.RunAt))

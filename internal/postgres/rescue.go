@@ -16,10 +16,10 @@ import (
 // rescueAll is how often all partitions are searched even if no session has died. It covers unforeseen cases.
 const rescueAll = time.Minute
 
-// watch is what Rescue found last time: in these partitions, only sessions that were alive had attempts. To find
-// attempts of dead sessions it has to read all runs of a partition and, while an old snapshot is open, all dead rows
+// lastSearch remembers the last search of Rescue: the sessions that were alive then and the partitions it searched. To
+// find attempts of dead sessions Rescue has to read all runs of a partition and, while an old snapshot is open, all dead rows
 // too. So it searches only when a session has died, in partitions that are new to this node, and once per rescueAll.
-type watch struct {
+type lastSearch struct {
 	mu         sync.Mutex
 	alive      map[uuid.UUID]bool
 	partitions map[int16]bool
@@ -27,7 +27,7 @@ type watch struct {
 }
 
 // scope returns which of the partitions have to be searched.
-func (w *watch) scope(v liveness, partitions []int16) (search []int16, all bool) {
+func (w *lastSearch) scope(v liveness, partitions []int16) (search []int16, all bool) {
 	for id := range w.alive {
 		if !v.alive[id] {
 			return partitions, true
@@ -45,7 +45,7 @@ func (w *watch) scope(v liveness, partitions []int16) (search []int16, all bool)
 }
 
 // recordSearch notes that the partitions were searched as scope demanded.
-func (w *watch) recordSearch(v liveness, partitions []int16, all bool) {
+func (w *lastSearch) recordSearch(v liveness, partitions []int16, all bool) {
 	w.alive, w.partitions = v.alive, make(map[int16]bool, len(partitions))
 	for _, p := range partitions {
 		w.partitions[p] = true
@@ -73,7 +73,7 @@ const aliveNodes = `SELECT now(), ARRAY(SELECT id FROM session WHERE expires_at 
 // Rescue ends the attempts that no process will report on, as job.Decide says. It returns the runs to retry, and how
 // many attempts it found.
 func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error) {
-	w := &e.watch
+	w := &e.lastSearch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	from := w.all.Add(-rescueAll)

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Row-level security does not restrict a role that owns the tables, is a superuser or bypasses it: one statement with a
-// forgotten condition would show one namespace to another. This also counts roles that the role can become, by SET ROLE
-// or, if it may create roles, by a GRANT.
+// Row-level security does not restrict a superuser or a role that bypasses it, and the owner of the tables could switch
+// it off: one statement with a forgotten condition would then show one namespace to another. This also counts roles that
+// the role can become, by SET ROLE or, if it may create roles, by a GRANT.
 const describeRole = `
 SELECT current_user, bool_or(r.rolsuper), bool_or(r.rolbypassrls), bool_or(r.oid = c.relowner),
        bool_or(r.rolcreaterole),

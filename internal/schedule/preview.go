@@ -57,7 +57,7 @@ func (s *Schedule) Preview(from time.Time, n int) (lines []Preview, more bool, e
 type PreviewJSON struct {
 	DueAt   *time.Time `json:"due_at,omitempty" doc:"In UTC."`
 	Local   string     `json:"local,omitempty" doc:"The same instant in the schedule's zone." example:"2026-03-08T03:00:00-04:00"`
-	Mark    Mark       `json:"mark,omitempty" enum:"shifted,first_pass,second_pass" doc:"What a change of the clock did: shifted to the end of a gap, or one of two passes of a time that happens twice."`
+	Mark    Mark       `json:"mark,omitempty" enum:"shifted,first_pass,second_pass" doc:"What a clock change did to it."`
 	Skip    Reason     `json:"skip,omitempty" enum:"dst_gap,calendar" doc:"Why it does not run."`
 	Nominal string     `json:"nominal,omitempty" doc:"The local time that does not exist." example:"2026-03-08T02:30:00"`
 	Skipped int        `json:"more_skipped,omitempty" doc:"So many more are skipped here; only this is set then."`

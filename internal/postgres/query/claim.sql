@@ -2,9 +2,9 @@
 -- the lead $6, in a partition that session $5 owns, under no limit, and need no decision. It returns what a target
 -- needs to deliver them.
 --
--- The form allows one plan only: each key is looked up by the whole primary key and the rows are updated by their
--- address. A join would flip to a quadratic plan as soon as the statistics of the live table are wrong, which is
--- most of the time (TestHotStatementsKeepTheirPlan).
+-- The form and the settings pool.KeyLookups, which the same transaction applies first, allow one plan only: each key is
+-- looked up by the whole primary key and the rows are updated by their address. A join would flip to a quadratic plan
+-- as soon as the statistics of the live table are wrong, which is most of the time (TestHotStatementsKeepTheirPlan).
 --
 -- Jobs with an idempotency_key, and broker targets with ${…}, get what their expressions may ask for. Other jobs pay
 -- only a substring search. Expressions are parsed later: one broken expression must not fail the whole batch.
