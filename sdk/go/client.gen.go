@@ -2340,7 +2340,7 @@ type PreviewJSON struct {
 	// Examples: 2026-03-08T03:00:00-04:00
 	Local string `json:"local,omitempty,omitzero"`
 
-	// Mark What a change of the clock did: shifted to the end of a gap, or one of two passes of a time that happens twice.
+	// Mark What a clock change did to it.
 	Mark PreviewJSONMark `json:"mark,omitempty,omitzero"`
 
 	// MoreSkipped So many more are skipped here; only this is set then.
@@ -2355,7 +2355,7 @@ type PreviewJSON struct {
 	Skip PreviewJSONSkip `json:"skip,omitempty,omitzero"`
 }
 
-// PreviewJSONMark What a change of the clock did: shifted to the end of a gap, or one of two passes of a time that happens twice.
+// PreviewJSONMark What a clock change did to it.
 type PreviewJSONMark string
 
 // PreviewJSONSkip Why it does not run.
