@@ -48,9 +48,8 @@ func (e *Engine) admitOne(ctx context.Context, r job.Run) (started int) {
 	case err != nil:
 		return e.resolve(ctx, session, []job.Run{r}, err)
 	case admitted.Attempt != nil:
-		e.handOver([]job.Attempt{*admitted.Attempt})
 		e.wheel.Release([]job.Run{r})
-		return 1
+		return e.handOver([]job.Attempt{*admitted.Attempt})
 	case admitted.Done:
 		e.wheel.Release([]job.Run{r})
 	case admitted.Refusal != (job.Refusal{}):

@@ -79,25 +79,29 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err er
 	if err != nil {
 		return e.resolve(ctx, session, runs, err), nil
 	}
-	e.handOver(attempts)
+	claimed = e.handOver(attempts)
 	if len(attempts) == len(runs) {
 		e.wheel.Release(runs)
-		return len(attempts), nil
+		return claimed, nil
 	}
 	got := claim.Split(runs, keyOf, attempts)
 	e.wheel.Release(got.Claimed)
-	return len(attempts), e.sortUnclaimed(limited, got.Rest)
+	return claimed, e.sortUnclaimed(limited, got.Rest)
 }
 
-// handOver gives claimed attempts to the deliverers and returns how many it gave. It never blocks: each
-// attempt has a slot. An attempt that is in flight already is not delivered twice.
+// handOver gives claimed attempts to the deliverers and returns how many it gave: each of those keeps its
+// slot. It never blocks, because each attempt has one. An attempt that is in flight already is not delivered
+// again.
 func (e *Engine) handOver(attempts []job.Attempt) int {
-	fresh := e.inFlight.add(attempts)
-	for _, a := range fresh {
-		e.claimed <- a
+	n := 0
+	for _, a := range attempts {
+		if e.inFlight.add(a) {
+			e.claimed <- a
+			n++
+		}
 	}
-	e.stats.claimed.Add(int64(len(fresh)))
-	return len(fresh)
+	e.stats.claimed.Add(int64(n))
+	return n
 }
 
 // sortUnclaimed handles runs that a claim did not take. Most of them are gone and are forgotten. The

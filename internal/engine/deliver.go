@@ -25,7 +25,7 @@ func (e *Engine) deliver(ctx context.Context) {
 func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.Attempt) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	e.inFlight.begin(&a, cancel)
+	e.inFlight.setCancel(&a, cancel)
 	if !e.awaitRunTime(ctx, timer, a.RunAt) || !e.awaitLease(ctx, timer, a.Session) {
 		e.inFlight.remove(a.Key, a.Number)
 		return
@@ -36,6 +36,7 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 		e.Observe.Started(late)
 	}
 	e.Observe.Ended(o)
+	e.inFlight.setCancel(&a, nil)
 	// Blocks while the completers are behind, which keeps the slot occupied.
 	e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey, Limits: a.Limits}
 }

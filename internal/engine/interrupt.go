@@ -17,30 +17,26 @@ type inFlight struct {
 
 type interruptible struct {
 	attempt job.Attempt
-	cancel  context.CancelFunc // nil: it waits for a deliverer
+	cancel  context.CancelFunc // nil: it waits for a deliverer or for its completion to be written
 	long    bool               // it was in flight in the last round of "interrupt" already
 }
 
 func newInFlight() inFlight { return inFlight{attempts: map[job.RunKey]*interruptible{}} }
 
-// add adds attempts that are handed over to the deliverers, and returns those that were not in flight already.
-func (f *inFlight) add(attempts []job.Attempt) (fresh []job.Attempt) {
+// add adds an attempt that is handed over to the deliverers. It returns false if it is in flight already.
+func (f *inFlight) add(a job.Attempt) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	fresh = attempts[:0:len(attempts)]
-	for _, a := range attempts {
-		k := a.Key.RunKey()
-		if i := f.attempts[k]; i != nil && i.attempt.Number == a.Number {
-			continue
-		}
-		f.attempts[k] = &interruptible{attempt: a}
-		fresh = append(fresh, a)
+	k := a.Key.RunKey()
+	if i := f.attempts[k]; i != nil && i.attempt.Number == a.Number {
+		return false
 	}
-	return fresh
+	f.attempts[k] = &interruptible{attempt: a}
+	return true
 }
 
-// begin says how a delivery that begins can be interrupted.
-func (f *inFlight) begin(a *job.Attempt, cancel context.CancelFunc) {
+// setCancel says how a delivery that begins can be interrupted, or, with nil, that it has ended.
+func (f *inFlight) setCancel(a *job.Attempt, cancel context.CancelFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if i := f.attempts[a.Key.RunKey()]; i != nil && i.attempt.Number == a.Number {
@@ -77,10 +73,10 @@ func (f *inFlight) long() (out []job.Attempt) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, i := range f.attempts {
-		if i.long {
+		if i.long && i.cancel != nil {
 			out = append(out, i.attempt)
 		}
-		i.long = true
+		i.long = i.cancel != nil
 	}
 	return out
 }

@@ -139,3 +139,52 @@ func (b blocking) Deliver(_ context.Context, a job.Attempt) job.Outcome {
 	<-b.release
 	return job.Outcome{Kind: job.Succeeded}
 }
+
+// repeats returns the first attempt that was claimed in reply to a second claim too, as a standby that had not got the
+// first claim would after a failover.
+type repeats struct {
+	*pgtest.Store
+	mu    sync.Mutex
+	first []job.Attempt
+	again chan struct{} // closed when the attempt was returned again
+}
+
+func (s *repeats) Claim(
+	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
+) ([]job.Attempt, error) {
+	attempts, err := s.Store.Claim(ctx, session, keys, lead)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first == nil {
+		s.first = attempts
+	} else if len(attempts) > 0 {
+		attempts = append(attempts, s.first...)
+		s.first = []job.Attempt{}
+		close(s.again)
+	}
+	return attempts, err
+}
+
+// TestARepeatedClaimKeepsNoSlot: an attempt that is in flight is not delivered again, and the slot that its second claim
+// took is free again.
+func TestARepeatedClaimKeepsNoSlot(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	store := &repeats{Store: b.store, again: make(chan struct{})}
+	b.engine.Claimer = store
+	target := blocking{started: make(chan job.Attempt, 10), release: make(chan struct{})}
+	b.engine.Targets["record"] = target
+	free := b.engine.Counts().Free
+	b.create(t, "first", schedule.Spec{At: b.bound.Now().Add(time.Second).UTC().Format(time.RFC3339)}, nil)
+	b.start(t)
+	release := sync.OnceFunc(func() { close(target.release) })
+	t.Cleanup(release) // before the engine stops
+	first := <-target.started
+	b.create(t, "next", schedule.Spec{At: b.bound.Now().Add(time.Second).UTC().Format(time.RFC3339)}, nil)
+	next := <-target.started
+	<-store.again
+	require.NotEqual(t, first.Key.Job, next.Key.Job)
+	release()
+	b.eventually(t, "both end", `SELECT count(*) FROM run_history WHERE ended = 1`, 2)
+	require.Eventually(t, func() bool { return b.engine.Counts().Free == free }, time.Minute, time.Millisecond)
+}

@@ -91,15 +91,15 @@ func (e *Engine) claimLimited(ctx context.Context, runs []job.Run) (claimed int,
 	if err != nil {
 		return e.resolve(ctx, session, runs, err), nil
 	}
-	e.handOver(attempts)
+	claimed = e.handOver(attempts)
 	got := claim.Split(runs, keyOf, attempts)
 	e.wheel.Release(got.Claimed)
 	undecided := e.returnRefused(got.Rest, refused)
 	e.wheel.RecordClaim(got.Claimed, undecided, e.Bound.Now())
 	if len(undecided) == 0 {
-		return len(attempts), nil
+		return claimed, nil
 	}
-	return len(attempts), e.sortUnclaimed(limited, undecided)
+	return claimed, e.sortUnclaimed(limited, undecided)
 }
 
 // returnRefused gives runs that got no permit back to their waitlists, and returns the others.
