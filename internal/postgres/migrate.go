@@ -57,6 +57,9 @@ func Migrate(ctx context.Context, url string) (applied int, err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 
+	if err := refuseOldSchema(ctx, db); err != nil {
+		return 0, err
+	}
 	locker, err := lock.NewPostgresTableLocker(
 		lock.WithTableName(lockTable), lock.WithTableLockTimeout(lockInterval, lockTries))
 	if err != nil {
@@ -94,6 +97,9 @@ func Version(ctx context.Context, url string) (current, latest int64, err error)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 
+	if err := refuseOldSchema(ctx, db); err != nil {
+		return 0, 0, err
+	}
 	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM `+versionTable).Scan(&current)
 	if Code(err) == "42P01" { // undefined_table: never migrated
 		return 0, latest, nil
@@ -102,6 +108,22 @@ func Version(ctx context.Context, url string) (current, latest int64, err error)
 		return 0, 0, fmt.Errorf("read the schema version: %w", err)
 	}
 	return current, latest, nil
+}
+
+// refuseOldSchema rejects a database of a development version whose migrations were numbered otherwise. By its number
+// such a schema looks newer than this one.
+func refuseOldSchema(ctx context.Context, db *sql.DB) error {
+	var old bool
+	err := db.QueryRowContext(ctx, `SELECT to_regclass('hold') IS NOT NULL AND to_regclass('permit') IS NULL
+AND to_regclass('`+versionTable+`') IS NOT NULL`).Scan(&old)
+	if err != nil {
+		return fmt.Errorf("read the schema: %w", err)
+	}
+	if old {
+		return errors.New("the database has the schema of a development version that cannot be migrated;" +
+			" drop the database, create it again and run: belfry migrate")
+	}
+	return nil
 }
 
 // open connects to the database at url and rejects a server that is too old.

@@ -192,3 +192,19 @@ func TestNamespaceName(t *testing.T) {
 	require.True(t, ok, "%v", err)
 	require.Equal(t, "namespace_name_key", taken.ConstraintName)
 }
+
+// TestASchemaOfADevelopmentVersionIsRefused: its migrations had higher numbers, so it looks newer than it is.
+func TestASchemaOfADevelopmentVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	url := pgtest.EmptyURL(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(t.Context(), `
+CREATE TABLE belfry_migration (version_id bigint); INSERT INTO belfry_migration VALUES (15); CREATE TABLE hold (n bigint)`)
+	require.NoError(t, err)
+	_, err = postgres.Migrate(t.Context(), url)
+	require.ErrorContains(t, err, "drop the database")
+	_, _, err = postgres.Version(t.Context(), url)
+	require.ErrorContains(t, err, "drop the database")
+}
