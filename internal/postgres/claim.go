@@ -53,8 +53,8 @@ func (e *Engine) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job
 	keys = slices.SortedFunc(slices.Values(keys), compareKeys)
 	k := splitKeys(keys)
 	var batch pgx.Batch // one round trip, one transaction
-	// The lock is exclusive: it waits for claims of this session that still run in the server although nobody waits
-	// for their reply.
+	// The lock is exclusive: it waits for claims of this session that still run in the server after their client
+	// gave up.
 	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(pool.KeyLookups), lockOf(session))
 	batch.Queue(resolveLock, k.partition, k.job, k.dueAt, k.seq, session)
 	batch.Queue(resolveRuns, k.partition, k.job, k.dueAt, k.seq, session).Query(collectAttempts(&out))

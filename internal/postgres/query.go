@@ -7,7 +7,7 @@ import (
 
 // The statements of the path, one file each: plan, claim, admit, start, complete,
 // retry, rescue, sweep, pull, and the permits they share. Each file says what its
-// parameters are, and can be pasted into psql.
+// parameters are, and psql can PREPARE it as it is.
 //
 //go:embed query/*.sql
 var queries embed.FS

@@ -9,5 +9,5 @@
 // of its transactions begins by taking the role belfry_api and setting
 // belfry.namespace, so row-level security applies whatever the statement says.
 // A method of postgres.API that forgets its WHERE clause therefore finds nothing
-// of another namespace, and one that forgets row-level security does not compile.
+// of another namespace, and one that names no namespace does not compile.
 package pool

@@ -19,7 +19,7 @@ type Pool struct {
 // New returns a Pool over connections that the caller opened and closes.
 func New(conns *pgxpool.Pool, o Observer) *Pool { return &Pool{conns, o} }
 
-// Open connects to a database, with at most so many connections.
+// Open connects to a database with a maximum number of connections.
 func Open(ctx context.Context, url string, connections int32, o Observer) (*Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {

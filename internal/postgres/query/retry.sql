@@ -1,6 +1,6 @@
 -- Retry: makes one live run ($1 to $4), which is locked, pending again at $5 and frees its permits. The run takes the
--- definition that its job has now, because an edit could not change it while it was live. If the job is gone, the next
--- claim ends the run.
+-- definition that its job has now, because an edit could not change it while it was live. If the job is gone, the
+-- next delivery ends the run.
 --   $6  the attempt, as a JSON array of one, to be kept with the run (the newest 20); NULL: it is not recorded
 --   $7  the handler of the job; NULL: nodes deliver the run, and the sweep has to find it
 --   $8  whether the attempt does not count against max_attempts
