@@ -120,6 +120,15 @@ func (b *limits) exact() {
 		FROM permit ORDER BY 1`))
 }
 
+// pendingNameNone checks that no pending run still names a permit: the hot claim does not write these columns.
+func (b *limits) pendingNameNone() {
+	b.t.Helper()
+	var n int
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM run
+		WHERE state = 0 /* pending */ AND (queue_permit IS NOT NULL OR key_permit IS NOT NULL)`).Scan(&n))
+	require.Zero(b.t, n)
+}
+
 func (b *limits) running() (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM run WHERE state <> 0`).Scan(&n))
@@ -156,6 +165,7 @@ func TestEveryTransitionKeepsPermitsExact(t *testing.T) {
 	_, err := b.store.CancelRun(t.Context(), job.RunParams{Namespace: b.namespace, Key: more[1].Key, Actor: "ann"})
 	require.NoError(t, err)
 	b.exact()
+	b.pendingNameNone()
 	require.Zero(t, b.running())
 
 	// A run whose target is busy.
@@ -165,6 +175,7 @@ func TestEveryTransitionKeepsPermitsExact(t *testing.T) {
 		b.decide(job.Outcome{Kind: job.Deferred, Message: "the target is busy"}, a)
 	}
 	b.exact()
+	b.pendingNameNone()
 	require.Zero(t, b.running())
 
 	// A session that dies.
@@ -175,6 +186,7 @@ func TestEveryTransitionKeepsPermitsExact(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, found)
 	b.exact()
+	b.pendingNameNone()
 	require.Zero(t, b.running())
 
 	// A job that is deleted while its run is live: the run ends by itself.
@@ -183,6 +195,7 @@ func TestEveryTransitionKeepsPermitsExact(t *testing.T) {
 	_, err = b.store.DeleteJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: attempts[0].Key.Job})
 	require.NoError(t, err)
 	b.exact()
+	b.pendingNameNone()
 	b.decide(failedOnce, attempts[0])
 	require.Equal(t, 1, b.running())
 	// And an attempt whose report is late frees nothing that is not its own.
@@ -191,6 +204,7 @@ func TestEveryTransitionKeepsPermitsExact(t *testing.T) {
 	// A run whose host is busy waits without a permit.
 	b.decide(job.Outcome{Kind: job.Deferred, RetryAfter: time.Minute}, attempts[1])
 	b.exact()
+	b.pendingNameNone()
 	require.Zero(t, b.running())
 }
 
