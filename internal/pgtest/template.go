@@ -143,7 +143,7 @@ func (s *server) makeTemplate(ctx context.Context, template, temporary string) e
 		err = s.migrate(ctx, s.at(temporary).String())
 	}
 	if err == nil {
-		// Nobody may connect to it: a connection would be in the way of cloning. The mark comes last, because
+		// No client may connect to it: a connection would prevent cloning. The mark comes last, because
 		// PostgreSQL would refuse to drop what bears it; a template that lacks it is cloned all the same.
 		err = s.exec(ctx,
 			fmt.Sprintf(`ALTER DATABASE %s WITH ALLOW_CONNECTIONS false`, quote(temporary)),

@@ -1,4 +1,4 @@
-// Package seal encrypts values that nobody may read from the database, a dump, a backup or a replica.
+// Package seal encrypts values that must not be readable in the database, a dump, a backup or a replica.
 //
 // The keys are a Tink keyset, which the operator keeps outside of the database. One of its keys encrypts, and all of
 // them decrypt, so a key can be replaced without stopping the cluster:
