@@ -25,6 +25,9 @@
 // Half a million runs in one second are 50 slots, so adding and taking a run cost the same however many
 // share its time. Runs of slots that have come are ready: one first-in-first-out list per priority.
 //
+// A run that is found again with an earlier run time gets an entry in that slot too. The entry in the later slot stays:
+// searching a slot of half a million runs for it would cost more than the claim that finds nothing.
+//
 // # One run of a job at a time
 //
 // Between Take and Release (or a Return) a job is busy: its other runs wait, in order, until the first

@@ -22,7 +22,8 @@ type Wheel struct {
 	buckets map[int64][]job.Run // by slot
 	slots   slotHeap            // those that have a bucket
 	ready   [job.MaxPriority + 1]fifo
-	known   map[job.RunKey]struct{} // runs in the wheel, and runs taken and not released
+	known   map[job.RunKey]int64 // runs in the wheel, and runs taken and not released, with the slot of their run time
+	come    int64                // the last slot whose runs are ready
 	busy    map[uuid.UUID]*busyJob
 	blocked map[uuid.UUID]int64 // the slot of the blocked run of a job
 	paused  pausedQueues
@@ -35,7 +36,7 @@ func New(lead time.Duration) *Wheel {
 	return &Wheel{
 		lead:    lead,
 		buckets: map[int64][]job.Run{},
-		known:   map[job.RunKey]struct{}{},
+		known:   map[job.RunKey]int64{},
 		busy:    map[uuid.UUID]*busyJob{},
 		blocked: map[uuid.UUID]int64{},
 		paused:  newPausedQueues(),
@@ -71,20 +72,21 @@ func slotOf(t time.Time) int64 { return slotBefore(t.Add(SlotWidth - 1)) }
 // slotBefore is the last slot that begins at t or earlier.
 func slotBefore(t time.Time) int64 { return t.UnixNano() / int64(SlotWidth) }
 
-// Add adds runs. It ignores runs that are known, except those that wait in the wrong place.
+// Add adds runs. It ignores runs that are known, except those that wait in the wrong place or for a later run time. A
+// run whose time is earlier now gets a second entry: whichever comes later claims nothing.
 func (w *Wheel) Add(runs []job.Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.firstSlot()
 	var moved moves
 	for _, r := range runs {
-		k := r.RunKey()
-		if _, ok := w.known[k]; ok {
+		k, slot := r.RunKey(), slotOf(r.RunAt)
+		if at, ok := w.known[k]; ok && (at <= slot || at <= w.come) {
 			moved.noteIfMoved(w, k, r)
 			continue
 		}
-		w.known[k] = struct{}{}
-		w.put(slotOf(r.RunAt), r)
+		w.known[k] = slot
+		w.put(slot, r)
 	}
 	w.move(&moved)
 	if w.firstSlot() != before {
@@ -156,6 +158,7 @@ func (w *Wheel) Take(until time.Time, n int) []job.Run {
 
 // advance makes the runs of all slots up to last ready.
 func (w *Wheel) advance(last int64) {
+	w.come = last
 	for len(w.slots) > 0 && w.slots[0] <= last {
 		slot := heap.Pop(&w.slots).(int64)
 		for _, r := range w.buckets[slot] {

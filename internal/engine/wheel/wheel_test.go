@@ -56,6 +56,41 @@ func TestWheelKnowsWhatItHasAndWhatIsTaken(t *testing.T) {
 	require.Len(t, w.Take(epoch, 9), 1)
 }
 
+// A user may cancel a run that waits a day for its retry, and retry it at once: the run is found again with an earlier
+// run time.
+func TestWheelTakesARunAtItsEarlierTime(t *testing.T) {
+	t.Parallel()
+	w := New(0)
+	late := runAt(uuid.New(), 3_600_000, 0)
+	w.Add([]job.Run{late})
+	early := late
+	early.RunAt = epoch
+	for range 3 { // as sweeps find it
+		w.Add([]job.Run{early, late})
+	}
+	next, ok := w.Next()
+	require.True(t, ok)
+	require.True(t, next.Equal(epoch))
+	taken := w.Take(epoch, 9)
+	require.Equal(t, []job.Run{early}, taken)
+	w.Add([]job.Run{early})
+	require.Empty(t, w.Take(epoch, 9), "it is taken once")
+	w.ReturnBlocked(early, epoch.Add(time.Minute))
+	w.Add([]job.Run{early})
+	require.Empty(t, w.Take(epoch.Add(time.Second), 9), "a run that was put off stays put off")
+	taken = w.Take(epoch.Add(time.Minute), 9)
+	require.Equal(t, []job.Run{early}, taken)
+	w.Release(taken)
+	require.Zero(t, w.Len())
+
+	// The entry at the later time is still there. It is taken once more, and the claim finds nothing.
+	taken = w.Take(late.RunAt, 9)
+	require.Equal(t, []job.Run{late}, taken)
+	w.Release(taken)
+	require.Empty(t, w.Take(late.RunAt, 9))
+	require.Empty(t, w.busy)
+}
+
 func TestWheelHandsOutOneRunOfAJobAtATime(t *testing.T) {
 	t.Parallel()
 	w := New(0)
