@@ -59,7 +59,7 @@ test-brokers: ## kill, cut and wipe Kafka, NATS and RabbitMQ while runs are due 
 	$(call using,postgres-ram $(TARGET_SERVICES)) $(call logged,./test/cluster,$(BROKER_TESTS),$(BROKER_LIMIT))
 
 test-dst: ## compare every zone, transition 2000-2040 and expression with the oracle (minutes)
-	BELFRY_DST=full $(call logged,./test/oracle/,DST,60m)
+	BELFRY_DST=full $(call logged,./internal/oracle/,DST,60m)
 
 test-sdk: ## test the Go client, and that a TypeScript client can be generated
 	@dev/need gcc npm

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/test/oracle"
+	"github.com/belfry-dev/belfry/internal/oracle"
 )
 
 // report is the result of the checker. All figures except occurrences, kills and, with faults, duplicates must be 0.

@@ -6,7 +6,7 @@
 //	          kills hit attempts in progress (sink_test.go)
 //	checker   compares the expected runs, the ledger and what reached the sink (check_test.go)
 //
-// The expected runs are computed independently of the product (test/oracle). The checker compares sets.
+// The expected runs are computed independently of the product (internal/oracle). The checker compares sets.
 //
 // Each fault has a short form, which is part of every test run, and a long form with the variables of `make cluster`,
 // `make takeover` and `make cluster-all`. Only the long forms enforce the documented times: a machine that runs all

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/test/oracle"
+	"github.com/belfry-dev/belfry/internal/oracle"
 )
 
 // grace is how late a run may be without counting as missed.

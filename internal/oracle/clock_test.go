@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/test/oracle"
+	"github.com/belfry-dev/belfry/internal/oracle"
 )
 
 // changeCase is one expression over one change of the clock. The expected

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/oracle"
 	"github.com/belfry-dev/belfry/internal/schedule"
-	"github.com/belfry-dev/belfry/test/oracle"
 )
 
 // maxReported limits the differences that are printed; all are counted.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/test/oracle"
+	"github.com/belfry-dev/belfry/internal/oracle"
 )
 
 const firstYear, lastYear = 2000, 2040

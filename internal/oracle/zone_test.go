@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/test/oracle"
+	"github.com/belfry-dev/belfry/internal/oracle"
 )
 
 func TestZones(t *testing.T) {
