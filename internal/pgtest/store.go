@@ -22,3 +22,15 @@ func NewStore(conns *pgxpool.Pool) *Store { return StoreOf(postgres.New(conns, p
 func StoreOf(db *postgres.DB) *Store {
 	return &Store{db.Engine(), db.API(), db.Members(), db.Admin(), db}
 }
+
+// ExpireSession is a statement that expires session $1 in a cluster whose nodes have been renewing all along, so that
+// it may be ended at once.
+const ExpireSession = `
+WITH up AS (UPDATE cluster SET seen_at = now(), up_since = '-infinity')
+UPDATE session SET renewed_at = now() - interval '1 h', expires_at = now() WHERE id = $1`
+
+// Outage is a statement that leaves the database as after an outage of three hours: nobody renewed, and all sessions,
+// whose TTL is an hour, have expired.
+const Outage = `
+WITH down AS (UPDATE cluster SET seen_at = now() - interval '3 h', up_since = '-infinity')
+UPDATE session SET renewed_at = now() - interval '3 h', expires_at = now() - interval '2 h'`

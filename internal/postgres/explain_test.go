@@ -83,7 +83,7 @@ type node struct {
 // expensive on any table.
 func (n *node) accesses(into map[string]bool) {
 	switch {
-	case slices.Contains([]string{"session", "partition", "queue"}, n.Relation):
+	case slices.Contains([]string{"cluster", "session", "partition", "queue"}, n.Relation):
 		into[n.Relation] = true // so small that any way is right
 	case n.Type == "Index Scan" || n.Type == "Index Only Scan":
 		relation := historyDay.ReplaceAllString(n.Relation, "run_history")
@@ -354,13 +354,13 @@ func (b *bulk) hotSteps() []*hot {
 			require.NoError(t, err)
 			require.Equal(t, 1, found)
 		}, ways: []string{
-			"job by partition id", "permit by address", "permit by limit_kind limit_id number", "run by partition",
-			"run by partition expires_at", "run by partition job_id due_at seq", "session",
+			"cluster", "job by partition id", "permit by address", "permit by limit_kind limit_id number",
+			"run by partition", "run by partition expires_at", "run by partition job_id due_at seq", "session",
 		}},
 		{name: "Renew", step: func() {
 			_, err := b.store.Renew(ctx, b.session, time.Hour, true)
 			require.NoError(t, err)
-		}, ways: []string{"session"}},
+		}, ways: []string{"cluster", "session"}},
 		{name: "Survey", step: func() {
 			_, err := b.store.Survey(ctx)
 			require.NoError(t, err)

@@ -14,10 +14,10 @@ import (
 
 // register also removes up to a hundred sessions that ended long ago, so the table stays small without a loop for it.
 const register = `
-WITH gone AS (
+WITH ` + seen + `, gone AS (
     DELETE FROM session WHERE id = ANY (ARRAY(
         SELECT id FROM session
-        WHERE expires_at < now() - interval '1 hour' AND queue_id IS NULL
+        WHERE expires_at = '-infinity' AND renewed_at < now() - interval '1 hour' AND queue_id IS NULL
         LIMIT 100 FOR UPDATE SKIP LOCKED))
 )
 INSERT INTO session (id, name, started_at, expires_at)
@@ -34,12 +34,24 @@ func (m *Members) Register(
 	return now, nil
 }
 
-// Renew moves the expiry of a session that has not expired, and stores whether it may own partitions. A session that
-// has expired stays dead, because its runs may have been rescued already.
+// seen notes that a node is renewing its session, with TTL $3. If no node did for longer than half a TTL, the database
+// was down or its clock jumped, and the time that all processes have to renew begins: see expired.
+const seen = `seen AS (
+    UPDATE cluster SET seen_at = now(), up_since = CASE
+        WHEN seen_at BETWEEN now() - $3::interval / 2 AND now() + $3::interval / 2 THEN up_since ELSE now() END
+    WHERE seen_at NOT BETWEEN now() - $3::interval / 10 AND now() + $3::interval / 10
+)`
+
+const renew = `
+WITH ` + seen + `
+UPDATE session SET renewed_at = now(), expires_at = now() + $3::interval, may_own = $2
+WHERE id = $1 AND expires_at > '-infinity'
+RETURNING now()`
+
+// Renew moves the expiry of a session that has not ended, even if it has expired, and stores whether it may own
+// partitions. A session that has ended stays dead, because its runs may have been rescued already.
 func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error) {
-	const renew = `UPDATE session SET expires_at = now() + $2::interval, may_own = $3
-		WHERE id = $1 AND expires_at > now() RETURNING now()`
-	err = m.db.QueryRow(ctx, renew, id, ttl, owns).Scan(&now)
+	err = m.db.QueryRow(ctx, renew, id, owns, ttl).Scan(&now)
 	switch {
 	case err == nil:
 		return now, nil
@@ -50,9 +62,20 @@ func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, ow
 	}
 }
 
-// Unregister ends a session now.
+// expired is a condition on session s: it has expired, and its process had time to renew it. In normal operation other
+// nodes have been renewing all along, so a session may be ended as soon as it has expired. After an outage each process
+// has twice its TTL. Before the first renewal after an outage seen_at is too old, and no session may be ended.
+const expired = `s.expires_at <= now() AND s.expires_at > '-infinity' AND EXISTS (
+    SELECT FROM cluster c
+    WHERE now() >= c.up_since + 2 * (s.expires_at - s.renewed_at)
+      AND c.seen_at >= now() - (s.expires_at - s.renewed_at) / 2)`
+
+// Unregister ends a session now. A session that is not registered yet cannot be registered any more: the request may
+// still be on its way.
 func (m *Members) Unregister(ctx context.Context, id uuid.UUID) error {
-	if _, err := m.db.Exec(ctx, `DELETE FROM session WHERE id = $1`, id); err != nil {
+	const unregister = `INSERT INTO session (id, name, started_at, expires_at) VALUES ($1, '', now(), '-infinity')
+		ON CONFLICT (id) DO UPDATE SET expires_at = '-infinity'`
+	if _, err := m.db.Exec(ctx, unregister, id); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
@@ -21,10 +22,10 @@ func (b *jobs) session() uuid.UUID {
 	return id
 }
 
-// expire ends a session as of now. Transactions that began earlier see it alive.
+// expire lets a session expire now. Transactions that began earlier see it alive.
 func (b *jobs) expire(session uuid.UUID) {
 	b.t.Helper()
-	b.exec(`UPDATE session SET expires_at = now() WHERE id = $1`, session)
+	b.exec(pgtest.ExpireSession, session)
 }
 
 // ownership returns the owner of the test's partition.
@@ -148,6 +149,9 @@ func TestRenew(t *testing.T) {
 
 	b.expire(id)
 	_, err = b.store.Renew(t.Context(), id, time.Minute, true)
+	require.NoError(t, err, "nobody has ended it")
+	require.NoError(t, b.store.Unregister(t.Context(), id))
+	_, err = b.store.Renew(t.Context(), id, time.Minute, true)
 	require.ErrorIs(t, err, postgres.ErrSessionExpired)
 	require.ErrorIs(t, err, job.ErrSessionExpired)
 	_, err = b.store.Renew(t.Context(), uuid.New(), time.Minute, true)
@@ -164,25 +168,31 @@ func TestUnregisterFrees(t *testing.T) {
 	require.NoError(t, b.store.Unregister(t.Context(), a))
 	require.NoError(t, b.store.Unregister(t.Context(), a), "again")
 	require.Len(t, b.take(c, owned...), 1)
+
+	// The reply to a registration did not come, and its request arrives after all.
+	late := uuid.New()
+	require.NoError(t, b.store.Unregister(t.Context(), late))
+	_, err := b.store.Register(t.Context(), late, "test", time.Hour)
+	require.Error(t, err)
 }
 
 func TestRegisterRemovesOldSessions(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
-	b.exec(`INSERT INTO session (id, name, started_at, expires_at)
-		SELECT gen_random_uuid(), 'old', now() - interval '1 day', now() - interval '61 min'
+	b.exec(`INSERT INTO session (id, name, started_at, renewed_at, expires_at)
+		SELECT gen_random_uuid(), 'old', now() - interval '1 day', now() - interval '61 min', '-infinity'
 		FROM generate_series(1, 150)`)
-	b.exec(`
-		INSERT INTO session (id, name, started_at, expires_at)
-		VALUES (gen_random_uuid(), 'recent', now() - interval '1 day', now() - interval '59 min')`)
+	b.exec(`INSERT INTO session (id, name, started_at, renewed_at, expires_at) VALUES
+		(gen_random_uuid(), 'recent', now() - interval '1 day', now() - interval '59 min', '-infinity'),
+		(gen_random_uuid(), 'may revive', now() - interval '1 day', now() - interval '1 day', now() - interval '23 h')`)
 	rows := func() (n int) {
 		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM session`).Scan(&n))
 		return n
 	}
 	b.session()
-	require.Equal(t, 52, rows(), "a hundred at a time")
+	require.Equal(t, 53, rows(), "a hundred at a time")
 	b.session()
-	require.Equal(t, 3, rows(), "the recent one is kept")
+	require.Equal(t, 4, rows(), "the recent one is kept, and the one that has not ended")
 }
 
 // dueRun creates a run that can be claimed now.

@@ -37,7 +37,7 @@ SELECT 1 /* queue */, $1::integer, queue_permit, $1::integer, partition, job_id,
 // see the limit yet: each holds the shared lock of its session. If this node dies
 // meanwhile, ReconcilePermits does the rest.
 func (e *Engine) permitLive(ctx context.Context, queue int32) error {
-	rows, err := e.db.Query(ctx, `SELECT id FROM session WHERE expires_at > now()`)
+	rows, err := e.db.Query(ctx, `SELECT id FROM session WHERE expires_at > '-infinity'`)
 	if err != nil {
 		return fmt.Errorf("read sessions: %w", err)
 	}

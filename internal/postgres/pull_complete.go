@@ -125,13 +125,13 @@ func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken 
 	return nil
 }
 
-// expireWorkers ends the sessions of workers that have expired, under their locks, so that nothing more is leased to
-// them.
-const expireWorkers = `
-UPDATE session SET expires_at = '-infinity'
-WHERE queue_id IS NOT NULL AND expires_at <= now() AND expires_at > '-infinity' AND id = ANY ($1)`
+// endWorkers ends the sessions of workers that have expired, under their locks, so that nothing more is leased to them.
+const endWorkers = `
+UPDATE session s SET expires_at = '-infinity' WHERE queue_id IS NOT NULL AND id = ANY ($1) AND ` + expired
 
-const endedWorkers = `SELECT id, queue_id FROM session WHERE queue_id IS NOT NULL AND expires_at <= now() LIMIT $1`
+const endedWorkers = `
+SELECT id, queue_id FROM session s
+WHERE queue_id IS NOT NULL AND (expires_at = '-infinity' OR ` + expired + `) LIMIT $1`
 
 // maxEnded is how many sessions one call of RescueWorkers handles.
 const maxEnded = 200
@@ -169,7 +169,7 @@ func (e *Engine) RescueWorkers(ctx context.Context, limit int) (retries []job.Ru
 	if err != nil || len(lost) == limit {
 		return retries, len(lost), err
 	}
-	if _, err = e.db.Exec(ctx, `DELETE FROM session WHERE id = ANY ($1) AND expires_at <= now()`, ids); err != nil {
+	if _, err = e.db.Exec(ctx, `DELETE FROM session WHERE id = ANY ($1) AND expires_at = '-infinity'`, ids); err != nil {
 		return retries, len(lost), fmt.Errorf("forget sessions: %w", err)
 	}
 	return retries, len(lost), nil
@@ -193,7 +193,7 @@ func (e *Engine) endedWorkers(ctx context.Context) (ids []uuid.UUID, queues []in
 	}
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(lockEach, lockList(locks))
-	batch.Queue(expireWorkers, ids)
+	batch.Queue(endWorkers, ids)
 	found := ids
 	ids, queues = nil, nil // one may have been renewed since it was found
 	batch.Queue(`SELECT id, queue_id FROM session WHERE id = ANY ($1) AND expires_at = '-infinity'`, found).

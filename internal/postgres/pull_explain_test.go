@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
 // pulling turns the jobs of a bulk into jobs of workers, and opens a session for them.
@@ -111,7 +112,7 @@ func (b *bulk) pullSteps() []*hot {
 		}},
 		{
 			name:   "RescueWorkers",
-			before: func() { b.exec(`UPDATE session SET expires_at = now() WHERE id = $1`, w.ID) },
+			before: func() { b.exec(pgtest.ExpireSession, w.ID) },
 			step: func() {
 				_, found, err := b.store.RescueWorkers(ctx, 1000)
 				require.NoError(t, err)

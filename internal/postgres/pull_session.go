@@ -216,11 +216,11 @@ WHERE s.id = $1 AND s.namespace_id = $2 AND q.namespace_id = $2 AND q.name = $3`
 	return w, nil
 }
 
-// renewWorker moves the expiry of a session that has not expired. Its commit need not reach the disk: if a renewal is
+// renewWorker moves the expiry of a session that has not ended, even if it has expired. Its commit need not reach the disk: if a renewal is
 // lost, the session expires early and its worker is fenced.
 const renewWorker = `
-UPDATE session SET expires_at = now() + $3::interval
-WHERE id = $1 AND queue_id = $2 AND expires_at > now()
+UPDATE session SET renewed_at = now(), expires_at = now() + $3::interval
+WHERE id = $1 AND queue_id = $2 AND expires_at > '-infinity'
 RETURNING expires_at`
 
 // leasedRuns returns the indexes of the named attempts that a session has, and which of them take too long.

@@ -16,9 +16,10 @@ import (
 // rescueAll is how often all partitions are searched even if no session has died. It covers unforeseen cases.
 const rescueAll = time.Minute
 
-// lastSearch remembers the last search of Rescue: the sessions that were alive then and the partitions it searched. To
-// find attempts of dead sessions Rescue has to read all runs of a partition and, while an old snapshot is open, all dead rows
-// too. So it searches only when a session has died, in partitions that are new to this node, and once per rescueAll.
+// lastSearch remembers the last search of Rescue: the sessions that had not ended then and the partitions it searched.
+// To find attempts of ended sessions Rescue has to read all runs of a partition and, while an old snapshot is open, all
+// dead rows too. So it searches only when a session has ended, in partitions that are new to this node, and once per
+// rescueAll.
 type lastSearch struct {
 	mu         sync.Mutex
 	alive      map[uuid.UUID]bool
@@ -55,7 +56,7 @@ func (w *lastSearch) recordSearch(v liveness, partitions []int16, all bool) {
 	}
 }
 
-// liveness is which nodes are alive at an instant, and which accepted runs are overdue.
+// liveness is which sessions of nodes have not ended at an instant, and which accepted runs are overdue.
 type liveness struct {
 	now     time.Time
 	alive   map[uuid.UUID]bool
@@ -67,10 +68,16 @@ var (
 	rescueLost    = statement("rescue_lost")
 )
 
-// aliveNodes reads the sessions of nodes: those of workers have a queue.
-const aliveNodes = `SELECT now(), ARRAY(SELECT id FROM session WHERE expires_at > now() AND queue_id IS NULL)`
+// endNodes ends the sessions of nodes that have expired: only what has ended is rescued. Sessions of workers have a
+// queue. A session whose row is locked is being renewed.
+const endNodes = `
+UPDATE session SET expires_at = '-infinity' WHERE id = ANY (ARRAY(
+    SELECT id FROM session s WHERE queue_id IS NULL AND ` + expired + ` FOR UPDATE SKIP LOCKED))`
 
-// Rescue ends the attempts that no process will report on, as job.Decide says. It returns the runs to retry, and how
+const aliveNodes = `SELECT now(), ARRAY(SELECT id FROM session WHERE expires_at > '-infinity' AND queue_id IS NULL)`
+
+// Rescue ends the sessions of nodes that have expired, and the attempts that no process will report on, as job.Decide
+// says. It returns the runs to retry, and how
 // many attempts it found.
 func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error) {
 	w := &e.lastSearch
@@ -97,13 +104,15 @@ func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (ret
 	return retries, len(lost), err
 }
 
-// readLiveness reads what an index finds: which nodes are alive, and which runs are overdue since an instant.
+// readLiveness ends the sessions that have expired, and reads which have not and which runs are overdue since an
+// instant.
 func (e *Engine) readLiveness(
 	ctx context.Context, partitions []int16, from time.Time, limit int,
 ) (v liveness, err error) {
 	v.alive = map[uuid.UUID]bool{}
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
+	batch.Queue(endNodes)
 	batch.Queue(aliveNodes).
 		QueryRow(func(row pgx.Row) error {
 			var ids []uuid.UUID

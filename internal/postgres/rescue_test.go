@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
 // rescue calls Rescue and returns how many runs it found, and whether it read the whole partition to find them.
@@ -49,7 +50,7 @@ func TestRescueSearchesWhenASessionDied(t *testing.T) {
 	b.exec(`UPDATE run SET session_id = $1 WHERE job_id = $2`, other, done[0].Key.Job)
 	found, _ = b.rescue(r)
 	require.Zero(t, found)
-	b.exec(`UPDATE session SET expires_at = now() - interval '1 s' WHERE id = $1`, other)
+	b.exec(pgtest.ExpireSession, other)
 	found, searched = b.rescue(r)
 	require.Equal(t, 1, found)
 	require.True(t, searched)

@@ -10,10 +10,9 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/pull"
 )
-
-const expireSession = `UPDATE session SET expires_at = now() WHERE id = $1`
 
 // The session of a worker has expired, and another worker has its run. What the first one reports changes nothing.
 func TestAnExpiredSessionIsFenced(t *testing.T) {
@@ -24,10 +23,10 @@ func TestAnExpiredSessionIsFenced(t *testing.T) {
 	old := b.open()
 	first := b.claim(old, 1, patience, "x")
 	require.Len(t, first, 1)
-	b.exec(expireSession, old.ID)
+	b.exec(pgtest.ExpireSession, old.ID)
+	require.Equal(t, 1, b.rescued())
 	_, err := b.pull.Heartbeat(t.Context(), old, nil)
 	require.ErrorIs(t, err, job.ErrSessionExpired)
-	require.Equal(t, 1, b.rescued())
 	require.Zero(t, b.number(`SELECT count(*) FROM session WHERE id = $1`, old.ID))
 	s := b.open()
 	second := b.claim(s, 1, patience, "x")
@@ -151,7 +150,7 @@ func TestAnExpiredSessionGetsNothing(t *testing.T) {
 		done <- err
 	}()
 	b.waiting(1)
-	b.exec(expireSession, expired.ID)
+	b.exec(pgtest.ExpireSession, expired.ID)
 	b.trigger(id)
 	require.ErrorIs(t, <-done, job.ErrSessionExpired)
 	require.Len(t, b.claim(b.open(), 1, patience, "x"), 1)

@@ -1,12 +1,12 @@
 -- Rescue: finds attempts that no process will report on. $1 partitions, $2 where rescue_overdue.sql begins, $3 maximum
--- number. It reads all live runs of the partitions, so it runs only when a session has died, for partitions that are
--- new to this node, and once a minute. A dead session never comes back: Renew refuses it.
---   1. attempts whose session has expired
+-- number. It reads all live runs of the partitions, so it runs only when a session has ended, for partitions that are
+-- new to this node, and once a minute.
+--   1. attempts whose session has ended. One that has only expired may be renewed and go on.
 --   2. accepted runs that were overdue before rescue_overdue.sql looks
 --   3. attempts of workers that are alive and have forgotten them: a heartbeat ends only what it names
 SELECT partition, job_id, due_at, seq, attempt, handler IS NOT NULL AS pulled FROM run
 WHERE partition = ANY ($1) AND (
-    state = 1 /* running */ AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > now())
+    state = 1 /* running */ AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > '-infinity')
     OR state = 2 /* waiting */ AND expires_at < $2
     OR state = 1 /* running */ AND handler IS NOT NULL AND claimed_at < now() - interval '1 min' AND NOT EXISTS (
         SELECT FROM job j

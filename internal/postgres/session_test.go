@@ -1,0 +1,162 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+)
+
+// renew renews a session for an hour.
+func (b *fenceBundle) renew(t *testing.T, session uuid.UUID) error {
+	t.Helper()
+	_, err := b.store.Renew(t.Context(), session, time.Hour, true)
+	return err
+}
+
+// rescued returns how many runs of nodes Rescue finds.
+func (b *fenceBundle) rescued(t *testing.T) int {
+	t.Helper()
+	_, found, err := b.store.Rescue(t.Context(), []int16{b.key.Partition}, 10)
+	require.NoError(t, err)
+	return found
+}
+
+func (b *fenceBundle) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	_, err := b.pool.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+}
+
+// succeed reports success of an attempt and returns whether the report was accepted.
+func (b *fenceBundle) succeed(t *testing.T, a job.Attempt) bool {
+	t.Helper()
+	fenced, err := b.store.CompleteSucceeded(t.Context(), []job.Completion{{
+		Key: a.Key, Attempt: a.Number, Session: a.Session, Outcome: job.Outcome{Kind: job.Succeeded},
+	}})
+	require.NoError(t, err)
+	return fenced == 0
+}
+
+// setupOutage is a run that a session works on, another session, and a database that was down for so long that both
+// have expired.
+func setupOutage(t *testing.T) (b *fenceBundle, attempt job.Attempt, other uuid.UUID) {
+	t.Helper()
+	b = setupFence(t, past)
+	claimed := b.claim(t, b.session, time.Second)
+	require.Len(t, claimed, 1)
+	other = uuid.New()
+	_, err := b.store.Register(t.Context(), other, "other", time.Hour)
+	require.NoError(t, err)
+	b.exec(t, pgtest.Outage)
+	return b, claimed[0], other
+}
+
+// TestASessionSurvivesAnOutage in which nobody could renew: its run is not rescued, and its report is accepted.
+func TestASessionSurvivesAnOutage(t *testing.T) {
+	t.Parallel()
+	b, attempt, other := setupOutage(t)
+	require.Zero(t, b.rescued(t), "before anyone has renewed")
+	require.NoError(t, b.renew(t, other))
+	require.Zero(t, b.rescued(t), "others have time to come back")
+	require.NoError(t, b.renew(t, b.session))
+	require.Zero(t, b.rescued(t))
+	b.exec(t, `UPDATE cluster SET up_since = '-infinity'`)
+	require.Zero(t, b.rescued(t), "it is alive")
+	require.True(t, b.succeed(t, attempt))
+}
+
+// TestASessionThatDoesNotComeBackIsEnded, and then for ever.
+func TestASessionThatDoesNotComeBackIsEnded(t *testing.T) {
+	t.Parallel()
+	b, attempt, other := setupOutage(t)
+	require.NoError(t, b.renew(t, other))
+	b.exec(t, `UPDATE cluster SET up_since = now() - interval '119 min'`)
+	require.Zero(t, b.rescued(t), "less than twice the TTL")
+	b.exec(t, `UPDATE cluster SET up_since = now() - interval '2 h'`)
+	require.Equal(t, 1, b.rescued(t))
+	require.ErrorIs(t, b.renew(t, b.session), job.ErrSessionExpired)
+	require.False(t, b.succeed(t, attempt))
+	require.NoError(t, b.renew(t, other))
+}
+
+// TestAnOutageBeginsAgain: the time to come back begins with the first renewal after each gap, and not before.
+func TestAnOutageBeginsAgain(t *testing.T) {
+	t.Parallel()
+	b, _, other := setupOutage(t)
+	upFor := func() (d time.Duration) {
+		require.NoError(t, b.pool.QueryRow(t.Context(),
+			`SELECT least(now() - up_since, interval '1 year') FROM cluster`).Scan(&d))
+		return d
+	}
+	require.NoError(t, b.renew(t, other))
+	require.Less(t, upFor(), 30*time.Minute)
+	b.exec(t, `UPDATE cluster SET up_since = now() - interval '1 day'`)
+	require.NoError(t, b.renew(t, b.session))
+	require.Greater(t, upFor(), 23*time.Hour, "no gap")
+	b.exec(t, `UPDATE cluster SET seen_at = now() - interval '20 min'`)
+	require.NoError(t, b.renew(t, other))
+	require.Greater(t, upFor(), 23*time.Hour, "a short gap")
+	b.exec(t, `UPDATE cluster SET seen_at = now() + interval '1 day'`)
+	require.NoError(t, b.renew(t, other))
+	require.Less(t, upFor(), 30*time.Minute, "the clock was set back")
+	b.exec(t, `UPDATE cluster SET up_since = now() - interval '1 day', seen_at = now() - interval '31 min'`)
+	_, err := b.store.Register(t.Context(), uuid.New(), "third", time.Hour)
+	require.NoError(t, err)
+	require.Less(t, upFor(), 30*time.Minute, "a registration counts like a renewal")
+}
+
+// TestRenewOrEnd: of a renewal and the end of a session at the same time, the one that locks the row first counts.
+func TestRenewOrEnd(t *testing.T) {
+	t.Parallel()
+	b, attempt, other := setupOutage(t)
+	require.NoError(t, b.renew(t, other))
+	b.exec(t, `UPDATE cluster SET up_since = '-infinity'`)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), `UPDATE session SET renewed_at = now(), expires_at = now() + interval '1 h'
+		WHERE id = $1`, b.session)
+	require.NoError(t, err)
+	require.Zero(t, b.rescued(t), "it is being renewed")
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Zero(t, b.rescued(t))
+
+	tx, err = b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `UPDATE session SET expires_at = '-infinity' WHERE id = $1`, b.session)
+	require.NoError(t, err)
+	renewed := make(chan error, 1)
+	go func() {
+		_, err := b.store.Renew(t.Context(), b.session, time.Hour, true)
+		renewed <- err
+	}()
+	require.Eventually(t, func() bool {
+		var waiting bool
+		err := b.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waiting)
+		return err == nil && waiting
+	}, time.Minute, 5*time.Millisecond)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.ErrorIs(t, <-renewed, job.ErrSessionExpired)
+	require.Equal(t, 1, b.rescued(t))
+	require.False(t, b.succeed(t, attempt))
+}
+
+// TestAClaimOfAnExpiredSessionIsResolved: the session may be renewed, and then nobody else delivers its runs.
+func TestAClaimOfAnExpiredSessionIsResolved(t *testing.T) {
+	t.Parallel()
+	b, attempt, _ := setupOutage(t)
+	got, err := b.store.ResolveClaim(t.Context(), b.session, []job.Key{b.key})
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.Equal(t, attempt.Number, got[0].Number)
+	require.NoError(t, b.store.Unregister(t.Context(), b.session))
+	got, err = b.store.ResolveClaim(t.Context(), b.session, []job.Key{b.key})
+	require.NoError(t, err)
+	require.Empty(t, got, "it is rescued")
+}
