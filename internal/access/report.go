@@ -17,6 +17,7 @@ import (
 type Report struct {
 	Namespace uuid.UUID
 	Key       job.Key
+	Session   uuid.UUID // of the node that delivered the attempt
 	Attempt   int16
 	Until     time.Time // when the token expires, in whole seconds
 }
@@ -27,12 +28,12 @@ const ReportLife = 30 * 24 * time.Hour
 // ReportOf is the right that goes out with an attempt.
 func ReportOf(a job.Attempt) Report {
 	until := a.RunAt.Add(ReportLife).Truncate(time.Second).UTC()
-	return Report{Namespace: a.Namespace, Key: a.Key, Attempt: a.Number, Until: until}
+	return Report{Namespace: a.Namespace, Key: a.Key, Session: a.Session, Attempt: a.Number, Until: until}
 }
 
 const (
 	reportPrefix = "bfr_"
-	reportBytes  = 16 + job.KeyBytes + 2 + 8
+	reportBytes  = 16 + job.KeyBytes + 16 + 2 + 8
 )
 
 // The errors of a report.
@@ -47,7 +48,7 @@ var (
 func (r Report) Token(key []byte) string {
 	b := make([]byte, 0, reportBytes+sha256.Size)
 	run := r.Key.Bytes()
-	b = append(append(b, r.Namespace[:]...), run[:]...)
+	b = append(append(append(b, r.Namespace[:]...), run[:]...), r.Session[:]...)
 	b = binary.BigEndian.AppendUint16(b, uint16(r.Attempt))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Until.Unix()))
 	return reportPrefix + job.Alphabet.EncodeToString(append(b, reportSum(key, b)...))
@@ -66,14 +67,15 @@ func ParseReport(key []byte, token string) (Report, error) {
 	}
 	rest := b[16+job.KeyBytes:]
 	return Report{
-		Namespace: uuid.UUID(b[:16]), Key: run, Attempt: int16(binary.BigEndian.Uint16(rest)),
-		Until: time.Unix(int64(binary.BigEndian.Uint64(rest[2:])), 0).UTC(),
+		Namespace: uuid.UUID(b[:16]), Key: run, Session: uuid.UUID(rest[:16]),
+		Attempt: int16(binary.BigEndian.Uint16(rest[16:])),
+		Until:   time.Unix(int64(binary.BigEndian.Uint64(rest[18:])), 0).UTC(),
 	}, nil
 }
 
 func reportSum(key, b []byte) []byte {
 	m := hmac.New(sha256.New, key)
-	m.Write([]byte("belfry report 1 "))
+	m.Write([]byte("belfry report 2 "))
 	m.Write(b)
 	return m.Sum(nil)
 }

@@ -21,7 +21,7 @@ func TestReportToken(t *testing.T) {
 		Key: job.Key{
 			Partition: job.PartitionOf(id), Job: id, DueAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Seq: 3,
 		},
-		Namespace: uuid.New(), Number: 300, RunAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC),
+		Namespace: uuid.New(), Session: uuid.New(), Number: 300, RunAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC),
 	}
 	r := access.ReportOf(a)
 	require.Equal(t, time.Date(2026, 2, 1, 3, 4, 5, 0, time.UTC), r.Until)

@@ -141,7 +141,7 @@ func (w *bare) end(ctx context.Context, runs []job.Run) error {
 	}
 	done := make([]job.Completion, len(claimed))
 	for i, a := range claimed {
-		done[i] = job.Completion{Key: a.Key, Attempt: a.Number, Outcome: job.Outcome{Kind: job.Succeeded}}
+		done[i] = a.Completion(job.Outcome{Kind: job.Succeeded})
 	}
 	fenced, err := w.store.CompleteSucceeded(ctx, done)
 	w.runs.Add(int64(len(done) - fenced))

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -21,9 +22,10 @@ func TestRunLogs(t *testing.T) {
 	ctx := t.Context()
 	a.Good("job", "create", "backup", "--every", "1h", "--target", "noop")
 	a.Good("job", "trigger", "backup")
-	o := job.Output{Namespace: access.DefaultNamespace, Attempt: 1, Text: "one\n", Total: 104}
-	require.NoError(t, pool.QueryRow(ctx, `UPDATE run SET state = 1, attempt = 1, claimed_at = now() WHERE seq > 0
-RETURNING partition, job_id, due_at, seq`).
+	o := job.Output{Namespace: access.DefaultNamespace, Session: uuid.New(), Attempt: 1, Text: "one\n", Total: 104}
+	require.NoError(t, pool.QueryRow(ctx, `
+UPDATE run SET state = 1, attempt = 1, session_id = $1, claimed_at = now() WHERE seq > 0
+RETURNING partition, job_id, due_at, seq`, o.Session).
 		Scan(&o.Key.Partition, &o.Key.Job, &o.Key.DueAt, &o.Key.Seq))
 	id := job.FormatRunID(o.Key)
 	require.Empty(t, a.Good("run", "logs", id))
@@ -39,12 +41,14 @@ RETURNING partition, job_id, due_at, seq`).
 	done := make(chan clitest.Output, 1)
 	go func() { done <- a.Belfry("", "run", "logs", "-f", id) }()
 	complete := func(attempt int16, out job.Outcome) {
-		_, fenced, err := store.CompleteDecided(ctx, []job.Completion{{Key: o.Key, Attempt: attempt, Outcome: out}})
+		_, fenced, err := store.CompleteDecided(ctx, []job.Completion{
+			{Key: o.Key, Session: o.Session, Attempt: attempt, Outcome: out},
+		})
 		require.NoError(t, err)
 		require.Zero(t, fenced)
 	}
 	complete(1, job.Outcome{Kind: job.Failed, Retryable: true, Output: "one\ntwo\n", OutputTotal: 108})
-	_, err = pool.Exec(ctx, `UPDATE run SET state = 1, attempt = 2, claimed_at = now()`)
+	_, err = pool.Exec(ctx, `UPDATE run SET state = 1, attempt = 2, session_id = $1, claimed_at = now()`, o.Session)
 	require.NoError(t, err)
 	complete(2, job.Outcome{Kind: job.Succeeded, Output: "three\n", OutputTotal: 6})
 	select {

@@ -27,7 +27,7 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 	defer cancel()
 	e.inFlight.setCancel(&a, cancel)
 	if !e.awaitRunTime(ctx, timer, a.RunAt) || !e.awaitLease(ctx, timer, a.Session) {
-		e.inFlight.remove(a.Key, a.Number)
+		e.inFlight.remove(&a)
 		return
 	}
 	late := -e.Bound.Until(a.RunAt)
@@ -38,7 +38,7 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 	e.Observe.Ended(o)
 	e.inFlight.setCancel(&a, nil)
 	// Blocks while the completers are behind, which keeps the slot occupied.
-	e.completed <- job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey, Limits: a.Limits}
+	e.completed <- a.Completion(o)
 }
 
 // awaitRunTime waits until the database clock has certainly reached a time. Runs are claimed a little

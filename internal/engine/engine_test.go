@@ -224,7 +224,9 @@ func TestLostRunsAreRescued(t *testing.T) {
 		return a.Key.Job == j.ID && a.Number == 2
 	}))
 	// A report of the dead session changes nothing.
-	fenced, err := b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: b.target.seen[0].Key, Attempt: 1}})
+	fenced, err := b.store.CompleteSucceeded(
+		t.Context(), []job.Completion{{Key: b.target.seen[0].Key, Session: dead, Attempt: 1}},
+	)
 	require.NoError(t, err)
 	require.Equal(t, 1, fenced)
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -21,6 +23,12 @@ type interruptible struct {
 	long    bool               // it was in flight in the last round of "interrupt" already
 }
 
+// is returns whether it is this attempt. A node that has a new session may claim an attempt again that its old session
+// had, with the same number, if a failover lost the first claim.
+func (i *interruptible) is(session uuid.UUID, attempt int16) bool {
+	return i.attempt.Session == session && i.attempt.Number == attempt
+}
+
 func newInFlight() inFlight { return inFlight{attempts: map[job.RunKey]*interruptible{}} }
 
 // add adds an attempt that is handed over to the deliverers. It returns false if it is in flight already.
@@ -28,7 +36,7 @@ func (f *inFlight) add(a job.Attempt) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	k := a.Key.RunKey()
-	if i := f.attempts[k]; i != nil && i.attempt.Number == a.Number {
+	if i := f.attempts[k]; i != nil && i.is(a.Session, a.Number) {
 		return false
 	}
 	f.attempts[k] = &interruptible{attempt: a}
@@ -39,17 +47,17 @@ func (f *inFlight) add(a job.Attempt) bool {
 func (f *inFlight) setCancel(a *job.Attempt, cancel context.CancelFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if i := f.attempts[a.Key.RunKey()]; i != nil && i.attempt.Number == a.Number {
+	if i := f.attempts[a.Key.RunKey()]; i != nil && i.is(a.Session, a.Number) {
 		i.cancel = cancel
 	}
 }
 
 // remove does not remove another attempt of the same run: a node that lost its session for a while may
 // have two.
-func (f *inFlight) remove(k job.Key, attempt int16) {
+func (f *inFlight) remove(a *job.Attempt) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.delete(k, attempt)
+	f.delete(a.Key, a.Session, a.Number)
 }
 
 // removeAll removes attempts whose completion is written.
@@ -57,13 +65,13 @@ func (f *inFlight) removeAll(done []job.Completion) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range done {
-		f.delete(done[i].Key, done[i].Attempt)
+		f.delete(done[i].Key, done[i].Session, done[i].Attempt)
 	}
 }
 
 // delete needs the lock.
-func (f *inFlight) delete(k job.Key, attempt int16) {
-	if i := f.attempts[k.RunKey()]; i != nil && i.attempt.Number == attempt {
+func (f *inFlight) delete(k job.Key, session uuid.UUID, attempt int16) {
+	if i := f.attempts[k.RunKey()]; i != nil && i.is(session, attempt) {
 		delete(f.attempts, k.RunKey())
 	}
 }

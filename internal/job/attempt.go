@@ -35,10 +35,17 @@ type Attempt struct {
 type Completion struct {
 	Key     Key
 	Attempt int16
-	Session uuid.UUID // that the attempt must be leased to; zero means any
+	Session uuid.UUID // that the attempt must be leased to
 	Outcome Outcome
 	Limits  []Limit // whose permits its end frees, as far as the caller knows
 	OwnKey  string  // see Attempt; stored with the run
+}
+
+// Completion is the attempt with an outcome.
+func (a *Attempt) Completion(o Outcome) Completion {
+	return Completion{
+		Key: a.Key, Session: a.Session, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey, Limits: a.Limits,
+	}
 }
 
 // KeepKey is Attempt.KeepKey for a worker's attempt. A claim stores the key that an expression gave, so a run without
@@ -52,6 +59,7 @@ func (c *Completion) KeepKey() {
 // Output is what an attempt has written, so far or in total.
 type Output struct {
 	Key       Key
+	Session   uuid.UUID // that the attempt is leased to
 	Attempt   int16
 	Namespace uuid.UUID
 	Text      string // the end of it

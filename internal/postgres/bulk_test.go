@@ -134,7 +134,7 @@ func (b *bulk) claim(keys []job.Key) []job.Completion {
 	require.Len(b.t, claimed, len(keys))
 	done := make([]job.Completion, len(claimed))
 	for i, a := range claimed {
-		done[i] = job.Completion{Key: a.Key, Attempt: a.Number, Outcome: job.Outcome{Kind: job.Succeeded}}
+		done[i] = a.Completion(job.Outcome{Kind: job.Succeeded})
 	}
 	return done
 }

@@ -14,7 +14,7 @@ import (
 var completeSucceeded = statement("complete")
 
 // CompleteSucceeded ends runs whose attempt succeeded. It returns how many were
-// fenced: another attempt took over, and nothing changed.
+// fenced: another attempt or session took over, and nothing changed.
 func (e *Engine) CompleteSucceeded(ctx context.Context, done []job.Completion) (fenced int, err error) {
 	if len(done) == 0 {
 		return 0, nil
@@ -24,10 +24,11 @@ func (e *Engine) CompleteSucceeded(ctx context.Context, done []job.Completion) (
 	ended := 0
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(completeSucceeded, k.partition, k.job, k.dueAt, k.seq, attempt).Exec(func(tag pgconn.CommandTag) error {
-		ended = int(tag.RowsAffected())
-		return nil
-	})
+	batch.Queue(completeSucceeded, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done)).
+		Exec(func(tag pgconn.CommandTag) error {
+			ended = int(tag.RowsAffected())
+			return nil
+		})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return 0, fmt.Errorf("complete %d runs: %w", len(done), err)
 	}

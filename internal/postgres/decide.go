@@ -166,11 +166,11 @@ func sortCompletions(done []job.Completion) {
 	slices.SortFunc(done, func(a, b job.Completion) int { return compareKeys(a.Key, b.Key) })
 }
 
-// sessionsOf returns the sessions that must have the attempts; null: any.
+// sessionsOf returns the sessions that must have the attempts.
 func sessionsOf(done []job.Completion) pgtype.FlatArray[pgtype.UUID] {
 	out := make([]pgtype.UUID, len(done))
 	for i, d := range done {
-		out[i] = pgtype.UUID{Bytes: d.Session, Valid: d.Session != uuid.Nil}
+		out[i] = pgtype.UUID{Bytes: d.Session, Valid: true}
 	}
 	return out
 }

@@ -303,7 +303,7 @@ func (b *bulk) hotSteps() []*hot {
 		{name: "Fenced", step: func() {
 			attempts := make([]job.Attempt, 0, 1000)
 			for _, c := range done {
-				attempts = append(attempts, job.Attempt{Key: c.Key, Number: c.Attempt})
+				attempts = append(attempts, job.Attempt{Key: c.Key, Session: c.Session, Number: c.Attempt})
 			}
 			fenced, err := b.store.Fenced(ctx, attempts)
 			require.NoError(t, err)
@@ -313,9 +313,9 @@ func (b *bulk) hotSteps() []*hot {
 		{name: "WriteOutputs", step: func() {
 			outputs := make([]job.Output, 0, 100)
 			for _, c := range done[900:] {
-				outputs = append(
-					outputs, job.Output{Key: c.Key, Attempt: c.Attempt, Namespace: uuid.New(), Text: "x", Total: 1},
-				)
+				outputs = append(outputs, job.Output{
+					Key: c.Key, Session: c.Session, Attempt: c.Attempt, Namespace: uuid.New(), Text: "x", Total: 1,
+				})
 			}
 			written, err := b.store.WriteOutputs(ctx, outputs)
 			require.NoError(t, err)

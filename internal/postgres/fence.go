@@ -14,32 +14,33 @@ import (
 const liveAttempts = `
 SELECT k.i
 FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
-             unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt,
+             unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id,
              generate_series(0, cardinality($1) - 1) AS i) k, LATERAL (
     SELECT FROM run r
     WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
-      AND r.attempt = k.attempt AND r.state <> 0 /* live */
+      AND r.attempt = k.attempt AND r.session_id = k.session_id AND r.state <> 0 /* live */
     LIMIT 1) r`
 
 // Fenced returns those of the attempts that are no longer the live attempt of their run. Their outcome will be
 // refused.
 func (e *Engine) Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attempt, error) {
-	keys, numbers := make([]job.Key, len(attempts)), make([]int16, len(attempts))
+	ends := make([]job.Completion, len(attempts))
 	for i, a := range attempts {
-		keys[i], numbers[i] = a.Key, a.Number
+		ends[i] = job.Completion{Key: a.Key, Session: a.Session, Attempt: a.Number}
 	}
-	k := splitKeys(keys)
+	k, numbers := splitCompletions(ends)
 	live := make([]bool, len(attempts))
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(liveAttempts, k.partition, k.job, k.dueAt, k.seq, numbers).Query(func(rows pgx.Rows) error {
-		var i int
-		_, err := pgx.ForEachRow(rows, []any{&i}, func() error {
-			live[i] = true
-			return nil
+	batch.Queue(liveAttempts, k.partition, k.job, k.dueAt, k.seq, numbers, sessionsOf(ends)).
+		Query(func(rows pgx.Rows) error {
+			var i int
+			_, err := pgx.ForEachRow(rows, []any{&i}, func() error {
+				live[i] = true
+				return nil
+			})
+			return err
 		})
-		return err
-	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("find fenced attempts among %d: %w", len(attempts), err)
 	}

@@ -7,8 +7,11 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -69,7 +72,7 @@ func TestAStaleAttemptChangesNothing(t *testing.T) {
 	require.Len(t, first, 1)
 	require.EqualValues(t, 1, first[0].Number)
 	_, fenced, err := b.store.CompleteDecided(
-		t.Context(), []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Lost}}},
+		t.Context(), []job.Completion{first[0].Completion(job.Outcome{Kind: job.Lost})},
 	)
 	require.NoError(t, err)
 	require.Zero(t, fenced)
@@ -77,12 +80,12 @@ func TestAStaleAttemptChangesNothing(t *testing.T) {
 	require.Len(t, second, 1)
 	require.EqualValues(t, 2, second[0].Number)
 
-	n, err := b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: b.key, Attempt: 1}})
+	n, err := b.store.CompleteSucceeded(t.Context(), []job.Completion{first[0].Completion(job.Outcome{Kind: job.Succeeded})})
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "a stale success is fenced")
 	for _, kind := range []job.OutcomeKind{job.Failed, job.Cancelled, job.Lost, job.Accepted} {
 		_, n, err = b.store.CompleteDecided(
-			t.Context(), []job.Completion{{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: kind}}},
+			t.Context(), []job.Completion{first[0].Completion(job.Outcome{Kind: kind})},
 		)
 		require.NoError(t, err)
 		require.Equal(t, 1, n, "a stale outcome of kind %d is fenced", kind)
@@ -92,12 +95,68 @@ func TestAStaleAttemptChangesNothing(t *testing.T) {
 	require.EqualValues(t, job.Running, state)
 	require.EqualValues(t, 2, attempt)
 
-	n, err = b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: b.key, Attempt: 2}})
+	n, err = b.store.CompleteSucceeded(t.Context(), []job.Completion{second[0].Completion(job.Outcome{})})
 	require.NoError(t, err)
 	require.Zero(t, n)
-	n, err = b.store.CompleteSucceeded(t.Context(), []job.Completion{{Key: b.key, Attempt: 2}})
+	n, err = b.store.CompleteSucceeded(t.Context(), []job.Completion{second[0].Completion(job.Outcome{})})
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "once is enough")
+}
+
+// TestAnAttemptOfAnotherSessionChangesNothing: after a failover that lost a claim, attempt 1 is given out again, and two
+// sessions work on an attempt 1 of the run. It belongs to the one that the row names.
+func TestAnAttemptOfAnotherSessionChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	lost := b.claim(t, b.session, time.Second)
+	require.Len(t, lost, 1)
+	_, err := b.pool.Exec(t.Context(), `UPDATE run SET state = 0, attempt = 0, session_id = NULL, claimed_at = NULL`)
+	require.NoError(t, err)
+	other := b.newOwner(t)
+	again := b.claim(t, other, time.Second)
+	require.Len(t, again, 1)
+	require.Equal(t, lost[0].Number, again[0].Number)
+
+	for _, kind := range []job.OutcomeKind{job.Succeeded, job.Failed, job.Cancelled, job.Lost, job.Accepted} {
+		_, n, err := b.store.CompleteDecided(
+			t.Context(), []job.Completion{lost[0].Completion(job.Outcome{Kind: kind})},
+		)
+		require.NoError(t, err)
+		assert.Equal(t, 1, n, "an outcome of kind %d is fenced", kind)
+	}
+	n, err := b.store.CompleteSucceeded(t.Context(), succeeded(lost))
+	require.NoError(t, err)
+	assert.Equal(t, 1, n, "a success is fenced")
+	fenced, err := b.store.Fenced(t.Context(), []job.Attempt{lost[0], again[0]})
+	require.NoError(t, err)
+	assert.Equal(t, lost, fenced, "the other attempt is to be interrupted")
+	output := job.Output{Key: b.key, Session: b.session, Attempt: 1, Namespace: uuid.New(), Text: "x", Total: 1}
+	n, err = b.store.WriteOutputs(t.Context(), []job.Output{output})
+	require.NoError(t, err)
+	assert.Zero(t, n, "it writes no output")
+	r := access.ReportOf(lost[0])
+	r.Until = clock.Now().Add(access.ReportLife)
+	require.ErrorIs(t, b.store.ReportRun(t.Context(), r, job.Outcome{Kind: job.Succeeded}), job.ErrStale)
+	_, err = b.store.HeartbeatRun(t.Context(), r)
+	require.ErrorIs(t, err, job.ErrStale)
+	var session uuid.UUID
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT session_id FROM run WHERE state = 1`).Scan(&session))
+	require.Equal(t, other, session)
+
+	n, err = b.store.CompleteSucceeded(t.Context(), succeeded(again))
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+// newOwner is another session, which takes all partitions over.
+func (b *fenceBundle) newOwner(t *testing.T) uuid.UUID {
+	t.Helper()
+	id := uuid.New()
+	_, err := b.store.Register(t.Context(), id, "other", time.Hour)
+	require.NoError(t, err)
+	_, err = b.pool.Exec(t.Context(), `UPDATE partition SET owner = $1, epoch = epoch + 1`, id)
+	require.NoError(t, err)
+	return id
 }
 
 // TestARunIsClaimedOnce: one live attempt per run.

@@ -14,20 +14,20 @@ import (
 // maxOutputs is how many outputs one statement writes.
 const maxOutputs = 100
 
-// writeOutputs stores what live attempts have written so far. The attempt fences it: an attempt that was replaced
-// writes nothing more.
+// writeOutputs stores what live attempts have written so far. Session and attempt fence it: an attempt that was
+// replaced writes nothing more.
 const writeOutputs = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
            unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS namespace_id,
-           unnest($7::bigint[]) AS total, unnest($8::text[]) AS output
+           unnest($7::bigint[]) AS total, unnest($8::text[]) AS output, unnest($9::uuid[]) AS session_id
 )
 INSERT INTO run_output_live (partition, job_id, due_at, seq, attempt, namespace_id, total_bytes, output)
 SELECT k.partition, k.job_id, k.due_at, k.seq, k.attempt, k.namespace_id, k.total, k.output
 FROM k, LATERAL (
     SELECT FROM run r
     WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
-      AND r.attempt = k.attempt AND r.state = 1 /* running */
+      AND r.attempt = k.attempt AND r.session_id = k.session_id AND r.state = 1 /* running */
     LIMIT 1) live
 ON CONFLICT (partition, job_id, due_at, seq) DO UPDATE
 SET attempt = excluded.attempt, total_bytes = excluded.total_bytes, output = excluded.output
@@ -39,15 +39,18 @@ func (e *Engine) WriteOutputs(ctx context.Context, all []job.Output) (written in
 	for len(all) > 0 {
 		part := all[:min(len(all), maxOutputs)]
 		all = all[len(part):]
-		keys, attempt, namespace := make([]job.Key, len(part)), make([]int16, len(part)), make([]uuid.UUID, len(part))
+		ends, namespace := make([]job.Completion, len(part)), make([]uuid.UUID, len(part))
 		total, text := make([]int64, len(part)), make([]string, len(part))
 		for i, o := range part {
-			keys[i], attempt[i], namespace[i], total[i], text[i] = o.Key, o.Attempt, o.Namespace, o.Total, o.Text
+			ends[i] = job.Completion{Key: o.Key, Session: o.Session, Attempt: o.Attempt}
+			namespace[i], total[i], text[i] = o.Namespace, o.Total, o.Text
 		}
-		k := splitKeys(keys)
+		k, attempt := splitCompletions(ends)
 		var batch pgx.Batch // one round trip, one transaction
 		batch.Queue(pool.Apply(pool.KeyLookups))
-		batch.Queue(writeOutputs, k.partition, k.job, k.dueAt, k.seq, attempt, namespace, total, text)
+		batch.Queue(
+			writeOutputs, k.partition, k.job, k.dueAt, k.seq, attempt, namespace, total, text, sessionsOf(ends),
+		)
 		results := e.db.SendBatch(ctx, &batch)
 		_, err := results.Exec()
 		if err == nil {

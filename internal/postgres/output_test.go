@@ -19,9 +19,10 @@ func TestOutputOfAttempts(t *testing.T) {
 	var namespace uuid.UUID
 	require.NoError(t, b.pool.QueryRow(ctx, `SELECT namespace_id FROM job`).Scan(&namespace))
 	write := func(attempt int16, text string) int {
-		n, err := b.store.WriteOutputs(ctx, []job.Output{
-			{Key: b.key, Attempt: attempt, Namespace: namespace, Text: text, Total: 100 + int64(len(text))},
-		})
+		n, err := b.store.WriteOutputs(ctx, []job.Output{{
+			Key: b.key, Session: b.session, Attempt: attempt, Namespace: namespace, Text: text,
+			Total: 100 + int64(len(text)),
+		}})
 		require.NoError(t, err)
 		return n
 	}
@@ -37,7 +38,9 @@ func TestOutputOfAttempts(t *testing.T) {
 	}
 	complete := func(attempt int16, o job.Outcome) (fenced int) {
 		o.OutputTotal = 100 + int64(len(o.Output))
-		_, fenced, err := b.store.CompleteDecided(ctx, []job.Completion{{Key: b.key, Attempt: attempt, Outcome: o}})
+		_, fenced, err := b.store.CompleteDecided(ctx, []job.Completion{
+			{Key: b.key, Session: b.session, Attempt: attempt, Outcome: o},
+		})
 		require.NoError(t, err)
 		return fenced
 	}

@@ -49,7 +49,7 @@ func (b *limits) claimAll(n int) (attempts []job.Attempt) {
 
 func succeeded(attempts []job.Attempt) (done []job.Completion) {
 	for _, a := range attempts {
-		done = append(done, job.Completion{Key: a.Key, Attempt: a.Number, Outcome: job.Outcome{Kind: job.Succeeded}})
+		done = append(done, a.Completion(job.Outcome{Kind: job.Succeeded}))
 	}
 	return done
 }

@@ -83,7 +83,7 @@ func (b *limits) decide(o job.Outcome, attempts ...job.Attempt) {
 	b.t.Helper()
 	var done []job.Completion
 	for _, a := range attempts {
-		done = append(done, job.Completion{Key: a.Key, Attempt: a.Number, Outcome: o})
+		done = append(done, a.Completion(o))
 	}
 	var err error
 	if o.Kind == job.Succeeded {
@@ -322,7 +322,7 @@ func TestALimitTakesInWhatRuns(t *testing.T) {
 	// Without a limit runs need no permit; those that have one give it back.
 	b.limit("narrow", job.QueueLimits{})
 	_, err = b.store.CompleteSucceeded(
-		t.Context(), []job.Completion{{Key: one[0].Key, Attempt: 1}, {Key: attempts[2].Key, Attempt: 1}},
+		t.Context(), succeeded([]job.Attempt{one[0], attempts[2]}),
 	)
 	require.NoError(t, err)
 	b.exact()
@@ -412,11 +412,7 @@ func TestManyClaimersNeverExceedALimit(t *testing.T) {
 				mu.Lock()
 				countLive(&live, attempts, -1)
 				mu.Unlock()
-				var ended []job.Completion
-				for _, a := range attempts {
-					ended = append(ended, job.Completion{Key: a.Key, Attempt: a.Number})
-				}
-				if _, err := store.CompleteSucceeded(t.Context(), ended); !noFailure(t, err) {
+				if _, err := store.CompleteSucceeded(t.Context(), succeeded(attempts)); !noFailure(t, err) {
 					return
 				}
 				mine = nil

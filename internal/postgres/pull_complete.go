@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	completePulled = statement("complete_pulled")
+	completePulled = completeSucceeded + ` RETURNING job_id, due_at, seq, attempt, session_id`
 	rescueWorkers  = statement("rescue_workers")
 )
 

@@ -152,7 +152,7 @@ func collectLost(rows pgx.Rows, message string) (lost []job.Completion, err erro
 	var pulled bool
 	_, err = pgx.ForEachRow(
 		rows,
-		[]any{&c.Key.Partition, &c.Key.Job, &c.Key.DueAt, &c.Key.Seq, &c.Attempt, &pulled},
+		[]any{&c.Key.Partition, &c.Key.Job, &c.Key.DueAt, &c.Key.Seq, &c.Attempt, raw(&c.Session), &pulled},
 		func() error {
 			if c.OwnKey = ""; pulled {
 				c.KeepKey()

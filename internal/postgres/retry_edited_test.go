@@ -25,7 +25,7 @@ func TestARetryIsAsTheJobIsNow(t *testing.T) {
 	j = b.update(j, d)
 
 	retries, _, err := b.store.CompleteDecided(
-		t.Context(), []job.Completion{{Key: attempts[0].Key, Attempt: 1, Outcome: failedOnce}},
+		t.Context(), []job.Completion{attempts[0].Completion(failedOnce)},
 	)
 	require.NoError(t, err)
 	b.exact()
@@ -57,7 +57,7 @@ func TestARetryIsAsTheJobIsNow(t *testing.T) {
 	b.exact()
 	b.update(j, d)
 	_, _, err = b.store.CompleteDecided(
-		t.Context(), []job.Completion{{Key: attempts[0].Key, Attempt: 2, Outcome: failedOnce}},
+		t.Context(), []job.Completion{admitted.Attempt.Completion(failedOnce)},
 	)
 	require.NoError(t, err)
 	b.exact()

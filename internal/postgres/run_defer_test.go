@@ -21,7 +21,7 @@ func TestDeferredCostsNoAttempt(t *testing.T) {
 	end := func(attempt int16, o job.Outcome) (job.Run, int) {
 		t.Helper()
 		retries, fenced, err := b.store.CompleteDecided(
-			ctx, []job.Completion{{Key: b.key, Attempt: attempt, Outcome: o}},
+			ctx, []job.Completion{{Key: b.key, Session: b.session, Attempt: attempt, Outcome: o}},
 		)
 		require.NoError(t, err)
 		if len(retries) == 0 {
@@ -77,7 +77,8 @@ func TestDeferredFollowsItsJob(t *testing.T) {
 			t.Parallel()
 			b := setupFence(t, past)
 			ctx := t.Context()
-			require.Len(t, b.claim(t, b.session, 0), 1)
+			claimed := b.claim(t, b.session, 0)
+			require.Len(t, claimed, 1)
 			var namespace uuid.UUID
 			require.NoError(t, b.pool.QueryRow(ctx, `SELECT namespace_id FROM job`).Scan(&namespace))
 			j, err := b.store.Job(ctx, namespace, b.key.Job)
@@ -89,7 +90,7 @@ func TestDeferredFollowsItsJob(t *testing.T) {
 			)
 			require.NoError(t, err)
 			retries, _, err := b.store.CompleteDecided(ctx, []job.Completion{
-				{Key: b.key, Attempt: 1, Outcome: job.Outcome{Kind: job.Deferred, Message: "the target is busy"}},
+				claimed[0].Completion(job.Outcome{Kind: job.Deferred, Message: "the target is busy"}),
 			})
 			require.NoError(t, err)
 			var same, deferred, needsSweep bool

@@ -18,7 +18,9 @@ func (e *Engine) ReportRun(ctx context.Context, r access.Report, o job.Outcome) 
 	if err := e.checkReport(ctx, r); err != nil {
 		return fmt.Errorf("report on a run: %w", err)
 	}
-	_, fenced, err := e.CompleteDecided(ctx, []job.Completion{{Key: r.Key, Attempt: r.Attempt, Outcome: o}})
+	_, fenced, err := e.CompleteDecided(ctx, []job.Completion{
+		{Key: r.Key, Session: r.Session, Attempt: r.Attempt, Outcome: o},
+	})
 	if err != nil {
 		return err
 	}
@@ -42,7 +44,8 @@ func (e *Engine) checkReport(ctx context.Context, r access.Report) error {
 const reportedRun = `
 SELECT r.state, now(), j.policy
 FROM run r LEFT JOIN job j ON j.partition = r.partition AND j.id = r.job_id
-WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4 AND r.attempt = $5 AND r.state <> 0 /* live */
+WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4 AND r.attempt = $5
+  AND r.session_id = $6 AND r.state <> 0 /* live */
 FOR UPDATE OF r`
 
 // HeartbeatRun extends the time that a target has for an attempt that it has accepted. It returns when the next
@@ -55,7 +58,8 @@ func (e *Engine) HeartbeatRun(ctx context.Context, r access.Report) (by time.Tim
 		var state job.RunState
 		var now time.Time
 		var text *string
-		err := tx.QueryRow(ctx, reportedRun, r.Key.Partition, r.Key.Job, r.Key.DueAt, r.Key.Seq, r.Attempt).
+		k := r.Key
+		err := tx.QueryRow(ctx, reportedRun, k.Partition, k.Job, k.DueAt, k.Seq, r.Attempt, r.Session).
 			Scan(&state, &now, &text)
 		switch {
 		case noRows(err):
@@ -72,10 +76,7 @@ func (e *Engine) HeartbeatRun(ctx context.Context, r access.Report) (by time.Tim
 		if state != job.Waiting { // the 202 has not been read yet, and will set the time
 			return nil
 		}
-		_, err = tx.Exec(
-			ctx, `UPDATE run SET expires_at = $5 WHERE `+byKey, r.Key.Partition, r.Key.Job, r.Key.DueAt, r.Key.Seq,
-			by,
-		)
+		_, err = tx.Exec(ctx, `UPDATE run SET expires_at = $5 WHERE `+byKey, k.Partition, k.Job, k.DueAt, k.Seq, by)
 		return err
 	})
 	return by, err

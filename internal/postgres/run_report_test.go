@@ -17,7 +17,7 @@ func (b *fenceBundle) accepted(t *testing.T) access.Report {
 	attempts := b.claim(t, b.session, time.Minute)
 	require.Len(t, attempts, 1)
 	_, fenced, err := b.store.CompleteDecided(t.Context(), []job.Completion{
-		{Key: b.key, Attempt: attempts[0].Number, Outcome: job.Outcome{Kind: job.Accepted, Status: 202}},
+		attempts[0].Completion(job.Outcome{Kind: job.Accepted, Status: 202}),
 	})
 	require.NoError(t, err)
 	require.Zero(t, fenced)
@@ -91,7 +91,7 @@ func TestReportBeforeTheResponse(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.store.ReportRun(t.Context(), r, job.Outcome{Kind: job.Succeeded}))
 	_, fenced, err := b.store.CompleteDecided(
-		t.Context(), []job.Completion{{Key: b.key, Attempt: a.Number, Outcome: job.Outcome{Kind: job.Accepted}}},
+		t.Context(), []job.Completion{a.Completion(job.Outcome{Kind: job.Accepted})},
 	)
 	require.NoError(t, err)
 	require.Equal(t, 1, fenced, "the run is over")

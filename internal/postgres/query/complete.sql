@@ -1,10 +1,13 @@
 -- Complete: moves runs whose attempt succeeded from the live table to history, and frees their permits. $1 to $4 name
--- the runs, $5 their attempts: a stale attempt finds no row (fenced). A run whose row another transaction updated
--- while this statement waited for the lock is not found either, because the new version of the row has an address
--- that this statement does not see; the caller completes what is left with complete_lock.sql.
+-- the runs, $5 their attempts, $6 the sessions that must have them: a stale attempt finds no row (fenced). The attempt
+-- alone is not enough, because a failover or a restore may lose a claim, and then its number is given out again.
+--
+-- A run whose row another transaction updated while this statement waited for the lock is not found either, because
+-- the new version of the row has an address that this statement does not see; the caller completes what is left with
+-- complete_lock.sql. For workers, RETURNING is added.
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
-           unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt
+           unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id
 ), ended AS (
     DELETE FROM run
     WHERE ctid = ANY (ARRAY(
@@ -12,7 +15,7 @@ WITH k AS MATERIALIZED (
         FROM k, LATERAL (
             SELECT r.ctid AS address FROM run r
             WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
-              AND r.attempt = k.attempt AND r.state <> 0 /* live */
+              AND r.attempt = k.attempt AND r.state <> 0 /* live */ AND r.session_id = k.session_id
             LIMIT 1 FOR UPDATE) x))
     RETURNING *
 ), freed AS (

@@ -1,5 +1,5 @@
 -- Complete: locks the runs of the attempts named ($1 to $5) and reads what job.Decide asks for. $6 is the session that
--- must hold the attempt; NULL: any. What is retried is retried as the job is now, hence the columns of the job first.
+-- must have the attempt. What is retried is retried as the job is now, hence the columns of the job first.
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
            unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id,
@@ -11,6 +11,6 @@ SELECT k.n, coalesce(j.version, r.version), r.run_at, r.state, r.attempt, coales
 FROM k, LATERAL (
     SELECT * FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq
-      AND attempt = k.attempt AND state <> 0 /* live */ AND (k.session_id IS NULL OR session_id = k.session_id)
+      AND attempt = k.attempt AND state <> 0 /* live */ AND session_id = k.session_id
     LIMIT 1 FOR UPDATE) r
 LEFT JOIN LATERAL (SELECT * FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true

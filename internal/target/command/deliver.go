@@ -152,7 +152,8 @@ func (t *Target) Outputs() (out []job.Output) {
 		}
 		e.reported = total
 		out = append(out, job.Output{
-			Key: e.attempt.Key, Attempt: e.attempt.Number, Namespace: e.attempt.Namespace, Text: text, Total: total,
+			Key: e.attempt.Key, Session: e.attempt.Session, Attempt: e.attempt.Number,
+			Namespace: e.attempt.Namespace, Text: text, Total: total,
 		})
 	}
 	return out
