@@ -11,6 +11,8 @@ JOBS ?= 50
 CRASHES ?= 5
 TRIES ?= 10000
 HANDOVERS ?= 300
+FAILOVERS ?= 50
+BULK ?= 20
 RUNS ?= 100000
 JOBS_LISTED ?= 1000000
 
@@ -106,6 +108,11 @@ cluster-all: ## the long report: 1000 nodes and 5 databases killed, 300 handover
 takeover: KILLS = 50
 takeover: ## kill the owner of partitions, KILLS=50 times, and measure until their runs start again (8 minutes)
 	$(call long-form,Takeover)
+
+# Its own primary and two synchronous standbys.
+failover: JOBS = 512
+failover: ## kill, stop and cut off the primary, FAILOVERS=50 times, with JOBS=512 runs and 20 × BULK=20 creates a second
+	$(RAM) FAILOVERS=$(FAILOVERS) JOBS=$(JOBS) BULK=$(BULK) $(call logged,./test/cluster,^TestFailover$$,120m)
 
 worker-crashes: KILLS = 5000
 worker-crashes: SECONDS = 900

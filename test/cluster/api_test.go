@@ -52,11 +52,23 @@ const (
 )
 
 func (u *caller) call(ctx context.Context, method, path, body string) (answer, []byte) {
+	return u.ask(ctx, method, u.anyNode()+path, body)
+}
+
+// anyNode is the address of a node's API.
+func (u *caller) anyNode() string {
 	bases := *u.c.bases.Load()
-	return u.ask(ctx, method, bases[rand.IntN(len(bases))]+path, body)
+	return bases[rand.IntN(len(bases))]
 }
 
 func (u *caller) ask(ctx context.Context, method, url, body string) (answer, []byte) {
+	return u.askWith(ctx, method, url, body, nil)
+}
+
+// askWith sends more headers.
+func (u *caller) askWith(
+	ctx context.Context, method, url, body string, header map[string]string,
+) (answer, []byte) {
 	ctx, cancel := context.WithTimeout(ctx, u.deadline)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
@@ -66,6 +78,9 @@ func (u *caller) ask(ctx context.Context, method, url, body string) (answer, []b
 	r.Header.Set("Authorization", "Bearer "+u.key)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range header {
+		r.Header.Set(name, value)
 	}
 	resp, err := u.http.Do(r)
 	if err != nil {

@@ -85,12 +85,19 @@ func (c *cluster) check() report {
 			first[[2]string{x.run, x.attempt}] = x
 		}
 	}
+	r.stuck = c.stuck()
+	return r
+}
+
+// stuck counts the runs that are leased to a dead session.
+func (c *cluster) stuck() (n int) {
+	c.t.Helper()
 	const stuck = `
 SELECT count(*) FROM run
 WHERE state = 1
   AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > now() - $1::interval)`
-	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), stuck, ttl).Scan(&r.stuck))
-	return r
+	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), stuck, ttl).Scan(&n))
+	return n
 }
 
 // judge compares the sets.

@@ -50,7 +50,7 @@ func (f form) duration() time.Duration { return time.Duration(f.seconds) * time.
 // allowed returns how long something may take. The short form runs together with all other tests, so it may take three
 // times as long, and longer if the machine is busy.
 func allowed(d time.Duration) time.Duration {
-	if os.Getenv("KILLS") == "" {
+	if os.Getenv("KILLS") == "" && os.Getenv("FAILOVERS") == "" {
 		return clocktest.Allow(3 * d)
 	}
 	return d
@@ -61,6 +61,8 @@ type setup struct {
 	nodes int
 	named bool // each node has its own name
 	own   bool // its own PostgreSQL, which the test can kill
+	ha    bool // its own PostgreSQL with two synchronous standbys
+	async bool // the standbys are asynchronous
 	slow  func(*rand.Rand) time.Duration
 
 	proxied bool     // a proxy between nodes and database
@@ -75,6 +77,7 @@ type cluster struct {
 	pool  *pgxpool.Pool // as the owner
 	store *pgtest.Store
 	db    *database // nil for the one that all tests share
+	group *replicas // nil if the database has no standbys
 	proxy *proxy    // nil if there is none
 	url   string    // of the database, for nodes
 	sink  *sink
@@ -96,15 +99,15 @@ func newCluster(t *testing.T, s setup) *cluster {
 		s.slow = nowAndThen
 	}
 	c := &cluster{setup: s, t: t, sink: newSink(t, seed, s.slow), log: filepath.Join(t.TempDir(), "nodes.log")}
-	if s.own {
+	switch {
+	case s.ha || s.async:
+		c.group = newReplicas(t, s.ha)
+		c.migrate(c.group.primary.database, c.group.urlOf("belfry", false))
+		c.url = c.group.urlOf(serverRole, true)
+	case s.own:
 		c.db = newDatabase(t)
-		_, err := postgres.Migrate(t.Context(), c.db.url())
-		require.NoError(t, err)
-		c.pool, err = pgxpool.New(t.Context(), c.db.url())
-		require.NoError(t, err)
-		t.Cleanup(c.pool.Close)
-		c.url = c.db.serverURL(t)
-	} else {
+		c.url = c.migrate(c.db, c.db.url())
+	default:
 		c.url, c.pool = pgtest.ServerURL(t)
 	}
 	c.store = pgtest.NewStore(c.pool)
@@ -124,6 +127,17 @@ func newCluster(t *testing.T, s setup) *cluster {
 	}
 	c.publish()
 	return c
+}
+
+// migrate creates the schema, connects as the owner, and returns the URL for nodes.
+func (c *cluster) migrate(d *database, owner string) string {
+	c.t.Helper()
+	_, err := postgres.Migrate(c.t.Context(), d.url())
+	require.NoError(c.t, err)
+	c.pool, err = pgxpool.New(c.t.Context(), owner)
+	require.NoError(c.t, err)
+	c.t.Cleanup(c.pool.Close)
+	return d.serverURL(c.t)
 }
 
 // publish gives clients the addresses of the nodes.

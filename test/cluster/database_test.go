@@ -30,13 +30,26 @@ type database struct {
 	bin, dir string
 	port     int
 	user     *syscall.Credential // PostgreSQL refuses to run as root; nil if the test does not
+	settings []string            // in addition to the usual ones, as name=value
 	log      *os.File
 	server   *exec.Cmd
 }
 
-func newDatabase(t *testing.T) *database {
+func newDatabase(t *testing.T, settings ...string) *database {
 	t.Helper()
-	d := &database{bin: findPostgres(t), port: freePort(t)}
+	d := emptyDatabase(t, settings...)
+	require.NoError(t,
+		d.command("initdb", "-D", d.dir, "-U", "belfry", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8",
+			"--no-sync", "--data-checksums").Run()) // pg_rewind needs checksums
+	_, err := d.start(t.Context())
+	require.NoError(t, err)
+	return d
+}
+
+// emptyDatabase has no data yet.
+func emptyDatabase(t *testing.T, settings ...string) *database {
+	t.Helper()
+	d := &database{bin: findPostgres(t), port: freePort(t), settings: settings}
 	dir, err := os.MkdirTemp("", "belfry-postgres-") // not t.TempDir, which other users cannot enter
 	require.NoError(t, err)
 	d.dir = filepath.Join(dir, "data")
@@ -55,11 +68,6 @@ func newDatabase(t *testing.T) *database {
 		d.user = unprivileged(t)
 		require.NoError(t, os.Chown(dir, int(d.user.Uid), int(d.user.Gid)))
 	}
-	require.NoError(t,
-		d.command("initdb", "-D", d.dir, "-U", "belfry", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8",
-			"--no-sync").Run())
-	_, err = d.start(t.Context())
-	require.NoError(t, err)
 	return d
 }
 
@@ -67,6 +75,8 @@ func newDatabase(t *testing.T) *database {
 func findPostgres(t *testing.T) string {
 	t.Helper()
 	if path, err := exec.LookPath("postgres"); err == nil {
+		path, err = filepath.EvalSymlinks(path) // the other programs are where it really is
+		require.NoError(t, err)
 		return filepath.Dir(path)
 	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
@@ -109,17 +119,19 @@ func (d *database) url() string {
 	return fmt.Sprintf("postgres://belfry@127.0.0.1:%d/postgres?sslmode=disable", d.port)
 }
 
+// serverRole is the role that nodes log in as.
+const serverRole = "belfry_server"
+
 // serverURL creates the role that nodes log in as.
 func (d *database) serverURL(t *testing.T) string {
 	t.Helper()
-	const role = "belfry_server"
 	c, err := pgx.Connect(t.Context(), d.url())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close(t.Context())) }()
-	_, err = c.Exec(t.Context(), `CREATE ROLE `+role+` LOGIN`)
+	_, err = c.Exec(t.Context(), `CREATE ROLE `+serverRole+` LOGIN`)
 	require.NoError(t, err)
-	require.NoError(t, postgres.GrantServer(t.Context(), d.url(), role))
-	return pgtest.As(t, d.url(), role)
+	require.NoError(t, postgres.GrantServer(t.Context(), d.url(), serverRole))
+	return pgtest.As(t, d.url(), serverRole)
 }
 
 func (d *database) command(name string, args ...string) *exec.Cmd {
@@ -142,9 +154,15 @@ func (d *database) start(ctx context.Context) (accepted time.Time, err error) {
 	if err := os.Remove(filepath.Join(d.dir, "postmaster.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return accepted, err
 	}
-	d.server = d.command("postgres", "-D", d.dir,
-		"-c", "listen_addresses=127.0.0.1", "-c", "port="+strconv.Itoa(d.port), "-c", "unix_socket_directories=",
-		"-c", "shared_buffers=128MB", "-c", "max_connections=100", "-c", "fsync=on", "-c", "synchronous_commit=on")
+	args := []string{
+		"-D", d.dir,
+		"-c", "listen_addresses=127.0.0.1", "-c", "port=" + strconv.Itoa(d.port), "-c", "unix_socket_directories=",
+		"-c", "shared_buffers=128MB", "-c", "max_connections=100", "-c", "fsync=on", "-c", "synchronous_commit=on",
+	}
+	for _, s := range d.settings {
+		args = append(args, "-c", s)
+	}
+	d.server = d.command("postgres", args...)
 	if err := d.server.Start(); err != nil {
 		return accepted, err
 	}

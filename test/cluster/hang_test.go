@@ -20,6 +20,7 @@ type proxy struct {
 
 	mu   sync.Mutex
 	hung chan struct{} // closed when the existing connections hang
+	away bool          // new ones hang too
 	ends []net.Conn
 }
 
@@ -39,18 +40,27 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.to)
-		if err != nil {
+		if !p.connect(client) {
 			_ = client.Close()
-			continue
 		}
-		p.mu.Lock()
-		hung := p.hung
-		p.ends = append(p.ends, client, server)
-		p.mu.Unlock()
-		go pass(client, server, hung)
-		go pass(server, client, hung)
 	}
+}
+
+func (p *proxy) connect(client net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.away {
+		p.ends = append(p.ends, client)
+		return true
+	}
+	server, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return false
+	}
+	p.ends = append(p.ends, client, server)
+	go pass(client, server, p.hung)
+	go pass(server, client, p.hung)
+	return true
 }
 
 // pass copies until one end closes. After a hang it discards everything.
@@ -82,13 +92,34 @@ func (p *proxy) hang() {
 	p.hung = make(chan struct{})
 }
 
+// cut hangs all connections, and new ones until heal.
+func (p *proxy) cut() {
+	p.hang()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.away = true
+}
+
+// heal closes the connections that hang, and lets new ones through.
+func (p *proxy) heal() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.away = false
+	p.closeEnds()
+}
+
+func (p *proxy) closeEnds() {
+	for _, c := range p.ends {
+		_ = c.Close()
+	}
+	p.ends = nil
+}
+
 func (p *proxy) close() {
 	_ = p.listener.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.ends {
-		_ = c.Close()
-	}
+	p.closeEnds()
 }
 
 // through is the URL of a database by way of a proxy.
