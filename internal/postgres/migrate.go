@@ -10,11 +10,12 @@ import (
 	"path"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // Belfry uses its own names, because the database may be shared with another program that uses goose.
@@ -128,12 +129,10 @@ AND to_regclass('`+versionTable+`') IS NOT NULL`).Scan(&old)
 
 // open connects to the database at url and rejects a server that is too old.
 func open(ctx context.Context, url string) (*sql.DB, error) {
-	config, err := pgx.ParseConfig(url)
+	config, err := pool.Config(url)
 	if err != nil {
-		return nil, fmt.Errorf("read the database URL (want postgres://user@host:port/database): %w", err)
+		return nil, err
 	}
-	// No named prepared statements: behind PgBouncer, the next statement may run on another server connection.
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	db := stdlib.OpenDB(*config)
 
 	var version int

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // Row-level security does not restrict a superuser or a role that bypasses it, and the owner of the tables could switch
@@ -69,7 +71,7 @@ WHERE rolname = $1`
 // GrantServer grants a login role the rights of a server. The caller must own the database and be allowed to grant
 // Belfry's roles.
 func GrantServer(ctx context.Context, url, role string) error {
-	conn, err := pgx.Connect(ctx, url)
+	conn, err := pool.Connect(ctx, url)
 	if err != nil {
 		return fmt.Errorf("grant to %s: %w", role, err)
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // CreateServer creates a login role for servers, or gives an existing one a new password. GrantServer grants its
 // rights.
 func CreateServer(ctx context.Context, url, role, password string) error {
-	conn, err := pgx.Connect(ctx, url)
+	conn, err := pool.Connect(ctx, url)
 	if err != nil {
 		return fmt.Errorf("create role %s: %w", role, err)
 	}

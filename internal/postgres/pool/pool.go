@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -25,19 +24,20 @@ func Open(ctx context.Context, url string, connections int32, o Observer) (*Pool
 	if err != nil {
 		return nil, fmt.Errorf("read the database URL (want postgres://user@host:port/database): %w", err)
 	}
-	config.MaxConns = connections
-	config.ConnConfig.ConnectTimeout = 5 * time.Second
-	config.ConnConfig.DialFunc = dial
-	p := config.ConnConfig.RuntimeParams
-	p["application_name"] = "belfry"
+	config.MaxConns, config.MinConns, config.MinIdleConns = connections, 0, 0 // no connection before there is a Pool
+	toPrimary(config.ConnConfig)
+	config.BeforeConnect = new(hosts).watch(config.ConnConfig)
+	params := config.ConnConfig.RuntimeParams
+	params["application_name"] = "belfry"
 	// A node that is paused inside a transaction must not keep others waiting for its locks.
-	p["idle_in_transaction_session_timeout"] = "5s"
-	p["statement_timeout"] = "60s"
-	conns, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
+	params["idle_in_transaction_session_timeout"] = "5s"
+	params["statement_timeout"] = "60s"
+	p := &Pool{observer: o}
+	p.leaveReadOnly(config.ConnConfig)
+	if p.conns, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
-	return New(conns, o), nil
+	return p, nil
 }
 
 // Close closes the connections.

@@ -10,8 +10,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// commitLimit is longer than statement_timeout: the server ends a commit that is
-// merely slow. The limit cuts off a server that hangs.
+// commitLimit ends the wait for a commit that gets no reply: statement_timeout does
+// not end a COMMIT that waits for a standby. The rows may be committed then, or
+// become so later, so callers treat the outcome as unknown.
 const (
 	commitLimit   = 65 * time.Second
 	rollbackLimit = 5 * time.Second

@@ -1,0 +1,72 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// hosts remembers which of several hosts was the primary. New connections try that one first: a host in front of it
+// that is frozen would cost each of them the whole timeout.
+type hosts struct {
+	mu      sync.Mutex
+	names   map[string]string // of addresses
+	primary string            // host and port; empty: not known
+}
+
+// watch learns from the connections of config. It returns what to do before each of them; nil: there is one host.
+func (h *hosts) watch(config *pgx.ConnConfig) func(context.Context, *pgx.ConnConfig) error {
+	if !slices.ContainsFunc(config.Fallbacks, func(f *pgconn.FallbackConfig) bool {
+		return f.Host != config.Host || f.Port != config.Port // not the same host without TLS
+	}) {
+		return nil
+	}
+	h.names = map[string]string{}
+	lookup, validate := config.LookupFunc, config.ValidateConnect
+	config.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
+		addresses, err := lookup(ctx, host)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, a := range addresses {
+			h.names[a] = host
+		}
+		return addresses, err
+	}
+	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if err := validate(ctx, conn); err != nil {
+			return err
+		}
+		if address, port, err := net.SplitHostPort(conn.Conn().RemoteAddr().String()); err == nil {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.primary = net.JoinHostPort(h.names[address], port)
+		}
+		return nil
+	}
+	return h.reorder
+}
+
+// reorder puts the primary first.
+func (h *hosts) reorder(_ context.Context, config *pgx.ConnConfig) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}},
+		config.Fallbacks...)
+	slices.SortStableFunc(all, func(a, b *pgconn.FallbackConfig) int { return cmp.Compare(h.rank(a), h.rank(b)) })
+	config.Host, config.Port, config.TLSConfig = all[0].Host, all[0].Port, all[0].TLSConfig
+	config.Fallbacks = all[1:]
+	return nil
+}
+
+func (h *hosts) rank(f *pgconn.FallbackConfig) int {
+	if net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))) == h.primary {
+		return 0
+	}
+	return 1
+}
