@@ -144,6 +144,10 @@ measure-snapshot: ## the path under a snapshot that is held for 90 s
 	$(DISK) BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 BELFRY_SNAPSHOT_DEAD=5000000 \
 	$(call logged,./internal/postgres,HeldSnapshot,60m)
 
+history-reader: SECONDS = 600
+history-reader: ## completions while a reader is open for SECONDS=600 and days of history are created and dropped
+	$(DISK) BELFRY_HISTORY_READER_SECONDS=$(SECONDS) $(call logged,./internal/postgres,HistoryUnderLoadBehindAReader,60m)
+
 measure-rate: ## claim and complete, with right and wrong statistics: within 1.3 of each other
 	$(DISK) BELFRY_RATE=1 $(call logged,./internal/postgres,RateOfHotStatements,60m)
 

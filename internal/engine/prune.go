@@ -2,7 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // History is the store as prune sees the ledger of ended runs, which is partitioned by day.
@@ -22,8 +25,8 @@ type Pruner interface {
 }
 
 // HistoryAhead is how many days of history are created in advance, so that runs can end even if prune
-// fails for a night.
-const HistoryAhead = 3
+// fails for days.
+const HistoryAhead = 14
 
 const (
 	prunePause = 10 * time.Minute
@@ -35,7 +38,11 @@ const (
 func (e *Engine) pruneOnce(ctx context.Context) (time.Duration, error) {
 	e.pruneFailed(ctx, "create days of history", e.History.CreateHistory(ctx, HistoryAhead))
 	dropped, err := e.History.DropHistory(ctx, e.KeepHistory)
-	e.pruneFailed(ctx, "drop old history", err)
+	if errors.Is(err, job.ErrInUse) {
+		e.Log.Warn("old history cannot be dropped yet, will retry", "retry_after", prunePause, "error", err)
+	} else {
+		e.pruneFailed(ctx, "drop old history", err)
+	}
 	for _, table := range dropped {
 		e.Log.Info("dropped a day of history", "table", table)
 	}

@@ -17,6 +17,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict says that a name is taken, or that the object's version is not the expected one.
 	ErrConflict = errors.New("conflict")
+	// ErrInUse says that other transactions use what was to be removed. Retry later.
+	ErrInUse = errors.New("in use")
 )
 
 // CreateParams is a job to create.

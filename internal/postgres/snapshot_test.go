@@ -25,6 +25,9 @@ type path struct {
 	rounds  []int
 
 	plan, claim, complete, runs atomic.Int64 // time and number since the last rate
+
+	mu      sync.Mutex
+	longest time.Duration // of one completion, since the last rate
 }
 
 // pace is how many full cycles per second were done, and how many database pages each read. The second does not depend
@@ -38,6 +41,7 @@ func (p *path) rate(what string, d time.Duration) pace {
 	for _, sum := range []*atomic.Int64{&p.plan, &p.claim, &p.complete, &p.runs} {
 		sum.Store(0)
 	}
+	p.longest = 0
 	begin := clock.Elapsed()
 	var wg sync.WaitGroup
 	for w := range p.workers {
@@ -105,7 +109,11 @@ func (p *path) round(w int, end time.Duration) {
 		p.bulk.complete(done)
 		p.plan.Add(int64(t1 - t0))
 		p.claim.Add(int64(t2 - t1))
-		p.complete.Add(int64(clock.Elapsed() - t2))
+		completed := clock.Elapsed() - t2
+		p.mu.Lock()
+		p.longest = max(p.longest, completed)
+		p.mu.Unlock()
+		p.complete.Add(int64(completed))
 		p.runs.Add(int64(len(done)))
 	}
 }

@@ -1,0 +1,159 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock/clocktest"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+)
+
+// openReader opens a transaction that has read the history and keeps it, as pg_dump does.
+func openReader(t testing.TB, pool *pgxpool.Pool) (release func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), pool.Config().ConnString())
+	require.NoError(t, err)
+	_, err = conn.Exec(
+		t.Context(), `BEGIN; SELECT FROM run_history LIMIT 1; SELECT FROM run_output LIMIT 1`,
+		pgx.QueryExecModeSimpleProtocol,
+	)
+	require.NoError(t, err)
+	return func() { require.NoError(t, conn.Close(context.Background())) }
+}
+
+func days(t testing.TB, pool *pgxpool.Pool, parent string) (n int) {
+	t.Helper()
+	row := pool.QueryRow(
+		context.WithoutCancel(t.Context()), `SELECT count(*) FROM pg_inherits WHERE inhparent = $1::regclass`, parent,
+	)
+	require.NoError(t, row.Scan(&n))
+	return n
+}
+
+// TestDaysOfHistoryBehindAReader: a transaction that reads the history for hours, such as pg_dump, keeps no day from
+// being created. A day that it keeps from being dropped is left for later. Completions do not wait for either.
+func TestDaysOfHistoryBehindAReader(t *testing.T) {
+	t.Parallel()
+	b := setupFence(t, past)
+	server := pgtest.NewStore(pgtest.AsServer(t, b.pool))
+	require.Len(t, b.claim(t, b.session, time.Second), 1)
+	release := openReader(t, b.pool)
+	ctx, cancel := context.WithTimeout(t.Context(), clocktest.Allow(5*time.Second))
+	defer cancel()
+	had := days(t, b.pool, "run_history")
+	var changes sync.WaitGroup
+	var created, dropped error
+	changes.Go(func() {
+		created = server.CreateHistory(ctx, 3)
+		_, dropped = server.DropHistory(ctx, 0)
+	})
+	require.Eventually(t, func() bool { // both wait, or are done
+		return days(t, b.pool, "run_history") == had+2 || waiting(t, b.pool) > 0
+	}, clocktest.Allow(10*time.Second), time.Millisecond)
+	fenced, err := b.store.CompleteSucceeded(ctx, []job.Completion{{Key: b.key, Attempt: 1, Session: b.session}})
+	require.NoError(t, err, "a completion waits for the days of history")
+	require.Zero(t, fenced)
+	changes.Wait()
+	require.NoError(t, created)
+	require.ErrorIs(t, dropped, job.ErrInUse)
+	require.ErrorContains(t, dropped, "run_history_")
+	require.Equal(t, had+2, days(t, b.pool, "run_history"))
+	require.Equal(t, had+2, days(t, b.pool, "run_output"))
+	var indexes []string
+	require.NoError(t, b.pool.QueryRow(t.Context(), sameIndexes).Scan(&indexes))
+	require.Empty(t, indexes, "each index of the history is on each day, with the same options")
+
+	release()
+	gone, err := server.DropHistory(t.Context(), 0)
+	require.NoError(t, err)
+	require.Len(t, gone, 2, "yesterday's history and output")
+	require.Equal(t, had+1, days(t, b.pool, "run_history"))
+}
+
+// sameIndexes lists the indexes of history and output that are not on a day, or with other options.
+const sameIndexes = `
+SELECT coalesce(array_agg(format('%s on %s', i.indexrelid::regclass, d.inhrelid::regclass)), '{}')
+FROM pg_index i JOIN pg_class parent ON parent.oid = i.indexrelid JOIN pg_inherits d ON d.inhparent = i.indrelid
+WHERE i.indrelid IN ('run_history'::regclass, 'run_output'::regclass) AND NOT EXISTS (
+    SELECT FROM pg_inherits a JOIN pg_index x ON x.indexrelid = a.inhrelid JOIN pg_class c ON c.oid = a.inhrelid
+    WHERE a.inhparent = i.indexrelid AND x.indrelid = d.inhrelid
+      AND c.reloptions IS NOT DISTINCT FROM parent.reloptions)`
+
+// waiting returns how many statements wait for a lock.
+func waiting(t testing.TB, pool *pgxpool.Pool) (n int) {
+	t.Helper()
+	row := pool.QueryRow(
+		t.Context(),
+		`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+	)
+	require.NoError(t, row.Scan(&n))
+	return n
+}
+
+// TestHistoryUnderLoadBehindAReader measures the path while a transaction reads the history and, at the same time, days
+// are created and a day is to be dropped, far more often than nodes do. BELFRY_HISTORY_READER_SECONDS=600 is the long
+// form.
+func TestHistoryUnderLoadBehindAReader(t *testing.T) {
+	const short = 4
+	long := fromEnv(t, "BELFRY_HISTORY_READER_SECONDS", short)
+	seconds := time.Duration(long) * time.Second
+	p := &path{bulk: setupBulk(t, nil), workers: 2}
+	p.rounds, p.group = make([]int, p.workers), 5
+	p.shared(50_000)
+	p.exec(`VACUUM ANALYZE job, cursor`)
+	p.rate("warm up", seconds/8)
+	before := p.rate("without a reader", seconds/4)
+	alone := p.longest
+
+	release := openReader(t, p.pool)
+	had := days(t, p.pool, "run_history")
+	stop, ended := make(chan struct{}), make(chan error, 1)
+	created, refused := 0, 0
+	go func() {
+		for pause := time.NewTicker(min(10*time.Second, seconds/4)); ; {
+			created++
+			err := p.store.CreateHistory(context.WithoutCancel(t.Context()), 1+created)
+			if err == nil {
+				_, err = p.store.DropHistory(context.WithoutCancel(t.Context()), 0)
+			}
+			if !errors.Is(err, job.ErrInUse) {
+				ended <- fmt.Errorf("create and drop behind a reader: %w", err)
+				return
+			}
+			refused++
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			case <-pause.C:
+			}
+		}
+	}()
+	open := p.rate("with a reader", seconds)
+	longest := p.longest
+	close(stop)
+	require.NoError(t, <-ended)
+	require.Equal(t, had+created, days(t, p.pool, "run_history"), "days are created behind a reader")
+	release()
+	gone, err := p.store.DropHistory(t.Context(), 0)
+	require.NoError(t, err)
+	require.Len(t, gone, 2, "days are dropped once the reader is gone")
+	t.Logf(
+		"seconds=%d created=%d drops_refused=%d dropped_later=%d longest_completion=%s (without a reader %s) throughput=%.2f",
+		long, created, refused, len(gone), longest.Round(time.Millisecond), alone.Round(time.Millisecond),
+		open.rate/before.rate,
+	)
+	if long > short {
+		require.Less(t, longest, time.Second)
+		require.Greater(t, open.rate/before.rate, 0.9)
+	}
+}
