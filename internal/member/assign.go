@@ -38,7 +38,7 @@ func (m *Member) assignOnce(ctx context.Context) (changed int, err error) {
 	m.nextAssign.Store(int64(clock.Elapsed() + m.o.Interval))
 	l := m.current.Load().lease
 	if !l.valid() {
-		return 0, nil // renew registers a new session
+		return 0, nil // renew revives the session, or registers a new one
 	}
 	// The round ends when the session does. A round that may take also ends when the member drains.
 	ctx, cancel := context.WithCancel(ctx)
@@ -54,8 +54,8 @@ func (m *Member) assignOnce(ctx context.Context) (changed int, err error) {
 	}
 	d := decide(s, l.session, draining)
 	if !d.alive {
-		m.drop(l, "expired")
-		return 0, nil
+		m.suspend(l, "expired")
+		return 0, nil // renew revives it, or registers a new session
 	}
 	m.setPace(s, d)
 	return m.apply(ctx, l, d)

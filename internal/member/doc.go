@@ -7,11 +7,12 @@
 //
 //	            registered                 Drain
 //	no session ───────────▶ owning ───────────────────▶ draining ──▶ closed
-//	    ▲                     │   renewed: trusted until   │   Close: unregistered
-//	    └─────────────────────┘   sent + TTL - margin      │
-//	  expired, or not renewed                              └─▶ closed, also when the
-//	  in time: all partitions lost,                            session expires: a draining
-//	  the next session has a new id                            member registers no new one
+//	    ▲                    │  ▲                          Close: unregistered
+//	    │      not renewed   │  │ renewed
+//	    │      in time       ▼  │
+//	    └─────────────── suspended: no partitions, but its attempts in flight go on
+//	    another node has ended the session: the next one has a new id
+//	    (a draining member registers no new one)
 //
 // # Two loops
 //
@@ -34,10 +35,14 @@
 //
 // # Failures
 //
-//   - A renewal fails or times out: the member retries with each interval until trust ends, and then
-//     loses all partitions. Whether the database did renew does not matter.
-//   - A renewal reports that the session expired: the member loses all partitions immediately.
-//   - In both cases the next session has a new random id. The name decides nothing.
+//   - A renewal fails or times out: the member retries with each interval. When trust ends, it suspends
+//     the session: it loses all partitions, keeps the session, to which runs are leased, and goes on
+//     renewing. Whether the database did renew does not matter: no session is left behind that no process
+//     uses.
+//   - A survey shows that the session has expired: the same.
+//   - A renewal succeeds: the session is revived, and gets partitions with the next survey.
+//   - A renewal reports that another node has ended the session and rescues its runs: the member drops it.
+//     The next session has a new random id. The name decides nothing.
 //   - A registration fails: its row may exist and would be assigned partitions, so the member removes it
 //     before it registers again.
 //   - Taking or releasing fails: the next survey shows the result. The member then gains a partition that
@@ -45,6 +50,7 @@
 //   - A member dies: its session expires, and the others wake up at that instant and take its partitions.
 //   - A member hangs in a claim: taking waits for that claim, with a limit. Partitions are taken owner by
 //     owner, so only those of the hanging member wait.
-//   - The database is down: all members lose all partitions and register again when it is back. Until
+//   - The database is down: all members suspend their sessions, and revive them when it is back. No node
+//     ends a session in the first two TTLs after that, so attempts in flight survive (postgres.Members). Until
 //     then runs are late, but none is lost.
 package member

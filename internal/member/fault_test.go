@@ -12,11 +12,79 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// lostEverything waits until a member has noticed that its session has ended.
-func lostEverything(t *testing.T, n *node) {
-	t.Helper()
-	require.Eventually(t, func() bool { return !n.Valid() && n.Session() == uuid.Nil }, patience, often)
-	require.Empty(t, n.Owned())
+// lostEverything waits until a member has lost its partitions, because it no longer trusts its session.
+func (c *cluster) lostEverything(n *node) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, owner := range c.owner {
+			if owner == n {
+				return false
+			}
+		}
+		return !n.Valid()
+	}, patience, often)
+	require.Empty(c.t, n.Owned())
+}
+
+// The database is down for longer than the TTL. All members lose their partitions, keep their sessions, because runs
+// are leased to them, and own everything again when the database is back.
+func TestSessionsSurviveAnOutage(t *testing.T) {
+	t.Parallel()
+	for name, down := range map[string]func(context.Context, string) error{
+		"refuses": func(context.Context, string) error { return errBroken },
+		"hangs":   func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := setup(t)
+			nodes := []*node{c.start(), c.start(), c.start()}
+			c.awaitOwners(nodes...)
+			var sessions []uuid.UUID
+			for _, n := range nodes {
+				sessions = append(sessions, n.Session())
+				n.store.before.Store(&down)
+			}
+			for i, n := range nodes {
+				c.lostEverything(n)
+				require.Equal(t, sessions[i], n.Session())
+			}
+			require.Eventually(t, func() (expired bool) {
+				c.scan(`SELECT bool_and(expires_at < now()) FROM session`, nil, &expired)
+				return expired
+			}, patience, often)
+			for _, n := range nodes {
+				n.store.heal()
+			}
+			c.awaitOwners(nodes...)
+			for i, n := range nodes {
+				require.Equal(t, sessions[i], n.Session())
+			}
+		})
+	}
+}
+
+// Another node has ended the session and rescued its runs: the member registers a new one.
+func TestEndedSessionsDoNotComeBack(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	n, other := c.start(), c.start()
+	c.awaitOwners(n, other)
+	old := n.Session()
+	fail := func(context.Context, string) error { return errBroken }
+	n.store.before.Store(&fail)
+	c.lostEverything(n)
+	require.Eventually(t, func() bool {
+		_, _, err := c.store.Rescue(t.Context(), []int16{0}, 1)
+		require.NoError(t, err)
+		var ended bool
+		c.scan(`SELECT expires_at = '-infinity' FROM session WHERE id = $1`, []any{old}, &ended)
+		return ended
+	}, patience, often, "the other member was renewing all along")
+	n.store.heal()
+	c.awaitOwners(n, other)
+	require.NotEqual(t, old, n.Session())
 }
 
 func TestStoreFails(t *testing.T) {
@@ -27,11 +95,11 @@ func TestStoreFails(t *testing.T) {
 	old := n.Session()
 	fail := func(context.Context, string) error { return errBroken }
 	n.store.before.Store(&fail)
-	lostEverything(t, n)
+	c.lostEverything(n)
 	c.awaitOwners(other)
 	n.store.heal()
 	c.awaitOwners(n, other)
-	require.NotEqual(t, old, n.Session())
+	require.Equal(t, old, n.Session(), "nobody has ended it")
 }
 
 // The network drops everything: requests end only with their context.
@@ -42,7 +110,7 @@ func TestStoreHangs(t *testing.T) {
 	c.awaitOwners(n, other)
 	hang := func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }
 	n.store.before.Store(&hang)
-	lostEverything(t, n)
+	c.lostEverything(n)
 	c.awaitOwners(other)
 	n.store.heal()
 	c.awaitOwners(n, other)
@@ -189,7 +257,8 @@ func TestSessionDisappears(t *testing.T) {
 	c.awaitOwners(n, other)
 }
 
-// A session that was renewed in time is not trusted if the reply comes after its trust has ended.
+// A session that was renewed in time is not trusted if the reply comes after its trust has ended. It leaves no second
+// session behind, which would be assigned partitions.
 func TestReplyTooLate(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -207,7 +276,16 @@ func TestReplyTooLate(t *testing.T) {
 	}
 	n.store.after.Store(&late)
 	_, err = n.runOnce(t.Context())
+	require.Error(t, err)
+	require.False(t, n.Valid())
+	require.Empty(t, n.Owned())
+	n.store.heal()
+	_, err = n.runOnce(t.Context())
 	require.NoError(t, err)
-	require.NotEqual(t, old, n.Session())
 	require.True(t, n.Valid())
+	require.Equal(t, old, n.Session())
+	require.Len(t, n.Owned(), partitions)
+	var sessions int
+	c.scan(`SELECT count(*) FROM session WHERE expires_at > now()`, nil, &sessions)
+	require.Equal(t, 1, sessions)
 }

@@ -20,9 +20,10 @@ import (
 type Store interface {
 	// Register creates a session. Register and Renew return the time of the database clock.
 	Register(ctx context.Context, id uuid.UUID, name string, ttl time.Duration) (now time.Time, err error)
-	// Renew fails with job.ErrSessionExpired if the session has ended.
+	// Renew extends a session, even if it has expired. It fails with job.ErrSessionExpired if another node has
+	// ended the session.
 	Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error)
-	Unregister(ctx context.Context, id uuid.UUID) error
+	Unregister(ctx context.Context, id uuid.UUID) error // also if it is not registered yet
 	Survey(ctx context.Context) (job.Survey, error)
 	// Take takes partitions whose owner and epoch are still those in from and whose owner is not alive.
 	// It returns what it took.
@@ -35,7 +36,7 @@ type Options struct {
 	Store    Store
 	Name     string        // for people; members may share a name
 	TTL      time.Duration // of the session; 5 s
-	Interval time.Duration // between renewals; 1 s, at most a third of the TTL
+	Interval time.Duration // between renewals; 1 s, which is also the most, and at most a third of the TTL
 	Bound    *clock.Bound  // receives the time of the database clock with each renewal
 	Log      *slog.Logger
 
@@ -74,11 +75,11 @@ type Member struct {
 	stopped chan struct{} // Run has returned
 }
 
-// lease is how long one session is trusted.
+// lease is how long one session is trusted. A session that is revived gets another lease.
 type lease struct {
 	session uuid.UUID
-	until   atomic.Int64 // clock.Elapsed
-	ctx     context.Context
+	until   atomic.Int64    // clock.Elapsed
+	ctx     context.Context // done: the trust has ended
 	end     context.CancelFunc
 }
 
@@ -124,7 +125,7 @@ func New(o Options) (*Member, error) {
 	return m, nil
 }
 
-// Session returns the id of the session; uuid.Nil: there is none.
+// Session returns the id of the session, even if it is not certainly alive; uuid.Nil: there is none.
 func (m *Member) Session() uuid.UUID {
 	if l := m.current.Load().lease; l != nil {
 		return l.session

@@ -10,10 +10,10 @@ import (
 )
 
 // Only this file changes the partitions of a member. Order matters: calls is locked before a change and
-// until its callback has returned, so callbacks come in the order of the changes. Only drop makes its
+// until its callback has returned, so callbacks come in the order of the changes. Only endTrust makes its
 // change before it locks calls: Owns must return false immediately, however long an OnGain takes. No
-// other change can come between, because drop leaves a snapshot without a lease, and only the goroutine
-// that dropped a session registers the next one.
+// other change can come between, because it leaves a snapshot without partitions and without a lease that
+// could gain some, and the goroutine that assigns partitions does nothing else meanwhile.
 
 // gain adds partitions to the session, if it is still the current one.
 func (m *Member) gain(ctx context.Context, l *lease, gained []job.Ownership) int {
@@ -73,23 +73,28 @@ func (m *Member) change(l *lease, edit func(epochs map[int16]int64) bool) bool {
 	return true
 }
 
-// drop ends the trust in a session and loses all its partitions immediately.
-func (m *Member) drop(l *lease, why string) {
+// suspend ends the trust in a session, which may be renewed later, and loses all its partitions immediately.
+func (m *Member) suspend(l *lease, why string) { m.endTrust(l, l, "session suspended", why) }
+
+// drop gives a session up and loses all its partitions immediately.
+func (m *Member) drop(l *lease, why string) { m.endTrust(l, nil, "session dropped", why) }
+
+func (m *Member) endTrust(l, next *lease, message, why string) {
 	m.mu.Lock()
 	h := m.current.Load()
-	if l == nil || h.lease != l {
+	if l == nil || h.lease != l || next == l && l.ctx.Err() != nil {
 		m.mu.Unlock()
 		return
 	}
 	l.until.Store(0)
-	m.current.Store(&snapshot{})
-	m.mu.Unlock()
 	l.end() // an OnGain in progress has no reason to go on
+	m.current.Store(&snapshot{next, map[int16]int64{}})
+	m.mu.Unlock()
 	level := slog.LevelWarn
 	if m.draining() {
 		level = slog.LevelInfo // expected
 	}
-	m.o.Log.Log(l.ctx, level, "session dropped", "session", l.session, "reason", why)
+	m.o.Log.Log(l.ctx, level, message, "session", l.session, "reason", why)
 	if len(h.epochs) > 0 {
 		m.calls.Lock()
 		defer m.calls.Unlock()

@@ -17,18 +17,11 @@ func (m *Member) renewOnce(ctx context.Context) error {
 	m.renewing.Lock()
 	defer m.renewing.Unlock()
 	if l := m.current.Load().lease; l != nil {
-		if l.valid() {
-			err := m.renew(ctx, l)
-			switch {
-			case err == nil && l.valid():
-				return nil
-			case errors.Is(err, job.ErrSessionExpired):
-				m.drop(l, "expired")
-			case err != nil && l.valid():
-				return err // there is time for another try
-			}
+		err := m.renew(ctx, l)
+		if !errors.Is(err, job.ErrSessionExpired) {
+			return err
 		}
-		m.drop(l, "not renewed in time")
+		m.drop(l, "ended")
 	}
 	if m.draining() || ctx.Err() != nil {
 		return ctx.Err()
@@ -36,18 +29,42 @@ func (m *Member) renewOnce(ctx context.Context) error {
 	return m.register(ctx)
 }
 
-// renew asks the database to extend the session. It gives up when trust ends.
+// renew asks the database to extend the session. When trust ends without a renewal, the member loses its partitions and
+// keeps asking: until another node has ended the session, it can be renewed, and its attempts in flight go on.
 func (m *Member) renew(ctx context.Context, l *lease) error {
-	ctx, cancel := context.WithTimeout(ctx, min(m.attempt, l.left()))
-	defer cancel()
 	sent := clock.Elapsed()
-	now, err := m.o.Store.Renew(ctx, l.session, m.o.TTL, !m.draining())
+	now, err := m.askToRenew(ctx, l)
+	until := sent + m.trust
+	if err == nil && until <= clock.Elapsed() {
+		err = errors.New("the session was renewed too slowly")
+	}
+	if !l.valid() {
+		m.suspend(l, "not renewed in time")
+	}
 	if err != nil {
 		return err
 	}
-	l.until.Store(int64(sent + m.trust))
 	m.sample(now)
+	if l.ctx.Err() == nil {
+		l.until.Store(int64(until))
+		return nil
+	}
+	m.trustSession(l.session, until)
+	m.o.Log.Info("session revived", "session", l.session)
 	return nil
+}
+
+// askToRenew gives up when trust ends, so that the partitions are lost in time.
+func (m *Member) askToRenew(ctx context.Context, l *lease) (time.Time, error) {
+	limit := m.attempt
+	if left := l.left(); left > 0 {
+		limit = min(limit, left)
+	} else {
+		m.suspend(l, "not renewed in time")
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return m.o.Store.Renew(ctx, l.session, m.o.TTL, !m.draining())
 }
 
 // register creates a session with a new id.
@@ -71,20 +88,26 @@ func (m *Member) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l := &lease{session: id}
-	l.until.Store(int64(sent + m.trust))
-	if !l.valid() {
+	until := sent + m.trust
+	if until <= clock.Elapsed() {
 		return errors.New("the session was registered too slowly")
 	}
 	m.unresolved = false
-	l.ctx, l.end = context.WithCancel(m.open)
 	m.sample(now)
+	m.trustSession(id, until)
+	m.o.Log.Info("session registered", "session", id, "name", m.o.Name)
+	return nil
+}
+
+// trustSession makes a session that is new or revived the current one. It owns nothing until the next survey.
+func (m *Member) trustSession(id uuid.UUID, until time.Duration) {
+	l := &lease{session: id}
+	l.until.Store(int64(until))
+	l.ctx, l.end = context.WithCancel(m.open)
 	m.mu.Lock()
 	m.current.Store(&snapshot{lease: l, epochs: map[int16]int64{}})
 	m.mu.Unlock()
-	m.o.Log.Info("session registered", "session", id, "name", m.o.Name)
 	m.assignNow()
-	return nil
 }
 
 // sample passes the time of the database clock on to the bound.

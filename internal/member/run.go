@@ -41,7 +41,7 @@ func (m *Member) renewRound(ctx context.Context) (time.Duration, error) {
 	begun := clock.Elapsed()
 	err := m.renewOnce(ctx)
 	pause := max(begun+m.o.Interval-clock.Elapsed(), m.o.Interval/10)
-	if l := m.current.Load().lease; l != nil {
+	if l := m.current.Load().lease; l.valid() {
 		pause = min(pause, l.left())
 	}
 	return pause, err

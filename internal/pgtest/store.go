@@ -26,7 +26,7 @@ func StoreOf(db *postgres.DB) *Store {
 // ExpireSession is a statement that expires session $1 in a cluster whose nodes have been renewing all along, so that
 // it may be ended at once.
 const ExpireSession = `
-WITH up AS (UPDATE cluster SET seen_at = now(), up_since = '-infinity')
+WITH up AS (UPDATE cluster SET seen_at = 'infinity', up_since = '-infinity')
 UPDATE session SET renewed_at = now() - interval '1 h', expires_at = now() WHERE id = $1`
 
 // Outage is a statement that leaves the database as after an outage of three hours: nobody renewed, and all sessions,

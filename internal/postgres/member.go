@@ -34,24 +34,27 @@ func (m *Members) Register(
 	return now, nil
 }
 
-// seen notes that a node is renewing its session, with TTL $3. If no node did for longer than half a TTL, the database
-// was down or its clock jumped, and the time that all processes have to renew begins: see expired.
+// seen notes that a node is renewing its session. Each node does so at least once per second. If none did for longer
+// than gap, the database was down or its clock jumped, and the time that all processes have to renew begins: see
+// expired.
 const seen = `seen AS (
     UPDATE cluster SET seen_at = now(), up_since = CASE
-        WHEN seen_at BETWEEN now() - $3::interval / 2 AND now() + $3::interval / 2 THEN up_since ELSE now() END
-    WHERE seen_at NOT BETWEEN now() - $3::interval / 10 AND now() + $3::interval / 10
+        WHEN seen_at BETWEEN now() - ` + gap + ` AND now() + ` + gap + ` THEN up_since ELSE now() END
+    WHERE seen_at NOT BETWEEN now() - interval '0.5 s' AND now() + interval '0.5 s' /* write the row less often */
 )`
+
+const gap = `interval '2 s'`
 
 const renew = `
 WITH ` + seen + `
-UPDATE session SET renewed_at = now(), expires_at = now() + $3::interval, may_own = $2
+UPDATE session SET renewed_at = now(), expires_at = now() + $2::interval, may_own = $3
 WHERE id = $1 AND expires_at > '-infinity'
 RETURNING now()`
 
 // Renew moves the expiry of a session that has not ended, even if it has expired, and stores whether it may own
 // partitions. A session that has ended stays dead, because its runs may have been rescued already.
 func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error) {
-	err = m.db.QueryRow(ctx, renew, id, owns, ttl).Scan(&now)
+	err = m.db.QueryRow(ctx, renew, id, ttl, owns).Scan(&now)
 	switch {
 	case err == nil:
 		return now, nil
@@ -68,7 +71,7 @@ func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, ow
 const expired = `s.expires_at <= now() AND s.expires_at > '-infinity' AND EXISTS (
     SELECT FROM cluster c
     WHERE now() >= c.up_since + 2 * (s.expires_at - s.renewed_at)
-      AND c.seen_at >= now() - (s.expires_at - s.renewed_at) / 2)`
+      AND c.seen_at >= now() - ` + gap + `)`
 
 // Unregister ends a session now. A session that is not registered yet cannot be registered any more: the request may
 // still be on its way.
@@ -172,6 +175,10 @@ func (m *Members) changeOwner(
 	err = m.db.Tx(ctx, what, func(tx pgx.Tx) error {
 		// Wait until no claim of the old owners is under way.
 		if _, err := tx.Exec(ctx, lockEach, lockList(locks)); err != nil {
+			return err
+		}
+		// No owner that has expired is renewed until this transaction ends, and the next statement sees earlier renewals.
+		if _, err := tx.Exec(ctx, `SELECT FROM session WHERE id = ANY ($1) FOR SHARE`, owners); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, `

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
@@ -80,11 +81,17 @@ func setupNode(t *testing.T, ttl time.Duration) *node {
 
 // rescue does what a node does every second, until the test ends.
 func (n *node) rescue() {
+	id := uuid.New()
+	_, err := n.store.Register(n.t.Context(), id, "node", time.Second)
+	require.NoError(n.t, err)
+	_, err = n.pool.Exec(n.t.Context(), `UPDATE cluster SET up_since = '-infinity'`)
+	require.NoError(n.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
+			_, _ = n.store.Renew(ctx, id, time.Second, true)
 			_, _, _ = n.store.RescueWorkers(ctx, 100)
 			select {
 			case <-ctx.Done():
@@ -334,7 +341,7 @@ func TestALostSession(t *testing.T) {
 	n.start(w)
 	id := n.trigger("x", "{}")
 	n.await(id, "running")
-	_, err := n.pool.Exec(t.Context(), `UPDATE session SET expires_at = now() WHERE queue_id IS NOT NULL`)
+	_, err := n.pool.Exec(t.Context(), `UPDATE session SET expires_at = '-infinity' WHERE queue_id IS NOT NULL`)
 	require.NoError(t, err)
 	require.ErrorIs(t, <-causes, worker.ErrLost)
 	n.await(id, "succeeded")

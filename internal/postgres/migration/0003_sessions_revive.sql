@@ -20,9 +20,9 @@ CREATE TABLE cluster (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE cluster IS 'One row: what all nodes know together.';
 COMMENT ON COLUMN cluster.only_row IS 'Always true, so that there is one row.';
-COMMENT ON COLUMN cluster.seen_at IS 'When a node renewed its session last. It may be a tenth of a TTL older than that.';
+COMMENT ON COLUMN cluster.seen_at IS 'When a node renewed its session last. It may be half a second older than that.';
 COMMENT ON COLUMN cluster.up_since IS
-    'Since when nodes have been renewing without a gap of more than half a TTL. An expired session is ended twice its '
+    'Since when nodes have been renewing without a gap of more than two seconds. An expired session is ended twice its '
     'TTL later at the earliest, so that after an outage all processes have time to renew.';
 COMMENT ON INDEX cluster_pkey IS 'Allows one row.';
 INSERT INTO cluster DEFAULT VALUES;
