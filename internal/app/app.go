@@ -75,6 +75,8 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if keys != nil {
 		options.Sealer = keys
 	}
+	info := nodeInfo(c, keys)
+	options.Node = &info
 	db, err := postgres.Open(ctx, c.DatabaseURL, c.Connections, options)
 	if err != nil {
 		return err

@@ -34,14 +34,17 @@ func Main(version string) int {
 	return ExitCode(err)
 }
 
-// ExitCode returns the exit code for an error: 1 for a failure, 2 for a mistake in usage. The exception is
-// diff, which has the codes of diff(1): 1 for a difference, 2 for a failure.
+// ExitCode returns the exit code for an error: 1 for a failure, 2 for a mistake in usage. The exceptions are
+// diff, which has the codes of diff(1): 1 for a difference, 2 for a failure, and doctor, which has its own.
 func ExitCode(err error) int {
 	if _, ok := errors.AsType[files.DiffError](err); ok {
 		return 2
 	}
 	if _, ok := errors.AsType[usage.Error](err); ok {
 		return 2
+	}
+	if unhealthy, ok := errors.AsType[local.UnhealthyError](err); ok {
+		return unhealthy.Code
 	}
 	return 1
 }

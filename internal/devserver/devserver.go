@@ -87,7 +87,7 @@ func (d *devServer) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer stopEcho()
-	n, err := d.startNode(ctx, db.url)
+	n, err := d.startNode(ctx, dir, db.url)
 	if n != nil {
 		defer func() { // runs before the database stops, because the node needs it
 			stop()
@@ -101,7 +101,7 @@ func (d *devServer) run(ctx context.Context) (err error) {
 	if err := d.createDemo(ctx, echoURL); err != nil {
 		return err
 	}
-	d.welcome(echoURL)
+	d.welcome(dir, echoURL)
 	select {
 	case <-ctx.Done():
 		d.p.Line("\nstopping …")
@@ -227,7 +227,7 @@ type node struct {
 
 // startNode starts a node and waits until it answers. With an error it still returns the node if it was
 // started, so that the caller can wait for its end.
-func (d *devServer) startNode(ctx context.Context, ownerURL string) (*node, error) {
+func (d *devServer) startNode(ctx context.Context, dir, ownerURL string) (*node, error) {
 	to, err := url.Parse(ownerURL)
 	if err != nil {
 		return nil, err
@@ -236,6 +236,9 @@ func (d *devServer) startNode(ctx context.Context, ownerURL string) (*node, erro
 	c := config.Default()
 	c.DatabaseURL, c.Listen, c.Name, c.Drain = to.String(), d.Listen, "dev", drainTime
 	c.Targets.Allow, c.Secrets.Keyset = allowedTargets, d.secrets.Keyset
+	if err := saveConfig(dir, c); err != nil {
+		return nil, err
+	}
 	n := &node{done: make(chan struct{})}
 	go func() {
 		defer close(n.done)
@@ -243,6 +246,20 @@ func (d *devServer) startNode(ctx context.Context, ownerURL string) (*node, erro
 	}()
 	return n, d.step("node", func() error { return d.awaitNode(ctx, n) })
 }
+
+// saveConfig writes the settings of the node to a file, for the commands that need them.
+func saveConfig(dir string, c config.Config) error {
+	text, err := yaml.Marshal(map[string]any{
+		"database_url": c.DatabaseURL, "listen": c.Listen, "name": c.Name, "drain": c.Drain.String(),
+		"targets": map[string]string{"allow": c.Targets.Allow}, "secrets": map[string]string{"keyset": c.Secrets.Keyset},
+	})
+	if err != nil {
+		return err
+	}
+	return privatefile.Write(configFile(dir), text)
+}
+
+func configFile(dir string) string { return filepath.Join(dir, "belfry.yaml") }
 
 func (d *devServer) awaitNode(ctx context.Context, n *node) error {
 	client, err := d.client()
@@ -289,7 +306,7 @@ func (d *devServer) createDemo(ctx context.Context, echoURL string) error {
 	return err
 }
 
-func (d *devServer) welcome(echoURL string) {
+func (d *devServer) welcome(dir, echoURL string) {
 	ends := "Ctrl-C stops it and removes its data"
 	if d.Data != "" {
 		ends = "Ctrl-C stops it; its data stays in " + d.Data
@@ -299,6 +316,7 @@ func (d *devServer) welcome(echoURL string) {
 		{"  API", "http://" + d.Listen + "/api/v1"},
 		{"  key", d.secrets.Key},
 		{"  echo", echoURL + terminal.Faint.Render("  prints below what it receives")},
+		{"  config", configFile(dir) + terminal.Faint.Render("  for belfry doctor --config")},
 	})
 	d.p.Line("\n  In another terminal:\n")
 	d.p.Line("    export BELFRY_SERVER=http://%s BELFRY_KEY=%s", d.Listen, d.secrets.Key)

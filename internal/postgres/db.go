@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/belfry-dev/belfry/internal/doctor"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -23,12 +24,14 @@ type DB struct {
 	pool      *pool.Pool
 	schedules *schedules
 	sealer    Sealer
+	node      *doctor.Node
 }
 
 // Options of a DB.
 type Options struct {
 	Observer pool.Observer // counts what enters the ledger; nil: none
 	Sealer   Sealer        // encrypts secrets; nil: secrets can only be listed and deleted
+	Node     *doctor.Node  // what the node reports about itself in its session; nil: nothing
 }
 
 // New returns a DB on a migrated database. The caller keeps and closes the connections.
@@ -44,7 +47,7 @@ func Open(ctx context.Context, url string, connections int32, o Options) (*DB, e
 }
 
 func newDB(p *pool.Pool, o Options) *DB {
-	return &DB{pool: p, schedules: &schedules{}, sealer: o.Sealer}
+	return &DB{pool: p, schedules: &schedules{}, sealer: o.Sealer, node: o.Node}
 }
 
 // Close closes the connections.
@@ -85,10 +88,13 @@ func (d *DB) API() *API {
 }
 
 // Members has the sessions of nodes and the ownership of partitions.
-type Members struct{ db pool.All }
+type Members struct {
+	db   pool.All
+	node *doctor.Node
+}
 
 // Members returns a Members.
-func (d *DB) Members() *Members { return &Members{d.pool.All()} }
+func (d *DB) Members() *Members { return &Members{d.pool.All(), d.node} }
 
 // Admin has what concerns the whole database: namespaces, keys before their
 // namespace is known, the schema, roles and the nodes that are alive.

@@ -20,15 +20,15 @@ WITH ` + seen + `, gone AS (
         WHERE expires_at = '-infinity' AND renewed_at < now() - interval '1 hour' AND queue_id IS NULL
         LIMIT 100 FOR UPDATE SKIP LOCKED))
 )
-INSERT INTO session (id, name, started_at, expires_at)
-VALUES ($1, $2, now(), now() + $3::interval)
+INSERT INTO session (id, name, started_at, expires_at, info)
+VALUES ($1, $2, now(), now() + $3::interval, $4)
 RETURNING started_at`
 
 // Register creates a session that expires after ttl, and returns the time of the database.
 func (m *Members) Register(
 	ctx context.Context, id uuid.UUID, name string, ttl time.Duration,
 ) (now time.Time, err error) {
-	if err = m.db.QueryRow(ctx, register, id, name, ttl).Scan(&now); err != nil {
+	if err = m.db.QueryRow(ctx, register, id, name, ttl, m.node).Scan(&now); err != nil {
 		return now, fmt.Errorf("register session: %w", err)
 	}
 	return now, nil

@@ -81,16 +81,8 @@ func Migrate(ctx context.Context, url string) (applied int, err error) {
 // Version returns the version of the schema in the database at url, 0 if it has none, and the latest version this
 // binary knows. It writes nothing.
 func Version(ctx context.Context, url string) (current, latest int64, err error) {
-	names, err := fs.Glob(Migrations(), "*.sql")
-	if err != nil {
-		return 0, 0, fmt.Errorf("list the migrations: %w", err)
-	}
-	for _, name := range names {
-		number, err := goose.NumericComponent(name)
-		if err != nil {
-			return 0, 0, fmt.Errorf("read the number of migration %s: %w", name, err)
-		}
-		latest = max(latest, number)
+	if latest, err = LatestSchema(); err != nil {
+		return 0, 0, err
 	}
 	db, err := open(ctx, url)
 	if err != nil {
@@ -173,4 +165,20 @@ func Code(err error) string {
 		return server.Code
 	}
 	return ""
+}
+
+// LatestSchema returns the version of the schema that this program needs.
+func LatestSchema() (latest int64, err error) {
+	names, err := fs.Glob(Migrations(), "*.sql")
+	if err != nil {
+		return 0, fmt.Errorf("list the migrations: %w", err)
+	}
+	for _, name := range names {
+		number, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, fmt.Errorf("read the number of migration %s: %w", name, err)
+		}
+		latest = max(latest, number)
+	}
+	return latest, nil
 }

@@ -10,8 +10,11 @@ package seal
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
@@ -82,6 +85,19 @@ func (k *Keyset) Open(sealed, bound []byte) ([]byte, error) {
 		return nil, errors.New("it cannot be decrypted: the keyset lacks its key, or it was sealed for another place")
 	}
 	return plain, nil
+}
+
+// Fingerprint is the same for keysets with the same keys and the same key in use. It tells nothing about the keys.
+func (k *Keyset) Fingerprint() string {
+	ids := make([]uint32, 0, k.handle.Len())
+	for i := range k.handle.Len() {
+		if entry, err := k.handle.Entry(i); err == nil {
+			ids = append(ids, entry.KeyID())
+		}
+	}
+	slices.Sort(ids)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %x", ids, k.prefix))
+	return hex.EncodeToString(sum[:8])
 }
 
 // Prefix is the beginning of every value that the key in use has sealed.

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/doctor"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/seal"
+)
+
+// inspectLimit bounds the whole inspection.
+const inspectLimit = 30 * time.Second
+
+// Doctor inspects the database, the cluster and this machine, and judges what it finds. It changes nothing. With pre,
+// it checks only what matters before the installation. maxTransaction is how long a transaction may be open.
+func Doctor(ctx context.Context, c Config, pre bool, maxTransaction time.Duration) ([]doctor.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, inspectLimit)
+	defer cancel()
+	db, err := postgres.Open(ctx, c.DatabaseURL, 1, postgres.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	f := doctor.Facts{Pre: pre, MaxTransaction: maxTransaction}
+	if f.Database, f.Cluster, err = db.Admin().Inspect(ctx); err != nil {
+		return nil, err
+	}
+	f.Machine.Now = clock.Now()
+	if f.Database.SchemaLatest, err = postgres.LatestSchema(); err != nil {
+		return nil, err
+	}
+	inspectMachine(ctx, c, &f.Machine)
+	if f.Cluster != nil && len(f.Cluster.Nodes) > 0 {
+		f.Machine.Self = probeAPI(ctx, c)
+	}
+	return doctor.Judge(f), nil
+}
+
+func inspectMachine(ctx context.Context, c Config, m *doctor.Machine) {
+	m.Slots = c.Slots
+	m.Files, m.Memory = maxFiles(), memoryLimit()
+	if c.TLSCert != "" {
+		m.Certificate = inspectCertificate(c)
+	}
+	if c.Command.Enabled {
+		m.Sandbox = probeSandbox(ctx, c)
+	}
+}
+
+// memoryLimit returns the limit of the control group, 0 if there is none.
+func memoryLimit() uint64 {
+	text, err := os.ReadFile("/sys/fs/cgroup/memory.max")
+	if err != nil {
+		return 0
+	}
+	limit, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0 // "max": no limit
+	}
+	return limit
+}
+
+func inspectCertificate(c Config) *doctor.Certificate {
+	pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	if err != nil {
+		return &doctor.Certificate{Problem: fmt.Sprintf("read tls_cert and tls_key: %v", err)}
+	}
+	return &doctor.Certificate{Expires: pair.Leaf.NotAfter}
+}
+
+// probeAPI asks the address under which others reach the API whether it is alive.
+func probeAPI(ctx context.Context, c Config) doctor.Probe {
+	to := c.API.URL
+	if to == "" {
+		scheme := "http"
+		if c.TLSCert != "" {
+			scheme = "https"
+		}
+		to = scheme + "://" + c.Listen
+	}
+	p := doctor.Probe{Asked: true, What: to}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(to, "/")+"/healthz", nil)
+	if err != nil {
+		p.Problem = err.Error()
+		return p
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.Problem = err.Error()
+		return p
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10))
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		p.Problem = response.Status
+	}
+	return p
+}
+
+// probeSandbox starts the runner of commands as a node does at its start, and stops it.
+func probeSandbox(ctx context.Context, c Config) doctor.Probe {
+	p := doctor.Probe{Asked: true}
+	t, err := startCommands(ctx, c, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		p.Problem = err.Error()
+		return p
+	}
+	t.Close()
+	return p
+}
+
+// nodeInfo is what this node reports about itself in its session, for doctor.
+func nodeInfo(c Config, keys *seal.Keyset) doctor.Node {
+	keyset := ""
+	if keys != nil {
+		keyset = keys.Fingerprint()
+	}
+	return doctor.Node{
+		Version: c.Version, Zones: zonesFingerprint(), Keyset: keyset,
+		Connections: int(c.Connections) + int(c.API.Connections),
+		KeepHistory: c.KeepHistory.String(), LookAhead: c.LookAhead.String(), SessionTTL: c.SessionTTL.String(),
+		WorkerTTL: c.WorkerTTL.String(), Commands: c.Command.Enabled,
+	}
+}
+
+// zonesFingerprint differs between nodes whose time zone rules differ: it hashes the offsets of places whose
+// governments changed them in recent years, for each month of the coming years.
+func zonesFingerprint() string {
+	h := sha256.New()
+	for _, name := range []string{
+		"Africa/Cairo", "Africa/Casablanca", "Africa/Juba", "America/Asuncion", "America/Coyhaique", "America/Mexico_City",
+		"America/New_York", "America/Sao_Paulo", "America/Tijuana", "Asia/Almaty", "Asia/Amman", "Asia/Beirut",
+		"Asia/Gaza", "Asia/Manila", "Asia/Pyongyang", "Asia/Tehran", "Australia/Sydney", "Europe/Berlin",
+		"Europe/Istanbul", "Europe/Moscow", "Pacific/Apia", "Pacific/Fiji",
+	} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			_, _ = fmt.Fprintln(h, name, "unknown")
+			continue
+		}
+		for month := range 40 * 12 {
+			_, offset := time.Date(2010, time.Month(1+month), 1, 0, 0, 0, 0, time.UTC).In(zone).Zone()
+			_, _ = fmt.Fprintln(h, name, month, offset)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}

@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Cluster is what the tables of Belfry say, at the instant of Database.
+type Cluster struct {
+	Nodes           []Node
+	Partitions      int
+	Unowned         int // partitions without a live owner
+	BrokenSchedules int
+	FirstProblem    string // of a broken schedule
+
+	Tables     []Table
+	Trigrams   bool // the index for parts of names exists
+	DaysAhead  int
+	DefaultDay bool
+
+	Starved      []string // queues with due runs for workers, and no worker
+	PausedJobs   int      // for more than 7 days
+	PausedQueues []string
+	ExpiringKeys []string // keys that expire within 7 days
+}
+
+// Table is the vacuum state of a table.
+type Table struct {
+	Name       string
+	Live, Dead int64
+}
+
+// Node is what a node reports about itself in its session. Values that must agree are compared as text.
+type Node struct {
+	Name        string `json:"name,omitempty"`
+	Version     string `json:"version"`
+	Zones       string `json:"zones"`  // fingerprint of the time zone rules
+	Keyset      string `json:"keyset"` // fingerprint of the keys for secrets; empty: none
+	Connections int    `json:"connections"`
+	KeepHistory string `json:"keep_history"`
+	LookAhead   string `json:"look_ahead"`
+	SessionTTL  string `json:"session_ttl"`
+	WorkerTTL   string `json:"worker_ttl"`
+	Commands    bool   `json:"commands"`
+}
+
+var clusterChecks = []check{
+	{"cluster", "nodes", false, (*Facts).nodes},
+	{"cluster", "versions", false, (*Facts).versions},
+	{"cluster", "settings", false, (*Facts).settings},
+	{"cluster", "keysets", false, (*Facts).keysets},
+	{"cluster", "partitions", false, (*Facts).partitions},
+	{"cluster", "schedules", false, (*Facts).schedules},
+}
+
+func (f *Facts) nodes() verdict {
+	if len(f.Cluster.Nodes) == 0 {
+		return fail("Start one: belfry server", "no node is running: nothing is planned and nothing starts")
+	}
+	var names []string
+	for _, n := range f.Cluster.Nodes {
+		names = append(names, n.Name)
+	}
+	return ok("%d running: %s", len(names), strings.Join(names, ", "))
+}
+
+func (f *Facts) versions() verdict {
+	if v := f.differing(func(n Node) string { return n.Version }); len(v) > 1 {
+		return warn("Finish the upgrade.", "nodes run different versions: %s", strings.Join(v, ", "))
+	}
+	return ok("all nodes run the same version")
+}
+
+func (f *Facts) settings() verdict {
+	var bad []string
+	for name, of := range map[string]func(Node) string{
+		"keep_history":    func(n Node) string { return n.KeepHistory },
+		"look_ahead":      func(n Node) string { return n.LookAhead },
+		"session_ttl":     func(n Node) string { return n.SessionTTL },
+		"worker_ttl":      func(n Node) string { return n.WorkerTTL },
+		"command.enabled": func(n Node) string { return fmt.Sprint(n.Commands) },
+	} {
+		if v := f.differing(of); len(v) > 1 {
+			bad = append(bad, name+" is "+strings.Join(v, " and "))
+		}
+	}
+	if len(bad) > 0 {
+		slices.Sort(bad)
+		return warn("Give all nodes the same settings.", "nodes disagree: %s", strings.Join(bad, "; "))
+	}
+	return ok("all nodes agree")
+}
+
+func (f *Facts) keysets() verdict {
+	v := f.differing(func(n Node) string { return n.Keyset })
+	if len(v) > 1 {
+		return fail("Give all nodes the same keyset: a node without the key cannot deliver jobs that use a secret.",
+			"nodes have %d different keysets for secrets", len(v))
+	}
+	return ok("all nodes have the same keyset")
+}
+
+// differing returns the different values of the nodes, sorted.
+func (f *Facts) differing(of func(Node) string) (out []string) {
+	for _, n := range f.Cluster.Nodes {
+		out = append(out, of(n))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (f *Facts) partitions() verdict {
+	c := f.Cluster
+	if c.Unowned > 0 && len(c.Nodes) > 0 {
+		return fail("Nodes take partitions within seconds. If this lasts, read their logs for \"assign\".",
+			"%d of %d partitions have no live owner: their runs do not start", c.Unowned, c.Partitions)
+	}
+	if len(c.Nodes) == 0 {
+		return notChecked("no node is running")
+	}
+	return ok("all %d have a live owner", c.Partitions)
+}
+
+func (f *Facts) schedules() verdict {
+	if n := f.Cluster.BrokenSchedules; n > 0 {
+		return fail("Correct the schedule of the job, or upgrade the nodes if a newer one created it.",
+			"%d schedules cannot be planned, for example: %s", n, f.Cluster.FirstProblem)
+	}
+	return ok("all can be planned")
+}

@@ -1,0 +1,232 @@
+package doctor
+
+import (
+	"strings"
+	"time"
+)
+
+// Database is what PostgreSQL reports about itself, at one instant.
+type Database struct {
+	Now          time.Time
+	Version      int // server_version_num
+	Role         string
+	RoleProblem  string // why the role is not safe for a node; empty: it is
+	Schema       int64  // version of the schema; 0: there is none
+	SchemaLatest int64  // the version that this program needs
+	SeesAll      bool   // the role may see the sessions of other roles
+
+	MaxConnections    int // without those reserved for superusers
+	Fsync             bool
+	FullPageWrites    bool
+	SynchronousCommit string
+	Standbys          int    // attached
+	SyncStandbys      int    // of them, those that commits wait for
+	SyncNames         string // synchronous_standby_names
+	Archiving         bool
+	ArchiveFailing    string // the segment that cannot be archived; empty: none
+
+	OldestTransaction time.Duration // how long the oldest open transaction has been open
+	OldestPrepared    time.Duration // the oldest prepared transaction
+	WraparoundAge     int64         // transactions since the oldest row was frozen
+	CheckpointsTimed  int64
+	CheckpointsForced int64 // because max_wal_size was reached
+	Slots             []Slot
+}
+
+// Slot is a replication slot.
+type Slot struct {
+	Name   string
+	Active bool
+	Kept   int64 // bytes of WAL
+}
+
+const (
+	minVersion     = 150_000
+	maxAge         = 500_000_000 // transactions; PostgreSQL stops at about 2,100 million
+	maxKept        = 1 << 30     // bytes of WAL for an inactive slot
+	minCheckpoints = 20          // below that the ratio says nothing
+)
+
+var databaseChecks = []check{
+	{"database", "version", true, (*Facts).version},
+	{"database", "schema", false, (*Facts).schema},
+	{"database", "role", false, (*Facts).role},
+	{"database", "connections", false, (*Facts).connections},
+	{"database", "durability", true, (*Facts).durability},
+	{"database", "standbys", true, (*Facts).standbys},
+	{"database", "archive", true, (*Facts).archive},
+	{"database", "replication-slots", true, (*Facts).slots},
+	{"database", "open-transactions", true, (*Facts).transactions},
+	{"database", "prepared-transactions", true, (*Facts).prepared},
+	{"database", "wraparound", true, (*Facts).wraparound},
+	{"database", "checkpoints", true, (*Facts).checkpoints},
+	{"database", "dead-rows", false, (*Facts).deadRows},
+	{"database", "name-search", false, (*Facts).nameSearch},
+	{"database", "history-days", false, (*Facts).historyDays},
+}
+
+func (f *Facts) version() verdict {
+	if v := f.Database.Version; v < minVersion {
+		return fail("Upgrade PostgreSQL to 15 or later.", "PostgreSQL %d is too old", v/10_000)
+	}
+	return ok("PostgreSQL %d.%d", f.Database.Version/10_000, f.Database.Version%10_000)
+}
+
+func (f *Facts) schema() verdict {
+	d := &f.Database
+	switch {
+	case d.Schema < d.SchemaLatest:
+		return fail("As the owner of the database run: belfry migrate",
+			"the schema is at version %d and this belfry needs %d", d.Schema, d.SchemaLatest)
+	case d.Schema > d.SchemaLatest:
+		return warn("Upgrade this belfry to the version of the nodes.",
+			"the schema is at version %d and this belfry knows %d", d.Schema, d.SchemaLatest)
+	}
+	return ok("version %d", d.Schema)
+}
+
+func (f *Facts) role() verdict {
+	if p := f.Database.RoleProblem; p != "" {
+		return fail("See docs/guide/security.md.", "%s", p)
+	}
+	return ok("%s has the rights of a node and no more", f.Database.Role)
+}
+
+func (f *Facts) connections() verdict {
+	need := 0
+	for _, n := range f.Cluster.Nodes {
+		need += n.Connections
+	}
+	if have := f.Database.MaxConnections; need > have {
+		return fail("Raise max_connections, or lower connections and api.connections of the nodes.",
+			"%d nodes may open %d connections and PostgreSQL allows %d", len(f.Cluster.Nodes), need, have)
+	}
+	return ok("%d nodes need at most %d of %d", len(f.Cluster.Nodes), need, f.Database.MaxConnections)
+}
+
+func (f *Facts) durability() verdict {
+	d := &f.Database
+	switch {
+	case !d.Fsync:
+		return fail("Set fsync = on and restart PostgreSQL.", "fsync is off: a crash of the machine loses the database")
+	case !d.FullPageWrites:
+		return fail("Set full_page_writes = on.", "full_page_writes is off: a crash of the machine may corrupt pages")
+	case d.SynchronousCommit == "off":
+		return fail("Set synchronous_commit = on, or reset it for the role and the database.",
+			"synchronous_commit is off: a crash of PostgreSQL loses acknowledged writes")
+	}
+	return ok("fsync and full_page_writes are on, synchronous_commit is %s", d.SynchronousCommit)
+}
+
+func (f *Facts) standbys() verdict {
+	d := &f.Database
+	switch {
+	case d.SyncNames != "" && d.Standbys > 0 && !d.SeesAll:
+		return notChecked("the role %s may not see the state of standbys; GRANT pg_monitor TO it", d.Role)
+	case d.SyncNames != "" && d.SyncStandbys == 0:
+		return fail("Start a standby that synchronous_standby_names names, or empty the setting.",
+			"synchronous_standby_names is %q and no such standby is attached: commits wait", d.SyncNames)
+	case d.SyncNames == "" && d.Standbys > 0:
+		return warn("Set synchronous_standby_names, for example to 'ANY 1 (*)'.",
+			"%d standbys, none synchronous: a failover may lose acknowledged writes", d.Standbys)
+	case d.Standbys == 0:
+		return ok("none: writes survive a crash, but not the loss of the disk")
+	}
+	return ok("%d, commits wait for %s", d.Standbys, d.SyncNames)
+}
+
+func (f *Facts) archive() verdict {
+	switch d := &f.Database; {
+	case d.ArchiveFailing != "":
+		return warn("Read the log of PostgreSQL: WAL piles up until archive_command works.",
+			"archiving %s fails", d.ArchiveFailing)
+	case d.Archiving:
+		return ok("WAL is archived")
+	}
+	return ok("off")
+}
+
+func (f *Facts) slots() verdict {
+	var bad []string
+	for _, s := range f.Database.Slots {
+		if !s.Active && s.Kept > maxKept {
+			bad = append(bad, s.Name)
+		}
+	}
+	if len(bad) > 0 {
+		return warn("Start its consumer, or drop it with pg_drop_replication_slot.",
+			"unused and keeping WAL on the disk: %s", strings.Join(bad, ", "))
+	}
+	return ok("%d, none keeps WAL without being used", len(f.Database.Slots))
+}
+
+func (f *Facts) transactions() verdict {
+	if t := f.Database.OldestTransaction; t > f.MaxTransaction {
+		return warn("Find it in pg_stat_activity (order by xact_start) and end it: vacuum cannot remove dead rows.",
+			"a transaction has been open for %s", ago(t))
+	}
+	if !f.Database.SeesAll {
+		return ok("none over %s among those of %s; with pg_monitor it would see all", ago(f.MaxTransaction), f.Database.Role)
+	}
+	return ok("none over %s", ago(f.MaxTransaction))
+}
+
+func (f *Facts) prepared() verdict {
+	if t := f.Database.OldestPrepared; t > f.MaxTransaction {
+		return warn("Find it in pg_prepared_xacts, then COMMIT PREPARED or ROLLBACK PREPARED.",
+			"a prepared transaction has been waiting for %s", ago(t))
+	}
+	return ok("none over %s", ago(f.MaxTransaction))
+}
+
+func (f *Facts) wraparound() verdict {
+	age := f.Database.WraparoundAge
+	if age > maxAge {
+		return warn("Look for open transactions and unused slots, then run VACUUM (FREEZE) on the oldest tables.",
+			"the oldest row is %d million transactions old; PostgreSQL stops at about 2,100 million", age/1e6)
+	}
+	return ok("the oldest row is %d million transactions old", age/1e6)
+}
+
+func (f *Facts) checkpoints() verdict {
+	timed, forced := f.Database.CheckpointsTimed, f.Database.CheckpointsForced
+	if timed+forced >= minCheckpoints && forced > timed {
+		return warn("Raise max_wal_size.", "%d of %d checkpoints came early because max_wal_size was reached",
+			forced, timed+forced)
+	}
+	return ok("%d of %d came early", forced, timed+forced)
+}
+
+func (f *Facts) deadRows() verdict {
+	for _, t := range f.Cluster.Tables {
+		if t.Dead > 100_000 && t.Dead > 10*t.Live {
+			return warn("Look for open transactions; else make autovacuum faster (autovacuum_vacuum_cost_limit).",
+				"table %s has %d dead rows and %d live ones", t.Name, t.Dead, t.Live)
+		}
+	}
+	return ok("run, cursor and session are vacuumed")
+}
+
+func (f *Facts) nameSearch() verdict {
+	if !f.Cluster.Trigrams {
+		return warn("Install the extension pg_trgm and create the index job_name_trigram; see the schema reference.",
+			"searches for parts of job names read every job, because index job_name_trigram is missing")
+	}
+	return ok("the index for parts of names is there")
+}
+
+func (f *Facts) historyDays() verdict {
+	c := f.Cluster
+	switch {
+	case c.DefaultDay:
+		return fail("Move its rows, then detach and drop it.",
+			"run_history has a DEFAULT partition, which blocks the creation of days")
+	case c.DaysAhead < 1:
+		return fail("Nodes create days each hour; read their logs for \"history\".",
+			"there is no table for the runs that end tomorrow")
+	case c.DaysAhead < 3:
+		return warn("Nodes create days each hour; read their logs for \"history\".",
+			"only %d days of history are prepared", c.DaysAhead)
+	}
+	return ok("%d days are prepared", c.DaysAhead)
+}

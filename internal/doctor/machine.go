@@ -1,0 +1,130 @@
+package doctor
+
+import "time"
+
+// Machine is what the machine that runs doctor reports. It should be one that runs a node.
+type Machine struct {
+	Now         time.Time    // wall clock, when the database answered
+	Slots       int          // attempts at the same time
+	Files       uint64       // how many files and connections a process may open; 0: unknown
+	Memory      uint64       // bytes that the process may use; 0: no limit
+	Certificate *Certificate // nil: TLS is off
+	Self        Probe        // of the API's own address
+	Sandbox     Probe        // of running commands; not asked if commands are off
+}
+
+// Certificate is the certificate of the API.
+type Certificate struct {
+	Problem string // why it cannot be read; empty: it can
+	Expires time.Time
+}
+
+// Probe is a try of something real.
+type Probe struct {
+	Asked   bool
+	What    string
+	Problem string // empty: it worked
+}
+
+const (
+	maxClockDifference = 30 * time.Second
+	certificateWarning = 14 * 24 * time.Hour
+	filesPerSlot       = 2
+	minMemory          = 256 << 20
+	bytesPerSlot       = 64 << 10
+)
+
+var timeChecks = []check{
+	{"time", "clock", true, (*Facts).clock},
+	{"time", "time-zones", false, (*Facts).timeZones},
+}
+
+func (f *Facts) clock() verdict {
+	d := f.Database.Now.Sub(f.Machine.Now)
+	if d.Abs() > maxClockDifference {
+		return warn("Run a time service (NTP) on both machines.",
+			"the clock of the database is %s off from the clock of this machine", d.Round(time.Second))
+	}
+	return ok("the clocks of the database and this machine agree")
+}
+
+func (f *Facts) timeZones() verdict {
+	all := f.differing(func(n Node) string { return n.Zones })
+	if len(all) > 1 {
+		return warn("Update the package tzdata on all machines.", "nodes have different time zone rules")
+	}
+	return ok("all nodes have the same rules")
+}
+
+var nodeChecks = []check{
+	{"node", "files", true, (*Facts).files},
+	{"node", "memory", true, (*Facts).memory},
+	{"node", "certificate", true, (*Facts).certificate},
+	{"node", "api", false, (*Facts).api},
+	{"node", "commands", true, (*Facts).commands},
+}
+
+func (f *Facts) files() verdict {
+	m := &f.Machine
+	if m.Files == 0 {
+		return notChecked("this system does not tell")
+	}
+	if need := uint64(m.Slots) * filesPerSlot; m.Files < need {
+		return warn("Raise the limit: LimitNOFILE in systemd, ulimit -n in a shell.",
+			"a process may open %d files and connections; %d slots need %d", m.Files, m.Slots, need)
+	}
+	return ok("a process may open %d, and %d slots need %d", m.Files, m.Slots, m.Slots*filesPerSlot)
+}
+
+func (f *Facts) memory() verdict {
+	m := &f.Machine
+	need := uint64(minMemory + m.Slots*bytesPerSlot)
+	switch {
+	case m.Memory == 0:
+		return ok("not limited")
+	case m.Memory < need:
+		return warn("Raise the memory limit of the container or unit, or lower slots.",
+			"the limit is %d MiB; %d slots need about %d MiB", m.Memory>>20, m.Slots, need>>20)
+	}
+	return ok("limited to %d MiB", m.Memory>>20)
+}
+
+func (f *Facts) certificate() verdict {
+	c := f.Machine.Certificate
+	switch {
+	case c == nil:
+		return ok("TLS is off")
+	case c.Problem != "":
+		return fail("Check tls_cert and tls_key.", "%s", c.Problem)
+	}
+	switch left := c.Expires.Sub(f.Machine.Now); {
+	case left <= 0:
+		return fail("Renew it.", "the certificate expired on %s", c.Expires.Format(time.DateOnly))
+	case left < certificateWarning:
+		return warn("Renew it.", "the certificate expires in %s", ago(left))
+	}
+	return ok("valid until %s", c.Expires.Format(time.DateOnly))
+}
+
+func (f *Facts) api() verdict {
+	p := f.Machine.Self
+	switch {
+	case !p.Asked:
+		return notChecked("no node is running")
+	case p.Problem != "":
+		return fail("Set api.url to an address at which targets and workers reach the API.",
+			"%s does not answer: %s", p.What, p.Problem)
+	}
+	return ok("%s answers", p.What)
+}
+
+func (f *Facts) commands() verdict {
+	p := f.Machine.Sandbox
+	switch {
+	case !p.Asked:
+		return ok("off")
+	case p.Problem != "":
+		return fail("See docs/guide/commands.md.", "%s", p.Problem)
+	}
+	return ok("the sandbox works")
+}

@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/doctor"
+)
+
+// inspectServer needs no schema. Statistics of other roles are hidden from a role without pg_read_all_stats.
+const inspectServer = `
+SELECT now(), current_setting('server_version_num')::int, current_user,
+       pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
+       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+       current_setting('fsync')::bool, current_setting('full_page_writes')::bool,
+       current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
+       (SELECT count(*) FROM pg_stat_replication),
+       (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
+       current_setting('archive_mode') <> 'off',
+       coalesce((SELECT last_failed_wal FROM pg_stat_archiver
+                 WHERE current_setting('archive_mode') <> 'off'
+                   AND last_failed_time > coalesce(last_archived_time, '-infinity')), ''),
+       coalesce((SELECT extract(epoch FROM now() - min(xact_start)) FROM pg_stat_activity
+                 WHERE datname = current_database() AND backend_type = 'client backend'), 0)::float8,
+       coalesce((SELECT extract(epoch FROM now() - min(prepared)) FROM pg_prepared_xacts
+                 WHERE database = current_database()), 0)::float8,
+       (SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database())::bigint`
+
+// inspectSlots asks for the WAL that slots keep; on a standby it cannot be computed.
+const inspectSlots = `
+SELECT slot_name::text, active,
+       CASE WHEN pg_is_in_recovery() THEN 0
+            ELSE coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0) END::bigint
+FROM pg_replication_slots ORDER BY slot_name`
+
+// PostgreSQL 17 moved the counters of checkpoints.
+const (
+	checkpointsBefore17 = `SELECT checkpoints_timed, checkpoints_req FROM pg_stat_bgwriter`
+	checkpointsSince17  = `SELECT num_timed, num_requested FROM pg_stat_checkpointer`
+)
+
+// Inspect reads what doctor judges: what PostgreSQL says about itself and, if there is a schema, what the tables say.
+func (a *Admin) Inspect(ctx context.Context) (d doctor.Database, c *doctor.Cluster, err error) {
+	if err := a.inspectServer(ctx, &d); err != nil {
+		return d, nil, fmt.Errorf("inspect the database: %w", err)
+	}
+	if d.Schema, err = a.SchemaVersion(ctx); err != nil {
+		if Code(err) == "42P01" { // undefined_table: never migrated
+			return d, nil, nil
+		}
+		return d, nil, err
+	}
+	if err := a.CheckRole(ctx); err != nil {
+		d.RoleProblem = err.Error()
+	}
+	if c, err = a.inspectCluster(ctx); err != nil {
+		return d, nil, fmt.Errorf("inspect the cluster: %w", err)
+	}
+	return d, c, nil
+}
+
+func (a *Admin) inspectServer(ctx context.Context, d *doctor.Database) error {
+	var open, prepared float64 // seconds
+	err := a.db.QueryRow(ctx, inspectServer).Scan(
+		&d.Now, &d.Version, &d.Role, &d.SeesAll, &d.MaxConnections, &d.Fsync, &d.FullPageWrites,
+		&d.SynchronousCommit, &d.SyncNames, &d.Standbys, &d.SyncStandbys, &d.Archiving, &d.ArchiveFailing,
+		&open, &prepared, &d.WraparoundAge,
+	)
+	if err != nil {
+		return err
+	}
+	d.OldestTransaction = time.Duration(open * float64(time.Second))
+	d.OldestPrepared = time.Duration(prepared * float64(time.Second))
+	checkpoints := checkpointsBefore17
+	if d.Version >= 170_000 {
+		checkpoints = checkpointsSince17
+	}
+	if err := a.db.QueryRow(ctx, checkpoints).Scan(&d.CheckpointsTimed, &d.CheckpointsForced); err != nil {
+		return err
+	}
+	rows, err := a.db.Query(ctx, inspectSlots)
+	if err != nil {
+		return err
+	}
+	d.Slots, err = pgx.CollectRows(rows, pgx.RowToStructByPos[doctor.Slot])
+	return err
+}
+
+// inspectCluster is bounded whatever the number of jobs: it counts by indexes, and at most 1,000 of a kind.
+const inspectCluster = `
+SELECT (SELECT count(*) FROM partition),
+       (SELECT count(*) FROM partition p
+        WHERE NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expires_at > now())),
+       (SELECT count(*) FROM (SELECT FROM cursor WHERE broken_at IS NOT NULL LIMIT 1000) b),
+       coalesce((SELECT problem FROM cursor WHERE broken_at IS NOT NULL ORDER BY broken_at LIMIT 1), ''),
+       EXISTS (SELECT FROM pg_class WHERE relname = 'job_name_trigram' AND relkind = 'i'),
+       (SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'run_history'::regclass
+          AND c.relname > 'run_history_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')),
+       EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = 'run_history'::regclass AND partdefid <> 0),
+       ARRAY(SELECT n.name || '/' || q.name FROM queue q JOIN namespace n ON n.id = q.namespace_id
+             WHERE NOT q.paused
+               AND EXISTS (SELECT FROM run WHERE queue_id = q.id AND handler IS NOT NULL AND state = 0 /* pending */
+                             AND run_at < now() - interval '1 min')
+               AND NOT EXISTS (SELECT FROM session WHERE queue_id = q.id AND expires_at > now())
+             ORDER BY 1 LIMIT 10),
+       (SELECT count(*) FROM namespace n, LATERAL (
+            SELECT FROM job WHERE namespace_id = n.id AND state = 2 /* paused */
+                              AND paused_at < now() - interval '7 days' LIMIT 1000) j),
+       ARRAY(SELECT n.name || '/' || q.name FROM queue q JOIN namespace n ON n.id = q.namespace_id
+             WHERE q.paused AND q.paused_at < now() - interval '7 days' ORDER BY 1 LIMIT 10),
+       ARRAY(SELECT n.name || '/' || k.name FROM api_key k JOIN namespace n ON n.id = k.namespace_id
+             WHERE k.revoked_at IS NULL AND k.expires_at BETWEEN now() AND now() + interval '7 days'
+             ORDER BY 1 LIMIT 10)`
+
+func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
+	c := &doctor.Cluster{}
+	if err := a.db.QueryRow(ctx, inspectCluster).Scan(
+		&c.Partitions, &c.Unowned, &c.BrokenSchedules, &c.FirstProblem, &c.Trigrams, &c.DaysAhead, &c.DefaultDay,
+		&c.Starved, &c.PausedJobs, &c.PausedQueues, &c.ExpiringKeys,
+	); err != nil {
+		return nil, err
+	}
+	rows, err := a.db.Query(ctx, `SELECT relname::text, n_live_tup, n_dead_tup FROM pg_stat_user_tables
+		WHERE relid IN ('run'::regclass, 'cursor'::regclass, 'session'::regclass) ORDER BY relname`)
+	if err != nil {
+		return nil, err
+	}
+	if c.Tables, err = pgx.CollectRows(rows, pgx.RowToStructByPos[doctor.Table]); err != nil {
+		return nil, err
+	}
+	rows, err = a.db.Query(ctx, `SELECT name, info FROM session
+		WHERE queue_id IS NULL /* nodes */ AND expires_at > now() ORDER BY name, id`)
+	if err != nil {
+		return nil, err
+	}
+	c.Nodes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (n doctor.Node, err error) {
+		var name string
+		var info []byte
+		if err := row.Scan(&name, &info); err != nil {
+			return n, err
+		}
+		if info != nil {
+			err = json.Unmarshal(info, &n)
+		}
+		n.Name = name
+		return n, err
+	})
+	return c, err
+}
