@@ -151,6 +151,8 @@ func (m *metrics) watchEngine(e *engine.Engine) {
 		func(c engine.Counts) int64 { return c.Rescued })
 	count("belfry_outcomes_fenced_total", "Outcomes rejected because they came too late.",
 		func(c engine.Counts) int64 { return c.Fenced })
+	count("belfry_runs_reconciled_total", "Runs that this node moved to the queue and handler of their job.",
+		func(c engine.Counts) int64 { return c.Misplaced })
 	m.gauge("belfry_runs_planned", "Planned runs that this node keeps in memory until they are due.",
 		func() float64 { return float64(e.Counts().Wheel) })
 	m.gauge("belfry_slots", "Maximum number of attempts that this node runs at the same time.",

@@ -41,7 +41,7 @@
 //	rescue      rescue.go     ends attempts whose node or worker is dead
 //	interrupt   interrupt.go  stops attempts whose run has ended or belongs to another session
 //	queues      queues.go     reads which queues are paused and which have limits
-//	reconcile   waitlist.go   compares permits with live runs
+//	reconcile   waitlist.go   compares permits with live runs, and pending runs with their jobs
 //	prune       prune.go      drops old history, finished jobs and expired responses
 //
 // Admitters, deliverers and completers read from channels instead. Each loop is a loop.Loop, and tests

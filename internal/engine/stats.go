@@ -4,12 +4,12 @@ import "sync/atomic"
 
 // Stats counts what an engine has done.
 type Stats struct {
-	planned, claimed, completed, succeeded, retried, rescued, fenced, reconciled atomic.Int64
+	planned, claimed, completed, succeeded, retried, rescued, fenced, reconciled, misplaced atomic.Int64
 }
 
 // Counts is a snapshot of Stats and of the current state.
 type Counts struct {
-	Planned, Claimed, Completed, Succeeded, Retried, Rescued, Fenced, Reconciled int64
+	Planned, Claimed, Completed, Succeeded, Retried, Rescued, Fenced, Reconciled, Misplaced int64
 
 	Wheel int // runs in the wheel
 	Free  int // slots
@@ -22,6 +22,7 @@ func (e *Engine) Counts() Counts {
 		Planned: s.planned.Load(), Claimed: s.claimed.Load(),
 		Completed: s.completed.Load(), Succeeded: s.succeeded.Load(), Retried: s.retried.Load(),
 		Rescued: s.rescued.Load(), Fenced: s.fenced.Load(), Reconciled: s.reconciled.Load(),
-		Wheel: e.wheel.Len(), Free: e.slots.left(),
+		Misplaced: s.misplaced.Load(),
+		Wheel:     e.wheel.Len(), Free: e.slots.left(),
 	}
 }

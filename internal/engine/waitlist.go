@@ -22,6 +22,8 @@ type Limits interface {
 	) (map[job.Limit]*job.Capacity, error)
 	// ReconcilePermits removes permits without a live run, and adds those that live runs lack.
 	ReconcilePermits(ctx context.Context, partitions []int16) (removed, added int, err error)
+	// ReconcileRuns moves pending runs to the queue and handler of their job, and returns them.
+	ReconcileRuns(ctx context.Context, partitions []int16) (moved []job.Key, err error)
 }
 
 const (
@@ -120,7 +122,8 @@ func (e *Engine) returnRefused(runs []job.Run, refused []job.Refused) (others []
 	return others
 }
 
-// reconcileOnce compares permits with live runs. They differ only after a limit was set while a node died.
+// reconcileOnce compares permits with live runs, which differ only after a limit was set while a node died, and pending
+// runs with their jobs, which never differ unless something is wrong.
 func (e *Engine) reconcileOnce(ctx context.Context) (time.Duration, error) {
 	owned := e.Member.Owned()
 	if len(owned) == 0 {
@@ -133,6 +136,15 @@ func (e *Engine) reconcileOnce(ctx context.Context) (time.Duration, error) {
 	if removed+added > 0 {
 		e.Log.Warn("permits reconciled", "removed", removed, "added", added)
 		e.stats.reconciled.Add(int64(removed + added))
+	}
+	moved, err := e.Limits.ReconcileRuns(ctx, owned)
+	if err != nil {
+		return 0, err
+	}
+	if len(moved) > 0 {
+		e.Log.Warn("runs reconciled: they were not in the queue or with the handler of their job",
+			"runs", len(moved), "first", job.FormatRunID(moved[0]))
+		e.stats.misplaced.Add(int64(len(moved)))
 	}
 	return reconcilePause, nil
 }

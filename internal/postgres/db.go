@@ -59,12 +59,13 @@ func (d *DB) Ping(ctx context.Context) error { return d.pool.Ping(ctx) }
 // Engine has the statements of the path of a run: plan, claim, complete, rescue and
 // prune. It sees all namespaces. It keeps state between calls, so a node has one.
 type Engine struct {
-	db         pool.All
-	api        *API // for what the engine does in the name of a namespace
-	schedules  *schedules
-	sealer     Sealer
-	lastSearch lastSearch
-	marks      lowMarks
+	db           pool.All
+	api          *API // for what the engine does in the name of a namespace
+	schedules    *schedules
+	sealer       Sealer
+	lastSearch   lastSearch
+	lastCompared lastCompared
+	marks        lowMarks
 }
 
 // Engine returns a new Engine.

@@ -80,13 +80,11 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 			return err
 		}
 		var n int
-		var handler, policy *string
+		var policy *string
 		var namespace *uuid.UUID
 		var in job.DecideInput
 		_, err = pgx.ForEachRow(rows, []any{
-			&n, &in.Run.Version, &in.Run.RunAt, &in.Run.State, &in.Run.Attempt, &in.Run.FreeAttempts,
-			&in.Run.Priority, &in.Run.Origin, &in.Run.Queue, &in.Run.ConcurrencyKey, &in.Run.ConcurrencyMax,
-			&policy, &namespace, &handler, &in.Now,
+			&n, &in.Run.Attempt, &in.Run.FreeAttempts, &in.Run.Origin, &policy, &namespace, &in.Now,
 		}, func() error {
 			c := done[n-1]
 			in.Run.Key, in.Outcome, in.Policy = c.Key, c.Outcome, readPolicy(policy)
@@ -102,7 +100,7 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 			if c.OwnKey != "" {
 				d.batch.Queue(keepKey, c.Key.Partition, c.Key.Job, c.Key.DueAt, c.Key.Seq, c.OwnKey)
 			}
-			d.write(in, decision, handler)
+			d.write(in, decision)
 			d.output(in, namespace)
 			if decision.Kind == job.DecideFinish {
 				pool.LedgerOf(tx).Ended(decision.Ended, decision.Reason, 1)
@@ -196,11 +194,11 @@ type attemptRecord struct {
 }
 
 // write queues the statements of one decision.
-func (d *decided) write(in job.DecideInput, decision job.Decision, handler *string) {
+func (d *decided) write(in job.DecideInput, decision job.Decision) {
 	k, o := in.Run.Key, in.Outcome
 	switch decision.Kind {
 	case job.DecideRetry:
-		d.retry(in, decision, handler)
+		d.retry(in, decision)
 	case job.DecideWait:
 		d.batch.Queue(acceptRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.ReportBy)
 	default:
@@ -216,8 +214,8 @@ func (d *decided) write(in job.DecideInput, decision job.Decision, handler *stri
 	}
 }
 
-// retry queues the statement that makes a run pending again.
-func (d *decided) retry(in job.DecideInput, decision job.Decision, handler *string) {
+// retry queues the statement that makes a run pending again. Workers find theirs by themselves.
+func (d *decided) retry(in job.DecideInput, decision job.Decision) {
 	k, o := in.Run.Key, in.Outcome
 	var record, deferred *string
 	if decision.Record {
@@ -227,20 +225,20 @@ func (d *decided) retry(in job.DecideInput, decision job.Decision, handler *stri
 			record = &text
 		}
 	}
-	// Why the target of a node was busy says nothing about a worker that pulls the run now.
-	if decision.DeferredReason != "" && handler == nil {
+	if decision.DeferredReason != "" {
 		deferred = &decision.DeferredReason
 	}
-	d.batch.Queue(
-		retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, record, handler, decision.Free, deferred,
-	)
-	if handler != nil {
-		return // workers find it by themselves
-	}
-	run := in.Run
-	run.State, run.RunAt = job.Pending, decision.RunAt
-	if decision.Free {
-		run.FreeAttempts++
-	}
-	d.retries = append(d.retries, run)
+	d.batch.Queue(retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, record, decision.Free, deferred).
+		QueryRow(func(row pgx.Row) error {
+			r := job.Run{Key: k}
+			var pulled bool
+			err := row.Scan(
+				&r.Version, &r.RunAt, &r.State, &r.Attempt, &r.FreeAttempts, &r.Priority, &r.Origin, &r.Queue,
+				&r.ConcurrencyKey, &r.ConcurrencyMax, &pulled,
+			)
+			if err == nil && !pulled {
+				d.retries = append(d.retries, r)
+			}
+			return err
+		})
 }

@@ -41,10 +41,13 @@ type change struct {
 	now    time.Time
 }
 
-// lockJob locks a job with its cursor (and another one that it may move to) and its runs to come, and then reads the
-// clock once. An instant from before the wait for a lock would lie before changes, runs and completions that are
-// visible after the wait, and would undo them. From then on, no run that is due later can be claimed or completed.
-func lockJob(ctx context.Context, tx pgx.Tx, o job.ChangeParams, also ...int64) (*change, map[int64]cursor, error) {
+// lockJob locks a job with its cursor (and another one that it may move to) and some of its runs (lockToCome or
+// lockAllRuns), and then reads the clock once. An instant from before the wait for a lock would lie before changes,
+// runs and completions that are visible after the wait, and would undo them. From then on, no run that is due later can
+// be claimed or completed.
+func lockJob(
+	ctx context.Context, tx pgx.Tx, o job.ChangeParams, lockRuns string, also ...int64,
+) (*change, map[int64]cursor, error) {
 	partition := job.PartitionOf(o.ID)
 	at, err := cursorOf(ctx, tx, o)
 	if err != nil {
@@ -72,16 +75,25 @@ func lockJob(ctx context.Context, tx pgx.Tx, o job.ChangeParams, also ...int64) 
 			"%w: the job has version %d and was changed since it was read", ErrConflict, c.job.Version,
 		)
 	}
-	return c, cursors, c.readClock(ctx)
+	return c, cursors, c.readClock(ctx, lockRuns)
 }
 
-// lockRuns locks the runs by schedule that are still to come, and returns the latest due time of those that were
+// lockToCome locks the runs by schedule that are still to come, and returns the latest due time of those that were
 // started. The start of the transaction is early enough for "to come". Runs due earlier are left to be completed.
-const lockRuns = `
+const lockToCome = `
 SELECT max(due_at) FILTER (WHERE state <> 0 /* live */ OR attempt > 0)
 FROM (SELECT due_at, state, attempt FROM run
       WHERE partition = $1 AND job_id = $2 AND seq = 0 AND due_at > now()
       ORDER BY due_at FOR UPDATE) r`
+
+// lockAllRuns is lockToCome, but locks all runs of the job. A change of the definition needs it: an attempt that is
+// being completed may make its run pending again, as the job was before, and the next statement of the change must see
+// that run.
+const lockAllRuns = `
+SELECT max(due_at) FILTER (WHERE seq = 0 AND due_at > now() AND (state <> 0 /* live */ OR attempt > 0))
+FROM (SELECT due_at, seq, state, attempt FROM run
+      WHERE partition = $1 AND job_id = $2
+      ORDER BY due_at, seq FOR UPDATE) r`
 
 // maxAhead is how far the instant of a change may lie ahead of the clock. A later instant was written by a wrong clock.
 const maxAhead = 10 * time.Second
@@ -89,7 +101,7 @@ const maxAhead = 10 * time.Second
 // readClock determines the instant of the change. It is the time of the database, but after the job's last change even
 // if the clock went back a little, and not before the due time of a run that was started. Runs are claimed shortly
 // before they are due, and a change must not take away a run that was started.
-func (c *change) readClock(ctx context.Context) error {
+func (c *change) readClock(ctx context.Context, lockRuns string) error {
 	var started *time.Time
 	var clock time.Time
 	var batch pgx.Batch
@@ -138,7 +150,7 @@ func cursorOf(ctx context.Context, tx pgx.Tx, o job.ChangeParams) (cursor int64,
 // changeJob locks a job and lets work change it.
 func (a *API) changeJob(ctx context.Context, what string, o job.ChangeParams, work func(*change) error) error {
 	return a.retrying(ctx, o.Namespace, what+" "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
-		c, _, err := lockJob(ctx, tx, o)
+		c, _, err := lockJob(ctx, tx, o, lockToCome)
 		if err != nil {
 			return err
 		}

@@ -1,13 +1,11 @@
 -- Complete: locks the runs of the attempts named ($1 to $5) and reads what job.Decide asks for. $6 is the session that
--- must have the attempt. What is retried is retried as the job is now, hence the columns of the job first.
+-- must have the attempt.
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
            unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id,
            generate_subscripts($1::smallint[], 1) AS n
 )
-SELECT k.n, coalesce(j.version, r.version), r.run_at, r.state, r.attempt, coalesce(r.free_attempts, 0),
-       coalesce(j.priority, r.priority), r.origin, coalesce(j.queue_id, r.queue_id), coalesce(j.concurrency_key, 0),
-       coalesce(j.concurrency_max, 0), j.policy, j.namespace_id, j.handler, now()
+SELECT k.n, r.attempt, coalesce(r.free_attempts, 0), r.origin, j.policy, j.namespace_id, now()
 FROM k, LATERAL (
     SELECT * FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq

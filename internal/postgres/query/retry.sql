@@ -1,10 +1,10 @@
 -- Retry: makes one live run ($1 to $4), which is locked, pending again at $5 and frees its permits. The run takes the
--- definition that its job has now, because an edit could not change it while it was live. If the job is gone, the
--- next delivery ends the run.
+-- definition that its job has now, because an edit could not change it while it was live. Nothing that an earlier
+-- statement read of the job is good enough: an edit may have committed since. If the job is gone, a node ends the
+-- run at its next delivery. It returns the run as it is now, and whether workers pull it.
 --   $6  the attempt, as a JSON array of one, to be kept with the run (the newest 20); NULL: it is not recorded
---   $7  the handler of the job; NULL: nodes deliver the run, and the sweep has to find it
---   $8  whether the attempt does not count against max_attempts
---   $9  why the run was deferred; NULL: it was not
+--   $7  whether the attempt does not count against max_attempts
+--   $8  why the run was deferred; NULL: it was not. That the target of a node was busy says nothing about a worker.
 WITH ended AS (
     SELECT * FROM run WHERE partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4
 ), freed AS (
@@ -20,17 +20,20 @@ WITH ended AS (
 )
 UPDATE run
 SET state = 0 /* pending */, run_at = $5, session_id = NULL, claimed_at = NULL, expires_at = NULL,
-    queue_permit = NULL, key_permit = NULL, percent = NULL, progress = NULL, deferred_reason = $9::text,
+    queue_permit = NULL, key_permit = NULL, percent = NULL, progress = NULL,
+    deferred_reason = CASE WHEN j.handler IS NULL THEN $8::text END,
     version = coalesce(j.version, run.version), priority = coalesce(j.priority, run.priority),
     admit = coalesce(j.admit, run.admit), queue_id = coalesce(j.queue_id, run.queue_id),
     concurrency_key = j.concurrency_key, concurrency_max = j.concurrency_max,
-    handler = $7::text, needs_sweep = $7::text IS NULL,
-    free_attempts = CASE WHEN $8::boolean THEN coalesce(run.free_attempts, 0) + 1 ELSE run.free_attempts END,
+    handler = j.handler, needs_sweep = j.handler IS NULL,
+    free_attempts = CASE WHEN $7::boolean THEN coalesce(run.free_attempts, 0) + 1 ELSE run.free_attempts END,
     attempts = CASE WHEN $6::jsonb IS NULL THEN run.attempts ELSE (
         SELECT jsonb_agg(a ORDER BY n) FROM (
             SELECT a, n FROM jsonb_array_elements(coalesce(run.attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n)
             ORDER BY n DESC LIMIT 20) y) END
 FROM (SELECT) always LEFT JOIN LATERAL (
-    SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max FROM job
+    SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max, handler FROM job
     WHERE partition = $1 AND id = $2 LIMIT 1) j ON true
 WHERE run.partition = $1 AND run.job_id = $2 AND run.due_at = $3 AND run.seq = $4
+RETURNING run.version, run.run_at, run.state, run.attempt, coalesce(run.free_attempts, 0), run.priority, run.origin,
+          run.queue_id, coalesce(run.concurrency_key, 0), coalesce(run.concurrency_max, 0), run.handler IS NOT NULL
