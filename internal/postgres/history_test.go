@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock/clocktest"
@@ -156,4 +157,17 @@ func TestHistoryUnderLoadBehindAReader(t *testing.T) {
 		require.Less(t, longest, time.Second)
 		require.Greater(t, open.rate/before.rate, 0.9)
 	}
+}
+
+// Nodes that start at the same time create the same days. Each waits for the one before and finds what it created.
+func TestNodesCreateDaysAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	store := pgtest.NewStore(pool)
+	var nodes sync.WaitGroup
+	for range 8 {
+		nodes.Go(func() { assert.NoError(t, store.CreateHistory(t.Context(), 20)) })
+	}
+	nodes.Wait()
+	require.False(t, t.Failed())
 }

@@ -20,7 +20,10 @@ BEGIN
         ORDER BY d, p
     LOOP
         PERFORM pg_advisory_xact_lock(hashtext('belfry history')); -- one node at a time
-        CONTINUE WHEN to_regclass(name) IS NOT NULL; -- another node was faster
+        -- Another node may have been faster. Not to_regclass: it may answer from before the wait.
+        CONTINUE WHEN EXISTS (
+            SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+            WHERE i.inhparent = parent::regclass AND c.relname = name);
         PERFORM set_config('lock_timeout', '100ms', true);
         -- CREATE TABLE ... PARTITION OF would lock the parent against reading and writing. ATTACH conflicts with
         -- neither. It need not scan the new table, which is empty.
