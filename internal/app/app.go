@@ -67,7 +67,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	options := postgres.Options{Observer: m}
+	options := postgres.Options{Observer: m, Process: job.NewProcess()}
 	keys, err := readKeyset(c.Secrets)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		targets[kind] = t
 	}
 	n.member, err = member.New(member.Options{
-		Store: db.Members(), Name: c.Name, Bound: n.bound, Log: log,
+		Store: db.Members(), Process: db.Process(), Name: c.Name, Bound: n.bound, Log: log,
 		TTL: c.SessionTTL, Interval: min(c.SessionTTL/5, time.Second), // postgres.Members relies on the second
 		OnGain: func(ctx context.Context, gained []job.Ownership) { n.engine.GainPartitions(ctx, gained) },
 		OnLose: func(lost []int16) { n.engine.DropPartitions(lost) },

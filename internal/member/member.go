@@ -35,6 +35,7 @@ type Store interface {
 type Options struct {
 	Store    Store
 	Name     string        // for people; members may share a name
+	Process  job.Process   // of this process; each session belongs to it
 	TTL      time.Duration // of the session; 5 s
 	Interval time.Duration // between renewals; 1 s, which is also the most, and at most a third of the TTL
 	Bound    *clock.Bound  // receives the time of the database clock with each renewal
@@ -104,6 +105,9 @@ func New(o Options) (*Member, error) {
 	}
 	if o.Bound == nil {
 		o.Bound = &clock.Bound{}
+	}
+	if o.Process == (job.Process{}) {
+		o.Process = job.NewProcess()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -3,7 +3,6 @@ package member
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,10 +77,7 @@ func (m *Member) register(ctx context.Context) error {
 		}
 		m.unresolved = false
 	}
-	id, err := uuid.NewRandom()
-	if err != nil {
-		return fmt.Errorf("create a session id: %w", err)
-	}
+	id := m.o.Process.NewSession()
 	m.last, m.unresolved = id, true
 	sent := clock.Elapsed()
 	now, err := m.o.Store.Register(ctx, id, m.o.Name, m.o.TTL)

@@ -22,6 +22,8 @@ import (
 // than its work needs. Safe for concurrent use.
 type DB struct {
 	pool      *pool.Pool
+	members   *pool.Pool // of Members alone, unless the caller opened the connections
+	process   job.Process
 	schedules *schedules
 	sealer    Sealer
 	node      *doctor.Node
@@ -32,26 +34,49 @@ type Options struct {
 	Observer pool.Observer // counts what enters the ledger; nil: none
 	Sealer   Sealer        // encrypts secrets; nil: secrets can only be listed and deleted
 	Node     *doctor.Node  // what the node reports about itself in its session; nil: nothing
+	Process  job.Process   // whose connections they are; the zero value for a command that has no session
 }
 
 // New returns a DB on a migrated database. The caller keeps and closes the connections.
-func New(conns *pgxpool.Pool, o Options) *DB { return newDB(pool.New(conns, o.Observer), o) }
+func New(conns *pgxpool.Pool, o Options) *DB {
+	p := pool.New(conns, o.Observer)
+	return newDB(p, p, o)
+}
 
-// Open returns a DB with connections of its own.
+// memberConnections are for sessions and partitions: one for renewals and one for changes of ownership, which may wait
+// for a lock. However busy the others are, a session is renewed in time.
+const memberConnections = 2
+
+// Open returns a DB with connections of its own, and two more for Members if that is used.
 func Open(ctx context.Context, url string, connections int32, o Options) (*DB, error) {
-	p, err := pool.Open(ctx, url, connections, o.Observer)
+	options := pool.Options{Connections: connections, Application: o.Process.Application(), Observer: o.Observer}
+	p, err := pool.Open(ctx, url, options)
 	if err != nil {
 		return nil, err
 	}
-	return newDB(p, o), nil
+	options.Connections = memberConnections
+	members, err := pool.Open(ctx, url, options)
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return newDB(p, members, o), nil
 }
 
-func newDB(p *pool.Pool, o Options) *DB {
-	return &DB{pool: p, schedules: &schedules{}, sealer: o.Sealer, node: o.Node}
+func newDB(p, members *pool.Pool, o Options) *DB {
+	return &DB{
+		pool: p, members: members, process: o.Process, schedules: &schedules{}, sealer: o.Sealer, node: o.Node,
+	}
 }
 
 // Close closes the connections.
-func (d *DB) Close() { d.pool.Close() }
+func (d *DB) Close() {
+	d.pool.Close()
+	d.members.Close()
+}
+
+// Process returns the process that the connections belong to.
+func (d *DB) Process() job.Process { return d.process }
 
 // Ping returns an error if the database does not answer.
 func (d *DB) Ping(ctx context.Context) error { return d.pool.Ping(ctx) }
@@ -95,7 +120,7 @@ type Members struct {
 }
 
 // Members returns a Members.
-func (d *DB) Members() *Members { return &Members{d.pool.All(), d.node} }
+func (d *DB) Members() *Members { return &Members{d.members.All(), d.node} }
 
 // Admin has what concerns the whole database: namespaces, keys before their
 // namespace is known, the schema, roles and the nodes that are alive.

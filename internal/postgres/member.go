@@ -146,7 +146,52 @@ const ownerGone = `NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expire
 // Take makes a session the owner of partitions, if it is alive and may own any. It takes only partitions whose owner
 // and epoch are still as in from and whose owner is no longer alive, and returns those.
 func (m *Members) Take(ctx context.Context, me uuid.UUID, from []job.Ownership) ([]job.Ownership, error) {
-	return m.changeOwner(ctx, "take partitions", me, from, ownerGone)
+	for {
+		if err := m.endTransactions(ctx, from); err != nil {
+			return nil, err
+		}
+		taken, err := m.changeOwner(ctx, "take partitions", me, from, ownerGone)
+		if Code(err) != lockNotAvailable { // otherwise a claim that was under way may be stuck by now
+			return taken, err
+		}
+	}
+}
+
+// stuckTransactions are the processes of the server that wait for the client of a transaction of a dead session: $1
+// sessions, $2 their locks, $3 the names of their connections. A transaction that keeps the session's lock delays the
+// takeover. The others keep locks that the new owner needs: those of cursors and queues.
+const stuckTransactions = `
+SELECT pg_terminate_backend(a.pid)
+FROM (SELECT unnest($1::uuid[]) AS session, unnest($2::bigint[]) AS lock, unnest($3::text[]) AS application) d,
+     pg_stat_activity a
+WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+  AND a.wait_event_type = 'Client' AND a.xact_start < now() - interval '1 s'
+  AND NOT EXISTS (SELECT FROM session WHERE id = d.session AND expires_at > now())
+  AND (a.application_name = d.application OR a.pid IN (
+      SELECT pid FROM pg_locks
+      WHERE locktype = 'advisory' AND database = a.datid AND objsubid = 1 AND mode = 'ShareLock' AND granted
+        AND classid::bigint << 32 | objid::bigint = d.lock))`
+
+// endTransactions ends the transactions that dead owners left. A node that stopped reading inside one, because it is
+// frozen or the network is cut, would otherwise keep its locks until TCP gives up. PostgreSQL shows and ends those of the
+// same login.
+func (m *Members) endTransactions(ctx context.Context, from []job.Ownership) error {
+	var owners []uuid.UUID
+	var locks []int64
+	var applications []string
+	for _, o := range from {
+		if o.Owner != uuid.Nil && !slices.Contains(owners, o.Owner) {
+			owners, locks = append(owners, o.Owner), append(locks, lockOf(o.Owner))
+			applications = append(applications, job.ProcessOf(o.Owner).Application())
+		}
+	}
+	if len(owners) == 0 {
+		return nil
+	}
+	if _, err := m.db.Exec(ctx, stuckTransactions, owners, locks, applications); err != nil {
+		return fmt.Errorf("end transactions of dead nodes: %w", err)
+	}
+	return nil
 }
 
 // Release gives up partitions of a session, so that another session may take them.
@@ -159,7 +204,8 @@ func (m *Members) Release(ctx context.Context, me uuid.UUID, from []job.Ownershi
 	return err
 }
 
-// changeOwner sets the owner of partitions that still have the owner and epoch of from (compare-and-set).
+// changeOwner sets the owner of partitions that still have the owner and epoch of from (compare-and-set). It fails with
+// lockNotAvailable if a claim of an old owner takes longer than a second.
 func (m *Members) changeOwner(
 	ctx context.Context, what string, to uuid.UUID, from []job.Ownership, condition string,
 ) (taken []job.Ownership, err error) {
@@ -174,7 +220,10 @@ func (m *Members) changeOwner(
 	}
 	err = m.db.Tx(ctx, what, func(tx pgx.Tx) error {
 		// Wait until no claim of the old owners is under way.
-		if _, err := tx.Exec(ctx, lockEach, lockList(locks)); err != nil {
+		var batch pgx.Batch
+		batch.Queue(`SELECT set_config('lock_timeout', '1s', true)`)
+		batch.Queue(lockEach, lockList(locks))
+		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 			return err
 		}
 		// No owner that has expired is renewed until this transaction ends, and the next statement sees earlier renewals.

@@ -159,6 +159,8 @@ func explain(err error) (applied int, _ error) {
 	return applied, fmt.Errorf("%s: %w", step, err)
 }
 
+const lockNotAvailable = "55P03" // SQLSTATE of a statement that waited for longer than lock_timeout
+
 // Code is the SQLSTATE of an error of the server; empty: it is none.
 func Code(err error) string {
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {

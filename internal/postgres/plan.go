@@ -35,7 +35,7 @@ const lockTimeout = "500ms"
 // plans it.
 func (e *Engine) Plan(ctx context.Context, in job.PlanParams) (job.Planned, error) {
 	out, err := e.plan(ctx, in, true)
-	if Code(err) == "55P03" { // lock_not_available
+	if Code(err) == lockNotAvailable {
 		return e.plan(ctx, in, false)
 	}
 	return out, err

@@ -58,7 +58,7 @@ func TestTerminated(t *testing.T) {
 	every(f.duration(), f.faults, func(int) {
 		cut = append(cut, clock.Now())
 		tag, err := c.pool.Exec(t.Context(),
-			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'belfry' AND datname = `+
+			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'belfry%' AND datname = `+
 				`current_database()`)
 		require.NoError(t, err)
 		ended += int(tag.RowsAffected())

@@ -196,7 +196,7 @@ func TestBenchKilled(t *testing.T) {
 	p := startBelfry(t, steadyForever...)
 	p.stderr.await(t, "planning ahead")
 	name := p.scratch(t)
-	const connections = `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'belfry'`
+	const connections = `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND application_name LIKE 'belfry%'`
 	require.Positive(t, p.query(t, connections, name))
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
 	require.Eventually(t, func() bool { return p.query(t, connections, name) == 0 }, time.Minute,

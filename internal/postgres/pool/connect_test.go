@@ -22,7 +22,7 @@ const write = `INSERT INTO namespace (id, name) VALUES (gen_random_uuid(), $1)`
 
 func open(t *testing.T, url string, connections int32) *pool.Pool {
 	t.Helper()
-	p, err := pool.Open(t.Context(), url, connections, nil)
+	p, err := pool.Open(t.Context(), url, pool.Options{Connections: connections, Application: "belfry"})
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return p

@@ -18,21 +18,28 @@ type Pool struct {
 // New returns a Pool over connections that the caller opened and closes.
 func New(conns *pgxpool.Pool, o Observer) *Pool { return &Pool{conns, o} }
 
-// Open connects to a database with a maximum number of connections.
-func Open(ctx context.Context, url string, connections int32, o Observer) (*Pool, error) {
+// Options of a Pool.
+type Options struct {
+	Connections int32  // the maximum
+	Application string // the application_name of the connections
+	Observer    Observer
+}
+
+// Open connects to a database.
+func Open(ctx context.Context, url string, o Options) (*Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("read the database URL (want postgres://user@host:port/database): %w", err)
 	}
-	config.MaxConns, config.MinConns, config.MinIdleConns = connections, 0, 0 // no connection before there is a Pool
+	config.MaxConns, config.MinConns, config.MinIdleConns = o.Connections, 0, 0 // no connection before there is a Pool
 	toPrimary(config.ConnConfig)
 	config.BeforeConnect = new(hosts).watch(config.ConnConfig)
 	params := config.ConnConfig.RuntimeParams
-	params["application_name"] = "belfry"
+	params["application_name"] = o.Application
 	// A node that is paused inside a transaction must not keep others waiting for its locks.
 	params["idle_in_transaction_session_timeout"] = "5s"
 	params["statement_timeout"] = "60s"
-	p := &Pool{observer: o}
+	p := &Pool{observer: o.Observer}
 	p.leaveReadOnly(config.ConnConfig)
 	if p.conns, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
