@@ -116,6 +116,9 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 		if err != nil {
 			return err
 		}
+		if d.fenced > 0 { // the node forgets the outcome
+			d.batch.Queue(pool.Confirm)
+		}
 		return tx.SendBatch(ctx, &d.batch).Close()
 	})
 	return d, err

@@ -85,10 +85,12 @@ func (e *Engine) Depth(ctx context.Context, partitions []int16) (d Depth, err er
 	return d, nil
 }
 
-// Lost reports whether the connection broke while a statement or transaction was under way.
+// Lost reports whether the connection broke while a statement or transaction was under way, or the outcome is unknown
+// for another reason.
 func Lost(err error) bool {
 	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || pgconn.SafeToRetry(err)
+	return network || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || pgconn.SafeToRetry(err) ||
+		errors.Is(err, pool.ErrUnconfirmed)
 }
 
 // BadText reports whether a text has a character that the database cannot store.

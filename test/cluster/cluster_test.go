@@ -236,32 +236,38 @@ func (c *cluster) kill(signal syscall.Signal) {
 	c.kills++
 }
 
-// remaining describes the work that is left, for finish. It is empty if nothing is.
+// remaining describes the work that is left until $1, among runs that are due before $2. It is empty if nothing is.
 const remaining = `
+WITH open AS (
+    SELECT r.state, r.run_at, s.expires_at FROM run r LEFT JOIN session s ON s.id = r.session_id WHERE r.due_at < $2)
 SELECT CASE
     WHEN runs + cursors + early = 0 THEN ''
     ELSE format('%s runs (%s), %s cursors', runs, states, cursors) END
 FROM (
     SELECT
-        (SELECT count(*) FROM run) AS runs,
-        (SELECT count(*) FROM cursor WHERE next_due_at <= $1) AS cursors,
-        (now() <= $1)::int AS early,
-        (SELECT string_agg(format('%s in state %s, session alive: %s', n, state, alive), '; ') FROM (
-            SELECT
-                state,
-                EXISTS (SELECT FROM session WHERE id = session_id AND expires_at > now()) AS alive,
-                count(*) AS n
-            FROM run GROUP BY 1, 2) s) AS states) x`
+        (SELECT count(*) FROM open) AS runs,
+        (SELECT count(*) FROM cursor WHERE next_due_at < $1) AS cursors,
+        (now() < $1)::int AS early,
+        (SELECT string_agg(format('%s in state %s, sessions expire at %s, to run from %s', n, state, expires_at, run_at), '; ')
+         FROM (SELECT state, expires_at, min(run_at) AS run_at, count(*) AS n FROM open GROUP BY 1, 2) s) AS states) x`
 
 // finish waits until the last due time has passed and no work is left. The checker finds what remains.
 func (c *cluster) finish(within time.Duration) {
 	c.t.Helper()
+	assert.NoError(c.t, c.ended("infinity", within))
+}
+
+// ended waits until the end of the jobs has passed and no run is left that is due before an instant.
+func (c *cluster) ended(before any, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.t.Context(), within)
 	defer cancel()
 	var left string
 	err := until(ctx, func() bool {
-		err := c.pool.QueryRow(ctx, remaining, c.end).Scan(&left)
+		err := c.pool.QueryRow(ctx, remaining, c.end, before).Scan(&left)
 		return err == nil && left == ""
 	})
-	assert.NoError(c.t, err, "not done within %s: %s", within, left)
+	if err != nil {
+		return fmt.Errorf("not done within %s: %s", within, left)
+	}
+	return nil
 }

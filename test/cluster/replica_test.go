@@ -110,7 +110,7 @@ func (r *replicas) streaming(ctx context.Context, n int) error {
 
 // ask asks a server for one value, on a connection of its own.
 func ask[T any](ctx context.Context, s *replica, sql string, args ...any) (value T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.url())
 	if err != nil {
@@ -231,28 +231,38 @@ func (s *replica) revive(ctx context.Context, f fault) error {
 	return nil
 }
 
-// promote makes the most advanced standby the primary, and the other one its standby. It returns when the new primary
-// acknowledged a write.
-//
-// First both standbys stop to receive: a standby that still receives could acknowledge commits of the old primary that
-// the new one does not have.
-func (r *replicas) promote(ctx context.Context) (accepted time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	standbys := r.standbys()
-	for _, s := range standbys {
+// detach makes the standbys stop to receive.
+func (r *replicas) detach(ctx context.Context) error {
+	for _, s := range r.standbys() {
 		if err := s.set(ctx, "primary_conninfo", ""); err != nil {
-			return accepted, err
+			return err
 		}
 	}
-	received := make([]uint64, len(standbys))
-	for i, s := range standbys {
+	for _, s := range r.standbys() {
 		if err := until(ctx, func() bool {
 			n, err := ask[int](ctx, s, `SELECT count(*)::int FROM pg_stat_wal_receiver`)
 			return err == nil && n == 0
 		}); err != nil {
-			return accepted, fmt.Errorf("%s still receives: %w", s.name, err)
+			return fmt.Errorf("%s still receives: %w", s.name, err)
 		}
+	}
+	return nil
+}
+
+// promote makes the most advanced standby the primary, and the other one its standby. It returns when the new primary
+// acknowledged a write.
+//
+// First both standbys are detached: a standby that still receives could confirm commits of the old primary that the new
+// one does not have.
+func (r *replicas) promote(ctx context.Context) (accepted time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := r.detach(ctx); err != nil {
+		return accepted, err
+	}
+	standbys := r.standbys()
+	received := make([]uint64, len(standbys))
+	for i, s := range standbys {
 		const position = `SELECT (coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0')::bigint`
 		if received[i], err = ask[uint64](ctx, s, position); err != nil {
 			return accepted, err
@@ -263,7 +273,7 @@ func (r *replicas) promote(ctx context.Context) (accepted time.Time, err error) 
 		next, other = other, next
 	}
 	if _, err := ask[bool](ctx, next, `SELECT pg_promote(true, 60)`); err != nil {
-		return accepted, err
+		return accepted, fmt.Errorf("promote %s: %w", next.name, err)
 	}
 	if err := other.set(ctx, "primary_conninfo", other.source(next)); err != nil {
 		return accepted, err

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -13,10 +14,12 @@ import (
 type Pool struct {
 	conns    *pgxpool.Pool
 	observer Observer // may be nil
+
+	unconfirmed atomic.Int64 // commits: see watchCommits
 }
 
 // New returns a Pool over connections that the caller opened and closes.
-func New(conns *pgxpool.Pool, o Observer) *Pool { return &Pool{conns, o} }
+func New(conns *pgxpool.Pool, o Observer) *Pool { return &Pool{conns: conns, observer: o} }
 
 // Options of a Pool.
 type Options struct {
@@ -41,6 +44,7 @@ func Open(ctx context.Context, url string, o Options) (*Pool, error) {
 	params["statement_timeout"] = "60s"
 	p := &Pool{observer: o.Observer}
 	p.leaveReadOnly(config.ConnConfig)
+	p.watchCommits(config.ConnConfig)
 	if p.conns, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
@@ -86,9 +90,11 @@ func (a All) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 	return a.pool.conns.Exec(ctx, sql, args...)
 }
 
-// SendBatch runs statements in one round trip and, without BEGIN, one transaction.
+// SendBatch runs statements in one round trip and, without BEGIN, one transaction,
+// which has ended when Close returns.
 func (a All) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	return a.pool.conns.SendBatch(ctx, b)
+	before := a.pool.unconfirmed.Load()
+	return confirmedResults{a.pool.conns.SendBatch(ctx, b), a.pool, before}
 }
 
 // Report tells the observer what a transaction that is committed wrote into the

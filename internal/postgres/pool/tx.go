@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,22 +22,35 @@ const (
 // inTx runs work in a transaction. ctx does not cancel the commit, because a
 // cancelled COMMIT leaves open whether the rows are there; a limit of its own
 // bounds it.
+//
+// job.ErrAlreadyDone commits too: what is returned to the caller then was written
+// by another transaction, which may still wait for a standby. Work that returns it
+// has locked a row, so that this commit waits as well.
 func (p *Pool) inTx(ctx context.Context, what string, work func(pgx.Tx) error) error {
+	unconfirmed := p.unconfirmed.Load()
 	tx, err := p.conns.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	counted := &countingTx{Tx: tx}
-	if err := work(counted); err != nil {
+	done := work(counted)
+	if done != nil && !errors.Is(done, job.ErrAlreadyDone) {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 		defer cancel()
 		_ = tx.Rollback(limited) // the connection is closed if this fails too
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", what, done)
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitLimit)
 	defer cancel()
-	if err := tx.Commit(limited); err != nil {
+	err = tx.Commit(limited)
+	if err == nil {
+		err = p.confirmed(unconfirmed)
+	}
+	switch {
+	case err != nil:
 		return fmt.Errorf("%s: commit: %w", what, err)
+	case done != nil:
+		return fmt.Errorf("%s: %w", what, done)
 	}
 	p.report(&counted.ledger)
 	return nil
