@@ -18,7 +18,7 @@ var groups = []struct {
 	{"Sessions and partitions", []string{"session", "partition", "cluster"}},
 	{"Requests and operations", []string{"idempotent_response", "operation"}},
 	{"Secrets", []string{"secret", "cluster_key"}},
-	{"Audit", []string{"audit_log"}},
+	{"Audit", []string{"audit_log", "audit_finding"}},
 }
 
 // relations are the main ones, for the diagram. There are no foreign keys to read them from.

@@ -1,5 +1,5 @@
 // Package oracle computes when a schedule must fire, by brute force. Its tests compare the product with it, and
-// internal/audit judges the ledger with it.
+// internal/auditor judges the ledger with it.
 //
 // The product computes the next occurrence by searching: it jumps over years, months and hours and corrects
 // for the zone at the end. A search can be wrong in ways that its own tests share. The oracle therefore does

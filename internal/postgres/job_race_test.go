@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -86,12 +87,18 @@ func TestThePlannerRace(t *testing.T) {
 			}
 		})
 	}
+	working.Go(func() { // an audit meets every change half-way
+		for enough.Err() == nil {
+			r.audited(true)
+		}
+	})
 	working.Wait()
 	stop()
 	planning.Wait()
 	r.resumeAll()
 	end := r.planAll()
 	v := r.judge(end)
+	r.audited(false)
 	var deadlocks int
 	require.NoError(
 		t,
@@ -107,6 +114,14 @@ func TestThePlannerRace(t *testing.T) {
 	require.Zero(t, r.conflicts.Load(), "an operation gave up")
 	require.Zero(t, deadlocks)
 	require.Positive(t, r.bulks.Load())
+}
+
+// audited requires that the audit finds nothing.
+func (r *race) audited(oracle bool) {
+	a := r.audit(auditor.Params{Oracle: oracle})
+	if a.Wrong()+a.Duplicates+a.Unreadable > 0 {
+		r.t.Errorf("the audit found %+v: %s", a.Findings[:min(len(a.Findings), 5)], &a)
+	}
 }
 
 // keepPlanning is one of the planners.

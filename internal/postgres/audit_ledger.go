@@ -1,0 +1,275 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/auditor"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+// LedgerAudit audits the ledger page by page. No transaction lasts longer than a page.
+type LedgerAudit struct {
+	db     pool.All
+	times  *auditor.Times
+	params auditor.Params
+	after  jobKey // the last job of the page before
+}
+
+// AuditLedger returns an audit, with the window cut to what can be judged: history is kept from some day on, and only due
+// times that have passed are in the ledger.
+func (e *Engine) AuditLedger(ctx context.Context, p auditor.Params) (*LedgerAudit, error) {
+	now, floor, err := auditFloor(ctx, e.db)
+	if err != nil {
+		return nil, err
+	}
+	if p.Window.To.IsZero() || p.Window.To.After(now) {
+		p.Window.To = now
+	}
+	if p.Window.From.IsZero() {
+		p.Window.From = p.Window.To.Add(-auditDay)
+	}
+	p.Window.From = later(p.Window.From, floor)
+	return &LedgerAudit{db: e.db, times: auditor.NewTimes(p.Oracle), params: p, after: jobKey{partition: -1}}, nil
+}
+
+// JobsNamed returns the jobs with a name, in all namespaces.
+func (e *Engine) JobsNamed(ctx context.Context, name string) ([]uuid.UUID, error) {
+	rows, err := e.db.Query(ctx, `SELECT id FROM job WHERE name = $1`, name)
+	if err != nil {
+		return nil, fmt.Errorf("find jobs by name: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("find jobs by name: %w", err)
+	}
+	return ids, nil
+}
+
+// Window returns the due times that are judged.
+func (a *LedgerAudit) Window() auditor.Window { return a.params.Window }
+
+// auditFloor reads the clock and the first due time that can be judged. Skipped ranges are dropped as soon as they are
+// older than the retention, and days of history when their end is: the first day is not complete.
+func auditFloor(ctx context.Context, db pool.All) (now, floor time.Time, err error) {
+	if err := db.QueryRow(ctx, `SELECT now(), `+historyFrom).Scan(&now, &floor); err != nil {
+		return now, floor, fmt.Errorf("read the start of history: %w", err)
+	}
+	return now.UTC(), floor.UTC().Add(24 * time.Hour), nil
+}
+
+// The sizes of a page, and of what is read at once for it.
+const (
+	auditPage = 500     // jobs
+	auditRows = 100_000 // expected due times
+	auditDay  = 24 * time.Hour
+)
+
+// auditPageJobs chooses the next jobs, deleted ones included, as long as their versions are kept.
+const auditPageJobs = `
+SELECT DISTINCT partition, job_id FROM job_version
+WHERE (partition, job_id) > (@partition, @job::uuid) AND (@jobs::uuid[] IS NULL OR job_id = ANY (@jobs))
+ORDER BY partition, job_id LIMIT @limit`
+
+// Page judges the next jobs. It returns how far it is, as the partition of the last job, and false after the last page.
+func (a *LedgerAudit) Page(ctx context.Context) (out auditor.Report, at int16, more bool, err error) {
+	jobs, err := auditJobs(ctx, a.db, auditPageJobs, a.params.Window.From, pgx.NamedArgs{
+		"partition": a.after.partition, "job": a.after.id, "jobs": a.params.Jobs, "limit": auditPage,
+	})
+	if err != nil || len(jobs) == 0 {
+		return out, job.Partitions, false, err
+	}
+	last := jobs[len(jobs)-1]
+	a.after = jobKey{last.Partition, last.ID}
+	out.Jobs = int64(len(jobs))
+	w := a.params.Window
+	for from := w.From; from.Before(w.To); from = from.Add(auditDay) {
+		day := auditor.Window{From: from, To: w.To}
+		if to := from.Add(auditDay); to.Before(w.To) {
+			day.To = to
+		}
+		r, err := a.judge(ctx, jobs, day)
+		if err != nil {
+			return out, last.Partition, true, err
+		}
+		out.Add(r)
+	}
+	return out, last.Partition, true, saveFindings(ctx, a.db, &out)
+}
+
+// judge judges jobs in a window, as many at a time as fit into one read of the ledger.
+func (a *LedgerAudit) judge(ctx context.Context, jobs []*auditor.Job, w auditor.Window) (out auditor.Report, err error) {
+	var batch []*auditor.Expected
+	rows := 0
+	for i, j := range jobs {
+		e, err := j.Expect(a.times, w)
+		if err != nil { // this version cannot read it
+			out.Unreadable++
+		} else {
+			batch = append(batch, e)
+			rows += e.Len()
+		}
+		if rows < auditRows && i < len(jobs)-1 {
+			continue
+		}
+		r, err := judgeBatch(ctx, a.db, a.times, batch)
+		if err != nil {
+			return out, err
+		}
+		out.Add(r)
+		batch, rows = batch[:0], 0
+	}
+	return out, nil
+}
+
+// auditJobsOf reads what the audit needs to know about chosen jobs: their state, their cursor, and their versions from
+// the one that was in force at the start of the window on.
+const auditJobsOf = `
+SELECT now(), p.partition, p.job_id, v.namespace_id, coalesce(j.name, ''), coalesce(j.state, 0), j.plan_from,
+       j.runs_left, coalesce(j.cursor_id, 0), c.next_due_at, v.version, v.created_at, v.definition
+FROM (%s) p
+JOIN LATERAL (
+    SELECT * FROM job_version
+    WHERE partition = p.partition AND job_id = p.job_id AND version >= coalesce((
+        SELECT version FROM job_version
+        WHERE partition = p.partition AND job_id = p.job_id AND created_at <= @from
+        ORDER BY version DESC LIMIT 1), 1)) v ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM job WHERE partition = p.partition AND id = p.job_id LIMIT 1) j ON true
+LEFT JOIN LATERAL (
+    SELECT next_due_at FROM cursor WHERE partition = j.partition AND id = j.cursor_id LIMIT 1) c ON true
+ORDER BY p.partition, p.job_id, v.version`
+
+// auditJobs reads the jobs that a query chooses.
+func auditJobs(
+	ctx context.Context, db pool.All, choose string, from time.Time, args pgx.NamedArgs,
+) (jobs []*auditor.Job, err error) {
+	args["from"] = from
+	err = db.Tx(ctx, "read jobs for the audit", func(tx pgx.Tx) error {
+		jobs = nil
+		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, fmt.Sprintf(auditJobsOf, choose), args)
+		if err != nil {
+			return err
+		}
+		if jobs, err = collectAuditJobs(rows); err != nil {
+			return err
+		}
+		return readDeleted(ctx, tx, jobs)
+	})
+	return jobs, err
+}
+
+func collectAuditJobs(rows pgx.Rows) (jobs []*auditor.Job, err error) {
+	var j auditor.Job
+	var namespace *uuid.UUID
+	var planFrom, next *time.Time
+	var number int32
+	var created time.Time
+	var definition []byte
+	_, err = pgx.ForEachRow(rows, []any{
+		&j.ReadAt, &j.Partition, &j.ID, &namespace, &j.Name, &j.State, &planFrom, &j.RunsLeft, &j.Cursor, &next,
+		&number, &created, &definition,
+	}, func() error {
+		if n := len(jobs); n == 0 || jobs[n-1].ID != j.ID {
+			added := j
+			added.ReadAt, added.PlanFrom, added.NextDue = j.ReadAt.UTC(), deref(planFrom).UTC(), deref(next).UTC()
+			if namespace != nil {
+				added.Namespace = *namespace
+			}
+			jobs = append(jobs, &added)
+		}
+		j.RunsLeft = nil // the next row must not share it
+		last := jobs[len(jobs)-1]
+		// A definition that cannot be read has no schedule, which Expect reports.
+		v, _ := auditor.NewVersion(number, created.UTC(), definition)
+		last.Versions = append(last.Versions, v)
+		return nil
+	})
+	return jobs, err
+}
+
+const deletedAt = `
+SELECT object, max(at) FROM (
+    SELECT a.object, a.at FROM unnest($1::uuid[], $2::text[]) k(namespace_id, object), LATERAL (
+        SELECT object, at FROM audit_log
+        WHERE namespace_id = k.namespace_id AND object = k.object AND action = 'job.delete' OFFSET 0) a) d
+GROUP BY object`
+
+// readDeleted reads when deleted jobs were deleted.
+func readDeleted(ctx context.Context, tx pgx.Tx, jobs []*auditor.Job) error {
+	deleted := map[string]*auditor.Job{}
+	var namespaces []uuid.UUID
+	var objects []string
+	for _, j := range jobs {
+		if j.State == 0 {
+			id := job.FormatJobID(j.ID)
+			deleted[id] = j
+			namespaces, objects = append(namespaces, j.Namespace), append(objects, id)
+		}
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, deletedAt, namespaces, objects)
+	if err != nil {
+		return err
+	}
+	var object string
+	var at time.Time
+	_, err = pgx.ForEachRow(rows, []any{&object, &at}, func() error {
+		deleted[object].DeletedAt = at.UTC()
+		return nil
+	})
+	return err
+}
+
+const insertFindings = `
+WITH added AS (
+    INSERT INTO audit_finding (partition, job_id, due_at, kind, namespace_id, found_at)
+    SELECT unnest($1::smallint[]), unnest($2::uuid[]), unnest($3::timestamptz[]), unnest($4::text[]),
+           unnest($5::uuid[]), now()
+    ON CONFLICT DO NOTHING
+    RETURNING job_id, due_at, kind
+)
+SELECT job_id, due_at, kind FROM added`
+
+// saveFindings stores findings, so that why can show them, and marks those that are new.
+func saveFindings(ctx context.Context, db pool.All, r *auditor.Report) error {
+	if len(r.Findings) == 0 {
+		return nil
+	}
+	var partitions []int16
+	var jobs, namespaces []uuid.UUID
+	var due []time.Time
+	var kinds []string
+	for _, f := range r.Findings {
+		partitions, jobs = append(partitions, job.PartitionOf(f.Job)), append(jobs, f.Job)
+		due, kinds, namespaces = append(due, f.DueAt), append(kinds, string(f.Kind)), append(namespaces, f.Namespace)
+	}
+	rows, err := db.Query(ctx, insertFindings, partitions, jobs, due, kinds, namespaces)
+	if err != nil {
+		return fmt.Errorf("save what the audit found: %w", err)
+	}
+	var f auditor.Finding
+	added := map[auditor.Finding]bool{}
+	_, err = pgx.ForEachRow(rows, []any{&f.Job, &f.DueAt, &f.Kind}, func() error {
+		added[auditor.Finding{Job: f.Job, DueAt: f.DueAt.UTC(), Kind: f.Kind}] = true
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("save what the audit found: %w", err)
+	}
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		f.New = added[auditor.Finding{Job: f.Job, DueAt: f.DueAt.UTC(), Kind: f.Kind}]
+	}
+	return nil
+}
