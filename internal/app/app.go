@@ -157,7 +157,8 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	}
 	n.engine = engine.New(engine.Options{
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
-		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
+		Auditor: store,
+		Member:  n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
 		Slots: c.Slots, LookAhead: c.LookAhead, KeepHistory: c.KeepHistory,
 	})
 	n.pull = pull.New(pull.Options{

@@ -153,6 +153,14 @@ func (m *metrics) watchEngine(e *engine.Engine) {
 		func(c engine.Counts) int64 { return c.Fenced })
 	count("belfry_runs_reconciled_total", "Runs that this node moved to the queue and handler of their job.",
 		func(c engine.Counts) int64 { return c.Misplaced })
+	count("belfry_audit_checked_total", "Occurrences of the last hour that the audit of this node judged.",
+		func(c engine.Counts) int64 { return c.Audited })
+	count("belfry_audit_missing_total", "Occurrences that the audit of this node found missing in the ledger.",
+		func(c engine.Counts) int64 { return c.Missing })
+	count("belfry_audit_phantom_total", "Entries of the ledger that the audit found and no schedule demands.",
+		func(c engine.Counts) int64 { return c.Phantom })
+	m.gauge("belfry_audit_last_sample_timestamp_seconds", "When the audit of this node last judged a sample; 0: never.",
+		func() float64 { return e.Counts().AuditedAt })
 	m.gauge("belfry_runs_planned", "Planned runs that this node keeps in memory until they are due.",
 		func() float64 { return float64(e.Counts().Wheel) })
 	m.gauge("belfry_slots", "Maximum number of attempts that this node runs at the same time.",

@@ -51,6 +51,7 @@ type Options struct {
 	Limits    Limits  // nil: there are no limits
 	History   History // nil: this engine does not prune
 	Pruner    Pruner  // nil: this engine does not prune
+	Auditor   Auditor // nil: this engine does not audit
 	Member    Member
 	Targets   map[string]Target // by kind
 	Bound     *clock.Bound
@@ -182,6 +183,9 @@ func (e *Engine) loops() loop.Group {
 	}
 	if e.History != nil && e.Pruner != nil {
 		g = append(g, loop.Loop{Name: "prune", Once: e.pruneOnce}) // its steps may take long
+	}
+	if e.Auditor != nil {
+		g = append(g, loop.Loop{Name: "audit", Once: e.auditOnce, Limit: roundLimit})
 	}
 	for i := range g {
 		g[i].Log, g[i].OnFailure = e.Log, e.Observe.Failed

@@ -120,8 +120,15 @@ func (e *Engine) RemoveJobs(ctx context.Context, limit int) (n int, err error) {
 	return n, err
 }
 
-// DropSkips removes up to limit rows about skipped due times that are older than the retention of history.
+// DropSkips removes up to limit rows about skipped due times, and as many findings of the audit, that are older than the
+// retention of history.
 func (e *Engine) DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error) {
+	_, err := e.db.Exec(ctx, `
+DELETE FROM audit_finding WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM audit_finding WHERE found_at < now() - $1::interval ORDER BY found_at LIMIT $2))`, keep, limit)
+	if err != nil {
+		return 0, fmt.Errorf("drop old findings: %w", err)
+	}
 	tag, err := e.db.Exec(ctx, `
 DELETE FROM cursor_skip WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM cursor_skip WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2))`, keep, limit)

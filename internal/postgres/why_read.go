@@ -201,6 +201,9 @@ func (y *whyReader) readAt(ctx context.Context, at time.Time) error {
 	if err := y.readCursor(ctx); err != nil {
 		return err
 	}
+	if err := y.readFinding(ctx); err != nil {
+		return err
+	}
 	return y.readAround(ctx)
 }
 
@@ -231,6 +234,19 @@ func (y *whyReader) readCursor(ctx context.Context) error {
 		f.Skip = &found
 		return nil
 	})
+	return err
+}
+
+// readFinding reads what the audit found about the occurrence.
+func (y *whyReader) readFinding(ctx context.Context) error {
+	f := &y.facts
+	f.FoundAt, f.Found = time.Time{}, ""
+	const found = `
+SELECT kind, found_at FROM audit_finding WHERE partition = $1 AND job_id = $2 AND due_at = $3 ORDER BY kind LIMIT 1`
+	err := y.tx.QueryRow(ctx, found, job.PartitionOf(y.order.Job), y.order.Job, f.At).Scan(&f.Found, &f.FoundAt)
+	if noRows(err) {
+		return nil
+	}
 	return err
 }
 

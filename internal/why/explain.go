@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -69,6 +70,9 @@ type Facts struct {
 	Others  int       // other runs of the job that are running or waiting
 	Skip    *job.Skip // range of the whole schedule that covers At; nil if there is none
 
+	Found   auditor.Kind // what the audit found wrong with it; empty if nothing
+	FoundAt time.Time
+
 	NextDue     time.Time // the first occurrence that is not planned; zero if the schedule has ended
 	Owned       bool      // a live node owns the job's partition
 	HistoryFrom time.Time // runs that ended before are no longer kept
@@ -122,7 +126,7 @@ func (x *explainer) explain() Story {
 		story.At = e.DueAt
 	}
 	story.Code, story.Text = x.describe(*e)
-	story.Text += x.shifted(story.At) + x.deletedSince()
+	story.Text += x.shifted(story.At) + x.deletedSince() + x.found()
 	return story
 }
 
@@ -227,8 +231,11 @@ func (x *explainer) withoutEntry() (Code, string) {
 	if x.At.Before(x.HistoryFrom) {
 		return Forgotten, x.sprintf("Nobody knows any more: history is kept from %s on.", x.HistoryFrom)
 	}
-	return Unknown, "The schedule has this occurrence and the ledger has no entry for it, which should not happen. " +
-		"Please report it with the job's id and this time."
+	text := "It is missing: the schedule has this occurrence and the ledger has no entry for it, which must not happen."
+	if x.Found == auditor.Missing {
+		text += x.sprintf(" The audit found it at %s.", x.FoundAt)
+	}
+	return Unknown, text
 }
 
 // noOccurrence explains a time that is not an occurrence of the schedule.

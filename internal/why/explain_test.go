@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -214,7 +215,17 @@ func TestExplain(t *testing.T) {
 			func(f *why.Facts) { f.HistoryFrom = f.At.Add(time.Hour) }, why.Forgotten, "",
 			[]string{"history is kept from"},
 		},
-		"unknown": {func(*why.Facts) {}, why.Unknown, "", []string{"should not happen"}},
+		"unknown": {func(*why.Facts) {}, why.Unknown, "", []string{"It is missing", "backfill it"}},
+		"missing, found by the audit": {
+			func(f *why.Facts) { f.Found, f.FoundAt = auditor.Missing, at.Add(time.Hour) }, why.Unknown, "",
+			[]string{"It is missing", "The audit found it at 2026-11-10 11:00:00 CET"},
+		},
+		"phantom": {
+			func(f *why.Facts) {
+				entry(func(*job.Entry) {})(f)
+				f.Found, f.FoundAt = auditor.Phantom, at.Add(time.Hour)
+			}, why.Succeeded, "", []string{"succeeded", "that no schedule of the job demands this run"},
+		},
 		"created later": {
 			func(f *why.Facts) { f.Created = f.At.Add(time.Hour) }, why.CreatedLater, "",
 			[]string{"created at 2026-11-10 11:00:00"},

@@ -50,6 +50,12 @@ func (x *explainer) nextStep(story Story) string {
 		}
 		return "It is dealt with by itself within seconds. " +
 			"If this lasts, look into the log of the node for failures of plan."
+	case Unknown:
+		if x.schedule == nil {
+			return ""
+		}
+		return "Keep the logs and the WAL of that time, and report it with the job's id and this time. " +
+			"To run it after all, backfill it. belfry audit looks for others."
 	case Deleted:
 		return "To have it run again, create the job anew: its versions are kept in the audit log."
 	default:

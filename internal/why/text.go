@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -212,6 +213,22 @@ func (x *explainer) deletedSince() string {
 		return ""
 	}
 	return x.sprintf(" The job was deleted at %s%s.", x.DeletedAt, by(x.DeletedBy))
+}
+
+// found says what the audit found wrong with an occurrence that has an entry.
+func (x *explainer) found() string {
+	switch x.Found {
+	case auditor.Phantom:
+		return x.sprintf(" The audit found at %s that no schedule of the job demands this run.", x.FoundAt)
+	case auditor.Early:
+		return x.sprintf(" The audit found at %s that it ran before it was due.", x.FoundAt)
+	case auditor.Duplicate:
+		return x.sprintf(" The audit found at %s that the ledger has it more than once.", x.FoundAt)
+	case auditor.Missing:
+		return x.sprintf(" The audit found at %s that the ledger had no entry for it.", x.FoundAt)
+	default:
+		return ""
+	}
 }
 
 // whatMissedPolicyDoes says what the missed policy does with a late occurrence.

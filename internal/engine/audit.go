@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/auditor"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Auditor is the store as the audit sees it.
+type Auditor interface {
+	// AuditSample judges random occurrences of the last hour in some partitions.
+	AuditSample(ctx context.Context, partitions []int16) (auditor.Report, error)
+}
+
+// auditPause is the time between two samples. If one occurrence in 1,000 is lost, an hour of them finds one with a
+// probability above 0.9999.
+const auditPause = time.Minute
+
+// auditOnce judges a sample of the ledger. A finding is stored, counted and logged, and never repaired: what caused it
+// must be known first.
+func (e *Engine) auditOnce(ctx context.Context) (time.Duration, error) {
+	r, err := e.Auditor.AuditSample(ctx, e.Member.Owned())
+	if err != nil {
+		return 0, err
+	}
+	e.stats.audited.Add(r.Expected)
+	e.stats.auditedAt.Store(e.Bound.Now().UnixMilli())
+	for _, f := range r.Findings {
+		if !f.New {
+			continue
+		}
+		switch f.Kind {
+		case auditor.Missing:
+			e.stats.auditMissing.Add(1)
+		case auditor.Phantom:
+			e.stats.auditPhantom.Add(1)
+		}
+		e.Log.Error("audit finding", "kind", f.Kind, "job", job.FormatJobID(f.Job), "due_at", f.DueAt)
+	}
+	return auditPause, nil
+}
