@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/oracle"
 )
@@ -148,6 +149,24 @@ func (c *cluster) clean(r report) {
 	c.t.Helper()
 	require.Positive(c.t, r.occurrences)
 	require.Equal(c.t, report{occurrences: r.occurrences, kills: r.kills, duplicates: r.duplicates}, r)
+	a := c.audit()
+	c.t.Logf("audit: %s", &a)
+	require.Zero(c.t, a.Wrong()+a.Duplicates+a.Unreadable+a.WithoutOracle, "%+v", a.Findings[:min(len(a.Findings), 5)])
+	require.Equal(c.t, r.occurrences, int(a.Expected))
+}
+
+// audit audits the ledger as `belfry audit --with oracle` does.
+func (c *cluster) audit() (out auditor.Report) {
+	c.t.Helper()
+	a, err := c.store.AuditLedger(c.t.Context(), auditor.Params{Oracle: true})
+	require.NoError(c.t, err)
+	for more := true; more; {
+		var r auditor.Report
+		r, _, more, err = a.Page(c.t.Context())
+		require.NoError(c.t, err)
+		out.Add(r)
+	}
+	return out
 }
 
 // firing is how long after an instant the sink received the first run that was claimed after it. A run that was claimed

@@ -24,6 +24,16 @@ func TestKill9(t *testing.T) {
 	t.Logf("lateness %s", c.lateness())
 	t.Log(r)
 	c.clean(r)
+
+	c.stop()
+	tag, err := c.pool.Exec(t.Context(), `
+DELETE FROM run_history WHERE ctid = ANY (ARRAY(SELECT ctid FROM run_history ORDER BY random() LIMIT 20))`)
+	require.NoError(t, err)
+	require.EqualValues(t, 20, tag.RowsAffected())
+	a := c.audit()
+	t.Logf("20 rows deleted by hand: %s", &a)
+	require.EqualValues(t, 20, a.Missing)
+	require.EqualValues(t, 20, a.Wrong()+a.Duplicates)
 }
 
 // TestRestarts: nodes are stopped while runs are due. No run is lost, and none is delivered twice.
