@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -98,6 +100,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
+	info.Kinds = slices.Sorted(maps.Keys(n.targets)) // before the session is registered
 	api, err := postgres.Open(ctx, c.DatabaseURL, c.API.Connections, options)
 	if err != nil {
 		return err

@@ -39,8 +39,8 @@ var help = map[string]string{
 		"requests never take the connections of runs",
 	"api.requests": "maximum number of requests in progress; further requests are told to retry",
 
-	"command.enabled": "let jobs run commands on this node, in a sandbox; set it to the same value on all nodes, " +
-		"because any node may get such a run",
+	"command.enabled": "let jobs run commands on this node, in a sandbox; set it to the same value on all nodes: " +
+		"otherwise those that have it get all partitions with such runs",
 	"command.programs": "programs that jobs may run: files, and directories with everything below them, separated by :",
 	"command.paths": "files and directories that commands can read in addition to the programs, separated by :; " +
 		"nothing secret",

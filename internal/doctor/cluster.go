@@ -43,6 +43,8 @@ type Node struct {
 	SessionTTL  string `json:"session_ttl"`
 	WorkerTTL   string `json:"worker_ttl"`
 	Commands    bool   `json:"commands"`
+
+	Kinds []string `json:"kinds"` // of targets; members need it to assign partitions
 }
 
 var clusterChecks = []check{

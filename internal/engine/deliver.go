@@ -71,6 +71,12 @@ func (e *Engine) awaitLease(ctx context.Context, timer *time.Timer, session uuid
 	return false
 }
 
+// A run whose target this node does not have waits a moment for a node that does, and longer each time.
+const (
+	kindPause    = 5 * time.Second
+	maxKindPause = time.Minute
+)
+
 // deliverOne calls the target of an attempt within its timeout.
 func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome) {
 	if a.Kind == "" {
@@ -78,9 +84,9 @@ func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome)
 	}
 	target, ok := e.Targets[a.Kind]
 	if !ok {
-		// Retryable, because a node of another version may have the target.
 		return job.Outcome{
-			Kind: job.Failed, Retryable: true, Message: fmt.Sprintf("this node has no target of kind %q", a.Kind),
+			Kind: job.Deferred, NeedsKind: a.Kind, RetryAfter: min(time.Duration(a.Number)*kindPause, maxKindPause),
+			Message: fmt.Sprintf("the node that owned the run has no target of kind %q; another one may have", a.Kind),
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)

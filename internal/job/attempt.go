@@ -102,6 +102,7 @@ type Session struct {
 	ID        uuid.UUID
 	ExpiresAt time.Time // by the database clock, unless it is renewed
 	Owns      bool      // may own partitions
+	Kinds     []string  // of targets that it has
 }
 
 // Survey lists live sessions and partition owners at one instant.
@@ -109,6 +110,7 @@ type Survey struct {
 	Now        time.Time // the database's
 	Sessions   []Session // those that have not expired, ordered by id
 	Ownerships []Ownership
+	Needs      map[int16][]string // kinds of targets that owners of a partition lacked
 }
 
 // The errors of sessions and attempts.

@@ -76,6 +76,8 @@ type Outcome struct {
 	Output     string        // the end of what a command wrote; bounded, safe for a terminal
 	// OutputTotal is how many bytes the command wrote, including those before Output.
 	OutputTotal int64
+	// NeedsKind, of a deferral, is the kind of target that the node does not have.
+	NeedsKind string
 	// Reason of a cancellation: ReasonReplaced or ReasonDeleted, empty if a user asked for it.
 	Reason Reason
 }

@@ -24,18 +24,18 @@ type decision struct {
 // if no other session can take it yet. It is a pure function.
 func decide(s job.Survey, me uuid.UUID, draining bool) decision {
 	live := make(map[uuid.UUID]time.Time, len(s.Sessions))
-	var candidates []uuid.UUID
+	var candidates []job.Session
 	for _, session := range s.Sessions {
 		live[session.ID] = session.ExpiresAt
 		if session.Owns && (session.ID != me || !draining) {
-			candidates = append(candidates, session.ID)
+			candidates = append(candidates, session)
 		}
 	}
 	var d decision
 	if _, d.alive = live[me]; !d.alive {
 		return d
 	}
-	assigned := Assign(candidates, len(s.Ownerships))
+	assigned := Assign(candidates, s.Ownerships, s.Needs)
 	lists := map[uuid.UUID]int{} // the index in take of each dead owner
 	for i, o := range s.Ownerships {
 		expiresAt, alive := live[o.Owner]

@@ -33,7 +33,7 @@ func TestDecide(t *testing.T) {
 	draining := live(drains)
 	draining.Owns = false
 	draining.ExpiresAt = instant.Add(time.Second)
-	mine := count(Assign([]uuid.UUID{me, other}, partitions))[me]
+	mine := count(assign([]uuid.UUID{me, other}, partitions))[me]
 	for name, c := range map[string]struct {
 		survey              job.Survey
 		draining            bool

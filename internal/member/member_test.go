@@ -83,7 +83,7 @@ func TestPartitionsMoveToAMemberThatJoins(t *testing.T) {
 		before[o.Partition] = o.Epoch
 	}
 	sessions := []uuid.UUID{a.Session(), b.Session()}
-	old := Assign(sessions, partitions)
+	old := assign(sessions, partitions)
 	joined := c.start()
 	c.awaitOwners(a, b, joined)
 	s, err = c.store.Survey(t.Context())
@@ -216,4 +216,20 @@ func TestNewRefuses(t *testing.T) {
 	require.False(t, m.Valid())
 	require.False(t, m.Owns(0))
 	require.Empty(t, m.Owned())
+}
+
+// A partition whose runs need a target that its owner does not have moves to a member that has it.
+func TestPartitionsMoveToWhereTheirNeedsAreMet(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	a, b := c.start(), c.start()
+	c.awaitOwners(a, b)
+	var n int
+	c.scan(`WITH n AS (UPDATE partition SET needs = '{command}' RETURNING 1), s AS (
+			UPDATE session SET info = '{"kinds": ["command", "http"]}' WHERE id = $1)
+		SELECT count(*) FROM n`, []any{b.Session()}, &n)
+	require.Equal(t, partitions, n)
+	require.Eventually(t, func() bool { return len(b.Owned()) == partitions && len(a.Owned()) == 0 }, patience, often)
+	b.kill()
+	require.Eventually(t, func() bool { return len(a.Owned()) == partitions }, patience, often, "better than none")
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 const partitions = 256
@@ -47,7 +49,7 @@ func TestAssignIsEven(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 10, 50} {
 		lowest, highest := partitions, 0
 		for range 300 {
-			owned := count(Assign(newSessions(random, n), partitions))
+			owned := count(assign(newSessions(random, n), partitions))
 			require.NotContains(t, owned, uuid.Nil)
 			for _, c := range owned {
 				lowest, highest = min(lowest, c), max(highest, c)
@@ -68,12 +70,12 @@ func TestAssignIsEven(t *testing.T) {
 func TestAssignIsTheSameOnAllNodes(t *testing.T) {
 	t.Parallel()
 	sessions := newSessions(seeded(), 7)
-	want := Assign(sessions, partitions)
+	want := assign(sessions, partitions)
 	for range 20 {
 		shuffled := slices.Concat(sessions, sessions[:2])
 		rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		before := slices.Clone(shuffled)
-		require.Equal(t, want, Assign(shuffled, partitions))
+		require.Equal(t, want, assign(shuffled, partitions))
 		require.Equal(t, before, shuffled, "the argument stays as it is")
 	}
 }
@@ -84,7 +86,7 @@ func TestAssignIsTheSameInAllVersions(t *testing.T) {
 	a, b, c := uuid.UUID{0: 1}, uuid.UUID{0: 2}, uuid.UUID{15: 3}
 	name := map[uuid.UUID]byte{a: 'a', b: 'b', c: 'c'}
 	var got []byte
-	for _, s := range Assign([]uuid.UUID{a, b, c}, 32) {
+	for _, s := range assign([]uuid.UUID{a, b, c}, 32) {
 		got = append(got, name[s])
 	}
 	require.Equal(t, "bbbbbabccabcccababccabbccaaacabb", string(got))
@@ -99,7 +101,7 @@ func TestAssignMovesLittle(t *testing.T) {
 		const tries = 300
 		for range tries {
 			sessions := newSessions(random, n)
-			with, without := Assign(sessions, partitions), Assign(sessions[1:], partitions)
+			with, without := assign(sessions, partitions), assign(sessions[1:], partitions)
 			own := count(with)[sessions[0]]
 			m := moved(with, without) // one joins, or, the other way round, leaves
 			total, share = total+m, share+own
@@ -114,6 +116,48 @@ func TestAssignMovesLittle(t *testing.T) {
 
 func TestAssignWithoutSessions(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, make([]uuid.UUID, 4), Assign(nil, 4))
-	require.Empty(t, Assign(newSessions(seeded(), 3), 0))
+	require.Equal(t, make([]uuid.UUID, 4), assign(nil, 4))
+	require.Empty(t, assign(newSessions(seeded(), 3), 0))
+}
+
+// assign is Assign without needs.
+func assign(sessions []uuid.UUID, partitions int) []uuid.UUID {
+	all := make([]job.Session, len(sessions))
+	for i, id := range sessions {
+		all[i].ID = id
+	}
+	return Assign(all, unowned(partitions), nil)
+}
+
+func unowned(n int) []job.Ownership {
+	out := make([]job.Ownership, n)
+	for i := range out {
+		out[i].Partition = int16(i)
+	}
+	return out
+}
+
+// Partitions whose runs need a kind of target go to sessions that have it. The others stay where they are, as far as
+// sessions are not full.
+func TestAssignRespectsNeeds(t *testing.T) {
+	t.Parallel()
+	a, b, c := uuid.UUID{0: 1}, uuid.UUID{0: 2}, uuid.UUID{0: 3}
+	sessions := []job.Session{
+		{ID: a, Kinds: []string{"http"}},
+		{ID: b, Kinds: []string{"command", "http"}},
+		{ID: c, Kinds: []string{"command", "http", "new"}},
+	}
+	needs := map[int16][]string{}
+	for p := range int16(partitions / 2) {
+		needs[p] = []string{"command"}
+	}
+	needs[0], needs[1] = []string{"command", "new"}, []string{"unheard of"}
+	got := Assign(sessions, unowned(partitions), needs)
+	require.Equal(t, c, got[0])
+	require.Equal(t, assign([]uuid.UUID{a, b, c}, partitions)[1], got[1], "nobody has it")
+	owned := count(got[:partitions/2])
+	require.LessOrEqual(t, owned[a], 1)
+	require.Greater(t, owned[b], partitions/8)
+	require.Greater(t, owned[c], partitions/8)
+	require.Greater(t, count(got[partitions/2:])[a], partitions/8, "it has its share of the others")
 }

@@ -167,7 +167,7 @@ func (c *cluster) ownedBy(nodes []*node) bool {
 		by[n.Session()] = n
 		sessions = append(sessions, n.Session())
 	}
-	right := Assign(sessions, partitions)
+	right := assign(sessions, partitions)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, o := range s.Ownerships {

@@ -97,6 +97,9 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 			d.fenced--
 			d.found = append(d.found, c)
 			decision := job.Decide(in)
+			if in.Outcome.NeedsKind != "" {
+				d.batch.Queue(needKind, c.Key.Partition, in.Outcome.NeedsKind)
+			}
 			if c.OwnKey != "" {
 				d.batch.Queue(keepKey, c.Key.Partition, c.Key.Job, c.Key.DueAt, c.Key.Seq, c.OwnKey)
 			}
@@ -186,6 +189,9 @@ func splitCompletions(done []job.Completion) (keyColumns, []int16) {
 
 // keepKey stores the idempotency key that the first attempt used.
 const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND idempotency_key IS NULL`
+
+// needKind asks for an owner that has a kind of target, once.
+const needKind = `UPDATE partition SET needs = array_append(needs, $2) WHERE id = $1 AND $2 <> ALL (needs)`
 
 // attemptRecord is what a run stores about an attempt that was not its last.
 type attemptRecord struct {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -91,9 +92,10 @@ WITH live AS MATERIALIZED (
 )
 SELECT now(),
        ARRAY(SELECT id FROM live ORDER BY id), ARRAY(SELECT expires_at FROM live ORDER BY id),
-       ARRAY(SELECT may_own FROM live ORDER BY id),
+       ARRAY(SELECT may_own FROM live ORDER BY id), ARRAY(SELECT coalesce(info ->> 'kinds', '[]') FROM live ORDER BY id),
        ARRAY(SELECT id FROM partition ORDER BY id), ARRAY(SELECT epoch FROM partition ORDER BY id),
-       ARRAY(SELECT coalesce(owner, '00000000-0000-0000-0000-000000000000') FROM partition ORDER BY id)`
+       ARRAY(SELECT coalesce(owner, '00000000-0000-0000-0000-000000000000') FROM partition ORDER BY id),
+       coalesce((SELECT jsonb_object_agg(id, needs) FROM partition WHERE needs <> '{}'), '{}')`
 
 // Survey returns the nodes that are alive and the owner of each partition.
 func (m *Members) Survey(ctx context.Context) (job.Survey, error) {
@@ -103,7 +105,10 @@ func (m *Members) Survey(ctx context.Context) (job.Survey, error) {
 	var owns []bool
 	var partitions []int16
 	var epochs []int64
-	err := m.db.QueryRow(ctx, survey).Scan(&now, &sessions, &expiresAt, &owns, &partitions, &epochs, &owners)
+	var kinds []string // of each session, as JSON
+	var needs map[int16][]string
+	err := m.db.QueryRow(ctx, survey).
+		Scan(&now, &sessions, &expiresAt, &owns, &kinds, &partitions, &epochs, &owners, &needs)
 	if err != nil {
 		return job.Survey{}, fmt.Errorf("survey: %w", err)
 	}
@@ -111,9 +116,13 @@ func (m *Members) Survey(ctx context.Context) (job.Survey, error) {
 		Now:        now,
 		Sessions:   make([]job.Session, len(sessions)),
 		Ownerships: make([]job.Ownership, len(partitions)),
+		Needs:      needs,
 	}
 	for i, id := range sessions {
 		out.Sessions[i] = job.Session{ID: id, ExpiresAt: expiresAt[i], Owns: owns[i]}
+		if err := json.Unmarshal([]byte(kinds[i]), &out.Sessions[i].Kinds); err != nil {
+			return job.Survey{}, fmt.Errorf("survey: kinds of session %s: %w", id, err)
+		}
 	}
 	for i, p := range partitions {
 		out.Ownerships[i] = job.Ownership{Partition: p, Owner: owners[i], Epoch: epochs[i]}
