@@ -144,6 +144,10 @@ measure-snapshot: ## the path under a snapshot that is held for 90 s
 	$(DISK) BELFRY_SNAPSHOT_SECONDS=90 BELFRY_SNAPSHOT_JOBS=100000 BELFRY_SNAPSHOT_DEAD=5000000 \
 	$(call logged,./internal/postgres,HeldSnapshot,60m)
 
+plan-backlog: JOBS = 1000000
+plan-backlog: ## plan what JOBS=1000000 jobs of every minute missed in an hour without nodes
+	$(DISK) BELFRY_BACKLOG_JOBS=$(JOBS) $(call logged,./internal/postgres,PlanBacklog,120m)
+
 history-reader: SECONDS = 600
 history-reader: ## completions while a reader is open for SECONDS=600 and days of history are created and dropped
 	$(DISK) BELFRY_HISTORY_READER_SECONDS=$(SECONDS) $(call logged,./internal/postgres,HistoryUnderLoadBehindAReader,60m)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -41,8 +42,8 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 			due = append(due, p)
 		}
 	}
-	for len(due) > 0 && ctx.Err() == nil {
-		part := due[:min(len(due), planPartitions)]
+	more := false
+	for part := range slices.Chunk(due, planPartitions) {
 		planned, err := e.Planner.Plan(ctx, job.PlanParams{
 			Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors,
 		})
@@ -55,9 +56,10 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 		}
 		e.wheel.Add(planned.Runs)
 		e.stats.planned.Add(int64(len(planned.Runs)))
-		if !planned.More {
-			due = due[len(part):]
-		}
+		more = more || planned.More
+	}
+	if more { // in a round of its own: a backlog of some partitions must not delay the others
+		return 0, nil
 	}
 	return planPause, nil
 }

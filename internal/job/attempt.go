@@ -95,6 +95,7 @@ type PlanParams struct {
 	Partitions []int16
 	LookAhead  time.Duration
 	Cursors    int // maximum in one transaction
+	Runs       int // maximum in one transaction, 0 means PlanRuns
 }
 
 // Session is a live process.

@@ -18,6 +18,9 @@ const (
 	PlanResults = 10_000  // due times returned, and ranges of skips
 )
 
+// PlanRuns is how many runs one transaction writes. A due time may have more: see PlanInput.Begun.
+const PlanRuns = 10_000
+
 // PlanInput is one cursor at one instant.
 type PlanInput struct {
 	Schedule *schedule.Schedule // without start_at and end_at: those belong to jobs
@@ -25,6 +28,11 @@ type PlanInput struct {
 	NextDue  time.Time          // the first occurrence that is not planned yet
 	Now      time.Time          // the database instant of the transaction
 	Until    time.Time          // Now plus the look-ahead
+	// PacedTo is when the next caught-up run may start, because others start before it. Zero: there are none.
+	PacedTo time.Time
+	// Begun is the origin of the runs of NextDue that some jobs have already, because all of them were too many for one
+	// transaction. The other jobs get the same, whatever happened since. Nil: no job has one.
+	Begun *Origin
 
 	Limit   int // 0 means PlanLimit
 	Results int // 0 means PlanResults
@@ -35,6 +43,7 @@ type PlanResult struct {
 	Due     []DueTime // in order
 	Skips   []Skip    // in order
 	NextDue time.Time // where to continue; zero if Ended
+	PacedTo time.Time // when the next caught-up run may start; zero if none is left
 	Ended   bool      // no occurrence is left
 	More    bool      // a bound was reached: call again from NextDue
 }
@@ -59,9 +68,8 @@ type Skip struct {
 // Occurrences after Now - MissedGrace run at their time. Earlier ones were missed, and the missed policy picks those
 // that run now. Plan handles all missed ones, even if they lie after Until.
 //
-// Work is bounded. After a long outage a call returns with More, and the next call continues at NextDue, in the same or
-// a later transaction. Caught-up runs are the exception: they all come in one call, because their number and pace count
-// from the first of them, which a later call could not know.
+// Work is bounded. After a long outage a call returns with More, and the next call continues at NextDue and PacedTo, in
+// the same or a later transaction.
 func Plan(in PlanInput) (PlanResult, error) {
 	if in.NextDue.IsZero() || in.Now.IsZero() {
 		return PlanResult{}, errors.New("job: plan needs the next due time and the instant")
@@ -73,23 +81,30 @@ func Plan(in PlanInput) (PlanResult, error) {
 	}
 	c.choose(in.Schedule, in.NextDue, missedTo)
 	p := planner{
-		schedule: in.Schedule, now: in.Now, catchUp: c,
+		schedule: in.Schedule, catchUp: c, pacedTo: later(in.Now, in.PacedTo),
 		limit: orElse(in.Limit, PlanLimit), results: orElse(in.Results, PlanResults),
 	}
-	return p.plan(in.NextDue, later(in.Until, missedTo))
+	to := later(in.Until, missedTo)
+	if in.Begun != nil {
+		p.begun, p.origin = in.NextDue, *in.Begun
+		to = later(to, in.NextDue)
+	}
+	return p.plan(in.NextDue, to)
 }
 
 // planner walks occurrences and builds a PlanResult.
 type planner struct {
 	schedule *schedule.Schedule
-	now      time.Time
 	catchUp  catchUp
+	pacedTo  time.Time // when the next caught-up run may start
+
+	begun  time.Time // the due time that some jobs have a run of already; zero: none
+	origin Origin    // of those runs
 
 	limit, results int
 
-	visited  int // occurrences
-	caughtUp int // of them, missed ones that run
-	result   PlanResult
+	visited int // occurrences
+	result  PlanResult
 }
 
 // plan visits the occurrences in [from, to].
@@ -104,6 +119,9 @@ func (p *planner) plan(from, to time.Time) (PlanResult, error) {
 		// may fire. NextDue cannot point between them.
 		if p.full() && !o.Due.Equal(last) {
 			p.result.NextDue, p.result.More = o.Due.UTC(), true
+			if !o.Due.After(p.catchUp.to) {
+				p.result.PacedTo = p.pacedTo
+			}
 			return p.result, nil
 		}
 		p.visit(o)
@@ -120,11 +138,8 @@ func (p *planner) plan(from, to time.Time) (PlanResult, error) {
 	return p.result, nil
 }
 
-// full reports whether a bound is reached. It is never reached between two caught-up runs.
+// full reports whether a bound is reached.
 func (p *planner) full() bool {
-	if p.caughtUp > 0 && p.caughtUp < p.catchUp.runs {
-		return false
-	}
 	return p.visited >= p.limit || len(p.result.Due) >= p.results || len(p.result.Skips) >= p.results
 }
 
@@ -132,14 +147,16 @@ func (p *planner) full() bool {
 func (p *planner) visit(o schedule.Occurrence) {
 	p.visited++
 	due, c := o.Due.UTC(), &p.catchUp
+	begun := due.Equal(p.begun)
 	switch {
+	case begun && o.Skip != "": // recorded when the due time was begun
 	case o.Skip != "":
 		p.skip(due, Reason(o.Skip))
-	case due.After(c.to):
+	case begun && p.origin == FromSchedule, !begun && due.After(c.to):
 		p.run(DueTime{DueAt: due, RunAt: due, Origin: FromSchedule})
-	case c.runs > 0 && !due.Before(c.first):
-		p.run(DueTime{DueAt: due, RunAt: p.now.Add(time.Duration(p.caughtUp) * c.pace), Origin: FromMissed})
-		p.caughtUp++
+	case begun, c.runs > 0 && !due.Before(c.first):
+		p.run(DueTime{DueAt: due, RunAt: p.pacedTo, Origin: FromMissed})
+		p.pacedTo = p.pacedTo.Add(c.pace)
 	case due.Before(c.window):
 		p.skip(due, c.tooOld)
 	default:

@@ -168,16 +168,21 @@ func TestAllMissedOnesAreDealtWithAlsoIfUntilLiesBeforeThem(t *testing.T) {
 	require.Equal(t, at(30*mins), r.NextDue)
 }
 
-func TestWhatWasPlannedBeforeAnOutageDoesNotCountAsCatchingUp(t *testing.T) {
+func TestThePaceHoldsOverSeveralCalls(t *testing.T) {
 	t.Parallel()
 	s := compile(t, schedule.Spec{Every: "1s"})
-	r := plan(t, job.PlanInput{
-		Schedule: s, Missed: job.Missed{Policy: "all"}, NextDue: at(-12 * sec), Now: noon, Limit: 1,
-	})
+	in := job.PlanInput{
+		Schedule: s, Missed: job.Missed{Policy: "all"}, NextDue: at(-12 * sec), Now: noon, Limit: 1, PacedTo: at(5 * sec),
+	}
+	r := plan(t, in)
 	require.Equal(t, job.PlanResult{
-		Due:     []job.DueTime{caughtUp(-12*sec, 0), caughtUp(-11*sec, sec), caughtUp(-10*sec, 2*sec)},
-		NextDue: at(-9 * sec), More: true,
-	}, r, "three catch up in one call; then the bound holds")
+		Due: []job.DueTime{caughtUp(-12*sec, 5*sec)}, NextDue: at(-11 * sec), PacedTo: at(6 * sec), More: true,
+	}, r)
+	in.NextDue, in.PacedTo = r.NextDue, r.PacedTo
+	r = plan(t, in)
+	require.Equal(t, job.PlanResult{
+		Due: []job.DueTime{caughtUp(-11*sec, 6*sec)}, NextDue: at(-10 * sec), PacedTo: at(7 * sec), More: true,
+	}, r)
 }
 
 func TestARangeOfSkipsEndsWhereARunLiesBetween(t *testing.T) {
@@ -257,17 +262,19 @@ func TestPlanAfterALongOutageEachSecond(t *testing.T) {
 	const outage = 12 * 24 * time.Hour
 	s := compile(t, schedule.Spec{Every: "1s"})
 	for policy, runs := range map[job.MissedPolicy]int{"skip": 0, "once": 1, "all": 100} {
-		next, skips, calls := noon.Add(-outage), int64(0), 0
+		next, paced, skips, calls := noon.Add(-outage), time.Time{}, int64(0), 0
 		var due []job.DueTime
 		for more := true; more; calls++ {
-			r := plan(t, job.PlanInput{Schedule: s, Missed: job.Missed{Policy: policy}, NextDue: next, Now: noon})
+			r := plan(t, job.PlanInput{
+				Schedule: s, Missed: job.Missed{Policy: policy}, NextDue: next, PacedTo: paced, Now: noon,
+			})
 			require.LessOrEqual(t, len(r.Skips), 3)
 			for _, k := range r.Skips {
 				skips += k.Count
 			}
 			due = append(due, r.Due...)
 			require.True(t, r.NextDue.After(next))
-			next, more = r.NextDue, r.More
+			next, paced, more = r.NextDue, r.PacedTo, r.More
 		}
 		// Up to the grace, then ten seconds to the instant and a minute ahead.
 		missed := int64(outage/sec) - 10 + 1

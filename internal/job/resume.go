@@ -19,6 +19,7 @@ type ResumedInput struct {
 	// the job, which is active again.
 	PlannedTo time.Time
 	Now       time.Time
+	PacedTo   time.Time // when the next caught-up run may start; zero: now
 
 	Limit   int // 0 means PlanLimit
 	Results int // 0 means PlanResults
@@ -28,7 +29,7 @@ type ResumedInput struct {
 // (PausedAt, Now] that the cursor has passed. Those that do not run are skipped as paused, whether or not they are in
 // the catch-up window.
 //
-// NextDue of the result matters only with More: call again with PausedAt just before it.
+// NextDue and PacedTo of the result matter only with More: call again with PausedAt just before NextDue.
 func Resumed(in ResumedInput) (PlanResult, error) {
 	if in.PausedAt.IsZero() || in.Now.IsZero() {
 		return PlanResult{}, errors.New("job: resume needs the instant of the pause and its own")
@@ -44,7 +45,7 @@ func Resumed(in ResumedInput) (PlanResult, error) {
 	}
 	c.choose(in.Schedule, from, to)
 	p := planner{
-		schedule: in.Schedule, now: in.Now, catchUp: c,
+		schedule: in.Schedule, catchUp: c, pacedTo: later(in.Now, in.PacedTo),
 		limit: orElse(in.Limit, PlanLimit), results: orElse(in.Results, PlanResults),
 	}
 	return p.plan(from, to)

@@ -110,7 +110,7 @@ func TestEveryOccurrenceOfAPauseIsAccountedForInWhateverChunks(t *testing.T) {
 				require.NotEmpty(t, s.Reason)
 			}
 			due = append(due, r.Due...)
-			in.PausedAt, more = r.NextDue.Add(-time.Microsecond), r.More
+			in.PausedAt, in.PacedTo, more = r.NextDue.Add(-time.Microsecond), r.PacedTo, r.More
 		}
 		require.Equal(t, once.Due, due)
 		all := plan.Schedule.Between(plan.NextDue, plan.Now, math.MaxInt)

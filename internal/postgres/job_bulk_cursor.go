@@ -51,7 +51,7 @@ type cursorAt struct {
 }
 
 const lockCursorsByKey = `
-SELECT c.partition, c.key, c.id, c.next_due_at
+SELECT c.partition, c.key, c.id, c.next_due_at, c.after_job
 FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bytea[]) AS key) k
 JOIN cursor c ON c.partition = k.partition AND c.namespace_id = $3 AND c.key = k.key
 ORDER BY c.partition, c.id FOR UPDATE OF c`
@@ -62,7 +62,7 @@ SELECT k.partition, $3, k.key, k.schedule, k.missed, k.next_due_at
 FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bytea[]) AS key, unnest($4::text[]) AS schedule,
              unnest($5::text[]) AS missed, unnest($6::timestamptz[]) AS next_due_at) k
 ON CONFLICT DO NOTHING
-RETURNING partition, key, id, next_due_at`
+RETURNING partition, key, id, next_due_at, after_job`
 
 // joinCursors locks the cursors of all jobs, reads the clock, and creates the cursors that do not exist.
 func (c *creation) joinCursors(ctx context.Context) error {
@@ -103,7 +103,7 @@ func (c *creation) joinCursors(ctx context.Context) error {
 		return errMoved // another transaction created one first
 	}
 	for _, n := range c.jobs {
-		n.cursor = found[n.cursorAt()]
+		n.cursor = found[n.cursorAt()].of(n.job.ID)
 	}
 	return nil
 }
@@ -142,9 +142,9 @@ func collectCursors(rows pgx.Rows, into map[cursorAt]cursor) error {
 	var partition int16
 	var key []byte
 	var c cursor
-	_, err := pgx.ForEachRow(rows, []any{&partition, &key, &c.id, &c.next}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&partition, &key, &c.id, &c.next, &c.after}, func() error {
 		into[cursorAt{partition, [32]byte(key)}] = c
-		c.next = nil // the next row must not share it
+		c.next, c.after = nil, nil // the next row must not share them
 		return nil
 	})
 	return err

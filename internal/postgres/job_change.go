@@ -70,6 +70,7 @@ func lockJob(
 	if c.cursor, ok = cursors[c.job.cursor]; !ok {
 		return nil, nil, errMoved
 	}
+	c.cursor = c.cursor.of(o.ID)
 	if !o.Fits(c.job.Job) {
 		return nil, nil, fmt.Errorf(
 			"%w: the job has version %d and was changed since it was read", ErrConflict, c.job.Version,

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -14,8 +15,18 @@ import (
 
 // cursor is a cursor that this transaction has locked. Every occurrence before next is planned for its jobs.
 type cursor struct {
-	id   int64
-	next *time.Time // nil: the schedule has ended
+	id    int64
+	next  *time.Time // nil: the schedule has ended
+	after *uuid.UUID // next is planned for jobs up to this one; nil: for none
+}
+
+// of returns the cursor as one of its jobs sees it: if next is planned for that job, the cursor has passed it.
+func (c cursor) of(id uuid.UUID) cursor {
+	if c.after != nil && bytes.Compare(id[:], c.after[:]) <= 0 {
+		next := c.next.Add(instant)
+		c.next = &next
+	}
+	return c
 }
 
 // before reports whether the cursor has not passed t yet.
@@ -40,7 +51,8 @@ func (c cursor) nextDue(state job.State, due []job.DueTime, planFrom time.Time, 
 	return job.NextDue(in)
 }
 
-const selectCursors = `SELECT id, next_due_at FROM cursor WHERE partition = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
+const selectCursors = `
+SELECT id, next_due_at, after_job FROM cursor WHERE partition = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
 
 // lockCursors locks cursors in the order of their ids.
 func lockCursors(ctx context.Context, tx pgx.Tx, partition int16, ids []int64) (map[int64]cursor, error) {
@@ -50,9 +62,9 @@ func lockCursors(ctx context.Context, tx pgx.Tx, partition int16, ids []int64) (
 	}
 	out := make(map[int64]cursor, len(ids))
 	var c cursor
-	_, err = pgx.ForEachRow(rows, []any{&c.id, &c.next}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&c.id, &c.next, &c.after}, func() error {
 		out[c.id] = c
-		c.next = nil // the next row must not share it
+		c.next, c.after = nil, nil // the next row must not share them
 		return nil
 	})
 	return out, err

@@ -196,7 +196,7 @@ func keptBack(in job.ResumedInput) (due []job.DueTime, skips []job.Skip, err err
 		if !r.More {
 			return due, skips, nil
 		}
-		in.PausedAt = r.NextDue.Add(-instant)
+		in.PausedAt, in.PacedTo = r.NextDue.Add(-instant), r.PacedTo
 		window := in.Now.Add(-time.Duration(in.Missed.CatchUpWindow))
 		if call >= maxCounted && r.NextDue.Before(window) {
 			skips = append(skips, job.Skip{From: r.NextDue, To: window.Add(-instant), Reason: job.ReasonPaused})

@@ -50,6 +50,7 @@ type race struct {
 	conflicts  atomic.Int64
 	planned    atomic.Int64
 	bulks      atomic.Int64
+	begun      atomic.Int64
 	outage     atomic.Bool
 
 	mu    sync.Mutex
@@ -106,14 +107,16 @@ func TestThePlannerRace(t *testing.T) {
 			Scan(&deadlocks),
 	)
 	t.Logf(
-		"operations=%d bulks=%d jobs=%d plans=%d occurrences=%d missing=%d extra=%d wrong=%d conflicts=%d deadlocks=%d",
-		r.operations.Load(), r.bulks.Load(), len(r.lives), r.planned.Load(), v.occurrences, v.missing, v.extra,
-		v.wrong, r.conflicts.Load(), deadlocks,
+		"operations=%d bulks=%d jobs=%d plans=%d begun=%d occurrences=%d missing=%d extra=%d wrong=%d conflicts=%d"+
+			" deadlocks=%d",
+		r.operations.Load(), r.bulks.Load(), len(r.lives), r.planned.Load(), r.begun.Load(), v.occurrences, v.missing,
+		v.extra, v.wrong, r.conflicts.Load(), deadlocks,
 	)
 	require.Zero(t, v.missing+v.extra+v.wrong, strings.Join(v.first[:min(len(v.first), 12)], "\n"))
 	require.Zero(t, r.conflicts.Load(), "an operation gave up")
 	require.Zero(t, deadlocks)
 	require.Positive(t, r.bulks.Load())
+	require.Positive(t, r.begun.Load(), "no operation met a cursor between two jobs")
 }
 
 // audited requires that the audit finds nothing.
@@ -124,7 +127,7 @@ func (r *race) audited(oracle bool) {
 	}
 }
 
-// keepPlanning is one of the planners.
+// keepPlanning is one of the planners. It writes so few runs in a transaction that cursors stop between two jobs.
 func (r *race) keepPlanning(ctx context.Context, often time.Duration, lookAhead func() time.Duration) {
 	for {
 		select {
@@ -138,12 +141,24 @@ func (r *race) keepPlanning(ctx context.Context, often time.Duration, lookAhead 
 		// Not ctx: a plan that is cancelled half-way would test something else.
 		_, err := r.store.Plan(
 			context.WithoutCancel(ctx),
-			job.PlanParams{Partitions: r.partitions, LookAhead: lookAhead(), Cursors: 1 + rand.IntN(8)},
+			job.PlanParams{
+				Partitions: r.partitions, LookAhead: lookAhead(), Cursors: 1 + rand.IntN(8), Runs: 1 + rand.IntN(25),
+			},
 		)
 		if !r.check(err) {
 			return
 		}
 		r.planned.Add(1)
+		r.noteBegun(context.WithoutCancel(ctx))
+	}
+}
+
+// noteBegun counts cursors that stand between two jobs of one due time.
+func (r *race) noteBegun(ctx context.Context) {
+	var n int64
+	err := r.pool.QueryRow(ctx, `SELECT count(*) FROM cursor WHERE after_job IS NOT NULL`).Scan(&n)
+	if r.check(err) {
+		r.begun.Add(n)
 	}
 }
 

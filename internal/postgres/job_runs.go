@@ -43,7 +43,7 @@ func planAll(in job.PlanInput) (out job.PlanResult, err error) {
 		if !r.More {
 			return out, nil
 		}
-		in.NextDue = r.NextDue
+		in.NextDue, in.PacedTo = r.NextDue, r.PacedTo
 	}
 	return out, fmt.Errorf(
 		"more than %d occurrences between %s and %s: was the clock of the database wrong?", maxCalls*job.PlanResults,

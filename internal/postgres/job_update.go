@@ -60,7 +60,7 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *def
 				return job.Job{}, err
 			}
 		}
-		if err := u.move(ctx, target); err != nil {
+		if err := u.move(ctx, target.of(in.ID)); err != nil {
 			return job.Job{}, err
 		}
 	}

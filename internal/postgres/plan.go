@@ -25,14 +25,18 @@ var (
 	planFinishJobs   = statement("plan_finish_jobs")
 	planCountRuns    = statement("plan_count_runs")
 	planSkips        = statement("plan_skips")
+	planCountJobs    = statement("plan_count_jobs")
+	planJobAt        = statement("plan_job_at")
 )
 
 // lockTimeout is how long plan waits for late cursors that are locked. After that it plans the others.
 const lockTimeout = "500ms"
 
-// Plan writes the runs of some partitions that are due within the look-ahead, and advances their cursors, in one
-// transaction and as of one instant. Any number of planners may call it at the same time: the one that locks a cursor
-// plans it.
+// Plan writes runs of some partitions that are due within the look-ahead, and advances their cursors, in one transaction
+// and as of one instant. Any number of planners may call it at the same time: the one that locks a cursor plans it.
+//
+// A transaction writes a bounded number of runs, see planBound. If there are more, the cursors stay where they are, or
+// stop between two jobs of one due time.
 func (e *Engine) Plan(ctx context.Context, in job.PlanParams) (job.Planned, error) {
 	out, err := e.plan(ctx, in, true)
 	if Code(err) == lockNotAvailable {
@@ -57,14 +61,14 @@ SELECT now() FROM (
 		if err != nil || out.Cursors == 0 {
 			return err
 		}
-		switch n, err := planEndedAlone(ctx, tx, &batch.behind, out.Now); {
+		switch more, err := planEndedAlone(ctx, tx, &batch.behind, out.Now); {
 		case err != nil:
 			return err
-		case n == maxPlannedAlone: // there may be more of them, so the cursors must not move yet
+		case more: // the cursors must not move yet
 			out = job.Planned{Now: out.Now, More: true}
 			return nil
 		}
-		batch.count(tx)
+		out.Skipped = batch.count(tx)
 		return batch.write(ctx, tx, out.Now.Add(in.LookAhead), &out)
 	})
 	return out, err
@@ -83,9 +87,14 @@ type planBatch struct {
 		partition []int16
 		cursor    []int64
 		next      []*time.Time
+		pacedTo   []*time.Time  // nil: no caught-up run is left
+		after     []*uuid.UUID  // nil: the cursor stands between two due times
+		origin    []*job.Origin // nil: the same
 	}
-	behind behind   // those that missed occurrences
-	broken struct { // one for each cursor that cannot be planned
+	// The runs are those of the jobs in (after, upTo]. Only a batch of one cursor excludes any.
+	after, upTo uuid.UUID
+	behind      behind   // those that missed occurrences
+	broken      struct { // one for each cursor that cannot be planned
 		partition []int16
 		cursor    []int64
 		retryAt   []time.Time
@@ -109,72 +118,72 @@ type planBatch struct {
 func (e *Engine) planCursors(
 	ctx context.Context, tx pgx.Tx, in job.PlanParams, wait bool, out *job.Planned,
 ) (*planBatch, error) {
-	b, until := &planBatch{}, out.Now.Add(in.LookAhead)
-	decide := func(rows pgx.Rows) error { return e.decideCursors(rows, b, until, out) }
+	p := &planBound{
+		engine: e, tx: tx, now: out.Now, until: out.Now.Add(in.LookAhead), max: in.Runs, out: out,
+		batch: &planBatch{upTo: uuid.Max},
+	}
+	if p.max == 0 {
+		p.max = job.PlanRuns
+	}
 	if wait {
-		rows, err := tx.Query(ctx, planCursorsLate, in.Partitions, out.Now.Add(in.LookAhead/2), in.Cursors)
+		late, err := dueCursors(ctx, tx, planCursorsLate, in.Partitions, out.Now.Add(in.LookAhead/2), in.Cursors)
 		if err != nil {
 			return nil, err
 		}
-		if err := decide(rows); err != nil || out.Cursors > 0 {
+		if len(late) > 0 {
 			out.More = true
-			return b, err
+			return p.batch, p.decide(ctx, late)
 		}
 	}
-	rows, err := tx.Query(ctx, planCursorsDue, in.Partitions, until, in.Cursors)
+	due, err := dueCursors(ctx, tx, planCursorsDue, in.Partitions, p.until, in.Cursors)
 	if err != nil {
 		return nil, err
 	}
-	err = decide(rows)
-	out.More = out.More || out.Cursors == in.Cursors
-	return b, err
+	out.More = len(due) == in.Cursors
+	return p.batch, p.decide(ctx, due)
 }
 
-func (e *Engine) decideCursors(rows pgx.Rows, b *planBatch, until time.Time, out *job.Planned) error {
-	var partition int16
-	var id int64
-	var text, missed string
-	var next time.Time
-	var brokenAt *time.Time
-	_, err := pgx.ForEachRow(rows, []any{&partition, &id, &text, &missed, &next, &brokenAt}, func() error {
-		out.Cursors++
-		result, err := e.planCursor(text, missed, next, out.Now, until)
-		if err != nil {
-			// One cursor that fails must not stop the others.
-			err = fmt.Errorf("cursor %d of partition %d: %w", id, partition, err)
-			out.Broken = append(out.Broken, err)
-			b.addBroken(partition, id, job.RetryBroken(brokenAt, out.Now, until), err)
-			return nil
-		}
-		b.add(partition, id, result)
-		if next.Before(out.Now.Add(-job.MissedGrace)) {
-			b.behind.add(partition, id, next)
-		}
-		for _, skip := range result.Skips {
-			out.Skipped += skip.Count
-		}
-		out.More = out.More || result.More
-		return nil
+// dueCursor is a cursor that is due. This transaction has locked it.
+type dueCursor struct {
+	partition        int16
+	id               int64
+	schedule, missed string
+	next             time.Time
+	brokenAt         *time.Time
+	pacedTo          *time.Time
+	after            *uuid.UUID  // jobs up to this one have their run of next; nil: none has one
+	origin           *job.Origin // of those runs
+}
+
+func dueCursors(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]dueCursor, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c dueCursor, err error) {
+		err = row.Scan(
+			&c.partition, &c.id, &c.schedule, &c.missed, &c.next, &c.brokenAt, &c.pacedTo, &c.after, &c.origin,
+		)
+		return c, err
 	})
-	return err
 }
 
-func (e *Engine) planCursor(text, missed string, next, now, until time.Time) (result job.PlanResult, err error) {
+// planCursor calls job.Plan for the schedule and the missed policy of a cursor.
+func (e *Engine) planCursor(c *dueCursor, in job.PlanInput) (result job.PlanResult, err error) {
 	defer func() {
 		// A schedule that panics must not stop the node.
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	compiled, err := e.schedules.get(text)
-	if err != nil {
+	if in.Schedule, err = e.schedules.get(c.schedule); err != nil {
 		return job.PlanResult{}, err
 	}
-	var policy job.Missed
-	if err := json.Unmarshal([]byte(missed), &policy); err != nil {
+	if err := json.Unmarshal([]byte(c.missed), &in.Missed); err != nil {
 		return job.PlanResult{}, fmt.Errorf("read the missed policy: %w", err)
 	}
-	return job.Plan(job.PlanInput{Schedule: compiled, Missed: policy, NextDue: next, Now: now, Until: until})
+	in.NextDue, in.PacedTo, in.Begun = c.next, deref(c.pacedTo), c.origin
+	return job.Plan(in)
 }
 
 func (b *planBatch) addBroken(partition int16, cursor int64, retryAt time.Time, problem error) {
@@ -184,7 +193,39 @@ func (b *planBatch) addBroken(partition int16, cursor int64, retryAt time.Time, 
 	b.broken.problem = append(b.broken.problem, problem.Error())
 }
 
-func (b *planBatch) add(partition int16, cursor int64, r job.PlanResult) {
+// add adds what was decided about a cursor, and moves it.
+func (b *planBatch) add(partition int16, cursor int64, r *job.PlanResult) {
+	b.addResults(partition, cursor, r)
+	to := cursorPlace{pacedTo: r.PacedTo}
+	if r.Ended {
+		b.ended.partition = append(b.ended.partition, partition)
+		b.ended.cursor = append(b.ended.cursor, cursor)
+	} else {
+		to.next = &r.NextDue
+	}
+	b.move(partition, cursor, to)
+}
+
+// cursorPlace is where a cursor goes.
+type cursorPlace struct {
+	next    *time.Time // nil: the schedule has ended
+	pacedTo time.Time
+	after   *uuid.UUID
+	origin  *job.Origin
+}
+
+func (b *planBatch) move(partition int16, cursor int64, to cursorPlace) {
+	m := &b.moved
+	m.partition, m.cursor, m.next = append(m.partition, partition), append(m.cursor, cursor), append(m.next, to.next)
+	m.after, m.origin = append(m.after, to.after), append(m.origin, to.origin)
+	if to.pacedTo.IsZero() {
+		m.pacedTo = append(m.pacedTo, nil)
+	} else {
+		m.pacedTo = append(m.pacedTo, &to.pacedTo)
+	}
+}
+
+func (b *planBatch) addResults(partition int16, cursor int64, r *job.PlanResult) {
 	for _, d := range r.Due {
 		b.due.partition = append(b.due.partition, partition)
 		b.due.cursor = append(b.due.cursor, cursor)
@@ -200,15 +241,6 @@ func (b *planBatch) add(partition int16, cursor int64, r job.PlanResult) {
 		b.skipped.count = append(b.skipped.count, skip.Count)
 		b.skipped.reason = append(b.skipped.reason, string(skip.Reason))
 	}
-	b.moved.partition = append(b.moved.partition, partition)
-	b.moved.cursor = append(b.moved.cursor, cursor)
-	if r.Ended {
-		b.moved.next = append(b.moved.next, nil)
-		b.ended.partition = append(b.ended.partition, partition)
-		b.ended.cursor = append(b.ended.cursor, cursor)
-		return
-	}
-	b.moved.next = append(b.moved.next, &r.NextDue)
 }
 
 // countBatch is how many jobs one plan_count_runs.sql updates, because its search for each job is linear.
@@ -220,19 +252,19 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *
 	var batch pgx.Batch
 	limited := map[jobKey]int32{}
 	if d := &b.due; len(d.cursor) > 0 {
-		batch.Queue(planRuns, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).
+		batch.Queue(planRuns, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until, b.after, b.upTo).
 			Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, nil) })
-		batch.Queue(planRunsLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until).
+		batch.Queue(planRunsLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until, b.after, b.upTo).
 			Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, limited) })
 	}
 	if m := &b.moved; len(m.cursor) > 0 {
-		batch.Queue(planMoveCursors, m.partition, m.cursor, m.next)
+		batch.Queue(planMoveCursors, m.partition, m.cursor, m.next, m.pacedTo, m.after, m.origin)
 	}
 	if k := &b.broken; len(k.cursor) > 0 {
 		batch.Queue(planBreakCursors, k.partition, k.cursor, k.retryAt, k.problem, out.Now)
 	}
 	if e := &b.ended; len(e.cursor) > 0 {
-		batch.Queue(planFinishJobs, e.partition, e.cursor, out.Now)
+		batch.Queue(planFinishJobs, e.partition, e.cursor, out.Now, b.upTo)
 	}
 	if k := &b.skipped; len(k.cursor) > 0 {
 		batch.Queue(planSkips, k.partition, k.cursor, k.from, k.to, k.count, k.reason, out.Now)
@@ -267,11 +299,13 @@ func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]int32, now tim
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
-// count reports the due times that are skipped.
-func (b *planBatch) count(tx pgx.Tx) {
+// count reports the due times that are skipped, and returns how many there are.
+func (b *planBatch) count(tx pgx.Tx) (n int64) {
 	for i, why := range b.skipped.reason {
 		pool.LedgerOf(tx).Skipped(job.Reason(why), b.skipped.count[i])
+		n += b.skipped.count[i]
 	}
+	return n
 }
 
 // collectPlanned reads the planned runs. If counted is not nil, it counts the runs of each job.

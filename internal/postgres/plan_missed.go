@@ -41,15 +41,15 @@ UPDATE job SET state = 3 /* finished */, finished_at = $3, runs_left = $4 WHERE 
 
 // planEndedAlone plans jobs separately whose end lies in a time in which no node planned. Their cursor chooses the
 // newest occurrence that it missed, which may lie after the end of such a job, so the newest occurrence before its end
-// has to run instead. It returns how many jobs there were.
-func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (n int, err error) {
+// has to run instead. It returns whether there may be more such jobs.
+func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (more bool, err error) {
 	if len(m.cursor) == 0 {
-		return 0, nil
+		return false, nil
 	}
 	query := jobFields + `, NULL::timestamptz, NULL::timestamptz FROM job j ` + endedMeanwhile
 	rows, err := tx.Query(ctx, query, m.partition, m.cursor, m.next, now, maxPlannedAlone)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	next := make(map[int64]time.Time, len(m.cursor))
 	for i, id := range m.cursor {
@@ -57,16 +57,22 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (n
 	}
 	ended, err := pgx.CollectRows(rows, scanJob)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	var batch pgx.Batch
+	written := 0 // a job has at most job.MaxMissed runs here
 	for i := range ended {
+		if written >= job.PlanRuns {
+			more = true
+			break
+		}
 		j := &ended[i]
 		left := j.runsLeft
 		// If the definition cannot be read, the cursor has accounted for the job.
 		if d, r, err := planAlone(j, next[j.cursor], now); err == nil {
 			var due []job.DueTime
 			due, left = limited(r.Due, left)
+			written += len(due)
 			runs := d.runsOf(&j.Job, j.queueID)
 			runs.insert(&batch, due, now)
 			runs.skip(&batch, r.Skips, now)
@@ -74,7 +80,7 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (n
 		}
 		batch.Queue(finishPlannedAlone, j.Partition, j.ID, now, left)
 	}
-	return len(ended), tx.SendBatch(ctx, &batch).Close()
+	return more || len(ended) == maxPlannedAlone, tx.SendBatch(ctx, &batch).Close()
 }
 
 // planAlone plans one job from where its cursor was until now.

@@ -39,9 +39,12 @@ var codes = map[string][]string{
 		fmt.Sprintf("%d active", job.Active), fmt.Sprintf("%d paused", job.Paused),
 		fmt.Sprintf("%d finished", job.Finished),
 	},
-	"job.admit":          admitCodes,
-	"run.admit":          admitCodes,
-	"run.origin":         originCodes,
+	"job.admit":  admitCodes,
+	"run.admit":  admitCodes,
+	"run.origin": originCodes,
+	"cursor.after_origin": {
+		fmt.Sprintf("%d schedule", job.FromSchedule), fmt.Sprintf("%d missed", job.FromMissed),
+	},
 	"run_history.origin": originCodes,
 	"run.state": {
 		fmt.Sprintf("%d pending", job.Pending), fmt.Sprintf("%d running", job.Running),

@@ -1,0 +1,131 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// minutely creates n jobs of every minute with missed: all, on one cursor in each partition, that nobody has planned
+// for an hour.
+func (b *bulk) minutely(n int) {
+	b.t.Helper()
+	b.exec(`INSERT INTO cursor (partition, id, namespace_id, key, schedule, missed, next_due_at)
+		SELECT p, p, ` + bulkNamespace + `, sha256(p::text::bytea), '{"cron":"* * * * *","timezone":"UTC"}',
+		       '{"policy":"all","catch_up_window":"30m","max":100,"pace":"1s"}',
+		       date_trunc('minute', now()) - interval '1 hour'
+		FROM generate_series(0, 255) p`)
+	b.insertJobs(n, `partition`)
+	b.exec(`UPDATE job SET plan_from = now() - interval '1 day'`)
+}
+
+// TestPlanIsBounded: after an hour without nodes, jobs that share a schedule have more runs than one transaction may
+// write. Each call of Plan writes a part of them and makes progress.
+func TestPlanIsBounded(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	const jobs, bound = 400, 150
+	b.minutely(jobs)
+	b.exec(`UPDATE job SET partition = 7, cursor_id = 7`)
+	runs, largest := 0, 0
+	for more := true; more; {
+		planned, err := b.store.Plan(
+			t.Context(), job.PlanParams{Partitions: []int16{7}, LookAhead: time.Second, Cursors: 500, Runs: bound},
+		)
+		require.NoError(t, err)
+		require.Empty(t, planned.Broken)
+		require.Equal(t, planned.Cursors > 0, len(planned.Runs)+int(planned.Skipped) > 0, "no progress")
+		runs, largest, more = runs+len(planned.Runs), max(largest, len(planned.Runs)), planned.More
+	}
+	require.LessOrEqual(t, largest, bound)
+	var stored, skipped int
+	row := b.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM run), (SELECT sum(count) FROM cursor_skip)`)
+	require.NoError(t, row.Scan(&stored, &skipped))
+	require.Equal(t, stored, runs)
+	require.Zero(t, stored%jobs, "each job has as many runs as the others")
+	require.GreaterOrEqual(t, stored/jobs, 29)
+	require.GreaterOrEqual(t, stored/jobs+skipped, 60)
+	require.LessOrEqual(t, stored/jobs+skipped, 61)
+	var unpaced int
+	row = b.pool.QueryRow(t.Context(), `
+SELECT count(*) FROM (
+    SELECT run_at - lag(run_at) OVER (PARTITION BY job_id ORDER BY due_at) AS pause FROM run WHERE origin = 3) r
+WHERE pause < interval '1 s'`)
+	require.NoError(t, row.Scan(&unpaced))
+	require.Zero(t, unpaced, "runs of one job that start too soon after another")
+}
+
+// TestPlanInPartsIsPlanAtOnce: however few runs a transaction writes, the jobs of a cursor get the same runs and end in
+// the same state, also those that begin, end or use up max_runs within what was missed.
+func TestPlanInPartsIsPlanAtOnce(t *testing.T) {
+	t.Parallel()
+	var hour time.Time
+	var whole map[string]int
+	for _, bound := range []int{0, 1, 3, 7, 50} {
+		b := setupBulk(t, nil)
+		if hour.IsZero() {
+			hour = b.now().Truncate(time.Minute)
+		}
+		b.minutely(24)
+		b.exec(`UPDATE cursor SET missed = '{"policy":"all","catch_up_window":"168h","max":10000,"pace":"1s"}',
+			next_due_at = $1::timestamptz - interval '1 hour'`, hour)
+		b.exec(`UPDATE cursor SET missed = '{"policy":"once","catch_up_window":"168h"}' WHERE id = 8`)
+		b.exec(`UPDATE cursor SET missed = '{"policy":"skip"}' WHERE id = 9`)
+		b.exec(`UPDATE cursor SET schedule = format('{"at":"%s"}', to_char($1::timestamptz - interval '30 min',
+			'YYYY-MM-DD"T"HH24:MI:SSOF":00"')), next_due_at = $1::timestamptz - interval '30 min' WHERE id = 10`, hour)
+		b.exec(`UPDATE job SET partition = 7 + right(name, 1)::int % 4, cursor_id = 7 + right(name, 1)::int % 4,
+			schedule = '{"cron":"* * * * *","timezone":"UTC"}', policy = '{"missed":{"policy":"all",
+			"catch_up_window":"168h","max":10000,"pace":"1s"}}'`)
+		b.exec(`UPDATE job SET runs_left = 5, max_runs = 5 WHERE right(name, 1) = '4'`)
+		b.exec(`UPDATE job SET end_at = $1::timestamptz - interval '20 min', schedule = format(
+			'{"cron":"* * * * *","timezone":"UTC","end_at":"%s"}', to_char($1::timestamptz - interval '20 min',
+			'YYYY-MM-DD"T"HH24:MI:SSOF":00"')) WHERE name LIKE '%8'`, hour)
+		b.exec(`UPDATE job SET plan_from = $1::timestamptz - interval '10 min' WHERE name = 'job-10'`, hour)
+		b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES (1, ` + bulkNamespace + `, 'q')`)
+		for more := true; more; {
+			planned, err := b.store.Plan(
+				t.Context(), job.PlanParams{Partitions: []int16{7, 8, 9, 10}, Cursors: 500, Runs: bound},
+			)
+			require.NoError(t, err)
+			require.Empty(t, planned.Broken)
+			require.LessOrEqual(t, len(planned.Runs), orElse(bound, job.PlanRuns))
+			more = planned.More
+		}
+		got := b.outline(hour)
+		if whole == nil {
+			whole = got
+			require.Len(t, whole, 24, "one line for each job")
+			continue
+		}
+		require.Equal(t, whole, got, "%d runs in a transaction", bound)
+	}
+}
+
+// outline returns how many jobs there are of each state, with their runs. Of the last minutes, and of what was missed
+// with once, it depends on the instant of the plan which times run.
+func (b *bulk) outline(hour time.Time) map[string]int {
+	b.t.Helper()
+	rows, err := b.pool.Query(b.t.Context(), `
+SELECT format('%s state %s, left %s, runs %s', j.name, j.state, j.runs_left, CASE WHEN j.cursor_id = 8 THEN count(*)::text
+       ELSE array_agg(to_char($1 - r.due_at, 'MI') || r.origin ORDER BY r.due_at)::text END)
+FROM job j LEFT JOIN run r
+     ON r.job_id = j.id AND (j.cursor_id = 8 AND r.origin = 3 OR r.due_at < $1::timestamptz - interval '2 min')
+GROUP BY j.name, j.state, j.runs_left, j.cursor_id`, hour)
+	require.NoError(b.t, err)
+	out := map[string]int{}
+	var text string
+	_, err = pgx.ForEachRow(rows, []any{&text}, func() error { out[text]++; return nil })
+	require.NoError(b.t, err)
+	return out
+}
+
+func orElse(n, otherwise int) int {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
