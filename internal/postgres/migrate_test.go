@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -49,9 +48,9 @@ func TestMigrate(t *testing.T) {
 
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(t *testing.T, direct string) string{
-		"direct":    func(_ *testing.T, direct string) string { return direct },
-		"pgbouncer": throughPgBouncer,
+	tests := map[string]func(t testing.TB, direct string) string{
+		"direct":    func(_ testing.TB, direct string) string { return direct },
+		"pgbouncer": pgtest.ThroughPgBouncer,
 	}
 	for name, address := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -72,21 +71,6 @@ func TestMigrateAtOnce(t *testing.T) {
 			require.Equal(t, count(t), sum, "each migration is applied once: %v", applied)
 		})
 	}
-}
-
-// throughPgBouncer returns the URL of the same database behind PgBouncer.
-func throughPgBouncer(t *testing.T, direct string) string {
-	t.Helper()
-	address := os.Getenv("BELFRY_TEST_PGBOUNCER_URL")
-	if address == "" {
-		t.Skip(`no BELFRY_TEST_PGBOUNCER_URL; run: dev/services up pgbouncer && eval "$(dev/services env)"`)
-	}
-	bouncer, err := url.Parse(address)
-	require.NoError(t, err)
-	database, err := url.Parse(direct)
-	require.NoError(t, err)
-	database.Host = bouncer.Host
-	return database.String()
 }
 
 // Down is for developers. It must undo all of Up, or the next Up fails.

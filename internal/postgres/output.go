@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
@@ -50,17 +51,11 @@ func (e *Engine) WriteOutputs(ctx context.Context, all []job.Output) (written in
 		batch.Queue(pool.Apply(pool.KeyLookups))
 		batch.Queue(
 			writeOutputs, k.partition, k.job, k.dueAt, k.seq, attempt, namespace, total, text, sessionsOf(ends),
-		)
-		results := e.db.SendBatch(ctx, &batch)
-		_, err := results.Exec()
-		if err == nil {
-			tag, e := results.Exec()
-			written, err = written+int(tag.RowsAffected()), e
-		}
-		if e := results.Close(); err == nil {
-			err = e
-		}
-		if err != nil {
+		).Exec(func(tag pgconn.CommandTag) error {
+			written += int(tag.RowsAffected())
+			return nil
+		})
+		if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 			return written, fmt.Errorf("write the output of %d attempts: %w", len(part), err)
 		}
 	}

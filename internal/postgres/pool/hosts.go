@@ -20,12 +20,12 @@ type hosts struct {
 	primary string            // host and port; empty: not known
 }
 
-// watch learns from the connections of config. It returns what to do before each of them; nil: there is one host.
-func (h *hosts) watch(config *pgx.ConnConfig) func(context.Context, *pgx.ConnConfig) error {
+// watch learns from the connections of config, if that has several hosts.
+func (h *hosts) watch(config *pgx.ConnConfig) {
 	if !slices.ContainsFunc(config.Fallbacks, func(f *pgconn.FallbackConfig) bool {
 		return f.Host != config.Host || f.Port != config.Port // not the same host without TLS
 	}) {
-		return nil
+		return
 	}
 	h.names = map[string]string{}
 	lookup, validate := config.LookupFunc, config.ValidateConnect
@@ -49,19 +49,20 @@ func (h *hosts) watch(config *pgx.ConnConfig) func(context.Context, *pgx.ConnCon
 		}
 		return nil
 	}
-	return h.reorder
 }
 
 // reorder puts the primary first.
-func (h *hosts) reorder(_ context.Context, config *pgx.ConnConfig) error {
+func (h *hosts) reorder(config *pgx.ConnConfig) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.primary == "" {
+		return
+	}
 	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}},
 		config.Fallbacks...)
 	slices.SortStableFunc(all, func(a, b *pgconn.FallbackConfig) int { return cmp.Compare(h.rank(a), h.rank(b)) })
 	config.Host, config.Port, config.TLSConfig = all[0].Host, all[0].Port, all[0].TLSConfig
 	config.Fallbacks = all[1:]
-	return nil
 }
 
 func (h *hosts) rank(f *pgconn.FallbackConfig) int {

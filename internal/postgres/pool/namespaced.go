@@ -48,7 +48,7 @@ func (n Namespaced) Query(ctx context.Context, s Scope, read func(pgx.Rows) erro
 	var batch pgx.Batch
 	batch.Queue(s.enter, s.namespace)
 	batch.Queue(sql, args...).Query(read)
-	return n.pool.conns.SendBatch(ctx, &batch).Close()
+	return n.pool.conns.SendBatch(ctx, n.pool.pooler.bound(&batch)).Close()
 }
 
 // Queries reads the rows of several statements of a namespace with the same
@@ -59,5 +59,5 @@ func (n Namespaced) Queries(ctx context.Context, s Scope, read func(pgx.Rows) er
 	for _, q := range sql {
 		batch.Queue(q, args).Query(read)
 	}
-	return n.pool.conns.SendBatch(ctx, &batch).Close()
+	return n.pool.conns.SendBatch(ctx, n.pool.pooler.bound(&batch)).Close()
 }

@@ -14,12 +14,18 @@ import (
 type Pool struct {
 	conns    *pgxpool.Pool
 	observer Observer // may be nil
+	pooler   pooler
+	hosts    hosts
 
 	unconfirmed atomic.Int64 // commits: see watchCommits
 }
 
 // New returns a Pool over connections that the caller opened and closes.
-func New(conns *pgxpool.Pool, o Observer) *Pool { return &Pool{conns: conns, observer: o} }
+func New(conns *pgxpool.Pool, o Observer) *Pool {
+	p := &Pool{conns: conns, observer: o}
+	p.pooler.direct.Store(true)
+	return p
+}
 
 // Options of a Pool.
 type Options struct {
@@ -35,16 +41,21 @@ func Open(ctx context.Context, url string, o Options) (*Pool, error) {
 		return nil, fmt.Errorf("read the database URL (want postgres://user@host:port/database): %w", err)
 	}
 	config.MaxConns, config.MinConns, config.MinIdleConns = o.Connections, 0, 0 // no connection before there is a Pool
-	toPrimary(config.ConnConfig)
-	config.BeforeConnect = new(hosts).watch(config.ConnConfig)
-	params := config.ConnConfig.RuntimeParams
-	params["application_name"] = o.Application
-	// A node that is paused inside a transaction must not keep others waiting for its locks.
-	params["idle_in_transaction_session_timeout"] = "5s"
-	params["statement_timeout"] = "60s"
+	config.ConnConfig.RuntimeParams["application_name"] = o.Application         // the one parameter that poolers pass on
 	p := &Pool{observer: o.Observer}
+	toPrimary(config.ConnConfig)
+	p.hosts.watch(config.ConnConfig)
+	p.pooler.watch(config.ConnConfig, url)
 	p.leaveReadOnly(config.ConnConfig)
 	p.watchCommits(config.ConnConfig)
+	config.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
+		if err := p.pooler.choose(ctx, c); err != nil {
+			return err
+		}
+		p.hosts.reorder(c)
+		return nil
+	}
+	config.AfterConnect = p.pooler.check
 	if p.conns, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
@@ -91,10 +102,11 @@ func (a All) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 }
 
 // SendBatch runs statements in one round trip and, without BEGIN, one transaction,
-// which has ended when Close returns.
+// which has ended when Close returns. The functions of the batch read its results:
+// those returned may begin with one of the pool's own.
 func (a All) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	before := a.pool.unconfirmed.Load()
-	return confirmedResults{a.pool.conns.SendBatch(ctx, b), a.pool, before}
+	return confirmedResults{a.pool.conns.SendBatch(ctx, a.pool.pooler.bound(b)), a.pool, before}
 }
 
 // Report tells the observer what a transaction that is committed wrote into the

@@ -28,7 +28,7 @@ const (
 // has locked a row, so that this commit waits as well.
 func (p *Pool) inTx(ctx context.Context, what string, work func(pgx.Tx) error) error {
 	unconfirmed := p.unconfirmed.Load()
-	tx, err := p.conns.Begin(ctx)
+	tx, err := p.conns.BeginTx(ctx, p.pooler.begin())
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
