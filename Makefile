@@ -42,9 +42,10 @@ test-pg18: ## run the tests that need a database on PostgreSQL 18
 	@dev/need gcc npm
 	$(call using,postgres18) go test -race -count=1 ./internal/pgtest/... ./internal/postgres/...
 
-test-pgbouncer: ## run the migrations through PgBouncer in transaction mode
+test-pgbouncer: ## migrate, connect and lose nodes through PgBouncer in transaction mode
 	@dev/need gcc
-	$(call using,postgres pgbouncer) go test -race -count=1 ./internal/postgres/...
+	$(call using,postgres pgbouncer) go test -race -count=1 -run 'PgBouncer|MigrateAtOnce' ./internal/postgres/... && \
+	DATABASE=pgbouncer go test -count=1 -run '^Test(Kill9|Pause)$$' ./test/cluster
 
 # Servers that the tests of targets use. The tests start other receivers themselves.
 TARGET_SERVICES ?= nats rabbitmq kafka podman
@@ -92,11 +93,11 @@ fuzz: ## fuzz each parser for FUZZTIME (default 5m)
 
 # Its last line is the checker's.
 define long-form
-	$(RAM) KILLS=$(KILLS) SECONDS=$(SECONDS) JOBS=$(JOBS) CRASHES=$(CRASHES) HANDOVERS=$(HANDOVERS) TRIES=$(TRIES) \
+	$(if $(filter pgbouncer,$(DATABASE)),$(call using,postgres-ram pgbouncer),$(RAM)) KILLS=$(KILLS) SECONDS=$(SECONDS) JOBS=$(JOBS) CRASHES=$(CRASHES) HANDOVERS=$(HANDOVERS) TRIES=$(TRIES) \
 	$(call logged,./test/cluster,^Test$(1)$$,120m)
 endef
 
-cluster: ## FAULT=Kill9 (or another test of test/cluster: Restarts, Terminated, Down …) KILLS=200 SECONDS=60 JOBS=50
+cluster: ## FAULT=Kill9 (or another test of test/cluster: Restarts, Down …) KILLS=200 SECONDS=60 JOBS=50 [DATABASE=pgbouncer]
 	$(call long-form,$(FAULT))
 
 cluster-all: KILLS = 1000

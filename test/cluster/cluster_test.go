@@ -104,13 +104,16 @@ func newCluster(t *testing.T, s setup) *cluster {
 		c.group = newReplicas(t, s.ha)
 		c.migrate(c.group.primary.database, c.group.urlOf("belfry", false))
 		c.url = c.group.urlOf(serverRole, true)
-	case s.own:
+	case s.own || pooled():
 		c.db = newDatabase(t)
 		c.url = c.migrate(c.db, c.db.url())
 	default:
 		c.url, c.pool = pgtest.ServerURL(t)
 	}
 	c.store = pgtest.NewStore(c.pool)
+	if pooled() && c.group == nil {
+		c.url = throughPgBouncer(t, c.url)
+	}
 	if s.proxied {
 		c.proxy, c.url = through(t, c.url)
 	}

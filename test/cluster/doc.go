@@ -3,6 +3,7 @@
 //	nodes     belfry server processes, all with the same name (node_test.go)
 //	database  a PostgreSQL for one test if the test kills it, otherwise the shared server (database_test.go), or a
 //	          primary with two standbys if the test fails over (replica_test.go)
+//	pgbouncer with DATABASE=pgbouncer, between the nodes and the database (pgbouncer_test.go)
 //	sink      the outside world: records what reached it before it replies, and is slow now and then, so that
 //	          kills hit attempts in progress (sink_test.go)
 //	checker   compares the expected runs, the ledger and what reached the sink (check_test.go)
