@@ -13,6 +13,10 @@ import (
 // maxSessions is how many sessions of workers a node caches.
 const maxSessions = 50_000
 
+// heartbeatLimit is how long a heartbeat may take. A worker must learn in time that the database does not answer:
+// without a reply it gives up its runs when its TTL has passed.
+const heartbeatLimit = 3 * time.Second
+
 // Sessions is the part of the database that keeps the sessions of workers.
 type Sessions interface {
 	OpenSession(ctx context.Context, o job.SessionParams) (job.WorkerSession, []job.Gone, error)
@@ -41,6 +45,8 @@ func (p *Puller) Heartbeat(ctx context.Context, at job.SessionPath, leases []job
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, heartbeatLimit)
+	defer cancel()
 	_, gone, err := p.Sessions.Heartbeat(ctx, w, p.TTL, leases)
 	if errors.Is(err, job.ErrSessionExpired) {
 		p.forget(at.ID)

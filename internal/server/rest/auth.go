@@ -145,7 +145,9 @@ func (a *API) identify(ctx context.Context, header, address string) (p access.Pr
 		return p, NewProblem("rate_limited", "too many unknown keys came from this address; wait a second")
 	}
 	lookedUpAt := clock.Elapsed()
-	p, err = a.opts.Keys.Principal(ctx, hash)
+	limited, cancel := context.WithTimeout(ctx, keyLimit)
+	defer cancel()
+	p, err = a.opts.Keys.Principal(limited, hash)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
 		a.keys.drop(hash)

@@ -15,8 +15,10 @@ import (
 const (
 	// keyTTL is how long a node trusts a key without asking the database again. A key that was revoked
 	// on another node works here for up to this long. Expiry is exact.
-	keyTTL  = 5 * time.Second
-	maxKeys = 10_000 // in the cache
+	keyTTL = 5 * time.Second
+	// keyLimit is how long a lookup may take. Workers must learn in time that the database does not answer.
+	keyLimit = 3 * time.Second
+	maxKeys  = 10_000 // in the cache
 )
 
 // keyCache remembers good keys for keyTTL. It does not remember unknown keys, because a key must work

@@ -14,7 +14,8 @@
 // says why.
 //
 // If a worker dies, or cannot reach Belfry for longer than its session's lifetime, other workers get its
-// runs. A handler may therefore be called twice for one run. Run.Key is the same both times, and package
+// runs. It keeps them while Belfry answers that its database is unavailable. A handler may be called twice for
+// one run. Run.Key is the same both times, and package
 // effects uses it to apply an effect only once.
 //
 // If the server rejects the worker (for example, a wrong key), Run returns that error. If the server is

@@ -282,6 +282,10 @@ func sessionEnded(err error) bool {
 	return code == "not_found" || code == "session_expired"
 }
 
+// unavailable reports whether the server answered that it cannot do its work now. While its database is down,
+// no session ends: the worker keeps its runs and goes on trying.
+func unavailable(err error) bool { return belfry.CodeOf(err) == "unavailable" }
+
 // beat sends heartbeats until ctx ends.
 func (l *link) beat(ctx context.Context) {
 	for {
@@ -311,7 +315,7 @@ func (l *link) beatOnce(ctx context.Context) {
 	cancel()
 	switch {
 	case ctx.Err() != nil || err == nil:
-	case sessionEnded(err) || l.silence() > ttl:
+	case sessionEnded(err) || l.silence() > ttl && !unavailable(err):
 		// Other workers may have its runs now.
 		l.worker.log.WarnContext(ctx, "session lost, and its runs with it", "queue", l.worker.queue, "error", err)
 		l.worker.lostAll()
