@@ -110,6 +110,13 @@ takeover: KILLS = 50
 takeover: ## kill the owner of partitions, KILLS=50 times, and measure until their runs start again (8 minutes)
 	$(call long-form,Takeover)
 
+outage: ATTEMPTS = 1000
+outage: ATTEMPT_SECONDS = 60
+outage: DOWN = 30
+outage: ## stop the database for DOWN=30 seconds while ATTEMPTS=1000 of ATTEMPT_SECONDS=60 are in flight (4 minutes)
+	$(RAM) ATTEMPTS=$(ATTEMPTS) ATTEMPT_SECONDS=$(ATTEMPT_SECONDS) DOWN=$(DOWN) \
+	$(call logged,./test/cluster,^TestOutage$$,30m)
+
 # Its own primary and two synchronous standbys.
 failover: JOBS = 512
 failover: ## kill, stop and cut off the primary, FAILOVERS=50 times, with JOBS=512 runs and 20 × BULK=20 creates a second
