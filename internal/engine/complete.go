@@ -13,6 +13,8 @@ type Completer interface {
 	CompleteSucceeded(ctx context.Context, done []job.Completion) (fenced int, err error)
 	CompleteDecided(ctx context.Context, done []job.Completion) (retries []job.Run, fenced int, err error)
 	Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error)
+	// PauseFailing pauses jobs that have failed too often, and returns how many jobs it looked at.
+	PauseFailing(ctx context.Context, limit int) (int, error)
 	// RescueWorkers does the same for workers that are dead, in all partitions.
 	RescueWorkers(ctx context.Context, limit int) (retries []job.Run, found int, err error)
 }
@@ -106,6 +108,20 @@ func (e *Engine) completeOnce(ctx context.Context, succeeded, others *[]job.Comp
 		*others = nil
 	}
 	return nil
+}
+
+const (
+	failingPause = 200 * time.Millisecond
+	failingLimit = 20 // jobs in one round
+)
+
+// pauseOnce pauses jobs that have failed too often. It asks the database nothing while no job fails.
+func (e *Engine) pauseOnce(ctx context.Context) (time.Duration, error) {
+	n, err := e.Completer.PauseFailing(ctx, failingLimit)
+	if n == failingLimit {
+		return 0, err
+	}
+	return failingPause, err
 }
 
 func (e *Engine) countCompleted(n, fenced int) {

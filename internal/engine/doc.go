@@ -39,6 +39,7 @@
 //	load        sweep.go      loads all runs of partitions that this node has gained
 //	overdue     sweep.go      finds runs that everything else missed
 //	rescue      rescue.go     ends attempts whose node or worker is dead
+//	pause       complete.go   pauses jobs that have failed too often
 //	interrupt   interrupt.go  stops attempts whose run has ended or belongs to another session
 //	queues      queues.go     reads which queues are paused and which have limits
 //	reconcile   waitlist.go   compares permits with live runs, and pending runs with their jobs

@@ -169,6 +169,7 @@ func (e *Engine) loops() loop.Group {
 		{Name: "load", Once: e.loadOnce, Limit: roundLimit},
 		{Name: "overdue", Once: e.overdueOnce, Limit: roundLimit},
 		{Name: "rescue", Once: e.rescueOnce, Limit: roundLimit},
+		{Name: "pause", Once: e.pauseOnce, Limit: roundLimit},
 		{Name: "interrupt", Once: e.interruptOnce, Limit: roundLimit},
 		// A claim round has no limit: its statements have, and resolving a claim lasts until there is a reply.
 		{Name: "claim", Once: e.claimOnce, Wake: e.wheel.Changed(), Count: e.Claimers},

@@ -241,7 +241,7 @@ func TestFailingJobsArePaused(t *testing.T) {
 		return job.Outcome{Kind: job.Failed, Gone: true, Status: 410}
 	}}
 	b.start(t)
-	j := b.create(t, "fails", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.PauseAfterFailures = 2 })
+	j := b.create(t, "fails", schedule.Spec{Every: "2s"}, func(d *job.Definition) { d.PauseAfterFailures = 2 })
 	b.create(t, "gone", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.Target.Kind = "gone" })
 	b.eventually(t, "both are paused", `SELECT count(*) FROM job WHERE state = 2 AND note LIKE 'paused by Belfry%'`, 2)
 	b.eventually(t, "after two failures", `

@@ -20,10 +20,9 @@ type Limits interface {
 	ReportWaiters(
 		ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
 	) (map[job.Limit]*job.Capacity, error)
-	// ReconcilePermits removes permits without a live run, and adds those that live runs lack.
-	ReconcilePermits(ctx context.Context, partitions []int16) (removed, added int, err error)
-	// ReconcileRuns moves pending runs to the queue and handler of their job, and returns them.
-	ReconcileRuns(ctx context.Context, partitions []int16) (moved []job.Key, err error)
+	// Reconcile removes permits without a live run, adds those that live runs lack, and moves pending runs to the
+	// queue and handler of their job.
+	Reconcile(ctx context.Context, partitions []int16) (removed, added int, moved []job.Key, err error)
 }
 
 const (
@@ -129,17 +128,13 @@ func (e *Engine) reconcileOnce(ctx context.Context) (time.Duration, error) {
 	if len(owned) == 0 {
 		return reconcilePause, nil
 	}
-	removed, added, err := e.Limits.ReconcilePermits(ctx, owned)
+	removed, added, moved, err := e.Limits.Reconcile(ctx, owned)
 	if err != nil {
 		return 0, err
 	}
 	if removed+added > 0 {
 		e.Log.Warn("permits reconciled", "removed", removed, "added", added)
 		e.stats.reconciled.Add(int64(removed + added))
-	}
-	moved, err := e.Limits.ReconcileRuns(ctx, owned)
-	if err != nil {
-		return 0, err
 	}
 	if len(moved) > 0 {
 		e.Log.Warn("runs reconciled: they were not in the queue or with the handler of their job",

@@ -90,6 +90,7 @@ type Engine struct {
 	sealer       Sealer
 	lastSearch   lastSearch
 	lastCompared lastCompared
+	failing      failingJobs
 	marks        lowMarks
 }
 

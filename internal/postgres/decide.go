@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -40,13 +39,6 @@ func (e *Engine) CompleteDecided(
 			return retries, fenced, err
 		}
 		retries, fenced = append(retries, d.retries...), fenced+d.fenced
-		// Pausing locks the job's cursor first, so it needs its own transaction. If the node dies in between, the next
-		// failure pauses the job.
-		for _, p := range d.pauses {
-			if err := e.pauseFailing(ctx, p); err != nil {
-				return retries, fenced, err
-			}
-		}
 	}
 	return retries, fenced, nil
 }
@@ -58,13 +50,6 @@ type decided struct {
 	found   []job.Completion // those that were not fenced
 	pauses  []pause
 	batch   pgx.Batch
-}
-
-// pause is a job that failed. It is paused if its last `after` runs have failed.
-type pause struct {
-	namespace uuid.UUID
-	key       job.Key
-	after     int32 // 0: at once
 }
 
 func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d *decided, err error) {
@@ -124,6 +109,9 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 		}
 		return tx.SendBatch(ctx, &d.batch).Close()
 	})
+	if err == nil {
+		e.failing.add(d.pauses)
+	}
 	return d, err
 }
 
@@ -134,34 +122,6 @@ func readPolicy(text *string) (p job.Policy) {
 		p = job.Policy{}
 	}
 	return p.WithDefaults()
-}
-
-// failuresInARow counts in history instead of a column of the job, so that a success costs nothing. Failures before the
-// job's last change do not count, so a resumed job starts again at zero.
-const failuresInARow = `
-SELECT count(*)
-FROM (SELECT h.ended FROM run_history h JOIN job j ON j.partition = $1 AND j.id = $2
-      WHERE h.job_id = $2 AND h.ended IN (1, 2) /* succeeded, failed */ AND h.ended_at > j.updated_at
-      ORDER BY h.due_at DESC, h.seq DESC LIMIT $3) newest
-WHERE ended = 2 /* failed */`
-
-func (e *Engine) pauseFailing(ctx context.Context, p pause) error {
-	note := "paused by Belfry: the target says that it is gone for ever (410)"
-	if p.after > 0 {
-		var n int32
-		if err := e.db.QueryRow(ctx, failuresInARow, p.key.Partition, p.key.Job, p.after).Scan(&n); err != nil {
-			return fmt.Errorf("count failures: %w", err)
-		}
-		if n < p.after {
-			return nil
-		}
-		note = fmt.Sprintf("paused by Belfry: %d failed runs in a row", p.after)
-	}
-	_, err := e.api.PauseJob(ctx, job.ChangeParams{Namespace: p.namespace, ID: p.key.Job}, note)
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // sortCompletions sorts completions in the order in which every transaction locks runs, so that two transactions never

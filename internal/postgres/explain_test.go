@@ -273,11 +273,6 @@ func (b *bulk) hotSteps() []*hot {
 			_, err := b.store.Sweep(ctx, all, now.Add(-time.Minute), now.Add(time.Minute))
 			require.NoError(t, err)
 		}, ways: []string{"run by partition run_at"}},
-		{name: "ReconcileRuns", step: func() {
-			moved, err := b.store.ReconcileRuns(ctx, allPartitions())
-			require.NoError(t, err)
-			require.Empty(t, moved)
-		}, ways: []string{"job by partition id", "run by partition", "sort of job run" /* those that are misplaced */}},
 		{name: "Claim", step: func() {
 			done = b.claim(batch)
 			// The first ones end.

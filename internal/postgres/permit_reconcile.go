@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // maxReconciled is how many runs get a permit in one transaction.
@@ -35,7 +37,7 @@ SELECT 1 /* queue */, $1::integer, queue_permit, $1::integer, partition, job_id,
 // permitLive gives the live runs of a queue that has just got its first limit their
 // permits, even if they are more than the limit. It waits for claims that did not
 // see the limit yet: each holds the shared lock of its session. If this node dies
-// meanwhile, ReconcilePermits does the rest.
+// meanwhile, Reconcile does the rest.
 func (e *Engine) permitLive(ctx context.Context, queue int32) error {
 	rows, err := e.db.Query(ctx, `SELECT id FROM session WHERE expires_at > '-infinity'`)
 	if err != nil {
@@ -102,10 +104,22 @@ SELECT DISTINCT queue_id FROM run
 WHERE partition = ANY ($1) AND state <> 0 /* live */ AND queue_permit IS NULL
   AND queue_id = ANY (ARRAY(SELECT id FROM queue WHERE limited))`
 
-// ReconcilePermits makes the permits of partitions match their live runs. A permit
+// Reconcile makes the permits of partitions match their live runs, and moves pending
+// runs to the queue and handler of their job.
+func (e *Engine) Reconcile(
+	ctx context.Context, partitions []int16,
+) (removed, added int, moved []job.Key, err error) {
+	if removed, added, err = e.reconcilePermits(ctx, partitions); err != nil {
+		return 0, 0, nil, err
+	}
+	moved, err = e.reconcileRuns(ctx, partitions)
+	return removed, added, moved, err
+}
+
+// reconcilePermits makes the permits of partitions match their live runs. A permit
 // without a run would be lost for ever, and a run without a permit would not be
 // counted; neither should happen.
-func (e *Engine) ReconcilePermits(ctx context.Context, partitions []int16) (removed, added int, err error) {
+func (e *Engine) reconcilePermits(ctx context.Context, partitions []int16) (removed, added int, err error) {
 	tag, err := e.db.Exec(ctx, removePermits, partitions)
 	if err != nil {
 		return 0, 0, fmt.Errorf("remove permits without a run: %w", err)

@@ -487,11 +487,11 @@ func TestPermitsAreReconciled(t *testing.T) {
 	b.exec(`DELETE FROM run WHERE job_id = $1`, keys[0].Job)
 	b.exec(`UPDATE run SET state = 0 WHERE job_id = $1`, keys[1].Job)
 	b.exec(`UPDATE run SET queue_permit = NULL WHERE job_id = $1`, keys[2].Job)
-	removed, added, err := b.store.ReconcilePermits(t.Context(), allPartitions())
+	removed, added, _, err := b.store.Reconcile(t.Context(), allPartitions())
 	require.NoError(t, err)
 	require.Equal(t, []int{3, 1}, []int{removed, added})
 	b.exact()
-	removed, added, err = b.store.ReconcilePermits(t.Context(), allPartitions())
+	removed, added, _, err = b.store.Reconcile(t.Context(), allPartitions())
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0}, []int{removed, added})
 }

@@ -116,11 +116,6 @@ func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken 
 		for _, c := range d.found {
 			taken[reportOf(c)] = true
 		}
-		for _, p := range d.pauses {
-			if err := e.pauseFailing(ctx, p); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }

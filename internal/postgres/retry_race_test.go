@@ -106,7 +106,7 @@ func TestMisplacedRunsAreMoved(t *testing.T) {
 	b.due(30, nil)
 	moved := func() int {
 		t.Helper()
-		keys, err := b.store.ReconcileRuns(t.Context(), allPartitions())
+		_, _, keys, err := b.store.Reconcile(t.Context(), allPartitions())
 		require.NoError(t, err)
 		return len(keys)
 	}

@@ -46,19 +46,19 @@ FROM (SELECT) always LEFT JOIN LATERAL (
 WHERE run.partition = $1 AND run.job_id = $2 AND run.due_at = $3 AND run.seq = $4
   AND run.state = 0 /* pending */ AND ` + misplaced
 
-// maxReconciledRuns is how many overdue runs one call of ReconcileRuns compares with their jobs.
+// maxReconciledRuns is how many overdue runs one call of Reconcile compares with their jobs.
 const maxReconciledRuns = 10_000
 
-// lastCompared is where ReconcileRuns goes on.
+// lastCompared is where reconcileRuns goes on.
 type lastCompared struct {
 	mu    sync.Mutex
 	after job.Key
 }
 
-// ReconcileRuns moves pending runs to the queue and handler of their job, and returns them. It compares a bounded number
+// reconcileRuns moves pending runs to the queue and handler of their job, and returns them. It compares a bounded number
 // of runs that should have started a minute ago, and goes on with the next ones when it is called again. There should
 // be none: changes of a job take its pending runs along, and retries follow the job.
-func (e *Engine) ReconcileRuns(ctx context.Context, partitions []int16) (moved []job.Key, err error) {
+func (e *Engine) reconcileRuns(ctx context.Context, partitions []int16) (moved []job.Key, err error) {
 	l := &e.lastCompared
 	l.mu.Lock()
 	defer l.mu.Unlock()
