@@ -147,7 +147,7 @@ FROM run_history WHERE job_id = $1 AND due_at = (SELECT min(due_at) FROM run_his
 			b.keepHistory(auditor.Window{From: b.now().Add(-48 * time.Hour), To: b.now()})
 			lose, found := test(b)
 			r := b.audit(auditor.Params{Oracle: true})
-			require.Empty(t, r.Findings, "%s", &r)
+			require.Empty(t, r.Findings[:min(len(r.Findings), 3)], "%s", &r)
 			require.Zero(t, r.Unreadable)
 			if lose == `SELECT` {
 				return
@@ -211,7 +211,7 @@ func TestAuditSampleFindsWhatIsLost(t *testing.T) {
 		return r
 	}
 	r := sample()
-	require.Empty(t, r.Findings, "%s", &r)
+	require.Empty(t, r.Findings[:min(len(r.Findings), 3)], "%s", &r)
 	require.GreaterOrEqual(t, r.Expected, int64(200))
 	r, err := b.store.AuditSample(t.Context(), []int16{partition + 1})
 	require.NoError(t, err)

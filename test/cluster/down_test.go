@@ -79,6 +79,7 @@ func TestDown(t *testing.T) {
 		`UPDATE cursor SET next_due_at = next_due_at - interval '1 hour'`,
 		// an hour ago there were runs left
 		`UPDATE job SET plan_from = plan_from - interval '1 hour', state = 1, finished_at = NULL`,
+		`UPDATE job_version SET created_at = created_at - interval '1 hour'`,
 	} {
 		tag, err := c.pool.Exec(t.Context(), statement)
 		require.NoError(t, err)
@@ -113,6 +114,10 @@ func TestDown(t *testing.T) {
 	}
 	require.Len(t, received, ran, "received, but of no job")
 	t.Logf("occurrences=%d ran=%d skipped=%d", occurrences, ran, skipped)
+	a := c.audit()
+	t.Logf("audit: %s", &a)
+	require.Zero(t, a.Wrong()+a.Duplicates+a.Unreadable, "%+v", a.Findings[:min(len(a.Findings), 5)])
+	require.LessOrEqual(t, int(a.Expected), occurrences, "history is kept from yesterday on")
 }
 
 // downtime is one job after the outage.
