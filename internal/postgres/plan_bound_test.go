@@ -70,35 +70,39 @@ func TestPlanInPartsIsPlanAtOnce(t *testing.T) {
 		if hour.IsZero() {
 			hour = b.now().Truncate(time.Minute)
 		}
-		b.minutely(24)
+		b.minutely(30)
 		b.exec(`UPDATE cursor SET missed = '{"policy":"all","catch_up_window":"168h","max":10000,"pace":"1s"}',
 			next_due_at = $1::timestamptz - interval '1 hour'`, hour)
 		b.exec(`UPDATE cursor SET missed = '{"policy":"once","catch_up_window":"168h"}' WHERE id = 8`)
-		b.exec(`UPDATE cursor SET missed = '{"policy":"skip"}' WHERE id = 9`)
+		b.exec(`UPDATE cursor SET missed = '{"policy":"skip"}' WHERE id IN (9, 11)`)
 		b.exec(`UPDATE cursor SET schedule = format('{"at":"%s"}', to_char($1::timestamptz - interval '30 min',
-			'YYYY-MM-DD"T"HH24:MI:SSOF":00"')), next_due_at = $1::timestamptz - interval '30 min' WHERE id = 10`, hour)
-		b.exec(`UPDATE job SET partition = 7 + right(name, 1)::int % 4, cursor_id = 7 + right(name, 1)::int % 4,
+			'YYYY-MM-DD"T"HH24:MI:SSOF":00"')), next_due_at = $1::timestamptz - interval '30 min' WHERE id IN (10, 11)`, hour)
+		b.exec(`UPDATE job SET partition = 7 + right(name, 1)::int % 5, cursor_id = 7 + right(name, 1)::int % 5,
 			schedule = '{"cron":"* * * * *","timezone":"UTC"}', policy = '{"missed":{"policy":"all",
 			"catch_up_window":"168h","max":10000,"pace":"1s"}}'`)
-		b.exec(`UPDATE job SET runs_left = 5, max_runs = 5 WHERE right(name, 1) = '4'`)
+		b.exec(`UPDATE job SET runs_left = 5, max_runs = 5 WHERE name IN ('job-5', 'job-15')`)
 		b.exec(`UPDATE job SET end_at = $1::timestamptz - interval '20 min', schedule = format(
 			'{"cron":"* * * * *","timezone":"UTC","end_at":"%s"}', to_char($1::timestamptz - interval '20 min',
-			'YYYY-MM-DD"T"HH24:MI:SSOF":00"')) WHERE name LIKE '%8'`, hour)
+			'YYYY-MM-DD"T"HH24:MI:SSOF":00"')) WHERE name = 'job-20'`, hour)
 		b.exec(`UPDATE job SET plan_from = $1::timestamptz - interval '10 min' WHERE name = 'job-10'`, hour)
 		b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES (1, ` + bulkNamespace + `, 'q')`)
 		for more := true; more; {
 			planned, err := b.store.Plan(
-				t.Context(), job.PlanParams{Partitions: []int16{7, 8, 9, 10}, Cursors: 500, Runs: bound},
+				t.Context(), job.PlanParams{Partitions: []int16{7, 8, 9, 10, 11}, Cursors: 500, Runs: bound},
 			)
 			require.NoError(t, err)
 			require.Empty(t, planned.Broken)
 			require.LessOrEqual(t, len(planned.Runs), orElse(bound, job.PlanRuns))
 			more = planned.More
 		}
+		var skips int
+		row := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM cursor_skip WHERE cursor_id = 11`)
+		require.NoError(t, row.Scan(&skips))
+		require.Equal(t, 1, skips)
 		got := b.outline(hour)
 		if whole == nil {
 			whole = got
-			require.Len(t, whole, 24, "one line for each job")
+			require.Len(t, whole, 30, "one line for each job")
 			continue
 		}
 		require.Equal(t, whole, got, "%d runs in a transaction", bound)

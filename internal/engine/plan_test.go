@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// backlog is a store in which one partition always has more to plan than a transaction takes.
+type backlog struct {
+	Planner
+	now   time.Time
+	heavy int16
+	calls map[int16]int // by partition
+}
+
+func (s *backlog) NextDue(_ context.Context, partitions []int16) (time.Time, map[int16]time.Time, error) {
+	next := map[int16]time.Time{}
+	for _, p := range partitions {
+		next[p] = s.now
+	}
+	return s.now, next, nil
+}
+
+func (s *backlog) Plan(_ context.Context, in job.PlanParams) (out job.Planned, _ error) {
+	for _, p := range in.Partitions {
+		s.calls[p]++
+		out.More = out.More || p == s.heavy
+	}
+	return out, nil
+}
+
+// ownsAll owns all partitions.
+type ownsAll struct{ Member }
+
+func (ownsAll) Owned() []int16 {
+	out := make([]int16, job.Partitions)
+	for i := range out {
+		out[i] = int16(i)
+	}
+	return out
+}
+
+// A round of plan takes a part of every partition, and the next one follows at once while there is more.
+func TestABacklogDoesNotDelayOtherPartitions(t *testing.T) {
+	t.Parallel()
+	s := &backlog{now: time.Unix(1_700_000_000, 0), heavy: 7, calls: map[int16]int{}}
+	bound := &clock.Bound{}
+	bound.Set(s.now)
+	e := New(Options{
+		Planner: s, Member: ownsAll{}, Bound: bound, LookAhead: time.Minute, Log: slog.New(slog.DiscardHandler),
+	})
+	for round := 1; round <= 3; round++ {
+		pause, err := e.planOnce(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, pause, "there is more")
+		for p := range int16(job.Partitions) {
+			require.Equal(t, round, s.calls[p], "partition %d", p)
+		}
+	}
+	s.heavy = -1
+	pause, err := e.planOnce(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, planPause, pause)
+}
