@@ -61,7 +61,9 @@ type Options struct {
 	LookAhead time.Duration // how far ahead runs are planned; 60s
 	Lead      time.Duration // how long before its run time a run is claimed; 250ms
 	Slots     int           // attempts in flight at the same time; 1000
-	Batch     int           // runs in one statement; 1000
+	// MaxUpcoming is how many runs may wait in the wheel, at about 250 bytes each, while a backlog is planned; 1,000,000.
+	MaxUpcoming int
+	Batch       int // runs in one statement; 1000
 	// Claimers and Completers are how many statements of each kind may execute at the same time; 2.
 	Claimers, Completers int
 	KeepHistory          time.Duration // retention of history
@@ -95,6 +97,9 @@ func New(o Options) *Engine {
 	}
 	if o.Slots == 0 {
 		o.Slots = 1000
+	}
+	if o.MaxUpcoming == 0 {
+		o.MaxUpcoming = 1_000_000
 	}
 	if o.Batch == 0 {
 		o.Batch = 1000

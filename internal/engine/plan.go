@@ -23,7 +23,8 @@ const (
 	planCursors    = 500
 )
 
-// planOnce plans what is due within the look-ahead.
+// planOnce plans what is due within the look-ahead. While MaxUpcoming runs wait in the wheel it leaves out what is late:
+// more runs would only cost memory, and start no earlier.
 func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 	owned := e.Member.Owned()
 	if len(owned) == 0 || e.Bound.Jump() != 0 {
@@ -42,10 +43,11 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 			due = append(due, p)
 		}
 	}
+	full := e.wheel.Upcoming() >= e.MaxUpcoming
 	more := false
 	for part := range slices.Chunk(due, planPartitions) {
 		planned, err := e.Planner.Plan(ctx, job.PlanParams{
-			Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors,
+			Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors, OnTime: full,
 		})
 		if err != nil {
 			e.loads.add(part, e.Bound.Now()) // the plan may have committed nevertheless

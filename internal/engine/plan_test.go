@@ -18,6 +18,9 @@ type backlog struct {
 	now   time.Time
 	heavy int16
 	calls map[int16]int // by partition
+	runs  []job.Run     // what is planned
+
+	onTime bool // the last call left out what is late
 }
 
 func (s *backlog) NextDue(_ context.Context, partitions []int16) (time.Time, map[int16]time.Time, error) {
@@ -33,6 +36,7 @@ func (s *backlog) Plan(_ context.Context, in job.PlanParams) (out job.Planned, _
 		s.calls[p]++
 		out.More = out.More || p == s.heavy
 	}
+	out.Runs, s.onTime = s.runs, in.OnTime
 	return out, nil
 }
 
@@ -68,4 +72,26 @@ func TestABacklogDoesNotDelayOtherPartitions(t *testing.T) {
 	pause, err := e.planOnce(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, planPause, pause)
+}
+
+// While enough runs wait in memory, a backlog stays in the database. Jobs that are on time are planned nevertheless.
+func TestABacklogDoesNotFillTheMemory(t *testing.T) {
+	t.Parallel()
+	s := &backlog{now: time.Unix(1_700_000_000, 0), calls: map[int16]int{}}
+	for i := range 3 {
+		s.runs = append(s.runs, job.Run{Key: job.Key{DueAt: s.now.Add(time.Duration(i) * time.Second)}, RunAt: s.now})
+	}
+	bound := &clock.Bound{}
+	bound.Set(s.now)
+	e := New(Options{Planner: s, Member: ownsAll{}, Bound: bound, MaxUpcoming: 3})
+	plan := func() bool {
+		_, err := e.planOnce(t.Context())
+		require.NoError(t, err)
+		return s.onTime
+	}
+	require.False(t, plan())
+	require.True(t, plan(), "three runs wait")
+	e.wheel.Release(e.wheel.Take(s.now.Add(time.Minute), 1))
+	s.runs = nil
+	require.False(t, plan())
 }

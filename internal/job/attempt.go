@@ -94,8 +94,9 @@ type Ownership struct {
 type PlanParams struct {
 	Partitions []int16
 	LookAhead  time.Duration
-	Cursors    int // maximum in one transaction
-	Runs       int // maximum in one transaction, 0 means PlanRuns
+	Cursors    int  // maximum in one transaction
+	Runs       int  // maximum in one transaction, 0 means PlanRuns
+	OnTime     bool // leave out cursors that are late by more than MissedGrace
 }
 
 // Session is a live process.

@@ -125,7 +125,11 @@ func (e *Engine) planCursors(
 	if p.max == 0 {
 		p.max = job.PlanRuns
 	}
-	if wait {
+	from := time.Time{}
+	if in.OnTime {
+		from = out.Now.Add(-job.MissedGrace)
+	}
+	if wait && !in.OnTime {
 		late, err := dueCursors(ctx, tx, planCursorsLate, in.Partitions, out.Now.Add(in.LookAhead/2), in.Cursors)
 		if err != nil {
 			return nil, err
@@ -135,7 +139,7 @@ func (e *Engine) planCursors(
 			return p.batch, p.decide(ctx, late)
 		}
 	}
-	due, err := dueCursors(ctx, tx, planCursorsDue, in.Partitions, p.until, in.Cursors)
+	due, err := dueCursors(ctx, tx, planCursorsDue, in.Partitions, p.until, in.Cursors, from)
 	if err != nil {
 		return nil, err
 	}

@@ -127,6 +127,27 @@ GROUP BY j.name, j.state, j.runs_left, j.cursor_id`, hour)
 	return out
 }
 
+// TestPlanOnTimeLeavesOutABacklog: with OnTime, late cursors stay where they are.
+func TestPlanOnTimeLeavesOutABacklog(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	b.minutely(100)
+	b.exec(`UPDATE cursor SET next_due_at = date_trunc('minute', now()) + interval '1 min' WHERE partition % 2 = 0`)
+	onTime := job.PlanParams{Partitions: allPartitions(), LookAhead: time.Minute, Cursors: 500, OnTime: true}
+	for more := true; more; {
+		planned, err := b.store.Plan(t.Context(), onTime)
+		require.NoError(t, err)
+		more = planned.More
+		for _, r := range planned.Runs {
+			require.Zero(t, r.Partition%2, "late")
+		}
+	}
+	var left int
+	row := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM cursor WHERE next_due_at < now() - interval '1 min'`)
+	require.NoError(t, row.Scan(&left))
+	require.Equal(t, job.Partitions/2, left)
+}
+
 func orElse(n, otherwise int) int {
 	if n == 0 {
 		return otherwise

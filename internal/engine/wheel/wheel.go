@@ -65,6 +65,18 @@ func (w *Wheel) Len() int {
 	return len(w.known)
 }
 
+// Upcoming is the number of runs that wait for their run time or for a claim. Runs that wait for a permit, a queue or
+// another run of their job are not among them.
+func (w *Wheel) Upcoming() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.readyCount()
+	for _, bucket := range w.buckets {
+		n += len(bucket)
+	}
+	return n
+}
+
 // slotOf is the first slot that begins at the run time or later. A run that is taken is therefore due:
 // the database does not claim a run too early, and the wheel would forget it.
 func slotOf(t time.Time) int64 { return slotBefore(t.Add(SlotWidth - 1)) }
