@@ -69,7 +69,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	options := postgres.Options{Observer: m, Process: job.NewProcess()}
+	options := postgres.Options{Observer: m, Process: job.NewProcess(), Servers: &postgres.Servers{}}
 	keys, err := readKeyset(c.Secrets)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,11 @@ type Options struct {
 	Sealer   Sealer        // encrypts secrets; nil: secrets can only be listed and deleted
 	Node     *doctor.Node  // what the node reports about itself in its session; nil: nothing
 	Process  job.Process   // whose connections they are; the zero value for a command that has no session
+	Servers  *Servers      // shared with another DB of the process; nil: its own
 }
+
+// Servers is what a process knows about the servers of a database.
+type Servers = pool.Servers
 
 // New returns a DB on a migrated database. The caller keeps and closes the connections.
 func New(conns *pgxpool.Pool, o Options) *DB {
@@ -49,7 +54,10 @@ const memberConnections = 2
 
 // Open returns a DB with connections of its own, and two more for Members if that is used.
 func Open(ctx context.Context, url string, connections int32, o Options) (*DB, error) {
-	options := pool.Options{Connections: connections, Application: o.Process.Application(), Observer: o.Observer}
+	options := pool.Options{
+		Connections: connections, Application: o.Process.Application(), Observer: o.Observer,
+		Servers: cmp.Or(o.Servers, &Servers{}),
+	}
 	p, err := pool.Open(ctx, url, options)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // settle is how long the new primary and the revived old one are both up.
@@ -260,8 +261,40 @@ func TestFailover(t *testing.T) {
 	c.finishBefore(c.now().Add(5*time.Second), 5*time.Minute)
 
 	r := c.checkFailovers(flatten(worked), accepted)
+	t.Logf("recovery after each: %v", []time.Duration(r.recovery))
 	t.Logf("lateness %s", c.lateness())
 	t.Log(r)
 	r.clean(t)
 	require.LessOrEqual(t, r.recovery.percentile(100), allowed(10*time.Second))
+}
+
+// TestOldPrimaryIsRefused: once a process has found the new primary, it uses no connection to the old one, although that
+// accepts writes when it is back.
+func TestOldPrimaryIsRefused(t *testing.T) {
+	t.Parallel()
+	group := newReplicas(t, false)
+	p, err := pool.Open(t.Context(), group.urlOf("belfry", false), pool.Options{Connections: 2})
+	require.NoError(t, err)
+	defer p.Close()
+	require.NoError(t, p.Ping(t.Context()))
+	old := group.primary
+	require.NoError(t, old.strike(stopped))
+	_, err = group.promote(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, until(ctx, func() bool {
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return p.Ping(limited) == nil
+	}), "the new primary is not found")
+
+	require.NoError(t, old.revive(t.Context(), stopped))
+	require.NoError(t, old.write(t.Context(), time.Minute), "it accepts writes")
+	require.NoError(t, group.primary.strike(killed))
+	for range 3 {
+		err = p.Ping(ctx)
+		require.Error(t, err)
+	}
+	require.ErrorContains(t, err, "timeline")
 }

@@ -8,12 +8,14 @@ import (
 	"net/url"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
@@ -141,4 +143,61 @@ func TestAFrozenHostIsNotTriedFirstAgain(t *testing.T) {
 	require.EqualValues(t, 1, tried.Load())
 	require.NoError(t, inEach(t.Context(), p, 4, `SELECT`))
 	require.EqualValues(t, 1, tried.Load())
+}
+
+// freezer passes connections on. While it is frozen it accepts connections and answers nothing, as a stopped server does.
+type freezer struct {
+	listener net.Listener
+	to       string
+	frozen   atomic.Bool
+	held     chan net.Conn // accepted while frozen
+}
+
+func newFreezer(t *testing.T, to string) *freezer {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	f := &freezer{listener: listener, to: to, held: make(chan net.Conn, 100)}
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if f.frozen.Load() {
+				f.held <- client
+				continue
+			}
+			server, err := net.Dial("tcp", f.to)
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(client, server) }()
+			go func() { _, _ = io.Copy(server, client) }()
+		}
+	}()
+	return f
+}
+
+// When pgx gives up on a connection it cancels the statement and reads what is left. A frozen server does not answer, and
+// until pgx stops waiting, the pool cannot open another connection instead: 15 s unless that is bounded.
+func TestAFrozenServerHoldsNoPlace(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(pgtest.URL(t))
+	require.NoError(t, err)
+	f := newFreezer(t, u.Host)
+	u.Host = f.listener.Addr().String()
+	p := open(t, u.String(), 1)
+	require.NoError(t, p.Ping(t.Context()))
+	limited, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	f.frozen.Store(true)
+	_, err = p.All().Exec(limited, `SELECT pg_sleep(60)`)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	<-f.held // the request to cancel
+	f.frozen.Store(false)
+	begun := clock.Elapsed()
+	require.NoError(t, p.Ping(t.Context()))
+	require.Less(t, clock.Elapsed()-begun, 10*time.Second)
 }

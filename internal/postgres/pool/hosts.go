@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,7 +19,11 @@ type hosts struct {
 	mu      sync.Mutex
 	names   map[string]string // of addresses
 	primary string            // host and port; empty: not known
+	tries   int               // since a connection succeeded
 }
+
+// hurriedTimeout is how long the next host waits for one that does not answer.
+const hurriedTimeout = 2 * time.Second
 
 // watch learns from the connections of config, if that has several hosts.
 func (h *hosts) watch(config *pgx.ConnConfig) {
@@ -27,12 +32,14 @@ func (h *hosts) watch(config *pgx.ConnConfig) {
 	}) {
 		return
 	}
-	h.names = map[string]string{}
 	lookup, validate := config.LookupFunc, config.ValidateConnect
 	config.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
 		addresses, err := lookup(ctx, host)
 		h.mu.Lock()
 		defer h.mu.Unlock()
+		if h.names == nil {
+			h.names = map[string]string{}
+		}
 		for _, a := range addresses {
 			h.names[a] = host
 		}
@@ -45,13 +52,14 @@ func (h *hosts) watch(config *pgx.ConnConfig) {
 		if address, port, err := net.SplitHostPort(conn.Conn().RemoteAddr().String()); err == nil {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.primary = net.JoinHostPort(h.names[address], port)
+			h.primary, h.tries = net.JoinHostPort(h.names[address], port), 0
 		}
 		return nil
 	}
 }
 
-// reorder puts the primary first.
+// reorder puts the primary first. A host that does not answer is left soon for the next one: a frozen primary must not
+// keep a node from its successor. If no host answers that soon, the next try is patient.
 func (h *hosts) reorder(config *pgx.ConnConfig) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,6 +71,9 @@ func (h *hosts) reorder(config *pgx.ConnConfig) {
 	slices.SortStableFunc(all, func(a, b *pgconn.FallbackConfig) int { return cmp.Compare(h.rank(a), h.rank(b)) })
 	config.Host, config.Port, config.TLSConfig = all[0].Host, all[0].Port, all[0].TLSConfig
 	config.Fallbacks = all[1:]
+	if h.tries++; h.tries%2 == 1 {
+		config.ConnectTimeout = hurriedTimeout
+	}
 }
 
 func (h *hosts) rank(f *pgconn.FallbackConfig) int {

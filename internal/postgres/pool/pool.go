@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -15,7 +16,6 @@ type Pool struct {
 	conns    *pgxpool.Pool
 	observer Observer // may be nil
 	pooler   pooler
-	hosts    hosts
 
 	unconfirmed atomic.Int64 // commits: see watchCommits
 }
@@ -32,6 +32,7 @@ type Options struct {
 	Connections int32  // the maximum
 	Application string // the application_name of the connections
 	Observer    Observer
+	Servers     *Servers // shared with other pools; nil: its own
 }
 
 // Open connects to a database.
@@ -43,8 +44,10 @@ func Open(ctx context.Context, url string, o Options) (*Pool, error) {
 	config.MaxConns, config.MinConns, config.MinIdleConns = o.Connections, 0, 0 // no connection before there is a Pool
 	config.ConnConfig.RuntimeParams["application_name"] = o.Application         // the one parameter that poolers pass on
 	p := &Pool{observer: o.Observer}
+	servers := cmp.Or(o.Servers, &Servers{})
 	toPrimary(config.ConnConfig)
-	p.hosts.watch(config.ConnConfig)
+	servers.timelines.watch(config)
+	servers.hosts.watch(config.ConnConfig)
 	p.pooler.watch(config.ConnConfig, url)
 	p.leaveReadOnly(config.ConnConfig)
 	p.watchCommits(config.ConnConfig)
@@ -52,10 +55,17 @@ func Open(ctx context.Context, url string, o Options) (*Pool, error) {
 		if err := p.pooler.choose(ctx, c); err != nil {
 			return err
 		}
-		p.hosts.reorder(c)
+		servers.hosts.reorder(c)
+		limitClose(c)
 		return nil
 	}
-	config.AfterConnect = p.pooler.check
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if err := p.pooler.check(ctx, conn); err != nil {
+			return err
+		}
+		servers.timelines.add(conn)
+		return nil
+	}
 	if p.conns, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
