@@ -35,7 +35,7 @@ build: ## build bin/belfry
 ##@ Tests
 
 test: | $(TOOLS)/gotestsum ## run all tests with the race detector on a real PostgreSQL 15
-	@dev/need gcc bwrap
+	@dev/need gcc bwrap faketime
 	$(RAM) $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race ./...
 
 test-pg18: ## run the tests that need a database on PostgreSQL 18
@@ -121,6 +121,11 @@ outage: ## stop the database for DOWN=30 seconds while ATTEMPTS=1000 of ATTEMPT_
 failover: JOBS = 512
 failover: ## kill, stop and cut off the primary, FAILOVERS=50 times, with JOBS=512 runs and 20 × BULK=20 creates a second
 	$(RAM) FAILOVERS=$(FAILOVERS) JOBS=$(JOBS) BULK=$(BULK) $(call logged,./test/cluster,^TestFailover$$,120m)
+
+clock: SECONDS = 15
+clock: ## wrong clocks of PostgreSQL, from +2 minutes to +1 year, for twice SECONDS=15 each (6 minutes)
+	@dev/need faketime
+	$(call long-form,DatabaseClock)
 
 worker-crashes: KILLS = 5000
 worker-crashes: SECONDS = 900

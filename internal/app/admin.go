@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
@@ -77,6 +78,24 @@ func Namespaces(ctx context.Context, url string) (out []access.Namespace, err er
 		return err
 	})
 	return out, err
+}
+
+// Clock returns the time of the database, and the last time that the cluster trusted.
+func Clock(ctx context.Context, url string) (s clock.Sample, err error) {
+	err = asOwner(ctx, url, func(db *postgres.DB) error {
+		s, err = db.Admin().Clock(ctx)
+		return err
+	})
+	return s, err
+}
+
+// ConfirmClock makes all nodes trust the clock of the database as it is now.
+func ConfirmClock(ctx context.Context, url string) (s clock.Sample, err error) {
+	err = asOwner(ctx, url, func(db *postgres.DB) error {
+		s, err = db.Admin().ConfirmClock(ctx)
+		return err
+	})
+	return s, err
 }
 
 func asOwner(ctx context.Context, url string, work func(*postgres.DB) error) error {

@@ -150,7 +150,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		targets[kind] = t
 	}
 	n.member, err = member.New(member.Options{
-		Store: db.Members(), Process: db.Process(), Name: c.Name, Bound: n.bound, Log: log,
+		Store: db.Members(), Clock: db.Members(), Process: db.Process(), Name: c.Name, Bound: n.bound, Log: log,
 		TTL: c.SessionTTL, Interval: min(c.SessionTTL/5, time.Second), // postgres.Members relies on the second
 		OnGain: func(ctx context.Context, gained []job.Ownership) { n.engine.GainPartitions(ctx, gained) },
 		OnLose: func(lost []int16) { n.engine.DropPartitions(lost) },

@@ -90,6 +90,9 @@ func (h *health) check(ctx context.Context) readiness {
 		out = notReady("schema",
 			fmt.Sprintf("it is at version %d and this node needs %d; run: belfry migrate", schema, h.schema))
 	}
+	if doubt := h.node.bound.Doubt(); doubt != "" {
+		out.add("clock", doubt)
+	}
 	if !h.node.member.Valid() {
 		out.add("session", "the node has no valid session, so it owns nothing")
 	}

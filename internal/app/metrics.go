@@ -130,6 +130,13 @@ func (m *metrics) watch(n *node) {
 		func() float64 { return float64(m.broken.Load()) })
 	m.gauge("belfry_partitions_owned", "Partitions that this node owns.",
 		func() float64 { return float64(len(n.member.Owned())) })
+	m.gauge("belfry_clock_in_doubt", "1 while this node does not trust the clock of the database and does no work.",
+		func() float64 {
+			if n.bound.Doubt() != "" {
+				return 1
+			}
+			return 0
+		})
 	m.gauge("belfry_session_left_seconds", "Time until the session of this node expires unless renewed; 0: no session.",
 		func() float64 { return n.member.Left().Seconds() })
 	m.watchDatabase(n.db)

@@ -143,6 +143,8 @@ func classify(err error) rest.ErrorClass {
 	switch {
 	case postgres.MayPass(err), postgres.Lost(err):
 		return rest.Unreachable
+	case postgres.ClockInDoubt(err):
+		return rest.ClockInDoubt
 	case postgres.BadText(err):
 		return rest.BadText
 	default:

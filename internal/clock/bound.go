@@ -16,35 +16,54 @@ type Bound struct {
 	trust  Trust
 }
 
-type sample struct {
-	database, arrived time.Time
-	jump              time.Duration
+// Sample is what the database says about time.
+type Sample struct {
+	Now  time.Time // its clock
+	Mark time.Time // the last time that the cluster trusted; zero: none
 }
 
-// Set takes a sample: the instant that the database has just returned. It returns how far the database clock has jumped
-// against the time that has passed here, 0 if it has not: see Trust. Set always takes the sample, even if it is before
-// the bound, because only the latest answer of the database counts.
-func (b *Bound) Set(database time.Time) (jump time.Duration) {
+// InDoubt returns what the database itself knows: whether its clock is too far from the mark.
+func (s Sample) InDoubt() bool { return !s.Mark.IsZero() && !near(s.Now, s.Mark, MaxJump) }
+
+type sample struct {
+	database, arrived time.Time
+	doubt             string
+}
+
+// Set takes a sample that has just arrived. It returns whether the database clock is to be trusted: see Trust. A clock
+// that is in doubt does not move the bound ahead.
+func (b *Bound) Set(s Sample) Verdict {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	jump = b.trust.Judge(Reading{Database: database, Elapsed: now.Sub(origin), Wall: now.Round(0)})
-	b.sample.Store(&sample{database, now, jump})
-	return jump
+	v := b.trust.Judge(Reading{Sample: s, Elapsed: now.Sub(origin), Wall: now.Round(0)})
+	if v.Doubt != "" {
+		s.Now = earlier(s.Now, b.Now())
+	}
+	b.sample.Store(&sample{s.Now, now, v.Doubt})
+	return v
 }
 
-// Jump is what Set returned last. While it is not 0, nothing may be planned.
-func (b *Bound) Jump() time.Duration {
-	if s := b.sample.Load(); s != nil {
-		return s.jump
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
 	}
-	return 0
+	return a
+}
+
+// Doubt is why the database clock was not trusted when it was read last; empty: it was. While it is in doubt, a node
+// plans, claims, rescues, expires and prunes nothing.
+func (b *Bound) Doubt() string {
+	if s := b.sample.Load(); s != nil {
+		return s.doubt
+	}
+	return "the clock of the database has not been read yet"
 }
 
 // Now returns the bound, zero before the first sample.
 func (b *Bound) Now() time.Time {
 	s := b.sample.Load()
-	if s == nil {
+	if s == nil || s.database.IsZero() {
 		return time.Time{}
 	}
 	return s.database.Add(time.Since(s.arrived))

@@ -187,10 +187,23 @@ func (d *devServer) saveSecrets(dir string) error {
 	return privatefile.Write(secretsFile(dir), text)
 }
 
+// trustClock confirms the clock of the database if it is in doubt. Database and node share the clock of this machine,
+// so the only reason is that the data was last used long ago.
+func trustClock(ctx context.Context, ownerURL string) error {
+	s, err := app.Clock(ctx, ownerURL)
+	if err == nil && s.InDoubt() {
+		_, err = app.ConfirmClock(ctx, ownerURL)
+	}
+	return err
+}
+
 // prepare creates the schema, the node's role, a keyset and a key.
 func (d *devServer) prepare(ctx context.Context, dir, ownerURL string) error {
 	return d.step("schema, role and key", func() error {
 		if _, err := app.Migrate(ctx, ownerURL); err != nil {
+			return err
+		}
+		if err := trustClock(ctx, ownerURL); err != nil {
 			return err
 		}
 		if err := app.MakeServerRole(ctx, ownerURL, serverRole, d.secrets.Server); err != nil {

@@ -34,7 +34,7 @@ func TestAuditReportsEachFindingOnce(t *testing.T) {
 	var log bytes.Buffer
 	bound := &clock.Bound{}
 	at := time.Date(2027, 1, 31, 9, 0, 0, 0, time.UTC)
-	bound.Set(at)
+	bound.Set(clock.Sample{Now: at, Mark: at})
 	f := &fakeAuditor{report: auditor.Report{Expected: 200, Missing: 2, Phantom: 1, Findings: []auditor.Finding{
 		{Kind: auditor.Missing, Job: uuid.New(), DueAt: at, New: true},
 		{Kind: auditor.Missing, Job: uuid.New(), DueAt: at},

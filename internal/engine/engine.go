@@ -159,6 +159,21 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	return nil
 }
 
+// doubtPause is how often a loop asks whether the database clock is trusted again.
+const doubtPause = 500 * time.Millisecond
+
+// unlessInDoubt skips the rounds of a loop while the database clock is in doubt. The statements refuse too, because a
+// node may stand still between this check and its statement.
+func (e *Engine) unlessInDoubt(once func(context.Context) (time.Duration, error)) func(
+	context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
+		if e.Bound.Doubt() != "" {
+			return doubtPause, nil
+		}
+		return once(ctx)
+	}
+}
+
 // TCP does not notice a server or proxy that hangs, so every call has a limit. A database that is merely
 // slow ends statements itself, within a minute.
 const (
@@ -194,6 +209,7 @@ func (e *Engine) loops() loop.Group {
 		g = append(g, loop.Loop{Name: "audit", Once: e.auditOnce, Limit: roundLimit})
 	}
 	for i := range g {
+		g[i].Once = e.unlessInDoubt(g[i].Once)
 		g[i].Log, g[i].OnFailure = e.Log, e.Observe.Failed
 		g[i].Ready = e.Member.Valid // without a session a round does nothing
 	}

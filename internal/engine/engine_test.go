@@ -299,7 +299,7 @@ func TestNothingIsPlannedAfterAJumpOfTheClock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	right := b.bound.Now()
-	b.bound.Set(right.Add(time.Hour))
+	b.bound.Set(clock.Sample{Now: right.Add(time.Hour)})
 	b.create(t, "each second", schedule.Spec{Every: "1s"}, nil)
 	b.start(t)
 	select {
@@ -307,7 +307,7 @@ func TestNothingIsPlannedAfterAJumpOfTheClock(t *testing.T) {
 	case <-t.Context().Done():
 	}
 	require.Zero(t, b.engine.Counts().Planned)
-	b.bound.Set(right.Add(2500 * time.Millisecond))
+	b.bound.Set(clock.Sample{Now: right.Add(2500 * time.Millisecond)})
 	require.Eventually(t, func() bool { return b.target.count() > 0 }, time.Minute, 20*time.Millisecond,
 		"planning resumes when the clock is plausible again")
 }

@@ -27,7 +27,7 @@ const (
 // more runs would only cost memory, and start no earlier.
 func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 	owned := e.Member.Owned()
-	if len(owned) == 0 || e.Bound.Jump() != 0 {
+	if len(owned) == 0 {
 		return planPause, nil
 	}
 	now, next, err := e.Planner.NextDue(ctx, owned)

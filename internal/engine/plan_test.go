@@ -56,7 +56,7 @@ func TestABacklogDoesNotDelayOtherPartitions(t *testing.T) {
 	t.Parallel()
 	s := &backlog{now: time.Unix(1_700_000_000, 0), heavy: 7, calls: map[int16]int{}}
 	bound := &clock.Bound{}
-	bound.Set(s.now)
+	bound.Set(clock.Sample{Now: s.now, Mark: s.now})
 	e := New(Options{
 		Planner: s, Member: ownsAll{}, Bound: bound, LookAhead: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
@@ -82,7 +82,7 @@ func TestABacklogDoesNotFillTheMemory(t *testing.T) {
 		s.runs = append(s.runs, job.Run{Key: job.Key{DueAt: s.now.Add(time.Duration(i) * time.Second)}, RunAt: s.now})
 	}
 	bound := &clock.Bound{}
-	bound.Set(s.now)
+	bound.Set(clock.Sample{Now: s.now, Mark: s.now})
 	e := New(Options{Planner: s, Member: ownsAll{}, Bound: bound, MaxUpcoming: 3})
 	plan := func() bool {
 		_, err := e.planOnce(t.Context())

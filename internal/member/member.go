@@ -19,10 +19,10 @@ import (
 // Store is the database of a shard as a member uses it.
 type Store interface {
 	// Register creates a session. Register and Renew return the time of the database clock.
-	Register(ctx context.Context, id uuid.UUID, name string, ttl time.Duration) (now time.Time, err error)
+	Register(ctx context.Context, id uuid.UUID, name string, ttl time.Duration) (now clock.Sample, err error)
 	// Renew extends a session, even if it has expired. It fails with job.ErrSessionExpired if another node has
 	// ended the session.
-	Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error)
+	Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now clock.Sample, err error)
 	Unregister(ctx context.Context, id uuid.UUID) error // also if it is not registered yet
 	Survey(ctx context.Context) (job.Survey, error)
 	// Take takes partitions whose owner and epoch are still those in from and whose owner is not alive.
@@ -31,9 +31,15 @@ type Store interface {
 	Release(ctx context.Context, me uuid.UUID, from []job.Ownership) error
 }
 
+// Clock records in the database that this node trusts its clock.
+type Clock interface {
+	TrustClock(ctx context.Context, s clock.Sample) error
+}
+
 // Options of a member. Store is required.
 type Options struct {
 	Store    Store
+	Clock    Clock         // nil: what this node trusts is not recorded
 	Name     string        // for people; members may share a name
 	Process  job.Process   // of this process; each session belongs to it
 	TTL      time.Duration // of the session; 5 s
@@ -62,6 +68,7 @@ type Member struct {
 	renewing   sync.Mutex
 	last       uuid.UUID // the session registered last; guarded by renewing
 	unresolved bool      // it is unknown whether last was registered; guarded by renewing
+	inDoubt    bool      // the database clock is; guarded by renewing
 
 	assigning  chan struct{} // a lock that can be waited for with a context
 	rounds     rounds        // guarded by assigning

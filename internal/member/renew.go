@@ -43,7 +43,7 @@ func (m *Member) renew(ctx context.Context, l *lease) error {
 	if err != nil {
 		return err
 	}
-	m.sample(now)
+	m.sample(ctx, now)
 	if l.ctx.Err() == nil {
 		l.until.Store(int64(until))
 		return nil
@@ -54,7 +54,7 @@ func (m *Member) renew(ctx context.Context, l *lease) error {
 }
 
 // askToRenew gives up when trust ends, so that the partitions are lost in time.
-func (m *Member) askToRenew(ctx context.Context, l *lease) (time.Time, error) {
+func (m *Member) askToRenew(ctx context.Context, l *lease) (clock.Sample, error) {
 	limit := m.attempt
 	if left := l.left(); left > 0 {
 		limit = min(limit, left)
@@ -89,7 +89,7 @@ func (m *Member) register(ctx context.Context) error {
 		return errors.New("the session was registered too slowly")
 	}
 	m.unresolved = false
-	m.sample(now)
+	m.sample(ctx, now)
 	m.trustSession(id, until)
 	m.o.Log.Info("session registered", "session", id, "name", m.o.Name)
 	return nil
@@ -106,14 +106,23 @@ func (m *Member) trustSession(id uuid.UUID, until time.Duration) {
 	m.assignNow()
 }
 
-// sample passes the time of the database clock on to the bound.
-func (m *Member) sample(now time.Time) {
-	before := m.o.Bound.Jump()
-	switch jump := m.o.Bound.Set(now); {
-	case jump != 0 && before == 0:
-		m.o.Log.Error("database clock jumped, planning stopped", "by", jump)
-	case jump == 0 && before != 0:
-		m.o.Log.Info("database clock recovered, planning resumed")
+// sample passes the time of the database clock on to the bound, and records it if the bound vouches for it. If that
+// fails, the next renewal retries it.
+func (m *Member) sample(ctx context.Context, now clock.Sample) {
+	v := m.o.Bound.Set(now)
+	switch {
+	case v.Doubt != "" && !m.inDoubt:
+		m.o.Log.Error("database clock in doubt, work stopped", "reason", v.Doubt)
+	case v.Doubt == "" && m.inDoubt:
+		m.o.Log.Info("database clock recovered, work resumed")
+	}
+	m.inDoubt = v.Doubt != ""
+	if v.Vouch && m.o.Clock != nil {
+		ctx, cancel := context.WithTimeout(ctx, m.attempt)
+		defer cancel()
+		if err := m.o.Clock.TrustClock(ctx, now); err != nil {
+			m.o.Log.Warn("recording the trusted time failed, will retry", "error", err)
+		}
 	}
 }
 

@@ -76,7 +76,7 @@ func (c *cluster) add(edit ...func(*Options)) *node {
 	c.t.Helper()
 	n := &node{store: &faulty{Store: c.store}, ended: make(chan struct{})}
 	o := Options{
-		Store: n.store, Name: "same", TTL: ttl, Interval: interval, Bound: &n.bound,
+		Store: n.store, Clock: c.store, Name: "same", TTL: ttl, Interval: interval, Bound: &n.bound,
 		OnGain: func(ctx context.Context, gained []job.Ownership) { c.gained(n, gained); n.gained(ctx, gained) },
 		OnLose: func(lost []int16) { c.lost(n, lost) },
 	}
@@ -212,12 +212,12 @@ func (f *faulty) call(ctx context.Context, method string, work func() error) err
 
 func (f *faulty) Register(
 	ctx context.Context, id uuid.UUID, name string, ttl time.Duration,
-) (now time.Time, err error) {
+) (now clock.Sample, err error) {
 	err = f.call(ctx, "register", func() (err error) { now, err = f.Store.Register(ctx, id, name, ttl); return err })
 	return now, err
 }
 
-func (f *faulty) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error) {
+func (f *faulty) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now clock.Sample, err error) {
 	err = f.call(ctx, "renew", func() (err error) { now, err = f.Store.Renew(ctx, id, ttl, owns); return err })
 	return now, err
 }

@@ -22,7 +22,7 @@ func (e *Engine) CreateHistory(ctx context.Context, ahead int) error {
 func (e *Engine) DropHistory(ctx context.Context, keep time.Duration) (dropped []string, err error) {
 	for {
 		var table string // each in a transaction of its own, which locks the history for moments only
-		err := e.db.QueryRow(ctx, `SELECT belfry_drop_history($1)`, keep).Scan(&table)
+		err := e.db.QueryRow(ctx, `SELECT belfry_drop_history($1) WHERE belfry_clock_trusted()`, keep).Scan(&table)
 		switch {
 		case noRows(err):
 			return dropped, nil

@@ -68,7 +68,7 @@ func (e *Engine) DropIdempotentResponses(ctx context.Context, limit int) (int, e
 	gone, err := e.db.Exec(ctx, `
 DELETE FROM idempotent_response WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM idempotent_response
-    WHERE created_at < now() - $1::interval
+    WHERE created_at < now() - $1::interval AND belfry_clock_trusted()
     ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
 		responsesKept, limit)
 	if err != nil {

@@ -127,14 +127,15 @@ func (c *change) nextDue(ctx context.Context, in job.NextDueInput) (time.Time, e
 	return job.NextDue(in), err
 }
 
-const readClock = `SELECT clock_timestamp()`
+// readClock reads the clock for a change. It fails while the clock is in doubt: the change would plan runs by it.
+const readClock = `SELECT belfry_clock()`
 
 // now reads the database's clock.
 func (a *API) now(ctx context.Context, namespace uuid.UUID) (now time.Time, err error) {
 	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		now, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[time.Time])
 		return err
-	}, readClock)
+	}, `SELECT clock_timestamp()`)
 	return now, err
 }
 

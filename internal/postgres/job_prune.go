@@ -31,7 +31,7 @@ DELETE FROM cursor WHERE ctid = ANY (ARRAY(
 const finishEnded = `
 UPDATE job SET state = 3 /* finished */, finished_at = now() WHERE ctid = ANY (ARRAY(
     SELECT j.ctid FROM job j
-    WHERE j.state = 1 /* active */ AND j.end_at <= now()
+    WHERE j.state = 1 /* active */ AND j.end_at <= now() AND belfry_clock_trusted()
       AND NOT EXISTS (SELECT FROM cursor c
                       WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.next_due_at < j.end_at)
     ORDER BY j.end_at LIMIT $1 FOR UPDATE OF j SKIP LOCKED))`
@@ -57,7 +57,7 @@ const unneeded = `NOT EXISTS (SELECT FROM run WHERE partition = j.partition AND 
 const lockRemovable = `
 SELECT x.partition, x.id, x.cursor_id
 FROM (SELECT j.partition, j.id, j.cursor_id FROM job j
-      WHERE j.remove_at <= now() AT TIME ZONE 'UTC' AND ` + unneeded + `
+      WHERE j.remove_at <= now() AT TIME ZONE 'UTC' AND belfry_clock_trusted() AND ` + unneeded + `
       ORDER BY j.remove_at LIMIT $1) k, LATERAL (
     SELECT id FROM cursor
     WHERE partition = k.partition AND id = k.cursor_id
@@ -131,7 +131,8 @@ DELETE FROM audit_finding WHERE ctid = ANY (ARRAY(
 	}
 	tag, err := e.db.Exec(ctx, `
 DELETE FROM cursor_skip WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM cursor_skip WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2))`, keep, limit)
+    SELECT ctid FROM cursor_skip WHERE created_at < now() - $1::interval AND belfry_clock_trusted()
+    ORDER BY created_at LIMIT $2))`, keep, limit)
 	if err != nil {
 		return 0, fmt.Errorf("drop old skips: %w", err)
 	}

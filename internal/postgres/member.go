@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -23,13 +24,13 @@ WITH ` + seen + `, gone AS (
 )
 INSERT INTO session (id, name, started_at, expires_at, info)
 VALUES ($1, $2, now(), now() + $3::interval, $4)
-RETURNING started_at`
+RETURNING ` + readSample
 
 // Register creates a session that expires after ttl, and returns the time of the database.
 func (m *Members) Register(
 	ctx context.Context, id uuid.UUID, name string, ttl time.Duration,
-) (now time.Time, err error) {
-	if err = m.db.QueryRow(ctx, register, id, name, ttl, m.node).Scan(&now); err != nil {
+) (now clock.Sample, err error) {
+	if now, err = scanSample(m.db.QueryRow(ctx, register, id, name, ttl, m.node)); err != nil {
 		return now, fmt.Errorf("register session: %w", err)
 	}
 	return now, nil
@@ -37,10 +38,11 @@ func (m *Members) Register(
 
 // seen notes that a node is renewing its session. Each node does so at least once per second. If none did for longer
 // than gap, the database was down or its clock jumped, and the time that all processes have to renew begins: see
-// expired.
+// expired. It also moves the mark of the clock, by up to clock.MaxStep.
 const seen = `seen AS (
     UPDATE cluster SET seen_at = now(), up_since = CASE
-        WHEN seen_at BETWEEN now() - ` + gap + ` AND now() + ` + gap + ` THEN up_since ELSE now() END
+        WHEN seen_at BETWEEN now() - ` + gap + ` AND now() + ` + gap + ` THEN up_since ELSE now() END,
+        trusted_at = CASE WHEN trusted_at BETWEEN now() - interval '10 s' AND now() THEN now() ELSE trusted_at END
     WHERE seen_at NOT BETWEEN now() - interval '0.5 s' AND now() + interval '0.5 s' /* write the row less often */
 )`
 
@@ -50,12 +52,12 @@ const renew = `
 WITH ` + seen + `
 UPDATE session SET renewed_at = now(), expires_at = now() + $2::interval, may_own = $3
 WHERE id = $1 AND expires_at > '-infinity'
-RETURNING now()`
+RETURNING ` + readSample
 
 // Renew moves the expiry of a session that has not ended, even if it has expired, and stores whether it may own
 // partitions. A session that has ended stays dead, because its runs may have been rescued already.
-func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now time.Time, err error) {
-	err = m.db.QueryRow(ctx, renew, id, ttl, owns).Scan(&now)
+func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now clock.Sample, err error) {
+	now, err = scanSample(m.db.QueryRow(ctx, renew, id, ttl, owns))
 	switch {
 	case err == nil:
 		return now, nil
@@ -68,8 +70,9 @@ func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, ow
 
 // expired is a condition on session s: it has expired, and its process had time to renew it. In normal operation other
 // nodes have been renewing all along, so a session may be ended as soon as it has expired. After an outage each process
-// has twice its TTL. Before the first renewal after an outage seen_at is too old, and no session may be ended.
-const expired = `s.expires_at <= now() AND s.expires_at > '-infinity' AND EXISTS (
+// has twice its TTL. Before the first renewal after an outage seen_at is too old, and no session may be ended. Nor may
+// it while the clock is in doubt.
+const expired = `s.expires_at <= now() AND s.expires_at > '-infinity' AND belfry_clock_trusted() AND EXISTS (
     SELECT FROM cluster c
     WHERE now() >= c.up_since + 2 * (s.expires_at - s.renewed_at)
       AND c.seen_at >= now() - ` + gap + `)`

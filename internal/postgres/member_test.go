@@ -134,8 +134,8 @@ func TestRenew(t *testing.T) {
 	require.Len(t, s.Sessions, 1)
 	require.Equal(t, id, s.Sessions[0].ID)
 	require.True(t, s.Sessions[0].Owns)
-	require.True(t, s.Sessions[0].ExpiresAt.Equal(now.Add(time.Minute)))
-	require.True(t, s.Now.After(now))
+	require.True(t, s.Sessions[0].ExpiresAt.Equal(now.Now.Add(time.Minute)))
+	require.True(t, s.Now.After(now.Now))
 
 	// One that drains lives and owns what it has, but is given nothing more.
 	owned := b.take(id, b.ownership())

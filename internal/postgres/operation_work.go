@@ -36,7 +36,8 @@ type deadMark struct {
 // The row lock is the lease: it ends with the transaction, also if the node dies.
 const dueOperation = `
 SELECT id, namespace_id, kind, filter, rate, failed_until, resume_after, next_at, failures, now() FROM operation
-WHERE state = 'running' AND next_at <= now() ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED`
+WHERE state = 'running' AND next_at <= now() AND belfry_clock_trusted()
+ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 // WorkOperation processes the next batch of an operation that is due, as much as its rate allows in a second, and
 // reports whether there was one. Any number of nodes may call it at the same time. An operation that fails is

@@ -90,9 +90,11 @@ func (e *Engine) addPermits(ctx context.Context, queue int32, partitions []int16
 
 // removePermits removes permits without a live run. A permit and its run are
 // written together, so one statement sees both or neither. Reports of nodes that
-// died go too.
+// died go too, and those that were written by a clock that was ahead.
 const removePermits = `
-WITH forgotten AS (DELETE FROM queue_waiter WHERE reported_at < now() - interval '1 minute')
+WITH forgotten AS (
+    DELETE FROM queue_waiter WHERE reported_at NOT BETWEEN now() - interval '1 minute' AND now() + interval '1 minute'
+)
 DELETE FROM permit p WHERE p.partition = ANY ($1) AND NOT EXISTS (
     SELECT FROM run r
     WHERE r.partition = p.partition AND r.job_id = p.job_id AND r.due_at = p.due_at AND r.seq = p.seq

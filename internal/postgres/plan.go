@@ -51,10 +51,11 @@ func (e *Engine) plan(ctx context.Context, in job.PlanParams, wait bool) (out jo
 		// Every statement below uses this instant and reads no clock. If the commit is lost, the cursors are planned
 		// again, so it need not wait for the disk.
 		const begin = `
-SELECT now() FROM (
+SELECT now(), belfry_clock_trusted() FROM (
     SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '` + lockTimeout + `', true),
            ` + string(pool.KeyLookups) + ` OFFSET 0) s`
-		if err := tx.QueryRow(ctx, begin).Scan(&out.Now); err != nil {
+		var trusted bool
+		if err := tx.QueryRow(ctx, begin).Scan(&out.Now, &trusted); err != nil || !trusted {
 			return err
 		}
 		batch, err := e.planCursors(ctx, tx, in, wait, &out)

@@ -33,7 +33,7 @@ const beginClaim = `
 SELECT pg_advisory_xact_lock_shared(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`
 
 const queueState = `
-SELECT now(), coalesce(bool_or(paused), true), coalesce(bool_or(limited), false) FROM queue WHERE id = $1`
+SELECT now(), coalesce(bool_or(paused), true) OR NOT belfry_clock_trusted(), coalesce(bool_or(limited), false) FROM queue WHERE id = $1`
 
 // PullClaim claims due runs of a queue for the workers that wait for them, in one
 // transaction. job.Assign decides which worker gets which run. Runs that need a

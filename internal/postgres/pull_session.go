@@ -230,7 +230,7 @@ WITH k AS MATERIALIZED (
            unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt,
            generate_subscripts($1::smallint[], 1) - 1 AS n
 )
-SELECT k.n, r.claimed_at + interval '1 ms' * coalesce(j.timeout_ms, 0) + $7::interval < now()
+SELECT k.n, r.claimed_at + interval '1 ms' * coalesce(j.timeout_ms, 0) + $7::interval < now() AND belfry_clock_trusted()
 FROM k, LATERAL (
     SELECT partition, job_id, claimed_at FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq

@@ -140,7 +140,7 @@ func (a *Admin) Cluster(ctx context.Context) (c job.Cluster, err error) {
 	if err != nil {
 		return c, fmt.Errorf("read the cluster: %w", err)
 	}
-	if err := a.db.QueryRow(ctx, readClock).Scan(&c.Now); err != nil { // also when no node is alive
+	if err := a.db.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&c.Now); err != nil { // also when no node is alive
 		return c, fmt.Errorf("read the cluster: %w", err)
 	}
 	c.Now = c.Now.UTC()

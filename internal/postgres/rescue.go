@@ -74,6 +74,14 @@ const endNodes = `
 UPDATE session SET expires_at = '-infinity' WHERE id = ANY (ARRAY(
     SELECT id FROM session s WHERE queue_id IS NULL AND ` + expired + ` FOR UPDATE SKIP LOCKED))`
 
+// resetAhead corrects sessions that were renewed by a clock that was ahead. If their process has died since, they would
+// live until that time comes.
+const resetAhead = `
+UPDATE session SET renewed_at = now(), expires_at = now() + (expires_at - renewed_at) WHERE id = ANY (ARRAY(
+    SELECT id FROM session
+    WHERE renewed_at > now() + interval '30 s' AND expires_at > '-infinity' AND belfry_clock_trusted()
+    FOR UPDATE SKIP LOCKED))`
+
 const aliveNodes = `SELECT now(), ARRAY(SELECT id FROM session WHERE expires_at > '-infinity' AND queue_id IS NULL)`
 
 // Rescue ends the sessions of nodes that have expired, and the attempts that no process will report on, as job.Decide
@@ -113,6 +121,7 @@ func (e *Engine) readLiveness(
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(endNodes)
+	batch.Queue(resetAhead)
 	batch.Queue(aliveNodes).
 		QueryRow(func(row pgx.Row) error {
 			var ids []uuid.UUID

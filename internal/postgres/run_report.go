@@ -32,7 +32,7 @@ func (e *Engine) ReportRun(ctx context.Context, r access.Report, o job.Outcome) 
 
 func (e *Engine) checkReport(ctx context.Context, r access.Report) error {
 	var expired bool
-	if err := e.db.QueryRow(ctx, `SELECT now() > $1`, r.Until).Scan(&expired); err != nil {
+	if err := e.db.QueryRow(ctx, `SELECT belfry_clock() > $1`, r.Until).Scan(&expired); err != nil {
 		return err
 	}
 	if expired {
@@ -42,7 +42,7 @@ func (e *Engine) checkReport(ctx context.Context, r access.Report) error {
 }
 
 const reportedRun = `
-SELECT r.state, now(), j.policy
+SELECT r.state, belfry_clock(), j.policy
 FROM run r LEFT JOIN job j ON j.partition = r.partition AND j.id = r.job_id
 WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4 AND r.attempt = $5
   AND r.session_id = $6 AND r.state <> 0 /* live */

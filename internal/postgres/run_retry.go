@@ -22,7 +22,7 @@ ORDER BY h.ended_at DESC LIMIT 1`
 const insertRetried = `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, free_attempts, priority, origin,
                  admit, queue_id, concurrency_key, concurrency_max, handler, needs_sweep, payload, idempotency_key)
-SELECT j.partition, $4, j.version, j.id, $3, clock_timestamp(), 0 /* pending */, $5, $5, j.priority, 4 /* redrive */,
+SELECT j.partition, $4, j.version, j.id, $3, belfry_clock(), 0 /* pending */, $5, $5, j.priority, 4 /* redrive */,
        j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $6, $7
 FROM job j
 WHERE j.partition = $1 AND j.id = $2

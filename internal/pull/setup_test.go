@@ -40,7 +40,7 @@ func setup(t *testing.T) *bundle {
 	require.NoError(t, b.store.CreateHistory(t.Context(), 1))
 	var now time.Time
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now))
-	b.bound.Set(now)
+	b.bound.Set(clock.Sample{Now: now})
 	b.pull = b.puller(10 * time.Second)
 	return b
 }

@@ -63,6 +63,7 @@ type setup struct {
 	own   bool // its own PostgreSQL, which the test can kill
 	ha    bool // its own PostgreSQL with two synchronous standbys
 	async bool // the standbys are asynchronous
+	clock bool // its own PostgreSQL, whose clock the test can set
 	slow  func(*rand.Rand) time.Duration
 
 	proxied bool     // a proxy between nodes and database
@@ -104,6 +105,9 @@ func newCluster(t *testing.T, s setup) *cluster {
 		c.group = newReplicas(t, s.ha)
 		c.migrate(c.group.primary.database, c.group.urlOf("belfry", false))
 		c.url = c.group.urlOf(serverRole, true)
+	case s.clock:
+		c.db = newDatabaseWithClock(t)
+		c.url = c.migrate(c.db, c.db.url())
 	case s.own || pooled():
 		c.db = newDatabase(t)
 		c.url = c.migrate(c.db, c.db.url())

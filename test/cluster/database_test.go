@@ -33,17 +33,24 @@ type database struct {
 	settings []string            // in addition to the usual ones, as name=value
 	log      *os.File
 	server   *exec.Cmd
+	clock    string // the file that says how far the server's clock is off; empty: the clock of the machine
 }
 
 func newDatabase(t *testing.T, settings ...string) *database {
 	t.Helper()
 	d := emptyDatabase(t, settings...)
+	d.create(t)
+	return d
+}
+
+// create creates the data and starts the server.
+func (d *database) create(t *testing.T) {
+	t.Helper()
 	require.NoError(t,
 		d.command("initdb", "-D", d.dir, "-U", "belfry", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8",
 			"--no-sync", "--data-checksums").Run()) // pg_rewind needs checksums
 	_, err := d.start(t.Context())
 	require.NoError(t, err)
-	return d
 }
 
 // emptyDatabase has no data yet.
@@ -163,6 +170,9 @@ func (d *database) start(ctx context.Context) (accepted time.Time, err error) {
 		args = append(args, "-c", s)
 	}
 	d.server = d.command("postgres", args...)
+	if d.clock != "" {
+		d.server.Env = append(d.server.Env, fakeTime(d.clock)...)
+	}
 	if err := d.server.Start(); err != nil {
 		return accepted, err
 	}

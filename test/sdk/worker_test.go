@@ -55,7 +55,7 @@ func setupNode(t *testing.T, ttl time.Duration) *node {
 	bound := &clock.Bound{}
 	var now time.Time
 	require.NoError(t, n.pool.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now))
-	bound.Set(now)
+	bound.Set(clock.Sample{Now: now})
 	p := pull.New(pull.Options{Store: n.store, Sessions: n.store, Bound: bound, TTL: ttl, Log: n.log})
 	s := server.New(server.Options{
 		Keys: n.store, Jobs: n.store, Verbs: n.store, Ledger: n.store, Stories: n.store,

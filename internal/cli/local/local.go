@@ -14,8 +14,8 @@ import (
 // Commands returns the commands of this package, except Keyset.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
-		newDev(), newServer(), newMigrate(), newNamespace(), newConfig(), newAudit(), newBench(), newDoctor(),
-		newPreview(), newRunner(),
+		newDev(), newServer(), newMigrate(), newNamespace(), newClock(), newConfig(), newAudit(), newBench(),
+		newDoctor(), newPreview(), newRunner(),
 	}
 }
 

@@ -14,7 +14,7 @@ SELECT r.ctid::text, r.run_at, r.attempt, r.origin, r.priority, r.queue_id, coal
 FROM run r JOIN job j ON j.partition = r.partition AND j.id = r.job_id
 WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4
   AND r.state = 0 /* pending */ AND r.run_at <= now() + $6::interval
-  AND EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())
+  AND EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now()) AND belfry_clock_trusted()
   AND (r.handler IS NOT NULL) = $7::boolean
   AND CASE WHEN r.handler IS NULL
            THEN EXISTS (SELECT FROM partition WHERE id = $1 AND owner = $5)

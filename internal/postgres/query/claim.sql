@@ -25,7 +25,7 @@ WITH k AS MATERIALIZED (
                   SELECT FROM run o
                   WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0 /* live */))
             LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
-        WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())))
+        WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now()) AND belfry_clock_trusted()))
     RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, session_id, claimed_at, handler,
               payload, trace, idempotency_key
 )

@@ -15,4 +15,4 @@ SELECT x.* FROM k, LATERAL (
       AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
           SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0 /* live */))
     LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
-WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())
+WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now()) AND belfry_clock_trusted()

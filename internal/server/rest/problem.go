@@ -116,9 +116,10 @@ type ErrorClass int
 
 // The classes of errors.
 const (
-	Unknown     ErrorClass = iota
-	Unreachable            // the database is down or unreachable, and may come back
-	BadText                // the database cannot store a text
+	Unknown      ErrorClass = iota
+	Unreachable             // the database is down or unreachable, and may come back
+	BadText                 // the database cannot store a text
+	ClockInDoubt            // the database clock is in doubt, and its operator has to act
 )
 
 // Problem maps an error to a problem. An error that it does not know is internal: the log has its
@@ -187,6 +188,9 @@ func (a *API) logged(err error) *Problem {
 	switch a.opts.Classify(err) {
 	case Unreachable:
 		return NewProblem("unavailable", "the database does not answer; try again")
+	case ClockInDoubt:
+		return NewProblem("unavailable", "the clock of the database is in doubt, so nothing can be planned; try again, "+
+			"and tell the operator if this lasts: a node's /readyz says what to do")
 	case BadText:
 		return NewProblem("invalid", "a text has a character that cannot be stored: NUL, "+
 			"or one that is not UTF-8; remove it")

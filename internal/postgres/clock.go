@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+// ClockInDoubt returns whether the database refused a change because its clock is in doubt.
+func ClockInDoubt(err error) bool { return Code(err) == "BF001" }
+
+// readSample is the time of the database, and the last time that the cluster trusted.
+const readSample = `now(), (SELECT trusted_at FROM cluster WHERE only_row)`
+
+func scanSample(row pgx.Row) (s clock.Sample, err error) {
+	var mark *time.Time
+	err = row.Scan(&s.Now, &mark)
+	s.Now, s.Mark = s.Now.UTC(), deref(mark).UTC()
+	return s, err
+}
+
+// TrustClock records that a node trusts the clock of the database as in a sample. It does nothing if the clock or the
+// mark has changed since: the next sample decides.
+func (m *Members) TrustClock(ctx context.Context, s clock.Sample) error {
+	const trust = `
+UPDATE cluster SET trusted_at = now()
+WHERE coalesce(trusted_at, 'epoch') = $2
+  AND now() BETWEEN $1::timestamptz - interval '30 s' AND $1::timestamptz + interval '30 s'`
+	mark := s.Mark
+	if mark.IsZero() {
+		mark = time.Unix(0, 0)
+	}
+	if _, err := m.db.Exec(ctx, trust, s.Now, mark); err != nil {
+		return fmt.Errorf("trust the clock: %w", err)
+	}
+	return nil
+}
+
+// Clock returns the time of the database, and the last time that the cluster trusted.
+func (a *Admin) Clock(ctx context.Context) (s clock.Sample, err error) {
+	if s, err = scanSample(a.db.QueryRow(ctx, `SELECT `+readSample)); err != nil {
+		return s, fmt.Errorf("read the clock: %w", err)
+	}
+	return s, nil
+}
+
+// ConfirmClock makes all nodes trust the clock of the database as it is now. The audit log of the default namespace
+// records it.
+func (a *Admin) ConfirmClock(ctx context.Context) (s clock.Sample, err error) {
+	err = a.db.Tx(ctx, "confirm the clock", func(tx pgx.Tx) error {
+		var mark *time.Time
+		const lock = `SELECT trusted_at FROM cluster WHERE only_row FOR UPDATE`
+		if err := tx.QueryRow(ctx, lock).Scan(&mark); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, `UPDATE cluster SET trusted_at = now() RETURNING now()`).Scan(&s.Now); err != nil {
+			return err
+		}
+		s.Now, s.Mark = s.Now.UTC(), deref(mark).UTC()
+		if err := pool.Enter(ctx, tx, pool.In(access.DefaultNamespace)); err != nil {
+			return err
+		}
+		return audit(ctx, tx, auditParams{access.DefaultNamespace, itself, "clock.confirm", "clock"}, struct {
+			Now     time.Time  `json:"now"`
+			Trusted *time.Time `json:"trusted,omitempty"`
+		}{s.Now, mark})
+	})
+	return s, err
+}

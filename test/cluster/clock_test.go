@@ -1,0 +1,241 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// fakeTime is the environment in which the wall clock of a process is off by what a file says. Its monotonic clock is
+// that of the machine.
+func fakeTime(file string) []string {
+	return []string{
+		"LD_PRELOAD=" + faketimeLibrary(), "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1",
+		"FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1",
+	}
+}
+
+// faketimeLibrary is the path of libfaketime as Debian installs it; empty if it is not installed.
+func faketimeLibrary() string {
+	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
+	if len(found) == 0 {
+		return ""
+	}
+	return found[0]
+}
+
+func newDatabaseWithClock(t *testing.T) *database {
+	t.Helper()
+	d := emptyDatabase(t)
+	d.clock = filepath.Join(filepath.Dir(d.dir), "clock")
+	d.setClock(t, "+0")
+	d.create(t)
+	return d
+}
+
+// setClock sets how far the clock of the server is off, as in +1y or -1h.
+func (d *database) setClock(t *testing.T, off string) {
+	t.Helper()
+	next := d.clock + ".next"
+	require.NoError(t, os.WriteFile(next, []byte(off+"\n"), 0o644))
+	require.NoError(t, os.Rename(next, d.clock))
+}
+
+// ledgerCounts is what a wrong clock may not change.
+type ledgerCounts struct {
+	days     int // of history, this month and before
+	history  int // runs from long ago
+	finished int // one-offs that are removed in months
+	waiting  int // one-offs that are due in months, as they were created
+	started  int // runs of those
+}
+
+func (c *cluster) ledgerCounts() (n ledgerCounts) {
+	c.t.Helper()
+	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), `
+WITH future AS (SELECT * FROM job WHERE name LIKE 'future-%')
+SELECT (SELECT count(*) FROM pg_inherits WHERE inhparent = 'run_history'::regclass
+        AND inhrelid::regclass::text < 'run_history_' || (
+            SELECT to_char(min(created_at) + interval '30 days', 'YYYYMMDD') FROM future)),
+       (SELECT count(*) FROM run_history WHERE job_id = '00000000-0000-7000-8000-0000000000aa'),
+       (SELECT count(*) FROM job WHERE name LIKE 'finished-%'),
+       (SELECT count(*) FROM future j JOIN cursor c ON c.partition = j.partition AND c.id = j.cursor_id
+        WHERE j.state = 1 AND c.next_due_at > j.created_at + interval '1 day'),
+       (SELECT count(*) FROM run WHERE job_id IN (SELECT id FROM future))
+     + (SELECT count(*) FROM run_history WHERE job_id IN (SELECT id FROM future))`).
+		Scan(&n.days, &n.history, &n.finished, &n.waiting, &n.started))
+	return n
+}
+
+// createPast creates days of history, with a run each, and finished one-offs that are kept for months.
+func (c *cluster) createPast(days int) {
+	c.t.Helper()
+	for i := range days {
+		_, err := c.pool.Exec(c.t.Context(), fmt.Sprintf(`
+DO $$
+DECLARE day timestamp := date_trunc('day', now() AT TIME ZONE 'UTC') - interval '%d days';
+BEGIN
+    EXECUTE format('CREATE TABLE IF NOT EXISTS %%I PARTITION OF run_history FOR VALUES FROM (%%L) TO (%%L)',
+        'run_history_' || to_char(day, 'YYYYMMDD'), day || '+00', (day + interval '1 day') || '+00');
+END $$`, i+2))
+		require.NoError(c.t, err)
+		_, err = c.pool.Exec(c.t.Context(), `
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin,
+    status)
+SELECT 0, 0, 1, '00000000-0000-7000-8000-0000000000aa', t, t, t, t, 1, 1, 0, 200
+FROM (SELECT date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - $1 * interval '1 day' + interval '1 h')
+    AS x (t)`, i+2)
+		require.NoError(c.t, err)
+	}
+}
+
+// oneOffs creates one-offs that are due at a time.
+func (c *cluster) oneOffs(name string, n int, at time.Time) {
+	c.t.Helper()
+	for i := range n {
+		_, err := c.store.CreateJob(c.t.Context(), job.CreateParams{
+			Namespace: uuid.MustParse("00000000-0000-7000-8000-000000000001"), Actor: "test",
+			Definition: job.Definition{
+				Name: fmt.Sprintf("%s-%d", name, i), Schedule: schedule.Spec{At: at.UTC().Format(time.RFC3339)},
+				Target: job.Target{Kind: "noop", Config: []byte(`{}`)},
+				Policy: job.Policy{KeepFinishedFor: job.Duration(90 * 24 * time.Hour)},
+			},
+		})
+		require.NoError(c.t, err)
+	}
+}
+
+// probe asks a node for a page that needs no key. It returns nothing while the node does not answer.
+func (n *node) probe(ctx context.Context, path string) (status int, body string) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.listen+path, nil)
+	if err != nil {
+		return 0, ""
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, ""
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(text)
+}
+
+// alarmed returns whether a node reports that it does not trust the clock: readiness and metric.
+func (n *node) alarmed(ctx context.Context) bool {
+	status, ready := n.probe(ctx, "/readyz")
+	_, metrics := n.probe(ctx, "/metrics")
+	return status == http.StatusServiceUnavailable && strings.Contains(ready, `"clock"`) &&
+		strings.Contains(ready, "belfry clock confirm") && strings.Contains(metrics, "\nbelfry_clock_in_doubt 1\n")
+}
+
+func (n *node) ready(ctx context.Context) bool {
+	status, _ := n.probe(ctx, "/readyz")
+	return status == http.StatusOK
+}
+
+// await waits until all of some nodes are in a state, and returns how long that took.
+func (c *cluster) await(what string, nodes []*node, state func(*node, context.Context) bool) time.Duration {
+	c.t.Helper()
+	begun := clock.Elapsed()
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	for _, n := range nodes {
+		require.NoError(c.t, until(ctx, func() bool { return state(n, ctx) }), "%s: %s", n.name, what)
+	}
+	return clock.Elapsed() - begun
+}
+
+func (c *cluster) logged(text string) int {
+	log, _ := os.ReadFile(c.log)
+	return bytes.Count(log, []byte(text))
+}
+
+// TestDatabaseClock: the clock of PostgreSQL is wrong by a year or by an hour, under nodes that run and under nodes
+// that start meanwhile. They notice and say so. Nothing is dropped, removed, started or rescued until the clock is
+// right. Then every occurrence happens.
+func TestDatabaseClock(t *testing.T) {
+	t.Parallel()
+	if faketimeLibrary() == "" {
+		t.Skip("libfaketime is not installed; run: dev/need --install faketime")
+	}
+	faults := []string{"+1y", "-1h"}
+	if os.Getenv("KILLS") != "" {
+		faults = []string{"+1y", "-1h", "+1h", "+2m", "-1y", "+20d"}
+	}
+	hold := time.Duration(number("SECONDS", 2)) * time.Second
+	for _, off := range faults {
+		t.Run(off, func(t *testing.T) {
+			if os.Getenv("KILLS") == "" {
+				t.Parallel()
+			}
+			c := newCluster(t, setup{nodes: 2, clock: true, api: true, named: true})
+			wrongClock(t, c, off, hold)
+		})
+	}
+}
+
+func wrongClock(t *testing.T, c *cluster, off string, hold time.Duration) {
+	t.Helper()
+	c.createPast(25)
+	c.oneOffs("future", 20, c.now().AddDate(0, 6, 0).Truncate(time.Second))
+	c.oneOffs("finished", 20, c.now().Add(-time.Minute).Truncate(time.Second))
+	c.balanced()
+	c.await("not ready", c.nodes, (*node).ready)
+	c.create(10, 2*hold+8*time.Second, spread)
+	received := len(c.sink.all())
+	require.Eventually(t, func() bool { return len(c.sink.all()) > received+20 }, time.Minute, 20*time.Millisecond)
+	before := c.ledgerCounts()
+	require.Equal(t, ledgerCounts{before.days, 25, 20, 20, 0}, before)
+
+	c.db.setClock(t, off)
+	running := c.await("no alarm", c.nodes, (*node).alarmed)
+	fresh := c.start()
+	c.nodes = append(c.nodes, fresh)
+	begun := clock.Elapsed()
+	started := c.await("no alarm of a new node", []*node{fresh}, (*node).alarmed)
+	<-time.After(hold)
+	_ = c.nodes[0].end(syscall.SIGKILL) // "signal: killed"; its runs are not rescued yet
+	c.kills++
+	c.nodes = c.nodes[1:]
+	<-time.After(hold)
+	held := clock.Elapsed() - begun
+	assert.Equal(t, before, c.ledgerCounts(), "while the clock was wrong")
+	assert.Equal(t, 3, c.logged("database clock in doubt"), "nodes that logged it")
+	c.await("the alarm is over", c.nodes, (*node).alarmed)
+
+	c.db.setClock(t, "+0")
+	recovered := c.await("not recovered", c.nodes, (*node).ready)
+	c.finish(2 * time.Minute)
+	after := c.ledgerCounts()
+	_, err := c.pool.Exec(t.Context(), `DELETE FROM run_history WHERE job_id NOT IN (
+		SELECT id FROM job WHERE name LIKE 'job-%')`) // the checker knows only these
+	require.NoError(t, err)
+	r := c.check()
+	t.Logf("clock %s for %s: history days %d -> %d, runs of future one-offs %d, finished one-offs %d -> %d, "+
+		"alarm of running nodes after %s, of a new one after %s, recovered after %s", off,
+		held.Round(time.Second), before.days, after.days, after.started, before.finished, after.finished,
+		running.Round(time.Millisecond), started.Round(time.Millisecond), recovered.Round(time.Millisecond))
+	t.Log(r)
+	require.Equal(t, before, after)
+	require.LessOrEqual(t, max(running, started), allowed(10*time.Second))
+	require.LessOrEqual(t, recovered, allowed(10*time.Second))
+	c.clean(r)
+}
