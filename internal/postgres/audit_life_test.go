@@ -65,6 +65,10 @@ func TestAuditKnowsTheLifeOfAJob(t *testing.T) {
 			b.plan(time.Minute)
 			b.update(j, minutely("a", func(d *job.Definition) { d.Schedule = everyHour }))
 			require.EqualValues(t, 1, b.number(`SELECT count(*) FROM cursor`))
+			at := b.now().Add(-time.Hour).Truncate(time.Hour).Add(-time.Minute).Format(time.RFC3339)
+			story, err := b.store.Why(t.Context(), why.Params{Namespace: b.namespace, Job: j.ID, At: at})
+			require.NoError(t, err)
+			require.Equal(t, why.Forgotten, story[0].Code, "users do not see ranges of a cursor that is gone")
 			return `DELETE FROM cursor_skip`, b.number(skippedByCursor)
 		},
 		"caught up": func(b *jobs) (string, int64) {

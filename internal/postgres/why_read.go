@@ -187,7 +187,7 @@ func (y *whyReader) readAt(ctx context.Context, at time.Time) error {
 		return err
 	}
 	f, id, partition := &y.facts, y.order.Job, job.PartitionOf(y.order.Job)
-	f.At, f.Entries, f.Others, f.Skip, f.NextDue = at, nil, 0, nil, time.Time{}
+	f.At, f.Entries, f.Others, f.Skip, f.NextDue, f.CursorGone = at, nil, 0, nil, time.Time{}, false
 	var batch pgx.Batch
 	args := pgx.NamedArgs{"partition": partition, "job": id, "at": at, "after": at.Add(time.Second), "far": far}
 	batch.Queue(entriesAt, args).Query(func(rows pgx.Rows) (err error) {
@@ -218,6 +218,7 @@ func (y *whyReader) readCursor(ctx context.Context) error {
 	err = y.tx.QueryRow(ctx, `SELECT id, next_due_at`+whereCursor, partition, y.order.Namespace, d.key).
 		Scan(&c.id, &c.next)
 	if noRows(err) {
+		f.CursorGone = true
 		return nil
 	}
 	if err != nil {

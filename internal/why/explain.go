@@ -44,7 +44,7 @@ const (
 	AfterEnd     Code = "after_end"
 	None         Code = "no_occurrence"
 	Unplanned    Code = "unplanned" // its time has passed, and no node has planned it yet
-	Forgotten    Code = "forgotten" // older than the history that is kept
+	Forgotten    Code = "forgotten" // what the ledger had of it is no longer kept
 	Unknown      Code = "unknown"   // there should be an entry, and there is none
 )
 
@@ -72,6 +72,9 @@ type Facts struct {
 
 	Found   auditor.Kind // what the audit found wrong with it; empty if nothing
 	FoundAt time.Time
+
+	// CursorGone: no job has the schedule of then any more, so nothing says what was skipped for all its jobs.
+	CursorGone bool
 
 	NextDue     time.Time // the first occurrence that is not planned; zero if the schedule has ended
 	Owned       bool      // a live node owns the job's partition
@@ -230,6 +233,10 @@ func (x *explainer) unplanned() (Code, string) {
 func (x *explainer) withoutEntry() (Code, string) {
 	if x.At.Before(x.HistoryFrom) {
 		return Forgotten, x.sprintf("Nobody knows any more: history is kept from %s on.", x.HistoryFrom)
+	}
+	if x.CursorGone && x.Found != auditor.Missing {
+		return Forgotten, "It has no entry of its own, and no job has the schedule of then any more, " +
+			"so it is not known whether it was skipped with others in an outage. belfry audit can tell."
 	}
 	text := "It is missing: the schedule has this occurrence and the ledger has no entry for it, which must not happen."
 	if x.Found == auditor.Missing {

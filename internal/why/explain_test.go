@@ -216,6 +216,14 @@ func TestExplain(t *testing.T) {
 			[]string{"history is kept from"},
 		},
 		"unknown": {func(*why.Facts) {}, why.Unknown, "", []string{"It is missing", "backfill it"}},
+		"its schedule is gone": {
+			func(f *why.Facts) { f.CursorGone = true }, why.Forgotten, "",
+			[]string{"not known whether it was skipped", "belfry audit can tell"},
+		},
+		"its schedule is gone, and the audit found it missing": {
+			func(f *why.Facts) { f.CursorGone, f.Found, f.FoundAt = true, auditor.Missing, at }, why.Unknown, "",
+			[]string{"It is missing"},
+		},
 		"missing, found by the audit": {
 			func(f *why.Facts) { f.Found, f.FoundAt = auditor.Missing, at.Add(time.Hour) }, why.Unknown, "",
 			[]string{"It is missing", "The audit found it at 2026-11-10 11:00:00 CET"},
