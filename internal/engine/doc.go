@@ -43,7 +43,8 @@
 //	interrupt   interrupt.go  stops attempts whose run has ended or belongs to another session
 //	queues      queues.go     reads which queues are paused and which have limits
 //	reconcile   waitlist.go   compares permits with live runs, and pending runs with their jobs
-//	prune       prune.go      drops old history, finished jobs and expired responses
+//	finish      prune.go      finishes jobs whose end has come, and removes finished one-offs
+//	prune       prune.go      drops old history, expired responses and other leftovers
 //
 // Admitters, deliverers and completers read from channels instead. Each loop is a loop.Loop, and tests
 // can call its round directly.

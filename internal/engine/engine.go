@@ -203,7 +203,8 @@ func (e *Engine) loops() loop.Group {
 			loop.Loop{Name: "reconcile", Once: e.reconcileOnce, Limit: roundLimit})
 	}
 	if e.History != nil && e.Pruner != nil {
-		g = append(g, loop.Loop{Name: "prune", Once: e.pruneOnce}) // its steps may take long
+		g = append(g, // their steps may take long
+			loop.Loop{Name: "finish", Once: e.finishOnce}, loop.Loop{Name: "prune", Once: e.pruneOnce})
 	}
 	if e.Auditor != nil {
 		g = append(g, loop.Loop{Name: "audit", Once: e.auditOnce, Limit: roundLimit})

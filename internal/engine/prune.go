@@ -29,9 +29,26 @@ type Pruner interface {
 const HistoryAhead = 14
 
 const (
-	prunePause = 10 * time.Minute
-	pruneBatch = 1000 // rows in one transaction
+	prunePause  = 10 * time.Minute
+	finishPause = 30 * time.Second
+	pruneBatch  = 1000 // rows in one transaction
 )
+
+// pruneStep removes up to limit rows and returns how many there were.
+type pruneStep struct {
+	name  string
+	batch func(ctx context.Context, limit int) (int, error)
+}
+
+// finishOnce finishes jobs whose end has come, and removes one-offs that finished long enough ago. Users see both, so
+// it is more frequent than prune.
+func (e *Engine) finishOnce(ctx context.Context) (time.Duration, error) {
+	e.pruneAll(ctx,
+		pruneStep{"finish jobs that have ended", e.Pruner.FinishJobs},
+		pruneStep{"remove finished one-off jobs", e.Pruner.RemoveJobs},
+	)
+	return finishPause, nil
+}
 
 // pruneOnce creates the next days of history, drops those past their retention, and removes what has
 // expired. A step that fails is logged and does not stop the others. All are retried in the next round.
@@ -46,25 +63,24 @@ func (e *Engine) pruneOnce(ctx context.Context) (time.Duration, error) {
 	for _, table := range dropped {
 		e.Log.Info("dropped a day of history", "table", table)
 	}
-	for _, step := range []struct {
-		name  string
-		batch func(ctx context.Context, limit int) (int, error)
-	}{
-		{"finish jobs that have ended", e.Pruner.FinishJobs},
-		{"remove finished one-off jobs", e.Pruner.RemoveJobs},
-		{"drop output of ended attempts", e.Pruner.DropStaleOutputs},
-		{"drop expired idempotent responses", e.Pruner.DropIdempotentResponses},
-		{"drop old skips", func(ctx context.Context, limit int) (int, error) {
+	e.pruneAll(ctx,
+		pruneStep{"drop output of ended attempts", e.Pruner.DropStaleOutputs},
+		pruneStep{"drop expired idempotent responses", e.Pruner.DropIdempotentResponses},
+		pruneStep{"drop old skips", func(ctx context.Context, limit int) (int, error) {
 			return e.Pruner.DropSkips(ctx, e.KeepHistory, limit)
 		}},
-	} {
+	)
+	return prunePause, nil
+}
+
+func (e *Engine) pruneAll(ctx context.Context, steps ...pruneStep) {
+	for _, step := range steps {
 		for more := true; more && ctx.Err() == nil; {
 			n, err := step.batch(ctx, pruneBatch)
 			e.pruneFailed(ctx, step.name, err)
 			more = err == nil && n == pruneBatch
 		}
 	}
-	return prunePause, nil
 }
 
 func (e *Engine) pruneFailed(ctx context.Context, step string, err error) {

@@ -99,6 +99,7 @@ type Engine struct {
 	lastSearch   lastSearch
 	lastCompared lastCompared
 	failing      failingJobs
+	removePass   removePass
 	marks        lowMarks
 }
 

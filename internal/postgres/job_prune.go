@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,12 +54,17 @@ func (e *Engine) FinishJobs(ctx context.Context, limit int) (n int, err error) {
 const unneeded = `NOT EXISTS (SELECT FROM run WHERE partition = j.partition AND job_id = j.id)
       AND NOT EXISTS (SELECT FROM dead_letter WHERE partition = j.partition AND job_id = j.id)`
 
+// findRemovable looks for up to $1 jobs, from a time of removal ($2) on; NULL: from an hour ago on.
+const findRemovable = `
+SELECT j.partition, j.id, j.cursor_id, j.remove_at FROM job j
+WHERE j.remove_at <= now() AT TIME ZONE 'UTC' AND belfry_clock_trusted()
+  AND j.remove_at >= coalesce($2::timestamp, now() AT TIME ZONE 'UTC' - interval '1 h') AND ` + unneeded + `
+ORDER BY j.remove_at LIMIT $1`
+
 // The order of locks is that of every change: the cursor, then the job. Locked rows are skipped.
 const lockRemovable = `
 SELECT x.partition, x.id, x.cursor_id
-FROM (SELECT j.partition, j.id, j.cursor_id FROM job j
-      WHERE j.remove_at <= now() AT TIME ZONE 'UTC' AND belfry_clock_trusted() AND ` + unneeded + `
-      ORDER BY j.remove_at LIMIT $1) k, LATERAL (
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS id, unnest($3::bigint[]) AS cursor_id) k, LATERAL (
     SELECT id FROM cursor
     WHERE partition = k.partition AND id = k.cursor_id
     LIMIT 1 FOR UPDATE SKIP LOCKED) c, LATERAL (
@@ -86,38 +92,83 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone`
 
+// removePass is where RemoveJobs goes on. One-offs with dead letters stay, maybe millions of them, and come first: each
+// pass walks over them once and not once per batch. Most passes begin an hour ago. Every removePasses-th one begins at
+// the oldest job, for those that have lost their last dead letter or run since.
+type removePass struct {
+	mu     sync.Mutex
+	number int
+	from   *time.Time // nil: a new pass begins
+}
+
+const removePasses = 20
+
+var oldestRemoval = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // RemoveJobs removes up to limit one-offs that finished long enough ago, with their versions and with cursors that no
 // other job has. Their history stays.
 func (e *Engine) RemoveJobs(ctx context.Context, limit int) (n int, err error) {
+	p := &e.removePass
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from := p.from
+	if from == nil && p.number%removePasses == 0 {
+		from = &oldestRemoval
+	}
+	var next *time.Time
 	err = e.db.Tx(ctx, "remove jobs", func(tx pgx.Tx) error {
-		n = 0
+		n, next = 0, nil
 		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, lockRemovable, limit)
-		if err != nil {
+		var found removable
+		if err := found.read(ctx, tx, findRemovable, limit, from); err != nil || len(found.ids) == 0 {
 			return err
 		}
-		var partitions []int16
-		var ids []uuid.UUID
-		var cursors []int64
-		var partition int16
-		var id uuid.UUID
-		var cursor int64
-		_, err = pgx.ForEachRow(rows, []any{&partition, &id, &cursor}, func() error {
-			partitions, ids, cursors = append(partitions, partition), append(ids, id), append(cursors, cursor)
-			return nil
-		})
-		if err != nil || len(ids) == 0 {
+		if len(found.ids) == limit {
+			next = &found.at
+		}
+		var locked removable
+		if err := locked.read(ctx, tx, lockRemovable, found.partitions, found.ids, found.cursors); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, removeJobs, partitions, ids).Scan(&n); err != nil {
+		if err := tx.QueryRow(ctx, removeJobs, locked.partitions, locked.ids).Scan(&n); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, dropCursors, partitions, cursors)
+		_, err = tx.Exec(ctx, dropCursors, locked.partitions, locked.cursors)
 		return err
 	})
-	return n, err
+	if err != nil {
+		return 0, err
+	}
+	if p.from = next; next == nil {
+		p.number++
+	}
+	return n, nil
+}
+
+// removable is jobs to remove, one row each, and when the last of them may go.
+type removable struct {
+	partitions []int16
+	ids        []uuid.UUID
+	cursors    []int64
+	at         time.Time
+}
+
+func (r *removable) read(ctx context.Context, tx pgx.Tx, query string, args ...any) error {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	var partition int16
+	var id uuid.UUID
+	var cursor int64
+	columns := []any{&partition, &id, &cursor, &r.at}
+	_, err = pgx.ForEachRow(rows, columns[:len(rows.FieldDescriptions())], func() error {
+		r.partitions, r.ids, r.cursors = append(r.partitions, partition), append(r.ids, id), append(r.cursors, cursor)
+		return nil
+	})
+	return err
 }
 
 // DropSkips removes up to limit rows about skipped due times, and as many findings of the audit, that are older than the

@@ -171,3 +171,38 @@ func TestOldSkipsAreDropped(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 14, n)
 }
+
+// TestOneOffsBehindDeadLettersAreRemoved: one-offs with dead letters come first in the order of removal and stay. The
+// others are removed in batches, and those that have lost their dead letter are found again.
+func TestOneOffsBehindDeadLettersAreRemoved(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	for i := range 12 {
+		b.create(definition(fmt.Sprintf("once-%02d", i), past))
+	}
+	b.exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message)
+		SELECT r.partition, r.job_id, r.due_at, r.seq, now(), 1, 'attempts', ''
+		FROM run r JOIN job j ON j.id = r.job_id WHERE j.name < 'once-05'`)
+	b.exec(`DELETE FROM run`)
+	b.exec(`UPDATE job SET state = 3, finished_at = now() - interval '27 h' + interval '10 s' * right(name, 2)::integer,
+		keep_finished_for = '24 h'`)
+	pass := func() (removed int) {
+		for n := 2; n == 2; removed += n {
+			var err error
+			n, err = b.store.RemoveJobs(t.Context(), 2)
+			require.NoError(t, err)
+		}
+		return removed
+	}
+	require.Equal(t, 7, pass())
+	require.Equal(t, 5, b.count(`job`))
+	b.exec(`DELETE FROM dead_letter WHERE job_id = (SELECT id FROM job WHERE name = 'once-02')`)
+	removed := 0
+	for range 20 {
+		removed += pass()
+	}
+	require.Equal(t, 1, removed)
+	b.exec(`DELETE FROM dead_letter`)
+	b.exec(`UPDATE job SET finished_at = now() - interval '24:01'`)
+	require.Equal(t, 4, pass(), "what may go since a minute does not wait for the pass over all")
+}
