@@ -148,14 +148,16 @@ func TestHistoryUnderLoadBehindAReader(t *testing.T) {
 	gone, err := p.store.DropHistory(t.Context(), 0)
 	require.NoError(t, err)
 	require.Len(t, gone, 2, "days are dropped once the reader is gone")
+	after := p.rate("without a reader again", seconds/4) // the machine may have become slower or faster meanwhile
+	ratio := 2 * open.rate / (before.rate + after.rate)
 	t.Logf(
 		"seconds=%d created=%d drops_refused=%d dropped_later=%d longest_completion=%s (without a reader %s) throughput=%.2f",
-		long, created, refused, len(gone), longest.Round(time.Millisecond), alone.Round(time.Millisecond),
-		open.rate/before.rate,
+		long, created, refused, len(gone), longest.Round(time.Millisecond),
+		max(alone, p.longest).Round(time.Millisecond), ratio,
 	)
 	if long > short {
 		require.Less(t, longest, time.Second)
-		require.Greater(t, open.rate/before.rate, 0.9)
+		require.Greater(t, ratio, 0.9)
 	}
 }
 
