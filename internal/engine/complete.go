@@ -20,7 +20,9 @@ type Completer interface {
 }
 
 const (
-	completeDelay = 5 * time.Millisecond // how long a completion waits for others
+	// completeDelay is how long a completion waits for others, because small batches cost more per run. A node that
+	// dies meanwhile leaves a run that is delivered again, so it is short.
+	completeDelay = 2 * time.Millisecond
 	completeRetry = 200 * time.Millisecond
 )
 

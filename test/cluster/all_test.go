@@ -59,6 +59,7 @@ func TestAll(t *testing.T) {
 	t.Logf("handovers=%d, of %d partitions", forced, moved)
 	t.Logf("skipped=%d failed=%d", r.skipped, r.failed)
 	t.Logf("lateness %s", c.lateness())
+	t.Log(c.exposure(f.duration()))
 	t.Log(r)
 	c.clean(r)
 	require.Equal(t, handovers, forced)

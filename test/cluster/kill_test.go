@@ -22,6 +22,7 @@ func TestKill9(t *testing.T) {
 	c.finish(3 * time.Minute)
 	r := c.check()
 	t.Logf("lateness %s", c.lateness())
+	t.Log(c.exposure(f.duration()))
 	t.Log(r)
 	c.clean(r)
 
