@@ -47,7 +47,7 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 	more := false
 	for part := range slices.Chunk(due, planPartitions) {
 		planned, err := e.Planner.Plan(ctx, job.PlanParams{
-			Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors, OnTime: full,
+			Session: e.Member.Session(), Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors, OnTime: full,
 		})
 		if err != nil {
 			e.loads.add(part, e.Bound.Now()) // the plan may have committed nevertheless

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -42,6 +43,8 @@ func (s *backlog) Plan(_ context.Context, in job.PlanParams) (out job.Planned, _
 
 // ownsAll owns all partitions.
 type ownsAll struct{ Member }
+
+func (ownsAll) Session() uuid.UUID { return uuid.Nil }
 
 func (ownsAll) Owned() []int16 {
 	out := make([]int16, job.Partitions)

@@ -32,15 +32,13 @@ func (e *Engine) sweepOnce(ctx context.Context) (time.Duration, error) {
 }
 
 // GainPartitions loads the pending runs of partitions that this node has just become the owner of. The
-// previous owner may still be writing a plan, so they are loaded again a little later.
+// previous owner can add no more: its plans have ended before, and later ones find that it owns nothing.
 func (e *Engine) GainPartitions(ctx context.Context, gained []job.Ownership) {
 	partitions := make([]int16, len(gained))
 	for i, o := range gained {
 		partitions[i] = o.Partition
 	}
 	now := e.Bound.Now()
-	e.loads.add(partitions, now.Add(2*time.Second))
-	e.loads.add(partitions, now.Add(10*time.Second))
 	if err := e.load(ctx, partitions, now.Add(e.LookAhead)); err != nil {
 		e.loads.add(partitions, now)
 		e.Log.Warn("loading runs of gained partitions failed, will retry", "error", err)

@@ -92,6 +92,7 @@ type Ownership struct {
 
 // PlanParams says which part of the future to plan.
 type PlanParams struct {
+	Session    uuid.UUID // plan only what it owns; zero means any
 	Partitions []int16
 	LookAhead  time.Duration
 	Cursors    int  // maximum in one transaction

@@ -292,3 +292,36 @@ func TestTakeWaitsForAClaimUnderWay(t *testing.T) {
 	)
 	require.Equal(t, a, session, "the claim was over before")
 }
+
+// A plan that commits after a takeover would write runs that the new owner does not know: it has loaded its partitions
+// already.
+func TestPlanAfterLosingOwnershipPlansNothing(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	b.create(definition("due", everyHour))
+	a, c := b.session(), b.session()
+	plan := func(session uuid.UUID) (int, error) {
+		planned, err := b.store.Plan(t.Context(), job.PlanParams{
+			Session: session, Partitions: []int16{partition}, LookAhead: 2 * time.Hour, Cursors: 10,
+		})
+		return len(planned.Runs), err
+	}
+	owned := b.take(a, b.ownership())
+	require.NoError(t, b.store.Release(t.Context(), a, owned))
+	b.take(c, b.ownership())
+	n, err := plan(a)
+	require.NoError(t, err)
+	require.Zero(t, n, "another owns the partition")
+
+	// Take waits for plans under way: both need the lock of the session.
+	tx := b.begin()
+	_, err = tx.Exec(t.Context(),
+		`SELECT pg_advisory_xact_lock(('x' || right(replace($1::uuid::text, '-', ''), 16))::bit(64)::bigint)`, c)
+	require.NoError(t, err)
+	_, err = plan(c)
+	require.Equal(t, "55P03", postgres.Code(err), "it waits for the lock, but not for long")
+	require.NoError(t, tx.Rollback(t.Context()))
+	n, err = plan(c)
+	require.NoError(t, err)
+	require.Positive(t, n)
+}

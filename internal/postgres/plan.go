@@ -34,6 +34,7 @@ const lockTimeout = "500ms"
 
 // Plan writes runs of some partitions that are due within the look-ahead, and advances their cursors, in one transaction
 // and as of one instant. Any number of planners may call it at the same time: the one that locks a cursor plans it.
+// A session plans only partitions that it owns.
 //
 // A transaction writes a bounded number of runs, see planBound. If there are more, the cursors stay where they are, or
 // stop between two jobs of one due time.
@@ -58,6 +59,9 @@ SELECT now(), belfry_clock_trusted() FROM (
 		if err := tx.QueryRow(ctx, begin).Scan(&out.Now, &trusted); err != nil || !trusted {
 			return err
 		}
+		if err := lockOwned(ctx, tx, &in); err != nil || len(in.Partitions) == 0 {
+			return err
+		}
 		batch, err := e.planCursors(ctx, tx, in, wait, &out)
 		if err != nil || out.Cursors == 0 {
 			return err
@@ -73,6 +77,22 @@ SELECT now(), belfry_clock_trusted() FROM (
 		return batch.write(ctx, tx, out.Now.Add(in.LookAhead), &out)
 	})
 	return out, err
+}
+
+// lockOwned leaves only the partitions that the session owns, and delays a takeover of them until the plan has ended: the
+// new owner loads the runs of a partition when it gains it, and would not know those that are planned later.
+func lockOwned(ctx context.Context, tx pgx.Tx, in *job.PlanParams) error {
+	if in.Session == uuid.Nil {
+		return nil
+	}
+	var batch pgx.Batch
+	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1)`, lockOf(in.Session))
+	batch.Queue(`SELECT id FROM partition WHERE id = ANY ($1) AND owner = $2`, in.Partitions, in.Session).
+		Query(func(rows pgx.Rows) (err error) {
+			in.Partitions, err = pgx.CollectRows(rows, pgx.RowTo[int16])
+			return err
+		})
+	return tx.SendBatch(ctx, &batch).Close()
 }
 
 // planBatch is what one transaction of Plan writes.
