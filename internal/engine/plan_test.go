@@ -54,6 +54,19 @@ func (ownsAll) Owned() []int16 {
 	return out
 }
 
+// While the database clock is in doubt, no loop touches the store. Here there is none, so it would fail.
+func TestNoLoopWorksWhileTheClockIsInDoubt(t *testing.T) {
+	t.Parallel()
+	e := New(Options{Member: ownsAll{}, Bound: &clock.Bound{}, History: &expired{}, Pruner: &expired{}})
+	loops := e.loops()
+	require.GreaterOrEqual(t, len(loops), 8)
+	for _, l := range loops {
+		pause, err := l.Once(t.Context())
+		require.NoError(t, err, l.Name)
+		require.Equal(t, doubtPause, pause, l.Name)
+	}
+}
+
 // A round of plan takes a part of every partition, and the next one follows at once while there is more.
 func TestABacklogDoesNotDelayOtherPartitions(t *testing.T) {
 	t.Parallel()

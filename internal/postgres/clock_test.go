@@ -45,7 +45,7 @@ func (b *jobs) clockSteps() []clockStep {
 	ended := b.create(definition("ended", everyHour))
 	b.exec(`UPDATE job SET end_at = now() - interval '1 min' WHERE id = $1`, ended.ID)
 	once := b.create(definition("once", everyHour))
-	b.exec(`UPDATE job SET state = 3, finished_at = now() - interval '2 days', keep_finished_for = '1 day'
+	b.exec(`UPDATE job SET state = 3, finished_at = now() - interval '1 day 1 min', keep_finished_for = '1 day'
 		WHERE id = $1`, once.ID)
 	b.exec(`DELETE FROM run WHERE job_id = $1`, once.ID)
 	b.exec(`INSERT INTO cursor_skip SELECT 0, 1, now(), now(), 1, 'missed', now() - interval '2 days'`)
@@ -116,7 +116,7 @@ func TestChangesFailWhileTheClockIsInDoubt(t *testing.T) {
 	require.Len(t, claimed, 1)
 	j, ctx := b.create(definition("a job", everyHour)), t.Context()
 	change := job.ChangeParams{Namespace: b.namespace, ID: j.ID}
-	b.trusted(365 * 24 * time.Hour)
+	b.trusted(-time.Hour) // the clock went back by an hour
 	for name, do := range map[string]func() error{
 		"create": func() error {
 			_, err := b.store.CreateJob(ctx, job.CreateParams{
@@ -145,7 +145,45 @@ func TestChangesFailWhileTheClockIsInDoubt(t *testing.T) {
 	require.NoError(t, err, "and so do reads")
 	fenced, err := b.store.CompleteSucceeded(ctx, []job.Completion{{Key: keys[0], Attempt: 1, Session: session}})
 	require.NoError(t, err)
-	require.Zero(t, fenced, "a success is written: it has no time in the future")
+	require.Zero(t, fenced)
+	var ended time.Time
+	require.NoError(t, b.pool.QueryRow(ctx, `SELECT ended_at FROM run_history WHERE job_id = $1`, keys[0].Job).
+		Scan(&ended))
+	require.False(t, ended.Before(b.mark()), "a success is written, at the time that was trusted last or later")
+}
+
+// Workers wait, and keep their sessions: by a clock that is a year ahead, all of them have expired.
+func TestWorkersWaitWhileTheClockIsInDoubt(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("for workers", everySecond)
+	d.Target = job.Target{Kind: "worker", Config: []byte(`{"handler":"x"}`)}
+	j := b.create(d)
+	b.plan(time.Minute)
+	b.exec(`UPDATE run SET run_at = now() - interval '1 s'`)
+	var queue int32
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT queue_id FROM job WHERE id = $1`, j.ID).Scan(&queue))
+	session := uuid.New()
+	b.exec(`INSERT INTO session (id, name, started_at, renewed_at, expires_at, may_own, namespace_id, queue_id)
+		VALUES ($1, 'w', now(), now() - interval '1 year', now() - interval '1 year' + interval '15 s', false, $2, $3)`,
+		session, b.namespace, queue)
+	claim := func() job.PullClaimResult {
+		got, err := b.store.PullClaim(t.Context(), job.PullClaimParams{
+			Queue: queue, Limit: 10, Feeds: pullFeeds(queue),
+			Polls: []job.Poll{{Session: session, Handlers: []string{"x"}, Max: 1}},
+		})
+		require.NoError(t, err)
+		return got
+	}
+	b.trusted(365 * 24 * time.Hour)
+	got := claim()
+	require.True(t, got.Paused)
+	require.Empty(t, got.Claimed)
+	require.Empty(t, got.Expired)
+	b.trusted(0)
+	require.Equal(t, []uuid.UUID{session}, claim().Expired)
+	b.exec(`UPDATE session SET renewed_at = now(), expires_at = now() + interval '1 h' WHERE id = $1`, session)
+	require.Len(t, claim().Claimed, 1)
 }
 
 func TestTheMarkOfTheClock(t *testing.T) {

@@ -114,8 +114,10 @@ func readDue(
 }
 
 // livePolls are the sessions that may get a run. A session that is about to end may
-// not: the run would be lost immediately.
-const livePolls = `SELECT id FROM session WHERE id = ANY ($1) AND queue_id = $2 AND expires_at > now() + interval '1 s'`
+// not: the run would be lost immediately. No session ends by a clock that is in doubt.
+const livePolls = `
+SELECT id FROM session
+WHERE id = ANY ($1) AND queue_id = $2 AND (expires_at > now() + interval '1 s' OR NOT belfry_clock_trusted())`
 
 // dropExpired gives no runs to sessions that have ended.
 func dropExpired(rows pgx.Rows, o *job.PullClaimParams, out *job.PullClaimResult) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-const lockRun = `SELECT state, attempt, clock_timestamp() FROM run WHERE ` + byKey + ` FOR UPDATE`
+const lockRun = `SELECT state, attempt, belfry_clock() FROM run WHERE ` + byKey + ` FOR UPDATE`
 
 // CancelRun ends a live run. It does not wait for an attempt that is under way: its report is fenced. It returns the
 // number of that attempt; 0: there was none.

@@ -31,6 +31,7 @@ WITH k AS MATERIALIZED (
 )
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin,
                          status, session_id, queue_id, attempts, idempotency_key)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, now(), 1 /* succeeded */, attempt, origin,
+SELECT partition, seq, version, job_id, due_at, run_at, claimed_at,
+       greatest(run_at, claimed_at, (SELECT belfry_ledger_time())), 1 /* succeeded */, attempt, origin,
        0, session_id, queue_id, attempts, idempotency_key
 FROM ended
