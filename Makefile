@@ -35,7 +35,7 @@ build: ## build bin/belfry
 ##@ Tests
 
 test: | $(TOOLS)/gotestsum ## run all tests with the race detector on a real PostgreSQL 15
-	@dev/need gcc bwrap faketime
+	@dev/need gcc bwrap
 	$(RAM) $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race ./...
 
 test-pg18: ## run the tests that need a database on PostgreSQL 18
@@ -123,8 +123,8 @@ failover: ## kill, stop and cut off the primary, FAILOVERS=50 times, with JOBS=5
 	$(RAM) FAILOVERS=$(FAILOVERS) JOBS=$(JOBS) BULK=$(BULK) $(call logged,./test/cluster,^TestFailover$$,120m)
 
 clock: SECONDS = 15
-clock: ## wrong clocks of PostgreSQL, from +2 minutes to +1 year, for twice SECONDS=15 each (6 minutes)
-	@dev/need faketime
+clock: ## wrong clocks of PostgreSQL, from 2 minutes to a year off, for twice SECONDS=15 each (6 minutes)
+	@dev/need gcc
 	$(call long-form,DatabaseClock)
 
 worker-crashes: KILLS = 5000

@@ -171,7 +171,7 @@ func (d *database) start(ctx context.Context) (accepted time.Time, err error) {
 	}
 	d.server = d.command("postgres", args...)
 	if d.clock != "" {
-		d.server.Env = append(d.server.Env, fakeTime(d.clock)...)
+		d.server.Env = append(d.server.Env, d.clockEnvironment()...)
 	}
 	if err := d.server.Start(); err != nil {
 		return accepted, err
