@@ -58,6 +58,12 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err := c.CheckListen(); err != nil {
 		return err
 	}
+	running := false
+	defer func() {
+		if !running && ctx.Err() != nil {
+			err = nil // asked to stop while it started: what failed then failed because of that
+		}
+	}()
 	m, h := newMetrics(c), &health{}
 	w, err := listen(ctx, c, log, m, h)
 	if err != nil {
@@ -110,6 +116,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	w.open(ctx, n.newAPI(api))
 	log.Info("node started", "version", c.Version, "node", c.Name, "address", w.address, "tls", c.TLSCert != "",
 		"database", config.Redact(c.DatabaseURL), "schema", schema, "partitions", job.Partitions)
+	running = true
 	err = n.run(ctx)
 	w.stop(ctx) // before the stores close, because requests may be in progress
 	return err

@@ -52,6 +52,9 @@ func (e *Engine) Admit(
 	if errors.Is(err, errNoPermit) {
 		return out, nil
 	}
+	if err == nil && out.Attempt != nil {
+		err = e.readContents(ctx, []*job.Attempt{out.Attempt})
+	}
 	if err != nil {
 		return job.Admitted{}, err
 	}

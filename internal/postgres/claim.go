@@ -44,6 +44,9 @@ func (e *Engine) Claim(
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)
 	}
+	if err := e.readContents(ctx, pointersTo(out)); err != nil {
+		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)
+	}
 	return out, nil
 }
 
@@ -59,6 +62,9 @@ func (e *Engine) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job
 	batch.Queue(resolveLock, k.partition, k.job, k.dueAt, k.seq, session)
 	batch.Queue(resolveRuns, k.partition, k.job, k.dueAt, k.seq, session).Query(collectAttempts(&out))
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("resolve %d claims: %w", len(keys), err)
+	}
+	if err := e.readContents(ctx, pointersTo(out)); err != nil {
 		return nil, fmt.Errorf("resolve %d claims: %w", len(keys), err)
 	}
 	return out, nil

@@ -42,6 +42,9 @@ func (e *Engine) ClaimLimited(
 		}
 		return err
 	})
+	if err == nil {
+		err = e.readContents(ctx, pointersTo(attempts))
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -62,6 +62,9 @@ func (e *Engine) PullClaim(ctx context.Context, o job.PullClaimParams) (out job.
 		markLeft(due, &out)
 		return nil
 	})
+	if err == nil {
+		err = e.prepare(ctx, out.Claimed)
+	}
 	return out, err
 }
 
@@ -205,7 +208,7 @@ func (e *Engine) startAssigned(
 		return err
 	}
 	out.Undecided = append(out.Undecided, undecided(assigned, out, p.later)...)
-	return keepKeys(ctx, tx, out.Claimed)
+	return nil
 }
 
 func lockAssigned(
@@ -252,22 +255,6 @@ func (e *Engine) permitsFor(
 	}
 	// No node's waiters are this claim's own: each of them may be ahead.
 	return e.grantPermits(ctx, tx, uuid.Nil, runs)
-}
-
-// keepKeys stores the idempotency keys that first attempts compute. A key that
-// cannot be computed is found when the run is handed out.
-func keepKeys(ctx context.Context, tx pgx.Tx, claimed []job.Claimed) error {
-	var batch pgx.Batch
-	for i := range claimed {
-		c := &claimed[i]
-		if c.KeyExpression != "" && c.OwnKey == "" && c.MakeKey() == nil {
-			batch.Queue(keepKey, c.Key.Partition, c.Key.Job, c.Key.DueAt, c.Key.Seq, c.OwnKey)
-		}
-	}
-	if batch.Len() == 0 {
-		return nil
-	}
-	return tx.SendBatch(ctx, &batch).Close()
 }
 
 // undecided returns the runs that need a decision after all, because another run of
@@ -322,12 +309,15 @@ func (e *Engine) PullAdmit(
 		if done = a.done; a.started == nil {
 			return nil
 		}
-		one := []job.Claimed{*a.started}
-		claimed = &one[0]
-		return keepKeys(ctx, tx, one)
+		claimed = a.started
+		return nil
 	})
 	if errors.Is(err, errNoPermit) {
 		return nil, false, nil
+	}
+	if err == nil && claimed != nil {
+		one := []job.Claimed{*claimed}
+		claimed, err = &one[0], e.prepare(ctx, one)
 	}
 	if err != nil {
 		return nil, false, err

@@ -28,7 +28,6 @@ func throughPgBouncer(t *testing.T, address string) string {
 	require.NoError(t, err)
 	dir, err := os.MkdirTemp("", "belfry-pgbouncer-") // not t.TempDir, which other users cannot enter
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	port := freePort(t)
 	settings, users := filepath.Join(dir, "pgbouncer.ini"), filepath.Join(dir, "users.txt")
 	for name, text := range map[string]string{
@@ -49,7 +48,10 @@ server_login_retry = 1
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
-	cmd := exec.Command(program, "-q", settings)
+	cmd := exec.Command(program, settings)
+	log, err := os.Create(filepath.Join(dir, "log"))
+	require.NoError(t, err)
+	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 { // it refuses to run as root
 		cmd.SysProcAttr.Credential = unprivileged(t)
@@ -61,6 +63,12 @@ server_login_retry = 1
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // "signal: killed"
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			t.Logf("PgBouncer: %s, last lines:\n%s", cmd.ProcessState, text[max(0, len(text)-4000):])
+		}
+		_ = log.Close()
+		_ = os.RemoveAll(dir)
 	})
 	u.Host = fmt.Sprintf("127.0.0.1:%d", port)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

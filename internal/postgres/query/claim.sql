@@ -31,8 +31,10 @@ WITH k AS MATERIALIZED (
 )
 SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at, c.session_id, c.claimed_at,
        coalesce(c.handler, ''), coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.name, ''),
-       coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''), coalesce(j.target_config, ''),
-       coalesce(c.payload, j.payload, ''), coalesce(c.trace, ''), coalesce(c.idempotency_key, ''),
+       coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''),
+       CASE WHEN x.large THEN '' ELSE coalesce(j.target_config, '') END,
+       CASE WHEN x.large THEN 'later' ELSE coalesce(c.payload, j.payload, '') END,
+       coalesce(c.trace, ''), coalesce(c.idempotency_key, ''),
        CASE WHEN j.policy LIKE '%"idempotency_key"%' THEN j.policy ELSE '' END,
        CASE WHEN j.policy LIKE '%"idempotency_key"%'
                  OR j.target_kind IN ('kafka', 'nats', 'amqp') AND j.target_config LIKE '%${%'
@@ -41,4 +43,6 @@ SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c
                      'namespace', (SELECT n.name FROM namespace n WHERE n.id = j.namespace_id))::text
             ELSE '' END
 FROM claimed c LEFT JOIN LATERAL (
-    SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j ON true
+    SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j ON true, LATERAL (
+    SELECT octet_length(coalesce(c.payload, j.payload, '')) + octet_length(coalesce(j.target_config, '')) > 2048 AS large
+    ) x

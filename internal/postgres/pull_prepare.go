@@ -1,0 +1,52 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+// prepare reads what the claim left out and stores the idempotency keys. Other claims of the queue do not wait for it.
+func (e *Engine) prepare(ctx context.Context, claimed []job.Claimed) error {
+	if err := e.readContents(ctx, attemptsOf(claimed)); err != nil {
+		return err
+	}
+	return e.keepKeys(ctx, claimed)
+}
+
+// keepKeys stores the idempotency keys that first attempts compute. A key that
+// cannot be computed is found when the run is handed out.
+func (e *Engine) keepKeys(ctx context.Context, claimed []job.Claimed) error {
+	var batch pgx.Batch
+	batch.Queue(pool.Apply(pool.KeyLookups))
+	stored := 0
+	for i := range claimed {
+		c := &claimed[i]
+		if c.KeyExpression == "" || c.OwnKey != "" || c.MakeKey() != nil {
+			continue
+		}
+		batch.Queue(keepKey+` AND attempt = $6 AND session_id = $7`,
+			c.Key.Partition, c.Key.Job, c.Key.DueAt, c.Key.Seq, c.OwnKey, c.Number, c.Session,
+		).Exec(func(tag pgconn.CommandTag) error {
+			stored += int(tag.RowsAffected())
+			return nil
+		})
+	}
+	if batch.Len() == 1 {
+		return nil
+	}
+	want := batch.Len() - 1
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("store idempotency keys: %w", err)
+	}
+	if stored < want { // the next attempt stores its own key, and this one must not be delivered with another
+		return errors.New("store idempotency keys: a run that was claimed has been rescued since")
+	}
+	return nil
+}
