@@ -127,6 +127,11 @@ clock: ## wrong clocks of PostgreSQL, from 2 minutes to a year off, for twice SE
 	@dev/need gcc
 	$(call long-form,DatabaseClock)
 
+takeover-stuck: PAUSES = 50
+takeover-stuck: JOBS = 2000
+takeover-stuck: ## suspend a node inside a claim of 1,000 payloads of 64 kB, PAUSES=50 times, and measure the takeover
+	export PAUSES=$(PAUSES); $(call long-form,TakeoverStuck)
+
 worker-crashes: KILLS = 5000
 worker-crashes: SECONDS = 900
 worker-crashes: ## workers die at each step, KILLS=5000 times, within SECONDS=900
