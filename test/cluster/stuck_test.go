@@ -17,7 +17,8 @@ import (
 // claiming counts the server's processes that run a claim of a node, or read its payloads.
 const claiming = `
 SELECT count(*) FROM pg_stat_activity
-WHERE application_name = $1 AND state = 'active' AND (query LIKE '-- Claim:%' OR query LIKE '%claimed AS (%')`
+WHERE application_name = $1 AND state = 'active'
+  AND (query LIKE '%claimed AS (%' OR query LIKE '%coalesce(v.definition%')`
 
 // sessionOf returns the live session of a node.
 func (c *cluster) sessionOf(n *node) (id uuid.UUID) {
@@ -57,7 +58,7 @@ func (c *cluster) stopInClaim(n *node, session uuid.UUID) (stopped time.Time) {
 // send it the results. It measures how long it takes until other nodes have all of its partitions.
 func TestTakeoverStuck(t *testing.T) {
 	t.Parallel()
-	pauses, runs := number("PAUSES", 1), number("JOBS", 400)
+	pauses, runs := number("PAUSES", 1), number("JOBS", 1000)
 	c := newCluster(t, setup{nodes: 2, named: true, env: []string{"BELFRY_SLOTS=1000"}})
 	payload := json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)
 	c.create(runs, 24*time.Hour, func(_ int, in *job.CreateParams) {
