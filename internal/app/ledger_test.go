@@ -159,13 +159,14 @@ SELECT partition, 1, 1, id, now(), now(), 1, 1, 0, 1, 0, queue_id, false, $2, no
 	require.NoError(t, b.store.Unregister(t.Context(), dead))
 }
 
-// skipDueTimes makes a schedule that was not planned for an hour.
+// skipDueTimes creates a schedule that was not planned for years because no node served its partition.
 func (b *bundle) skipDueTimes(t *testing.T) {
 	t.Helper()
 	b.create(t, "skips due times", func(d *job.Definition) {
 		d.Schedule, d.Missed.Policy, d.Target.Kind = schedule.Spec{Cron: "0 0 1 1 *"}, job.MissedSkip, "noop"
 	})
 	_, err := b.pool.Exec(t.Context(), `
+WITH unserved AS (UPDATE partition SET missed_until = now() - interval '10 s')
 UPDATE cursor SET next_due_at = date_trunc('year', next_due_at) - interval '3 years'
 WHERE (partition, id) = (SELECT partition, cursor_id FROM job WHERE name = 'skips due times')`)
 	require.NoError(t, err)

@@ -13,6 +13,8 @@ import (
 type Planner interface {
 	Plan(ctx context.Context, in job.PlanParams) (job.Planned, error)
 	NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error)
+	// CatchUp decides about planned runs that were missed. Until then they do not start.
+	CatchUp(ctx context.Context, in job.CatchUpParams) (job.CatchUpResult, error)
 	Pending(ctx context.Context, partitions []int16, until time.Time) ([]job.Run, error)
 	Sweep(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error)
 }

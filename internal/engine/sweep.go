@@ -39,7 +39,7 @@ func (e *Engine) GainPartitions(ctx context.Context, gained []job.Ownership) {
 		partitions[i] = o.Partition
 	}
 	now := e.Bound.Now()
-	if err := e.load(ctx, partitions, now.Add(e.LookAhead)); err != nil {
+	if _, err := e.load(ctx, partitions, now.Add(e.LookAhead)); err != nil {
 		e.loads.add(partitions, now)
 		e.Log.Warn("loading runs of gained partitions failed, will retry", "error", err)
 	}
@@ -54,9 +54,12 @@ func (e *Engine) loadOnce(ctx context.Context) (time.Duration, error) {
 	if len(partitions) == 0 {
 		return planPause, nil
 	}
-	if err := e.load(ctx, partitions, e.Bound.Now().Add(e.LookAhead)); err != nil {
+	switch more, err := e.load(ctx, partitions, e.Bound.Now().Add(e.LookAhead)); {
+	case err != nil:
 		e.loads.add(partitions, e.Bound.Now())
 		return 0, err
+	case more:
+		return 0, nil
 	}
 	return planPause, nil
 }
@@ -73,17 +76,33 @@ func (e *Engine) overdueOnce(ctx context.Context) (time.Duration, error) {
 	if len(some) == 0 {
 		return overduePause, nil
 	}
-	return overduePause, e.load(ctx, some, e.Bound.Now().Add(-overdueAfter))
+	_, err := e.load(ctx, some, e.Bound.Now().Add(-overdueAfter))
+	return overduePause, err
 }
 
-// load adds the pending runs of partitions to the wheel.
-func (e *Engine) load(ctx context.Context, partitions []int16, until time.Time) error {
+// load adds the pending runs of partitions to the wheel. Those that were missed are decided first. If they are too many
+// for one call, their partitions are loaded again.
+func (e *Engine) load(ctx context.Context, partitions []int16, until time.Time) (more bool, err error) {
+	c, err := e.Planner.CatchUp(ctx, job.CatchUpParams{
+		Session: e.Member.Session(), Partitions: partitions, LookAhead: e.LookAhead,
+	})
+	if err != nil {
+		return false, err
+	}
+	if c.Runs+c.Skipped > 0 {
+		e.Log.Warn("no node served some partitions: missed runs caught up or skipped", "caught_up", c.Runs,
+			"skipped", c.Skipped)
+	}
+	if len(c.Left) > 0 {
+		e.loads.add(c.Left, e.Bound.Now())
+		partitions = slices.DeleteFunc(slices.Clone(partitions), func(p int16) bool { return slices.Contains(c.Left, p) })
+	}
 	runs, err := e.Planner.Pending(ctx, partitions, until)
 	if err != nil {
-		return err
+		return false, err
 	}
 	e.wheel.Add(runs)
-	return nil
+	return len(c.Left) > 0, nil
 }
 
 // loads is partitions that are to be loaded at a time.

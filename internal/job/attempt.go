@@ -100,6 +100,19 @@ type PlanParams struct {
 	OnTime     bool // leave out cursors that are late by more than MissedGrace
 }
 
+// CatchUpParams says which partitions to catch up.
+type CatchUpParams struct {
+	Session    uuid.UUID // their owner
+	Partitions []int16
+	LookAhead  time.Duration
+}
+
+// CatchUpResult is what CatchUp did with planned runs that were missed.
+type CatchUpResult struct {
+	Runs, Skipped int64   // runs that start now, and that do not run
+	Left          []int16 // partitions that have more of them
+}
+
 // Session is a live process.
 type Session struct {
 	ID        uuid.UUID

@@ -47,7 +47,7 @@ func BenchmarkPlan(b *testing.B) {
 	} {
 		in := job.PlanInput{
 			Schedule: compile(b, bm.spec), Missed: job.Missed{Policy: bm.policy}.WithDefaults(), Now: noon,
-			Until: at(time.Minute), NextDue: at(-bm.outage),
+			Until: at(time.Minute), NextDue: at(-bm.outage), MissedUntil: at(-job.MissedGrace),
 		}
 		if bm.outage == 3*hour {
 			in.Missed.Max, in.Missed.CatchUpWindow = job.MaxMissed, job.MaxCatchUpWindow

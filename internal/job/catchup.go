@@ -7,6 +7,51 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
+// MissedInput is the runs of one cursor that were planned, did not start, and came due while no node served the
+// partition.
+type MissedInput struct {
+	Schedule *schedule.Schedule // of the cursor
+	Missed   Missed             // with defaults
+	EndAt    time.Time          // of the job; zero: none
+	// No node served the partition from From until MissedGrace after Until.
+	From, Until time.Time
+	Now         time.Time // the database instant of the transaction
+}
+
+// CaughtUp is what becomes of a missed run: it starts at RunAt, or is skipped for a reason.
+type CaughtUp struct {
+	RunAt  time.Time
+	Reason Reason
+}
+
+// CatchUp decides about missed runs that were planned before no node served their partition, with the same choice that
+// Plan makes about those that were not. The occurrences that Plan will choose count too: with once, none of the planned
+// runs starts if the cursor has missed a later one.
+func CatchUp(in MissedInput) (func(due []time.Time) []CaughtUp, error) {
+	c, err := newCatchUp(in.Missed, in.Missed.Policy, in.Until.Add(MissedGrace))
+	if err != nil {
+		return nil, err
+	}
+	to := in.Until
+	if !in.EndAt.IsZero() && in.EndAt.Before(to) {
+		to = in.EndAt
+	}
+	c.choose(in.Schedule, in.From, to.Add(-time.Nanosecond))
+	return func(due []time.Time) []CaughtUp {
+		out := make([]CaughtUp, len(due))
+		runAt := in.Now
+		for i, d := range due {
+			if !c.starts(d) {
+				out[i].Reason = c.reason(d)
+				continue
+			}
+			out[i].RunAt = runAt
+			runAt = runAt.Add(c.pace)
+		}
+		return out
+	}, nil
+}
+
 // catchUp says which missed occurrences run. All three policies are one rule: the newest max within the window run,
 // where max is 0, 1 or missed.max.
 type catchUp struct {
@@ -21,10 +66,11 @@ type catchUp struct {
 	tooOld, tooMany Reason
 }
 
-func newCatchUp(m Missed, policy MissedPolicy, now time.Time) (catchUp, error) {
+// newCatchUp is the choice by a policy. The window counts back from the instant at which runs were possible again.
+func newCatchUp(m Missed, policy MissedPolicy, served time.Time) (catchUp, error) {
 	// Validate enforces these bounds too. The work of one call depends on them.
 	window := min(m.CatchUpWindow, MaxCatchUpWindow)
-	c := catchUp{window: now.Add(-time.Duration(window)), pace: time.Duration(m.Pace), tooOld: ReasonMissedWindow}
+	c := catchUp{window: served.Add(-time.Duration(window)), pace: time.Duration(m.Pace), tooOld: ReasonMissedWindow}
 	switch policy {
 	case MissedSkip:
 		c.tooOld, c.tooMany = ReasonMissed, ReasonMissed
@@ -57,6 +103,17 @@ func (c *catchUp) choose(s *schedule.Schedule, from, to time.Time) {
 			return
 		}
 	}
+}
+
+// starts returns whether a missed occurrence runs.
+func (c *catchUp) starts(due time.Time) bool { return c.runs > 0 && !due.Before(c.first) }
+
+// reason says why a missed occurrence does not run.
+func (c *catchUp) reason(due time.Time) Reason {
+	if due.Before(c.window) {
+		return c.tooOld
+	}
+	return c.tooMany
 }
 
 // newest returns the n-th newest occurrence that fires in (from, to], or the oldest if there are fewer, and how many

@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// MissedGrace is how late planning may be before an occurrence counts as missed. Within it a run is merely late: with
-// policy skip, a slow transaction, a restart or a takeover (session TTL 5 s plus a second) must not cause a skip.
+// MissedGrace is how long no node may serve a partition before what came due meanwhile counts as missed. Within it a run
+// is merely late: with policy skip, a restart or a takeover (session TTL 5 s plus a second) must not cause a skip.
 const MissedGrace = 10 * time.Second
 
 // The bounds of one call of Plan.
@@ -28,6 +28,9 @@ type PlanInput struct {
 	NextDue  time.Time          // the first occurrence that is not planned yet
 	Now      time.Time          // the database instant of the transaction
 	Until    time.Time          // Now plus the look-ahead
+	// MissedUntil: occurrences before it were missed. It is MissedGrace before the instant at which a node began to
+	// serve the partition again. Zero: none was missed.
+	MissedUntil time.Time
 	// PacedTo is when the next caught-up run may start, because others start before it. Zero: there are none.
 	PacedTo time.Time
 	// Begun is the origin of the runs of NextDue that some jobs have already, because all of them were too many for one
@@ -65,8 +68,8 @@ type Skip struct {
 // Plan decides what happens to the occurrences of a schedule from in.NextDue to in.Until: which run, which are skipped
 // and why, and where the cursor goes.
 //
-// Occurrences after Now - MissedGrace run at their time. Earlier ones were missed, and the missed policy picks those
-// that run now. Plan handles all missed ones, even if they lie after Until.
+// Occurrences from MissedUntil on run at their time, however late they are planned. Earlier ones were missed, and the
+// missed policy picks those that run now. Plan handles all missed ones, even if they lie after Until.
 //
 // Work is bounded. After a long outage a call returns with More, and the next call continues at NextDue and PacedTo, in
 // the same or a later transaction.
@@ -74,11 +77,11 @@ func Plan(in PlanInput) (PlanResult, error) {
 	if in.NextDue.IsZero() || in.Now.IsZero() {
 		return PlanResult{}, errors.New("job: plan needs the next due time and the instant")
 	}
-	missedTo := in.Now.Add(-MissedGrace)
-	c, err := newCatchUp(in.Missed, in.Missed.Policy, in.Now)
+	c, err := newCatchUp(in.Missed, in.Missed.Policy, in.MissedUntil.Add(MissedGrace))
 	if err != nil {
 		return PlanResult{}, err
 	}
+	missedTo := in.MissedUntil.Add(-time.Nanosecond)
 	c.choose(in.Schedule, in.NextDue, missedTo)
 	p := planner{
 		schedule: in.Schedule, catchUp: c, pacedTo: later(in.Now, in.PacedTo),
@@ -154,13 +157,11 @@ func (p *planner) visit(o schedule.Occurrence) {
 		p.skip(due, Reason(o.Skip))
 	case begun && p.origin == FromSchedule, !begun && due.After(c.to):
 		p.run(DueTime{DueAt: due, RunAt: due, Origin: FromSchedule})
-	case begun, c.runs > 0 && !due.Before(c.first):
+	case begun, c.starts(due):
 		p.run(DueTime{DueAt: due, RunAt: p.pacedTo, Origin: FromMissed})
 		p.pacedTo = p.pacedTo.Add(c.pace)
-	case due.Before(c.window):
-		p.skip(due, c.tooOld)
 	default:
-		p.skip(due, c.tooMany)
+		p.skip(due, c.reason(due))
 	}
 }
 

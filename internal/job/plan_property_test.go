@@ -82,7 +82,7 @@ var anyPlan = rapid.Custom(func(t *rapid.T) job.PlanInput {
 	}
 	return job.PlanInput{
 		Schedule: s, Missed: anyMissed.Draw(t, "missed"), NextDue: next, Now: now,
-		Until: now.Add(anyOf(t, "ahead", "0s", "1s", "30s", "2m")),
+		Until: now.Add(anyOf(t, "ahead", "0s", "1s", "30s", "2m")), MissedUntil: now.Add(-job.MissedGrace),
 		Limit: bound("limit", 0, 1, 2, 3, 10, 1000), Results: bound("results", 0, 1, 2, 5, 100),
 	}
 })
@@ -96,7 +96,7 @@ type entry struct {
 
 // naive lists what Plan must do, from all occurrences at once.
 func naive(in job.PlanInput) []entry {
-	missedTo := in.Now.Add(-job.MissedGrace)
+	missedTo := in.MissedUntil.Add(-1)
 	to := in.Until
 	if to.Before(missedTo) {
 		to = missedTo
@@ -112,7 +112,7 @@ func naive(in job.PlanInput) []entry {
 		switch {
 		case o.Skip != "":
 			e.reason = job.Reason(o.Skip)
-		case late < job.MissedGrace:
+		case late <= job.MissedGrace:
 			e.runAt = e.due
 		case in.Missed.Policy == job.MissedSkip:
 			e.reason = job.ReasonMissed
@@ -224,8 +224,8 @@ func requireBounded(t *rapid.T, in job.PlanInput, r job.PlanResult) {
 // requireNext checks that the cursor points at the first occurrence that was not planned.
 func requireNext(t *rapid.T, in job.PlanInput, last job.PlanResult) {
 	to := in.Until
-	if grace := in.Now.Add(-job.MissedGrace); to.Before(grace) {
-		to = grace
+	if missed := in.MissedUntil.Add(-1); to.Before(missed) {
+		to = missed
 	}
 	rest := in.Schedule.Between(to, to.Add(10*24*time.Hour), 1)
 	require.Equal(t, last.Ended, len(rest) == 0)
@@ -321,7 +321,7 @@ func TestEveryOccurrenceIsPlannedOnceThroughOutages(t *testing.T) {
 			in.NextDue = r.NextDue
 			pass := rapid.SampledFrom([]int64{0, 1e6, 1e9, 5e9, 60e9, 600e9}).Draw(t, "pass")
 			in.Now = in.Now.Add(time.Duration(pass))
-			in.Until = in.Now.Add(time.Minute)
+			in.Until, in.MissedUntil = in.Now.Add(time.Minute), in.Now.Add(-job.MissedGrace)
 		}
 		to := in.NextDue.Add(-1)
 		if ended {

@@ -26,6 +26,9 @@ func plan(t require.TestingT, in job.PlanInput) job.PlanResult {
 	if in.Until.IsZero() {
 		in.Until = in.Now.Add(time.Minute)
 	}
+	if in.MissedUntil.IsZero() { // a node serves the partition since now
+		in.MissedUntil = in.Now.Add(-job.MissedGrace)
+	}
 	r, err := job.Plan(in)
 	require.NoError(t, err)
 	return r
@@ -71,12 +74,12 @@ func TestPlan(t *testing.T) {
 		"what is due later stays": {
 			every: "1h", next: 60 * mins, now: 0, nextDue: 60 * mins,
 		},
-		"what is late by less than the grace is not missed": {
-			every: "1h", missed: job.Missed{Policy: "skip"}, next: 0, now: job.MissedGrace - 1, due: onTime(0),
+		"what is late by the grace is not missed": {
+			every: "1h", missed: job.Missed{Policy: "skip"}, next: 0, now: job.MissedGrace, due: onTime(0),
 			nextDue: 60 * mins,
 		},
-		"what is late by the grace is missed": {
-			every: "1h", missed: job.Missed{Policy: "skip"}, next: 0, now: job.MissedGrace,
+		"what is late by more than the grace is missed": {
+			every: "1h", missed: job.Missed{Policy: "skip"}, next: 0, now: job.MissedGrace + 1,
 			skips: []job.Skip{skipped("missed", 1, 0, 0)}, nextDue: 60 * mins,
 		},
 		"skip: all missed ones are skipped as missed, however old": {
@@ -181,8 +184,88 @@ func TestThePaceHoldsOverSeveralCalls(t *testing.T) {
 	in.NextDue, in.PacedTo = r.NextDue, r.PacedTo
 	r = plan(t, in)
 	require.Equal(t, job.PlanResult{
-		Due: []job.DueTime{caughtUp(-11*sec, 6*sec)}, NextDue: at(-10 * sec), PacedTo: at(7 * sec), More: true,
+		Due: []job.DueTime{caughtUp(-11*sec, 6*sec)}, NextDue: at(-10 * sec), More: true,
 	}, r)
+}
+
+func TestNothingIsMissedWhileANodeServes(t *testing.T) {
+	t.Parallel()
+	s := compile(t, schedule.Spec{Every: "10m"})
+	r, err := job.Plan(job.PlanInput{
+		Schedule: s, Missed: job.Missed{Policy: "skip"}.WithDefaults(), NextDue: noon, Now: at(25 * mins),
+		Until: at(26 * mins),
+	})
+	require.NoError(t, err)
+	require.Equal(t, job.PlanResult{Due: onTime(0, 10*mins, 20*mins), NextDue: at(30 * mins)}, r, "late")
+	r = plan(t, job.PlanInput{
+		Schedule: s, Missed: job.Missed{Policy: "skip"}, NextDue: noon, Now: at(25 * mins), Until: at(26 * mins),
+		MissedUntil: at(10 * mins),
+	})
+	require.Equal(t, job.PlanResult{
+		Due: onTime(10*mins, 20*mins), Skips: []job.Skip{skipped("missed", 1, 0, 0)}, NextDue: at(30 * mins),
+	}, r, "missed until 12:10, then late")
+}
+
+// TestCatchUpIsPlan: what becomes of an occurrence does not depend on whether it was planned before the outage.
+func TestCatchUpIsPlan(t *testing.T) {
+	t.Parallel()
+	const now = 10 * mins
+	s := compile(t, schedule.Spec{Every: "10s"})
+	for _, missed := range []job.Missed{
+		{Policy: "skip"},
+		{Policy: "once"},
+		{Policy: "all"},
+		{Policy: "all", Max: 7},
+		{Policy: "all", CatchUpWindow: job.Duration(3 * mins)},
+		{Policy: "once", CatchUpWindow: job.Duration(sec)},
+	} {
+		missed = missed.WithDefaults()
+		whole := plan(t, job.PlanInput{Schedule: s, Missed: missed, NextDue: noon, Now: at(now), Until: at(now)})
+		for planned := range 60 {
+			caughtUp, err := job.CatchUp(job.MissedInput{
+				Schedule: s, Missed: missed, From: noon, Until: at(now - job.MissedGrace), Now: at(now),
+			})
+			require.NoError(t, err)
+			var due []time.Time
+			for i := range planned {
+				due = append(due, at(time.Duration(i)*10*sec))
+			}
+			got := job.PlanResult{PacedTo: at(now)}
+			for i, c := range caughtUp(due) {
+				if c.Reason != "" {
+					got.Skips = append(got.Skips, job.Skip{From: due[i], To: due[i], Count: 1, Reason: c.Reason})
+					continue
+				}
+				got.Due = append(got.Due, job.DueTime{DueAt: due[i], RunAt: c.RunAt, Origin: job.FromMissed})
+				got.PacedTo = c.RunAt.Add(time.Duration(missed.Pace))
+			}
+			rest := plan(t, job.PlanInput{
+				Schedule: s, Missed: missed, NextDue: at(time.Duration(planned) * 10 * sec), Now: at(now), Until: at(now),
+				PacedTo: got.PacedTo,
+			})
+			require.Equal(t, whole.Due, append(got.Due, rest.Due...), "%v, %d planned", missed, planned)
+			require.Equal(t, reasons(whole.Skips), reasons(append(got.Skips, rest.Skips...)), "%v, %d", missed, planned)
+		}
+	}
+}
+
+func reasons(skips []job.Skip) map[job.Reason]int64 {
+	out := map[job.Reason]int64{}
+	for _, s := range skips {
+		out[s.Reason] += s.Count
+	}
+	return out
+}
+
+// A job that has ended gets no run from its cursor: the newest occurrence before its end runs.
+func TestCatchUpBeforeTheEndOfAJob(t *testing.T) {
+	t.Parallel()
+	caughtUp, err := job.CatchUp(job.MissedInput{
+		Schedule: compile(t, schedule.Spec{Every: "10s"}), Missed: job.Missed{}.WithDefaults(), From: noon,
+		Until: at(5 * mins), EndAt: at(15 * sec), Now: at(6 * mins),
+	})
+	require.NoError(t, err)
+	require.Equal(t, []job.CaughtUp{{Reason: "missed"}, {RunAt: at(6 * mins)}}, caughtUp([]time.Time{noon, at(10 * sec)}))
 }
 
 func TestARangeOfSkipsEndsWhereARunLiesBetween(t *testing.T) {
@@ -277,12 +360,12 @@ func TestPlanAfterALongOutageEachSecond(t *testing.T) {
 			next, paced, more = r.NextDue, r.PacedTo, r.More
 		}
 		// Up to the grace, then ten seconds to the instant and a minute ahead.
-		missed := int64(outage/sec) - 10 + 1
+		missed := int64(outage/sec) - 10
 		require.Equal(t, missed-int64(runs), skips, policy)
-		require.Len(t, due, runs+10+60, policy)
+		require.Len(t, due, runs+11+60, policy)
 		require.Equal(t, 11, calls, policy)
 		for i, d := range due[:runs] {
-			require.Equal(t, caughtUp(-10*sec-time.Duration(runs-1-i)*sec, time.Duration(i)*sec), d, policy)
+			require.Equal(t, caughtUp(-11*sec-time.Duration(runs-1-i)*sec, time.Duration(i)*sec), d, policy)
 		}
 	}
 }

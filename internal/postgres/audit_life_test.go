@@ -24,7 +24,7 @@ func (b *jobs) number(sql string, args ...any) (n int64) {
 	return n
 }
 
-// outage creates a job that was created some time ago and that no planner has visited since.
+// outage creates a job that was created some time ago and whose partition no node has served since.
 func (b *jobs) outage(d job.Definition, ago time.Duration) job.Job {
 	b.t.Helper()
 	j := b.create(d)
@@ -37,6 +37,7 @@ func (b *jobs) outage(d job.Definition, ago time.Duration) job.Job {
 	b.exec(`UPDATE cursor SET next_due_at = $1
 WHERE (partition, id) = (SELECT partition, cursor_id FROM job WHERE id = $2)`, first, j.ID)
 	b.exec(`DELETE FROM run WHERE job_id = $1`, j.ID)
+	b.exec(`UPDATE partition SET missed_until = now() - $1::interval WHERE id = $2`, job.MissedGrace, j.Partition)
 	return j
 }
 

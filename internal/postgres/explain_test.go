@@ -228,7 +228,7 @@ func (b *bulk) hotSteps() []*hot {
 			_, next, err := b.store.NextDue(ctx, all)
 			require.NoError(t, err)
 			require.Len(t, next, job.Partitions)
-		}, ways: []string{"cursor by partition plan_at"}},
+		}, ways: []string{"cursor by partition plan_at", "partition"}},
 		{name: "Plan", before: func() {
 			b.exec(`UPDATE job SET max_runs = 100, runs_left = 100 WHERE name LIKE 'job-%7' AND partition < 10`)
 		}, step: func() {
@@ -246,7 +246,7 @@ func (b *bulk) hotSteps() []*hot {
 			require.NotZero(t, skipped)
 		}, ways: []string{
 			"cursor by address", "cursor by partition id", "cursor by partition plan_at", "job by address",
-			"job by partition cursor_id", "job by partition cursor_id id", "job by partition id", "queue",
+			"job by partition cursor_id", "job by partition cursor_id id", "job by partition id", "partition", "queue",
 			"sort of cursor", // those that are late, as many as one transaction takes
 			"sort of job",    // the due times of jobs with max_runs, of this batch
 		}},
@@ -262,7 +262,7 @@ func (b *bulk) hotSteps() []*hot {
 			require.Greater(t, runs, 100)
 		}, ways: []string{
 			"cursor by address", "cursor by partition id", "cursor by partition plan_at", "job by address",
-			"job by partition cursor_id", "job by partition cursor_id id", "sort of cursor", "sort of job",
+			"job by partition cursor_id", "job by partition cursor_id id", "partition", "sort of cursor", "sort of job",
 		}},
 		{name: "Pending", step: func() {
 			runs, err := b.store.Pending(ctx, all, now.Add(time.Hour))
@@ -362,7 +362,7 @@ func (b *bulk) hotSteps() []*hot {
 		{name: "Renew", step: func() {
 			_, err := b.store.Renew(ctx, b.session, time.Hour, true)
 			require.NoError(t, err)
-		}, ways: []string{"cluster", "session"}},
+		}, ways: []string{"cluster", "partition", "session"}},
 		{name: "Survey", step: func() {
 			_, err := b.store.Survey(ctx)
 			require.NoError(t, err)
@@ -488,7 +488,8 @@ func TestHotStatementsKeepTheirPlan(t *testing.T) {
 			b.pending(10)
 			// So that some are missed.
 			b.exec(`UPDATE cursor SET next_due_at = next_due_at - interval '5 hours' WHERE partition < 3`)
-			steps := append(b.hotSteps(), b.changeSteps()...)
+			b.exec(`UPDATE partition SET missed_until = now() WHERE id < 3`)
+			steps := append(append(b.hotSteps(), b.changeSteps()...), b.catchUpStep())
 			for _, s := range steps {
 				if s.before != nil {
 					s.before()

@@ -28,7 +28,9 @@ func plannedPast(d *definition, c cursor, from, now time.Time) ([]job.DueTime, e
 	if until.Before(from) {
 		return nil, nil
 	}
-	r, err := planAll(job.PlanInput{Schedule: d.own, Missed: d.Missed, NextDue: from, Now: now, Until: until})
+	r, err := planAll(job.PlanInput{
+		Schedule: d.own, Missed: d.Missed, NextDue: from, Now: now, Until: until, MissedUntil: now.Add(-job.MissedGrace),
+	})
 	return r.Due, err
 }
 

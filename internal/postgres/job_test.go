@@ -142,9 +142,10 @@ func (b *jobs) back(j job.Job, d time.Duration) {
 	)
 }
 
-// cursorBack moves the cursor of a job into the past, as if no planner had run since.
+// cursorBack moves the cursor of a job into the past, as if no node had served its partition since.
 func (b *jobs) cursorBack(j job.Job, d time.Duration) {
 	b.t.Helper()
+	b.exec(`UPDATE partition SET missed_until = now() - $1::interval WHERE id = $2`, job.MissedGrace, j.Partition)
 	b.exec(
 		`UPDATE cursor SET next_due_at = next_due_at - $1::interval WHERE (partition, id) = (SELECT partition, cursor_id
 			FROM job WHERE id = $2)`,

@@ -147,6 +147,7 @@ func (u *update) accountForOld() (err error) {
 		r, err = planAll(job.PlanInput{
 			Schedule: u.old.own, Missed: u.old.Missed,
 			NextDue: later(u.job.planFrom, *u.cursor.next), Now: u.now, Until: u.now,
+			MissedUntil: u.now.Add(-job.MissedGrace),
 		})
 		u.due, u.skips = r.Due, r.Skips
 	}

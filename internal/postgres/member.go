@@ -15,11 +15,13 @@ import (
 )
 
 // register also removes up to a hundred sessions that ended long ago, so the table stays small without a loop for it.
+// The session of an owner stays: it says how long its partitions were served.
 const register = `
 WITH ` + seen + `, gone AS (
     DELETE FROM session WHERE id = ANY (ARRAY(
         SELECT id FROM session
         WHERE expires_at = '-infinity' AND renewed_at < now() - interval '1 hour' AND queue_id IS NULL
+          AND id NOT IN (SELECT owner FROM partition WHERE owner IS NOT NULL)
         LIMIT 100 FOR UPDATE SKIP LOCKED))
 )
 INSERT INTO session (id, name, started_at, expires_at, info)
@@ -48,14 +50,22 @@ const seen = `seen AS (
 
 const gap = `interval '2 s'`
 
+// grace is job.MissedGrace.
+const grace = `interval '10 s'`
+
 const renew = `
-WITH ` + seen + `
+WITH ` + seen + `, unserved AS (
+    UPDATE partition SET missed_from = coalesce(missed_from, s.renewed_at), missed_until = now() - ` + grace + `
+    FROM session s
+    WHERE s.id = $1 AND s.renewed_at < now() - ` + grace + ` AND s.expires_at > '-infinity' AND owner = s.id
+)
 UPDATE session SET renewed_at = now(), expires_at = now() + $2::interval, may_own = $3
 WHERE id = $1 AND expires_at > '-infinity'
 RETURNING ` + readSample
 
 // Renew moves the expiry of a session that has not ended, even if it has expired, and stores whether it may own
-// partitions. A session that has ended stays dead, because its runs may have been rescued already.
+// partitions. A session that has ended stays dead, because its runs may have been rescued already. If the last renewal
+// was long ago, no node served the session's partitions meanwhile.
 func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now clock.Sample, err error) {
 	now, err = scanSample(m.db.QueryRow(ctx, renew, id, ttl, owns))
 	switch {
@@ -155,6 +165,14 @@ func (m *Members) Ownerships(ctx context.Context) ([]job.Ownership, error) {
 const ownerGone = `NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expires_at > now())
   AND EXISTS (SELECT FROM session WHERE id = $4 AND expires_at > clock_timestamp() AND may_own)`
 
+// notServed notes since when no node served partition p, if that is longer ago than the grace. A partition that never had an
+// owner has missed nothing.
+const notServed = `(missed_from, missed_until) = (
+    SELECT CASE WHEN missed THEN coalesce(p.missed_from, served) ELSE p.missed_from END,
+           CASE WHEN missed THEN now() - ` + grace + ` ELSE p.missed_until END
+    FROM (SELECT served, served < now() - ` + grace + ` AS missed
+          FROM (SELECT coalesce((SELECT renewed_at FROM session WHERE id = p.owner), p.served_until) AS served) s) m)`
+
 // Take makes a session the owner of partitions, if it is alive and may own any. It takes only partitions whose owner
 // and epoch are still as in from and whose owner is no longer alive, and returns those.
 func (m *Members) Take(ctx context.Context, me uuid.UUID, from []job.Ownership) ([]job.Ownership, error) {
@@ -162,7 +180,7 @@ func (m *Members) Take(ctx context.Context, me uuid.UUID, from []job.Ownership) 
 		if err := m.endTransactions(ctx, from); err != nil {
 			return nil, err
 		}
-		taken, err := m.changeOwner(ctx, "take partitions", me, from, ownerGone)
+		taken, err := m.changeOwner(ctx, "take partitions", me, from, ownerChange{notServed, ownerGone})
 		if Code(err) != lockNotAvailable { // otherwise a claim that was under way may be stuck by now
 			return taken, err
 		}
@@ -212,14 +230,17 @@ func (m *Members) Release(ctx context.Context, me uuid.UUID, from []job.Ownershi
 	for i := range mine {
 		mine[i].Owner = me
 	}
-	_, err := m.changeOwner(ctx, "release partitions", uuid.Nil, mine, `true`)
+	_, err := m.changeOwner(ctx, "release partitions", uuid.Nil, mine, ownerChange{`served_until = now()`, `true`})
 	return err
 }
+
+// ownerChange is what a change of the owner of partition p also sets, and its condition.
+type ownerChange struct{ set, condition string }
 
 // changeOwner sets the owner of partitions that still have the owner and epoch of from (compare-and-set). It fails with
 // lockNotAvailable if a claim of an old owner takes longer than a second.
 func (m *Members) changeOwner(
-	ctx context.Context, what string, to uuid.UUID, from []job.Ownership, condition string,
+	ctx context.Context, what string, to uuid.UUID, from []job.Ownership, change ownerChange,
 ) (taken []job.Ownership, err error) {
 	if len(from) == 0 {
 		return nil, nil
@@ -243,10 +264,11 @@ func (m *Members) changeOwner(
 			return err
 		}
 		rows, err := tx.Query(ctx, `
-UPDATE partition p SET owner = nullif($4::uuid, '00000000-0000-0000-0000-000000000000'), epoch = p.epoch + 1
+UPDATE partition p SET owner = nullif($4::uuid, '00000000-0000-0000-0000-000000000000'), epoch = p.epoch + 1,
+    `+change.set+`
 FROM (SELECT unnest($1::smallint[]) AS id, unnest($2::uuid[]) AS owner, unnest($3::bigint[]) AS epoch) f
 WHERE p.id = f.id AND coalesce(p.owner, '00000000-0000-0000-0000-000000000000') = f.owner AND p.epoch = f.epoch
-  AND `+condition+`
+  AND `+change.condition+`
 RETURNING p.id, p.epoch`, ids, owners, epochs, to)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 var (
@@ -178,6 +179,7 @@ type dueCursor struct {
 	pacedTo          *time.Time
 	after            *uuid.UUID  // jobs up to this one have their run of next; nil: none has one
 	origin           *job.Origin // of those runs
+	missedUntil      *time.Time  // occurrences before it were missed; nil: none was
 }
 
 func dueCursors(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]dueCursor, error) {
@@ -188,27 +190,39 @@ func dueCursors(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]du
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c dueCursor, err error) {
 		err = row.Scan(
 			&c.partition, &c.id, &c.schedule, &c.missed, &c.next, &c.brokenAt, &c.pacedTo, &c.after, &c.origin,
+			&c.missedUntil,
 		)
 		return c, err
 	})
 }
 
 // planCursor calls job.Plan for the schedule and the missed policy of a cursor.
-func (e *Engine) planCursor(c *dueCursor, in job.PlanInput) (result job.PlanResult, err error) {
+func (e *Engine) planCursor(c *dueCursor, in *job.PlanInput) (result job.PlanResult, err error) {
 	defer func() {
 		// A schedule that panics must not stop the node.
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	if in.Schedule, err = e.schedules.get(c.schedule); err != nil {
+	if in.Schedule, in.Missed, err = e.readCursor(c.schedule, c.missed); err != nil {
 		return job.PlanResult{}, err
 	}
-	if err := json.Unmarshal([]byte(c.missed), &in.Missed); err != nil {
-		return job.PlanResult{}, fmt.Errorf("read the missed policy: %w", err)
+	in.NextDue, in.PacedTo, in.Begun, in.MissedUntil = c.next, deref(c.pacedTo), c.origin, deref(c.missedUntil)
+	if c.brokenAt != nil { // no node could serve the jobs of this cursor
+		in.MissedUntil = in.Now.Add(-job.MissedGrace)
 	}
-	in.NextDue, in.PacedTo, in.Begun = c.next, deref(c.pacedTo), c.origin
-	return job.Plan(in)
+	return job.Plan(*in)
+}
+
+// readCursor reads the schedule and the missed policy of a cursor.
+func (e *Engine) readCursor(text, missed string) (s *schedule.Schedule, policy job.Missed, err error) {
+	if s, err = e.schedules.get(text); err != nil {
+		return nil, policy, err
+	}
+	if err := json.Unmarshal([]byte(missed), &policy); err != nil {
+		return nil, policy, fmt.Errorf("read the missed policy: %w", err)
+	}
+	return s, policy, nil
 }
 
 func (b *planBatch) addBroken(partition int16, cursor int64, retryAt time.Time, problem error) {
@@ -353,12 +367,15 @@ func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]int32) e
 }
 
 // NextDue returns, for each partition, the earliest time that its planner has to work for: a due time that is not
-// planned, or a cursor that failed and is to be retried. Partitions without one are left out.
+// planned, or a cursor that failed and is to be retried. Partitions without one are left out, and those that have to be
+// caught up first: CatchUp says where the pace of caught-up runs continues.
 func (e *Engine) NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error) {
 	rows, err := e.db.Query(ctx, `
 SELECT p, c.plan_at, now()
 FROM unnest($1::smallint[]) p, LATERAL (
-    SELECT plan_at FROM cursor WHERE partition = p AND plan_at IS NOT NULL ORDER BY plan_at LIMIT 1) c`, partitions)
+    SELECT plan_at FROM cursor
+    WHERE partition = p AND plan_at IS NOT NULL AND (SELECT missed_from FROM partition WHERE id = p) IS NULL
+    ORDER BY plan_at LIMIT 1) c`, partitions)
 	if err != nil {
 		return now, nil, fmt.Errorf("read the next due times: %w", err)
 	}

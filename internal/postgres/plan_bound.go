@@ -56,14 +56,14 @@ func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
 		if alone {
 			in.Results = 1
 		}
-		result, err := p.engine.planCursor(c, in)
+		result, err := p.engine.planCursor(c, &in)
 		if err != nil {
 			p.breakCursor(c, err)
 			continue
 		}
 		p.out.More = p.out.More || result.More
-		if p.late(c) && c.after == nil {
-			p.batch.behind.add(c.partition, c.id, c.next)
+		if c.next.Before(in.MissedUntil) && c.after == nil {
+			p.batch.behind.add(c.partition, c.id, in)
 		}
 		if alone {
 			p.out.More = true

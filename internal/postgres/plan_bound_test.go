@@ -21,6 +21,7 @@ func (b *bulk) minutely(n int) {
 		FROM generate_series(0, 255) p`)
 	b.insertJobs(n, `partition`)
 	b.exec(`UPDATE job SET plan_from = now() - interval '1 day'`)
+	b.exec(`UPDATE partition SET missed_until = now() - interval '10 s'`)
 }
 
 // TestPlanIsBounded: after an hour without nodes, jobs that share a schedule have more runs than one transaction may

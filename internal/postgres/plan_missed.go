@@ -12,15 +12,20 @@ import (
 // maxPlannedAlone is how many jobs one transaction plans outside their cursor.
 const maxPlannedAlone = 500
 
-// behind lists cursors that missed occurrences, and where they were.
+// behind lists cursors that missed occurrences, and how they were to be planned.
 type behind struct {
 	partition []int16
 	cursor    []int64
 	next      []time.Time
+	in        map[int64]job.PlanInput // ids of cursors are unique in a shard
 }
 
-func (m *behind) add(partition int16, cursor int64, next time.Time) {
-	m.partition, m.cursor, m.next = append(m.partition, partition), append(m.cursor, cursor), append(m.next, next)
+func (m *behind) add(partition int16, cursor int64, in job.PlanInput) {
+	m.partition, m.cursor, m.next = append(m.partition, partition), append(m.cursor, cursor), append(m.next, in.NextDue)
+	if m.in == nil {
+		m.in = map[int64]job.PlanInput{}
+	}
+	m.in[cursor] = in
 }
 
 // The coalesce keeps PostgreSQL from the index job_end, which is not ordered by cursor.
@@ -51,10 +56,6 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (m
 	if err != nil {
 		return false, err
 	}
-	next := make(map[int64]time.Time, len(m.cursor))
-	for i, id := range m.cursor {
-		next[id] = m.next[i] // ids of cursors are unique in a shard
-	}
 	ended, err := pgx.CollectRows(rows, scanJob)
 	if err != nil {
 		return false, err
@@ -69,7 +70,7 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (m
 		j := &ended[i]
 		left := j.runsLeft
 		// If the definition cannot be read, the cursor has accounted for the job.
-		if d, r, err := planAlone(j, next[j.cursor], now); err == nil {
+		if d, r, err := planAlone(j, m.in[j.cursor]); err == nil {
 			var due []job.DueTime
 			due, left = limited(r.Due, left)
 			written += len(due)
@@ -84,13 +85,13 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (m
 }
 
 // planAlone plans one job from where its cursor was until now.
-func planAlone(j *jobRow, next, now time.Time) (*definition, job.PlanResult, error) {
+func planAlone(j *jobRow, in job.PlanInput) (*definition, job.PlanResult, error) {
 	d, err := derive(j.Definition, j.ID)
 	if err != nil {
 		return nil, job.PlanResult{}, err
 	}
-	r, err := planAll(job.PlanInput{
-		Schedule: d.own, Missed: d.Missed, NextDue: later(j.planFrom, next), Now: now, Until: now,
-	})
+	in.Schedule, in.Missed, in.NextDue, in.Until = d.own, d.Missed, later(j.planFrom, in.NextDue), in.Now
+	in.Results = 0 // of one job
+	r, err := planAll(in)
 	return d, r, err
 }

@@ -72,7 +72,7 @@ func (b *bulk) pullSteps() []*hot {
 			require.NoError(t, err)
 			require.Len(t, got.Claimed, 50)
 		}, ways: []string{
-			"job by partition id", "namespace by id", "queue", "run by address", "run by partition job_id",
+			"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id",
 			"run by partition job_id due_at seq", "run by queue_id handler priority run_at", "session",
 		}},
 		{name: "Heartbeat", step: func() {

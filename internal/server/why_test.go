@@ -132,6 +132,7 @@ func TestWhyNothingRan(t *testing.T) {
 	n.exec(`UPDATE job SET plan_from = '2020-01-01' WHERE name = 'hourly'`)
 	n.exec(`UPDATE cursor SET next_due_at = date_trunc('hour', now()) - interval '1 day'
 		WHERE id = (SELECT cursor_id FROM job WHERE name = 'hourly')`)
+	n.exec(`UPDATE partition SET missed_until = now() - interval '10 s'`)
 	_, err := n.store.Plan(t.Context(), job.PlanParams{
 		Partitions: soleMember{}.Owned(), LookAhead: time.Second, Cursors: 100,
 	})

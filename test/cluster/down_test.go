@@ -66,7 +66,8 @@ type skip struct {
 // TestDown: there is no node for an hour. Each occurrence of that hour is a run or part of a skip, according to its
 // job's policy, and caught-up runs are paced.
 //
-// A test cannot wait for an hour or move the clock of PostgreSQL. Instead it moves the cursors and the jobs back.
+// A test cannot wait for an hour or move the clock of PostgreSQL. Instead it moves the cursors, the jobs and the end of
+// the last ownership back.
 func TestDown(t *testing.T) {
 	t.Parallel()
 	jobs := number("JOBS", 30)
@@ -77,6 +78,7 @@ func TestDown(t *testing.T) {
 	})
 	for _, statement := range []string{
 		`UPDATE cursor SET next_due_at = next_due_at - interval '1 hour'`,
+		`UPDATE partition SET served_until = now() - interval '1 hour'`,
 		// an hour ago there were runs left
 		`UPDATE job SET plan_from = plan_from - interval '1 hour', state = 1, finished_at = NULL`,
 		`UPDATE job_version SET created_at = created_at - interval '1 hour'`,
@@ -100,8 +102,8 @@ func TestDown(t *testing.T) {
 		period, m, from := periods[i%len(periods)], missed[i/len(periods)%len(missed)], c.planFrom(j.ID)
 		d := downtime{
 			what: fmt.Sprintf("%s of %v every %s", j.Name, j.Missed, period), period: period, runs: c.caught(j.ID),
-			skips: c.skips(j.ID),
-			must:  oracle.Every(from.Truncate(time.Hour), period, from.Add(-1), c.end.Add(-1)),
+			skips: c.skips(j.ID), served: c.served(j.Partition),
+			must: oracle.Every(from.Truncate(time.Hour), period, from.Add(-1), c.end.Add(-1)),
 		}
 		d.judge(t, m.policy.WithDefaults(), m.most)
 		for _, r := range d.runs {
@@ -127,6 +129,7 @@ type downtime struct {
 	must   []time.Time
 	runs   []caught // in order
 	skips  []skip
+	served time.Time // when a node began to serve the partition
 }
 
 // judge compares the ledger with the policy, computed independently.
@@ -149,10 +152,11 @@ func (d *downtime) judge(t *testing.T, policy job.Missed, most int) {
 		require.NotContains(t, runs, r.due.Unix(), "%s: a run twice", d.what)
 		runs[r.due.Unix()] = r
 	}
-	oldest := at.Add(-time.Duration(policy.CatchUpWindow))
+	missed := func(due time.Time) bool { return due.Before(d.served.Add(-grace)) }
+	oldest := d.served.Add(-time.Duration(policy.CatchUpWindow))
 	inWindow := 0 // missed, and not too old
 	for _, due := range d.must {
-		if !due.After(at.Add(-grace)) && !due.Before(oldest) {
+		if missed(due) && !due.Before(oldest) {
 			inWindow++
 		}
 	}
@@ -160,7 +164,7 @@ func (d *downtime) judge(t *testing.T, policy job.Missed, most int) {
 	for _, due := range d.must {
 		want := ""
 		switch {
-		case due.After(at.Add(-grace)):
+		case !missed(due):
 		case policy.Policy == job.MissedSkip:
 			want = "missed"
 		case due.Before(oldest):
@@ -173,7 +177,7 @@ func (d *downtime) judge(t *testing.T, policy job.Missed, most int) {
 		r, ran := runs[due.Unix()]
 		require.Equal(t, want == "", ran, "%s: run of %s", d.what, due)
 		delete(runs, due.Unix())
-		if ran && !due.After(at.Add(-grace)) {
+		if ran && missed(due) {
 			require.True(t, r.late)
 			require.Equal(t, at.Add(time.Duration(late)*time.Duration(policy.Pace)).UTC(), r.runAt.UTC(),
 				"%s: pace of %s", d.what, due)
@@ -193,6 +197,14 @@ func (d *downtime) skipped(t *testing.T, due time.Time) (reason string) {
 		}
 	}
 	return reason
+}
+
+// served is when a node began to serve a partition.
+func (c *cluster) served(partition int16) (at time.Time) {
+	c.t.Helper()
+	const query = `SELECT missed_until FROM partition WHERE id = $1`
+	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), query, partition).Scan(&at))
+	return at.Add(grace)
 }
 
 func (c *cluster) planFrom(id uuid.UUID) (at time.Time) {

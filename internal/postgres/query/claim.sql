@@ -1,6 +1,6 @@
 -- Claim: starts those of the runs named by $1 to $4 (partition, job, due time, sequence) that are pending, due within
 -- the lead $6, in a partition that session $5 owns, under no limit, and need no decision. It returns what a target
--- needs to deliver them.
+-- needs to deliver them. Runs that came due while no node served the partition wait until CatchUp has decided them.
 --
 -- The form and the settings pool.KeyLookups, which the same transaction applies first, allow one plan only: each key is
 -- looked up by the whole primary key and the rows are updated by their address. A join would flip to a quadratic plan
@@ -19,7 +19,9 @@ WITH k AS MATERIALIZED (
             SELECT r.ctid AS address FROM run r
             WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
               AND r.state = 0 /* pending */ AND r.run_at <= now() + $6::interval AND r.handler IS NULL
-              AND (SELECT owner FROM partition WHERE id = k.partition) = $5
+              AND (SELECT owner FROM partition
+                   WHERE id = k.partition
+                     AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)) = $5
               AND r.concurrency_key IS NULL AND r.queue_id <> ALL (ARRAY(SELECT id FROM queue WHERE limited))
               AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
                   SELECT FROM run o

@@ -11,7 +11,8 @@ SELECT x.* FROM k, LATERAL (
     FROM run r
     WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
       AND r.state = 0 /* pending */ AND r.run_at <= now() AND r.handler IS NULL
-      AND (SELECT owner FROM partition WHERE id = k.partition) = $5
+      AND (SELECT owner FROM partition
+           WHERE id = k.partition AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)) = $5
       AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
           SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0 /* live */))
     LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x

@@ -1,7 +1,8 @@
 -- Plan: locks the cursors that are due within the look-ahead, except those that another transaction has locked.
 -- $1 partitions, $2 the end of the look-ahead, $3 maximum number of cursors, $4 the earliest due time.
 -- Index: cursor_due.
-SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at, c.paced_to, c.after_job, c.after_origin
+SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at, c.paced_to, c.after_job, c.after_origin,
+       (SELECT missed_until FROM partition WHERE id = c.partition)
 FROM unnest($1::smallint[]) p, LATERAL (
     SELECT * FROM cursor
     WHERE partition = p AND plan_at BETWEEN $4 AND $2

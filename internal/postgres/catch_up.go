@@ -1,0 +1,312 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+var (
+	catchUpRuns  = statement("catch_up_runs")
+	catchUpSkip  = statement("catch_up_skip")
+	catchUpStart = statement("catch_up_start")
+)
+
+// maxCaughtUp bounds how many runs one transaction catches up.
+const maxCaughtUp = 10_000
+
+// CatchUp applies the missed policies to runs that were planned before no node served their partition. The owner calls
+// it before it loads the runs: until then none of them starts. One call is one transaction of bounded size. It returns
+// the partitions that need another call.
+func (e *Engine) CatchUp(ctx context.Context, in job.CatchUpParams) (out job.CatchUpResult, err error) {
+	err = e.db.Tx(ctx, "catch up", func(tx pgx.Tx) error {
+		out = job.CatchUpResult{}
+		c := catchUp{tx: tx, engine: e, out: &out}
+		gaps, err := c.lockGaps(ctx, in)
+		if err != nil || len(gaps.partition) == 0 {
+			return err
+		}
+		if !c.trusted {
+			out.Left = gaps.partition
+			return nil
+		}
+		missed, more, err := c.missed(ctx, &gaps)
+		if err != nil {
+			return err
+		}
+		if err := c.decide(ctx, missed); err != nil {
+			return err
+		}
+		if err := c.write(ctx, c.now.Add(in.LookAhead)); err != nil {
+			return err
+		}
+		for _, f := range c.freed {
+			if err := c.giveBack(ctx, f); err != nil {
+				return err
+			}
+		}
+		if more {
+			out.Left = gaps.partition
+			return nil
+		}
+		const done = `
+UPDATE partition SET missed_from = NULL, missed_until = least(missed_until, now() - ` + grace + `) WHERE id = ANY ($1)`
+		_, err = tx.Exec(ctx, done, gaps.partition)
+		return err
+	})
+	return out, err
+}
+
+// catchUp is one transaction of CatchUp.
+type catchUp struct {
+	tx     pgx.Tx
+	engine *Engine
+	out    *job.CatchUpResult
+	now    time.Time
+	// trusted is false while the clock is in doubt: by a wrong clock, all is missed.
+	trusted bool
+	gaps    map[int16]unserved
+
+	skips  map[job.Reason]*missedRows
+	starts missedRows
+	freed  []freedRuns
+	paced  struct { // cursors that will plan further caught-up runs
+		partition []int16
+		cursor    []int64
+		to        []time.Time
+	}
+}
+
+// unserved is a time in which no node served a partition.
+type unserved struct{ from, until time.Time }
+
+type gapColumns struct {
+	partition   []int16
+	from, until []time.Time
+}
+
+// lockGaps locks the partitions that have runs to catch up, so that no other session takes them meanwhile.
+func (c *catchUp) lockGaps(ctx context.Context, in job.CatchUpParams) (out gapColumns, err error) {
+	// If the commit is lost, the runs are caught up again, so it need not wait for the disk.
+	const begin = `SELECT belfry_clock_trusted() FROM (
+    SELECT set_config('synchronous_commit', 'off', true), ` + string(pool.KeyLookups) + ` OFFSET 0) s`
+	// The partition may have been taken by a wrong clock.
+	const gaps = `
+SELECT id, missed_from, least(missed_until, now() - ` + grace + `), now() FROM partition
+WHERE id = ANY ($1) AND owner = $2 AND missed_from IS NOT NULL ORDER BY id FOR UPDATE`
+	var p int16
+	var g unserved
+	c.gaps = map[int16]unserved{}
+	var batch pgx.Batch
+	batch.Queue(begin).QueryRow(func(row pgx.Row) error { return row.Scan(&c.trusted) })
+	batch.Queue(gaps, in.Partitions, in.Session).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&p, &g.from, &g.until, &c.now}, func() error {
+			c.gaps[p] = g
+			out.partition = append(out.partition, p)
+			out.from, out.until = append(out.from, g.from), append(out.until, g.until)
+			return nil
+		})
+		return err
+	})
+	return out, c.tx.SendBatch(ctx, &batch).Close()
+}
+
+// missedJob is the missed runs of a job, in order.
+type missedJob struct {
+	jobKey
+	cursor  int64
+	endAt   *time.Time
+	limited bool // the job has max_runs
+	due     []time.Time
+}
+
+// missed lists the missed runs by job, and whether there are more. A job is not split: its runs have one pace.
+func (c *catchUp) missed(ctx context.Context, g *gapColumns) (out []missedJob, more bool, err error) {
+	rows, err := c.tx.Query(ctx, catchUpRuns, g.partition, g.from, g.until, maxCaughtUp)
+	if err != nil {
+		return nil, false, err
+	}
+	var next missedJob
+	var due time.Time
+	n := 0
+	_, err = pgx.ForEachRow(rows, []any{
+		&next.partition, raw(&next.id), &due, &next.cursor, &next.endAt, &next.limited,
+	}, func() error {
+		n++
+		if len(out) == 0 || out[len(out)-1].jobKey != next.jobKey {
+			out = append(out, next)
+		}
+		last := &out[len(out)-1]
+		last.due = append(last.due, due)
+		next.endAt = nil // the next row must not share it
+		return nil
+	})
+	if more = n == maxCaughtUp; more && len(out) > 1 {
+		out = out[:len(out)-1]
+	}
+	return out, more, err
+}
+
+// decide asks job.CatchUp about the runs of each job. Jobs of one cursor share the answer.
+func (c *catchUp) decide(ctx context.Context, missed []missedJob) error {
+	cursors, err := c.lockCursors(ctx, missed)
+	if err != nil {
+		return err
+	}
+	c.skips = map[job.Reason]*missedRows{}
+	for i := range missed {
+		m := &missed[i]
+		cursor, ok := cursors[m.cursor]
+		if !ok || cursor.broken {
+			continue // the runs are late: nothing says what else they are
+		}
+		decide, err := cursor.decision(m)
+		if err != nil {
+			continue // the same
+		}
+		skipped := c.collect(m, cursor, decide(m.due))
+		if m.limited && skipped > 0 {
+			c.freed = append(c.freed, freedRuns{m, cursor, int32(skipped)})
+		}
+	}
+	for _, cursor := range cursors {
+		if cursor.before(c.gaps[cursor.partition].until.Add(-instant)) && !cursor.pacedTo.IsZero() {
+			c.paced.partition = append(c.paced.partition, cursor.partition)
+			c.paced.cursor = append(c.paced.cursor, cursor.id)
+			c.paced.to = append(c.paced.to, cursor.pacedTo)
+		}
+	}
+	return nil
+}
+
+// missedCursor is a cursor whose jobs have missed runs.
+type missedCursor struct {
+	cursor
+	partition int16
+	in        job.MissedInput
+	broken    bool
+	pacedTo   time.Time                                      // when the next caught-up run may start; zero: none does
+	decided   map[time.Time]func([]time.Time) []job.CaughtUp // by the end of the job
+}
+
+const lockMissedCursors = `
+SELECT c.partition, c.id, c.next_due_at, c.after_job, c.schedule, c.missed
+FROM (SELECT DISTINCT u.partition, u.id
+      FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS id) u
+      ORDER BY 1, 2) k, LATERAL (
+    SELECT * FROM cursor WHERE partition = k.partition AND id = k.id LIMIT 1 FOR UPDATE) c`
+
+// lockCursors locks the cursors of jobs, in their order. Changes of jobs and plan wait.
+func (c *catchUp) lockCursors(ctx context.Context, missed []missedJob) (map[int64]*missedCursor, error) {
+	partitions, ids := make([]int16, len(missed)), make([]int64, len(missed))
+	for i := range missed {
+		partitions[i], ids[i] = missed[i].partition, missed[i].cursor
+	}
+	rows, err := c.tx.Query(ctx, lockMissedCursors, partitions, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := map[int64]*missedCursor{} // ids of cursors are unique in a shard
+	var next missedCursor
+	var text, missedText string
+	_, err = pgx.ForEachRow(rows, []any{
+		&next.partition, &next.id, &next.next, &next.after, &text, &missedText,
+	}, func() error {
+		m := next
+		g := c.gaps[m.partition]
+		m.in = job.MissedInput{From: g.from, Until: g.until, Now: c.now}
+		m.in.Schedule, m.in.Missed, err = c.engine.readCursor(text, missedText)
+		m.broken, m.decided = err != nil, map[time.Time]func([]time.Time) []job.CaughtUp{}
+		out[m.id] = &m
+		next.next, next.after = nil, nil // the next row must not share them
+		return nil
+	})
+	return out, err
+}
+
+// decision is what the policy says about the runs of a job.
+func (m *missedCursor) decision(j *missedJob) (decide func([]time.Time) []job.CaughtUp, err error) {
+	defer func() {
+		// A schedule that panics must not stop the node.
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	in := m.in
+	if j.endAt != nil && j.endAt.Before(in.Until) {
+		in.EndAt = *j.endAt
+	}
+	if m.decided[in.EndAt] == nil {
+		if m.decided[in.EndAt], err = job.CatchUp(in); err != nil {
+			return nil, err
+		}
+	}
+	return m.decided[in.EndAt], nil
+}
+
+// collect notes what becomes of the runs of a job, and returns how many are skipped.
+func (c *catchUp) collect(m *missedJob, cursor *missedCursor, decided []job.CaughtUp) (skipped int) {
+	for i, d := range decided {
+		if d.Reason == job.ReasonNone {
+			c.starts.add(m, m.due[i])
+			c.starts.runAt = append(c.starts.runAt, d.RunAt)
+			cursor.pacedTo = later(cursor.pacedTo, d.RunAt.Add(time.Duration(cursor.in.Missed.Pace)))
+			continue
+		}
+		if c.skips[d.Reason] == nil {
+			c.skips[d.Reason] = &missedRows{}
+		}
+		c.skips[d.Reason].add(m, m.due[i])
+		skipped++
+	}
+	return skipped
+}
+
+// missedRows are runs as the arrays that statements take.
+type missedRows struct {
+	partition    []int16
+	job          pgtype.FlatArray[pgtype.UUID]
+	dueAt, runAt []time.Time
+}
+
+func (r *missedRows) add(m *missedJob, due time.Time) {
+	r.partition, r.dueAt = append(r.partition, m.partition), append(r.dueAt, due)
+	r.job = append(r.job, pgtype.UUID{Bytes: m.id, Valid: true})
+}
+
+const paceCursors = `
+UPDATE cursor SET paced_to = ($3::timestamptz[])[array_position($2::bigint[], id)]
+WHERE ctid = ANY (ARRAY(
+    SELECT x.address FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS id) k, LATERAL (
+        SELECT ctid AS address FROM cursor WHERE partition = k.partition AND id = k.id LIMIT 1) x))`
+
+// write carries the decisions out.
+func (c *catchUp) write(ctx context.Context, until time.Time) error {
+	for reason, r := range c.skips {
+		tag, err := c.tx.Exec(ctx, catchUpSkip, r.partition, r.job, r.dueAt, c.now, string(reason))
+		if err != nil {
+			return err
+		}
+		c.out.Skipped += tag.RowsAffected()
+		pool.LedgerOf(c.tx).Ended(job.EndedSkipped, reason, tag.RowsAffected())
+	}
+	if r := &c.starts; len(r.job) > 0 {
+		tag, err := c.tx.Exec(ctx, catchUpStart, r.partition, r.job, r.dueAt, r.runAt, until)
+		if err != nil {
+			return err
+		}
+		c.out.Runs += tag.RowsAffected()
+	}
+	if p := &c.paced; len(p.cursor) > 0 {
+		if _, err := c.tx.Exec(ctx, paceCursors, p.partition, p.cursor, p.to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
