@@ -12,8 +12,9 @@ type AdmitInput struct {
 	DueAt   time.Time
 	Attempt int16 // attempts so far; above 0, this is a retry or a redrive
 
-	Running int // other runs of the job that are running or waiting
-	Ahead   int // older runs of the job that are due and pending
+	Running int  // other runs of the job that are running or waiting
+	Busy    bool // one of them had started when this run came due
+	Ahead   int  // older runs of the job that are due and pending
 	Now     time.Time
 }
 
@@ -85,14 +86,21 @@ func (in *AdmitInput) bySchedule() bool {
 	return in.Origin == FromSchedule || in.Origin == FromMissed
 }
 
-// overlap applies the overlap policy. If older runs are pending and none is live, the run waits under every policy:
-// nothing overlaps yet, and a late run must not be dropped. So the oldest run starts first, and an older run never
-// replaces a newer one.
+// overlap applies the overlap policy. A run waits under every policy, instead of being dropped, if
+//   - older runs are pending and none is live: nothing overlaps yet. So the oldest run starts first, and an older run
+//     never replaces a newer one.
+//   - it was missed and caught up: caught-up runs start one after the other.
+//
+// With skip and queue it also waits if no other run had started when it came due, because then both are late, after a
+// takeover for example, and neither overlaps by the schedule. While a run is live, those that come due are skipped, so
+// the line does not grow; MaxQueued bounds it if a limit keeps runs from starting.
 func (in *AdmitInput) overlap() Admission {
 	live, ahead := in.Running > 0, in.Ahead > 0
 	switch {
 	case in.Overlap == OverlapAllow, !live && !ahead:
 		return Admission{AdmitStart, ReasonNone}
+	case in.Origin == FromMissed:
+		return Admission{AdmitWait, ReasonNone}
 	case in.Overlap == OverlapQueueAll && in.Ahead >= MaxQueued:
 		return Admission{AdmitSkip, ReasonQueueLimit}
 	case !live:
@@ -102,7 +110,7 @@ func (in *AdmitInput) overlap() Admission {
 	case OverlapQueueAll:
 		return Admission{AdmitWait, ReasonNone}
 	case OverlapQueue:
-		if ahead {
+		if ahead && in.Busy || in.Ahead >= MaxQueued {
 			return Admission{AdmitSkip, ReasonQueueLimit}
 		}
 		return Admission{AdmitWait, ReasonNone}
@@ -112,7 +120,13 @@ func (in *AdmitInput) overlap() Admission {
 		}
 		return Admission{AdmitReplace, ReasonReplaced}
 	default: // OverlapSkip
-		return Admission{AdmitSkip, ReasonOverlap}
+		switch {
+		case in.Busy:
+			return Admission{AdmitSkip, ReasonOverlap}
+		case in.Ahead >= MaxQueued:
+			return Admission{AdmitSkip, ReasonQueueLimit}
+		}
+		return Admission{AdmitWait, ReasonNone}
 	}
 }
 

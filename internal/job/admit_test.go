@@ -27,6 +27,7 @@ var allOverlaps = []job.Overlap{
 func TestAdmitByOverlap(t *testing.T) {
 	t.Parallel()
 	overlap, limit := skipAs(job.ReasonOverlap), skipAs(job.ReasonQueueLimit)
+	caughtUp := [3][3]job.Admission{{start, wait, wait}, {wait, wait, wait}, {wait, wait, wait}}
 	for policy, table := range map[job.Overlap][3][3]job.Admission{
 		job.OverlapSkip: {
 			{start, wait, wait},
@@ -60,10 +61,14 @@ func TestAdmitByOverlap(t *testing.T) {
 					job.FromSchedule, job.FromTrigger, job.FromBackfill, job.FromMissed, job.FromRedrive,
 				} {
 					got := job.Admit(job.AdmitInput{
-						Overlap: policy, Running: running, Ahead: ahead, DueAt: noon, Now: noon, JobState: job.Active,
-						Origin: origin,
+						Overlap: policy, Running: running, Busy: running > 0, Ahead: ahead, DueAt: noon, Now: noon,
+						JobState: job.Active, Origin: origin,
 					})
-					require.Equal(t, table[i][j], got, "%s, %d running, %d ahead, origin %d", policy, running, ahead,
+					want := table[i][j]
+					if origin == job.FromMissed && policy != job.OverlapAllow {
+						want = caughtUp[i][j]
+					}
+					require.Equal(t, want, got, "%s, %d running, %d ahead, origin %d", policy, running, ahead,
 						origin)
 				}
 			}
@@ -86,6 +91,20 @@ func TestAdmit(t *testing.T) {
 		},
 		"queue_all: also if none is live, for the bound is on rows": {
 			job.AdmitInput{Overlap: "queue_all", Ahead: job.MaxQueued}, skipAs("queue_limit"),
+		},
+		"skip: nothing had started when it came due, so it is only late": {job.AdmitInput{Running: 1}, wait},
+		"skip: the line of late runs is bounded": {
+			job.AdmitInput{Running: 1, Ahead: job.MaxQueued}, skipAs("queue_limit"),
+		},
+		"queue: nothing had started when it came due, so it is only late": {
+			job.AdmitInput{Overlap: "queue", Running: 1, Ahead: 3}, wait,
+		},
+		"queue: the line of late runs is bounded": {
+			job.AdmitInput{Overlap: "queue", Running: 1, Ahead: job.MaxQueued}, skipAs("queue_limit"),
+		},
+		"replace: a late run replaces a live one": {job.AdmitInput{Overlap: "replace", Running: 1}, replace},
+		"skip: a caught-up run waits, however many are ahead": {
+			job.AdmitInput{Running: 1, Busy: true, Ahead: 5000, Origin: job.FromMissed}, wait,
 		},
 		"a run at its deadline starts": {job.AdmitInput{Deadline: minute, Now: at(time.Minute)}, start},
 		"a run past its deadline is skipped as expired": {
@@ -115,7 +134,7 @@ func TestAdmit(t *testing.T) {
 		"a backfill runs on a paused job": {job.AdmitInput{JobState: job.Paused, Origin: job.FromBackfill}, start},
 		"a redrive runs on a paused job":  {job.AdmitInput{JobState: job.Paused, Origin: job.FromRedrive}, start},
 		"a trigger on a paused job obeys overlap": {
-			job.AdmitInput{JobState: job.Paused, Origin: job.FromTrigger, Running: 1}, skipAs("overlap"),
+			job.AdmitInput{JobState: job.Paused, Origin: job.FromTrigger, Running: 1, Busy: true}, skipAs("overlap"),
 		},
 		"the last run of a finished job starts": {job.AdmitInput{JobState: job.Finished}, start},
 		"a retry does not expire": {

@@ -93,7 +93,7 @@ func (a *admission) read(ctx context.Context, lead time.Duration) error {
 	var policy string
 	err := a.tx.QueryRow(ctx, admitRun, k.Partition, k.Job, k.DueAt, k.Seq, a.session, lead, a.pulled).Scan(
 		&a.address, &c.RunAt, &in.Attempt, &in.Origin, &c.Priority, &c.Queue, &c.Key, &c.KeyMax, &a.limited,
-		&a.handler, &in.JobState, &policy, &in.Now, &in.Running, &in.Ahead)
+		&a.handler, &in.JobState, &policy, &in.Now, &in.Running, &in.Busy, &in.Ahead)
 	if err != nil {
 		return err
 	}

@@ -368,3 +368,36 @@ func TestWorkersDoNotStartMissedRuns(t *testing.T) {
 		require.Equal(t, 20, claim(), "the rest is late")
 	}
 }
+
+// TestLateRunsOfAJobWaitForEachOther: after a takeover several runs of a job are late. None of them overlapped by the
+// schedule, so none is skipped. What comes due while one of them runs does.
+func TestLateRunsOfAJobWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	for _, overlap := range []job.Overlap{job.OverlapSkip, job.OverlapQueue} {
+		b := setupFence(t, everyMinute)
+		_, err := b.pool.Exec(t.Context(), `UPDATE job SET policy = $1, admit = 2`, `{"overlap":"`+string(overlap)+`"}`)
+		require.NoError(t, err)
+		_, err = b.pool.Exec(t.Context(), `DELETE FROM run`)
+		require.NoError(t, err)
+		insert := func(ago time.Duration) job.Key {
+			k := b.key
+			require.NoError(t, b.pool.QueryRow(t.Context(), `
+INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
+                 needs_sweep)
+SELECT $1, 0, 1, $2, t, t, 0, 0, 0, 0, 2, 1, false
+FROM (SELECT clock_timestamp() - $3::interval AS t) x RETURNING due_at`, k.Partition, k.Job, ago).Scan(&k.DueAt))
+			return k
+		}
+		admit := func(k job.Key) job.Admitted {
+			a, err := b.store.Admit(t.Context(), b.session, k, 0)
+			require.NoError(t, err)
+			return a
+		}
+		first, second, third := insert(4*time.Second), insert(3*time.Second), insert(2*time.Second)
+		require.NotNil(t, admit(first).Attempt)
+		require.Equal(t, job.Admitted{}, admit(second), "it waits")
+		require.Equal(t, job.Admitted{}, admit(third), "it waits")
+		meanwhile := insert(0)
+		require.True(t, admit(meanwhile).Done, "the first was running when it came due")
+	}
+}

@@ -9,6 +9,9 @@ SELECT r.ctid::text, r.run_at, r.attempt, r.origin, r.priority, r.queue_id, coal
        coalesce(r.handler, ''), j.state, j.policy, now(),
        (SELECT count(*) FROM run o
         WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0 /* live */),
+       EXISTS (SELECT FROM run o
+               WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state <> 0 /* live */
+                 AND greatest(o.claimed_at, o.run_at) <= r.due_at),
        (SELECT count(*) FROM run o
         WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 /* pending */
           AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval)
