@@ -36,11 +36,21 @@ WHERE coalesce(trusted_at, 'epoch') = $2
 	if mark.IsZero() {
 		mark = time.Unix(0, 0)
 	}
-	if _, err := m.db.Exec(ctx, trust, s.Now, mark); err != nil {
-		return fmt.Errorf("trust the clock: %w", err)
-	}
-	return nil
+	return m.db.Tx(ctx, "trust the clock", func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, trust, s.Now, mark)
+		if err != nil || tag.RowsAffected() == 0 || s.Mark.IsZero() {
+			return err
+		}
+		_, err = tx.Exec(ctx, missedSince, s.Mark)
+		return err
+	})
 }
+
+// missedSince notes that no node served any partition since the mark of the clock, $1: sessions were renewed meanwhile,
+// and nothing worked.
+const missedSince = `
+UPDATE partition SET missed_from = coalesce(missed_from, $1), missed_until = now() - ` + grace + `
+WHERE $1::timestamptz < now() - ` + grace + ` AND (owner IS NOT NULL OR served_until IS NOT NULL)`
 
 // Clock returns the time of the database, and the last time that the cluster trusted.
 func (a *Admin) Clock(ctx context.Context) (s clock.Sample, err error) {
@@ -63,6 +73,11 @@ func (a *Admin) ConfirmClock(ctx context.Context) (s clock.Sample, err error) {
 			return err
 		}
 		s.Now, s.Mark = s.Now.UTC(), deref(mark).UTC()
+		if mark != nil {
+			if _, err := tx.Exec(ctx, missedSince, *mark); err != nil {
+				return err
+			}
+		}
 		if err := pool.Enter(ctx, tx, pool.In(access.DefaultNamespace)); err != nil {
 			return err
 		}

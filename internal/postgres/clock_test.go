@@ -245,6 +245,40 @@ func TestSessionsAfterAClockThatWasAhead(t *testing.T) {
 	require.Equal(t, before, expires(fine))
 }
 
+// A time in which the clock was in doubt is a time in which no node served: what came due then was missed. The wrong
+// clock itself measures no such time.
+func TestADoubtIsAGapOfService(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	ctx, session := t.Context(), b.session()
+	b.take(session, b.ownership())
+	gap := func() (from, until *time.Time) {
+		require.NoError(t, b.pool.QueryRow(ctx, `SELECT missed_from, missed_until FROM partition WHERE id = $1`,
+			partition).Scan(&from, &until))
+		return from, until
+	}
+	renew := func() clock.Sample {
+		s, err := b.store.Renew(ctx, session, time.Hour, true)
+		require.NoError(t, err)
+		return s
+	}
+	b.exec(`UPDATE session SET renewed_at = now() - interval '1 year'`)
+	b.trusted(365 * 24 * time.Hour)
+	renew()
+	from, until := gap()
+	require.Nil(t, from, "a year ahead")
+	require.Nil(t, until)
+
+	b.trusted(5 * time.Minute) // the clock is right again
+	s := renew()
+	require.NoError(t, b.store.TrustClock(ctx, s))
+	from, until = gap()
+	require.NotNil(t, from)
+	require.WithinDuration(t, s.Mark, *from, time.Millisecond)
+	require.WithinDuration(t, b.mark().Add(-job.MissedGrace), *until, time.Millisecond)
+	require.Equal(t, 1, b.count(`partition WHERE missed_from IS NOT NULL`), "the others never had an owner")
+}
+
 func TestConfirmClock(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)

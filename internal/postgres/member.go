@@ -58,6 +58,7 @@ WITH ` + seen + `, unserved AS (
     UPDATE partition SET missed_from = coalesce(missed_from, s.renewed_at), missed_until = now() - ` + grace + `
     FROM session s
     WHERE s.id = $1 AND s.renewed_at < now() - ` + grace + ` AND s.expires_at > '-infinity' AND owner = s.id
+      AND belfry_clock_trusted()
 )
 UPDATE session SET renewed_at = now(), expires_at = now() + $2::interval, may_own = $3
 WHERE id = $1 AND expires_at > '-infinity'
@@ -166,11 +167,11 @@ const ownerGone = `NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expire
   AND EXISTS (SELECT FROM session WHERE id = $4 AND expires_at > clock_timestamp() AND may_own)`
 
 // notServed notes since when no node served partition p, if that is longer ago than the grace. A partition that never had an
-// owner has missed nothing.
+// owner has missed nothing. A clock that is in doubt measures nothing: see missedSince.
 const notServed = `(missed_from, missed_until) = (
     SELECT CASE WHEN missed THEN coalesce(p.missed_from, served) ELSE p.missed_from END,
            CASE WHEN missed THEN now() - ` + grace + ` ELSE p.missed_until END
-    FROM (SELECT served, served < now() - ` + grace + ` AS missed
+    FROM (SELECT served, served < now() - ` + grace + ` AND belfry_clock_trusted() AS missed
           FROM (SELECT coalesce((SELECT renewed_at FROM session WHERE id = p.owner), p.served_until) AS served) s) m)`
 
 // Take makes a session the owner of partitions, if it is alive and may own any. It takes only partitions whose owner
