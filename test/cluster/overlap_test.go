@@ -103,3 +103,30 @@ func TestOverlaps(t *testing.T) {
 	together, orphaned = overlaps([]receipt{first, {job: "a", received: at(50), answered: at(60)}})
 	require.Equal(t, []int{0, 1}, []int{together, orphaned})
 }
+
+// TestOverlapAfterKill9: after a node was killed, several runs of each of its jobs are late. None of them is skipped
+// for a time at which no run of the job was running.
+func TestOverlapAfterKill9(t *testing.T) {
+	t.Parallel()
+	f := form{faults: 2, seconds: 16, jobs: 40}.long()
+	c := newCluster(t, setup{nodes: 2, slow: immediately})
+	c.create(f.jobs, f.duration(), func(_ int, in *job.CreateParams) { in.Definition.Overlap = job.OverlapSkip })
+	c.balanced()
+	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) })
+	c.finish(2 * time.Minute)
+	r := c.check()
+	// An attempt that was lost with its node counts as running until it was rescued.
+	const wrong = `
+SELECT count(*), count(*) FILTER (WHERE NOT EXISTS (
+    SELECT FROM run_history o
+    WHERE o.job_id = s.job_id AND o.due_at <> s.due_at AND o.attempt > 0 AND o.ended_at >= s.due_at
+      AND (greatest(o.started_at, o.run_at) <= s.due_at OR o.attempt > 1 AND o.due_at <= s.due_at)))
+FROM run_history s WHERE s.reason = 'overlap'`
+	var skipped, nothingRan int
+	require.NoError(t, c.pool.QueryRow(t.Context(), wrong).Scan(&skipped, &nothingRan))
+	t.Logf("skipped=%d, of them at a time at which nothing ran=%d", skipped, nothingRan)
+	t.Log(r)
+	require.Zero(t, nothingRan)
+	r.skipped = 0
+	c.clean(r)
+}
