@@ -221,7 +221,8 @@ func (x *explainer) unplanned() (Code, string) {
 	case !x.NextDue.IsZero() && !x.At.Before(x.NextDue):
 		if x.Owned {
 			return Unplanned, x.sprintf("It is late by %s: no node has planned it yet. "+
-				"A node owns the job's partition and will come to it; %s.", x.Now.Sub(x.At), x.whatMissedPolicyDoes())
+				"A node owns the job's partition and will come to it. If none did when it was due, %s.",
+				x.Now.Sub(x.At), x.whatMissedPolicyDoes())
 		}
 		return Unplanned, x.sprintf("It is late by %s: no live node owns the job's partition. When one does, %s.",
 			x.Now.Sub(x.At), x.whatMissedPolicyDoes())

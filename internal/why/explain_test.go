@@ -136,7 +136,7 @@ func TestExplain(t *testing.T) {
 		"missed while down, once": {
 			func(f *why.Facts) { f.Skip = &job.Skip{From: at, To: at, Count: 1, Reason: job.ReasonMissed} },
 			why.Skipped, job.ReasonMissed,
-			[]string{"no node was there", "once"},
+			[]string{"no node served", "once"},
 		},
 		"missed while down, skip": {func(f *why.Facts) {
 			f.Definition.Missed.Policy = job.MissedSkip

@@ -136,7 +136,7 @@ func (x *explainer) cancelled(e job.Entry) string {
 // skipped says why an occurrence did not run.
 func (x *explainer) skipped(why job.Reason) string {
 	m, p := x.Definition.Missed, x.Definition.Policy
-	const down = "It did not run: no node was there to plan it in time, and "
+	const down = "It did not run: no node served the job's partition when it was due, and "
 	switch why {
 	case job.ReasonMissed:
 		if m.Policy == job.MissedOnce {
@@ -231,7 +231,7 @@ func (x *explainer) found() string {
 	}
 }
 
-// whatMissedPolicyDoes says what the missed policy does with a late occurrence.
+// whatMissedPolicyDoes says what the missed policy does with an occurrence that no node has planned.
 func (x *explainer) whatMissedPolicyDoes() string {
 	if x.Now.Sub(x.At) < job.MissedGrace {
 		return "it runs, late"
