@@ -106,6 +106,10 @@ cluster-all: JOBS = 300
 cluster-all: ## the long report: 1000 nodes and 5 databases killed, 300 handovers, 100000 occurrences (7 minutes)
 	$(call long-form,All)
 
+missed: OUTAGES = 20s,40s,82s,5m
+missed: ## stop and kill the only node for OUTAGES=20s,40s,82s,5m, with every missed policy: expected and actual (12 minutes)
+	$(RAM) OUTAGES=$(OUTAGES) $(call logged,./test/cluster,^TestMissed$$,30m)
+
 takeover: KILLS = 50
 takeover: ## kill the owner of partitions, KILLS=50 times, and measure until their runs start again (8 minutes)
 	$(call long-form,Takeover)
