@@ -35,10 +35,10 @@ type AuditResult struct {
 // namespaces.
 func Audit(ctx context.Context, url string, p AuditParams) (out AuditResult, err error) {
 	err = asOwner(ctx, url, func(db *postgres.DB) error {
-		if err := p.find(ctx, db.Engine()); err != nil {
+		if err := p.find(ctx, db.Admin()); err != nil {
 			return err
 		}
-		a, err := db.Engine().AuditLedger(ctx, p.Params)
+		a, err := db.Admin().AuditLedger(ctx, p.Params)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func Audit(ctx context.Context, url string, p AuditParams) (out AuditResult, err
 }
 
 // find finds the job by its id or name.
-func (p *AuditParams) find(ctx context.Context, store *postgres.Engine) error {
+func (p *AuditParams) find(ctx context.Context, store *postgres.Admin) error {
 	if p.Job == "" {
 		return nil
 	}

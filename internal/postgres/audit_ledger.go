@@ -23,8 +23,8 @@ type LedgerAudit struct {
 
 // AuditLedger returns an audit, with the window cut to what can be judged: history is kept from some day on, and only due
 // times that have passed are in the ledger.
-func (e *Engine) AuditLedger(ctx context.Context, p auditor.Params) (*LedgerAudit, error) {
-	now, floor, err := auditFloor(ctx, e.db)
+func (a *Admin) AuditLedger(ctx context.Context, p auditor.Params) (*LedgerAudit, error) {
+	now, floor, err := auditFloor(ctx, a.db)
 	if err != nil {
 		return nil, err
 	}
@@ -35,12 +35,12 @@ func (e *Engine) AuditLedger(ctx context.Context, p auditor.Params) (*LedgerAudi
 		p.Window.From = p.Window.To.Add(-auditDay)
 	}
 	p.Window.From = later(p.Window.From, floor)
-	return &LedgerAudit{db: e.db, times: auditor.NewTimes(p.Oracle), params: p, after: jobKey{partition: -1}}, nil
+	return &LedgerAudit{db: a.db, times: auditor.NewTimes(p.Oracle), params: p, after: jobKey{partition: -1}}, nil
 }
 
 // JobsNamed returns the jobs with a name, in all namespaces.
-func (e *Engine) JobsNamed(ctx context.Context, name string) ([]uuid.UUID, error) {
-	rows, err := e.db.Query(ctx, `SELECT id FROM job WHERE name = $1`, name)
+func (a *Admin) JobsNamed(ctx context.Context, name string) ([]uuid.UUID, error) {
+	rows, err := a.db.Query(ctx, `SELECT id FROM job WHERE name = $1`, name)
 	if err != nil {
 		return nil, fmt.Errorf("find jobs by name: %w", err)
 	}
