@@ -11,6 +11,8 @@ type AdmitInput struct {
 	Origin  Origin
 	DueAt   time.Time
 	Attempt int16 // attempts so far; above 0, this is a retry or a redrive
+	// Deferred: the attempts so far were deferred, so the run has never started and its deadline counts.
+	Deferred bool
 
 	Running int  // other runs of the job that are running or waiting
 	Busy    bool // one of them had started when this run came due
@@ -66,11 +68,12 @@ func (p Policy) AdmitRule() AdmitRule {
 // (deadlines limit the first start) or a newer run began. It waits for the newer run. Only overlap replace lets the
 // newer run end it.
 func Admit(in AdmitInput) Admission {
+	started := in.Attempt > 0 && !in.Deferred
+	if !started && in.Deadline > 0 && in.Origin.hasDeadline() && in.Now.Sub(in.DueAt) > time.Duration(in.Deadline) {
+		return Admission{AdmitSkip, ReasonExpired}
+	}
 	if in.Attempt > 0 {
 		return admitRetry(in)
-	}
-	if in.Deadline > 0 && in.Origin.hasDeadline() && in.Now.Sub(in.DueAt) > time.Duration(in.Deadline) {
-		return Admission{AdmitSkip, ReasonExpired}
 	}
 	if in.JobState == Paused && in.bySchedule() {
 		return Admission{AdmitSkip, ReasonPaused}

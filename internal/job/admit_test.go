@@ -140,6 +140,15 @@ func TestAdmit(t *testing.T) {
 		"a retry does not expire": {
 			job.AdmitInput{Attempt: 1, Deadline: minute, Now: at(time.Hour)}, start,
 		},
+		"a run that was only deferred expires": {
+			job.AdmitInput{Attempt: 1, Deferred: true, Deadline: minute, Now: at(time.Hour)}, skipAs("expired"),
+		},
+		"a run that was only deferred starts in time": {
+			job.AdmitInput{Attempt: 1, Deferred: true, Deadline: minute, Now: at(time.Second)}, start,
+		},
+		"a redrive does not expire": {
+			job.AdmitInput{Attempt: 1, Deferred: true, Deadline: minute, Now: at(time.Hour), Origin: job.FromRedrive}, start,
+		},
 		"a retry on a job that was paused meanwhile goes on": {job.AdmitInput{Attempt: 1, JobState: job.Paused}, start},
 		"skip: a retry waits for a run that began meanwhile": {job.AdmitInput{Attempt: 1, Running: 1}, wait},
 		"skip: a retry waits for its turn":                   {job.AdmitInput{Attempt: 1, Ahead: 1}, wait},

@@ -48,8 +48,8 @@ func (a *Attempt) Completion(o Outcome) Completion {
 	}
 }
 
-// KeepKey is Attempt.KeepKey for a worker's attempt. A claim stores the key that an expression gave, so a run without
-// a stored key was delivered under its id.
+// KeepKey is Attempt.KeepKey for an attempt that another process worked on. A claim stores the key that an expression
+// gave, so a run without a stored key was delivered under its id.
 func (c *Completion) KeepKey() {
 	if c.Outcome.Kind != Succeeded {
 		c.OwnKey = FormatRunID(c.Key)

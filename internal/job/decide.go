@@ -123,14 +123,15 @@ const maxDeferred = 30_000
 
 func (in *DecideInput) deferred() Decision {
 	first := in.tries() <= 1 && in.Run.Origin.hasDeadline()
+	wait := min(max(in.Outcome.RetryAfter, 0), MaxRetryAfter)
 	switch {
 	case in.Run.Attempt >= maxDeferred:
 		in.Outcome.Retryable = true // nothing is wrong with the run itself
 		return in.failed()
-	case first && in.Policy.Deadline > 0 && in.Now.After(in.Run.DueAt.Add(time.Duration(in.Policy.Deadline))):
+	case first && in.Policy.Deadline > 0 && in.Now.Add(wait).After(in.Run.DueAt.Add(time.Duration(in.Policy.Deadline))):
 		return Decision{Kind: DecideFinish, Ended: EndedSkipped, Reason: ReasonExpired}
 	}
-	d := in.retry(min(max(in.Outcome.RetryAfter, 0), MaxRetryAfter))
+	d := in.retry(wait)
 	d.Free, d.Record, d.DeferredReason = true, false, in.Outcome.Message
 	return d
 }

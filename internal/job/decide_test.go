@@ -83,6 +83,11 @@ func TestDecide(t *testing.T) {
 			policy: job.Policy{Deadline: job.Duration(time.Hour)}, due: -time.Minute,
 			outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, ""),
 		},
+		"deferred beyond its deadline it expires at once": {
+			policy: job.Policy{Deadline: job.Duration(time.Hour)}, due: -time.Minute,
+			outcome: job.Outcome{Kind: job.Deferred, RetryAfter: time.Hour},
+			want:    job.Decision{Kind: job.DecideFinish, Ended: job.EndedSkipped, Reason: "expired"},
+		},
 		"a retry that is deferred does not expire": {
 			policy: job.Policy{Deadline: job.Duration(time.Second)}, due: -time.Minute, attempt: 2,
 			outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, ""),

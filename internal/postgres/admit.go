@@ -53,7 +53,7 @@ func (e *Engine) Admit(
 		return out, nil
 	}
 	if err == nil && out.Attempt != nil {
-		err = e.readContents(ctx, []*job.Attempt{out.Attempt})
+		err = e.prepare(ctx, []*job.Attempt{out.Attempt})
 	}
 	if err != nil {
 		return job.Admitted{}, err
@@ -92,8 +92,8 @@ func (a *admission) read(ctx context.Context, lead time.Duration) error {
 	k, in, c := a.key, &a.in, &a.candidate
 	var policy string
 	err := a.tx.QueryRow(ctx, admitRun, k.Partition, k.Job, k.DueAt, k.Seq, a.session, lead, a.pulled).Scan(
-		&a.address, &c.RunAt, &in.Attempt, &in.Origin, &c.Priority, &c.Queue, &c.Key, &c.KeyMax, &a.limited,
-		&a.handler, &in.JobState, &policy, &in.Now, &in.Running, &in.Busy, &in.Ahead)
+		&a.address, &c.RunAt, &in.Attempt, &in.Deferred, &in.Origin, &c.Priority, &c.Queue, &c.Key, &c.KeyMax,
+		&a.limited, &a.handler, &in.JobState, &policy, &in.Now, &in.Running, &in.Busy, &in.Ahead)
 	if err != nil {
 		return err
 	}

@@ -176,7 +176,7 @@ func (d *decided) write(in job.DecideInput, decision job.Decision) {
 			d.batch.Queue(buryRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, string(decision.Reason), o.Message)
 		}
 		status, message := int16(o.Status), o.Message
-		if o.Result != "" {
+		if o.Result != "" && o.Kind == job.Succeeded {
 			status, message = 0, "" // a worker's result replaces them
 		}
 		d.batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), status,

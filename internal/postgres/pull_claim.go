@@ -63,7 +63,7 @@ func (e *Engine) PullClaim(ctx context.Context, o job.PullClaimParams) (out job.
 		return nil
 	})
 	if err == nil {
-		err = e.prepare(ctx, out.Claimed)
+		err = e.prepare(ctx, attemptsOf(out.Claimed))
 	}
 	return out, err
 }
@@ -317,7 +317,7 @@ func (e *Engine) PullAdmit(
 	}
 	if err == nil && claimed != nil {
 		one := []job.Claimed{*claimed}
-		claimed, err = &one[0], e.prepare(ctx, one)
+		claimed, err = &one[0], e.prepare(ctx, attemptsOf(one))
 	}
 	if err != nil {
 		return nil, false, err

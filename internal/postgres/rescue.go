@@ -158,14 +158,11 @@ func (e *Engine) lost(
 
 func collectLost(rows pgx.Rows, message string) (lost []job.Completion, err error) {
 	c := job.Completion{Outcome: job.Outcome{Kind: job.Lost, Message: message}}
-	var pulled bool
 	_, err = pgx.ForEachRow(
 		rows,
-		[]any{&c.Key.Partition, &c.Key.Job, &c.Key.DueAt, &c.Key.Seq, &c.Attempt, raw(&c.Session), &pulled},
+		[]any{&c.Key.Partition, &c.Key.Job, &c.Key.DueAt, &c.Key.Seq, &c.Attempt, raw(&c.Session)},
 		func() error {
-			if c.OwnKey = ""; pulled {
-				c.KeepKey()
-			}
+			c.KeepKey()
 			lost = append(lost, c)
 			return nil
 		},

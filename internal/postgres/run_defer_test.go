@@ -108,3 +108,37 @@ FROM run r JOIN job j ON j.id = r.job_id`).Scan(&same, &deferred, &needsSweep))
 		})
 	}
 }
+
+// TestDeferredRunsKeepTheirDeadline: a run that was deferred and then waited for its queue has never started.
+func TestDeferredRunsKeepTheirDeadline(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	d := definition("deadline", past)
+	d.Deadline = job.Duration(time.Hour)
+	j := b.create(d)
+	b.exec(`UPDATE run SET due_at = now()`)
+	k := b.keyOf(j)
+	a := b.start("admit", b.session, k)
+	_, _, err := b.store.CompleteDecided(t.Context(), []job.Completion{
+		a.Completion(job.Outcome{Kind: job.Deferred, RetryAfter: time.Second, Message: "busy"}),
+	})
+	require.NoError(t, err)
+	b.exec(`UPDATE run SET run_at = now(), due_at = due_at - interval '2 h'`)
+	k.DueAt = k.DueAt.Add(-2 * time.Hour)
+	admitted, err := b.store.Admit(t.Context(), b.session, k, time.Second)
+	require.NoError(t, err)
+	require.Nil(t, admitted.Attempt)
+	require.Equal(t, 1, b.count(`run_history WHERE reason = 'expired'`))
+}
+
+// TestAFailureWithAResultKeepsItsMessage: it says why the run failed.
+func TestAFailureWithAResultKeepsItsMessage(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	a := b.claimAll(1)[0]
+	_, _, err := b.store.CompleteDecided(t.Context(), []job.Completion{
+		a.Completion(job.Outcome{Kind: job.Failed, Status: 3, Message: "no space", Result: `{"rows":7}`}),
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1, b.count(`run_history WHERE message = 'no space' AND status = 3 AND result = '{"rows":7}'`))
+}

@@ -3,8 +3,8 @@
 -- $7 whether a worker pulls it. The owner of the partition admits runs that nodes deliver; runs for workers are
 -- admitted under the lock of their queue, by a session of that queue. Runs that came due while no node served the
 -- partition wait until CatchUp has decided them, and runs for workers that may be such runs wait for an owner.
-SELECT r.ctid::text, r.run_at, r.attempt, r.origin, r.priority, r.queue_id, coalesce(r.concurrency_key, 0),
-       coalesce(r.concurrency_max, 1),
+SELECT r.ctid::text, r.run_at, r.attempt, r.attempt > 0 AND r.attempts IS NULL /* only deferred */, r.origin,
+       r.priority, r.queue_id, coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1),
        r.concurrency_key IS NOT NULL OR coalesce((SELECT limited FROM queue WHERE id = r.queue_id), false),
        coalesce(r.handler, ''), j.state, j.policy, now(),
        (SELECT count(*) FROM run o

@@ -4,7 +4,7 @@
 --   1. attempts whose session has ended. One that has only expired may be renewed and go on.
 --   2. accepted runs that were overdue before rescue_overdue.sql looks
 --   3. attempts of workers that are alive and have forgotten them: a heartbeat ends only what it names
-SELECT partition, job_id, due_at, seq, attempt, session_id, handler IS NOT NULL AS pulled FROM run
+SELECT partition, job_id, due_at, seq, attempt, session_id FROM run
 WHERE partition = ANY ($1) AND (
     state = 1 /* running */ AND NOT EXISTS (SELECT FROM session WHERE id = run.session_id AND expires_at > '-infinity')
     OR state = 2 /* waiting */ AND expires_at < $2

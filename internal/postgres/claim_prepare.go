@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -12,22 +13,22 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// prepare reads what the claim left out and stores the idempotency keys. Other claims of the queue do not wait for it.
-func (e *Engine) prepare(ctx context.Context, claimed []job.Claimed) error {
-	if err := e.readContents(ctx, attemptsOf(claimed)); err != nil {
+// prepare reads what a claim left out and stores the idempotency keys. Other claims of the queue do not wait for it. If it
+// fails, the outcome of the claim is unknown to the caller, who resolves it.
+func (e *Engine) prepare(ctx context.Context, claimed []*job.Attempt) error {
+	if err := e.readContents(ctx, slices.Clone(claimed)); err != nil {
 		return err
 	}
 	return e.keepKeys(ctx, claimed)
 }
 
-// keepKeys stores the idempotency keys that first attempts compute. A key that
-// cannot be computed is found when the run is handed out.
-func (e *Engine) keepKeys(ctx context.Context, claimed []job.Claimed) error {
+// keepKeys stores the idempotency keys that first attempts compute, before they are delivered: the process may die
+// meanwhile, and the job may change. A key that cannot be computed is found when the run is handed out.
+func (e *Engine) keepKeys(ctx context.Context, claimed []*job.Attempt) error {
 	var batch pgx.Batch
 	batch.Queue(pool.Apply(pool.KeyLookups))
 	stored := 0
-	for i := range claimed {
-		c := &claimed[i]
+	for _, c := range claimed {
 		if c.KeyExpression == "" || c.OwnKey != "" || c.MakeKey() != nil {
 			continue
 		}
