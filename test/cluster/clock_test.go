@@ -55,7 +55,7 @@ func (d *database) setClock(t *testing.T, off time.Duration) {
 
 // ledgerCounts is what a wrong clock may not change.
 type ledgerCounts struct {
-	days     int // of history, this month and before
+	days     int // of history, of the last month; a wrong clock may create others
 	history  int // runs from long ago
 	finished int // one-offs that are removed in months
 	waiting  int // one-offs that are due in months, as they were created
@@ -67,8 +67,9 @@ func (c *cluster) ledgerCounts() (n ledgerCounts) {
 	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), `
 WITH future AS (SELECT * FROM job WHERE name LIKE 'future-%')
 SELECT (SELECT count(*) FROM pg_inherits WHERE inhparent = 'run_history'::regclass
-        AND inhrelid::regclass::text < 'run_history_' || (
-            SELECT to_char(min(created_at) + interval '30 days', 'YYYYMMDD') FROM future)),
+        AND inhrelid::regclass::text BETWEEN
+            (SELECT to_char(min(created_at) AT TIME ZONE 'UTC' - interval '30 days', '"run_history_"YYYYMMDD') FROM future)
+        AND (SELECT to_char(min(created_at) AT TIME ZONE 'UTC', '"run_history_"YYYYMMDD') FROM future)),
        (SELECT count(*) FROM run_history WHERE job_id = '00000000-0000-7000-8000-0000000000aa'),
        (SELECT count(*) FROM job WHERE name LIKE 'finished-%'),
        (SELECT count(*) FROM future j JOIN cursor c ON c.partition = j.partition AND c.id = j.cursor_id
