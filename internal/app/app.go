@@ -169,7 +169,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
 		Auditor: store,
 		Member:  n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
-		Slots: c.Slots, LookAhead: c.LookAhead, KeepHistory: c.KeepHistory,
+		Slots: c.Slots, LookAhead: c.LookAhead, KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
 	})
 	n.pull = pull.New(pull.Options{
 		Store: store, Sessions: store, Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m,

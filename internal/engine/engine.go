@@ -67,6 +67,7 @@ type Options struct {
 	// Claimers and Completers are how many statements of each kind may execute at the same time; 2.
 	Claimers, Completers int
 	KeepHistory          time.Duration // retention of history
+	ZoneRules            string        // identifies the time zone rules of this process
 }
 
 // Engine works on the runs of the partitions that its node owns.

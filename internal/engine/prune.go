@@ -14,9 +14,11 @@ type History interface {
 	DropHistory(ctx context.Context, keep time.Duration) (dropped []string, err error)
 }
 
-// Pruner is the store as prune sees everything else that expires. Each method removes at most limit
-// rows and returns how many there were.
+// Pruner is the store as prune sees everything else that time changes. Methods with a limit remove at most as many
+// rows, and return how many there were.
 type Pruner interface {
+	// FollowZones moves cursors of the session's partitions that were computed by other time zone rules.
+	FollowZones(ctx context.Context, in job.FollowZonesParams) (moved int64, err error)
 	FinishJobs(ctx context.Context, limit int) (int, error)
 	RemoveJobs(ctx context.Context, limit int) (int, error)
 	DropStaleOutputs(ctx context.Context, limit int) (int, error)
@@ -41,8 +43,15 @@ type pruneStep struct {
 }
 
 // finishOnce finishes jobs whose end has come, and removes one-offs that finished long enough ago. Users see both, so
-// it is more frequent than prune.
+// it is more frequent than prune. Before, it moves cursors to which other time zone rules apply than before.
 func (e *Engine) finishOnce(ctx context.Context) (time.Duration, error) {
+	moved, err := e.Pruner.FollowZones(ctx, job.FollowZonesParams{
+		Session: e.Member.Session(), Rules: e.ZoneRules, LookAhead: e.LookAhead,
+	})
+	e.pruneFailed(ctx, "follow time zone rules", err)
+	if moved > 0 {
+		e.Log.Info("cursors moved: time zone rules have changed", "cursors", moved)
+	}
 	e.pruneAll(ctx,
 		pruneStep{"finish jobs that have ended", e.Pruner.FinishJobs},
 		pruneStep{"remove finished one-off jobs", e.Pruner.RemoveJobs},

@@ -9,11 +9,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // expired is a store with rows to prune: how many are left for each step.
 type expired struct {
 	days, keep         int
+	followed           int // calls of FollowZones
 	ended, oneOffs     int
 	outputs, responses int
 	skips              int
@@ -28,6 +31,11 @@ func (e *expired) CreateHistory(_ context.Context, daysAhead int) error {
 func (e *expired) DropHistory(_ context.Context, keep time.Duration) ([]string, error) {
 	e.keep = int(keep / (24 * time.Hour))
 	return []string{"run_history_20260101"}, nil
+}
+
+func (e *expired) FollowZones(context.Context, job.FollowZonesParams) (int64, error) {
+	e.followed++
+	return 3, nil
 }
 
 func remove(from *int, limit int) (int, error) {
@@ -64,7 +72,7 @@ func TestPruneRemovesEverythingInBatches(t *testing.T) {
 	s := &expired{ended: 1, oneOffs: 2500, outputs: pruneBatch, responses: 3 * pruneBatch, skips: 7}
 	var log bytes.Buffer
 	e := New(Options{
-		History: s, Pruner: s, KeepHistory: 30 * 24 * time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Member: ownsAll{}, History: s, Pruner: s, KeepHistory: 30 * 24 * time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	pause, err := e.pruneOnce(t.Context())
 	require.NoError(t, err)
@@ -72,7 +80,8 @@ func TestPruneRemovesEverythingInBatches(t *testing.T) {
 	pause, err = e.finishOnce(t.Context())
 	require.NoError(t, err)
 	require.LessOrEqual(t, pause, 30*time.Second, "jobs end and leave within a minute")
-	require.Equal(t, &expired{days: HistoryAhead, keep: 30}, s)
+	require.Equal(t, &expired{days: HistoryAhead, keep: 30, followed: 1}, s)
+	require.Contains(t, log.String(), "time zone rules have changed")
 	require.Contains(t, log.String(), "table=run_history_20260101")
 	require.NotContains(t, log.String(), "prune failed")
 }
@@ -82,7 +91,7 @@ func TestPruneGoesOnAfterAFailedStep(t *testing.T) {
 	t.Parallel()
 	s := &expired{oneOffs: 1, skips: 1, broken: errors.New("permission denied")}
 	var log bytes.Buffer
-	e := New(Options{History: s, Pruner: s, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	e := New(Options{Member: ownsAll{}, History: s, Pruner: s, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	_, err := e.finishOnce(t.Context())
 	require.NoError(t, err)
 	_, err = e.pruneOnce(t.Context())

@@ -100,6 +100,13 @@ type PlanParams struct {
 	OnTime     bool // leave out cursors that are late by more than MissedGrace
 }
 
+// FollowZonesParams says whose cursors follow which time zone rules.
+type FollowZonesParams struct {
+	Session   uuid.UUID // owner of the partitions
+	Rules     string    // identifies the rules of this process
+	LookAhead time.Duration
+}
+
 // CatchUpParams says which partitions to catch up.
 type CatchUpParams struct {
 	Session    uuid.UUID // their owner

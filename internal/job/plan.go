@@ -205,6 +205,24 @@ func FirstDue(s *schedule.Schedule, after time.Time) (time.Time, error) {
 	return time.Time{}, err
 }
 
+// maxRuleChange is by how much a change of time zone rules moves an occurrence.
+const maxRuleChange = 3 * time.Hour
+
+// FollowZones returns the next due time of a cursor by the time zone rules of this process, after next was computed by
+// older ones. Everything up to planned has been planned.
+//
+// An occurrence whose time has passed by the new rules keeps its old one: better late than never.
+func FollowZones(s *schedule.Schedule, next, planned time.Time) (time.Time, error) {
+	if !next.After(planned) {
+		return next, nil
+	}
+	now, err := FirstDue(s, planned)
+	if err != nil || now.Sub(next) > maxRuleChange {
+		return next, err
+	}
+	return now, nil
+}
+
 // The pause before planning is retried for a cursor that failed.
 const (
 	brokenPauseMin = time.Minute

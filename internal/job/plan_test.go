@@ -394,3 +394,24 @@ func TestRetryBroken(t *testing.T) {
 	ahead := now.Add(time.Hour) // the clock has gone back
 	require.Equal(t, until.Add(time.Minute), job.RetryBroken(&ahead, now, until))
 }
+
+// TestFollowZones: by new rules an occurrence may come earlier or later. If its time has passed by then, it keeps the
+// old one.
+func TestFollowZones(t *testing.T) {
+	t.Parallel()
+	s := compile(t, schedule.Spec{Cron: "0 9 * * *", Timezone: "Europe/Berlin"})
+	at := func(hour, minute int) time.Time { return time.Date(2026, 6, 1, hour, minute, 0, 0, time.UTC) }
+	for _, x := range []struct{ next, planned, want time.Time }{
+		{at(7, 0), at(3, 0), at(7, 0)},
+		{at(8, 0), at(3, 0), at(7, 0)},
+		{at(6, 0), at(3, 0), at(7, 0)},
+		{at(8, 0), at(7, 30), at(8, 0)},  // passed by the new rules
+		{at(8, 0), at(8, 0), at(8, 0)},   // planned
+		{at(8, 0), at(12, 0), at(8, 0)},  // behind
+		{at(31, 0), at(7, 0), at(31, 0)}, // tomorrow
+	} {
+		got, err := job.FollowZones(s, x.next, x.planned)
+		require.NoError(t, err)
+		require.Equal(t, x.want, got, "next %s, planned %s", x.next, x.planned)
+	}
+}

@@ -1,0 +1,10 @@
+-- +goose Up
+
+ALTER TABLE partition ADD COLUMN zone_rules text;
+COMMENT ON COLUMN partition.zone_rules IS
+    'Identifies the time zone rules by which the due times of its cursors were computed. A node with other rules '
+    'computes them anew. NULL: unknown.';
+
+-- +goose Down
+
+ALTER TABLE partition DROP COLUMN zone_rules;
