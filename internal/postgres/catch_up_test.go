@@ -239,7 +239,7 @@ func (b *bulk) catchUpStep() *hot {
 	}
 	return &hot{name: "CatchUp", before: func() {
 		b.exec(`UPDATE partition SET missed_from = now() - interval '2 h', missed_until = now()`)
-		b.exec(`UPDATE run SET origin = 0, due_at = due_at - interval '1 h' WHERE state = 0 AND attempt = 0 AND seq = 0`)
+		b.exec(`UPDATE run SET origin = 0, due_at = due_at - interval '3600.007 s' WHERE state = 0 AND attempt = 0 AND seq = 0`)
 		b.exec(`UPDATE job SET runs_left = NULL`) // their queue does not exist
 	}, step: func() {
 		r, err := b.store.CatchUp(b.t.Context(), in)
