@@ -131,7 +131,7 @@ func nodeInfo(c Config, keys *seal.Keyset) doctor.Node {
 	}
 	return doctor.Node{
 		Version: c.Version, Zones: zonesFingerprint(), Keyset: keyset,
-		Connections: int(c.Connections) + int(c.API.Connections),
+		Connections: int(c.Connections) + int(c.API.Connections) + postgres.MemberConnections,
 		KeepHistory: c.KeepHistory.String(), LookAhead: c.LookAhead.String(), SessionTTL: c.SessionTTL.String(),
 		WorkerTTL: c.WorkerTTL.String(), Commands: c.Command.Enabled,
 	}

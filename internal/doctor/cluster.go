@@ -4,7 +4,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/auditor"
+	"github.com/belfry-dev/belfry/internal/job"
 )
+
+// MaxFindings is how many findings of the audit are counted.
+const MaxFindings = 100
+
+// findingIsNew is how long a finding of the audit is a failure. After that it is a warning, as long as history is kept.
+const findingIsNew = 7 * 24 * time.Hour
 
 // Cluster is what the tables of Belfry say, at the instant of Database.
 type Cluster struct {
@@ -13,6 +25,10 @@ type Cluster struct {
 	Unowned         int // partitions without a live owner
 	BrokenSchedules int
 	FirstProblem    string // of a broken schedule
+
+	TrustedAt time.Time // the last time of the database clock that nodes trusted; zero: none
+	Findings  int       // of the audit, without those that were backfilled, up to MaxFindings
+	Newest    Finding   // of Findings
 
 	Tables     []Table
 	Trigrams   bool // the index for parts of names exists
@@ -23,6 +39,15 @@ type Cluster struct {
 	PausedJobs   int      // for more than 7 days
 	PausedQueues []string
 	ExpiringKeys []string // keys that expire within 7 days
+}
+
+// Finding is an occurrence that is not in the ledger as it must be.
+type Finding struct {
+	Namespace string
+	Job       uuid.UUID
+	DueAt     time.Time
+	Kind      auditor.Kind
+	FoundAt   time.Time
 }
 
 // Table is the vacuum state of a table.
@@ -54,6 +79,7 @@ var clusterChecks = []check{
 	{"cluster", "keysets", false, (*Facts).keysets},
 	{"cluster", "partitions", false, (*Facts).partitions},
 	{"cluster", "schedules", false, (*Facts).schedules},
+	{"cluster", "audit", false, (*Facts).audit},
 }
 
 func (f *Facts) nodes() verdict {
@@ -130,4 +156,24 @@ func (f *Facts) schedules() verdict {
 			"%d schedules cannot be planned, for example: %s", n, f.Cluster.FirstProblem)
 	}
 	return ok("all can be planned")
+}
+
+func (f *Facts) audit() verdict {
+	n, newest := f.Cluster.Findings, f.Cluster.Newest
+	if n == 0 {
+		return ok("no open finding")
+	}
+	age := f.Database.Now.Sub(newest.FoundAt)
+	say := warn
+	if age < findingIsNew {
+		say = fail
+	}
+	count := fmt.Sprint(n)
+	if n >= MaxFindings {
+		count += " or more"
+	}
+	id, due := job.FormatJobID(newest.Job), newest.DueAt.UTC().Format(time.RFC3339Nano)
+	hint := fmt.Sprintf("Run: belfry why %s %s. Then see \"What to do with a finding\" in docs/guide/audit.md.", id, due)
+	return say(hint, "%s occurrences are not in the ledger as they must be; the newest is %s, of a job in namespace %s, "+
+		"found %s ago", count, newest.Kind, newest.Namespace, ago(age))
 }

@@ -15,6 +15,9 @@ type Database struct {
 	SchemaLatest int64  // the version that this program needs
 	SeesAll      bool   // the role may see the sessions of other roles
 
+	Pooled    bool     // a pooler, such as PgBouncer, stands between
+	Unbounded []string // timeouts that a statement outside a transaction does not have
+
 	MaxConnections    int // without those reserved for superusers
 	Fsync             bool
 	FullPageWrites    bool
@@ -47,11 +50,15 @@ const (
 	minCheckpoints = 20          // below that the ratio says nothing
 )
 
+// schemaCheck says why other checks cannot be made.
+const schemaCheck = "schema"
+
 var databaseChecks = []check{
 	{"database", "version", true, (*Facts).version},
-	{"database", "schema", false, (*Facts).schema},
+	{"database", schemaCheck, false, (*Facts).schema},
 	{"database", "role", false, (*Facts).role},
 	{"database", "connections", false, (*Facts).connections},
+	{"database", "pooler", false, (*Facts).pooler},
 	{"database", "durability", true, (*Facts).durability},
 	{"database", "standbys", true, (*Facts).standbys},
 	{"database", "archive", true, (*Facts).archive},
@@ -97,11 +104,27 @@ func (f *Facts) connections() verdict {
 	for _, n := range f.Cluster.Nodes {
 		need += n.Connections
 	}
+	if f.Database.Pooled {
+		return ok("%d nodes need at most %d, from the pooler", len(f.Cluster.Nodes), need)
+	}
 	if have := f.Database.MaxConnections; need > have {
 		return fail("Raise max_connections, or lower connections and api.connections of the nodes.",
 			"%d nodes may open %d connections and PostgreSQL allows %d", len(f.Cluster.Nodes), need, have)
 	}
 	return ok("%d nodes need at most %d of %d", len(f.Cluster.Nodes), need, f.Database.MaxConnections)
+}
+
+func (f *Facts) pooler() verdict {
+	d := &f.Database
+	switch {
+	case !d.Pooled:
+		return ok("none")
+	case len(d.Unbounded) > 0:
+		return warn("Set them with ALTER ROLE: see \"Behind PgBouncer\" in docs/guide/operating.md.",
+			"a pooler stands between, and the role %s has no %s: statements of a node that is frozen do not end", d.Role,
+			strings.Join(d.Unbounded, ", "))
+	}
+	return ok("in between, and the role %s has its timeouts", d.Role)
 }
 
 func (f *Facts) durability() verdict {

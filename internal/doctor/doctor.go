@@ -36,7 +36,7 @@ type Result struct {
 // Facts is everything the checks look at.
 type Facts struct {
 	Database Database
-	Cluster  *Cluster // nil: the database has no schema yet
+	Cluster  *Cluster // nil: the database has no schema yet, or one that is too old to be read
 	Machine  Machine
 	Pre      bool // before the installation: there is no schema and no node
 
@@ -72,8 +72,8 @@ func Judge(f Facts) (out []Result) {
 		if f.Pre && !c.pre {
 			continue
 		}
-		v := verdict{status: NotChecked, message: "the database has no schema of Belfry"}
-		if f.Cluster != nil || c.pre {
+		v := notChecked("the database does not have the schema of this belfry")
+		if f.Cluster != nil || c.pre || c.name == schemaCheck {
 			v = c.judge(&f)
 		}
 		out = append(out, Result{c.group, c.name, v.status, v.message, v.hint})

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/auditor"
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/doctor"
 )
 
@@ -21,7 +23,7 @@ func healthy() doctor.Facts {
 		},
 		Cluster: &doctor.Cluster{
 			Nodes: []doctor.Node{{Name: "a", Version: "v1", Connections: 24}}, Partitions: 256, Trigrams: true,
-			DaysAhead: 14,
+			DaysAhead: 14, TrustedAt: now.Add(-time.Second),
 		},
 		Machine: doctor.Machine{
 			Now: now, Slots: 1000, Files: 20_000, Self: doctor.Probe{Asked: true, What: "http://127.0.0.1:8420"},
@@ -45,6 +47,11 @@ func TestJudge(t *testing.T) {
 		"no day for now":    {"history-days", doctor.Failure, func(f *doctor.Facts) { f.Cluster.DaysAhead = 0 }},
 		"few days":          {"history-days", doctor.Warning, func(f *doctor.Facts) { f.Cluster.DaysAhead = 2 }},
 		"clocks differ":     {"clock", doctor.Warning, func(f *doctor.Facts) { f.Machine.Now = now.Add(time.Minute) }},
+		"clock in doubt":    {"clock", doctor.Failure, func(f *doctor.Facts) { f.Cluster.TrustedAt = now.Add(-clock.MaxJump - 1) }},
+		"clock went back":   {"clock", doctor.Failure, func(f *doctor.Facts) { f.Cluster.TrustedAt = now.Add(clock.MaxJump + 1) }},
+		"clock not trusted": {"clock", doctor.Failure, func(f *doctor.Facts) { f.Cluster.TrustedAt = time.Time{} }},
+		"old finding":       {"audit", doctor.Warning, found(8 * 24 * time.Hour)},
+		"finding":           {"audit", doctor.Failure, found(time.Hour)},
 		"little memory":     {"memory", doctor.Warning, func(f *doctor.Facts) { f.Machine.Memory = 64 << 20 }},
 		"paused jobs":       {"paused", doctor.Warning, func(f *doctor.Facts) { f.Cluster.PausedJobs = 3 }},
 		"hidden standbys":   {"standbys", doctor.NotChecked, hiddenStandbys},
@@ -67,10 +74,73 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func found(ago time.Duration) func(*doctor.Facts) {
+	return func(f *doctor.Facts) {
+		f.Cluster.Findings, f.Cluster.Newest = 3, doctor.Finding{Kind: auditor.Missing, FoundAt: now.Add(-ago)}
+	}
+}
+
 func hiddenStandbys(f *doctor.Facts) { f.Database.SyncNames, f.Database.Standbys = "ANY 1 (*)", 1 }
 
 func brokenCertificate(f *doctor.Facts) {
 	f.Machine.Certificate = &doctor.Certificate{Problem: "no such file"}
+}
+
+// What doctor says about the clock depends on whether this machine agrees with the database, and without a node on
+// whether the next one will trust it.
+func TestJudgeClock(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		trusted, machine time.Duration // from now
+		nodes            bool
+		text, hint       string
+	}{
+		"all agree": {-10 * time.Second, time.Second, true, "agrees", ""},
+		"the clock jumped": {
+			-time.Hour * 24 * 365, -time.Hour * 24 * 365, true,
+			"in doubt, 365 days ahead of the time that nodes trusted last, 2025-03-08T02:30:00Z, so nodes do no work; " +
+				"the clock of the database is 365 days ahead of the clock of this machine", "Set the wrong one",
+		},
+		"it is right":   {5 * time.Hour, 0, true, "in doubt, 5 hours behind the time", "belfry clock confirm"},
+		"off for days":  {-clock.MaxGap, 0, false, "agrees", ""},
+		"off for weeks": {-clock.MaxGap - 1, 0, false, "in doubt, 14 days ahead of", "belfry clock confirm"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := healthy()
+			f.Cluster.TrustedAt, f.Machine.Now = now.Add(tc.trusted), now.Add(tc.machine)
+			if !tc.nodes {
+				f.Cluster.Nodes = nil
+			}
+			for _, r := range doctor.Judge(f) {
+				if r.Check == "clock" {
+					require.Contains(t, r.Message, tc.text)
+					require.Contains(t, r.Hint, tc.hint)
+					require.Equal(t, tc.hint == "", r.Status == doctor.OK)
+				}
+			}
+		})
+	}
+}
+
+// Behind a pooler the limit of PostgreSQL says nothing about how many connections nodes may open.
+func TestJudgePooled(t *testing.T) {
+	t.Parallel()
+	f := healthy()
+	f.Database.Pooled, f.Cluster.Nodes[0].Connections = true, 1000
+	for _, r := range doctor.Judge(f) {
+		require.Equal(t, doctor.OK, r.Status, "%s: %s", r.Check, r.Message)
+	}
+}
+
+// A schema that is too old to be read is the one fault that is named.
+func TestJudgeOldSchema(t *testing.T) {
+	t.Parallel()
+	f := healthy()
+	f.Cluster, f.Database.Schema = nil, 4
+	for _, r := range doctor.Judge(f) {
+		require.Equal(t, r.Check == "schema", r.Status == doctor.Failure, "%s: %s", r.Check, r.Message)
+	}
 }
 
 // Before the installation there is no cluster to judge.

@@ -1,6 +1,9 @@
 package doctor
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Machine is what the machine that runs doctor reports. It should be one that runs a node.
 type Machine struct {
@@ -27,7 +30,8 @@ type Probe struct {
 }
 
 const (
-	maxClockDifference = 30 * time.Second
+	maxClockDifference = 30 * time.Second    // clock.MaxJump
+	maxClockGap        = 14 * 24 * time.Hour // clock.MaxGap
 	certificateWarning = 14 * 24 * time.Hour
 	filesPerSlot       = 2
 	minMemory          = 256 << 20
@@ -40,12 +44,51 @@ var timeChecks = []check{
 }
 
 func (f *Facts) clock() verdict {
-	d := f.Database.Now.Sub(f.Machine.Now)
-	if d.Abs() > maxClockDifference {
-		return warn("Run a time service (NTP) on both machines.",
-			"the clock of the database is %s off from the clock of this machine", d.Round(time.Second))
+	text := "the clock of the database agrees with the clock of this machine"
+	off := f.Database.Now.Sub(f.Machine.Now)
+	agree := off.Abs() <= maxClockDifference
+	if !agree {
+		text = fmt.Sprintf("the clock of the database is %s the clock of this machine", apart(off))
 	}
-	return ok("the clocks of the database and this machine agree")
+	if doubt := f.clockDoubt(); doubt != "" {
+		hint := "Set the wrong one of the two clocks right. Nodes continue by themselves."
+		if agree {
+			hint = "If it is right, run as the owner of the database: belfry clock confirm"
+		}
+		return fail(hint, "%s, so nodes do no work; %s", doubt, text)
+	}
+	if !agree {
+		return warn("Run a time service (NTP) on both machines.", "%s", text)
+	}
+	return ok("%s", text)
+}
+
+// clockDoubt says why nodes do not trust the clock of the database; empty: they do. Without a node the last trusted
+// time grows old, and the first node that starts moves it on, unless it is too old.
+func (f *Facts) clockDoubt() string {
+	c := f.Cluster
+	if c == nil {
+		return ""
+	}
+	off := f.Database.Now.Sub(c.TrustedAt)
+	switch {
+	case c.TrustedAt.IsZero() && len(c.Nodes) == 0, off.Abs() <= maxClockDifference:
+		return ""
+	case c.TrustedAt.IsZero():
+		return "no node has ever trusted the clock of the database"
+	case len(c.Nodes) == 0 && off.Abs() <= maxClockGap:
+		return ""
+	}
+	return fmt.Sprintf("the clock of the database is in doubt, %s the time that nodes trusted last, %s",
+		apart(off), c.TrustedAt.UTC().Format(time.RFC3339))
+}
+
+// apart says how far a clock is off.
+func apart(d time.Duration) string {
+	if d < 0 {
+		return ago(-d) + " behind"
+	}
+	return ago(d) + " ahead of"
 }
 
 func (f *Facts) timeZones() verdict {

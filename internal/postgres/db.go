@@ -48,9 +48,9 @@ func New(conns *pgxpool.Pool, o Options) *DB {
 	return newDB(p, p, o)
 }
 
-// memberConnections are for sessions and partitions: one for renewals and one for changes of ownership, which may wait
+// MemberConnections are for sessions and partitions: one for renewals and one for changes of ownership, which may wait
 // for a lock. However busy the others are, a session is renewed in time.
-const memberConnections = 2
+const MemberConnections = 2
 
 // Open returns a DB with connections of its own, and two more for Members if that is used.
 func Open(ctx context.Context, url string, connections int32, o Options) (*DB, error) {
@@ -62,7 +62,7 @@ func Open(ctx context.Context, url string, connections int32, o Options) (*DB, e
 	if err != nil {
 		return nil, err
 	}
-	options.Connections = memberConnections
+	options.Connections = MemberConnections
 	members, err := pool.Open(ctx, url, options)
 	if err != nil {
 		p.Close()

@@ -11,7 +11,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/doctor"
 )
 
-// inspectServer needs no schema. Statistics of other roles are hidden from a role without pg_read_all_stats.
+// inspectServer needs no schema. Statistics of other roles are hidden from a role without pg_read_all_stats. The
+// timeouts are those of a statement outside a transaction: behind a pooler, the role has to set them. A Unix socket has
+// no tcp_user_timeout.
 const inspectServer = `
 SELECT now(), current_setting('server_version_num')::int, current_user,
        pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
@@ -28,7 +30,11 @@ SELECT now(), current_setting('server_version_num')::int, current_user,
                  WHERE datname = current_database() AND backend_type = 'client backend'), 0)::float8,
        coalesce((SELECT extract(epoch FROM now() - min(prepared)) FROM pg_prepared_xacts
                  WHERE database = current_database()), 0)::float8,
-       (SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database())::bigint`
+       (SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database())::bigint,
+       ARRAY(SELECT name FROM unnest(ARRAY['statement_timeout', 'idle_in_transaction_session_timeout',
+                                           'tcp_user_timeout']) WITH ORDINALITY t(name, n)
+             WHERE current_setting(name) = '0' AND (name <> 'tcp_user_timeout' OR inet_server_addr() IS NOT NULL)
+             ORDER BY n)`
 
 // inspectSlots asks for the WAL that slots keep; on a standby it cannot be computed.
 const inspectSlots = `
@@ -49,7 +55,7 @@ func (a *Admin) Inspect(ctx context.Context) (d doctor.Database, c *doctor.Clust
 		return d, nil, fmt.Errorf("inspect the database: %w", err)
 	}
 	if d.Schema, err = a.SchemaVersion(ctx); err != nil {
-		if Code(err) == "42P01" { // undefined_table: never migrated
+		if undefined(err) { // never migrated
 			return d, nil, nil
 		}
 		return d, nil, err
@@ -57,22 +63,28 @@ func (a *Admin) Inspect(ctx context.Context) (d doctor.Database, c *doctor.Clust
 	if err := a.CheckRole(ctx); err != nil {
 		d.RoleProblem = err.Error()
 	}
-	if c, err = a.inspectCluster(ctx); err != nil {
+	if c, err = a.inspectCluster(ctx); undefined(err) {
+		return d, nil, nil // the schema is too old
+	} else if err != nil {
 		return d, nil, fmt.Errorf("inspect the cluster: %w", err)
 	}
 	return d, c, nil
 }
+
+// undefined returns whether a statement names a table or a column that is not there.
+func undefined(err error) bool { return Code(err) == "42P01" || Code(err) == "42703" }
 
 func (a *Admin) inspectServer(ctx context.Context, d *doctor.Database) error {
 	var open, prepared float64 // seconds
 	err := a.db.QueryRow(ctx, inspectServer).Scan(
 		&d.Now, &d.Version, &d.Role, &d.SeesAll, &d.MaxConnections, &d.Fsync, &d.FullPageWrites,
 		&d.SynchronousCommit, &d.SyncNames, &d.Standbys, &d.SyncStandbys, &d.Archiving, &d.ArchiveFailing,
-		&open, &prepared, &d.WraparoundAge,
+		&open, &prepared, &d.WraparoundAge, &d.Unbounded,
 	)
 	if err != nil {
 		return err
 	}
+	d.Pooled = a.db.Pooled()
 	d.OldestTransaction = time.Duration(open * float64(time.Second))
 	d.OldestPrepared = time.Duration(prepared * float64(time.Second))
 	checkpoints := checkpointsBefore17
@@ -92,7 +104,8 @@ func (a *Admin) inspectServer(ctx context.Context, d *doctor.Database) error {
 
 // inspectCluster is bounded whatever the number of jobs: it counts by indexes, and at most 1,000 of a kind.
 const inspectCluster = `
-SELECT (SELECT count(*) FROM partition),
+SELECT (SELECT trusted_at FROM cluster),
+       (SELECT count(*) FROM partition),
        (SELECT count(*) FROM partition p
         WHERE NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expires_at > now())),
        (SELECT count(*) FROM (SELECT FROM cursor WHERE broken_at IS NOT NULL LIMIT 1000) b),
@@ -117,12 +130,31 @@ SELECT (SELECT count(*) FROM partition),
              WHERE k.revoked_at IS NULL AND k.expires_at BETWEEN now() AND now() + interval '7 days'
              ORDER BY 1 LIMIT 10)`
 
+// inspectFindings looks at the newest $1 findings of the audit. A missing occurrence that was backfilled since is in
+// the ledger.
+const inspectFindings = `
+SELECT count(*) OVER (), coalesce(n.name, ''), f.job_id, f.due_at, f.kind, f.found_at
+FROM (SELECT * FROM audit_finding ORDER BY found_at DESC LIMIT $1) f LEFT JOIN namespace n ON n.id = f.namespace_id
+WHERE f.kind <> 'missing' OR NOT EXISTS (
+    SELECT FROM run WHERE partition = f.partition AND job_id = f.job_id AND due_at = f.due_at
+    UNION ALL
+    SELECT FROM run_history WHERE job_id = f.job_id AND due_at = f.due_at)
+ORDER BY f.found_at DESC LIMIT 1`
+
 func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 	c := &doctor.Cluster{}
+	var trusted *time.Time
 	if err := a.db.QueryRow(ctx, inspectCluster).Scan(
-		&c.Partitions, &c.Unowned, &c.BrokenSchedules, &c.FirstProblem, &c.Trigrams, &c.DaysAhead, &c.DefaultDay,
+		&trusted, &c.Partitions, &c.Unowned, &c.BrokenSchedules, &c.FirstProblem, &c.Trigrams, &c.DaysAhead, &c.DefaultDay,
 		&c.Starved, &c.PausedJobs, &c.PausedQueues, &c.ExpiringKeys,
 	); err != nil {
+		return nil, err
+	}
+	c.TrustedAt = deref(trusted)
+	n := &c.Newest
+	err := a.db.QueryRow(ctx, inspectFindings, doctor.MaxFindings).Scan(
+		&c.Findings, &n.Namespace, raw(&n.Job), &n.DueAt, &n.Kind, &n.FoundAt)
+	if err != nil && !noRows(err) {
 		return nil, err
 	}
 	rows, err := a.db.Query(ctx, `SELECT relname::text, n_live_tup, n_dead_tup FROM pg_stat_user_tables

@@ -45,7 +45,7 @@ type doctorFault struct {
 
 func newPatient(t *testing.T) *patient {
 	t.Helper()
-	p := &patient{cluster: newCluster(t, setup{nodes: 1, own: true, api: true, named: true})}
+	p := &patient{cluster: newCluster(t, setup{nodes: 1, clock: true, api: true, named: true})}
 	p.as = p.url
 	p.env = []string{"BELFRY_LISTEN=" + p.nodes[0].listen}
 	return p
@@ -164,12 +164,38 @@ var doctorFaults = []doctorFault{
 		           SELECT max(version_id) FROM belfry_migration)`)
 		return func() { p.sql(`UPDATE belfry_migration SET version_id = -version_id WHERE version_id < 0`) }
 	}},
+	{"schema", doctor.Failure, func(p *patient) func() {
+		// A column that doctor reads is not there yet.
+		p.sql(`UPDATE belfry_migration SET version_id = -version_id WHERE version_id = (
+		           SELECT max(version_id) FROM belfry_migration)`)
+		p.sql(`ALTER TABLE audit_finding RENAME kind TO later`)
+		return func() {
+			p.sql(`ALTER TABLE audit_finding RENAME later TO kind`)
+			p.sql(`UPDATE belfry_migration SET version_id = -version_id WHERE version_id < 0`)
+		}
+	}},
 	{"role", doctor.Failure, func(p *patient) func() {
 		before := p.as
 		p.as = p.db.url() // the owner
 		return func() { p.as = before }
 	}},
 	{"connections", doctor.Failure, func(p *patient) func() { return p.second("BELFRY_API_CONNECTIONS=500") }},
+	{"pooler", doctor.Warning, func(p *patient) func() {
+		if _, err := os.Stat(pgbouncer); err != nil {
+			p.t.Skip("run: dev/services up pgbouncer")
+		}
+		before := p.as
+		p.as = throughPgBouncer(p.t, before)
+		return func() {
+			p.sql(`ALTER ROLE belfry_server SET statement_timeout = '60s'`)
+			p.sql(`ALTER ROLE belfry_server SET idle_in_transaction_session_timeout = '5s'`)
+			p.sql(`ALTER ROLE belfry_server SET tcp_user_timeout = '10s'`)
+			p.as = throughPgBouncer(p.t, before) // one whose connections have them
+			p.awaitVerdict(map[string]doctor.Status{})
+			p.sql(`ALTER ROLE belfry_server RESET ALL`)
+			p.as = before
+		}
+	}},
 	{"durability", doctor.Failure, func(p *patient) func() {
 		p.sql(`ALTER ROLE belfry_server SET synchronous_commit = off`)
 		return func() { p.sql(`ALTER ROLE belfry_server RESET synchronous_commit`) }
@@ -244,6 +270,10 @@ var doctorFaults = []doctorFault{
 		p.sql(`CREATE TABLE stray PARTITION OF run_history DEFAULT`)
 		return func() { p.sql(`DROP TABLE stray`) }
 	}},
+	{"clock", doctor.Failure, func(p *patient) func() {
+		p.db.setClock(p.t, time.Hour)
+		return func() { p.db.setClock(p.t, 0) }
+	}},
 	{"time-zones", doctor.Warning, func(p *patient) func() {
 		dir := p.t.TempDir()
 		require.NoError(p.t, os.Mkdir(filepath.Join(dir, "Europe"), 0o700))
@@ -283,6 +313,29 @@ var doctorFaults = []doctorFault{
 			p.sql(`DELETE FROM run`)
 			p.sql(`DELETE FROM job`)
 			p.sql(`DELETE FROM cursor`)
+		}
+	}},
+	{"audit", doctor.Failure, func(p *patient) func() {
+		// A run that has ended is removed from the ledger. The audit finds that, and a backfill closes the finding.
+		p.create(1, time.Hour)
+		require.NoError(p.t, until(p.t.Context(), func() bool {
+			tag, err := p.pool.Exec(p.t.Context(), `DELETE FROM run_history WHERE job_id = $1 AND due_at = (
+				SELECT min(due_at) FROM run_history WHERE job_id = $1)`, p.jobs[len(p.jobs)-1].ID)
+			return err == nil && tag.RowsAffected() == 1
+		}))
+		audit := func(args ...string) string {
+			out, err := exec.Command(binary, append([]string{"audit", "--database-url", p.url}, args...)...).CombinedOutput()
+			require.Error(p.t, err, "%s", out)
+			return string(out)
+		}
+		require.Contains(p.t, audit(), "1  missing")
+		return func() {
+			require.Contains(p.t, audit("--backfill"), "1 missing occurrences run now")
+			require.Zero(p.t, p.awaitVerdict(map[string]doctor.Status{}))
+			p.sql(`DELETE FROM audit_finding`) // before the backfill, which may not have ended
+			p.sql(`DELETE FROM job`)
+			p.sql(`DELETE FROM cursor`)
+			p.sql(`DELETE FROM run`)
 		}
 	}},
 	{"files", doctor.Warning, func(p *patient) func() { return p.asked("BELFRY_SLOTS=100000") }},

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const pgbouncer = "/usr/sbin/pgbouncer"
+
 // pooled is whether all nodes of this test run reach the database through PgBouncer.
 func pooled() bool { return os.Getenv("DATABASE") == "pgbouncer" }
 
@@ -22,7 +24,7 @@ func pooled() bool { return os.Getenv("DATABASE") == "pgbouncer" }
 // leads through it. It has fewer server connections than nodes have connections to it, so that they are shared.
 func throughPgBouncer(t *testing.T, address string) string {
 	t.Helper()
-	program, err := exec.LookPath("/usr/sbin/pgbouncer")
+	program, err := exec.LookPath(pgbouncer)
 	require.NoError(t, err, "run: dev/services up pgbouncer")
 	u, err := url.Parse(address)
 	require.NoError(t, err)

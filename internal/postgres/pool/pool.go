@@ -96,6 +96,9 @@ func (a All) Tx(ctx context.Context, what string, work func(pgx.Tx) error) error
 	return a.pool.inTx(ctx, what, work)
 }
 
+// Pooled returns whether a pooler stands between, as the last new connection found. Call it after a statement.
+func (a All) Pooled() bool { return !a.pool.pooler.direct.Load() }
+
 // Query runs one statement and returns its rows.
 func (a All) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return a.pool.conns.Query(ctx, sql, args...)
