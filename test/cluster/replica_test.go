@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // replica is one of the servers of a replicated database. Nodes and standbys reach it through its proxy.
@@ -33,8 +34,8 @@ type replicas struct {
 	primary *replica
 }
 
-// walKept is for standbys that come back, and for pg_rewind, which reads it from the files of the server.
-const walKept = "2GB"
+// walKept is for standbys that come back. pg_rewind copies all of it, and reads it from the files of the server.
+const walKept = "256MB"
 
 // newReplicas starts a primary and two standbys. synchronous: a commit waits until one of the standbys has it on disk.
 func newReplicas(t *testing.T, synchronous bool) *replicas {
@@ -108,8 +109,9 @@ func (r *replicas) streaming(ctx context.Context, n int) error {
 	return nil
 }
 
-// ask asks a server for one value, on a connection of its own.
-func ask[T any](ctx context.Context, s *replica, sql string, args ...any) (value T, err error) {
+// ask asks a server for one value, on a connection of its own. A standby cancels queries that are in the way of what it
+// receives, so it asks again.
+func ask[T any](ctx context.Context, s *replica, sql string) (value T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.url())
@@ -117,7 +119,12 @@ func ask[T any](ctx context.Context, s *replica, sql string, args ...any) (value
 		return value, err
 	}
 	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }()
-	return value, c.QueryRow(ctx, sql, args...).Scan(&value)
+	for {
+		err = c.QueryRow(ctx, sql).Scan(&value)
+		if postgres.Code(err) != "40001" {
+			return value, err
+		}
+	}
 }
 
 // set changes a setting of a server that runs.
@@ -272,7 +279,7 @@ func (r *replicas) promote(ctx context.Context) (accepted time.Time, err error) 
 	if received[1] > received[0] {
 		next, other = other, next
 	}
-	if _, err := ask[bool](ctx, next, `SELECT pg_promote(true, 60)`); err != nil {
+	if _, err := ask[bool](ctx, next, `SELECT pg_promote(false)`); err != nil {
 		return accepted, fmt.Errorf("promote %s: %w", next.name, err)
 	}
 	if err := other.set(ctx, "primary_conninfo", other.source(next)); err != nil {
