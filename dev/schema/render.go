@@ -15,7 +15,7 @@ var groups = []struct {
 	{"Jobs and cursors", []string{"cursor", "cursor_skip", "job", "job_label", "job_version"}},
 	{"Runs and history", []string{"run", "run_history", "run_output", "run_output_live", "dead_letter"}},
 	{"Queues and limits", []string{"queue", "queue_rate", "permit", "queue_waiter"}},
-	{"Sessions and partitions", []string{"session", "partition", "cluster"}},
+	{"Sessions and partitions", []string{"session", "partition", "cluster", "failover"}},
 	{"Requests and operations", []string{"idempotent_response", "operation"}},
 	{"Secrets", []string{"secret", "cluster_key"}},
 	{"Audit", []string{"audit_log", "audit_finding"}},

@@ -156,8 +156,10 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	for kind, t := range n.targets {
 		targets[kind] = t
 	}
+	members := db.Members()
+	members.OnFailover = n.failedOver
 	n.member, err = member.New(member.Options{
-		Store: db.Members(), Clock: db.Members(), Process: db.Process(), Name: c.Name, Bound: n.bound, Log: log,
+		Store: members, Clock: members, Process: db.Process(), Name: c.Name, Bound: n.bound, Log: log,
 		TTL: c.SessionTTL, Interval: min(c.SessionTTL/5, time.Second), // postgres.Members relies on the second
 		OnGain: func(ctx context.Context, gained []job.Ownership) { n.engine.GainPartitions(ctx, gained) },
 		OnLose: func(lost []int16) { n.engine.DropPartitions(lost) },
@@ -167,8 +169,8 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	}
 	n.engine = engine.New(engine.Options{
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
-		Auditor: store,
-		Member:  n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
+		Auditor: store, Leases: db.Admin(),
+		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
 		Slots: c.Slots, LookAhead: c.LookAhead, KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
 	})
 	n.pull = pull.New(pull.Options{

@@ -29,6 +29,7 @@ type metrics struct {
 	skipped  *prometheus.CounterVec
 	failed   *prometheus.CounterVec
 	requests *prometheus.CounterVec
+	failover *prometheus.CounterVec
 	answered *prometheus.HistogramVec
 	depth    depth
 	broken   atomic.Int64             // broken cursors, as of the last sample
@@ -64,6 +65,8 @@ func newMetrics(c Config) *metrics {
 		failed: counters("belfry_loop_failures_total", "Failed rounds of a loop. Each is retried.", "loop"),
 		requests: counters("belfry_api_requests_total",
 			"API requests answered, by operation and status.", "operation", "status"),
+		failover: counters("belfry_database_failovers_total",
+			"Failovers of the database that this node noticed, by what became of acknowledged writes.", "writes"),
 		answered: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "belfry_api_request_seconds", Help: "Time to answer an API request.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
@@ -78,7 +81,11 @@ func newMetrics(c Config) *metrics {
 		ConstLabels: prometheus.Labels{"version": c.Version},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.lateness, outcomes, m.ended, m.skipped, m.failed, m.requests, m.answered, &m.depth, info,
+	for _, writes := range []string{"kept", "unknown", "lost"} {
+		m.failover.WithLabelValues(writes) // so that an increase is seen from the first one on
+	}
+	m.registry.MustRegister(m.lateness, outcomes, m.ended, m.skipped, m.failed, m.requests, m.failover, m.answered,
+		&m.depth, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

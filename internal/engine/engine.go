@@ -52,6 +52,7 @@ type Options struct {
 	History   History // nil: this engine does not prune
 	Pruner    Pruner  // nil: this engine does not prune
 	Auditor   Auditor // nil: this engine does not audit
+	Leases    Leases  // for FailedOver
 	Member    Member
 	Targets   map[string]Target // by kind
 	Bound     *clock.Bound
@@ -81,6 +82,8 @@ type Engine struct {
 	completed chan job.Completion
 	slots     slots
 	inFlight  inFlight
+
+	failedOver atomic.Pointer[job.Failover] // attempts may be leased to this node that it has forgotten; nil: none
 
 	loads        loads
 	overduePart  int // only the loop "overdue" uses it

@@ -43,6 +43,14 @@ func (f *inFlight) add(a job.Attempt) bool {
 	return true
 }
 
+// has returns whether the attempt of a completion is in flight.
+func (f *inFlight) has(c job.Completion) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := f.attempts[c.Key.RunKey()]
+	return i != nil && i.is(c.Session, c.Attempt)
+}
+
 // setCancel says how a delivery that begins can be interrupted, or, with nil, that it has ended.
 func (f *inFlight) setCancel(a *job.Attempt, cancel context.CancelFunc) {
 	f.mu.Lock()

@@ -2,7 +2,12 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 const (
@@ -12,6 +17,9 @@ const (
 
 // rescueOnce ends attempts that no node or worker will report on: their session has ended.
 func (e *Engine) rescueOnce(ctx context.Context) (time.Duration, error) {
+	if err := e.rescueForgotten(ctx); err != nil {
+		return 0, err
+	}
 	owned := e.Member.Owned()
 	if len(owned) == 0 {
 		return rescuePause, nil
@@ -44,4 +52,47 @@ func (e *Engine) rescueWorkers(ctx context.Context) (found int, err error) {
 		e.stats.rescued.Add(int64(found))
 	}
 	return found, err
+}
+
+// Leases is the store as FailedOver needs it.
+type Leases interface {
+	// Leased returns the attempts that are leased to a session and were claimed before an instant, as lost.
+	Leased(ctx context.Context, session uuid.UUID, before time.Time, limit int) ([]job.Completion, error)
+}
+
+// FailedOver is called when the database failed over. If acknowledged writes may be lost, completions and claims may be
+// among them: this node has forgotten attempts that are leased to it again, and runs that are pending again.
+func (e *Engine) FailedOver(f job.Failover) {
+	if f.Writes() != "kept" {
+		e.failedOver.Store(&f)
+	}
+}
+
+// rescueForgotten ends attempts that are leased to this node and that it does not know, and loads its runs again, after
+// FailedOver. If the claim or the completion of an attempt is under way, one of the two outcomes is fenced.
+func (e *Engine) rescueForgotten(ctx context.Context) error {
+	f := e.failedOver.Load()
+	if f == nil {
+		return nil
+	}
+	limit := e.Slots + rescueLimit
+	leased, err := e.Leases.Leased(ctx, e.Member.Session(), f.Noticed, limit)
+	if err != nil {
+		return err
+	}
+	more := len(leased) == limit
+	forgotten := slices.DeleteFunc(leased, e.inFlight.has)
+	if len(forgotten) > 0 {
+		e.Log.Warn("runs rescued: a failover lost their completion", "found", len(forgotten))
+		retries, _, err := e.Completer.CompleteDecided(ctx, forgotten)
+		if err != nil {
+			return err
+		}
+		e.stats.rescued.Add(int64(len(forgotten)))
+		e.wheel.Add(retries)
+	}
+	if !more && e.failedOver.CompareAndSwap(f, nil) {
+		e.loads.add(e.Member.Owned(), e.Bound.Now())
+	}
+	return nil
 }

@@ -18,9 +18,10 @@ func ClockInDoubt(err error) bool { return Code(err) == "BF001" }
 // readSample is the time of the database, and the last time that the cluster trusted.
 const readSample = `now(), (SELECT trusted_at FROM cluster WHERE only_row)`
 
-func scanSample(row pgx.Row) (s clock.Sample, err error) {
+// scanSample reads the columns of readSample, and those after them.
+func scanSample(row pgx.Row, more ...any) (s clock.Sample, err error) {
 	var mark *time.Time
-	err = row.Scan(&s.Now, &mark)
+	err = row.Scan(append([]any{&s.Now, &mark}, more...)...)
 	s.Now, s.Mark = s.Now.UTC(), deref(mark).UTC()
 	return s, err
 }

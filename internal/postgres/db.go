@@ -123,14 +123,17 @@ func (d *DB) API() *API {
 	return &API{db: d.pool.Namespaced(), index: engineSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer}
 }
 
-// Members has the sessions of nodes and the ownership of partitions.
+// Members has the sessions of nodes and the ownership of partitions. It keeps state
+// between calls, so a node has one.
 type Members struct {
-	db   pool.All
-	node *doctor.Node
+	db         pool.All
+	node       *doctor.Node
+	OnFailover func(job.Failover) // called when a renewal notices that the database failed over; may be nil
+	last       lastRenewal
 }
 
-// Members returns a Members.
-func (d *DB) Members() *Members { return &Members{d.members.All(), d.node} }
+// Members returns a new Members.
+func (d *DB) Members() *Members { return &Members{db: d.members.All(), node: d.node} }
 
 // Admin has what concerns the whole database: namespaces, keys before their
 // namespace is known, the schema, roles and the nodes that are alive.

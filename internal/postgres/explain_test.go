@@ -83,7 +83,7 @@ type node struct {
 // expensive on any table.
 func (n *node) accesses(into map[string]bool) {
 	switch {
-	case slices.Contains([]string{"cluster", "session", "partition", "queue"}, n.Relation):
+	case slices.Contains([]string{"cluster", "failover", "session", "partition", "queue"}, n.Relation):
 		into[n.Relation] = true // so small that any way is right
 	case n.Type == "Index Scan" || n.Type == "Index Only Scan":
 		relation := historyDay.ReplaceAllString(n.Relation, "run_history")

@@ -17,7 +17,7 @@ import (
 // register also removes up to a hundred sessions that ended long ago, so the table stays small without a loop for it.
 // The session of an owner stays: it says how long its partitions were served.
 const register = `
-WITH ` + seen + `, gone AS (
+WITH ` + seen + `, before AS (SELECT renewed_at FROM session WHERE id = $5), gone AS (
     DELETE FROM session WHERE id = ANY (ARRAY(
         SELECT id FROM session
         WHERE expires_at = '-infinity' AND renewed_at < now() - interval '1 hour' AND queue_id IS NULL
@@ -26,16 +26,18 @@ WITH ` + seen + `, gone AS (
 )
 INSERT INTO session (id, name, started_at, expires_at, info)
 VALUES ($1, $2, now(), now() + $3::interval, $4)
-RETURNING ` + readSample
+RETURNING ` + readSample + `, ` + serverColumns
 
 // Register creates a session that expires after ttl, and returns the time of the database.
 func (m *Members) Register(
 	ctx context.Context, id uuid.UUID, name string, ttl time.Duration,
 ) (now clock.Sample, err error) {
-	if now, err = scanSample(m.db.QueryRow(ctx, register, id, name, ttl, m.node)); err != nil {
+	var s server
+	row := m.db.QueryRow(ctx, register, id, name, ttl, m.node, m.last.sessionID())
+	if now, err = scanSample(row, s.columns()...); err != nil {
 		return now, fmt.Errorf("register session: %w", err)
 	}
-	return now, nil
+	return now, m.notice(ctx, id, now.Now, s)
 }
 
 // seen notes that a node is renewing its session. Each node does so at least once per second. If none did for longer
@@ -59,19 +61,20 @@ WITH ` + seen + `, unserved AS (
     FROM session s
     WHERE s.id = $1 AND s.renewed_at < now() - ` + grace + ` AND s.expires_at > '-infinity' AND owner = s.id
       AND belfry_clock_trusted()
-)
+), before AS MATERIALIZED (SELECT renewed_at FROM session WHERE id = $1)
 UPDATE session SET renewed_at = now(), expires_at = now() + $2::interval, may_own = $3
 WHERE id = $1 AND expires_at > '-infinity'
-RETURNING ` + readSample
+RETURNING ` + readSample + `, ` + serverColumns
 
 // Renew moves the expiry of a session that has not ended, even if it has expired, and stores whether it may own
 // partitions. A session that has ended stays dead, because its runs may have been rescued already. If the last renewal
 // was long ago, no node served the session's partitions meanwhile.
 func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now clock.Sample, err error) {
-	now, err = scanSample(m.db.QueryRow(ctx, renew, id, ttl, owns))
+	var s server
+	now, err = scanSample(m.db.QueryRow(ctx, renew, id, ttl, owns), s.columns()...)
 	switch {
 	case err == nil:
-		return now, nil
+		return now, m.notice(ctx, id, now.Now, s)
 	case noRows(err):
 		return now, ErrSessionExpired
 	default:

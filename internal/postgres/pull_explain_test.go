@@ -83,7 +83,7 @@ func (b *bulk) pullSteps() []*hot {
 			)
 			require.NoError(t, err)
 			require.Empty(t, gone)
-		}, ways: []string{"job by partition id", "run by address", "run by partition job_id due_at seq", "session"}},
+		}, ways: []string{"failover", "job by partition id", "run by address", "run by partition job_id due_at seq", "session"}},
 		{name: "CompletePulled", step: func() {
 			var done []job.Completion
 			for _, c := range got.Claimed[:20] {

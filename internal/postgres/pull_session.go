@@ -216,11 +216,15 @@ WHERE s.id = $1 AND s.namespace_id = $2 AND q.namespace_id = $2 AND q.name = $3`
 	return w, nil
 }
 
-// renewWorker moves the expiry of a session that has not ended, even if it has expired. Its commit need not reach the disk: if a renewal is
-// lost, the session expires early and its worker is fenced.
+// renewWorker moves the expiry of a session that has not ended, even if it has expired. Its commit need not reach the
+// disk: if a renewal is lost, the session expires early and its worker is fenced.
+//
+// A failover may have lost reports of a session, which then has runs that its worker has forgotten. It is not renewed:
+// the worker opens another one, which adopts the runs that the worker knows and ends the others.
 const renewWorker = `
 UPDATE session SET renewed_at = now(), expires_at = now() + $3::interval
 WHERE id = $1 AND queue_id = $2 AND expires_at > '-infinity'
+  AND NOT EXISTS (SELECT FROM failover WHERE noticed_at > started_at AND (lost OR NOT synchronous))
 RETURNING expires_at`
 
 // leasedRuns returns the indexes of the named attempts that a session has, and which of them take too long.

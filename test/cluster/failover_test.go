@@ -71,6 +71,7 @@ type created struct {
 	due  time.Time
 	size int
 	ids  []uuid.UUID // if it was acknowledged
+	at   time.Time   // when it was
 }
 
 // createBulks creates one-off jobs until ctx ends, size of them in one request. A request without an answer is sent
@@ -119,7 +120,7 @@ func (u *caller) sendBulk(ctx context.Context, b *created) {
 		}
 		ids = append(ids, id)
 	}
-	b.ids = ids
+	b.ids, b.at = ids, clock.Now()
 }
 
 // failoverReport is the last line of `make failover`.

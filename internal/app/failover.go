@@ -1,0 +1,19 @@
+package app
+
+import "github.com/belfry-dev/belfry/internal/job"
+
+// failedOver reports a failover of the database.
+func (n *node) failedOver(f job.Failover) {
+	writes := f.Writes()
+	n.metrics.failover.WithLabelValues(writes).Inc()
+	attrs := []any{"timeline", f.Timeline, "before", f.Before, "from", f.Received, "until", f.Noticed}
+	switch writes {
+	case "lost":
+		n.log.Error("database failover lost acknowledged writes", attrs...)
+	case "unknown":
+		n.log.Error("database failover may have lost acknowledged writes", attrs...)
+	default:
+		n.log.Info("database failover noticed", attrs...)
+	}
+	n.engine.FailedOver(f)
+}

@@ -1,0 +1,24 @@
+package job
+
+import "time"
+
+// Failover is a change of the primary of the database, or a restore.
+type Failover struct {
+	Before, Timeline int64
+	Received         time.Time // the last commit that the new primary has of the old one; zero: unknown
+	Noticed          time.Time
+	Synchronous      bool // commits on the old primary waited for a standby
+	Lost             bool // a node missed a write that was acknowledged
+}
+
+// Writes is what became of writes that were acknowledged between Received and Noticed.
+func (f Failover) Writes() string {
+	switch {
+	case f.Lost:
+		return "lost"
+	case f.Synchronous:
+		return "kept"
+	default:
+		return "unknown"
+	}
+}
