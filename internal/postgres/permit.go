@@ -110,27 +110,29 @@ func limitsOf(candidates []job.Candidate) (out []job.Limit) {
 
 // capacities are limits as one transaction sees them.
 type capacities struct {
-	now   time.Time
-	of    map[job.Limit]*job.Capacity
-	first int64 // of maxPermits numbers
+	now      time.Time
+	timeline int64
+	of       map[job.Limit]*job.Capacity
+	first    int64 // of maxPermits numbers
 }
 
 // readCapacity locks limits and reads their capacity.
 func (e *Engine) readCapacity(
 	ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit,
 ) (*capacities, error) {
-	for again := false; ; again = true {
-		r, err := e.readCapacityOnce(ctx, tx, session, limits)
-		if err != nil || again || !e.marks.above(r.first, limits) {
-			return r, err
-		}
+	timeline := e.marks.newest()
+	r, err := e.readCapacityOnce(ctx, tx, session, limits, timeline)
+	if err == nil && r.timeline != timeline {
+		r, err = e.readCapacityOnce(ctx, tx, session, limits, r.timeline)
 	}
+	return r, err
 }
 
+// readCapacityOnce counts from the marks of a timeline.
 func (e *Engine) readCapacityOnce(
-	ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit,
+	ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit, timeline int64,
 ) (*capacities, error) {
-	kind, id, low := e.marks.columns(limits)
+	kind, id, low := e.marks.columns(timeline, limits)
 	r := &capacities{of: map[job.Limit]*job.Capacity{}}
 	locked := map[job.Limit]bool{}
 	var batch pgx.Batch
@@ -140,10 +142,10 @@ func (e *Engine) readCapacityOnce(
 		return err
 	})
 	// After the locks, so that the numbers are greater than all that were given out under them.
-	batch.Queue(`SELECT nextval('permit_number'), now()`).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&r.first, &r.now)
+	batch.Queue(`SELECT nextval('permit_number'), now(), belfry_timeline()`).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&r.first, &r.now, &r.timeline)
 	})
-	batch.Queue(permitCapacity, kind, id, low, session).Query(e.collectCapacity(r))
+	batch.Queue(permitCapacity, kind, id, low, session).Query(e.collectCapacity(r, timeline))
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, err
 	}
@@ -153,7 +155,8 @@ func (e *Engine) readCapacityOnce(
 	return r, nil
 }
 
-func (e *Engine) collectCapacity(r *capacities) func(pgx.Rows) error {
+// collectCapacity reads the rows of permit_capacity.sql, which counted from the marks of a timeline.
+func (e *Engine) collectCapacity(r *capacities, timeline int64) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var l job.Limit
 		var q job.QueueLimits
@@ -174,7 +177,9 @@ func (e *Engine) collectCapacity(r *capacities) func(pgx.Rows) error {
 				c.Ahead = &job.Waiter{Priority: *priority, RunAt: *runAt}
 			}
 			r.of[l] = c
-			e.marks.note(l, oldest)
+			if r.timeline == timeline {
+				e.marks.note(timeline, l, oldest)
+			}
 			return nil
 		})
 		return err
@@ -230,7 +235,8 @@ SET waiting = excluded.waiting, priority = excluded.priority, run_at = excluded.
 func (e *Engine) ReportWaiters(
 	ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
 ) (map[job.Limit]*job.Capacity, error) {
-	kind, id, low := e.marks.columns(limits)
+	timeline := e.marks.newest()
+	kind, id, low := e.marks.columns(timeline, limits)
 	r := capacities{of: map[job.Limit]*job.Capacity{}}
 	var queue, waiting []int32
 	var priority []int16
@@ -244,8 +250,10 @@ func (e *Engine) ReportWaiters(
 	if len(waiters) > 0 {
 		batch.Queue(writeWaiters, queue, session, waiting, priority, runAt)
 	}
-	batch.Queue(`SELECT now()`).QueryRow(func(row pgx.Row) error { return row.Scan(&r.now) })
-	batch.Queue(permitCapacity, kind, id, low, session).Query(e.collectCapacity(&r))
+	batch.Queue(`SELECT now(), belfry_timeline()`).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&r.now, &r.timeline)
+	})
+	batch.Queue(permitCapacity, kind, id, low, session).Query(e.collectCapacity(&r, timeline))
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("report waiters: %w", err)
 	}
@@ -260,46 +268,50 @@ func (e *Engine) ReportWaiters(
 // lowMarks are the low-water marks of limits: no permit below one is alive.
 // Permits that have ended stay in the index as long as some snapshot may see
 // them, so counting starts at the mark.
+//
+// A mark belongs to a timeline of the database. After a failover to a standby that
+// had not received everything, the sequence of numbers went back: permits below
+// the mark are alive again, and new ones may get numbers below it.
 type lowMarks struct {
-	mu sync.Mutex
-	of map[job.Limit]int64
+	mu       sync.Mutex
+	timeline int64
+	of       map[job.Limit]int64
 }
 
 const maxLowMarks = 100_000
 
-func (w *lowMarks) columns(limits []job.Limit) (kind []int16, id, low []int64) {
+// newest is the timeline that the marks belong to.
+func (w *lowMarks) newest() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.timeline
+}
+
+// columns are the marks of limits on a timeline.
+func (w *lowMarks) columns(timeline int64, limits []job.Limit) (kind []int16, id, low []int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if timeline != w.timeline {
+		w.timeline, w.of = timeline, nil
+	}
 	for _, l := range limits {
 		kind, id, low = append(kind, int16(l.Kind)), append(id, l.ID), append(low, w.of[l])
 	}
 	return kind, id, low
 }
 
-// note records the oldest permit that is alive; nil: there is none.
-func (w *lowMarks) note(l job.Limit, oldest *int64) {
+// note records the oldest permit that is alive on a timeline; nil: there is none.
+func (w *lowMarks) note(timeline int64, l job.Limit, oldest *int64) {
 	if oldest == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if timeline != w.timeline {
+		return
+	}
 	if w.of == nil || len(w.of) >= maxLowMarks {
 		w.of = map[job.Limit]int64{}
 	}
 	w.of[l] = *oldest
-}
-
-// above reports whether a mark is above a number that was given out just now, and
-// forgets such marks: after a failover to a standby that knows less, the sequence
-// went back.
-func (w *lowMarks) above(first int64, limits []job.Limit) (found bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, l := range limits {
-		if w.of[l] > first {
-			delete(w.of, l)
-			found = true
-		}
-	}
-	return found
 }
