@@ -34,6 +34,7 @@ type Cluster struct {
 	Trigrams   bool // the index for parts of names exists
 	DaysAhead  int
 	DefaultDay bool
+	LostUntil  *time.Time // when a failover was noticed that may have lost writes, within 7 days; nil: none
 
 	Starved      []string // queues with due runs for workers, and no worker
 	PausedJobs   int      // for more than 7 days

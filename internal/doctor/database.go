@@ -61,6 +61,7 @@ var databaseChecks = []check{
 	{"database", "pooler", false, (*Facts).pooler},
 	{"database", "durability", true, (*Facts).durability},
 	{"database", "standbys", true, (*Facts).standbys},
+	{"database", "failovers", false, (*Facts).failovers},
 	{"database", "archive", true, (*Facts).archive},
 	{"database", "replication-slots", true, (*Facts).slots},
 	{"database", "open-transactions", true, (*Facts).transactions},
@@ -156,6 +157,14 @@ func (f *Facts) standbys() verdict {
 		return ok("none: writes survive a crash, but not the loss of the disk")
 	}
 	return ok("%d, commits wait for %s", d.Standbys, d.SyncNames)
+}
+
+func (f *Facts) failovers() verdict {
+	if at := f.Cluster.LostUntil; at != nil {
+		return warn("Check what was written before it, and delete its row: see docs/guide/operating.md.",
+			"the failover of %s may have lost acknowledged writes", at.UTC().Format(time.RFC3339))
+	}
+	return ok("none of the last 7 days may have lost acknowledged writes")
 }
 
 func (f *Facts) archive() verdict {

@@ -128,7 +128,9 @@ SELECT (SELECT trusted_at FROM cluster),
              WHERE q.paused AND q.paused_at < now() - interval '7 days' ORDER BY 1 LIMIT 10),
        ARRAY(SELECT n.name || '/' || k.name FROM api_key k JOIN namespace n ON n.id = k.namespace_id
              WHERE k.revoked_at IS NULL AND k.expires_at BETWEEN now() AND now() + interval '7 days'
-             ORDER BY 1 LIMIT 10)`
+             ORDER BY 1 LIMIT 10),
+       (SELECT max(noticed_at) FROM failover
+        WHERE (lost OR NOT synchronous) AND noticed_at > now() - interval '7 days')`
 
 // inspectFindings looks at the newest $1 findings of the audit. A missing occurrence that was backfilled since is in
 // the ledger.
@@ -146,7 +148,7 @@ func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 	var trusted *time.Time
 	if err := a.db.QueryRow(ctx, inspectCluster).Scan(
 		&trusted, &c.Partitions, &c.Unowned, &c.BrokenSchedules, &c.FirstProblem, &c.Trigrams, &c.DaysAhead, &c.DefaultDay,
-		&c.Starved, &c.PausedJobs, &c.PausedQueues, &c.ExpiringKeys,
+		&c.Starved, &c.PausedJobs, &c.PausedQueues, &c.ExpiringKeys, &c.LostUntil,
 	); err != nil {
 		return nil, err
 	}

@@ -219,6 +219,11 @@ var doctorFaults = []doctorFault{
 			_ = os.RemoveAll(dir)
 		}
 	}},
+	{"failovers", doctor.Warning, func(p *patient) func() {
+		p.sql(`INSERT INTO failover (timeline, timeline_before, noticed_at, synchronous, lost)
+		       VALUES (2, 1, now(), false, false)`)
+		return func() { p.sql(`DELETE FROM failover`) }
+	}},
 	{"replication-slots", doctor.Warning, func(p *patient) func() {
 		conn, err := pgx.Connect(p.t.Context(), p.db.url())
 		require.NoError(p.t, err)
