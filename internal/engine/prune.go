@@ -43,7 +43,7 @@ type pruneStep struct {
 }
 
 // finishOnce finishes jobs whose end has come, and removes one-offs that finished long enough ago. Users see both, so
-// it is more frequent than prune. Before, it moves cursors to which other time zone rules apply than before.
+// it is more frequent than prune. First it moves cursors that were computed by other time zone rules.
 func (e *Engine) finishOnce(ctx context.Context) (time.Duration, error) {
 	moved, err := e.Pruner.FollowZones(ctx, job.FollowZonesParams{
 		Session: e.Member.Session(), Rules: e.ZoneRules, LookAhead: e.LookAhead,

@@ -11,9 +11,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// FollowZones moves cursors whose next due time was computed by other time zone rules than those of
-// this process. It
-// reads the cursors of a session's partitions once after each change of the rules. Plan goes on meanwhile.
+// FollowZones moves cursors whose next due time was computed by other time zone rules than those of this process. It
+// reads the cursors of a session's partitions once after each change of the rules. Plan continues meanwhile.
 func (e *Engine) FollowZones(ctx context.Context, in job.FollowZonesParams) (moved int64, err error) {
 	rows, err := e.db.Query(ctx, `SELECT id FROM partition WHERE owner = $1 AND zone_rules IS DISTINCT FROM $2`,
 		in.Session, in.Rules)
@@ -25,9 +24,12 @@ func (e *Engine) FollowZones(ctx context.Context, in job.FollowZonesParams) (mov
 		return 0, fmt.Errorf("find partitions with old time zone rules: %w", err)
 	}
 	for _, p := range partitions {
-		n, err := e.followZones(ctx, p, in.LookAhead)
+		n, trusted, err := e.followZones(ctx, p, in.LookAhead)
 		if moved += n; err != nil {
 			return moved, fmt.Errorf("follow time zone rules in partition %d: %w", p, err)
+		}
+		if !trusted {
+			return moved, nil // the next call begins again
 		}
 		if _, err := e.db.Exec(ctx, `UPDATE partition SET zone_rules = $3 WHERE id = $1 AND owner = $2`,
 			p, in.Session, in.Rules); err != nil {
@@ -37,11 +39,11 @@ func (e *Engine) FollowZones(ctx context.Context, in job.FollowZonesParams) (mov
 	return moved, nil
 }
 
-// zonedCursors reads cursors whose occurrences depend on a time zone. Broken ones are computed anew when they are mended.
+// zonedCursors reads cursors whose occurrences depend on a time zone. Broken ones are computed anew when they can be planned.
 const zonedCursors = `
 SELECT id, schedule, next_due_at, now() + $4 FROM cursor
 WHERE partition = $1 AND id > $2 AND next_due_at > now() + $4 AND broken_at IS NULL
-  AND schedule NOT LIKE '%"timezone":"UTC"%' AND belfry_clock_trusted()
+  AND schedule NOT LIKE '%"timezone":"UTC"%'
 ORDER BY id LIMIT $3`
 
 // The old time is compared, because plan or a change of a job may have moved the cursor meanwhile.
@@ -50,12 +52,17 @@ UPDATE cursor c SET next_due_at = k.next
 FROM (SELECT unnest($2::bigint[]) AS id, unnest($3::timestamptz[]) AS old, unnest($4::timestamptz[]) AS next) k
 WHERE c.partition = $1 AND c.id = k.id AND c.next_due_at = k.old AND c.after_job IS NULL`
 
-func (e *Engine) followZones(ctx context.Context, partition int16, lookAhead time.Duration) (moved int64, err error) {
+// followZones moves the cursors of a partition. It stops if the clock is in doubt: by a wrong clock, it would pass over
+// cursors that are due sooner.
+func (e *Engine) followZones(
+	ctx context.Context, partition int16, lookAhead time.Duration,
+) (moved int64, trusted bool, err error) {
 	const page = 1000
 	for after, n := int64(0), page; n == page; {
 		changed, from := int64(0), after
 		err := e.db.Tx(ctx, "follow zones", func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
+			const begin = `SELECT belfry_clock_trusted() FROM (SELECT ` + string(pool.KeyLookups) + ` OFFSET 0) s`
+			if err := tx.QueryRow(ctx, begin).Scan(&trusted); err != nil || !trusted {
 				return err
 			}
 			rows, err := tx.Query(ctx, zonedCursors, partition, from, page, lookAhead)
@@ -81,12 +88,12 @@ func (e *Engine) followZones(ctx context.Context, partition int16, lookAhead tim
 			changed = tag.RowsAffected()
 			return err
 		})
-		if err != nil {
-			return moved, err
+		if err != nil || !trusted {
+			return moved, false, err
 		}
 		moved += changed
 	}
-	return moved, nil
+	return moved, true, nil
 }
 
 // dueByZone is when a cursor is due by the rules of this process. If its schedule cannot be computed, it stays: plan

@@ -46,6 +46,9 @@ SELECT c.next_due_at FROM job j JOIN cursor c ON c.partition = j.partition AND c
 	}
 	require.Zero(t, follow(), "partitions of others are left alone")
 	b.exec(`UPDATE partition SET owner = $1, zone_rules = 'older'`, session)
+	b.exec(`UPDATE cluster SET trusted_at = now() - interval '1 year'`)
+	require.Zero(t, follow(), "the clock is in doubt")
+	b.exec(`UPDATE cluster SET trusted_at = now()`)
 	require.EqualValues(t, 3, follow())
 	for id, at := range want {
 		require.Equal(t, at.UTC(), due(id).UTC())
