@@ -38,7 +38,7 @@ type Judge struct {
 	job      *Job
 	skips    []Skip // of the job's cursor
 	expected []occurrence
-	i        int    // the first of expected that is not settled
+	i        int    // the first of expected that is not decided
 	at       match  // what was found for expected[i]
 	ranges   []Skip // of the job's own history that may cover what follows
 }
@@ -71,7 +71,7 @@ func (g *Judge) Begin(e *Expected, skips []Skip) {
 // Entry takes the next entry of the job.
 func (g *Judge) Entry(e Entry) {
 	for g.i < len(g.expected) && g.expected[g.i].due.Before(e.DueAt) {
-		g.settle()
+		g.decide()
 	}
 	demanded := g.i < len(g.expected) && g.expected[g.i].due.Equal(e.DueAt)
 	switch {
@@ -105,8 +105,8 @@ func (g *Judge) match(e Entry) {
 	g.at.any = true
 }
 
-// settle decides expected[i], after all its entries.
-func (g *Judge) settle() {
+// decide judges expected[i], after all its entries.
+func (g *Judge) decide() {
 	o, m := g.expected[g.i], g.at
 	g.i, g.at = g.i+1, match{}
 	if o.may {
@@ -153,7 +153,7 @@ func (g *Judge) skipped(due time.Time) bool {
 // End ends a job.
 func (g *Judge) End() {
 	for g.i < len(g.expected) {
-		g.settle()
+		g.decide()
 	}
 }
 

@@ -22,8 +22,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// settle is how long the new primary and the revived old one are both up.
-const settle = 2 * time.Second
+// bothUp is how long the new primary and the revived old one are both up.
+const bothUp = 2 * time.Second
 
 // failOver makes the primary fail, promotes a standby, lets the old primary come back as if nothing had happened, and
 // then makes it a standby. It returns when the new primary acknowledged its first write.
@@ -41,7 +41,7 @@ func (c *cluster) failOver(ctx context.Context, f fault) (accepted time.Time, er
 		return accepted, err
 	}
 	if c.ha {
-		if err := old.refuses(ctx, settle); err != nil {
+		if err := old.refuses(ctx, bothUp); err != nil {
 			return accepted, err
 		}
 	}

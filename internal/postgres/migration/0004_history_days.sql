@@ -26,7 +26,7 @@ BEGIN
             WHERE i.inhparent = parent::regclass AND c.relname = name);
         PERFORM set_config('lock_timeout', '100ms', true);
         -- CREATE TABLE ... PARTITION OF would lock the parent against reading and writing. ATTACH conflicts with
-        -- neither. It need not scan the new table, which is empty.
+        -- neither. It scans the new table, which is empty.
         EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL EXCLUDING COMMENTS)', name, parent);
         EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, name, day || '+00',
             (day + interval '1 day') || '+00');

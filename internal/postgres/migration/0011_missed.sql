@@ -14,8 +14,8 @@ COMMENT ON COLUMN partition.missed_from IS
     'Since when no node served the partition, until its owner has applied the missed policies to the planned runs that '
     'came due from then until missed_until. Meanwhile none of them starts. NULL: none are left.';
 COMMENT ON COLUMN partition.missed_until IS
-    'Occurrences before it that are not planned yet were missed. It lies job.MissedGrace before the instant at which a '
-    'node began to serve the partition again. NULL: a node has served it all the time.';
+    'Occurrences before it that are not planned yet were missed. It lies 10 s before the instant at which a node '
+    'began to serve the partition again. NULL: a node has served it all the time.';
 COMMENT ON COLUMN partition.owner IS
     'Session of the node that owns the partition. NULL: none. The session stays as long as it is named here.';
 
