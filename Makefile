@@ -126,6 +126,11 @@ failover: JOBS = 512
 failover: ## kill, stop and cut off the primary, FAILOVERS=50 times, with JOBS=512 runs and 20 × BULK=20 creates a second
 	$(RAM) FAILOVERS=$(FAILOVERS) JOBS=$(JOBS) BULK=$(BULK) $(call logged,./test/cluster,^TestFailover$$,120m)
 
+failover-patroni: FAILOVERS = 4
+failover-patroni: ## the same with Patroni, which is not part of any other target: kill and stop its leader, FAILOVERS=4 times
+	@dev/need patroni
+	$(RAM) PATRONI=1 FAILOVERS=$(FAILOVERS) $(call logged,./test/cluster,^TestFailoverPatroni$$,60m)
+
 clock: SECONDS = 15
 clock: ## wrong clocks of PostgreSQL, from 2 minutes to a year off, for twice SECONDS=15 each (6 minutes)
 	@dev/need gcc

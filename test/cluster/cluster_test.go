@@ -66,7 +66,10 @@ type setup struct {
 	ha    bool // its own PostgreSQL with two synchronous standbys
 	async bool // the standbys are asynchronous
 	clock bool // its own PostgreSQL, whose clock the test can set
-	slow  func(*rand.Rand) time.Duration
+
+	patroni bool // its own PostgreSQL with two synchronous standbys, managed by Patroni
+
+	slow func(*rand.Rand) time.Duration
 
 	proxied bool     // a proxy between nodes and database
 	api     bool     // clients talk to the nodes
@@ -81,6 +84,7 @@ type cluster struct {
 	store *pgtest.Store
 	db    *database // nil for the one that all tests share
 	group *replicas // nil if the database has no standbys
+	ruled *patroni  // nil if Patroni does not manage it
 	proxy *proxy    // nil if there is none
 	url   string    // of the database, for nodes
 	sink  *sink
@@ -107,6 +111,11 @@ func newCluster(t *testing.T, s setup) *cluster {
 		c.group = newReplicas(t, s.ha)
 		c.migrate(c.group.primary.database, c.group.urlOf("belfry", false))
 		c.url = c.group.urlOf(serverRole, true)
+	case s.patroni:
+		c.ruled = newPatroni(t)
+		c.group = c.ruled.replicas
+		c.migrate(c.group.primary.database, c.group.urlOf("belfry", false))
+		c.url = c.group.urlOf(serverRole, false)
 	case s.clock:
 		c.db = newDatabaseWithClock(t)
 		c.url = c.migrate(c.db, c.db.url())

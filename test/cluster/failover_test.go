@@ -235,10 +235,18 @@ func (c *cluster) recovery(ledger map[string][]entry, receipts []receipt, after 
 // partition has runs again soon after the new primary accepted writes. FAILOVERS=50 is the long form.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	failovers, load := number("FAILOVERS", 1), number("JOBS", job.Partitions)
-	bulk := number("BULK", 20)
 	c := newCluster(t, setup{nodes: 3, ha: true, api: true})
-	c.create(load, 24*time.Hour, inPartition, spread)
+	c.create(number("JOBS", job.Partitions), 24*time.Hour, inPartition, spread)
+	c.drillFailovers(number("FAILOVERS", 1), []fault{killed, stopped, partitioned}, c.failOver)
+}
+
+// drillFailovers makes the database fail over while clients create jobs, by each kind of fault in turn, and judges what
+// came of it. failOver returns when the new primary accepted its first write.
+func (c *cluster) drillFailovers(
+	failovers int, faults []fault, failOver func(context.Context, fault) (time.Time, error),
+) {
+	t, bulk := c.t, number("BULK", 20)
+	t.Helper()
 	u := c.caller(5 * time.Second)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -252,10 +260,11 @@ func TestFailover(t *testing.T) {
 	for i := range failovers {
 		begun := clock.Now()
 		anyTime(2 * time.Second)
-		at, err := c.failOver(t.Context(), fault(i%3))
+		f := faults[i%len(faults)]
+		at, err := failOver(t.Context(), f)
 		require.NoError(t, err)
 		accepted = append(accepted, at)
-		t.Logf("failover %d: %s, whole cycle %s", i+1, fault(i%3), clock.Now().Sub(begun).Round(time.Millisecond))
+		t.Logf("failover %d: %s, whole cycle %s", i+1, f, clock.Now().Sub(begun).Round(time.Millisecond))
 	}
 	stop()
 	users.Wait()
