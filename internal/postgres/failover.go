@@ -76,7 +76,8 @@ func (m *Members) notice(ctx context.Context, session uuid.UUID, now time.Time, 
 
 // recordFailover records the timeline in the table cluster, and a failover if that is not the one there. It returns
 // the failover that began this timeline, and whether it was not known before; nil: none is known. What this process
-// knows of the old primary counts, because the new one may have lost that as well.
+// knows of the old primary counts, because the new one may have lost that as well. A new failover replaces one to a
+// timeline of the same number: timelines start at 1 again after pg_upgrade, or when a dump is restored.
 func (m *Members) recordFailover(ctx context.Context, s server) (f *job.Failover, first bool, err error) {
 	l := &m.last
 	synchronous := l.server.timeline == 0 || l.server.synchronous
@@ -90,7 +91,9 @@ func (m *Members) recordFailover(ctx context.Context, s server) (f *job.Failover
 			if _, err := tx.Exec(ctx, `
 INSERT INTO failover (timeline, timeline_before, noticed_at, received_until, synchronous, lost)
 VALUES ($1, $2, now(), coalesce(pg_last_xact_replay_timestamp(), $3), $4, false)
-ON CONFLICT DO NOTHING`, s.timeline, f.Before, s.renewed, f.Synchronous); err != nil {
+ON CONFLICT (timeline) DO UPDATE SET timeline_before = excluded.timeline_before, noticed_at = excluded.noticed_at,
+    received_until = excluded.received_until, synchronous = excluded.synchronous, lost = excluded.lost`,
+				s.timeline, f.Before, s.renewed, f.Synchronous); err != nil {
 				return err
 			}
 		}

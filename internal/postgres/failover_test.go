@@ -67,6 +67,34 @@ func TestFailoversAreListed(t *testing.T) {
 	}
 }
 
+// A server that pg_upgrade or a dump has set up begins at timeline 1 again, with the failovers of its predecessor. Its
+// own failover to a timeline that is listed counts as well.
+func TestAFailoverToATimelineThatIsListed(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	renew := func() {
+		t.Helper()
+		_, err := b.store.Renew(t.Context(), b.session, time.Hour, true)
+		require.NoError(t, err)
+	}
+	b.failOver(1)
+	renew()
+	b.exec(`UPDATE failover SET noticed_at = '2020-01-01', received_until = '2020-01-01', lost = true`)
+	b.failOver(-1)
+	b.store = pgtest.NewStore(b.pool) // the upgrade stops all nodes
+	renew()
+	start := b.now()
+	var got []job.Failover
+	b.store.OnFailover = func(f job.Failover) { got = append(got, f) }
+	b.failOver(1)
+	renew()
+	require.Len(t, got, 1)
+	require.False(t, got[0].Noticed.Before(start), "noticed at %s", got[0].Noticed)
+	require.Equal(t, "unknown", got[0].Writes())
+	require.NotEqual(t, 2020, got[0].Received.Year())
+	require.Equal(t, 2, b.count(`failover`))
+}
+
 // A pooler may lead a node to a primary of the past. The node does not count that as a renewal, nor as a failover.
 func TestRenewalsRefuseAPrimaryOfThePast(t *testing.T) {
 	t.Parallel()
