@@ -140,9 +140,10 @@ func TestAFrozenHostIsNotTriedFirstAgain(t *testing.T) {
 	several.Host = frozen.Addr().String() + "," + several.Host
 	p := open(t, several.String(), 4)
 	require.NoError(t, p.Ping(t.Context()))
-	require.EqualValues(t, 1, tried.Load())
+	first := tried.Load() // the pool may have opened several connections at once
+	require.Positive(t, first)
 	require.NoError(t, inEach(t.Context(), p, 4, `SELECT`))
-	require.EqualValues(t, 1, tried.Load())
+	require.Equal(t, first, tried.Load())
 }
 
 // freezer passes connections on. While it is frozen it accepts connections and answers nothing, as a stopped server does.
