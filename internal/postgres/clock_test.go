@@ -48,7 +48,8 @@ func (b *jobs) clockSteps() []clockStep {
 	b.exec(`UPDATE job SET state = 3, finished_at = now() - interval '1 day 1 min', keep_finished_for = '1 day'
 		WHERE id = $1`, once.ID)
 	b.exec(`DELETE FROM run WHERE job_id = $1`, once.ID)
-	b.exec(`INSERT INTO cursor_skip SELECT 0, 1, now(), now(), 1, 'missed', now() - interval '2 days'`)
+	b.exec(`INSERT INTO audit_finding SELECT 0, gen_random_uuid(), now(), 'missing', $1, now() - interval '2 days'`,
+		b.namespace)
 	b.exec(`INSERT INTO idempotent_response (namespace_id, key, part, request_hash, created_at)
 		VALUES (gen_random_uuid(), 'k', 0, '', now() - interval '2 days')`)
 	b.exec(`CREATE TABLE run_history_20010101 PARTITION OF run_history FOR VALUES FROM ('2001-01-01') TO ('2001-01-02')`)
@@ -69,7 +70,15 @@ func (b *jobs) clockSteps() []clockStep {
 		}},
 		{"finish jobs", func() (int, error) { return b.store.FinishJobs(ctx, 10) }},
 		{"remove jobs", func() (int, error) { return b.store.RemoveJobs(ctx, 10) }},
-		{"drop skips", func() (int, error) { return b.store.DropSkips(ctx, day, 10) }},
+		{"drop findings", func() (int, error) {
+			before := b.number(`SELECT count(*) FROM audit_finding`)
+			_, err := b.store.DropSkips(ctx, day, 10)
+			return int(before - b.number(`SELECT count(*) FROM audit_finding`)), err
+		}},
+		{"drop skips", func() (int, error) {
+			b.exec(`INSERT INTO cursor_skip SELECT 0, 1, now(), now(), 1, 'missed', now() - interval '2 days'`)
+			return b.store.DropSkips(ctx, day, 10)
+		}},
 		{"drop responses", func() (int, error) { return b.store.DropIdempotentResponses(ctx, 10) }},
 		{"drop history", func() (int, error) {
 			days, err := b.store.DropHistory(ctx, 365*day)

@@ -176,7 +176,8 @@ func (r *removable) read(ctx context.Context, tx pgx.Tx, query string, args ...a
 func (e *Engine) DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error) {
 	_, err := e.db.Exec(ctx, `
 DELETE FROM audit_finding WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM audit_finding WHERE found_at < now() - $1::interval ORDER BY found_at LIMIT $2))`, keep, limit)
+    SELECT ctid FROM audit_finding WHERE found_at < now() - $1::interval AND belfry_clock_trusted()
+    ORDER BY found_at LIMIT $2))`, keep, limit)
 	if err != nil {
 		return 0, fmt.Errorf("drop old findings: %w", err)
 	}
