@@ -15,8 +15,11 @@ import (
 // ErrNoRole is returned if a database role does not exist.
 var ErrNoRole = postgres.ErrNoRole
 
-// Migrate updates the schema of the database and returns how many migrations it applied.
-func Migrate(ctx context.Context, url string) (int, error) { return postgres.Migrate(ctx, url) }
+// Migrate updates the schema of the database and returns how many migrations it applied. It calls waiting, which may be
+// nil, while it waits for other transactions.
+func Migrate(ctx context.Context, url string, waiting func(error)) (int, error) {
+	return postgres.Migrate(ctx, url, waiting)
+}
 
 // Grant gives a database role the rights that nodes need, and no more.
 func Grant(ctx context.Context, url, role string) error {

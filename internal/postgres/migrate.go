@@ -15,6 +15,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
@@ -29,11 +30,15 @@ const oldestServer = 15
 // rolesMigration is the migration that creates and grants roles.
 const rolesMigration = 2
 
-// While another process migrates, this one checks every lockInterval, for at most 5 minutes.
+// While another process migrates, this one checks every lockInterval, for at most patience.
 const (
+	patience     = 5 * time.Minute
 	lockInterval = 200 * time.Millisecond
-	lockTries    = uint64(5 * time.Minute / lockInterval)
+	lockTries    = uint64(patience / lockInterval)
 )
+
+// usedPause is how long Migrate waits before it tries again to lock tables that are in use.
+const usedPause = 5 * time.Second
 
 //go:embed migration/*.sql
 var files embed.FS
@@ -51,7 +56,11 @@ func Migrations() fs.FS {
 // If several processes call it at the same time, one applies them, and the others wait and return 0. It leaves a
 // database that is newer than this binary unchanged, because an old node may restart during an upgrade. [Version]
 // tells the two apart.
-func Migrate(ctx context.Context, url string) (applied int, err error) {
+//
+// Nodes may run meanwhile. While a migration waits for the lock of a table, they wait behind it, so each statement waits
+// for half a second only. If another transaction uses the table for longer, such as a backup, Migrate calls waiting,
+// which may be nil, and tries again later, for at most 5 minutes.
+func Migrate(ctx context.Context, url string, waiting func(error)) (applied int, err error) {
 	db, err := open(ctx, url)
 	if err != nil {
 		return 0, err
@@ -71,11 +80,25 @@ func Migrate(ctx context.Context, url string) (applied int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the migrations: %w", err)
 	}
-	results, err := provider.Up(ctx)
-	if err != nil {
-		return explain(err)
+	for end := clock.Elapsed() + patience; ; {
+		results, err := provider.Up(ctx)
+		if err == nil {
+			return applied + len(results), nil
+		}
+		n, err := explain(err)
+		applied += n
+		if Code(err) != lockNotAvailable || clock.Elapsed() > end {
+			return applied, err
+		}
+		if waiting != nil {
+			waiting(err)
+		}
+		select {
+		case <-time.After(usedPause):
+		case <-ctx.Done():
+			return applied, err
+		}
 	}
-	return len(results), nil
 }
 
 // Version returns the version of the schema in the database at url, 0 if it has none, and the latest version this
@@ -153,8 +176,12 @@ func explain(err error) (applied int, _ error) {
 				" GRANT belfry_api, belfry_engine TO that user WITH ADMIN OPTION"
 		}
 	}
-	if Code(err) == "42501" { // insufficient_privilege
+	switch Code(err) {
+	case "42501": // insufficient_privilege
 		step += ": " + hint
+	case lockNotAvailable:
+		step += ": another transaction uses the table, for example a backup; wait for its end, or find it with" +
+			" SELECT pid, usename, application_name, xact_start FROM pg_stat_activity ORDER BY xact_start"
 	}
 	return applied, fmt.Errorf("%s: %w", step, err)
 }

@@ -11,8 +11,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/pgtest"
@@ -34,14 +36,14 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, current)
 
-	applied, err := postgres.Migrate(t.Context(), url)
+	applied, err := postgres.Migrate(t.Context(), url, nil)
 	require.NoError(t, err)
 	require.Equal(t, count(t), applied)
 	current, _, err = postgres.Version(t.Context(), url)
 	require.NoError(t, err)
 	require.Equal(t, latest, current)
 
-	applied, err = postgres.Migrate(t.Context(), url)
+	applied, err = postgres.Migrate(t.Context(), url, nil)
 	require.NoError(t, err)
 	require.Zero(t, applied, "nothing is left to apply")
 }
@@ -60,7 +62,7 @@ func TestMigrateAtOnce(t *testing.T) {
 			applied, errs := make([]int, processes), make([]error, processes)
 			var wait sync.WaitGroup
 			for i := range processes {
-				wait.Go(func() { applied[i], errs[i] = postgres.Migrate(t.Context(), url) })
+				wait.Go(func() { applied[i], errs[i] = postgres.Migrate(t.Context(), url, nil) })
 			}
 			wait.Wait()
 			require.NoError(t, errors.Join(errs...))
@@ -122,7 +124,7 @@ func TestMigrateErrorsSayWhatToDo(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := postgres.Migrate(t.Context(), test.url(t))
+			_, err := postgres.Migrate(t.Context(), test.url(t), nil)
 			require.ErrorContains(t, err, test.says)
 			require.NotContains(t, err.Error(), "secret")
 		})
@@ -187,8 +189,65 @@ func TestASchemaOfADevelopmentVersionIsRefused(t *testing.T) {
 	_, err = conn.Exec(t.Context(), `
 CREATE TABLE belfry_migration (version_id bigint); INSERT INTO belfry_migration VALUES (15); CREATE TABLE hold (n bigint)`)
 	require.NoError(t, err)
-	_, err = postgres.Migrate(t.Context(), url)
+	_, err = postgres.Migrate(t.Context(), url, nil)
 	require.ErrorContains(t, err, "drop the database")
 	_, _, err = postgres.Version(t.Context(), url)
 	require.ErrorContains(t, err, "drop the database")
+}
+
+// TestMigrateBesideABackup: while a long transaction has read the tables, a migration that must change them lets nodes
+// work, and is applied when the transaction has ended.
+func TestMigrateBesideABackup(t *testing.T) {
+	t.Parallel()
+	url := pgtest.EmptyURL(t)
+	ctx := t.Context()
+	pool, err := pgxpool.New(ctx, url)
+	require.NoError(t, err)
+	defer pool.Close()
+	config, err := pgx.ParseConfig(url)
+	require.NoError(t, err)
+	db := stdlib.OpenDB(*config)
+	defer func() { require.NoError(t, db.Close()) }()
+	older, err := goose.NewProvider(goose.DialectPostgres, db, postgres.Migrations(),
+		goose.WithTableName("belfry_migration"), goose.WithDisableGlobalRegistry(true))
+	require.NoError(t, err)
+	const before = 4 // the next one changes session
+	_, err = older.UpTo(ctx, before)
+	require.NoError(t, err)
+
+	backup, err := pool.Begin(ctx)
+	require.NoError(t, err)
+	_, err = backup.Exec(ctx, `SELECT FROM session`)
+	require.NoError(t, err)
+	waits, renewed := make(chan error, 100), make(chan struct{})
+	migrated := make(chan error, 1)
+	go func() {
+		applied, err := postgres.Migrate(ctx, url, func(err error) { waits <- err; <-renewed })
+		assert.Equal(t, count(t)-before, applied)
+		migrated <- err
+	}()
+	select {
+	case err := <-waits:
+		require.ErrorContains(t, err, "another transaction uses the table")
+	case err := <-migrated:
+		require.NoError(t, err)
+		require.Fail(t, "it did not wait")
+	}
+	_, err = pool.Exec(ctx, `UPDATE session SET expires_at = now()`) // a renewal, as nodes do each second
+	require.NoError(t, err)
+	require.NoError(t, backup.Rollback(ctx))
+	close(renewed)
+	require.NoError(t, <-migrated)
+}
+
+// TestMigrationsWaitBriefly: each migration of a cluster that may be running limits how long it waits for a lock.
+func TestMigrationsWaitBriefly(t *testing.T) {
+	t.Parallel()
+	names, err := fs.Glob(postgres.Migrations(), "*.sql")
+	require.NoError(t, err)
+	for _, name := range names[2:] { // no cluster runs before the first two
+		text, err := fs.ReadFile(postgres.Migrations(), name)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(text), "-- +goose Up\n\nSET LOCAL lock_timeout = '500ms';\n"), name)
+	}
 }

@@ -26,7 +26,9 @@ namespace default and print it: it cannot be shown again.`,
 				return err
 			}
 			warn(cmd, v)
-			n, err := app.Migrate(cmd.Context(), v.DatabaseURL)
+			n, err := app.Migrate(cmd.Context(), v.DatabaseURL, func(err error) {
+				cmd.PrintErrln("waiting, and trying again for up to 5 minutes:", err)
+			})
 			if err != nil {
 				return err
 			}

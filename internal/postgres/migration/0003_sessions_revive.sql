@@ -1,5 +1,7 @@
 -- +goose Up
 
+SET LOCAL lock_timeout = '500ms';
+
 -- Sessions that may revive
 --
 -- A session that could not be renewed has expired, but its process may be alive: the database was down, or its clock

@@ -1,5 +1,7 @@
 -- +goose Up
 
+SET LOCAL lock_timeout = '500ms';
+
 -- Days of history are created and dropped while runs end and while backups read the history. A statement that waits for
 -- an ACCESS EXCLUSIVE lock on run_history makes every completion queue behind it, so these functions wait briefly.
 

@@ -1,5 +1,7 @@
 -- +goose Up
 
+SET LOCAL lock_timeout = '500ms';
+
 CREATE TABLE audit_finding (
     partition    smallint    NOT NULL,
     job_id       uuid        NOT NULL,

@@ -1,4 +1,7 @@
 -- +goose Up
+
+SET LOCAL lock_timeout = '500ms';
+
 ALTER TABLE partition ADD needs text[] NOT NULL DEFAULT '{}';
 COMMENT ON COLUMN partition.needs IS
     'Kinds of targets that runs of this partition need and an owner did not have. Nodes that have them all own the '

@@ -1,5 +1,7 @@
 -- +goose Up
 
+SET LOCAL lock_timeout = '500ms';
+
 -- Plan writes a bounded number of runs in one transaction, so a cursor may stop between two caught-up runs, or between
 -- two jobs of one due time.
 

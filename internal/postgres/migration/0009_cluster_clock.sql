@@ -1,5 +1,7 @@
 -- +goose Up
 
+SET LOCAL lock_timeout = '500ms';
+
 -- The clock of the cluster
 --
 -- A wrong clock that is believed starts everything that is due in the next year and drops the history of the last one.

@@ -1,5 +1,7 @@
 -- +goose Up
 
+SET LOCAL lock_timeout = '500ms';
+
 -- +goose StatementBegin
 CREATE FUNCTION belfry_ledger_time() RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -1,5 +1,7 @@
 -- +goose Up
 
+SET LOCAL lock_timeout = '500ms';
+
 -- Times in which no node served a partition
 --
 -- What came due in such a time was missed, whether or not it had been planned before.

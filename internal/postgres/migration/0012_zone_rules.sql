@@ -1,5 +1,7 @@
 -- +goose Up
 
+SET LOCAL lock_timeout = '500ms';
+
 ALTER TABLE partition ADD COLUMN zone_rules text;
 COMMENT ON COLUMN partition.zone_rules IS
     'Identifies the time zone rules by which the due times of its cursors were computed. A node with other rules '

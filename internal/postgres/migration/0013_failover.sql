@@ -1,5 +1,7 @@
 -- +goose Up
 
+SET LOCAL lock_timeout = '500ms';
+
 -- Failovers of the database
 --
 -- Each promotion of a standby, and each restore, begins a new timeline. If the new primary had not received all that the
