@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,16 +19,19 @@ var (
 	catchUpStart = statement("catch_up_start")
 )
 
-// maxCaughtUp bounds how many runs one transaction catches up.
-const maxCaughtUp = 10_000
+// One transaction catches up a bounded number of runs, and of jobs that need statements of their own: see giveBack.
+const (
+	maxCaughtUp = 10_000
+	maxFreed    = 500
+)
 
 // CatchUp applies the missed policies to runs that were planned before no node served their partition. The owner calls
-// it before it loads the runs: until then none of them starts. One call is one transaction of bounded size. It returns
-// the partitions that need another call.
+// it before it loads the runs: until then none of them starts. One call is one transaction of bounded size. It finishes
+// partitions one after the other, and returns those that need another call.
 func (e *Engine) CatchUp(ctx context.Context, in job.CatchUpParams) (out job.CatchUpResult, err error) {
 	err = e.db.Tx(ctx, "catch up", func(tx pgx.Tx) error {
 		out = job.CatchUpResult{}
-		c := catchUp{tx: tx, engine: e, out: &out}
+		c := catchUp{tx: tx, engine: e, out: &out, rest: job.Partitions}
 		gaps, err := c.lockGaps(ctx, in)
 		if err != nil || len(gaps.partition) == 0 {
 			return err
@@ -36,7 +40,7 @@ func (e *Engine) CatchUp(ctx context.Context, in job.CatchUpParams) (out job.Cat
 			out.Left = gaps.partition
 			return nil
 		}
-		missed, more, err := c.missed(ctx, &gaps)
+		missed, err := c.missed(ctx, &gaps)
 		if err != nil {
 			return err
 		}
@@ -51,13 +55,11 @@ func (e *Engine) CatchUp(ctx context.Context, in job.CatchUpParams) (out job.Cat
 				return err
 			}
 		}
-		if more {
-			out.Left = gaps.partition
-			return nil
-		}
+		decided, _ := slices.BinarySearch(gaps.partition, c.rest)
+		out.Left = gaps.partition[decided:]
 		const done = `
 UPDATE partition SET missed_from = NULL, missed_until = least(missed_until, now() - ` + grace + `) WHERE id = ANY ($1)`
-		_, err = tx.Exec(ctx, done, gaps.partition)
+		_, err = tx.Exec(ctx, done, gaps.partition[:decided])
 		return err
 	})
 	return out, err
@@ -72,6 +74,8 @@ type catchUp struct {
 	// trusted is false while the clock is in doubt: by a wrong clock, all is missed.
 	trusted bool
 	gaps    map[int16]unserved
+	// rest is the first partition that this transaction does not finish.
+	rest int16
 
 	skips  map[job.Reason]*missedRows
 	starts missedRows
@@ -126,11 +130,11 @@ type missedJob struct {
 	due     []time.Time
 }
 
-// missed lists the missed runs by job, and whether there are more. A job is not split: its runs have one pace.
-func (c *catchUp) missed(ctx context.Context, g *gapColumns) (out []missedJob, more bool, err error) {
+// missed lists the missed runs by job, in the order of partitions. A job is not split: its runs have one pace.
+func (c *catchUp) missed(ctx context.Context, g *gapColumns) (out []missedJob, err error) {
 	rows, err := c.tx.Query(ctx, catchUpRuns, g.partition, g.from, g.until, maxCaughtUp)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	var next missedJob
 	var due time.Time
@@ -147,10 +151,11 @@ func (c *catchUp) missed(ctx context.Context, g *gapColumns) (out []missedJob, m
 		next.endAt = nil // the next row must not share it
 		return nil
 	})
-	if more = n == maxCaughtUp; more && len(out) > 1 {
-		out = out[:len(out)-1]
+	if n == maxCaughtUp { // there may be more
+		c.rest = out[len(out)-1].partition
+		out = out[:max(1, len(out)-1)]
 	}
-	return out, more, err
+	return out, err
 }
 
 // decide asks job.CatchUp about the runs of each job. Jobs of one cursor share the answer.
@@ -162,6 +167,10 @@ func (c *catchUp) decide(ctx context.Context, missed []missedJob) error {
 	c.skips = map[job.Reason]*missedRows{}
 	for i := range missed {
 		m := &missed[i]
+		if len(c.freed) == maxFreed {
+			c.rest = m.partition
+			break
+		}
 		cursor, ok := cursors[m.cursor]
 		if !ok || cursor.broken {
 			continue // the runs are late: nothing says what else they are

@@ -251,34 +251,6 @@ func (b *bulk) catchUpStep() *hot {
 	}}
 }
 
-// TestCatchUpIsBounded: more runs than one transaction takes are decided by several, and nothing starts meanwhile.
-func TestCatchUpIsBounded(t *testing.T) {
-	t.Parallel()
-	b := setupBulk(t, nil)
-	b.shared(2000)
-	b.pending(9)
-	b.exec(`UPDATE run SET due_at = due_at - interval '20 min', run_at = run_at - interval '20 min'`)
-	b.exec(`UPDATE partition SET missed_from = now() - interval '1 h', missed_until = now() - interval '10 s'`)
-	in := job.CatchUpParams{Session: b.session, LookAhead: time.Minute}
-	for p := range int16(job.Partitions) {
-		in.Partitions = append(in.Partitions, p)
-	}
-	var calls, skipped int64
-	for left := true; left; calls++ {
-		r, err := b.store.CatchUp(t.Context(), in)
-		require.NoError(t, err)
-		require.LessOrEqual(t, r.Runs+r.Skipped, int64(10_000))
-		skipped += r.Skipped + r.Runs
-		left = len(r.Left) > 0
-	}
-	require.EqualValues(t, 18_000, skipped)
-	require.EqualValues(t, 2, calls)
-	var open int
-	require.NoError(t, b.pool.QueryRow(t.Context(),
-		`SELECT count(*) FROM partition WHERE missed_from IS NOT NULL`).Scan(&open))
-	require.Zero(t, open)
-}
-
 // TestNothingIsCaughtUpByAWrongClock: by a clock that is a year ahead, a node that starts finds that all was missed.
 func TestNothingIsCaughtUpByAWrongClock(t *testing.T) {
 	t.Parallel()

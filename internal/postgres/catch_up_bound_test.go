@@ -1,0 +1,82 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// setupMissed creates 2,000 jobs with 9 missed runs each, as after an outage of all nodes.
+func setupMissed(t *testing.T) *bulk {
+	t.Helper()
+	b := setupBulk(t, nil)
+	b.shared(2000)
+	b.pending(9)
+	b.exec(`UPDATE run SET due_at = due_at - interval '20 min', run_at = run_at - interval '20 min'`)
+	b.exec(`UPDATE partition SET missed_from = now() - interval '1 h', missed_until = now() - interval '10 s'`)
+	return b
+}
+
+// catchUp calls CatchUp as the owner does: first for all partitions, then for those that are left.
+func (b *bulk) catchUp(each func(job.CatchUpResult)) (calls int) {
+	b.t.Helper()
+	in := job.CatchUpParams{Session: b.session, LookAhead: time.Minute, Partitions: allPartitions()}
+	for len(in.Partitions) > 0 {
+		r, err := b.store.CatchUp(b.t.Context(), in)
+		require.NoError(b.t, err)
+		each(r)
+		calls++
+		require.Less(b.t, calls, 100, "it makes no progress")
+		require.Equal(b.t, r.Left, b.open(), "the others are done")
+		in.Partitions = r.Left
+	}
+	return calls
+}
+
+// open lists the partitions that have missed runs to decide.
+func (b *bulk) open() (out []int16) {
+	b.t.Helper()
+	const list = `SELECT ARRAY(SELECT id FROM partition WHERE missed_from IS NOT NULL ORDER BY id)`
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), list).Scan(&out))
+	return out
+}
+
+// TestCatchUpIsBounded: more runs than one transaction takes are decided by several. Each finishes the partitions that
+// it has decided, so that they are planned and their runs start while the others are still to be decided.
+func TestCatchUpIsBounded(t *testing.T) {
+	t.Parallel()
+	b := setupMissed(t)
+	var decided int64
+	left := job.Partitions
+	calls := b.catchUp(func(r job.CatchUpResult) {
+		require.LessOrEqual(t, r.Runs+r.Skipped, int64(10_000))
+		decided += r.Skipped + r.Runs
+		require.Less(t, len(r.Left), left)
+		left = len(r.Left)
+	})
+	require.EqualValues(t, 18_000, decided)
+	require.Equal(t, 2, calls)
+}
+
+// TestCatchUpOfLimitedJobsIsBounded: jobs with max_runs get skipped runs back one by one, so a transaction takes fewer.
+func TestCatchUpOfLimitedJobsIsBounded(t *testing.T) {
+	t.Parallel()
+	b := setupMissed(t)
+	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES (1, ` + bulkNamespace + `, 'default')`)
+	b.exec(`UPDATE job SET max_runs = 20, runs_left = 2`)
+	b.exec(`UPDATE cursor SET missed = replace(missed, 'once', 'skip')`)
+	given := 0
+	b.catchUp(func(r job.CatchUpResult) {
+		var now int
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job WHERE runs_left > 2`).Scan(&now))
+		require.LessOrEqual(t, now-given, 500)
+		given = now
+	})
+	require.Equal(t, 2000, given)
+	var exact int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job WHERE runs_left = 2 + 9`).Scan(&exact))
+	require.Equal(t, 2000, exact, "each skipped run is given back once")
+}
