@@ -15,16 +15,13 @@ const (
 	rescueLimit = 1000
 )
 
-// rescueOnce ends attempts that no node or worker will report on: their session has ended.
+// rescueOnce ends attempts that no node or worker will report on: their session has ended. A node that owns nothing does
+// so too: if all nodes died while the clock was ahead, their sessions own everything until Rescue corrects them.
 func (e *Engine) rescueOnce(ctx context.Context) (time.Duration, error) {
 	if err := e.rescueForgotten(ctx); err != nil {
 		return 0, err
 	}
-	owned := e.Member.Owned()
-	if len(owned) == 0 {
-		return rescuePause, nil
-	}
-	retries, found, err := e.Completer.Rescue(ctx, owned, rescueLimit)
+	retries, found, err := e.Completer.Rescue(ctx, e.Member.Owned(), rescueLimit)
 	if err != nil {
 		return 0, err
 	}

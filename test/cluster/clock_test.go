@@ -179,15 +179,47 @@ func TestDatabaseClock(t *testing.T) {
 		faults = append(faults, time.Hour, 2*time.Minute, -365*day, 20*day)
 	}
 	hold := time.Duration(number("SECONDS", 2)) * time.Second
-	for _, off := range faults {
-		t.Run(off.String(), func(t *testing.T) {
+	run := func(name string, test func(*testing.T, *cluster)) {
+		t.Run(name, func(t *testing.T) {
 			if os.Getenv("KILLS") == "" {
 				t.Parallel()
 			}
-			c := newCluster(t, setup{nodes: 2, clock: true, api: true, named: true})
-			wrongClock(t, c, off, hold)
+			test(t, newCluster(t, setup{nodes: 2, clock: true, api: true, named: true}))
 		})
 	}
+	for _, off := range faults {
+		run(off.String(), func(t *testing.T, c *cluster) { wrongClock(t, c, off, hold) })
+	}
+	run("all nodes die", deadUnderWrongClock)
+}
+
+// deadUnderWrongClock: all nodes die while the clock is a year ahead. Nodes that start when it is right take all
+// partitions: the sessions of the dead ones do not live for a year.
+func deadUnderWrongClock(t *testing.T, c *cluster) {
+	t.Helper()
+	c.balanced()
+	c.create(10, 20*time.Second, spread)
+	c.db.setClock(t, 365*24*time.Hour)
+	c.await("no alarm", c.nodes, (*node).alarmed)
+	c.kills += len(c.nodes)
+	c.stop()
+	var ahead int
+	require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT count(*) FROM partition p JOIN session s ON s.id = p.owner
+		WHERE s.expires_at > now()`).Scan(&ahead))
+	require.Positive(t, ahead, "partitions of dead nodes")
+
+	c.db.setClock(t, 0)
+	begun := clock.Elapsed()
+	c.nodes = []*node{c.start(), c.start()}
+	c.publish()
+	c.await("owns nothing", c.nodes, func(n *node, ctx context.Context) bool { return n.ready(ctx) && len(c.owned(n)) > 0 })
+	recovered := clock.Elapsed() - begun
+	c.finish(2 * time.Minute)
+	r := c.check()
+	t.Logf("all nodes died while the clock was a year ahead: recovered after %s", recovered.Round(time.Millisecond))
+	t.Log(r)
+	require.LessOrEqual(t, recovered, allowed(15*time.Second))
+	c.clean(r)
 }
 
 func wrongClock(t *testing.T, c *cluster, off, hold time.Duration) {
