@@ -38,7 +38,7 @@ func TestAsynchronousFailover(t *testing.T) {
 	c.pool.Reset()
 	stop()
 	users.Wait()
-	c.finishBefore(c.now().Add(5*time.Second), allowed(40*time.Second))
+	c.finishBefore(c.now().Add(5*time.Second), 2*time.Minute)
 
 	var from, until time.Time
 	var lost, synchronous bool

@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// fakeLeases has attempts that are leased to the node, and those that the node ended.
+type fakeLeases struct {
+	Completer
+	leased, ended []job.Completion
+	asked         int
+}
+
+func (f *fakeLeases) Leased(context.Context, uuid.UUID, time.Time, int) ([]job.Completion, error) {
+	f.asked++
+	return f.leased, nil
+}
+
+func (f *fakeLeases) CompleteDecided(_ context.Context, done []job.Completion) ([]job.Run, int, error) {
+	f.ended = append(f.ended, done...)
+	return nil, 0, nil
+}
+
+func (ownsOne) Session() uuid.UUID { return uuid.Nil }
+
+// TestFailedOver: after a failover that may have lost writes, the node once ends the attempts that it does not know and
+// loads the runs of its partitions.
+func TestFailedOver(t *testing.T) {
+	t.Parallel()
+	bound := &clock.Bound{}
+	at := time.Date(2027, 1, 31, 9, 0, 0, 0, time.UTC)
+	bound.Set(clock.Sample{Now: at, Mark: at})
+	known := job.Completion{Key: job.Key{Partition: 1, Job: uuid.New(), DueAt: at}, Attempt: 1}
+	forgotten := job.Completion{Key: job.Key{Partition: 1, Job: uuid.New(), DueAt: at}, Attempt: 1}
+	f := &fakeLeases{leased: []job.Completion{known, forgotten}}
+	e := New(Options{Leases: f, Completer: f, Member: ownsOne{}, Bound: bound, Log: slog.New(slog.DiscardHandler)})
+	require.True(t, e.inFlight.add(job.Attempt{Key: known.Key, Number: 1}))
+
+	e.FailedOver(job.Failover{Synchronous: true})
+	require.NoError(t, e.rescueForgotten(t.Context()))
+	require.Zero(t, f.asked, "nothing is lost")
+	e.FailedOver(job.Failover{})
+	for range 2 {
+		require.NoError(t, e.rescueForgotten(t.Context()))
+	}
+	require.Equal(t, 1, f.asked)
+	require.Equal(t, []job.Completion{forgotten}, f.ended)
+	require.Equal(t, []int16{1}, e.loads.due(at.Add(time.Hour)))
+}
