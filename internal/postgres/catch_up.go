@@ -173,11 +173,13 @@ func (c *catchUp) decide(ctx context.Context, missed []missedJob) error {
 		}
 		cursor, ok := cursors[m.cursor]
 		if !ok || cursor.broken {
-			continue // the runs are late: nothing says what else they are
+			c.late(m)
+			continue
 		}
 		decide, err := cursor.decision(m)
 		if err != nil {
-			continue // the same
+			c.late(m)
+			continue
 		}
 		skipped := c.collect(m, cursor, decide(m.due))
 		if m.limited && skipped > 0 {
@@ -275,6 +277,15 @@ func (c *catchUp) collect(m *missedJob, cursor *missedCursor, decided []job.Caug
 		skipped++
 	}
 	return skipped
+}
+
+// late lets the runs of a job start as they are, because nothing says what else becomes of them. It is a decision too:
+// the next transaction must not find them again.
+func (c *catchUp) late(m *missedJob) {
+	for _, due := range m.due {
+		c.starts.add(m, due)
+		c.starts.runAt = append(c.starts.runAt, due)
+	}
 }
 
 // missedRows are runs as the arrays that statements take.

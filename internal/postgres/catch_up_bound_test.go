@@ -80,3 +80,24 @@ func TestCatchUpOfLimitedJobsIsBounded(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job WHERE runs_left = 2 + 9`).Scan(&exact))
 	require.Equal(t, 2000, exact, "each skipped run is given back once")
 }
+
+// TestMissedRunsOfUnreadableCursorsAreLate: no policy says what becomes of them, so they run, and do not keep their
+// partition or others from being planned, however many they are.
+func TestMissedRunsOfUnreadableCursorsAreLate(t *testing.T) {
+	t.Parallel()
+	b := setupMissed(t)
+	b.exec(`UPDATE cursor SET schedule = '{"a newer version":"knows this"}' WHERE partition > 0`)
+	b.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
+		queue_id, needs_sweep)
+		SELECT j.partition, 0, 1, j.id, due, due, 0, 0, 0, 0, 1, 1, false
+		FROM (SELECT * FROM job WHERE partition = 1 ORDER BY id LIMIT 1) j, LATERAL (
+		    SELECT now() - interval '30 min' + n * interval '1 ms' AS due FROM generate_series(1, 10000) n) d`)
+	var decided int64
+	b.catchUp(func(r job.CatchUpResult) { decided += r.Skipped + r.Runs })
+	require.EqualValues(t, 28_000, decided)
+	var moved int
+	const count = `SELECT count(*) FROM run WHERE partition > 0 AND run_at <> due_at`
+	require.NoError(t, b.pool.QueryRow(t.Context(), count).Scan(&moved))
+	require.Zero(t, moved, "they start at once")
+	b.claim(b.keys(1500))
+}
