@@ -48,8 +48,9 @@ func (e *Engine) admitOne(ctx context.Context, r job.Run) (started int) {
 	case err != nil:
 		return e.resolve(ctx, session, []job.Run{r}, err)
 	case admitted.Attempt != nil:
+		started = e.handOver([]job.Attempt{*admitted.Attempt})
 		e.wheel.Release([]job.Run{r})
-		return e.handOver([]job.Attempt{*admitted.Attempt})
+		return started
 	case admitted.Done:
 		e.wheel.Release([]job.Run{r})
 	case admitted.Refusal != (job.Refusal{}):

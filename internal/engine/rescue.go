@@ -66,7 +66,8 @@ func (e *Engine) FailedOver(f job.Failover) {
 }
 
 // rescueForgotten ends attempts that are leased to this node and that it does not know, and loads its runs again, after
-// FailedOver. If the claim or the completion of an attempt is under way, one of the two outcomes is fenced.
+// FailedOver. A run that is taken may be one whose claim is unresolved: the next round decides about it. If the
+// completion of an attempt is under way, one of the two outcomes is fenced.
 func (e *Engine) rescueForgotten(ctx context.Context) error {
 	f := e.failedOver.Load()
 	if f == nil {
@@ -78,7 +79,12 @@ func (e *Engine) rescueForgotten(ctx context.Context) error {
 		return err
 	}
 	more := len(leased) == limit
-	forgotten := slices.DeleteFunc(leased, e.inFlight.has)
+	forgotten := slices.DeleteFunc(leased, func(c job.Completion) bool {
+		// In this order, because a claimed run is in flight before it is released.
+		taken := e.wheel.Taken(c.Key.RunKey())
+		more = more || taken
+		return taken || e.inFlight.has(c)
+	})
 	if len(forgotten) > 0 {
 		e.Log.Warn("runs rescued: a failover lost their completion", "found", len(forgotten))
 		retries, _, err := e.Completer.CompleteDecided(ctx, forgotten)

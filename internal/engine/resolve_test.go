@@ -188,3 +188,64 @@ func TestARepeatedClaimKeepsNoSlot(t *testing.T) {
 	b.eventually(t, "both end", `SELECT count(*) FROM run_history WHERE ended = 1`, 2)
 	require.Eventually(t, func() bool { return b.engine.Counts().Free == free }, time.Minute, time.Millisecond)
 }
+
+// failsOver loses the reply to a claim because the database fails over, and resolves the claim when a round of the
+// rescue has ended.
+type failsOver struct {
+	cutOff
+	failOver func()
+	leased   atomic.Int32
+	round    chan struct{} // closed when the first round has ended
+	ended    sync.Once
+}
+
+func (s *failsOver) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {
+	s.failOver()
+	select {
+	case <-ctx.Done():
+	case <-s.round:
+	}
+	return s.Store.ResolveClaim(ctx, session, keys)
+}
+
+func (s *failsOver) Leased(
+	ctx context.Context, session uuid.UUID, before time.Time, limit int,
+) ([]job.Completion, error) {
+	if s.leased.Add(1) == 2 {
+		s.ended.Do(func() { close(s.round) })
+	}
+	return s.Store.Leased(ctx, session, before, limit)
+}
+
+func (s *failsOver) CompleteDecided(ctx context.Context, done []job.Completion) ([]job.Run, int, error) {
+	retries, fenced, err := s.Store.CompleteDecided(ctx, done)
+	s.ended.Do(func() { close(s.round) })
+	return retries, fenced, err
+}
+
+// TestAFailoverDoesNotEndAnUnresolvedClaim: the node does not know yet that it has the run. A run that must not be
+// delivered twice would never be delivered.
+func TestAFailoverDoesNotEndAnUnresolvedClaim(t *testing.T) {
+	t.Parallel()
+	for name, deadline := range map[string]job.Duration{
+		"claimed":  0,
+		"admitted": job.Duration(time.Hour), // only Admit decides about a deadline
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			store := &failsOver{cutOff: cutOff{Store: b.store}, round: make(chan struct{})}
+			store.failOver = sync.OnceFunc(func() {
+				b.engine.FailedOver(job.Failover{Noticed: b.bound.Now().Add(time.Hour)})
+			})
+			b.engine.Claimer, b.engine.Completer, b.engine.Leases = store, store, store
+			soon := schedule.Spec{At: b.bound.Now().Add(time.Second).UTC().Format(time.RFC3339)}
+			b.create(t, name, soon, func(d *job.Definition) { d.Delivery, d.Deadline = job.AtMostOnce, deadline })
+			b.start(t)
+			b.eventually(t, "ended", `SELECT count(*) FROM run_history`, 1)
+			require.Equal(t, 1, b.target.count(), "deliveries")
+			b.eventually(t, "succeeded, at the first attempt", `
+SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 1`, 1)
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 type busyJob struct {
 	partition int16
 	waiting   []job.Run
+	taken     job.RunKey  // while next is nil
 	next      *job.RunKey // the run that may be taken now and is ready; nil while one is taken
 }
 
@@ -19,14 +20,22 @@ func (w *Wheel) reserve(r job.Run) bool {
 	b := w.busy[r.Job]
 	switch {
 	case b == nil:
-		w.busy[r.Job] = &busyJob{partition: r.Partition}
+		w.busy[r.Job] = &busyJob{partition: r.Partition, taken: r.RunKey()}
 	case b.next != nil && *b.next == r.RunKey():
-		b.next = nil
+		b.taken, b.next = *b.next, nil
 	default:
 		b.waiting = append(b.waiting, r)
 		return false
 	}
 	return true
+}
+
+// Taken returns whether a run is taken and not given back.
+func (w *Wheel) Taken(k job.RunKey) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.busy[k.Job]
+	return b != nil && b.next == nil && b.taken == k
 }
 
 // unreserve lets the next run of a job be taken.

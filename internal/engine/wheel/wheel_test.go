@@ -105,7 +105,9 @@ func TestWheelHandsOutOneRunOfAJobAtATime(t *testing.T) {
 		require.Len(t, taken, 1)
 		require.Empty(t, w.Take(late, 9), "while one is in a claim")
 		due = append(due, taken[0].DueAt)
+		require.True(t, w.Taken(taken[0].RunKey()))
 		w.Release(taken)
+		require.False(t, w.Taken(taken[0].RunKey()))
 	}
 	require.Equal(t, []time.Time{epoch, epoch.Add(time.Second), epoch.Add(2 * time.Second)}, due)
 	require.Zero(t, w.Len())
