@@ -29,17 +29,6 @@ type DST struct {
 	Fold Fold
 }
 
-// AllDST lists every combination.
-func AllDST() []DST {
-	var all []DST
-	for _, gap := range []Gap{GapShift, GapSkip} {
-		for _, fold := range []Fold{FoldFirst, FoldSecond, FoldBoth} {
-			all = append(all, DST{gap, fold})
-		}
-	}
-	return all
-}
-
 // longestGap is the most that daylight saving or a change of standard time has
 // ever set a clock forward. Beyond it the calendar itself was corrected.
 const longestGap = 3 * 60 * 60
@@ -105,25 +94,8 @@ func startsWithAny(text, chars string) bool {
 	return strings.IndexAny(text, chars) == 0
 }
 
-// Elapsed reports whether the expression follows elapsed time, so that the DST
-// options have no effect on it.
-func (c *Cron) Elapsed() bool { return c.elapsed }
-
-// OnDate reports whether the expression occurs on a date of the calendar, in a
-// zone whose clock is never changed.
-func (c *Cron) OnDate(year int, month time.Month, day int) bool {
-	return c.onDate(date{year, month, day})
-}
-
-// Between lists the occurrences after from up to and including to, in order,
-// in UTC. It walks the whole window; to try many expressions on one window,
-// build the [Clock] once and use [Cron.On].
-func (c *Cron) Between(loc *time.Location, dst DST, from, to time.Time) []time.Time {
-	return c.On(NewClock(loc, from, to), dst, from, to)
-}
-
-// On is Between over a walk already done. The window must lie within the
-// clock's.
+// On lists the occurrences after from up to and including to, in order, in UTC.
+// The window must lie within the clock's.
 func (c *Cron) On(clock *Clock, dst DST, from, to time.Time) []time.Time {
 	// Occurrences are whole seconds, so a fraction of the bounds is of no
 	// consequence: after 5.5 s is after 5 s, up to 5.5 s is up to 5 s.
