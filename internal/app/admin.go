@@ -10,7 +10,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// These functions work with the database URL of the owner, because no API key has these rights.
+// These functions work with the URL of the database, because no API key has these rights. Those that change roles, the
+// schema or namespaces need that of the owner.
 
 // ErrNoRole is returned if a database role does not exist.
 var ErrNoRole = postgres.ErrNoRole
@@ -34,7 +35,7 @@ func Grant(ctx context.Context, url, role string) error {
 // FirstKey creates the first key of the default namespace and returns its secret. It returns an empty
 // string if the namespace already has a key.
 func FirstKey(ctx context.Context, url string) (secret string, err error) {
-	err = asOwner(ctx, url, func(db *postgres.DB) error {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
 		secret, err = db.Admin().FirstKey(ctx, access.DefaultNamespace)
 		return err
 	})
@@ -43,7 +44,7 @@ func FirstKey(ctx context.Context, url string) (secret string, err error) {
 
 // CreateNamespace creates a namespace and returns the secret of its first key.
 func CreateNamespace(ctx context.Context, url, name string) (secret string, err error) {
-	err = asOwner(ctx, url, func(db *postgres.DB) error {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
 		n, err := db.Admin().CreateNamespace(ctx, name)
 		if err != nil {
 			return err
@@ -57,7 +58,7 @@ func CreateNamespace(ctx context.Context, url, name string) (secret string, err 
 // CreateKey creates a key of a namespace and returns its secret. It is the way back in for an operator who
 // has lost the last key.
 func CreateKey(ctx context.Context, url, namespace, name string, role access.Role) (secret string, err error) {
-	err = asOwner(ctx, url, func(db *postgres.DB) error {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
 		all, err := db.Admin().Namespaces(ctx)
 		if err != nil {
 			return err
@@ -76,7 +77,7 @@ func CreateKey(ctx context.Context, url, namespace, name string, role access.Rol
 
 // Namespaces lists all namespaces.
 func Namespaces(ctx context.Context, url string) (out []access.Namespace, err error) {
-	err = asOwner(ctx, url, func(db *postgres.DB) error {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
 		out, err = db.Admin().Namespaces(ctx)
 		return err
 	})
@@ -85,7 +86,7 @@ func Namespaces(ctx context.Context, url string) (out []access.Namespace, err er
 
 // Clock returns the time of the database, and the last time that the cluster trusted.
 func Clock(ctx context.Context, url string) (s clock.Sample, err error) {
-	err = asOwner(ctx, url, func(db *postgres.DB) error {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
 		s, err = db.Admin().Clock(ctx)
 		return err
 	})
@@ -94,18 +95,22 @@ func Clock(ctx context.Context, url string) (s clock.Sample, err error) {
 
 // ConfirmClock makes all nodes trust the clock of the database as it is now.
 func ConfirmClock(ctx context.Context, url string) (s clock.Sample, err error) {
-	err = asOwner(ctx, url, func(db *postgres.DB) error {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
 		s, err = db.Admin().ConfirmClock(ctx)
 		return err
 	})
 	return s, err
 }
 
-func asOwner(ctx context.Context, url string, work func(*postgres.DB) error) error {
+func withDatabase(ctx context.Context, url string, work func(*postgres.DB) error) error {
 	db, err := postgres.Open(ctx, url, 1, postgres.Options{})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	return work(db)
+	err = work(db)
+	if u := postgres.AsUnreachable(err); u != nil {
+		return fmt.Errorf("cannot connect to the database %s: %s; check --database-url", u.Hosts, u.Reason)
+	}
+	return err
 }

@@ -25,6 +25,8 @@ type AuditParams struct {
 type AuditResult struct {
 	auditor.Report
 	Window     auditor.Window // what was judged
+	AskedFrom  time.Time
+	JudgedFrom time.Time // the first due time that can be judged: older history is not kept
 	Namespaces map[uuid.UUID]string
 
 	BackfilledNow int     // missing occurrences that run now
@@ -34,7 +36,7 @@ type AuditResult struct {
 // Audit compares the ledger with what the schedules demand. It needs the URL of the database, as it sees all
 // namespaces.
 func Audit(ctx context.Context, url string, p AuditParams) (out AuditResult, err error) {
-	err = asOwner(ctx, url, func(db *postgres.DB) error {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
 		if err := p.find(ctx, db.Admin()); err != nil {
 			return err
 		}
@@ -42,7 +44,12 @@ func Audit(ctx context.Context, url string, p AuditParams) (out AuditResult, err
 		if err != nil {
 			return err
 		}
-		out.Window = a.Window()
+		asked := a.Asked()
+		if !asked.From.Before(asked.To) {
+			return fmt.Errorf("--from %s is not before --to %s",
+				asked.From.Format(time.RFC3339), asked.To.Format(time.RFC3339))
+		}
+		out.Window, out.AskedFrom, out.JudgedFrom = a.Window(), asked.From, a.Floor()
 		for more := true; more; {
 			var r auditor.Report
 			var at int16

@@ -2,9 +2,7 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,7 +32,10 @@ func Doctor(ctx context.Context, c Config, pre bool, maxTransaction time.Duratio
 	}
 	defer db.Close()
 	f := doctor.Facts{Pre: pre, MaxTransaction: maxTransaction}
-	if f.Database, f.Cluster, err = db.Admin().Inspect(ctx); err != nil {
+	f.Database, f.Cluster, err = db.Admin().Inspect(ctx)
+	if u := postgres.AsUnreachable(err); u != nil {
+		f.Database.Unreachable = fmt.Sprintf("cannot connect to %s as %s: %s", u.Hosts, u.User, u.Reason)
+	} else if err != nil {
 		return nil, err
 	}
 	f.Machine.Now = clock.Now()
@@ -130,32 +131,9 @@ func nodeInfo(c Config, keys *seal.Keyset) doctor.Node {
 		keyset = keys.Fingerprint()
 	}
 	return doctor.Node{
-		Version: c.Version, Zones: zonesFingerprint(), Keyset: keyset,
+		Version: c.Version, Zones: zoneRules(zoneSources()), Keyset: keyset,
 		Connections: int(c.Connections) + int(c.API.Connections) + postgres.MemberConnections,
 		KeepHistory: c.KeepHistory.String(), LookAhead: c.LookAhead.String(), SessionTTL: c.SessionTTL.String(),
 		WorkerTTL: c.WorkerTTL.String(), Commands: c.Command.Enabled,
 	}
-}
-
-// zonesFingerprint differs between nodes whose time zone rules differ: it hashes the offsets of places whose
-// governments changed them in recent years, for each month of the coming years.
-func zonesFingerprint() string {
-	h := sha256.New()
-	for _, name := range []string{
-		"Africa/Cairo", "Africa/Casablanca", "Africa/Juba", "America/Asuncion", "America/Coyhaique", "America/Mexico_City",
-		"America/New_York", "America/Sao_Paulo", "America/Tijuana", "Asia/Almaty", "Asia/Amman", "Asia/Beirut",
-		"Asia/Gaza", "Asia/Manila", "Asia/Pyongyang", "Asia/Tehran", "Australia/Sydney", "Europe/Berlin",
-		"Europe/Istanbul", "Europe/Moscow", "Pacific/Apia", "Pacific/Fiji",
-	} {
-		zone, err := time.LoadLocation(name)
-		if err != nil {
-			_, _ = fmt.Fprintln(h, name, "unknown")
-			continue
-		}
-		for month := range 40 * 12 {
-			_, offset := time.Date(2010, time.Month(1+month), 1, 0, 0, 0, 0, time.UTC).In(zone).Zone()
-			_, _ = fmt.Fprintln(h, name, month, offset)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
 }

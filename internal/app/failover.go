@@ -5,12 +5,12 @@ import "github.com/belfry-dev/belfry/internal/job"
 // failedOver reports a failover of the database.
 func (n *node) failedOver(f job.Failover) {
 	writes := f.Writes()
-	n.metrics.failover.WithLabelValues(writes).Inc()
+	n.metrics.failover.WithLabelValues(string(writes)).Inc()
 	attrs := []any{"timeline", f.Timeline, "before", f.Before, "from", f.Received, "until", f.Noticed}
 	switch writes {
-	case "lost":
+	case job.WritesLost:
 		n.log.Error("database failover lost acknowledged writes", attrs...)
-	case "unknown":
+	case job.WritesUnknown:
 		n.log.Error("database failover may have lost acknowledged writes", attrs...)
 	default:
 		n.log.Info("database failover noticed", attrs...)

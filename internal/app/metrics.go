@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -30,6 +31,7 @@ type metrics struct {
 	failed   *prometheus.CounterVec
 	requests *prometheus.CounterVec
 	failover *prometheus.CounterVec
+	findings *prometheus.CounterVec
 	answered *prometheus.HistogramVec
 	depth    depth
 	broken   atomic.Int64             // broken cursors, as of the last sample
@@ -67,6 +69,8 @@ func newMetrics(c Config) *metrics {
 			"API requests answered, by operation and status.", "operation", "status"),
 		failover: counters("belfry_database_failovers_total",
 			"Failovers of the database that this node noticed, by what became of acknowledged writes.", "writes"),
+		findings: counters("belfry_audit_findings_total",
+			"Occurrences that the audit of this node found not to be in the ledger as they must be, by kind.", "kind"),
 		answered: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "belfry_api_request_seconds", Help: "Time to answer an API request.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
@@ -81,11 +85,15 @@ func newMetrics(c Config) *metrics {
 		ConstLabels: prometheus.Labels{"version": c.Version},
 	})
 	info.Set(1)
-	for _, writes := range []string{"kept", "unknown", "lost"} {
-		m.failover.WithLabelValues(writes) // so that an increase is seen from the first one on
+	// With all labels from the start, an increase is seen from the first one on.
+	for _, writes := range []job.Writes{job.WritesKept, job.WritesUnknown, job.WritesLost} {
+		m.failover.WithLabelValues(string(writes))
 	}
-	m.registry.MustRegister(m.lateness, outcomes, m.ended, m.skipped, m.failed, m.requests, m.failover, m.answered,
-		&m.depth, info,
+	for _, kind := range []auditor.Kind{auditor.Missing, auditor.Phantom, auditor.Early, auditor.Duplicate} {
+		m.findings.WithLabelValues(string(kind))
+	}
+	m.registry.MustRegister(m.lateness, outcomes, m.ended, m.skipped, m.failed, m.requests, m.failover, m.findings,
+		m.answered, &m.depth, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -103,6 +111,9 @@ func (m *metrics) Ended(o job.Outcome) { m.outcomes[o.Kind].Inc() }
 
 // Failed is called by the engine for each round of a loop that failed.
 func (m *metrics) Failed(loop string) { m.failed.WithLabelValues(loop).Inc() }
+
+// Found is called by the engine for each new finding of the audit.
+func (m *metrics) Found(kind auditor.Kind) { m.findings.WithLabelValues(string(kind)).Inc() }
 
 // Entered is called by the store when runs have entered history.
 func (m *metrics) Entered(how job.Ended, why job.Reason, runs int64) {
@@ -169,10 +180,6 @@ func (m *metrics) watchEngine(e *engine.Engine) {
 		func(c engine.Counts) int64 { return c.Misplaced })
 	count("belfry_audit_checked_total", "Occurrences of the last hour that the audit of this node judged.",
 		func(c engine.Counts) int64 { return c.Audited })
-	count("belfry_audit_missing_total", "Occurrences that the audit of this node found missing in the ledger.",
-		func(c engine.Counts) int64 { return c.Missing })
-	count("belfry_audit_phantom_total", "Entries of the ledger that the audit found and no schedule demands.",
-		func(c engine.Counts) int64 { return c.Phantom })
 	m.gauge("belfry_audit_last_sample_timestamp_seconds", "When the audit of this node last judged a sample; 0: never.",
 		func() float64 { return e.Counts().AuditedAt })
 	m.gauge("belfry_runs_planned", "Planned runs that this node keeps in memory until they are due.",

@@ -65,8 +65,12 @@ type Report struct {
 // MaxFindings bounds Report.Findings. All are counted.
 const MaxFindings = 10_000
 
-// Wrong is how many occurrences break a promise. Duplicates in the ledger are counted apart: no run is lost by them.
+// Wrong is how many promises are broken; an occurrence may break two. Duplicates in the ledger are counted apart: no run
+// is lost by them.
 func (r *Report) Wrong() int64 { return r.Missing + r.Phantom + r.Early }
+
+// Found is how many findings there are, also those that are not in Findings.
+func (r *Report) Found() int64 { return r.Wrong() + r.Duplicates }
 
 // Add adds the figures of another report.
 func (r *Report) Add(o Report) {

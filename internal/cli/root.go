@@ -30,7 +30,9 @@ func Main(version string) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, "belfry:", terminal.CleanLines(strings.TrimPrefix(err.Error(), "belfry: ")))
+	if err.Error() != "" {
+		fmt.Fprintln(os.Stderr, "belfry:", terminal.CleanLines(strings.TrimPrefix(err.Error(), "belfry: ")))
+	}
 	return ExitCode(err)
 }
 

@@ -106,8 +106,8 @@ type Values struct {
 }
 
 // ErrNoDatabase says that the database is not set.
-var ErrNoDatabase = errors.New("no database; set " + envName("database_url") + ", " + envName("database_url_file") +
-	" or, in the file, database_url, for example postgres://belfry@127.0.0.1:5432/belfry")
+var ErrNoDatabase = errors.New("no database; pass --config FILE or --database-url URL, or set " + envName("database_url") +
+	", for example to postgres://belfry@127.0.0.1:5432/belfry")
 
 // problems is everything that is wrong, so that the user can fix it together.
 type problems []string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // MaxFindings is how many findings of the audit are counted.
@@ -30,11 +31,12 @@ type Cluster struct {
 	Findings  int       // of the audit, without those that were backfilled, up to MaxFindings
 	Newest    Finding   // of Findings
 
-	Tables     []Table
-	Trigrams   bool // the index for parts of names exists
-	DaysAhead  int
-	DefaultDay bool
-	LostUntil  *time.Time // when a failover was noticed that may have lost writes, within 7 days; nil: none
+	Tables       []Table
+	Trigrams     bool // the index for parts of names exists
+	DaysAhead    int
+	DefaultDay   bool
+	LostTimeline int64      // of LostUntil
+	LostUntil    *time.Time // when a failover was noticed that may have lost writes, within 7 days; nil: none
 
 	Starved      []string // queues with due runs for workers, and no worker
 	PausedJobs   int      // for more than 7 days
@@ -143,7 +145,7 @@ func (f *Facts) partitions() verdict {
 	c := f.Cluster
 	if c.Unowned > 0 && len(c.Nodes) > 0 {
 		return fail("Nodes take partitions within seconds. If this lasts, read their logs for \"assign\".",
-			"%d of %d partitions have no live owner: their runs do not start", c.Unowned, c.Partitions)
+			"without a live owner: %d of %d; their runs do not start", c.Unowned, c.Partitions)
 	}
 	if len(c.Nodes) == 0 {
 		return notChecked("no node is running")
@@ -154,7 +156,7 @@ func (f *Facts) partitions() verdict {
 func (f *Facts) schedules() verdict {
 	if n := f.Cluster.BrokenSchedules; n > 0 {
 		return fail("Correct the schedule of the job, or upgrade the nodes if a newer one created it.",
-			"%d schedules cannot be planned, for example: %s", n, f.Cluster.FirstProblem)
+			"%s cannot be planned, for example: %s", problem.Count(n, "schedule"), f.Cluster.FirstProblem)
 	}
 	return ok("all can be planned")
 }
@@ -169,12 +171,15 @@ func (f *Facts) audit() verdict {
 	if age < findingIsNew {
 		say = fail
 	}
-	count := fmt.Sprint(n)
+	count := problem.Count(n, "problem")
 	if n >= MaxFindings {
-		count += " or more"
+		count = "at least " + count
 	}
 	id, due := job.FormatJobID(newest.Job), newest.DueAt.UTC().Format(time.RFC3339Nano)
-	hint := fmt.Sprintf("Run: belfry why %s %s. Then see \"What to do with a finding\" in docs/guide/audit.md.", id, due)
-	return say(hint, "%s occurrences are not in the ledger as they must be; the newest is %s, of a job in namespace %s, "+
-		"found %s ago", count, newest.Kind, newest.Namespace, ago(age))
+	hint := fmt.Sprintf("Run: belfry why %s %s. Keep the logs and the WAL of that time and report it.", id, due)
+	if newest.Kind == auditor.Missing {
+		hint += " Then run the occurrence: belfry job backfill, or belfry audit --backfill."
+	}
+	return say(hint, "the audit found %s; the newest is an occurrence that is %s, of a job in namespace %s, found %s ago",
+		count, newest.Kind, newest.Namespace, ago(age))
 }

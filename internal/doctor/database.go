@@ -1,12 +1,17 @@
 package doctor
 
 import (
+	"fmt"
 	"strings"
 	"time"
+
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // Database is what PostgreSQL reports about itself, at one instant.
 type Database struct {
+	Unreachable string // why there is no connection; all else is unknown then
+
 	Now          time.Time
 	Version      int // server_version_num
 	Role         string
@@ -50,10 +55,14 @@ const (
 	minCheckpoints = 20          // below that the ratio says nothing
 )
 
-// schemaCheck says why other checks cannot be made.
-const schemaCheck = "schema"
+// These checks say why others cannot be made.
+const (
+	connectionCheck = "connection"
+	schemaCheck     = "schema"
+)
 
 var databaseChecks = []check{
+	{"database", connectionCheck, true, (*Facts).connection},
 	{"database", "version", true, (*Facts).version},
 	{"database", schemaCheck, false, (*Facts).schema},
 	{"database", "role", false, (*Facts).role},
@@ -71,6 +80,13 @@ var databaseChecks = []check{
 	{"database", "dead-rows", false, (*Facts).deadRows},
 	{"database", "name-search", false, (*Facts).nameSearch},
 	{"database", "history-days", false, (*Facts).historyDays},
+}
+
+func (f *Facts) connection() verdict {
+	if p := f.Database.Unreachable; p != "" {
+		return fail("Check that PostgreSQL runs and that database_url is right.", "%s", p)
+	}
+	return ok("as %s", f.Database.Role)
 }
 
 func (f *Facts) version() verdict {
@@ -95,7 +111,8 @@ func (f *Facts) schema() verdict {
 
 func (f *Facts) role() verdict {
 	if p := f.Database.RoleProblem; p != "" {
-		return fail("See docs/guide/security.md.", "%s", p)
+		return fail("Run doctor with the database URL of the nodes. If you did, run the command that the message names.",
+			"%s", p)
 	}
 	return ok("%s has the rights of a node and no more", f.Database.Role)
 }
@@ -105,14 +122,15 @@ func (f *Facts) connections() verdict {
 	for _, n := range f.Cluster.Nodes {
 		need += n.Connections
 	}
+	nodes := problem.Count(len(f.Cluster.Nodes), "node")
 	if f.Database.Pooled {
-		return ok("%d nodes need at most %d, from the pooler", len(f.Cluster.Nodes), need)
+		return ok("%s may open %d, to the pooler", nodes, need)
 	}
 	if have := f.Database.MaxConnections; need > have {
 		return fail("Raise max_connections, or lower connections and api.connections of the nodes.",
-			"%d nodes may open %d connections and PostgreSQL allows %d", len(f.Cluster.Nodes), need, have)
+			"%s may open %d connections and PostgreSQL allows %d", nodes, need, have)
 	}
-	return ok("%d nodes need at most %d of %d", len(f.Cluster.Nodes), need, f.Database.MaxConnections)
+	return ok("%s may open %d of %d", nodes, need, f.Database.MaxConnections)
 }
 
 func (f *Facts) pooler() verdict {
@@ -121,11 +139,23 @@ func (f *Facts) pooler() verdict {
 	case !d.Pooled:
 		return ok("none")
 	case len(d.Unbounded) > 0:
-		return warn("Set them with ALTER ROLE: see \"Behind PgBouncer\" in docs/guide/operating.md.",
+		return warn(f.setTimeouts(),
 			"a pooler stands between, and the role %s has no %s: statements of a node that is frozen do not end", d.Role,
 			strings.Join(d.Unbounded, ", "))
 	}
 	return ok("in between, and the role %s has its timeouts", d.Role)
+}
+
+// setTimeouts is how to set the timeouts that the role does not have. The values are those of direct connections.
+func (f *Facts) setTimeouts() string {
+	values := map[string]string{
+		"statement_timeout": "60s", "idle_in_transaction_session_timeout": "5s", "tcp_user_timeout": "10s",
+	}
+	hint := "As the owner of the database run:"
+	for _, name := range f.Database.Unbounded {
+		hint += fmt.Sprintf(" ALTER ROLE %s SET %s = '%s';", f.Database.Role, name, values[name])
+	}
+	return hint + " Then let the pooler reconnect."
 }
 
 func (f *Facts) durability() verdict {
@@ -152,7 +182,7 @@ func (f *Facts) standbys() verdict {
 			"synchronous_standby_names is %q and no such standby is attached: commits wait", d.SyncNames)
 	case d.SyncNames == "" && d.Standbys > 0:
 		return warn("Set synchronous_standby_names, for example to 'ANY 1 (*)'.",
-			"%d standbys, none synchronous: a failover may lose acknowledged writes", d.Standbys)
+			"%s, none synchronous: a failover may lose acknowledged writes", problem.Count(d.Standbys, "standby"))
 	case d.Standbys == 0:
 		return ok("none: writes survive a crash, but not the loss of the disk")
 	}
@@ -161,7 +191,8 @@ func (f *Facts) standbys() verdict {
 
 func (f *Facts) failovers() verdict {
 	if at := f.Cluster.LostUntil; at != nil {
-		return warn("Check what was written before it, and delete its row: see docs/guide/operating.md.",
+		return warn(fmt.Sprintf("Check what was written shortly before it. Then run: "+
+			"DELETE FROM failover WHERE timeline = %d", f.Cluster.LostTimeline),
 			"the failover of %s may have lost acknowledged writes", at.UTC().Format(time.RFC3339))
 	}
 	return ok("none of the last 7 days may have lost acknowledged writes")
@@ -241,7 +272,8 @@ func (f *Facts) deadRows() verdict {
 
 func (f *Facts) nameSearch() verdict {
 	if !f.Cluster.Trigrams {
-		return warn("Install the extension pg_trgm and create the index job_name_trigram; see the schema reference.",
+		return warn("As the owner of the database run: CREATE EXTENSION IF NOT EXISTS pg_trgm; CREATE INDEX CONCURRENTLY "+
+			"job_name_trigram ON job USING gin (name gin_trgm_ops) WITH (gin_pending_list_limit = 2048)",
 			"searches for parts of job names read every job, because index job_name_trigram is missing")
 	}
 	return ok("the index for parts of names is there")
@@ -254,11 +286,11 @@ func (f *Facts) historyDays() verdict {
 		return fail("Move its rows, then detach and drop it.",
 			"run_history has a DEFAULT partition, which blocks the creation of days")
 	case c.DaysAhead < 1:
-		return fail("Nodes create days each hour; read their logs for \"history\".",
+		return fail("Nodes create days every 10 minutes; look for `prune failed` in their logs.",
 			"there is no table for the runs that end tomorrow")
 	case c.DaysAhead < 3:
-		return warn("Nodes create days each hour; read their logs for \"history\".",
-			"only %d days of history are prepared", c.DaysAhead)
+		return warn("Nodes create days every 10 minutes; look for `prune failed` in their logs.",
+			"history is prepared for only %s", problem.Count(c.DaysAhead, "day"))
 	}
 	return ok("%d days are prepared", c.DaysAhead)
 }

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // Status is what a check came to.
@@ -72,9 +74,14 @@ func Judge(f Facts) (out []Result) {
 		if f.Pre && !c.pre {
 			continue
 		}
-		v := notChecked("the database does not have the schema of this belfry")
-		if f.Cluster != nil || c.pre || c.name == schemaCheck {
+		var v verdict
+		switch {
+		case f.Database.Unreachable != "" && c.name != connectionCheck && (c.group != nodeGroup || !c.pre):
+			v = notChecked("there is no connection to the database")
+		case f.Cluster != nil || c.pre || c.name == schemaCheck:
 			v = c.judge(&f)
+		default:
+			v = notChecked("the database does not have the schema of this belfry")
 		}
 		out = append(out, Result{c.group, c.name, v.status, v.message, v.hint})
 	}
@@ -105,5 +112,5 @@ func ago(d time.Duration) string {
 	case d >= 2*time.Minute:
 		return fmt.Sprintf("%d minutes", d/time.Minute)
 	}
-	return fmt.Sprintf("%d seconds", d/time.Second)
+	return problem.Count(int64(d/time.Second), "second")
 }

@@ -41,6 +41,7 @@ func TestJudge(t *testing.T) {
 		make   func(*doctor.Facts)
 	}{
 		"old PostgreSQL":    {"version", doctor.Failure, func(f *doctor.Facts) { f.Database.Version = 140_012 }},
+		"lost writes":       {"failovers", doctor.Warning, lostWrites},
 		"newer schema":      {"schema", doctor.Warning, func(f *doctor.Facts) { f.Database.Schema = 6 }},
 		"no fsync":          {"durability", doctor.Failure, func(f *doctor.Facts) { f.Database.Fsync = false }},
 		"wraparound":        {"wraparound", doctor.Warning, func(f *doctor.Facts) { f.Database.WraparoundAge = 6e8 }},
@@ -80,6 +81,8 @@ func found(ago time.Duration) func(*doctor.Facts) {
 	}
 }
 
+func lostWrites(f *doctor.Facts) { f.Cluster.LostTimeline, f.Cluster.LostUntil = 7, &now }
+
 func hiddenStandbys(f *doctor.Facts) { f.Database.SyncNames, f.Database.Standbys = "ANY 1 (*)", 1 }
 
 func brokenCertificate(f *doctor.Facts) {
@@ -99,7 +102,7 @@ func TestJudgeClock(t *testing.T) {
 		"the clock jumped": {
 			-time.Hour * 24 * 365, -time.Hour * 24 * 365, true,
 			"in doubt, 365 days ahead of the time that nodes trusted last, 2025-03-08T02:30:00Z, so nodes do no work; " +
-				"the clock of the database is 365 days ahead of the clock of this machine", "Set the wrong one",
+				"the clock of the database is 365 days ahead of the clock of this machine", "Correct the wrong one",
 		},
 		"it is right":   {5 * time.Hour, 0, true, "in doubt, 5 hours behind the time", "belfry clock confirm"},
 		"off for days":  {-clock.MaxGap, 0, false, "agrees", ""},
@@ -130,6 +133,47 @@ func TestJudgePooled(t *testing.T) {
 	f.Database.Pooled, f.Cluster.Nodes[0].Connections = true, 1000
 	for _, r := range doctor.Judge(f) {
 		require.Equal(t, doctor.OK, r.Status, "%s: %s", r.Check, r.Message)
+	}
+}
+
+// Without a connection, only what needs none is checked.
+func TestJudgeUnreachable(t *testing.T) {
+	t.Parallel()
+	f := healthy()
+	f.Database, f.Cluster = doctor.Database{Unreachable: "cannot connect to db:5432 as x: connection refused"}, nil
+	checked := map[string]doctor.Status{}
+	for _, r := range doctor.Judge(f) {
+		if r.Status != doctor.NotChecked {
+			checked[r.Check] = r.Status
+		}
+	}
+	require.Equal(t, map[string]doctor.Status{
+		"connection": doctor.Failure, "files": doctor.OK, "memory": doctor.OK, "certificate": doctor.OK,
+		"commands": doctor.OK,
+	}, checked)
+}
+
+// Hints hold what to do: a user may not have the repository.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	f := healthy()
+	lostWrites(&f)
+	found(time.Hour)(&f)
+	f.Database.Role, f.Database.Pooled, f.Database.Unbounded = "belfry_server", true, []string{"statement_timeout"}
+	f.Database.RoleProblem, f.Machine.Self.Problem = "the database role x owns the tables", "timeout"
+	hints := map[string]string{}
+	for _, r := range doctor.Judge(f) {
+		hints[r.Check] = r.Hint
+		require.NotContains(t, r.Hint, "docs/")
+	}
+	require.Contains(t, hints["failovers"], "DELETE FROM failover WHERE timeline = 7")
+	require.Contains(t, hints["pooler"], "ALTER ROLE belfry_server SET statement_timeout = '60s';")
+	require.Contains(t, hints["api"], "Check that the node runs")
+	require.Contains(t, hints["audit"], "belfry audit --backfill")
+	for _, r := range doctor.Judge(healthy()) {
+		if r.Check == "connections" {
+			require.Equal(t, "1 node may open 24 of 97", r.Message)
+		}
 	}
 }
 

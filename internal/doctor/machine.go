@@ -51,9 +51,9 @@ func (f *Facts) clock() verdict {
 		text = fmt.Sprintf("the clock of the database is %s the clock of this machine", apart(off))
 	}
 	if doubt := f.clockDoubt(); doubt != "" {
-		hint := "Set the wrong one of the two clocks right. Nodes continue by themselves."
+		hint := "Correct the wrong one of the two clocks. Nodes continue by themselves."
 		if agree {
-			hint = "If it is right, run as the owner of the database: belfry clock confirm"
+			hint = "If it is right, run with the database URL of the nodes: belfry clock confirm"
 		}
 		return fail(hint, "%s, so nodes do no work; %s", doubt, text)
 	}
@@ -94,23 +94,26 @@ func apart(d time.Duration) string {
 func (f *Facts) timeZones() verdict {
 	all := f.differing(func(n Node) string { return n.Zones })
 	if len(all) > 1 {
-		return warn("Update the package tzdata on all machines.", "nodes have different time zone rules")
+		return warn("Update tzdata on all machines and restart the nodes.", "nodes have different time zone rules")
 	}
 	return ok("all nodes have the same rules")
 }
 
+// nodeGroup is the group of checks that look at this machine.
+const nodeGroup = "node"
+
 var nodeChecks = []check{
-	{"node", "files", true, (*Facts).files},
-	{"node", "memory", true, (*Facts).memory},
-	{"node", "certificate", true, (*Facts).certificate},
-	{"node", "api", false, (*Facts).api},
-	{"node", "commands", true, (*Facts).commands},
+	{nodeGroup, "files", true, (*Facts).files},
+	{nodeGroup, "memory", true, (*Facts).memory},
+	{nodeGroup, "certificate", true, (*Facts).certificate},
+	{nodeGroup, "api", false, (*Facts).api},
+	{nodeGroup, "commands", true, (*Facts).commands},
 }
 
 func (f *Facts) files() verdict {
 	m := &f.Machine
 	if m.Files == 0 {
-		return notChecked("this system does not tell")
+		return notChecked("this system reports no limit")
 	}
 	if need := uint64(m.Slots) * filesPerSlot; m.Files < need {
 		return warn("Raise the limit: LimitNOFILE in systemd, ulimit -n in a shell.",
@@ -155,7 +158,8 @@ func (f *Facts) api() verdict {
 	case !p.Asked:
 		return notChecked("no node is running")
 	case p.Problem != "":
-		return fail("Set api.url to an address at which targets and workers reach the API.",
+		return fail("Check that the node runs (its log, /healthz). If it does, set api.url to an address at which targets and "+
+			"workers reach it.",
 			"%s does not answer: %s", p.What, p.Problem)
 	}
 	return ok("%s answers", p.What)
@@ -167,7 +171,7 @@ func (f *Facts) commands() verdict {
 	case !p.Asked:
 		return ok("off")
 	case p.Problem != "":
-		return fail("See docs/guide/commands.md.", "%s", p.Problem)
+		return fail("Fix what it names, or set command.enabled to false on this node.", "%s", p.Problem)
 	}
 	return ok("the sandbox works")
 }

@@ -1,8 +1,9 @@
 package doctor
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 var useChecks = []check{
@@ -32,7 +33,7 @@ func (f *Facts) paused() verdict {
 		if text != "" {
 			text += " and "
 		}
-		text += fmt.Sprintf("%d jobs", c.PausedJobs)
+		text += problem.Count(c.PausedJobs, "job")
 	}
 	return warn("Resume or delete them.", "paused for more than 7 days: %s", text)
 }

@@ -31,12 +31,7 @@ func (e *Engine) auditOnce(ctx context.Context) (time.Duration, error) {
 		if !f.New {
 			continue
 		}
-		switch f.Kind {
-		case auditor.Missing:
-			e.stats.auditMissing.Add(1)
-		case auditor.Phantom:
-			e.stats.auditPhantom.Add(1)
-		}
+		e.Observe.Found(f.Kind)
 		e.Log.Error("audit finding", "kind", f.Kind, "job", job.FormatJobID(f.Job), "due_at", f.DueAt)
 	}
 	return auditPause, nil

@@ -28,6 +28,13 @@ type ownsOne struct{ Member }
 
 func (ownsOne) Owned() []int16 { return []int16{1} }
 
+type countFindings struct {
+	noObserver
+	kinds []auditor.Kind
+}
+
+func (c *countFindings) Found(kind auditor.Kind) { c.kinds = append(c.kinds, kind) }
+
 // TestAuditReportsEachFindingOnce: what an earlier sample found is neither counted nor logged again.
 func TestAuditReportsEachFindingOnce(t *testing.T) {
 	t.Parallel()
@@ -39,15 +46,21 @@ func TestAuditReportsEachFindingOnce(t *testing.T) {
 		{Kind: auditor.Missing, Job: uuid.New(), DueAt: at, New: true},
 		{Kind: auditor.Missing, Job: uuid.New(), DueAt: at},
 		{Kind: auditor.Phantom, Job: uuid.New(), DueAt: at, New: true},
+		{Kind: auditor.Early, Job: uuid.New(), DueAt: at, New: true},
+		{Kind: auditor.Duplicate, Job: uuid.New(), DueAt: at, New: true},
 	}}}
-	e := New(Options{Auditor: f, Member: ownsOne{}, Bound: bound, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	found := &countFindings{}
+	e := New(Options{
+		Auditor: f, Member: ownsOne{}, Bound: bound, Log: slog.New(slog.NewTextHandler(&log, nil)), Observe: found,
+	})
 	pause, err := e.auditOnce(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, auditPause, pause)
 	c := e.Counts()
-	require.Equal(t, []int64{200, 1, 1}, []int64{c.Audited, c.Missing, c.Phantom})
+	require.EqualValues(t, 200, c.Audited)
+	require.Equal(t, []auditor.Kind{auditor.Missing, auditor.Phantom, auditor.Early, auditor.Duplicate}, found.kinds)
 	require.InDelta(t, float64(at.Unix()), c.AuditedAt, 60)
-	require.Equal(t, 2, bytes.Count(log.Bytes(), []byte(`msg="audit finding"`)))
+	require.Equal(t, 4, bytes.Count(log.Bytes(), []byte(`msg="audit finding"`)))
 	require.Contains(t, log.String(), "kind=missing")
 
 	f.err = errors.New("down")

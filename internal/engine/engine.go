@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/engine/wheel"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -33,7 +34,8 @@ type Member interface {
 type Observer interface {
 	Started(late time.Duration)
 	Ended(o job.Outcome)
-	Failed(loop string) // a round of a loop failed and will be retried
+	Failed(loop string)      // a round of a loop failed and will be retried
+	Found(kind auditor.Kind) // the audit found something new
 }
 
 type noObserver struct{}
@@ -41,6 +43,7 @@ type noObserver struct{}
 func (noObserver) Started(time.Duration) {}
 func (noObserver) Ended(job.Outcome)     {}
 func (noObserver) Failed(string)         {}
+func (noObserver) Found(auditor.Kind)    {}
 
 // Options of an Engine. Zero values mean the defaults.
 type Options struct {

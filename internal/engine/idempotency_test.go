@@ -123,7 +123,7 @@ func TestIdempotencyKeyThatFails(t *testing.T) {
 	b.eventually(t, "the failure", `SELECT count(*) FROM run_history WHERE reason = 'rejected'`, 1)
 	b.eventually(t, "its message", `
 SELECT count(*) FROM run_history
-WHERE message LIKE 'not delivered, as the job''s idempotency_key failed: %; mend the job, then redrive the run'`, 1)
+WHERE message LIKE 'not delivered, as the job''s idempotency_key failed: %; fix the job, then redrive the run'`, 1)
 	require.Zero(t, b.target.count())
 	o := job.ChangeParams{Namespace: j.Namespace, ID: j.ID, Actor: "test"}
 	_, err := b.store.TriggerJob(t.Context(), o, json.RawMessage(`{"customer": "c-7"}`))

@@ -60,7 +60,7 @@ type Leases interface {
 // FailedOver is called when the database failed over. If acknowledged writes may be lost, completions and claims may be
 // among them: this node has forgotten attempts that are leased to it again, and runs that are pending again.
 func (e *Engine) FailedOver(f job.Failover) {
-	if f.Writes() != "kept" {
+	if f.Writes() != job.WritesKept {
 		e.failedOver.Store(&f)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
@@ -31,6 +32,8 @@ func (w *watcher) Ended(o job.Outcome) {
 }
 
 func (*watcher) Failed(string) {}
+
+func (*watcher) Found(auditor.Kind) {}
 
 // An attempt whose target is busy has not started. The lateness of one that has started is measured at
 // its beginning.

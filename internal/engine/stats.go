@@ -6,16 +6,16 @@ import "sync/atomic"
 type Stats struct {
 	planned, claimed, completed, succeeded, retried, rescued, fenced, reconciled, misplaced atomic.Int64
 
-	audited, auditMissing, auditPhantom atomic.Int64
-	auditedAt                           atomic.Int64 // Unix milliseconds of the database; 0: never
+	audited   atomic.Int64
+	auditedAt atomic.Int64 // Unix milliseconds of the database; 0: never
 }
 
 // Counts is a snapshot of Stats and of the current state.
 type Counts struct {
 	Planned, Claimed, Completed, Succeeded, Retried, Rescued, Fenced, Reconciled, Misplaced int64
 
-	Audited, Missing, Phantom int64   // occurrences that the audit judged and found
-	AuditedAt                 float64 // Unix time of the last sample; 0: none yet
+	Audited   int64   // occurrences that the audit judged
+	AuditedAt float64 // Unix time of the last sample; 0: none yet
 
 	Wheel int // runs in the wheel
 	Free  int // slots
@@ -29,7 +29,7 @@ func (e *Engine) Counts() Counts {
 		Completed: s.completed.Load(), Succeeded: s.succeeded.Load(), Retried: s.retried.Load(),
 		Rescued: s.rescued.Load(), Fenced: s.fenced.Load(), Reconciled: s.reconciled.Load(),
 		Misplaced: s.misplaced.Load(),
-		Audited:   s.audited.Load(), Missing: s.auditMissing.Load(), Phantom: s.auditPhantom.Load(),
+		Audited:   s.audited.Load(),
 		AuditedAt: float64(s.auditedAt.Load()) / 1000,
 		Wheel:     e.wheel.Len(), Free: e.slots.left(),
 	}

@@ -11,14 +11,24 @@ type Failover struct {
 	Lost             bool // a node missed a write that was acknowledged
 }
 
+// Writes is what a failover did to acknowledged writes.
+type Writes string
+
+// The values of Writes.
+const (
+	WritesKept    Writes = "kept"
+	WritesUnknown Writes = "unknown" // they may be lost
+	WritesLost    Writes = "lost"
+)
+
 // Writes is what became of writes that were acknowledged between Received and Noticed.
-func (f Failover) Writes() string {
+func (f Failover) Writes() Writes {
 	switch {
 	case f.Lost:
-		return "lost"
+		return WritesLost
 	case f.Synchronous:
-		return "kept"
+		return WritesKept
 	default:
-		return "unknown"
+		return WritesUnknown
 	}
 }

@@ -55,7 +55,7 @@ func (a *Attempt) MakeKey() error {
 	}
 	if err != nil {
 		return fmt.Errorf("not delivered, as the job's idempotency_key failed: %w; "+
-			"mend the job, then redrive the run", err)
+			"fix the job, then redrive the run", err)
 	}
 	a.OwnKey = text
 	return nil

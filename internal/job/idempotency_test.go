@@ -41,7 +41,7 @@ func TestIdempotencyKey(t *testing.T) {
 	} {
 		a.OwnKey, a.KeyExpression = "", expression
 		require.ErrorContains(t, a.MakeKey(), says, expression)
-		require.ErrorContains(t, a.MakeKey(), "mend the job, then redrive the run", expression)
+		require.ErrorContains(t, a.MakeKey(), "fix the job, then redrive the run", expression)
 		require.Empty(t, a.OwnKey)
 	}
 }

@@ -17,6 +17,8 @@ import (
 type LedgerAudit struct {
 	db     pool.All
 	times  *auditor.Times
+	asked  auditor.Window
+	floor  time.Time // the first due time that can be judged
 	params auditor.Params
 	after  jobKey // the last job of the page before
 }
@@ -34,8 +36,13 @@ func (a *Admin) AuditLedger(ctx context.Context, p auditor.Params) (*LedgerAudit
 	if p.Window.From.IsZero() {
 		p.Window.From = p.Window.To.Add(-auditDay)
 	}
-	p.Window.From = later(p.Window.From, floor)
-	return &LedgerAudit{db: a.db, times: auditor.NewTimes(p.Oracle), params: p, after: jobKey{partition: -1}}, nil
+	asked := p.Window
+	if p.Window.From = later(p.Window.From, floor); p.Window.From.After(p.Window.To) {
+		p.Window.From = p.Window.To // nothing can be judged
+	}
+	return &LedgerAudit{
+		db: a.db, times: auditor.NewTimes(p.Oracle), asked: asked, floor: floor, params: p, after: jobKey{partition: -1},
+	}, nil
 }
 
 // JobsNamed returns the jobs with a name, in all namespaces.
@@ -50,6 +57,12 @@ func (a *Admin) JobsNamed(ctx context.Context, name string) ([]uuid.UUID, error)
 	}
 	return ids, nil
 }
+
+// Asked returns the due times that were asked for and have passed.
+func (a *LedgerAudit) Asked() auditor.Window { return a.asked }
+
+// Floor returns the first due time that can be judged: older history is not kept.
+func (a *LedgerAudit) Floor() time.Time { return a.floor }
 
 // Window returns the due times that are judged.
 func (a *LedgerAudit) Window() auditor.Window { return a.params.Window }

@@ -51,7 +51,8 @@ func (m *Members) notice(ctx context.Context, session uuid.UUID, now time.Time, 
 	case s.timeline == 0:
 		return nil
 	case s.timeline < before.timeline:
-		return fmt.Errorf("the server is on timeline %d and was replaced by one on timeline %d", s.timeline, before.timeline)
+		return fmt.Errorf("the server is on timeline %d and was replaced by one on timeline %d; point the pooler at the new "+
+			"primary, or restart this node if the database was restored", s.timeline, before.timeline)
 	case s.timeline > before.timeline && l.session != uuid.Nil && (s.renewed == nil || s.renewed.Before(l.renewed)):
 		l.lost = true
 	}

@@ -28,13 +28,13 @@ func TestFailoversAreListed(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose    string // on the new primary
 		restart bool   // of the node
-		want    string
+		want    job.Writes
 	}{
-		"asynchronous":    {want: "unknown"},
-		"synchronous":     {restart: true, want: "kept"}, // the server of the test is not, and a running node knows that
-		"a renewal lost":  {lose: `UPDATE session SET renewed_at = renewed_at - interval '2 s'`, want: "lost"},
-		"a session lost":  {lose: `DELETE FROM session`, want: "lost"},
-		"nothing to miss": {lose: `DELETE FROM session`, restart: true, want: "kept"},
+		"asynchronous":    {want: job.WritesUnknown},
+		"synchronous":     {restart: true, want: job.WritesKept}, // the server of the test is not, and a running node knows that
+		"a renewal lost":  {lose: `UPDATE session SET renewed_at = renewed_at - interval '2 s'`, want: job.WritesLost},
+		"a session lost":  {lose: `DELETE FROM session`, want: job.WritesLost},
+		"nothing to miss": {lose: `DELETE FROM session`, restart: true, want: job.WritesKept},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestAFailoverToATimelineThatIsListed(t *testing.T) {
 	renew()
 	require.Len(t, got, 1)
 	require.False(t, got[0].Noticed.Before(start), "noticed at %s", got[0].Noticed)
-	require.Equal(t, "unknown", got[0].Writes())
+	require.Equal(t, job.WritesUnknown, got[0].Writes())
 	require.NotEqual(t, 2020, got[0].Received.Year())
 	require.Equal(t, 2, b.count(`failover`))
 }

@@ -129,18 +129,24 @@ SELECT (SELECT trusted_at FROM cluster),
        ARRAY(SELECT n.name || '/' || k.name FROM api_key k JOIN namespace n ON n.id = k.namespace_id
              WHERE k.revoked_at IS NULL AND k.expires_at BETWEEN now() AND now() + interval '7 days'
              ORDER BY 1 LIMIT 10),
-       (SELECT max(noticed_at) FROM failover
-        WHERE (lost OR NOT synchronous) AND noticed_at > now() - interval '7 days')`
+       coalesce(f.timeline, 0), f.noticed_at
+FROM (SELECT) one LEFT JOIN (
+    SELECT timeline, noticed_at FROM failover
+    WHERE (lost OR NOT synchronous) AND noticed_at > now() - interval '7 days'
+    ORDER BY noticed_at DESC LIMIT 1) f ON true`
 
-// inspectFindings looks at the newest $1 findings of the audit. A missing occurrence that was backfilled since is in
-// the ledger.
+// inspectFindings looks at the newest $1 open findings of the audit. A missing occurrence that was backfilled since is
+// in the ledger, and its finding is not open.
 const inspectFindings = `
 SELECT count(*) OVER (), coalesce(n.name, ''), f.job_id, f.due_at, f.kind, f.found_at
-FROM (SELECT * FROM audit_finding ORDER BY found_at DESC LIMIT $1) f LEFT JOIN namespace n ON n.id = f.namespace_id
-WHERE f.kind <> 'missing' OR NOT EXISTS (
-    SELECT FROM run WHERE partition = f.partition AND job_id = f.job_id AND due_at = f.due_at
-    UNION ALL
-    SELECT FROM run_history WHERE job_id = f.job_id AND due_at = f.due_at)
+FROM (
+    SELECT * FROM audit_finding a
+    WHERE a.kind <> 'missing' OR NOT EXISTS (
+        SELECT FROM run WHERE partition = a.partition AND job_id = a.job_id AND due_at = a.due_at
+        UNION ALL
+        SELECT FROM run_history WHERE job_id = a.job_id AND due_at = a.due_at)
+    ORDER BY a.found_at DESC LIMIT $1) f
+LEFT JOIN namespace n ON n.id = f.namespace_id
 ORDER BY f.found_at DESC LIMIT 1`
 
 func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
@@ -148,7 +154,7 @@ func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 	var trusted *time.Time
 	if err := a.db.QueryRow(ctx, inspectCluster).Scan(
 		&trusted, &c.Partitions, &c.Unowned, &c.BrokenSchedules, &c.FirstProblem, &c.Trigrams, &c.DaysAhead, &c.DefaultDay,
-		&c.Starved, &c.PausedJobs, &c.PausedQueues, &c.ExpiringKeys, &c.LostUntil,
+		&c.Starved, &c.PausedJobs, &c.PausedQueues, &c.ExpiringKeys, &c.LostTimeline, &c.LostUntil,
 	); err != nil {
 		return nil, err
 	}

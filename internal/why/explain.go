@@ -221,7 +221,7 @@ func (x *explainer) unplanned() (Code, string) {
 	case !x.NextDue.IsZero() && !x.At.Before(x.NextDue):
 		if x.Owned {
 			return Unplanned, x.sprintf("It is late by %s: no node has planned it yet. "+
-				"A node owns the job's partition and will come to it. If none did when it was due, %s.",
+				"A node owns the job's partition and will plan it. If no node served the partition when it was due, %s.",
 				x.Now.Sub(x.At), x.whatMissedPolicyDoes())
 		}
 		return Unplanned, x.sprintf("It is late by %s: no live node owns the job's partition. When one does, %s.",
@@ -236,8 +236,8 @@ func (x *explainer) withoutEntry() (Code, string) {
 		return Forgotten, x.sprintf("Nobody knows any more: history is kept from %s on.", x.HistoryFrom)
 	}
 	if x.CursorGone && x.Found != auditor.Missing {
-		return Forgotten, "It has no entry of its own, and no job has the schedule of then any more, " +
-			"so it is not known whether it was skipped with others in an outage. belfry audit can tell."
+		return Forgotten, "It has no entry of its own, and no job has the schedule that it had at that time any more, " +
+			"so it is not known whether it was skipped with others in an outage. " + askOperator
 	}
 	text := "It is missing: the schedule has this occurrence and the ledger has no entry for it, which must not happen."
 	if x.Found == auditor.Missing {

@@ -7,6 +7,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
+// askOperator is for users of a namespace: belfry audit needs the URL of the database.
+const askOperator = "Ask the operator to run belfry audit for this time."
+
 // nextStep says what happens next, or what the user can do. Empty means nothing.
 func (x *explainer) nextStep(story Story) string {
 	switch story.Code {
@@ -25,7 +28,7 @@ func (x *explainer) nextStep(story Story) string {
 		return x.sprintf("It is tried again by itself, up to %d attempts in all; then it is a dead letter.",
 			x.Definition.Retry.MaxAttempts)
 	case Planned, NotDue:
-		return "Nothing needs to be done."
+		return "No action needed."
 	case Due:
 		if !x.Owned {
 			return "Start a node, or look why none is alive. The run is not lost: it starts late."
@@ -55,7 +58,7 @@ func (x *explainer) nextStep(story Story) string {
 			return ""
 		}
 		return "Keep the logs and the WAL of that time, and report it with the job's id and this time. " +
-			"To run it after all, backfill it. belfry audit looks for others."
+			"To run it after all, backfill it. " + askOperator
 	case Deleted:
 		return "To have it run again, create the job anew: its versions are kept in the audit log."
 	default:
@@ -70,11 +73,11 @@ func (x *explainer) afterFailure(e *job.Entry) string {
 	case x.Job == nil:
 		return "Its job is deleted, so it cannot run again: discard the dead letter."
 	case e.Reason == job.ReasonGone:
-		return "Mend the target or the job, redrive the dead letter, and resume the job: it is paused."
+		return "Fix the target or the job, redrive the dead letter, and resume the job: it is paused."
 	case e.Reason == job.ReasonUnknownOutcome:
 		return "Look at the target whether it happened. If not, redrive the dead letter; else discard it."
 	default:
-		return "It does not run again by itself. Mend the cause and redrive the dead letter, or discard it."
+		return "It does not run again by itself. Fix the cause and redrive the dead letter, or discard it."
 	}
 }
 

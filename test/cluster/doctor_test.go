@@ -158,6 +158,11 @@ func tooManyCheckpoints(p *patient) func() {
 }
 
 var doctorFaults = []doctorFault{
+	{"connection", doctor.Failure, func(p *patient) func() {
+		before := p.as
+		p.as = fmt.Sprintf("postgres://belfry_server@127.0.0.1:%d/belfry", freePort(p.t))
+		return func() { p.as = before }
+	}},
 	{"schema", doctor.Failure, func(p *patient) func() {
 		// The newest migration is not applied, by its own table.
 		p.sql(`UPDATE belfry_migration SET version_id = -version_id WHERE version_id = (
@@ -335,7 +340,7 @@ var doctorFaults = []doctorFault{
 		}
 		require.Contains(p.t, audit(), "1  missing")
 		return func() {
-			require.Contains(p.t, audit("--backfill"), "1 missing occurrences run now")
+			require.Contains(p.t, audit("--backfill"), "run now: 1 missing occurrence")
 			require.Zero(p.t, p.awaitVerdict(map[string]doctor.Status{}))
 			p.sql(`DELETE FROM audit_finding`) // before the backfill, which may not have ended
 			p.sql(`DELETE FROM job`)

@@ -15,6 +15,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/usage"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 func newAudit() *cobra.Command {
@@ -92,18 +93,20 @@ func runAudit(cmd *cobra.Command, p app.AuditParams, output string) error {
 		}
 	}
 	if n := r.Wrong(); err == nil && n > 0 {
-		err = fmt.Errorf("the audit found %d occurrences that are not in the ledger as they must be", n)
+		err = fmt.Errorf("the audit found %s; see docs/guide/audit.md#what-to-do-with-a-finding",
+			problem.Count(n, "problem"))
 	}
 	return err
 }
 
 // auditView is an audit in the output for programs.
 type auditView struct {
+	AskedFrom     time.Time            `json:"asked_from"`
 	From          time.Time            `json:"from"`
 	To            time.Time            `json:"to"`
 	Jobs          int64                `json:"jobs"`
 	Expected      int64                `json:"expected"`
-	Run           int64                `json:"run"`
+	Ran           int64                `json:"ran"`
 	Skipped       map[job.Reason]int64 `json:"skipped"`
 	Live          int64                `json:"live"`
 	Backfilled    int64                `json:"backfilled"`
@@ -130,9 +133,9 @@ type findingView struct {
 
 func viewAudit(r *app.AuditResult) auditView {
 	v := auditView{
-		From: r.Window.From, To: r.Window.To, Jobs: r.Jobs, Expected: r.Expected, Run: r.Run, Skipped: r.Skipped,
-		Live: r.Live, Backfilled: r.Backfilled, Paused: r.Paused, NotPlanned: r.NotPlanned, Missing: r.Missing,
-		Phantom: r.Phantom, Early: r.Early, Duplicates: r.Duplicates, WithoutOracle: r.WithoutOracle,
+		AskedFrom: r.AskedFrom, From: r.Window.From, To: r.Window.To, Jobs: r.Jobs, Expected: r.Expected, Ran: r.Run,
+		Skipped: r.Skipped, Live: r.Live, Backfilled: r.Backfilled, Paused: r.Paused, NotPlanned: r.NotPlanned,
+		Missing: r.Missing, Phantom: r.Phantom, Early: r.Early, Duplicates: r.Duplicates, WithoutOracle: r.WithoutOracle,
 		Unreadable: r.Unreadable, BackfilledNow: r.BackfilledNow, NotBackfilled: []string{}, Findings: []findingView{},
 	}
 	if v.Skipped == nil {
@@ -155,7 +158,11 @@ const maxPrinted = 100
 func printAudit(cmd *cobra.Command, r *app.AuditResult, backfill bool) error {
 	p := terminal.NewPrinter(cmd.OutOrStdout())
 	stamp := func(at time.Time) string { return terminal.Time(&at, nil) }
-	p.Line("due times after %s up to %s UTC, %d jobs", stamp(r.Window.From), stamp(r.Window.To), r.Jobs)
+	p.Line("due times after %s up to %s UTC, %s", stamp(r.Window.From), stamp(r.Window.To),
+		problem.Count(r.Jobs, "job"))
+	if r.JudgedFrom.After(r.AskedFrom) {
+		p.Line("asked from %s on; history can be judged from %s on", stamp(r.AskedFrom), stamp(r.JudgedFrom))
+	}
 	line := func(name string, n int64, note string) {
 		if n > 0 || note == "" {
 			p.Line("%12d  %s%s", n, name, note)
@@ -182,14 +189,24 @@ func printAudit(cmd *cobra.Command, r *app.AuditResult, backfill bool) error {
 	if err := printFindings(cmd, r); err != nil {
 		return err
 	}
-	switch {
-	case backfill:
-		p.Line("%d missing occurrences run now", r.BackfilledNow)
+	if more := r.Found() - int64(min(len(r.Findings), maxPrinted)); more > 0 {
+		p.Line("… and %d more; -o json lists up to 10,000", more)
+	}
+	if r.Found() > 0 {
+		advice := "keep the logs and the WAL of that time and report it"
+		if r.Missing > 0 && !backfill {
+			advice += "; --backfill runs what is missing"
+		}
+		p.Line("%s", advice)
+	}
+	if backfill {
+		p.Line("run now: %s", problem.Count(r.BackfilledNow, "missing occurrence"))
 		for _, err := range r.NotBackfilled {
 			p.Line("not run: %s", terminal.Clean(err.Error()))
 		}
-	case r.Missing > 0:
-		p.Line("keep the logs and the WAL of that time and report it; --backfill runs what is missing")
+		if r.Missing > int64(r.BackfilledNow+len(r.NotBackfilled)) {
+			p.Line("run it again for the rest")
+		}
 	}
 	return p.Err()
 }

@@ -16,10 +16,11 @@ import (
 
 func newClock() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "clock", Short: "Show and confirm the clock of the database, as the owner of the database",
+		Use: "clock", Short: "Show and confirm the clock of the database",
 		Long: `The clock of the database decides what is due. While it is in doubt, nodes do no
 work: they plan, start, rescue and remove nothing. They continue by themselves
-when the clock is right again. If it is right and nodes still doubt it, confirm it.`,
+when the clock is right again. If it is right and nodes still doubt it, confirm it.
+Both commands need a database URL: that of the nodes is enough.`,
 		Example: `  belfry clock show
   belfry clock confirm`,
 	}
@@ -81,18 +82,23 @@ func newClockShow() *cobra.Command {
 }
 
 func printClock(cmd *cobra.Command, v clockView) error {
+	trusted := "-"
+	if v.Trusted != nil {
+		trusted = v.Trusted.Format(time.RFC3339)
+	}
 	err := terminal.WriteTable(cmd.OutOrStdout(), []string{"CLOCK", "TIME"}, [][]string{
 		{"database", v.Database.Format(time.RFC3339)},
 		{"this machine", v.Machine.Format(time.RFC3339)},
-		{"last trusted", terminal.Time(v.Trusted, nil)},
+		{"last trusted", trusted},
 	})
 	if err != nil {
 		return err
 	}
-	text := "nodes may trust it"
+	text := "nodes trust it"
 	switch {
 	case v.InDoubt:
-		text = "it is in doubt: nodes do no work until one of them trusts the clock, or it is confirmed"
+		text = "The clock is in doubt: nodes do no work. Correct the wrong clock. " +
+			"If the database clock is right, run: belfry clock confirm"
 	case v.Trusted == nil:
 		text = "no node has trusted it yet"
 	}
@@ -117,9 +123,13 @@ what is due later and removes history: this cannot be undone.`,
 			if err != nil {
 				return err
 			}
+			if !s.Mark.IsZero() && !s.InDoubt() {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), "the clock is already trusted; nothing to confirm")
+				return err
+			}
 			if off := s.Now.Sub(clock.Now()); off.Abs() > clock.MaxJump && !force {
 				return fmt.Errorf("the database clock shows %s, and this machine's %s: one of them is wrong; "+
-					"set it right, or use --force if the clock of the database is right",
+					"correct it, or use --force if the clock of the database is right",
 					s.Now.Format(time.RFC3339), clock.Now().UTC().Format(time.RFC3339))
 			}
 			if s, err = app.ConfirmClock(cmd.Context(), v.DatabaseURL); err != nil {
@@ -129,6 +139,6 @@ what is due later and removes history: this cannot be undone.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "even if the clock of this machine shows another time")
+	cmd.Flags().BoolVar(&force, "force", false, "confirm even if this machine's clock shows another time")
 	return cmd
 }

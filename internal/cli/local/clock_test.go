@@ -24,7 +24,7 @@ func TestClockCommands(t *testing.T) {
 	require.NoError(t, err)
 	out, err = run(t, "clock", "show", "--database-url", url)
 	require.NoError(t, err)
-	require.Contains(t, out, "it is in doubt")
+	require.Contains(t, out, "The clock is in doubt: nodes do no work.")
 	out, err = run(t, "clock", "show", "-o", "json", "--database-url", url)
 	require.NoError(t, err)
 	require.Contains(t, out, `"in_doubt": true`)
@@ -34,5 +34,16 @@ func TestClockCommands(t *testing.T) {
 	require.Regexp(t, `^confirmed: it is \S+Z\n$`, out)
 	out, err = run(t, "clock", "show", "--database-url", url)
 	require.NoError(t, err)
-	require.Contains(t, out, "nodes may trust it")
+	require.Contains(t, out, "nodes trust it")
+	require.NotContains(t, out, "may trust")
+	require.Regexp(t, `(?m)^last trusted +\S+Z$`, out)
+
+	out, err = run(t, "clock", "confirm", "--database-url", url)
+	require.NoError(t, err)
+	require.Equal(t, "the clock is already trusted; nothing to confirm\n", out)
+	var entries int
+	require.NoError(t, db.QueryRow(t.Context(), `SELECT count(*) FROM audit_log`).Scan(&entries))
+	require.Equal(t, 1, entries, "of the first confirm only")
+	_, err = run(t, "clock", "show", "--database-url", "postgres://x@127.0.0.1:1/belfry")
+	require.EqualError(t, err, "cannot connect to the database 127.0.0.1:1: connection refused; check --database-url")
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/usage"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/doctor"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
-// UnhealthyError says that doctor found failures, or warnings with --strict. Code is the exit code.
+// UnhealthyError says that doctor found failures, or warnings with --strict, or that it could not look. Code is the exit
+// code. The text is empty if the output has it already.
 type UnhealthyError struct {
-	Code               int
-	Failures, Warnings int
+	Code int
+	Text string
 }
 
-func (e UnhealthyError) Error() string {
-	return fmt.Sprintf("doctor found %d failures and %d warnings", e.Failures, e.Warnings)
-}
+func (e UnhealthyError) Error() string { return e.Text }
 
 func newDoctor() *cobra.Command {
 	var pre, strict bool
@@ -34,7 +34,8 @@ func newDoctor() *cobra.Command {
 node, and say what is wrong and what to do. It changes nothing. Run it on a machine
 that runs a node, as the same user.
 
-Exit code: 0 if there is no failure, 1 for warnings with --strict, 2 for failures.`,
+Exit code: 0 if there is no failure, 1 for warnings with --strict, 2 for failures
+and if doctor itself fails.`,
 		Example: `  belfry doctor --config belfry.yaml
   belfry doctor --pre --database-url postgres://belfry@db.example.com/belfry
   belfry doctor --strict -o json`,
@@ -44,18 +45,18 @@ Exit code: 0 if there is no failure, 1 for warnings with --strict, 2 for failure
 			}
 			v, err := loadConfig(cmd)
 			if err != nil {
-				return err
+				return UnhealthyError{2, err.Error()}
 			}
 			warn(cmd, v)
 			c := app.Config{Config: v.Config, Version: version(cmd)}
 			results, err := app.Doctor(cmd.Context(), c, pre, open)
+			if err == nil {
+				err = writeResults(cmd, *output, results)
+			}
 			if err != nil {
-				return err
+				return UnhealthyError{2, err.Error()}
 			}
-			if err := writeResults(cmd, *output, results); err != nil {
-				return err
-			}
-			return judge(results, strict)
+			return judge(results, strict, *output)
 		},
 	}
 	config.Flags(cmd.Flags(), "database_url", "database_url_file", "listen", "api.url")
@@ -67,25 +68,36 @@ Exit code: 0 if there is no failure, 1 for warnings with --strict, 2 for failure
 	return cmd
 }
 
-func judge(results []doctor.Result, strict bool) error {
-	var e UnhealthyError
-	for _, r := range results {
-		switch r.Status {
-		case doctor.Failure:
-			e.Failures++
-		case doctor.Warning:
-			e.Warnings++
-		}
-	}
+// judge returns an UnhealthyError if there are failures, or warnings and strict is set.
+func judge(results []doctor.Result, strict bool, output string) error {
+	counts, e := countResults(results), UnhealthyError{}
 	switch {
-	case e.Failures > 0:
+	case counts[doctor.Failure] > 0:
 		e.Code = 2
-		return e
-	case e.Warnings > 0 && strict:
+	case counts[doctor.Warning] > 0 && strict:
 		e.Code = 1
-		return e
+	default:
+		return nil
 	}
-	return nil
+	if output != usage.Table {
+		e.Text = fmt.Sprintf("doctor found %s and %s", problem.Count(counts[doctor.Failure], "failure"),
+			problem.Count(counts[doctor.Warning], "warning"))
+	}
+	return e
+}
+
+func countResults(results []doctor.Result) map[doctor.Status]int {
+	counts := map[doctor.Status]int{}
+	for _, r := range results {
+		counts[r.Status]++
+	}
+	return counts
+}
+
+func summary(counts map[doctor.Status]int) string {
+	return fmt.Sprintf("%d ok, %s, %s, %d not checked", counts[doctor.OK],
+		problem.Count(counts[doctor.Warning], "warning"), problem.Count(counts[doctor.Failure], "failure"),
+		counts[doctor.NotChecked])
 }
 
 func writeResults(cmd *cobra.Command, output string, results []doctor.Result) error {
@@ -101,7 +113,7 @@ func writeResults(cmd *cobra.Command, output string, results []doctor.Result) er
 		doctor.Failure: terminal.Red.Render("✗"), doctor.NotChecked: terminal.Faint.Render("-"),
 	}
 	p := terminal.NewPrinter(cmd.OutOrStdout())
-	group, counts := "", map[doctor.Status]int{}
+	group := ""
 	for _, r := range results {
 		if r.Group != group {
 			if group != "" {
@@ -110,13 +122,11 @@ func writeResults(cmd *cobra.Command, output string, results []doctor.Result) er
 			group = r.Group
 			p.Line("%s", terminal.Strong.Render(group))
 		}
-		counts[r.Status]++
 		p.Line("  %s %-22s %s", marks[r.Status], r.Check, terminal.Clean(r.Message))
 		if r.Hint != "" {
 			p.Line("    %-22s %s", "", terminal.Faint.Render(r.Hint))
 		}
 	}
-	p.Line("\n%d ok, %d warnings, %d failures, %d not checked", counts[doctor.OK], counts[doctor.Warning],
-		counts[doctor.Failure], counts[doctor.NotChecked])
+	p.Line("\n%s", summary(countResults(results)))
 	return p.Err()
 }

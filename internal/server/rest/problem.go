@@ -107,7 +107,7 @@ func listProblems(found []FieldProblem) *Problem {
 
 // The details of problems that have no text of their own.
 const (
-	seeProblems = "mend what is listed in problems"
+	seeProblems = "fix what is listed in problems"
 	seeLog      = "see the node's log"
 )
 

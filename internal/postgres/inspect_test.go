@@ -1,0 +1,35 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/doctor"
+)
+
+// TestInspectFindsOldFindings: an open finding is seen behind as many newer ones that were backfilled as are counted.
+func TestInspectFindsOldFindings(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	id := uuid.New()
+	const find = `
+INSERT INTO audit_finding (partition, job_id, due_at, kind, namespace_id, found_at)
+SELECT $1, $2, now() - n * interval '1 s', 'missing', $3, now() - n * interval '1 min'
+FROM generate_series($4::int, $5) n`
+	b.exec(find, partition, id, b.namespace, 1, doctor.MaxFindings)
+	b.exec(`
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin,
+                         status, queue_id)
+SELECT partition, 0, 1, job_id, due_at, due_at, due_at, now(), 1, 1, 2, 200, 1 FROM audit_finding`)
+	_, c, err := b.store.Inspect(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, c.Findings, "all were backfilled")
+
+	b.exec(find, partition, id, b.namespace, doctor.MaxFindings+1, doctor.MaxFindings+1)
+	_, c, err = b.store.Inspect(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, c.Findings)
+	require.Equal(t, id, c.Newest.Job)
+}
