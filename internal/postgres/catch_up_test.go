@@ -99,9 +99,15 @@ func TestTheSessionOfAnOwnerStays(t *testing.T) {
 // which no node served the partition, about half were planned before. It returns the node that serves it again.
 func (b *jobs) unserved(jobs ...job.Job) (session uuid.UUID) {
 	b.t.Helper()
+	return b.unservedAfter(10*time.Minute, jobs...)
+}
+
+// unservedAfter is unserved after the given time was planned.
+func (b *jobs) unservedAfter(planned time.Duration, jobs ...job.Job) (session uuid.UUID) {
+	b.t.Helper()
 	before := b.session()
 	owned := b.take(before, b.ownership())
-	b.plan(10 * time.Minute)
+	b.plan(planned)
 	const back = 20 * time.Minute
 	b.exec(`UPDATE run SET due_at = due_at - $1::interval, run_at = run_at - $1::interval`, back)
 	for _, j := range jobs {

@@ -100,13 +100,15 @@ func (u *update) move(ctx context.Context, to cursor) error {
 	if err != nil {
 		return err
 	}
-	if err := u.accountForOld(); err != nil {
+	skipped, err := u.accountForOld(ctx)
+	if err != nil {
 		return err
 	}
 	used := int32(0)
 	if u.old != nil && u.job.runsLeft != nil {
+		free := *u.job.runsLeft + skipped
 		var left *int32
-		u.due, left = limited(u.due, u.job.runsLeft)
+		u.due, left = limited(u.due, &free)
 		used = u.old.MaxRuns - *left - int32(gone.RowsAffected()) // runs that had not started do not count
 	}
 	u.to, u.planFrom, u.runsLeft = to, u.new.planFrom(u.now), u.new.runsLeft(used)
@@ -131,27 +133,6 @@ func (u *update) move(ctx context.Context, to cursor) error {
 	u.due = append(u.due, ahead...)
 	u.state = to.left(u.new.endAt, u.runsLeft)
 	return nil
-}
-
-// accountForOld accounts for what was due by the old definition and is not planned, because the cursor is behind or the
-// job was paused.
-func (u *update) accountForOld() (err error) {
-	if u.old == nil {
-		return nil
-	}
-	switch {
-	case u.state == job.Paused:
-		u.skips, err = u.skipped(u.old, u.job.planFrom, job.ReasonPaused)
-	case u.state == job.Active && u.cursor.before(u.now):
-		var r job.PlanResult
-		r, err = planAll(job.PlanInput{
-			Schedule: u.old.own, Missed: u.old.Missed,
-			NextDue: later(u.job.planFrom, *u.cursor.next), Now: u.now, Until: u.now,
-			MissedUntil: u.now.Add(-job.MissedGrace),
-		})
-		u.due, u.skips = r.Due, r.Skips
-	}
-	return err
 }
 
 // past returns the occurrence of a one-off whose time has passed. If the job was the same one-off before, that run has

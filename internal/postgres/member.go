@@ -169,13 +169,17 @@ func (m *Members) Ownerships(ctx context.Context) ([]job.Ownership, error) {
 const ownerGone = `NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expires_at > now())
   AND EXISTS (SELECT FROM session WHERE id = $4 AND expires_at > clock_timestamp() AND may_own)`
 
-// notServed notes since when no node served partition p, if that is longer ago than the grace. A partition that never had an
-// owner has missed nothing. A clock that is in doubt measures nothing: see missedSince.
-const notServed = `(missed_from, missed_until) = (
+// notServed notes since when no node served partition p.
+const notServed = `(missed_from, missed_until) = (` + unservedTime + `)`
+
+// unservedTime is the time in which no node served partition p, if a node begins to serve it now or already does: what
+// was noted before, extended if the last service is longer ago than the grace. A partition that never had an owner has
+// missed nothing. A clock that is in doubt measures nothing: see missedSince.
+const unservedTime = `
     SELECT CASE WHEN missed THEN coalesce(p.missed_from, served) ELSE p.missed_from END,
            CASE WHEN missed THEN now() - ` + grace + ` ELSE p.missed_until END
     FROM (SELECT served, served < now() - ` + grace + ` AND belfry_clock_trusted() AS missed
-          FROM (SELECT coalesce((SELECT renewed_at FROM session WHERE id = p.owner), p.served_until) AS served) s) m)`
+          FROM (SELECT coalesce((SELECT renewed_at FROM session WHERE id = p.owner), p.served_until) AS served) s) m`
 
 // Take makes a session the owner of partitions, if it is alive and may own any. It takes only partitions whose owner
 // and epoch are still as in from and whose owner is no longer alive, and returns those.
