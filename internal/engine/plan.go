@@ -12,7 +12,9 @@ import (
 // Planner is the store as plan and sweep use it.
 type Planner interface {
 	Plan(ctx context.Context, in job.PlanParams) (job.Planned, error)
-	NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error)
+	// NextDue returns when the partitions have to be planned, and those that need CatchUp before.
+	NextDue(ctx context.Context, partitions []int16) (
+		now time.Time, next map[int16]time.Time, missed []int16, err error)
 	// CatchUp decides about planned runs that were missed. Until then they do not start.
 	CatchUp(ctx context.Context, in job.CatchUpParams) (job.CatchUpResult, error)
 	Pending(ctx context.Context, partitions []int16, until time.Time) ([]job.Run, error)
@@ -32,9 +34,12 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 	if len(owned) == 0 {
 		return planPause, nil
 	}
-	now, next, err := e.Planner.NextDue(ctx, owned)
+	now, next, missed, err := e.Planner.NextDue(ctx, owned)
 	if err != nil {
 		return 0, err
+	}
+	if len(missed) > 0 { // for example after a doubt about the clock: the owner has not changed
+		e.loads.add(missed, e.Bound.Now())
 	}
 	if len(next) > 0 && now.Sub(e.Bound.Now()).Abs() > clock.MaxJump {
 		return planPause, nil // the database clock has just jumped; the next renewal decides

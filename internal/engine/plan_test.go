@@ -22,14 +22,29 @@ type backlog struct {
 	runs  []job.Run     // what is planned
 
 	onTime bool // the last call left out what is late
+
+	missed, caughtUp []int16
+	loadedUntil      time.Time
 }
 
-func (s *backlog) NextDue(_ context.Context, partitions []int16) (time.Time, map[int16]time.Time, error) {
-	next := map[int16]time.Time{}
+func (s *backlog) NextDue(_ context.Context, partitions []int16) (
+	now time.Time, next map[int16]time.Time, missed []int16, err error,
+) {
+	next = map[int16]time.Time{}
 	for _, p := range partitions {
 		next[p] = s.now
 	}
-	return s.now, next, nil
+	return s.now, next, s.missed, nil
+}
+
+func (s *backlog) CatchUp(_ context.Context, in job.CatchUpParams) (job.CatchUpResult, error) {
+	s.missed, s.caughtUp = nil, in.Partitions
+	return job.CatchUpResult{}, nil
+}
+
+func (s *backlog) Pending(_ context.Context, _ []int16, until time.Time) ([]job.Run, error) {
+	s.loadedUntil = until
+	return nil, nil
 }
 
 func (s *backlog) Plan(_ context.Context, in job.PlanParams) (out job.Planned, _ error) {
@@ -45,6 +60,7 @@ func (s *backlog) Plan(_ context.Context, in job.PlanParams) (out job.Planned, _
 type ownsAll struct{ Member }
 
 func (ownsAll) Session() uuid.UUID { return uuid.Nil }
+func (ownsAll) Owns(int16) bool    { return true }
 
 func (ownsAll) Owned() []int16 {
 	out := make([]int16, job.Partitions)
@@ -110,4 +126,31 @@ func TestABacklogDoesNotFillTheMemory(t *testing.T) {
 	e.wheel.Release(e.wheel.Take(s.now.Add(time.Minute), 1))
 	s.runs = nil
 	require.False(t, plan())
+}
+
+// A partition may get a gap of service while its owner stays, for example by a doubt about the clock. Then plan notices
+// it, and the runs are loaded as far ahead as those of a gained partition.
+func TestPlanNoticesAGapOfService(t *testing.T) {
+	t.Parallel()
+	s := &backlog{now: time.Unix(1_700_000_000, 0), calls: map[int16]int{}, missed: []int16{3, 200}}
+	bound := &clock.Bound{}
+	bound.Set(clock.Sample{Now: s.now, Mark: s.now})
+	e := New(Options{Planner: s, Member: ownsAll{}, Bound: bound})
+	_, err := e.overdueOnce(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, s.caughtUp, "it loads only what is overdue")
+	for range 2 {
+		_, err := e.planOnce(t.Context())
+		require.NoError(t, err)
+	}
+	_, err = e.loadOnce(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []int16{3, 200}, s.caughtUp)
+	require.False(t, s.loadedUntil.Before(s.now.Add(e.LookAhead)))
+	s.caughtUp = nil
+	_, err = e.planOnce(t.Context())
+	require.NoError(t, err)
+	_, err = e.loadOnce(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, s.caughtUp, "once")
 }

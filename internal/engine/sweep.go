@@ -39,7 +39,7 @@ func (e *Engine) GainPartitions(ctx context.Context, gained []job.Ownership) {
 		partitions[i] = o.Partition
 	}
 	now := e.Bound.Now()
-	if _, err := e.load(ctx, partitions, now.Add(e.LookAhead)); err != nil {
+	if _, err := e.load(ctx, partitions); err != nil {
 		e.loads.add(partitions, now)
 		e.Log.Warn("loading runs of gained partitions failed, will retry", "error", err)
 	}
@@ -54,7 +54,7 @@ func (e *Engine) loadOnce(ctx context.Context) (time.Duration, error) {
 	if len(partitions) == 0 {
 		return planPause, nil
 	}
-	switch more, err := e.load(ctx, partitions, e.Bound.Now().Add(e.LookAhead)); {
+	switch more, err := e.load(ctx, partitions); {
 	case err != nil:
 		e.loads.add(partitions, e.Bound.Now())
 		return 0, err
@@ -76,13 +76,14 @@ func (e *Engine) overdueOnce(ctx context.Context) (time.Duration, error) {
 	if len(some) == 0 {
 		return overduePause, nil
 	}
-	_, err := e.load(ctx, some, e.Bound.Now().Add(-overdueAfter))
+	runs, err := e.Planner.Pending(ctx, some, e.Bound.Now().Add(-overdueAfter))
+	e.wheel.Add(runs)
 	return overduePause, err
 }
 
-// load adds the pending runs of partitions to the wheel. Those that were missed are decided first. If they are too many
-// for one call, their partitions are loaded again.
-func (e *Engine) load(ctx context.Context, partitions []int16, until time.Time) (more bool, err error) {
+// load adds the pending runs of partitions within the look-ahead to the wheel. Those that were missed are decided first.
+// If they are too many for one call, their partitions are loaded again.
+func (e *Engine) load(ctx context.Context, partitions []int16) (more bool, err error) {
 	c, err := e.Planner.CatchUp(ctx, job.CatchUpParams{
 		Session: e.Member.Session(), Partitions: partitions, LookAhead: e.LookAhead,
 	})
@@ -97,7 +98,7 @@ func (e *Engine) load(ctx context.Context, partitions []int16, until time.Time) 
 		e.loads.add(c.Left, e.Bound.Now())
 		partitions = slices.DeleteFunc(slices.Clone(partitions), func(p int16) bool { return slices.Contains(c.Left, p) })
 	}
-	runs, err := e.Planner.Pending(ctx, partitions, until)
+	runs, err := e.Planner.Pending(ctx, partitions, e.Bound.Now().Add(e.LookAhead))
 	if err != nil {
 		return false, err
 	}

@@ -69,8 +69,10 @@ type Output struct {
 // Admitted is the result of an admission.
 type Admitted struct {
 	Attempt *Attempt // set if the run has started
-	Done    bool     // the run needs no further admission
+	Done    bool     // the run needs no further admission now
 	Refusal Refusal  // of the limit that the run waits for
+
+	RunAt time.Time // of a run that is Done because it is to start later than the node thought; otherwise zero
 }
 
 // Planned is the result of one planning transaction.

@@ -33,8 +33,8 @@ func (e *Engine) Admit(
 		err := a.read(ctx, lead)
 		if noRows(err) {
 			// Claimed, gone, or not ours; or a change of the job has locked it, and Admit has to be called again.
-			out = job.Admitted{}
-			return tx.QueryRow(ctx, admitRest, key.Partition, key.Job, key.DueAt, key.Seq, lead).Scan(&out.Done)
+			out, err = a.rest(ctx, lead)
+			return err
 		}
 		if err != nil {
 			return err
@@ -81,6 +81,21 @@ type admission struct {
 	started *job.Claimed // nil: it was not
 	done    bool         // no further question is needed
 	refusal job.Refusal
+}
+
+// rest is the result for a run that read did not find.
+func (a *admission) rest(ctx context.Context, lead time.Duration) (out job.Admitted, err error) {
+	var at time.Time
+	var soon bool
+	k := a.key
+	err = a.tx.QueryRow(ctx, admitRest, k.Partition, k.Job, k.DueAt, k.Seq, lead).Scan(&at, &soon)
+	switch {
+	case noRows(err):
+		return job.Admitted{Done: true}, nil
+	case err != nil || soon:
+		return out, err
+	}
+	return job.Admitted{Done: true, RunAt: at}, nil
 }
 
 // read locks the run and reads what the decision needs, or returns pgx.ErrNoRows.

@@ -195,14 +195,19 @@ func TestPlannedRunsAreMissedLikeOthers(t *testing.T) {
 		return n
 	}
 	require.Zero(t, claimable(), "nothing starts before it is decided")
-	_, next, err := b.store.NextDue(t.Context(), []int16{partition})
+	_, next, unserved, err := b.store.NextDue(t.Context(), []int16{partition})
 	require.NoError(t, err)
 	require.Empty(t, next, "nothing is planned before either")
+	require.Equal(t, []int16{partition}, unserved)
 	require.Equal(t, job.CatchUpResult{}, b.catchUp(b.session()), "only the owner decides")
 	done := b.catchUp(node)
 	require.Positive(t, done.Runs)
 	require.Positive(t, done.Skipped)
 	require.Empty(t, done.Left)
+	_, next, unserved, err = b.store.NextDue(t.Context(), []int16{partition})
+	require.NoError(t, err)
+	require.NotEmpty(t, next)
+	require.Empty(t, unserved)
 	for more := true; more; {
 		more = b.plan(time.Minute).More
 	}

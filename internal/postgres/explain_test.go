@@ -225,7 +225,7 @@ func (b *bulk) hotSteps() []*hot {
 	var keys []job.Key
 	return []*hot{
 		{name: "NextDue", step: func() {
-			_, next, err := b.store.NextDue(ctx, all)
+			_, next, _, err := b.store.NextDue(ctx, all)
 			require.NoError(t, err)
 			require.Len(t, next, job.Partitions)
 		}, ways: []string{"cursor by partition plan_at", "partition"}},

@@ -368,25 +368,34 @@ func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]int32) e
 
 // NextDue returns, for each partition, the earliest time that its planner has to work for: a due time that is not
 // planned, or a cursor that failed and is to be retried. Partitions without one are left out, and those that have to be
-// caught up first: CatchUp says where the pace of caught-up runs continues.
-func (e *Engine) NextDue(ctx context.Context, partitions []int16) (now time.Time, next map[int16]time.Time, err error) {
+// caught up first, missed: CatchUp says where the pace of caught-up runs continues.
+func (e *Engine) NextDue(
+	ctx context.Context, partitions []int16,
+) (now time.Time, next map[int16]time.Time, missed []int16, err error) {
 	rows, err := e.db.Query(ctx, `
-SELECT p, c.plan_at, now()
-FROM unnest($1::smallint[]) p, LATERAL (
-    SELECT plan_at FROM cursor
-    WHERE partition = p AND plan_at IS NOT NULL AND (SELECT missed_from FROM partition WHERE id = p) IS NULL
-    ORDER BY plan_at LIMIT 1) c`, partitions)
+SELECT p.id, c.plan_at, now()
+FROM partition p LEFT JOIN LATERAL (
+    SELECT plan_at FROM cursor WHERE partition = p.id AND plan_at IS NOT NULL AND p.missed_from IS NULL
+    ORDER BY plan_at LIMIT 1) c ON true
+WHERE p.id = ANY ($1) AND (c.plan_at IS NOT NULL OR p.missed_from IS NOT NULL)`, partitions)
 	if err != nil {
-		return now, nil, fmt.Errorf("read the next due times: %w", err)
+		return now, nil, nil, fmt.Errorf("read the next due times: %w", err)
 	}
 	next = map[int16]time.Time{}
 	var p int16
-	var at time.Time
-	_, err = pgx.ForEachRow(rows, []any{&p, &at, &now}, func() error { next[p] = at; return nil })
+	var at *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&p, &at, &now}, func() error {
+		if at == nil {
+			missed = append(missed, p)
+		} else {
+			next[p] = *at
+		}
+		return nil
+	})
 	if err != nil {
-		return now, nil, fmt.Errorf("read the next due times: %w", err)
+		return now, nil, nil, fmt.Errorf("read the next due times: %w", err)
 	}
-	return now, next, nil
+	return now, next, missed, nil
 }
 
 // BrokenCursors counts up to limit cursors that cannot be planned, and returns the problem of the oldest.

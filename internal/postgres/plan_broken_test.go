@@ -42,7 +42,7 @@ func TestBrokenCursorsStepAside(t *testing.T) {
 	p, err := b.store.Plan(t.Context(), order)
 	require.NoError(t, err)
 	require.Empty(t, p.Broken, "and not again and again")
-	_, next, err := b.store.NextDue(t.Context(), []int16{partition})
+	_, next, _, err := b.store.NextDue(t.Context(), []int16{partition})
 	require.NoError(t, err)
 	require.True(t, next[partition].After(b.now()), "nor do they make the planner look")
 	n, oldest, err := b.store.BrokenCursors(t.Context(), 1000)
