@@ -288,6 +288,40 @@ func TestADoubtIsAGapOfService(t *testing.T) {
 	require.Equal(t, 1, b.count(`partition WHERE missed_from IS NOT NULL`), "the others never had an owner")
 }
 
+// A clock that goes back by an hour for a few seconds measures no time without service either: what only waited in that
+// hour, for a limit or a paused queue, was not missed.
+func TestAShortStepBackIsNoGapOfAnHour(t *testing.T) {
+	t.Parallel()
+	for name, work := range map[string]func(b *jobs, node uuid.UUID, owned []job.Ownership){
+		"renewal": func(b *jobs, node uuid.UUID, _ []job.Ownership) {
+			_, err := b.store.Renew(b.t.Context(), node, time.Hour, true)
+			require.NoError(b.t, err)
+		},
+		"release": func(b *jobs, node uuid.UUID, owned []job.Ownership) {
+			require.NoError(b.t, b.store.Release(b.t.Context(), node, owned))
+		},
+		"registration": func(b *jobs, node uuid.UUID, owned []job.Ownership) {
+			b.expire(node)
+			b.take(b.session(), owned...)
+		},
+	} {
+		b := setupJobs(t)
+		node := b.session()
+		owned := b.take(node, b.ownership())
+		b.trusted(-time.Hour)
+		work(b, node, owned)
+		const corrected = 11 * time.Second // after the step
+		b.exec(`UPDATE cluster SET trusted_at = trusted_at - $1::interval`, time.Hour+corrected)
+		b.exec(`UPDATE session SET renewed_at = renewed_at - $1::interval, expires_at = now()`, time.Hour+corrected)
+		b.exec(`UPDATE partition SET served_until = served_until - $1::interval`, time.Hour+corrected)
+		mark := b.mark()
+		b.take(b.session(), b.ownership())
+		from, until := b.gap()
+		require.Equal(t, mark, from, name)
+		require.GreaterOrEqual(t, until.Sub(from), corrected-job.MissedGrace, name)
+	}
+}
+
 func TestConfirmClock(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)

@@ -24,8 +24,8 @@ WITH ` + seen + `, before AS (SELECT renewed_at FROM session WHERE id = $5), gon
           AND id NOT IN (SELECT owner FROM partition WHERE owner IS NOT NULL)
         LIMIT 100 FOR UPDATE SKIP LOCKED))
 )
-INSERT INTO session (id, name, started_at, expires_at, info)
-VALUES ($1, $2, now(), now() + $3::interval, $4)
+INSERT INTO session (id, name, started_at, renewed_at, expires_at, info)
+SELECT $1, $2, now(), t, t + $3::interval, $4 FROM ` + servedTime + `
 RETURNING ` + readSample + `, ` + serverColumns
 
 // Register creates a session that expires after ttl, and returns the time of the database.
@@ -55,6 +55,11 @@ const gap = `interval '2 s'`
 // grace is job.MissedGrace.
 const grace = `interval '10 s'`
 
+// servedTime is the time of a renewal or a release. A clock that went back by so much that it is in doubt does not move
+// it back: when the clock is right again, the time between would count as one in which no node served.
+const servedTime = `(SELECT CASE WHEN belfry_clock_trusted() THEN now() ELSE greatest(now(), trusted_at) END AS t
+    FROM cluster WHERE only_row) served`
+
 const renew = `
 WITH ` + seen + `, unserved AS (
     UPDATE partition SET missed_from = coalesce(missed_from, s.renewed_at), missed_until = now() - ` + grace + `
@@ -62,7 +67,8 @@ WITH ` + seen + `, unserved AS (
     WHERE s.id = $1 AND s.renewed_at < now() - ` + grace + ` AND s.expires_at > '-infinity' AND owner = s.id
       AND belfry_clock_trusted()
 ), before AS MATERIALIZED (SELECT renewed_at FROM session WHERE id = $1)
-UPDATE session SET renewed_at = now(), expires_at = now() + $2::interval, may_own = $3
+UPDATE session SET renewed_at = t, expires_at = t + $2::interval, may_own = $3
+FROM ` + servedTime + `
 WHERE id = $1 AND expires_at > '-infinity'
 RETURNING ` + readSample + `, ` + serverColumns
 
@@ -238,9 +244,11 @@ func (m *Members) Release(ctx context.Context, me uuid.UUID, from []job.Ownershi
 	for i := range mine {
 		mine[i].Owner = me
 	}
-	_, err := m.changeOwner(ctx, "release partitions", uuid.Nil, mine, ownerChange{`served_until = now()`, `true`})
+	_, err := m.changeOwner(ctx, "release partitions", uuid.Nil, mine, ownerChange{released, `true`})
 	return err
 }
+
+const released = `served_until = (SELECT t FROM ` + servedTime + `)`
 
 // ownerChange is what a change of the owner of partition p also sets, and its condition.
 type ownerChange struct{ set, condition string }
