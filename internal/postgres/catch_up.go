@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -31,7 +32,8 @@ const (
 func (e *Engine) CatchUp(ctx context.Context, in job.CatchUpParams) (out job.CatchUpResult, err error) {
 	err = e.db.Tx(ctx, "catch up", func(tx pgx.Tx) error {
 		out = job.CatchUpResult{}
-		c := catchUp{tx: tx, engine: e, out: &out, rest: job.Partitions}
+		c := newCatchUp(tx, &out)
+		c.engine, c.rest = e, job.Partitions
 		gaps, err := c.lockGaps(ctx, in)
 		if err != nil || len(gaps.partition) == 0 {
 			return err
@@ -77,14 +79,19 @@ type catchUp struct {
 	// rest is the first partition that this transaction does not finish.
 	rest int16
 
-	skips  map[job.Reason]*missedRows
-	starts missedRows
-	freed  []freedRuns
-	paced  struct { // cursors that will plan further caught-up runs
+	skips   map[job.Reason]*missedRows
+	skipped map[uuid.UUID]int32 // by job, as written
+	starts  missedRows
+	freed   []freedRuns
+	paced   struct { // cursors that will plan further caught-up runs
 		partition []int16
 		cursor    []int64
 		to        []time.Time
 	}
+}
+
+func newCatchUp(tx pgx.Tx, out *job.CatchUpResult) *catchUp {
+	return &catchUp{tx: tx, out: out, skips: map[job.Reason]*missedRows{}, skipped: map[uuid.UUID]int32{}}
 }
 
 // unserved is a time in which no node served a partition.
@@ -164,7 +171,6 @@ func (c *catchUp) decide(ctx context.Context, missed []missedJob) error {
 	if err != nil {
 		return err
 	}
-	c.skips = map[job.Reason]*missedRows{}
 	for i := range missed {
 		m := &missed[i]
 		if len(c.freed) == maxFreed {
@@ -181,9 +187,8 @@ func (c *catchUp) decide(ctx context.Context, missed []missedJob) error {
 			c.late(m)
 			continue
 		}
-		skipped := c.collect(m, cursor, decide(m.due))
-		if m.limited && skipped > 0 {
-			c.freed = append(c.freed, freedRuns{m, cursor, int32(skipped)})
+		if c.collect(m, cursor, decide(m.due)) > 0 && m.limited {
+			c.freed = append(c.freed, freedRuns{m, cursor})
 		}
 	}
 	for _, cursor := range cursors {
@@ -309,7 +314,12 @@ WHERE ctid = ANY (ARRAY(
 // write carries the decisions out.
 func (c *catchUp) write(ctx context.Context, until time.Time) error {
 	for reason, r := range c.skips {
-		tag, err := c.tx.Exec(ctx, catchUpSkip, r.partition, r.job, r.dueAt, c.now, string(reason))
+		rows, err := c.tx.Query(ctx, catchUpSkip, r.partition, r.job, r.dueAt, c.now, string(reason))
+		if err != nil {
+			return err
+		}
+		var id uuid.UUID
+		tag, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error { c.skipped[id]++; return nil })
 		if err != nil {
 			return err
 		}

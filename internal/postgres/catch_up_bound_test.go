@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -100,4 +101,32 @@ func TestMissedRunsOfUnreadableCursorsAreLate(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), count).Scan(&moved))
 	require.Zero(t, moved, "they start at once")
 	b.claim(b.keys(1500))
+}
+
+// TestCatchUpGivesBackWhatItSkipped: an update that catch up has to wait for may have skipped the missed runs of the job
+// itself, and has counted them.
+func TestCatchUpGivesBackWhatItSkipped(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("a", everyMinute)
+	d.MaxRuns, d.Missed.Policy = 1000, job.MissedSkip
+	j := b.create(d)
+	node := b.unserved(j)
+	left := func() (n int) {
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT runs_left FROM job WHERE id = $1`, j.ID).Scan(&n))
+		return n
+	}
+	before, runs, tx := left(), len(b.live(j)), b.begin()
+	_, err := tx.Exec(t.Context(), lockCursorOf, j.ID)
+	require.NoError(t, err)
+	b.waiting(tx, func(ctx context.Context) (job.Change, error) {
+		_, err := b.store.CatchUp(ctx, job.CatchUpParams{Session: node, Partitions: []int16{partition}})
+		return job.Change{}, err
+	}, func() {
+		_, err := tx.Exec(t.Context(), `DELETE FROM run WHERE job_id = $1`, j.ID)
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `UPDATE job SET runs_left = runs_left + $2 WHERE id = $1`, j.ID, runs)
+		require.NoError(t, err)
+	})
+	require.Equal(t, before+runs, left())
 }

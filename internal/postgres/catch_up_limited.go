@@ -15,7 +15,6 @@ import (
 type freedRuns struct {
 	job    *missedJob
 	cursor *missedCursor
-	n      int32
 }
 
 // lockFreed reads a job, and the due time of its last run in place of the first.
@@ -32,6 +31,10 @@ WHERE partition = $1 AND id = $2`
 // giveBack adds skipped runs to what a job with max_runs has left. If the job was finished because all of its runs had
 // been planned, it also gets the occurrences that its cursor has planned for other jobs since.
 func (c *catchUp) giveBack(ctx context.Context, f freedRuns) error {
+	skipped := c.skipped[f.job.id]
+	if skipped == 0 { // an update of the job was faster
+		return nil
+	}
 	rows, err := c.tx.Query(ctx, lockFreed, f.job.partition, f.job.id)
 	if err != nil {
 		return err
@@ -41,7 +44,7 @@ func (c *catchUp) giveBack(ctx context.Context, f freedRuns) error {
 		return ignoreNoRows(err)
 	}
 	var batch pgx.Batch
-	left, state := *j.runsLeft+f.n, j.State
+	left, state := *j.runsLeft+skipped, j.State
 	if d, err := derive(j.Definition, j.ID); err == nil && state == job.Finished && *j.runsLeft <= 0 {
 		due, skips := f.passed(d, later(f.job.due[len(f.job.due)-1], deref(j.pending)), c.now)
 		due, kept := limited(due, &left)

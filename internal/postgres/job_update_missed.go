@@ -76,7 +76,9 @@ func (u *update) catchUp(ctx context.Context, gap unserved) (skipped int32, pace
 	if err != nil {
 		return 0, pacedTo, err
 	}
-	c := catchUp{tx: u.tx, now: u.now, out: &job.CatchUpResult{}, skips: map[job.Reason]*missedRows{}}
-	n := c.collect(&missed, &old, decide(missed.due))
-	return int32(n), old.pacedTo, c.write(ctx, time.Time{}) // the owner finds what starts by its sweep
+	c := newCatchUp(u.tx, &job.CatchUpResult{})
+	c.now = u.now
+	c.collect(&missed, &old, decide(missed.due))
+	err = c.write(ctx, time.Time{}) // the owner finds what starts by its sweep
+	return c.skipped[u.job.ID], old.pacedTo, err
 }
