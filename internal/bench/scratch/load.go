@@ -116,7 +116,11 @@ func (s *Database) LoadCursors(ctx context.Context, in []Cursor) error {
 		if _, err := tx.Exec(ctx, insertCursors, namespace, ids, keys, schedules, missed, next); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `ANALYZE cursor`)
+		if _, err := tx.Exec(ctx, `ANALYZE cursor`); err != nil {
+			return err
+		}
+		// What is due already was missed: its runs may start when they are planned, which is where Span begins.
+		_, err := tx.Exec(ctx, `UPDATE partition SET missed_until = now() - interval '10 s'`)
 		return err
 	})
 	if err != nil {
