@@ -23,68 +23,70 @@ func (e *Engine) FollowZones(ctx context.Context, in job.FollowZonesParams) (mov
 	if err != nil {
 		return 0, fmt.Errorf("find partitions with old time zone rules: %w", err)
 	}
-	for _, p := range partitions {
-		n, trusted, err := e.followZones(ctx, p, in.LookAhead)
-		if moved += n; err != nil {
-			return moved, fmt.Errorf("follow time zone rules in partition %d: %w", p, err)
-		}
-		if !trusted {
-			return moved, nil // the next call begins again
-		}
-		if _, err := e.db.Exec(ctx, `UPDATE partition SET zone_rules = $3 WHERE id = $1 AND owner = $2`,
-			p, in.Session, in.Rules); err != nil {
-			return moved, fmt.Errorf("follow time zone rules in partition %d: %w", p, err)
-		}
+	if len(partitions) == 0 {
+		return 0, nil
+	}
+	moved, trusted, err := e.followZones(ctx, partitions, in.LookAhead)
+	if err != nil || !trusted {
+		return moved, err // the next call begins again
+	}
+	_, err = e.db.Exec(ctx, `UPDATE partition SET zone_rules = $3 WHERE id = ANY ($1) AND owner = $2`,
+		partitions, in.Session, in.Rules)
+	if err != nil {
+		return moved, fmt.Errorf("record the time zone rules: %w", err)
 	}
 	return moved, nil
 }
 
 // zonedCursors reads cursors whose occurrences depend on a time zone. Broken ones are computed anew when they can be planned.
 const zonedCursors = `
-SELECT id, schedule, next_due_at, now() + $4 FROM cursor
-WHERE partition = $1 AND id > $2 AND next_due_at > now() + $4 AND broken_at IS NULL
+SELECT partition, id, schedule, next_due_at, now() + $5 FROM cursor
+WHERE partition = ANY ($1) AND (partition, id) > ($2, $3) AND next_due_at > now() + $5 AND broken_at IS NULL
   AND schedule NOT LIKE '%"timezone":"UTC"%'
-ORDER BY id LIMIT $3`
+ORDER BY partition, id LIMIT $4`
 
 // The old time is compared, because plan or a change of a job may have moved the cursor meanwhile.
 const followCursors = `
 UPDATE cursor c SET next_due_at = k.next
-FROM (SELECT unnest($2::bigint[]) AS id, unnest($3::timestamptz[]) AS old, unnest($4::timestamptz[]) AS next) k
-WHERE c.partition = $1 AND c.id = k.id AND c.next_due_at = k.old AND c.after_job IS NULL`
+FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bigint[]) AS id, unnest($3::timestamptz[]) AS old,
+             unnest($4::timestamptz[]) AS next) k
+WHERE c.partition = k.partition AND c.id = k.id AND c.next_due_at = k.old AND c.after_job IS NULL`
 
-// followZones moves the cursors of a partition. It stops if the clock is in doubt: by a wrong clock, it would pass over
+// followZones moves the cursors of partitions. It stops if the clock is in doubt: by a wrong clock, it would pass over
 // cursors that are due sooner.
 func (e *Engine) followZones(
-	ctx context.Context, partition int16, lookAhead time.Duration,
+	ctx context.Context, partitions []int16, lookAhead time.Duration,
 ) (moved int64, trusted bool, err error) {
 	const page = 1000
-	for after, n := int64(0), page; n == page; {
-		changed, from := int64(0), after
+	partition, id := int16(-1), int64(0) // the last one that was read
+	for n := page; n == page; {
+		var changed int64
+		afterPartition, afterID := partition, id
 		err := e.db.Tx(ctx, "follow zones", func(tx pgx.Tx) error {
 			const begin = `SELECT belfry_clock_trusted() FROM (SELECT ` + string(pool.KeyLookups) + ` OFFSET 0) s`
 			if err := tx.QueryRow(ctx, begin).Scan(&trusted); err != nil || !trusted {
 				return err
 			}
-			rows, err := tx.Query(ctx, zonedCursors, partition, from, page, lookAhead)
+			rows, err := tx.Query(ctx, zonedCursors, partitions, afterPartition, afterID, page, lookAhead)
 			if err != nil {
 				return err
 			}
 			n = 0
-			var ids []int64
-			var old, next []time.Time
+			var to zonedTimes
 			var text string
 			var due, planned time.Time
-			_, err = pgx.ForEachRow(rows, []any{&after, &text, &due, &planned}, func() error {
+			_, err = pgx.ForEachRow(rows, []any{&partition, &id, &text, &due, &planned}, func() error {
 				n++
-				if to := e.dueByZone(text, due, planned); !to.Equal(due) {
-					ids, old, next = append(ids, after), append(old, due), append(next, to)
+				if next := e.dueByZone(text, due, planned); !next.Equal(due) {
+					to.partition, to.id = append(to.partition, partition), append(to.id, id)
+					to.old, to.next = append(to.old, due), append(to.next, next)
 				}
 				return nil
 			})
-			if err != nil || len(ids) == 0 {
+			if err != nil || len(to.id) == 0 {
 				return err
 			}
-			tag, err := tx.Exec(ctx, followCursors, partition, ids, old, next)
+			tag, err := tx.Exec(ctx, followCursors, to.partition, to.id, to.old, to.next)
 			changed = tag.RowsAffected()
 			return err
 		})
@@ -94,6 +96,13 @@ func (e *Engine) followZones(
 		moved += changed
 	}
 	return moved, true, nil
+}
+
+// zonedTimes are cursors that move, as the arrays that the statement takes.
+type zonedTimes struct {
+	partition []int16
+	id        []int64
+	old, next []time.Time
 }
 
 // dueByZone is when a cursor is due by the rules of this process. If its schedule cannot be computed, it stays: plan
