@@ -32,30 +32,44 @@ func (e *Engine) complete(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var batch []job.Completion
-	for first := range e.completed {
-		batch = append(batch[:0], first)
-		timer.Reset(completeDelay)
-	collect:
-		for len(batch) < e.Batch {
-			select {
-			case c, ok := <-e.completed:
-				if !ok {
-					break collect
-				}
-				batch = append(batch, c)
-			case <-timer.C:
-				break collect
-			}
-		}
-		e.completeBatch(ctx, batch)
-		e.inFlight.removeAll(batch)
-		e.wheel.RunsEnded(batch)
+	for open := true; open; {
+		batch, open = e.collect(timer, batch)
+		batch = e.completeBatch(ctx, batch, open)
 	}
+}
+
+// collect adds outcomes to those that were set aside, and returns whether there may be more. If some were set aside, it
+// waits no longer than completeRetry for others.
+func (e *Engine) collect(timer *time.Timer, batch []job.Completion) ([]job.Completion, bool) {
+	wait := time.Hour
+	if len(batch) > 0 {
+		wait = completeRetry
+	}
+	timer.Reset(wait)
+	for range e.Batch {
+		select {
+		case c, ok := <-e.completed:
+			if !ok {
+				return batch, false
+			}
+			batch = append(batch, c)
+			if wait != completeDelay { // the first
+				wait = completeDelay
+				timer.Reset(wait)
+			}
+		case <-timer.C:
+			return batch, true
+		}
+	}
+	return batch, true
 }
 
 // completeBatch writes a batch, and retries until the database accepts it: a known outcome must not be
 // lost. Writing it twice is harmless, because the second one is fenced.
-func (e *Engine) completeBatch(ctx context.Context, batch []job.Completion) {
+//
+// While the clock is in doubt, the database accepts only successes. What it refuses is set aside and returned, so that
+// the successes that come later are written. It is not much, because nothing is claimed meanwhile.
+func (e *Engine) completeBatch(ctx context.Context, batch []job.Completion, maySetAside bool) (aside []job.Completion) {
 	var succeeded, others []job.Completion
 	for _, c := range batch {
 		if plainSuccess(&c) {
@@ -64,17 +78,24 @@ func (e *Engine) completeBatch(ctx context.Context, batch []job.Completion) {
 			others = append(others, c)
 		}
 	}
+	aside = batch[:0]
 	loop.Loop{
 		Name: "complete", Log: e.Log, OnFailure: e.Observe.Failed, Limit: statementLimit,
 		Attrs:   []any{"runs", len(batch)},
 		Backoff: loop.Backoff{Min: completeRetry, Max: completeRetry},
 		Once: func(ctx context.Context) (time.Duration, error) {
-			if err := e.completeOnce(ctx, &succeeded, &others); err != nil {
+			err := e.completeOnce(ctx, &succeeded, &others)
+			if err != nil && maySetAside && e.Bound.Doubt() != "" {
+				aside = append(append(aside, succeeded...), others...)
+				err = nil
+			}
+			if err != nil {
 				return 0, err
 			}
 			return 0, loop.ErrDone
 		},
 	}.Run(ctx)
+	return aside
 }
 
 // plainSuccess returns whether there is nothing to write but that the run succeeded.
@@ -91,7 +112,7 @@ func (e *Engine) completeOnce(ctx context.Context, succeeded, others *[]job.Comp
 		}
 		e.countCompleted(len(*succeeded), fenced)
 		e.stats.succeeded.Add(int64(len(*succeeded) - fenced))
-		*succeeded = nil
+		e.forget(succeeded)
 	}
 	if len(*others) > 0 {
 		retries, fenced, err := e.Completer.CompleteDecided(ctx, *others)
@@ -107,9 +128,16 @@ func (e *Engine) completeOnce(ctx context.Context, succeeded, others *[]job.Comp
 			}
 		}
 		e.wheel.Add(owned)
-		*others = nil
+		e.forget(others)
 	}
 	return nil
+}
+
+// forget empties completions that are written: their attempts are no longer in flight.
+func (e *Engine) forget(written *[]job.Completion) {
+	e.inFlight.removeAll(*written)
+	e.wheel.RunsEnded(*written)
+	*written = nil
 }
 
 const (
