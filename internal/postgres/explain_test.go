@@ -85,6 +85,7 @@ func (n *node) accesses(into map[string]bool) {
 	switch {
 	case slices.Contains([]string{"cluster", "failover", "session", "partition", "queue"}, n.Relation):
 		into[n.Relation] = true // so small that any way is right
+		n.Plans = slices.DeleteFunc(n.Plans, func(child node) bool { return child.Type == "Bitmap Index Scan" })
 	case n.Type == "Index Scan" || n.Type == "Index Only Scan":
 		relation := historyDay.ReplaceAllString(n.Relation, "run_history")
 		if n.IndexCond == "" && n.Index != "cursor_broken" { // it contains only broken cursors
