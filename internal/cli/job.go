@@ -108,7 +108,7 @@ func newJobTrigger() *cobra.Command {
 					return err
 				}
 				r.Line("%s %s", terminal.Green.Render("triggered"), t.Run)
-				r.Line("%s", terminal.Faint.Render("what becomes of it: belfry run get "+t.Run))
+				r.Line("%s", terminal.Faint.Render("follow it with: belfry run get "+t.Run))
 				return nil
 			})
 		}),

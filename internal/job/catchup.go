@@ -18,7 +18,7 @@ type MissedInput struct {
 	Now         time.Time // the database instant of the transaction
 }
 
-// CaughtUp is what becomes of a missed run: it starts at RunAt, or is skipped for a reason.
+// CaughtUp is the decision about a missed run: it starts at RunAt, or is skipped for a reason.
 type CaughtUp struct {
 	RunAt  time.Time
 	Reason Reason

@@ -206,7 +206,7 @@ func TestNothingIsMissedWhileANodeServes(t *testing.T) {
 	}, r, "missed until 12:10, then late")
 }
 
-// TestCatchUpIsPlan: what becomes of an occurrence does not depend on whether it was planned before the outage.
+// TestCatchUpIsPlan: the decision about an occurrence does not depend on whether it was planned before the outage.
 func TestCatchUpIsPlan(t *testing.T) {
 	t.Parallel()
 	const now = 10 * mins

@@ -266,7 +266,7 @@ func (m *missedCursor) decision(j *missedJob) (decide func([]time.Time) []job.Ca
 	return m.decided[in.EndAt], nil
 }
 
-// collect notes what becomes of the runs of a job, and returns how many are skipped.
+// collect notes the decisions about the runs of a job, and returns how many are skipped.
 func (c *catchUp) collect(m *missedJob, cursor *missedCursor, decided []job.CaughtUp) (skipped int) {
 	for i, d := range decided {
 		if d.Reason == job.ReasonNone {

@@ -82,7 +82,7 @@ func TestCatchUpOfLimitedJobsIsBounded(t *testing.T) {
 	require.Equal(t, 2000, exact, "each skipped run is given back once")
 }
 
-// TestMissedRunsOfUnreadableCursorsAreLate: no policy says what becomes of them, so they run, and do not keep their
+// TestMissedRunsOfUnreadableCursorsAreLate: no policy applies to them, so they run, and do not keep their
 // partition or others from being planned, however many they are.
 func TestMissedRunsOfUnreadableCursorsAreLate(t *testing.T) {
 	t.Parallel()

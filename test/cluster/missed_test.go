@@ -159,7 +159,7 @@ func (o *unserved) compare(t *testing.T, x outageCase, ledger []occurrence) (wan
 	return x.expected(due, o.up), got
 }
 
-// expected is what the policy says about due times, if a node works again at an instant.
+// expected is what the policy says about due times, if a node serves again from an instant on.
 func (x *outageCase) expected(due []time.Time, served time.Time) string {
 	var list []string
 	var inWindow int

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,10 +86,7 @@ func runAudit(cmd *cobra.Command, p app.AuditParams, output string) error {
 	if output == usage.Table {
 		err = printAudit(cmd, &r, p.Backfill)
 	} else {
-		var raw []byte
-		if raw, err = json.Marshal(viewAudit(&r)); err == nil {
-			err = terminal.WriteData(cmd.OutOrStdout(), output, raw)
-		}
+		err = terminal.WriteValue(cmd.OutOrStdout(), output, viewAudit(&r))
 	}
 	if n := r.Wrong(); err == nil && n > 0 {
 		err = fmt.Errorf("the audit found %s; see docs/guide/audit.md#what-to-do-with-a-finding",

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -70,11 +69,7 @@ func newClockShow() *cobra.Command {
 			if *output == usage.Table {
 				return printClock(cmd, view)
 			}
-			raw, err := json.Marshal(view)
-			if err != nil {
-				return err
-			}
-			return terminal.WriteData(cmd.OutOrStdout(), *output, raw)
+			return terminal.WriteValue(cmd.OutOrStdout(), *output, view)
 		},
 	}
 	output = usage.OutputFlag(cmd.Flags())

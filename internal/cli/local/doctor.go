@@ -1,7 +1,6 @@
 package local
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -102,11 +101,7 @@ func summary(counts map[doctor.Status]int) string {
 
 func writeResults(cmd *cobra.Command, output string, results []doctor.Result) error {
 	if output != usage.Table {
-		raw, err := json.Marshal(results)
-		if err != nil {
-			return err
-		}
-		return terminal.WriteData(cmd.OutOrStdout(), output, raw)
+		return terminal.WriteValue(cmd.OutOrStdout(), output, results)
 	}
 	marks := map[doctor.Status]string{
 		doctor.OK: terminal.Green.Render("✓"), doctor.Warning: terminal.Yellow.Render("!"),

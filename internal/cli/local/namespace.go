@@ -1,7 +1,6 @@
 package local
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -73,11 +72,7 @@ func newNamespaceList() *cobra.Command {
 			if *output == usage.Table {
 				return terminal.WriteTable(cmd.OutOrStdout(), []string{"NAME", "CREATED UTC"}, rows)
 			}
-			raw, err := json.Marshal(items)
-			if err != nil {
-				return err
-			}
-			return terminal.WriteData(cmd.OutOrStdout(), *output, raw)
+			return terminal.WriteValue(cmd.OutOrStdout(), *output, items)
 		},
 	}
 	output = usage.OutputFlag(cmd.Flags())

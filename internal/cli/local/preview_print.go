@@ -1,7 +1,6 @@
 package local
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -20,11 +19,7 @@ func writePreviewData(w io.Writer, format string, spec schedule.Spec, lines []sc
 	for _, l := range lines {
 		out.Occurrences = append(out.Occurrences, l.JSON())
 	}
-	raw, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
-	return terminal.WriteData(w, format, raw)
+	return terminal.WriteValue(w, format, out)
 }
 
 // writePreviewTable prints a preview for people.

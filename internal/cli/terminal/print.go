@@ -43,6 +43,15 @@ func (p *Printer) Part(format string, args ...any) {
 // Err returns the first error.
 func (p *Printer) Err() error { return p.err }
 
+// WriteValue prints a value for programs, see WriteData.
+func WriteValue(w io.Writer, format string, value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return WriteData(w, format, raw)
+}
+
 // WriteData prints JSON for programs: as YAML if the format is yaml, else as indented JSON.
 func WriteData(w io.Writer, format string, raw []byte) error {
 	if format == "yaml" {
