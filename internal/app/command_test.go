@@ -36,7 +36,10 @@ func TestCommandsAreOffUnlessTurnedOn(t *testing.T) {
 	s, c := serveAPI(t, nil)
 	status, answer, _ := c.call("POST", "/api/v1/jobs", body)
 	require.Equal(t, http.StatusUnprocessableEntity, status)
-	require.Equal(t, "target.kind", answer["problems"].([]any)[0].(map[string]any)["field"])
+	found := answer["problems"].([]any)[0].(map[string]any)
+	require.Equal(t, "target.kind", found["field"])
+	require.Equal(t, "commands are disabled on this server", found["problem"])
+	require.Contains(t, found["fix"], "set command.enabled")
 	require.NoError(t, s.end(t))
 
 	for _, wrong := range []struct {

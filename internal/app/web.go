@@ -156,12 +156,15 @@ func classify(err error) rest.ErrorClass {
 func checkTarget(targets map[string]target.Target) func(kind string, config json.RawMessage) error {
 	return func(kind string, config json.RawMessage) error {
 		t, ok := targets[kind]
-		if !ok {
-			return &problem.Problem{
-				Field: "target.kind", Problem: "there is no such kind of target",
-				Fix: "use one of " + strings.Join(slices.Sorted(maps.Keys(targets)), ", "),
-			}
+		others := "use one of " + strings.Join(slices.Sorted(maps.Keys(targets)), ", ")
+		switch {
+		case ok:
+			return t.Check(config)
+		case kind == "command":
+			return problem.New("target.kind", "commands are disabled on this server",
+				"set command.enabled and command.programs (or command.images) on all nodes and restart them, or "+others)
+		default:
+			return problem.New("target.kind", "there is no such kind of target", others)
 		}
-		return t.Check(config)
 	}
 }

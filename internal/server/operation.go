@@ -119,7 +119,7 @@ type beginOperationInput struct {
 		FailedFrom   time.Time `json:"failed_from,omitzero" required:"false" doc:"Failed at this time or later."`
 		FailedBefore time.Time `json:"failed_before,omitzero" required:"false" doc:"Failed before this time."`
 		All          bool      `json:"all,omitempty" doc:"Required if there is no filter: all of the namespace."`
-		Rate         int       `json:"rate,omitempty" minimum:"0" maximum:"1000" doc:"Maximum number per second. Default 50."`
+		Rate         int       `json:"rate,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number per second. Default 50."`
 	}
 }
 

@@ -35,7 +35,7 @@ type backfillJobInput struct {
 		From   time.Time     `json:"from" doc:"First due time, inclusive." example:"2026-05-01T00:00:00Z"`
 		To     time.Time     `json:"to" doc:"End, exclusive. Must be in the past." example:"2026-05-02T00:00:00Z"`
 		Pace   rest.Duration `json:"pace,omitempty" doc:"Time between two starts, 0s to 1h. Default 1s." example:"10s"`
-		Max    int           `json:"max,omitempty" minimum:"0" maximum:"10000" doc:"Maximum, oldest first. Default 10,000."`
+		Max    int           `json:"max,omitempty" minimum:"1" maximum:"10000" doc:"Maximum, oldest first. Default 10,000."`
 		Again  bool          `json:"again,omitempty" doc:"Include occurrences that already have a run."`
 		DryRun bool          `json:"dry_run,omitempty" doc:"Only count; create no runs."`
 	}

@@ -33,7 +33,7 @@ type previewUnsavedInput struct {
 		Schedule *Schedule `json:"schedule,omitempty" doc:"The schedule to preview. Send either this or job."`
 		Job      *JobInput `json:"job,omitempty" doc:"The job to preview, validated as if it were created."`
 		From     time.Time `json:"from,omitempty" doc:"List times from this one on. Default now."`
-		Count    int       `json:"count,omitempty" minimum:"0" maximum:"100" doc:"Number of occurrences that run. Default 10."`
+		Count    int       `json:"count,omitempty" minimum:"1" maximum:"100" doc:"Number of occurrences that run. Default 10."`
 	}
 }
 

@@ -1,12 +1,12 @@
 package jobs
 
 import (
-	"errors"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -73,11 +73,11 @@ func (Target) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 
 // Retry says how often and when a failed attempt is retried.
 type Retry struct {
-	MaxAttempts int16         `json:"max_attempts,omitempty" minimum:"0" maximum:"100"`
+	MaxAttempts *int16        `json:"max_attempts,omitempty" minimum:"1" maximum:"100"`
 	Backoff     string        `json:"backoff,omitempty" enum:"none,fixed,linear,exponential"`
 	Base        rest.Duration `json:"base,omitempty" doc:"The first delay. Default 5s." example:"5s"`
 	Cap         rest.Duration `json:"cap,omitempty" doc:"The longest delay. Default 15m." example:"15m"`
-	Jitter      float64       `json:"jitter,omitempty" minimum:"-1" maximum:"1"`
+	Jitter      *float64      `json:"jitter,omitempty" minimum:"-1" maximum:"1"`
 }
 
 // Descriptions implements rest.Described.
@@ -92,7 +92,7 @@ func (Retry) Descriptions() map[string]string {
 // Concurrency limits the live runs that share a key.
 type Concurrency struct {
 	Key string `json:"key" minLength:"1" maxLength:"200" example:"customer-42"`
-	Max int32  `json:"max,omitempty" minimum:"0" maximum:"10000"`
+	Max *int32 `json:"max,omitempty" minimum:"1" maximum:"10000"`
 }
 
 // Descriptions implements rest.Described.
@@ -107,7 +107,7 @@ func (Concurrency) Descriptions() map[string]string {
 type Missed struct {
 	Policy        string        `json:"policy,omitempty" enum:"skip,once,all"`
 	CatchUpWindow rest.Duration `json:"catch_up_window,omitempty" example:"30m"`
-	Max           int32         `json:"max,omitempty" minimum:"0" maximum:"10000"`
+	Max           *int32        `json:"max,omitempty" minimum:"1" maximum:"10000"`
 	Pace          rest.Duration `json:"pace,omitempty" example:"1s"`
 	Paused        string        `json:"paused,omitempty" enum:"skip,once,all"`
 	Created       string        `json:"created,omitempty" enum:"skip,once,all"`
@@ -127,16 +127,21 @@ func (Missed) Descriptions() map[string]string {
 	}
 }
 
-// definition returns the input in the words of package job.
+// definition returns the input in the words of package job, where zero means the default. A zero that a user wrote is
+// therefore rejected here, unless it has a meaning of its own.
 func (in *JobInput) definition() (job.Definition, error) {
-	var bad []error
+	var bad problem.Checker
 	duration := func(field string, text rest.Duration) job.Duration {
 		d, err := text.Parse(field, 0, "30s, 15m, 1h30m or 7d")
-		if err != nil {
+		switch {
+		case err != nil:
 			bad = append(bad, err)
+		case text != "" && d == 0 && field != "deadline": // a deadline of 0 is none
+			bad.Add(field, "it is 0", "use a longer time, or leave the field out to get its default")
 		}
 		return job.Duration(d)
 	}
+	const least = "use 1 or more, or leave the field out to get its default"
 	d := job.Definition{
 		Name: in.Name, Labels: in.Labels, Schedule: in.Schedule.Spec, Payload: in.Payload.Raw(), Queue: in.Queue,
 		Target:   job.Target{Kind: in.Target.Kind, Config: in.Target.Config.Raw()},
@@ -151,21 +156,33 @@ func (in *JobInput) definition() (job.Definition, error) {
 	}
 	if r := in.Retry; r != nil {
 		d.Retry = job.Retry{
-			MaxAttempts: r.MaxAttempts, Backoff: job.Backoff(r.Backoff), Jitter: r.Jitter,
-			Base: duration("retry.base", r.Base), Cap: duration("retry.cap", r.Cap),
+			Backoff: job.Backoff(r.Backoff), MaxAttempts: nonzero(&bad, "retry.max_attempts", r.MaxAttempts, least),
+			Jitter: nonzero(&bad, "retry.jitter", r.Jitter, "use -1 for none, or leave the field out to get its default"),
+			Base:   duration("retry.base", r.Base), Cap: duration("retry.cap", r.Cap),
 		}
 	}
 	if m := in.Missed; m != nil {
 		d.Missed = job.Missed{
 			Policy: job.MissedPolicy(m.Policy), Paused: job.MissedPolicy(m.Paused),
-			Created: job.MissedPolicy(m.Created), Max: m.Max,
+			Created: job.MissedPolicy(m.Created), Max: nonzero(&bad, "missed.max", m.Max, least),
 			CatchUpWindow: duration("missed.catch_up_window", m.CatchUpWindow), Pace: duration("missed.pace", m.Pace),
 		}
 	}
 	if c := in.Concurrency; c != nil {
-		d.Concurrency = job.Concurrency{Key: c.Key, Max: c.Max}
+		d.Concurrency = job.Concurrency{Key: c.Key, Max: nonzero(&bad, "concurrency.max", c.Max, least)}
 	}
-	return d, errors.Join(bad...)
+	return d, bad.Err()
+}
+
+// nonzero returns the value of an optional field, and adds a problem if it was written as 0.
+func nonzero[T int16 | int32 | float64](bad *problem.Checker, field string, v *T, fix string) T {
+	if v == nil {
+		return 0
+	}
+	if *v == 0 {
+		bad.Add(field, "it is 0", fix)
+	}
+	return *v
 }
 
 // Job is a job as it is stored, with all defaults filled in.
@@ -197,12 +214,12 @@ func wireDefinition(d *job.Definition) JobInput {
 		Target: Target{Kind: d.Target.Kind, Config: rest.JSON(d.Target.Config)},
 		Queue:  d.Queue, Priority: d.Priority, MaxRuns: d.MaxRuns,
 		Retry: &Retry{
-			MaxAttempts: d.Retry.MaxAttempts, Backoff: string(d.Retry.Backoff), Jitter: d.Retry.Jitter,
+			MaxAttempts: &d.Retry.MaxAttempts, Backoff: string(d.Retry.Backoff), Jitter: &d.Retry.Jitter,
 			Base: wireDuration(d.Retry.Base), Cap: wireDuration(d.Retry.Cap),
 		},
 		Missed: &Missed{
 			Policy: string(d.Missed.Policy), Paused: string(d.Missed.Paused), Created: string(d.Missed.Created),
-			CatchUpWindow: wireDuration(d.Missed.CatchUpWindow), Max: d.Missed.Max, Pace: wireDuration(d.Missed.Pace),
+			CatchUpWindow: wireDuration(d.Missed.CatchUpWindow), Max: &d.Missed.Max, Pace: wireDuration(d.Missed.Pace),
 		},
 		Overlap: string(d.Overlap), Delivery: string(d.Delivery),
 		Timeout: wireDuration(d.Timeout), ReportTimeout: wireDuration(d.ReportTimeout),
@@ -210,7 +227,7 @@ func wireDefinition(d *job.Definition) JobInput {
 		IdempotencyKey: d.IdempotencyKey, PauseAfterFailures: d.PauseAfterFailures,
 	}
 	if c := d.Concurrency; c.Key != "" {
-		out.Concurrency = &Concurrency{c.Key, c.Max}
+		out.Concurrency = &Concurrency{c.Key, &c.Max}
 	}
 	return out
 }
