@@ -206,10 +206,18 @@ measure-kafka: ## RUNS=100000 runs due in one second: each in the topic once, an
 
 ##@ Code, generated files and tools
 
-lint: $(TOOLS)/golangci-lint ## run the linters, with the import arrows
+lint: lint/code lint/prose ## run the linters: code with the import arrows, and prose
+
+lint/code: $(TOOLS)/golangci-lint
 	$(TOOLS)/golangci-lint run ./...
 	cd sdk/go && $(TOOLS)/golangci-lint run ./...
 	GOWORK=off go vet -C dev/probe ./...
+
+# Vale reads Markdown, Go comments and the API description itself. dev/prose extracts the other texts.
+lint/prose: $(TOOLS)/vale ## check the words of docs, comments, messages, help and API description (seconds)
+	$(TOOLS)/vale test dev/vale
+	go run ./dev/prose $(TOOLS)/prose
+	$(TOOLS)/vale --output=line --no-exit *.md docs sdk cmd internal test dev api/openapi.yaml $(TOOLS)/prose
 
 house: ## report sizes, wide lines, SQL, background loops and duplicates (CHECK=1: fail if a goal is missed)
 	@go run ./dev/house $(if $(CHECK),-check)
@@ -259,10 +267,12 @@ services: ## start the PostgreSQL that tests use
 
 tools: $(TOOLS)/golangci-lint ## build the pinned tools into .tools/
 
-$(TOOLS)/golangci-lint $(TOOLS)/gotestsum $(TOOLS)/oapi-codegen &: dev/tools/go.mod
+PINNED := $(addprefix $(TOOLS)/,golangci-lint gotestsum oapi-codegen vale)
+$(PINNED) &: dev/tools/go.mod
+	@dev/need gcc
 	mkdir -p $(TOOLS)
 	GOWORK=off go build -C dev/tools -o $(TOOLS)/ tool
-	touch $(TOOLS)/golangci-lint $(TOOLS)/gotestsum $(TOOLS)/oapi-codegen
+	touch $(PINNED)
 
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools
