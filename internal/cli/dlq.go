@@ -19,19 +19,19 @@ import (
 func newDLQ() *cobra.Command {
 	return remote.Flags(usage.Group(&cobra.Command{
 		Use: "dlq", Short: "List dead letters, run them again, discard them",
-		Long: `Dead letters are runs that failed for good. They wait until somebody runs them
-again or discards them; their history stays.`,
+		Long: `Dead letters are runs that failed and will not be retried. They wait until you
+redrive or discard them. Their history stays.`,
 		Example: `  belfry dlq list --job report
   belfry dlq redrive --job report --rate 10`,
 	}, newDLQList(),
 		newDLQVerb("redrive", "Run dead letters again",
 			`Run dead letters again, under their old ids: their targets get the same idempotency
 keys as before. Name runs, or a filter; --all names all.
-A filter's are worked on at the server, at --rate per second: Ctrl-C ends the
-waiting, and belfry dlq abort the work.`),
+With a filter, the server works in the background, at --rate per second: Ctrl-C
+ends the waiting, and belfry operation abort ends the work.`),
 		newDLQVerb("discard", "Discard dead letters",
 			`Discard dead letters: they do not run again. Name runs, or a filter; --all names
-all.`), newDLQAbort()))
+all.`)))
 }
 
 // letterFilter selects dead letters.
@@ -106,7 +106,7 @@ func newDLQVerb(verb, about, long string) *cobra.Command {
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all of the namespace that the other filters leave")
-	cmd.Flags().IntVar(&rate, "rate", 0, "at most so many per second (default 50)")
+	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number per second (default 50)")
 	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait until it is done")
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
 		filtered := all || f != (letterFilter{})
@@ -159,16 +159,6 @@ func redriveOrDiscard(ctx context.Context, r *remote.Server, verb string, runs [
 	})
 }
 
-// operationView is an operation that the server works on in the background.
-type operationView struct {
-	ID     string `json:"id"`
-	Kind   string `json:"kind"`
-	State  string `json:"state"`
-	Count  int64  `json:"count"`
-	Done   int64  `json:"done"`
-	Failed int64  `json:"failed"`
-}
-
 // pollPause is the pause between two requests for the state of an operation.
 const pollPause = 500 * time.Millisecond
 
@@ -190,7 +180,7 @@ func showOperation(ctx context.Context, r *remote.Server, raw []byte, detach boo
 			r.Line("no dead letters: there is nothing to %s", o.Kind)
 		case o.State == "running":
 			r.Line("%s of %d dead letters has begun at the server, %s",
-				o.Kind, o.Count, terminal.Faint.Render("to end it: belfry dlq abort "+o.ID))
+				o.Kind, o.Count, terminal.Faint.Render("to end it: belfry operation abort "+o.ID))
 		default:
 			r.Line("%s: %s, %d of %d done, %d failed", o.Kind, terminal.State(o.State), o.Done, o.Count, o.Failed)
 		}
@@ -214,11 +204,11 @@ func awaitOperation(ctx context.Context, r *remote.Server, raw []byte) ([]byte, 
 		bar.Set(o.Done+o.Failed, o.Count)
 		pause(ctx, pollPause)
 		if ctx.Err() == nil {
-			raw, err = r.Get(ctx, "/operations/"+belfry.PathEscape(o.ID), nil)
+			raw, err = r.Get(ctx, operationPath(o.ID), nil)
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("no longer waited for, after %d of %d; the %s goes on at the server."+
-				" To end it: belfry dlq abort %s", o.Done+o.Failed, o.Count, o.Kind, o.ID)
+				" To end it: belfry operation abort %s", o.Done+o.Failed, o.Count, o.Kind, o.ID)
 		}
 		if err != nil {
 			return nil, err
@@ -237,19 +227,5 @@ func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-t.C:
-	}
-}
-
-func newDLQAbort() *cobra.Command {
-	return &cobra.Command{
-		Use: "abort OPERATION", Short: "End a redrive or discard that is under way", Args: usage.Args(1, 1),
-		Example: `  belfry dlq abort op_06f8m2tq5dtk1e7n9q0c3s5v7g`,
-		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
-			raw, err := r.Post(ctx, "/operations/"+belfry.PathEscape(args[0])+":abort", nil)
-			if err != nil {
-				return err
-			}
-			return r.ShowDone(raw, terminal.Yellow.Render("aborted"), args[0])
-		}),
 	}
 }

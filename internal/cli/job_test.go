@@ -183,20 +183,3 @@ func TestLogin(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, a.Key, got.Key, "a wrong key is not saved")
 }
-
-func TestKeys(t *testing.T) {
-	t.Parallel()
-	a := clitest.New(t, New)
-	s := a.Belfry("", "key", "create", "ci", "--role", "viewer", "--expires-in", "90d")
-	require.NoError(t, s.Failure)
-	require.Regexp(t, `^bfk_\w+\n$`, s.Out, "the key alone, for scripts")
-	viewer := &clitest.API{T: t, NewRoot: New, URL: a.URL, Key: strings.TrimSpace(s.Out)}
-	require.Equal(t, "forbidden", belfry.CodeOf(viewer.Belfry("", "key", "list").Failure))
-	out := a.Good("key", "list")
-	t.Log("\n" + out)
-	require.Regexp(t, `key_\w+ +ci +viewer +active`, out)
-	id := strings.Fields(strings.Split(out, "\n")[1])[0]
-	require.Contains(t, a.Good("key", "revoke", id), "revoked")
-	require.Regexp(t, `ci +viewer +revoked`, a.Good("key", "list"))
-	require.Equal(t, "not_found", belfry.CodeOf(a.Belfry("", "key", "revoke", "key_nonsense").Failure))
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -153,15 +152,6 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-func (j *jobView) labels() string {
-	var out []string
-	for k, v := range j.Labels {
-		out = append(out, k+"="+v)
-	}
-	slices.Sort(out)
-	return strings.Join(out, " ")
-}
-
 // showJob prints a page about a job.
 func showJob(r *remote.Server, raw []byte) error {
 	return r.Show(raw, func() error {
@@ -182,7 +172,7 @@ func showJob(r *remote.Server, raw []byte) error {
 			{"next due", terminal.Moment(j.NextDueAt, zone)},
 			{"target", j.Target.String()},
 			{"payload", terminal.Truncate(string(j.Payload), 200)},
-			{"labels", j.labels()},
+			{"labels", terminal.Pairs(j.Labels)},
 			{"queue", j.Queue + ", priority " + strconv.Itoa(j.Priority)},
 			{"retry", j.retry()},
 			{"timeout", j.Timeout},

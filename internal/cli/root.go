@@ -2,6 +2,7 @@
 // talk to a server, one file per noun; those use sdk/go only.
 //
 //	local      commands that need no server: server, migrate, dev, bench …
+//	admin      keys, secrets, the audit log, the cluster
 //	files      apply, diff and import: jobs from files
 //	remote     the connection to a server, for all client commands
 //	terminal   output for people
@@ -17,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-dev/belfry/internal/cli/admin"
 	"github.com/belfry-dev/belfry/internal/cli/files"
 	"github.com/belfry-dev/belfry/internal/cli/local"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
@@ -67,7 +69,8 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 	client := cobra.Group{ID: "client", Title: "With a server (belfry login, or BELFRY_SERVER and BELFRY_KEY):"}
 	root.AddGroup(&own, &client)
 	add(root, own.ID, local.Commands()...)
-	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newQueue(), newDLQ(), newKey(), newSecret())
+	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newQueue(), newDLQ(), newOperation())
+	add(root, client.ID, admin.Commands()...)
 	add(root, client.ID, files.Commands()...)
 	usage.Group(root)
 	usage.Mark(root)

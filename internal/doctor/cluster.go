@@ -178,7 +178,7 @@ func (f *Facts) audit() verdict {
 	id, due := job.FormatJobID(newest.Job), newest.DueAt.UTC().Format(time.RFC3339Nano)
 	hint := fmt.Sprintf("Run: belfry why %s %s. Keep the logs and the WAL of that time and report it.", id, due)
 	if newest.Kind == auditor.Missing {
-		hint += " Then run the occurrence: belfry job backfill, or belfry audit --backfill."
+		hint += " Then run the occurrence: belfry job backfill, or belfry audit ledger --backfill."
 	}
 	return say(hint, "the audit found %s; the newest is an occurrence that is %s, of a job in namespace %s, found %s ago",
 		count, newest.Kind, newest.Namespace, ago(age))

@@ -169,7 +169,7 @@ func TestHints(t *testing.T) {
 	require.Contains(t, hints["failovers"], "DELETE FROM failover WHERE timeline = 7")
 	require.Contains(t, hints["pooler"], "ALTER ROLE belfry_server SET statement_timeout = '60s';")
 	require.Contains(t, hints["api"], "Check that the node runs")
-	require.Contains(t, hints["audit"], "belfry audit --backfill")
+	require.Contains(t, hints["audit"], "belfry audit ledger --backfill")
 	for _, r := range doctor.Judge(healthy()) {
 		if r.Check == "connections" {
 			require.Equal(t, "1 node may open 24 of 97", r.Message)

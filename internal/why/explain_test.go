@@ -218,7 +218,7 @@ func TestExplain(t *testing.T) {
 		"unknown": {func(*why.Facts) {}, why.Unknown, "", []string{"It is missing", "backfill it"}},
 		"its schedule is gone": {
 			func(f *why.Facts) { f.CursorGone = true }, why.Forgotten, "",
-			[]string{"not known whether it was skipped", "Ask the operator to run belfry audit for this time"},
+			[]string{"not known whether it was skipped", "Ask the operator to run belfry audit ledger for this time"},
 		},
 		"its schedule is gone, and the audit found it missing": {
 			func(f *why.Facts) { f.CursorGone, f.Found, f.FoundAt = true, auditor.Missing, at }, why.Unknown, "",

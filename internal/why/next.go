@@ -7,8 +7,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// askOperator is for users of a namespace: belfry audit needs the URL of the database.
-const askOperator = "Ask the operator to run belfry audit for this time."
+// askOperator is for users of a namespace: belfry audit ledger needs the URL of the database.
+const askOperator = "Ask the operator to run belfry audit ledger for this time."
 
 // nextStep says what happens next, or what the user can do. Empty means nothing.
 func (x *explainer) nextStep(story Story) string {

@@ -156,7 +156,7 @@ func (c *cluster) clean(r report) {
 	require.Equal(c.t, r.occurrences, int(a.Expected))
 }
 
-// audit audits the ledger as `belfry audit --with oracle` does.
+// audit audits the ledger as `belfry audit ledger --with oracle` does.
 func (c *cluster) audit() (out auditor.Report) {
 	c.t.Helper()
 	a, err := c.store.AuditLedger(c.t.Context(), auditor.Params{Oracle: true})

@@ -17,12 +17,13 @@ import (
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
-func newAudit() *cobra.Command {
+// AuditLedger returns the command audit ledger.
+func AuditLedger() *cobra.Command {
 	var p app.AuditParams
 	var from, to, with string
 	var output *string
 	cmd := &cobra.Command{
-		Use: "audit", Short: "Check that every occurrence is in the ledger", Args: noArgs,
+		Use: "ledger", Short: "Check that every occurrence is in the ledger", Args: noArgs,
 		Long: `Compare the ledger with what the schedules of all jobs demand, in all namespaces:
 is every occurrence that came due in the ledger, and nothing else? It reads the
 database in short transactions while nodes work, and changes nothing except that
@@ -34,10 +35,10 @@ schedule demands, or if a run was early.
 With --with oracle, due times are computed by a second implementation that shares
 no code with the planner. Schedules that it does not know (rrule, calendars, H)
 are computed by the planner's code and counted.`,
-		Example: `  belfry audit
-  belfry audit --from 2026-03-01 --to 2026-03-08 --with oracle
-  belfry audit --job report -o json
-  belfry audit --from 2026-03-01 --backfill`,
+		Example: `  belfry audit ledger
+  belfry audit ledger --from 2026-03-01 --to 2026-03-08 --with oracle
+  belfry audit ledger --job report -o json
+  belfry audit ledger --from 2026-03-01 --backfill`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := usage.CheckOutput(*output); err != nil {
 				return err

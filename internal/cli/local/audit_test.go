@@ -40,7 +40,7 @@ func TestAudit(t *testing.T) {
 	})
 	require.NoError(t, err)
 	audit := func(args ...string) (string, error) {
-		return run(t, append([]string{"audit", "--database-url", url}, args...)...)
+		return run(t, append([]string{"audit", "ledger", "--database-url", url}, args...)...)
 	}
 
 	out, err := audit("--with", "oracle")
@@ -88,7 +88,7 @@ func TestAudit(t *testing.T) {
 	_, err = audit("--from", "2026-01-02", "--to", "2026-01-01")
 	require.EqualError(t, err, "--from 2026-01-02T00:00:00Z is not before --to 2026-01-01T00:00:00Z")
 
-	_, err = run(t, "audit", "--database-url", "postgres://x@127.0.0.1:1/belfry")
+	_, err = run(t, "audit", "ledger", "--database-url", "postgres://x@127.0.0.1:1/belfry")
 	require.EqualError(t, err, "cannot connect to the database 127.0.0.1:1: connection refused; check --database-url")
 	_, err = audit("--job", "nobody")
 	require.ErrorContains(t, err, `there is no job "nobody"`)

@@ -11,10 +11,10 @@ import (
 	"github.com/belfry-dev/belfry/internal/config"
 )
 
-// Commands returns the commands of this package, except Keyset.
+// Commands returns the commands of this package, except Keyset and AuditLedger.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
-		newDev(), newServer(), newMigrate(), newNamespace(), newClock(), newConfig(), newAudit(), newBench(),
+		newDev(), newServer(), newMigrate(), newNamespace(), newClock(), newConfig(), newBench(),
 		newDoctor(), newPreview(), newRunner(),
 	}
 }

@@ -81,6 +81,9 @@ func New(cmd *cobra.Command, login Login) (*Server, error) {
 	return &Server{Client: c, Cmd: cmd, Out: cmd.OutOrStdout(), format: usage.Table, login: login}, nil
 }
 
+// URL returns the URL of the server.
+func (r *Server) URL() string { return r.login.Server }
+
 // JobPath returns the path of a job in the API.
 func JobPath(name string) string { return "/jobs/" + belfry.PathEscape(name) }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"charm.land/lipgloss/v2"
 
@@ -108,3 +110,13 @@ func Truncate(text string, most int) string {
 
 // Dash returns the text, or a dash for an empty cell of a table.
 func Dash(s string) string { return cmp.Or(s, "-") }
+
+// Pairs formats a map as key=value, in the order of the keys.
+func Pairs(m map[string]string) string {
+	var out []string
+	for k, v := range m {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}

@@ -1,4 +1,4 @@
-package cli
+package admin
 
 import (
 	"context"
@@ -113,18 +113,49 @@ func newKeyList() *cobra.Command {
 
 func newKeyRevoke() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke KEY", Short: "Revoke a key, by its id", Args: usage.Args(1, 1),
-		Long:    `Revoke a key, by its id, key_…, as belfry key list shows it. It stops working within 5 s.`,
-		Example: `  belfry key revoke key_06f8m2tq5dtk1e7n9q0c3s5v7g`,
+		Use: "revoke KEY", Short: "Revoke a key, by its id or name", Args: usage.Args(1, 1),
+		Long: `Revoke a key, by its id, the beginning of its id, or its name. It stops working
+within 5 s. If several keys have the name, they are listed and none is revoked.`,
+		Example: `  belfry key revoke ci
+  belfry key revoke key_06f8m2tq5dtk1e7n9q0c3s5v7g`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
-			if err := r.Delete(ctx, "/keys/"+belfry.PathEscape(args[0])); err != nil {
+			id, err := findKey(ctx, r, args[0])
+			if err != nil {
 				return err
 			}
-			raw, err := json.Marshal(map[string]string{"id": args[0], "result": "revoked"})
+			if err := r.Delete(ctx, "/keys/"+belfry.PathEscape(id)); err != nil {
+				return err
+			}
+			raw, err := json.Marshal(map[string]string{"id": id, "result": "revoked"})
 			if err != nil {
 				return err
 			}
 			return r.ShowDone(raw, terminal.Red.Render("revoked"), args[0])
 		}),
 	}
+}
+
+// findKey returns the id of the key that a user names by its id, the beginning of its id, or its name. A name
+// means a key that is not revoked.
+func findKey(ctx context.Context, r *remote.Server, name string) (string, error) {
+	var found []keyView
+	for raw, err := range r.List(ctx, "/keys", nil) {
+		if err != nil {
+			return "", err
+		}
+		k, err := terminal.Decode[keyView](raw)
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case k.ID == name:
+			return k.ID, nil
+		case k.Name == name && k.RevokedAt == nil, remote.IsPrefix(name, "key_", k.ID):
+			found = append(found, k)
+		}
+	}
+	if len(found) == 0 {
+		return name, nil // the server reports that there is no such key
+	}
+	return remote.OnlyOne("key", name, found, func(k keyView) (string, string) { return k.ID, k.Name + ", " + k.state() })
 }

@@ -1,4 +1,4 @@
-package cli
+package admin_test
 
 import (
 	"os"
@@ -7,12 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/cli"
 	"github.com/belfry-dev/belfry/internal/cli/clitest"
 )
 
 func TestSecretCommands(t *testing.T) {
 	t.Parallel()
-	a := clitest.New(t, New)
+	a := clitest.New(t, cli.New)
 	s := a.Belfry("canary-value\n", "secret", "set", "hook")
 	require.NoError(t, s.Failure)
 	require.Contains(t, s.Out, "stored")

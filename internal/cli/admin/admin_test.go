@@ -1,0 +1,84 @@
+package admin_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/cli"
+	"github.com/belfry-dev/belfry/internal/cli/admin"
+	"github.com/belfry-dev/belfry/internal/cli/clitest"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	belfry "github.com/belfry-dev/belfry/sdk/go"
+)
+
+func TestVersionAndCluster(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, cli.New)
+	out := a.Good("version")
+	require.Regexp(t, `(?m)^version +test$`, out)
+	require.Regexp(t, `(?m)^go +go1\.`, out)
+	require.Contains(t, out, a.URL+": test")
+	require.Contains(t, a.Good("version", "-o", "json"), `"server_version": "test"`)
+	dead := &clitest.API{T: t, NewRoot: cli.New, URL: "http://127.0.0.1:1", Key: "bfk_x"}
+	require.Contains(t, dead.Good("version"), "cannot reach", "a server that is down is no failure")
+
+	out = a.Good("cluster")
+	require.Regexp(t, `nodes +0\n`, out)
+	require.Contains(t, out, "256 of 256 have no live owner")
+	require.Contains(t, a.Good("cluster", "-o", "json"), `"schema_version"`)
+}
+
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	a := clitest.On(t, cli.New, pool)
+	a.Good("job", "create", "report", "--every", "1h", "--url", "https://example.com/x")
+	a.Good("job", "pause", "report")
+	out := a.Good("audit", "list")
+	require.Regexp(t, `\d+ +\S+ \S+ +test +job\.pause`, out)
+	require.Less(t, strings.Index(out, "job.pause"), strings.Index(out, "job.create"), "newest first")
+	require.Regexp(t, `^verified: no entry was changed, of \d+\n$`, a.Good("audit", "verify"))
+
+	_, err := pool.Exec(t.Context(), "UPDATE audit_log SET actor = 'x' WHERE action = 'job.create'")
+	require.NoError(t, err)
+	s := a.Belfry("", "audit", "verify")
+	require.ErrorIs(t, s.Failure, admin.ErrAuditBroken)
+	require.Equal(t, 1, cli.ExitCode(s.Failure))
+}
+
+// A key is revoked by its name, unless several have it.
+func TestRevokeByName(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, cli.New)
+	for range 2 {
+		a.Good("key", "create", "ci", "--role", "viewer")
+	}
+	s := a.Belfry("", "key", "revoke", "ci")
+	require.ErrorContains(t, s.Failure, "more than one key")
+	require.Equal(t, 2, strings.Count(s.Failure.Error(), "\n  key_"), "the error lists them")
+	require.NotContains(t, a.Good("key", "list"), "revoked")
+	_, after, _ := strings.Cut(s.Failure.Error(), "\n  ")
+	id := strings.Fields(after)[0]
+	a.Good("key", "revoke", id[:len(id)-1])
+	a.Good("key", "revoke", "ci")
+	require.Equal(t, 2, strings.Count(a.Good("key", "list"), "revoked"))
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, cli.New)
+	s := a.Belfry("", "key", "create", "ci", "--role", "viewer", "--expires-in", "90d")
+	require.NoError(t, s.Failure)
+	require.Regexp(t, `^bfk_\w+\n$`, s.Out, "the key alone, for scripts")
+	viewer := &clitest.API{T: t, NewRoot: cli.New, URL: a.URL, Key: strings.TrimSpace(s.Out)}
+	require.Equal(t, "forbidden", belfry.CodeOf(viewer.Belfry("", "key", "list").Failure))
+	out := a.Good("key", "list")
+	t.Log("\n" + out)
+	require.Regexp(t, `key_\w+ +ci +viewer +active`, out)
+	id := strings.Fields(strings.Split(out, "\n")[1])[0]
+	require.Contains(t, a.Good("key", "revoke", id), "revoked")
+	require.Regexp(t, `ci +viewer +revoked`, a.Good("key", "list"))
+	require.Equal(t, "not_found", belfry.CodeOf(a.Belfry("", "key", "revoke", "key_nonsense").Failure))
+}

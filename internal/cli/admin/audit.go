@@ -1,0 +1,132 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/cli/local"
+	"github.com/belfry-dev/belfry/internal/cli/remote"
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+)
+
+func newAudit() *cobra.Command {
+	return usage.Group(&cobra.Command{
+		Use: "audit", Short: "Read and verify the audit log, or check the ledger of runs",
+		Long: `Two logs can be audited:
+
+  list, verify   the audit log of your namespace: which key changed what. They ask
+                 the server and need the role admin.
+  ledger         the ledger of runs: is every occurrence accounted for? It reads the
+                 database and covers all namespaces.`,
+		Example: `  belfry audit list
+  belfry audit verify
+  belfry audit ledger --from 2026-03-01 --to 2026-03-08`,
+	}, newAuditList(), newAuditVerify(), local.AuditLedger())
+}
+
+type auditEntryView struct {
+	Seq    int64           `json:"seq"`
+	At     *time.Time      `json:"at"`
+	Actor  string          `json:"actor"`
+	Action string          `json:"action"`
+	Object string          `json:"object"`
+	Detail json.RawMessage `json:"detail"`
+}
+
+// about returns the name of the changed object if the entry has it, else its id.
+func (e *auditEntryView) about() string {
+	var detail struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(e.Detail, &detail) == nil && detail.Name != "" {
+		return terminal.Clean(detail.Name)
+	}
+	return e.Object
+}
+
+func newAuditList() *cobra.Command {
+	cmd := remote.Flags(&cobra.Command{
+		Use: "list", Short: "List which key changed what, the newest first", Args: usage.Args(0, 0),
+		Long: `List the entries of the audit log of your namespace, the newest first: when, which
+key, what it did, and to what. -o json has the details. It needs the role admin.`,
+		Example: `  belfry audit list
+  belfry audit list --limit 0 -o json`,
+	})
+	limit := remote.LimitFlag(cmd.Flags())
+	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
+		return remote.List(ctx, r, remote.Listing{
+			Path: "/audit", Limit: *limit, None: "the audit log is empty",
+			Headers: []string{"SEQ", "AT UTC", "BY", "ACTION", "OBJECT"},
+		}, func(e auditEntryView) []string {
+			return []string{
+				strconv.FormatInt(e.Seq, 10), terminal.Time(e.At, nil), remote.ActorName(e.Actor), e.Action,
+				terminal.Dash(e.about()),
+			}
+		})
+	})
+	return cmd
+}
+
+// ErrAuditBroken is the error of audit verify if an entry was changed or removed.
+var ErrAuditBroken = errors.New("the audit log was changed")
+
+type verifyView struct {
+	OK            bool   `json:"ok"`
+	Entries       int64  `json:"entries"`
+	Problem       string `json:"problem,omitempty"`
+	NextPageToken string `json:"next_page_token,omitempty"`
+}
+
+func newAuditVerify() *cobra.Command {
+	return remote.Flags(&cobra.Command{
+		Use: "verify", Short: "Check that no entry of the audit log was changed or removed", Args: usage.Args(0, 0),
+		Long: `Check the audit log of your namespace: the hash of each entry covers the entry before
+it, so a changed or removed entry is found. Entries removed at the end are not: keep
+the last hash elsewhere. The exit code is 1 if the log was changed. It needs the
+role admin.`,
+		Example: `  belfry audit verify
+  belfry audit verify -o json`,
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
+			v, err := verifyAudit(ctx, r)
+			if err != nil {
+				return err
+			}
+			raw, err := json.Marshal(v)
+			if err != nil {
+				return err
+			}
+			err = r.Show(raw, func() error {
+				if v.OK {
+					r.Line("%s: no entry was changed, of %d", terminal.Green.Render("verified"), v.Entries)
+				}
+				return nil
+			})
+			if err == nil && !v.OK {
+				return fmt.Errorf("%w: the first %d entries are unchanged, then: %s", ErrAuditBroken, v.Entries, v.Problem)
+			}
+			return err
+		}),
+	})
+}
+
+// verifyAudit verifies the log page by page and returns the result for all of it.
+func verifyAudit(ctx context.Context, r *remote.Server) (v verifyView, err error) {
+	for query := (url.Values{}); ; query.Set("page_token", v.NextPageToken) {
+		raw, err := r.Get(ctx, "/audit:verify", query)
+		if err != nil {
+			return v, err
+		}
+		v = verifyView{}
+		if err := json.Unmarshal(raw, &v); err != nil || v.NextPageToken == "" {
+			return v, err
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/cli/remote"
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+	belfry "github.com/belfry-dev/belfry/sdk/go"
+)
+
+func newOperation() *cobra.Command {
+	return remote.Flags(usage.Group(&cobra.Command{
+		Use: "operation", Short: "List, follow and abort operations on many runs",
+		Long: `An operation is work on many runs that the server does in the background, such as a
+redrive of all dead letters of a job. It survives the failure of any node.`,
+		Example: `  belfry operation list
+  belfry operation get op_06f8m2tq5dtk1e7n9q0c3s5v7g
+  belfry operation abort op_06f8m2tq5dtk1e7n9q0c3s5v7g`,
+	}, newOperationList(), newOperationGet(), newOperationAbort()))
+}
+
+// operationView is an operation that the server works on in the background.
+type operationView struct {
+	ID        string            `json:"id"`
+	Kind      string            `json:"kind"`
+	State     string            `json:"state"`
+	Filter    map[string]string `json:"filter"`
+	Rate      int               `json:"rate"`
+	Count     int64             `json:"count"`
+	Done      int64             `json:"done"`
+	Failed    int64             `json:"failed"`
+	Problem   string            `json:"problem"`
+	Actor     string            `json:"actor"`
+	CreatedAt *time.Time        `json:"created_at"`
+	EndedAt   *time.Time        `json:"ended_at"`
+}
+
+// progress says how much is done, of how much.
+func (o *operationView) progress() string {
+	text := fmt.Sprintf("%d of %d", o.Done, o.Count)
+	if o.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", o.Failed)
+	}
+	return text
+}
+
+func operationPath(id string) string { return "/operations/" + belfry.PathEscape(id) }
+
+func newOperationList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List operations, the newest first", Args: usage.Args(0, 0),
+		Example: `  belfry operation list
+  belfry operation list -o json`,
+	}
+	limit := remote.LimitFlag(cmd.Flags())
+	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
+		return remote.List(ctx, r, remote.Listing{
+			Path: "/operations", Limit: *limit, None: "no operations",
+			Headers: []string{"STARTED UTC", "KIND", "STATE", "DONE", "BY", "OPERATION"},
+		}, func(o operationView) []string {
+			return []string{
+				terminal.Time(o.CreatedAt, nil), o.Kind, terminal.State(o.State), o.progress(), remote.ActorName(o.Actor), o.ID,
+			}
+		})
+	})
+	return cmd
+}
+
+func newOperationGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get OPERATION", Short: "Show an operation and its progress", Args: usage.Args(1, 1),
+		Example: `  belfry operation get op_06f8m2tq5dtk1e7n9q0c3s5v7g`,
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			raw, err := r.Get(ctx, operationPath(args[0]), nil)
+			if err != nil {
+				return err
+			}
+			return r.Show(raw, func() error {
+				o, err := terminal.Decode[operationView](raw)
+				if err != nil {
+					return err
+				}
+				return terminal.WriteFields(r.Out, []terminal.Field{
+					{"operation", terminal.Strong.Render(o.ID)},
+					{"kind", o.Kind},
+					{"state", terminal.State(o.State)},
+					{"done", o.progress()},
+					{"problem", o.Problem},
+					{"filter", terminal.Pairs(o.Filter)},
+					{"rate", fmt.Sprintf("at most %d per second", o.Rate)},
+					{"by", o.Actor},
+					{"started", terminal.Moment(o.CreatedAt, nil)},
+					{"ended", terminal.Moment(o.EndedAt, nil)},
+				})
+			})
+		}),
+	}
+}
+
+func newOperationAbort() *cobra.Command {
+	return &cobra.Command{
+		Use: "abort OPERATION", Short: "Abort an operation; completed work stays done", Args: usage.Args(1, 1),
+		Example: `  belfry operation abort op_06f8m2tq5dtk1e7n9q0c3s5v7g`,
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			raw, err := r.Post(ctx, operationPath(args[0])+":abort", nil)
+			if err != nil {
+				return err
+			}
+			return r.ShowDone(raw, terminal.Yellow.Render("aborted"), args[0])
+		}),
+	}
+}
