@@ -35,7 +35,7 @@ build: ## build bin/belfry
 ##@ Tests
 
 test: | $(TOOLS)/gotestsum ## run all tests with the race detector on a real PostgreSQL 15
-	@dev/need gcc bwrap
+	@dev/need gcc bwrap curl
 	$(RAM) $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race ./...
 
 test-pg18: ## run the tests that need a database on PostgreSQL 18
@@ -73,6 +73,10 @@ schemathesis: SECONDS = 300
 schemathesis: ## walk the API by its description and fail if an answer is not as described: SECONDS=300
 	@dev/need python3-venv psql
 	$(RAM) SCHEMATHESIS_SECONDS=$(SECONDS) dev/schemathesis/test
+
+test-docs: ## execute or validate every code block of the documentation, and count them
+	@dev/need curl
+	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
 
 quickstart: ## do what the README's start says, in an empty directory, until a run is in history
 	dev/quickstart

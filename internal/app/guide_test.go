@@ -1,9 +1,7 @@
 package app
 
 import (
-	"encoding/json"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -11,46 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/jobs"
-	"github.com/belfry-dev/belfry/internal/target"
 )
 
 var (
-	jsonBlock   = regexp.MustCompile("(?s)```json\n(.*?)```")
 	reasonConst = regexp.MustCompile(`Reason\w+ +Reason = "(\w+)"`)
 	tableRow    = regexp.MustCompile("(?m)^\\| (`[^|]*) \\|")
 	codeSpan    = regexp.MustCompile("`([^`]+)`")
 )
-
-// TestJobsOfTheGuides: each job that a guide shows as JSON would be created.
-func TestJobsOfTheGuides(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("../../docs/guide/*.md")
-	require.NoError(t, err)
-	targets, found := target.New(target.Options{}), 0
-	for _, name := range files {
-		page, err := os.ReadFile(name)
-		require.NoError(t, err)
-		for _, block := range jsonBlock.FindAllStringSubmatch(string(page), -1) {
-			var fields map[string]json.RawMessage
-			err := json.Unmarshal([]byte(block[1]), &fields)
-			if err != nil || fields["schedule"] == nil || fields["target"] == nil {
-				continue // part of one, or something else
-			}
-			found++
-			d := json.NewDecoder(strings.NewReader(block[1]))
-			d.DisallowUnknownFields()
-			var def job.Definition
-			require.NoError(t, d.Decode(&def), "%s: %s", name, block[1])
-			require.NoError(t, def.Validate(), "%s: %s", name, block[1])
-			kind := targets[def.Target.Kind]
-			require.NotNil(t, kind, "%s: %s", name, def.Target.Kind)
-			require.NoError(t, kind.Check(def.Target.Config), "%s: %s", name, block[1])
-		}
-	}
-	require.GreaterOrEqual(t, found, 5, "the pattern does not find the jobs any more")
-}
 
 // TestEachPolicyIsExplained: docs/guide/policies.md names each field of a job and
 // each reason, and no field that there is not.

@@ -1,0 +1,14 @@
+// Package docs checks every fenced code block of the documentation. Each block is executed or validated by
+// its language; a block that no checker knows fails the test.
+//
+//	sh        executed with bash against a real node; belfry is this program, make and go are checked only
+//	output    compared with what the sh block before it printed
+//	console   commands after "$ " are parsed; what follows is their output
+//	json      jobs, targets and schedules are sent to the API; responses are compared with its description
+//	yaml      jobs are sent to the API, configuration is loaded
+//	sql       executed on the real schema; "sql fails=CODE" must fail with this SQLSTATE
+//	go        compiled with the Go SDK
+//	ini       settings of PostgreSQL, PgBouncer and systemd
+//	text      diagrams and samples, not checked
+//	mermaid   generated diagrams
+package docs

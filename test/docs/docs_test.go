@@ -1,0 +1,146 @@
+package docs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEveryBlock executes or validates each code block of the documentation.
+func TestEveryBlock(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	var (
+		mu     sync.Mutex
+		counts = map[string]int{}
+		code   []block
+	)
+	t.Run("pages", func(t *testing.T) {
+		for _, name := range pages(t) {
+			all, err := blocks(name, readPage(t, name))
+			require.NoError(t, err)
+			if len(all) == 0 {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				kinds, err := c.checkPage(t, all)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, k := range kinds {
+					counts[k]++
+				}
+				for _, b := range all {
+					if b.lang == "go" {
+						code = append(code, b)
+					}
+				}
+			})
+		}
+	})
+	require.NoError(t, checkGoBlocks(t, code))
+	total := 0
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("%4d  %s", counts[kind], kind)
+		total += counts[kind]
+	}
+	t.Logf("%4d  in all", total)
+	require.Greater(t, total, 80, "blocks are not found any more")
+}
+
+// checkPage checks the blocks of a page in order, and returns what each was checked as.
+func (c *cluster) checkPage(t *testing.T, all []block) (kinds []string, err error) {
+	t.Helper()
+	files, printed := shownFiles(all), ""
+	for _, b := range all {
+		kind := ""
+		switch b.lang {
+		case "sh":
+			kind = "sh, executed"
+			printed, err = c.runShell(t, b, files)
+		case "output":
+			kind = "output, compared"
+			if !strings.Contains(printed, strings.TrimSpace(b.text)) {
+				err = fmt.Errorf("%s: the block before it printed:\n%s", b, printed)
+			}
+		case "console":
+			kind, err = "console, commands parsed", checkConsole(b)
+		case "json":
+			kind, err = c.newSpace(t).checkJSON(t, b)
+		case "yaml":
+			kind, err = c.newSpace(t).checkYAML(t, b)
+		case "sql":
+			kind, err = "sql, executed", c.checkSQL(t, b)
+		case "ini":
+			kind, err = c.checkINI(t, b)
+		case "go":
+			kind = "go, compiled"
+		case "text":
+			kind = "text: diagrams and samples"
+		case "mermaid":
+			kind = "mermaid: generated"
+		default:
+			err = fmt.Errorf("%s: no checker knows this language", b)
+		}
+		if err != nil {
+			return kinds, err
+		}
+		if kind == "" {
+			return kinds, fmt.Errorf("%s: an empty block", b)
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds, nil
+}
+
+// TestTheCheckerFails: a mistake of each kind is found.
+func TestTheCheckerFails(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	for _, tc := range []struct{ page, want string }{
+		{"```sh\nbelfry job create x --crn '0 2 * * *' --url https://example.com\n```\n", "--crn"},
+		{"```sh\nbelfry bench steady --rate\n```\n", "--rate"},
+		{"```sh\nbelfry job frobnicate x\n```\n", "frobnicate"},
+		{"```sh\nmake no-such-target\n```\n", "no-such-target"},
+		{"```sh\ncurl \"$URL/api/v1/nothing\"\n```\n", "404"},
+		{"```sh\nif true\n```\n", "syntax error"},
+		{"```sh\nno-such-program\n```\n", "command not found"},
+		{"```sh\necho a\n```\n```output\nb\n```\n", "printed:\na"},
+		{"```console\n$ belfry bench stead\n```\n", "stead"},
+		{"```json\n{\"name\": \"x\", \"schedule\": \"61 * * * *\", \"target\": {\"kind\": \"http\"}}\n```\n", "schedule"},
+		{"```json\n{\"kind\": \"http\", \"config\": {\"ulr\": \"https://example.com\"}}\n```\n", "ulr"},
+		{"```json\n{\"cron\": \"0 9 * * *\", \"timezone\": \"Europe/Berlinn\"}\n```\n", "Berlinn"},
+		{"```json\n{\"a\": 1}\n```\n", "neither a job nor a target"},
+		{"```json response=get-self\n{\"nonsense\": 1}\n```\n", ".nonsense is not in the API"},
+		{"```yaml\nlisten_on: 127.0.0.1:1\n```\n", "listen_on"},
+		{"```yaml\nname: x\nschedule: every 1x\ntarget: {kind: http, config: {url: \"https://example.com\"}}\n```\n", "schedule"},
+		{"```sql\nSELECT nothing FROM job;\n```\n", "nothing"},
+		{"```sql fails=42601\nSELECT 1;\n```\n", "should fail"},
+		{"```ini\nsynchronous_comit = on\n```\n", "synchronous_comit"},
+		{"```ini\n[Service]\nExecStart=/usr/bin/belfry server --confg x\n```\n", "--confg"},
+		{"```python\nx\n```\n", "no checker knows this language"},
+		{"```json\n```\n", "an empty block"},
+	} {
+		t.Run(tc.want, func(t *testing.T) {
+			t.Parallel()
+			all, err := blocks("x.md", tc.page)
+			require.NoError(t, err)
+			_, err = c.checkPage(t, all)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+	t.Run("go", func(t *testing.T) {
+		t.Parallel()
+		good := block{lang: "go", text: "c, err := belfry.New(\"\", \"\")\n"}
+		require.NoError(t, checkGoBlocks(t, []block{good}))
+		require.ErrorContains(t, checkGoBlocks(t, []block{good, {lang: "go", text: "belfry.Nothing()\n"}}), "belfry.Nothing")
+	})
+}
