@@ -1,0 +1,40 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEveryDecisionIsListed: the index of decisions names each page.
+func TestEveryDecisionIsListed(t *testing.T) {
+	t.Parallel()
+	index := readPage(t, "docs/decisions/README.md")
+	files, err := filepath.Glob(filepath.Join(root, "docs/decisions/0*.md"))
+	require.NoError(t, err)
+	require.Greater(t, len(files), 30)
+	for _, f := range files {
+		name := filepath.Base(f)
+		title, _, _ := strings.Cut(readPage(t, "docs/decisions/"+name), "\n")
+		_, title, _ = strings.Cut(title, ". ")
+		if !strings.Contains(index, "["+title+"]("+name+")") {
+			t.Errorf("docs/decisions/README.md does not list [%s](%s)", title, name)
+		}
+	}
+}
+
+// TestEveryPackageIsExplained: the architecture names each package below internal.
+func TestEveryPackageIsExplained(t *testing.T) {
+	t.Parallel()
+	page := readPage(t, "docs/architecture.md")
+	entries, err := os.ReadDir(filepath.Join(root, "internal"))
+	require.NoError(t, err)
+	for _, e := range entries {
+		if !strings.Contains(page, "| `internal/"+e.Name()+"` |") {
+			t.Errorf("docs/architecture.md does not explain internal/%s", e.Name())
+		}
+	}
+}
