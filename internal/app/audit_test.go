@@ -26,8 +26,8 @@ var fresh = map[string]func(w *walk, n *tenant) (param, value string){
 		w.must(n.key, "POST", "/api/v1/queues/"+queue+":pause", "", "name")
 		return "queue", queue
 	},
-	"end-session":  func(w *walk, n *tenant) (string, string) { return "session", w.session(n) },
-	"beat-session": session, "claim-runs": session, "complete-runs": session,
+	"delete-session":    func(w *walk, n *tenant) (string, string) { return "session", w.session(n) },
+	"heartbeat-session": session, "claim-runs": session, "complete-runs": session,
 	"cancel-run": func(w *walk, n *tenant) (string, string) { return "run", w.started(n, w.job(n, "/hang")) },
 }
 

@@ -75,7 +75,7 @@ func TestOutputIsToldByAnyNode(t *testing.T) {
 			"echo begun; sleep 3; echo \"ended $BELFRY_ATTEMPT $(cat)\"; [ $BELFRY_ATTEMPT = 2 ] || exit 75"]}}}`)
 	require.Equal(t, http.StatusCreated, status, job)
 	_, made, _ := one.call("POST", fmt.Sprintf("/api/v1/jobs/%s:trigger", job["id"]), "")
-	path := "/api/v1/runs/" + made["run"].(string)
+	path := "/api/v1/runs/" + made["id"].(string)
 
 	var got map[string]any
 	for _, c := range []*client{one, two} {

@@ -93,14 +93,14 @@ func operations(t *testing.T, base string) (out []operation) {
 // bodies are those that no schema tells how to write.
 var bodies = map[string]string{
 	"create-jobs":          `{"name":"UNIQUE","schedule":"every 24h","target":{"kind":"noop"}}` + "\n",
-	"preview-job":          `{"schedule":"every 24h"}`,
-	"patch-job":            `{"priority":1}`,
+	"preview-new-job":      `{"schedule":"every 24h"}`,
+	"update-job":           `{"priority":1}`,
 	"create-queue":         `{"name":"made-on-the-walk","max_running":5}`,
 	"backfill-job":         `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`,
 	"discard-dead-letters": `{"all":true}`,
 	"redrive-dead-letters": `{"all":true}`,
 	"claim-runs":           `{"handlers":["sample"],"max":1}`,
-	"beat-session":         `{"runs":[]}`,
+	"heartbeat-session":    `{"runs":[]}`,
 	"complete-runs":        `{"reports":[{"run":"run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000","attempt":1,"outcome":"succeeded"}]}`,
 }
 

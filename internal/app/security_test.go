@@ -243,7 +243,7 @@ func (w *walk) job(n *tenant, path string) string {
 // started triggers a job, and ended waits for the end of that run too.
 func (w *walk) started(n *tenant, id string) (run string) {
 	w.t.Helper()
-	return w.must(n.key, "POST", "/api/v1/jobs/"+id+":trigger", "", "run")
+	return w.must(n.key, "POST", "/api/v1/jobs/"+id+":trigger", "", "id")
 }
 
 func (w *walk) ended(n *tenant, id string) (run string) {
@@ -314,7 +314,7 @@ func TestNoByteCrossesANamespace(t *testing.T) {
 		got := clean(o, o.at(theirs.objects), o.payload(t))
 		calls++
 		switch {
-		case o.id == "put-secret": // mine now, and another one
+		case o.id == "replace-secret": // mine now, and another one
 			require.Equal(t, http.StatusOK, got.status, "%s: %s", o.id, got.body)
 			require.Contains(t, got.text, `"version":1`)
 		case o.byToken():

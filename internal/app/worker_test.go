@@ -35,7 +35,7 @@ func TestAWorkersKeyIsGoodForItsQueuesAlone(t *testing.T) {
 			objects[k] = v
 		}
 		objects["queue"], objects["session"] = "b", onB
-		if o.id == "beat-session" || o.id == "claim-runs" { // not those that end it
+		if o.id == "heartbeat-session" || o.id == "claim-runs" { // not those that end it
 			objects["queue"], objects["session"] = "a", own
 			require.Equal(t, http.StatusOK, w.ask(mine, o, o.at(objects), o.payload(t)).status, o.id)
 			objects["queue"], objects["session"] = "b", onB
@@ -64,7 +64,7 @@ func TestAWorkersKeyIsGoodForItsQueuesAlone(t *testing.T) {
 	w.must(admin.key, "POST", "/api/v1/jobs",
 		`{"name":"pulled","schedule":"every 24h","queue":"b",
 		"target":{"kind":"worker","config":{"handler":"x"}}}`, "id")
-	run := w.must(admin.key, "POST", "/api/v1/jobs/pulled:trigger", "", "run")
+	run := w.must(admin.key, "POST", "/api/v1/jobs/pulled:trigger", "", "id")
 	require.Equal(t, run, w.must(both, "POST", "/api/v1/queues/b/sessions/"+onB+":claim",
 		`{"handlers":["x"],"max":1,"wait_ms":20000}`, "run"))
 	lease := `"run":"` + run + `","attempt":1`
@@ -83,13 +83,13 @@ func TestAWorkersKeyIsGoodForItsQueuesAlone(t *testing.T) {
 		} {
 			got := string(w.call(key, "POST", at+":complete", `{"reports":[{`+lease+`,"outcome":`+outcome+`}]}`).body)
 			require.Contains(t, got, `"code":"stale"`, outcome)
-			require.Contains(t, got, `"why":"lost"`, "and nothing is told of it: %s", outcome)
+			require.Contains(t, got, `"reason":"lost"`, "and nothing is told of it: %s", outcome)
 		}
 		heartbeat := w.call(key, "POST", at+":heartbeat", `{"runs":[{`+lease+`,"percent":50,"progress":"stolen"}]}`)
-		require.Contains(t, string(heartbeat.body), `"why":"lost"`)
+		require.Contains(t, string(heartbeat.body), `"reason":"lost"`)
 		adoption := w.call(key, "POST", "/api/v1/queues/a/sessions",
 			`{"name":"w","adopt":"`+onB+`","runs":[{`+lease+`}]}`)
-		require.Contains(t, string(adoption.body), `"why":"lost"`)
+		require.Contains(t, string(adoption.body), `"reason":"lost"`)
 	}
 	require.Equal(t, before, row(), "and none of it changed anything")
 	require.Contains(t, string(w.call(both, "POST", "/api/v1/queues/b/sessions/"+onB+":complete", report).body),

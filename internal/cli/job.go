@@ -102,13 +102,13 @@ func newJobTrigger() *cobra.Command {
 			}
 			return r.Show(raw, func() error {
 				t, err := terminal.Decode[struct {
-					Run string `json:"run"`
+					ID string `json:"id"`
 				}](raw)
 				if err != nil {
 					return err
 				}
-				r.Line("%s %s", terminal.Green.Render("triggered"), t.Run)
-				r.Line("%s", terminal.Faint.Render("follow it with: belfry run get "+t.Run))
+				r.Line("%s %s", terminal.Green.Render("triggered"), t.ID)
+				r.Line("%s", terminal.Faint.Render("follow it with: belfry run get "+t.ID))
 				return nil
 			})
 		}),

@@ -53,8 +53,8 @@ func (s *Schedule) Preview(from time.Time, n int) (lines []Preview, more bool, e
 	return lines, true, nil
 }
 
-// PreviewJSON is a line of a preview as JSON.
-type PreviewJSON struct {
+// PreviewLine is a line of a preview as JSON.
+type PreviewLine struct {
 	DueAt   *time.Time `json:"due_at,omitempty" doc:"In UTC."`
 	Local   string     `json:"local,omitempty" doc:"The same instant in the schedule's zone." example:"2026-03-08T03:00:00-04:00"`
 	Mark    Mark       `json:"mark,omitempty" enum:"shifted,first_pass,second_pass" doc:"What a clock change did to it."`
@@ -64,10 +64,10 @@ type PreviewJSON struct {
 }
 
 // JSON returns the line as JSON.
-func (p Preview) JSON() PreviewJSON {
+func (p Preview) JSON() PreviewLine {
 	if p.More > 0 {
-		return PreviewJSON{Skipped: p.More}
+		return PreviewLine{Skipped: p.More}
 	}
 	utc := p.Due.UTC()
-	return PreviewJSON{DueAt: &utc, Local: p.Due.Format(time.RFC3339), Mark: p.Mark, Skip: p.Skip, Nominal: p.Nominal}
+	return PreviewLine{DueAt: &utc, Local: p.Due.Format(time.RFC3339), Mark: p.Mark, Skip: p.Skip, Nominal: p.Nominal}
 }

@@ -50,13 +50,10 @@ func wireAudit(e access.AuditEntry) AuditEntry {
 	}
 }
 
-type listAuditOutput rest.Page[AuditEntry]
-
-func (s *Server) listAudit(ctx context.Context, in *rest.PageInput) (*listAuditOutput, error) {
-	page, err := rest.List[int64, access.AuditEntry, AuditEntry]{
+func (s *Server) listAudit(ctx context.Context, in *rest.PageInput) (*rest.PageOutput[AuditEntry], error) {
+	return rest.List[int64, access.AuditEntry, AuditEntry]{
 		Read: s.opts.Audit.Audit, Mark: func(e access.AuditEntry) int64 { return e.Seq }, Wire: wireAudit,
 	}.Page(ctx, in)
-	return (*listAuditOutput)(page), err
 }
 
 // maxVerified is how many entries one request checks.
@@ -66,14 +63,17 @@ type verifyAuditInput struct {
 	PageToken string `query:"page_token" maxLength:"1000" doc:"next_page_token of the last response. Default: the start."`
 }
 
-type verifyAuditOutput struct {
-	Body struct {
-		OK      bool   `json:"ok" doc:"Whether all checked entries are unchanged."`
-		Entries int64  `json:"entries" doc:"Number of unchanged entries, from the first on."`
-		Problem string `json:"problem,omitempty" doc:"What is wrong with the next entry."`
+// AuditVerification is the result of checking the audit log.
+type AuditVerification struct {
+	OK      bool   `json:"ok" doc:"Whether all checked entries are unchanged."`
+	Entries int64  `json:"entries" doc:"Number of unchanged entries, from the first on."`
+	Problem string `json:"problem,omitempty" doc:"What is wrong with the next entry."`
 
-		NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
-	}
+	NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
+}
+
+type verifyAuditOutput struct {
+	Body AuditVerification
 }
 
 func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verifyAuditOutput, error) {

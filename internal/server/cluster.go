@@ -38,16 +38,19 @@ func wireNode(n job.Node) Node {
 	}
 }
 
+// Cluster is the live nodes and what they own.
+type Cluster struct {
+	Nodes         []Node    `json:"nodes"`
+	Partitions    int       `json:"partitions" doc:"Number of partitions."`
+	Unowned       []int16   `json:"unowned" doc:"Partitions without a live owner: their runs wait."`
+	Shards        int       `json:"shards" doc:"How many databases there are."`
+	SchemaVersion int64     `json:"schema_version"`
+	DatabaseTime  time.Time `json:"database_time" doc:"The clock that decides what is due."`
+	Version       string    `json:"version" doc:"Of the node that answers."`
+}
+
 type getClusterOutput struct {
-	Body struct {
-		Nodes         []Node    `json:"nodes"`
-		Partitions    int       `json:"partitions" doc:"Number of partitions."`
-		Unowned       []int16   `json:"unowned" doc:"Partitions without a live owner: their runs wait."`
-		Shards        int       `json:"shards" doc:"How many databases there are."`
-		SchemaVersion int64     `json:"schema_version"`
-		DatabaseTime  time.Time `json:"database_time" doc:"The clock that decides what is due."`
-		Version       string    `json:"version" doc:"Of the node that answers."`
-	}
+	Body Cluster
 }
 
 func (s *Server) getCluster(ctx context.Context, _ *struct{}) (*getClusterOutput, error) {

@@ -68,8 +68,6 @@ type listDeadLettersInput struct {
 	rest.PageInput
 }
 
-type listDeadLettersOutput rest.Page[DeadLetter]
-
 // deadFilter returns a filter in the words of package job.
 func (s *Server) deadFilter(ctx context.Context, f DeadFilter) (out job.DeadFilter, err error) {
 	out = job.DeadFilter{
@@ -81,7 +79,7 @@ func (s *Server) deadFilter(ctx context.Context, f DeadFilter) (out job.DeadFilt
 	return out, err
 }
 
-func (s *Server) listDeadLetters(ctx context.Context, in *listDeadLettersInput) (*listDeadLettersOutput, error) {
+func (s *Server) listDeadLetters(ctx context.Context, in *listDeadLettersInput) (*rest.PageOutput[DeadLetter], error) {
 	f, err := s.deadFilter(ctx, in.DeadFilter)
 	if err != nil {
 		return nil, err
@@ -94,7 +92,7 @@ func (s *Server) listDeadLetters(ctx context.Context, in *listDeadLettersInput) 
 	if err != nil {
 		return nil, err
 	}
-	out := &listDeadLettersOutput{}
+	out := &rest.PageOutput[DeadLetter]{}
 	out.Body.Items = rest.Map(page.Letters, wireDeadLetter)
 	if page.Next != nil {
 		out.Body.NextPageToken = rest.Token(page.Next)
@@ -102,7 +100,7 @@ func (s *Server) listDeadLetters(ctx context.Context, in *listDeadLettersInput) 
 	return out, nil
 }
 
-func (s *Server) redriveDeadLetter(ctx context.Context, in *RedriveInput) (*runOutput, error) {
+func (s *Server) redriveDeadLetter(ctx context.Context, in *RedriveInput) (*startedRunOutput, error) {
 	return s.rerun(ctx, "redrive-dead-letter", in, s.opts.DeadLetters.RedriveDeadLetter)
 }
 

@@ -30,7 +30,7 @@ func (s *Server) registerKeys() {
 		ID: "list-keys", Route: "GET /keys", Summary: "List the keys", Role: access.Admin,
 	}, s.listKeys)
 	rest.Register(s.api, rest.Operation{
-		ID: "revoke-key", Route: "DELETE /keys/{key}", Summary: "Revoke a key", Role: access.Admin,
+		ID: "revoke-key", Route: "POST /keys/{key}:revoke", Summary: "Revoke a key", Role: access.Admin,
 		Status: http.StatusNoContent,
 	}, s.revokeKey)
 	rest.Register(s.api, rest.Operation{
@@ -38,11 +38,20 @@ func (s *Server) registerKeys() {
 	}, s.getSelf)
 }
 
+// Role is what a key may do.
+type Role = rest.Enum[roles]
+
+type roles struct{}
+
+func (roles) Name() string { return "Role" }
+
+func (roles) Values() []any { return []any{"viewer", "operator", "editor", "admin", "worker"} }
+
 // Key is an API key, without its secret.
 type Key struct {
 	ID        string     `json:"id" doc:"Id of the key. Not secret."`
 	Name      string     `json:"name"`
-	Role      string     `json:"role" enum:"viewer,operator,editor,admin,worker"`
+	Role      Role       `json:"role"`
 	Queues    []string   `json:"queues,omitempty" doc:"For the role worker: the queues it may serve."`
 	Prefix    string     `json:"prefix" doc:"Beginning of the secret, to tell keys apart."`
 	CreatedBy string     `json:"created_by"`
@@ -53,26 +62,32 @@ type Key struct {
 
 func wireKey(k access.APIKey) Key {
 	return Key{
-		ID: access.FormatKeyID(k.ID), Name: k.Name, Role: string(k.Role), Queues: k.Queues, Prefix: k.Prefix,
+		ID: access.FormatKeyID(k.ID), Name: k.Name, Role: Role(k.Role), Queues: k.Queues, Prefix: k.Prefix,
 		CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt,
 		ExpiresAt: rest.OptionalTime(k.ExpiresAt), RevokedAt: rest.OptionalTime(k.RevokedAt),
 	}
 }
 
+// KeyRequest describes a new key.
+type KeyRequest struct {
+	Name      string        `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"ci"`
+	Role      Role          `json:"role" doc:"The rights of the key."`
+	Queues    []string      `json:"queues,omitempty" maxItems:"100" doc:"Queues of a worker. They need not exist."`
+	ExpiresIn rest.Duration `json:"expires_in,omitempty" doc:"Time until it expires. Default: never." example:"90d"`
+}
+
 type createKeyInput struct {
-	Body struct {
-		Name      string        `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"ci"`
-		Role      string        `json:"role" enum:"viewer,operator,editor,admin,worker" doc:"The rights of the key."`
-		Queues    []string      `json:"queues,omitempty" maxItems:"100" doc:"Queues of a worker. They need not exist."`
-		ExpiresIn rest.Duration `json:"expires_in,omitempty" doc:"Time until it expires. Default: never." example:"90d"`
-	}
+	Body KeyRequest
+}
+
+// NewKey is a new key with its secret.
+type NewKey struct {
+	Key
+	Secret string `json:"secret" doc:"The key itself. It is shown only once."`
 }
 
 type createKeyOutput struct {
-	Body struct {
-		Key
-		Secret string `json:"secret" doc:"The key itself. It is shown only once."`
-	}
+	Body NewKey
 }
 
 func (s *Server) createKey(ctx context.Context, in *createKeyInput) (*createKeyOutput, error) {
@@ -93,10 +108,13 @@ func (s *Server) createKey(ctx context.Context, in *createKeyInput) (*createKeyO
 	return out, nil
 }
 
+// KeyList lists the keys.
+type KeyList struct {
+	Items []Key `json:"items" doc:"The newest first, at most 1,000."`
+}
+
 type listKeysOutput struct {
-	Body struct {
-		Items []Key `json:"items" doc:"The newest first, at most 1,000."`
-	}
+	Body KeyList
 }
 
 func (s *Server) listKeys(ctx context.Context, _ *struct{}) (*listKeysOutput, error) {
@@ -127,19 +145,22 @@ func (s *Server) revokeKey(ctx context.Context, in *KeyPath) (*struct{}, error) 
 	return nil, nil
 }
 
+// Self is the key that sends the request.
+type Self struct {
+	Namespace string `json:"namespace"`
+	Key       string `json:"key" doc:"The id of the key."`
+	Name      string `json:"name" doc:"The name of the key."`
+	Role      Role   `json:"role"`
+}
+
 type getSelfOutput struct {
-	Body struct {
-		Namespace string `json:"namespace"`
-		Key       string `json:"key" doc:"The id of the key."`
-		Name      string `json:"name" doc:"The name of the key."`
-		Role      string `json:"role" enum:"viewer,operator,editor,admin,worker"`
-	}
+	Body Self
 }
 
 func (s *Server) getSelf(ctx context.Context, _ *struct{}) (*getSelfOutput, error) {
 	p := rest.Principal(ctx)
 	out := &getSelfOutput{}
 	out.Body.Namespace, out.Body.Key = p.NamespaceName, access.FormatKeyID(p.Key)
-	out.Body.Name, out.Body.Role = p.KeyName, string(p.Role)
+	out.Body.Name, out.Body.Role = p.KeyName, Role(p.Role)
 	return out, nil
 }

@@ -152,7 +152,7 @@ func (n *node) trigger(id string) string {
 	n.t.Helper()
 	a := n.call("POST", "/jobs/"+id+":trigger", "")
 	require.Equal(n.t, 202, a.status, "%s", a.body)
-	return a.json(n.t)["run"].(string)
+	return a.json(n.t)["id"].(string)
 }
 
 // get reads an object.

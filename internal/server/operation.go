@@ -47,7 +47,7 @@ func (s *Server) registerBegin(kind job.OperationKind, example string) {
 		Description: "Returns an operation. Nodes work on it in the background at the given rate, and it survives " +
 			"the failure of any node. Runs that fail again after it began are left alone.",
 		Role: access.Operator, Status: http.StatusAccepted, Example: example,
-	}, func(ctx context.Context, in *beginOperationInput) (*operationOutput, error) {
+	}, func(ctx context.Context, in *beginOperationInput) (*begunOperationOutput, error) {
 		return s.beginOperation(ctx, kind, in)
 	})
 }
@@ -110,31 +110,42 @@ func wireFilter(f job.DeadFilter) map[string]string {
 	return out
 }
 
+// OperationRequest says which dead letters an operation covers.
+type OperationRequest struct {
+	Job          string    `json:"job,omitempty" maxLength:"600" doc:"Id or name of the job."`
+	Queue        string    `json:"queue,omitempty" maxLength:"63" doc:"Name of the queue."`
+	Reason       string    `json:"reason,omitempty" maxLength:"40" doc:"Reason of the failure."`
+	FailedFrom   time.Time `json:"failed_from,omitzero" required:"false" doc:"Failed at this time or later."`
+	FailedBefore time.Time `json:"failed_before,omitzero" required:"false" doc:"Failed before this time."`
+	All          bool      `json:"all,omitempty" doc:"Required if there is no filter: all of the namespace."`
+	Rate         int       `json:"rate,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number per second. Default 50."`
+}
+
 type beginOperationInput struct {
 	rest.Idempotency
-	Body struct {
-		Job          string    `json:"job,omitempty" maxLength:"600" doc:"Id or name of the job."`
-		Queue        string    `json:"queue,omitempty" maxLength:"63" doc:"Name of the queue."`
-		Reason       string    `json:"reason,omitempty" maxLength:"40" doc:"Reason of the failure."`
-		FailedFrom   time.Time `json:"failed_from,omitzero" required:"false" doc:"Failed at this time or later."`
-		FailedBefore time.Time `json:"failed_before,omitzero" required:"false" doc:"Failed before this time."`
-		All          bool      `json:"all,omitempty" doc:"Required if there is no filter: all of the namespace."`
-		Rate         int       `json:"rate,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number per second. Default 50."`
-	}
+	Body OperationRequest
 }
 
 type operationOutput struct {
 	Body Operation
 }
 
-func operationResult(o job.Operation) *operationOutput { return &operationOutput{wireOperation(o)} }
+type begunOperationOutput struct {
+	Location string `header:"Location" doc:"Path of the operation."`
+	Body     Operation
+}
+
+func begunOperation(o job.Operation) *begunOperationOutput {
+	out := wireOperation(o)
+	return &begunOperationOutput{rest.Path("operations", out.ID), out}
+}
 
 // defaultRate is gentle: 100,000 dead letters take half an hour.
 const defaultRate = 50
 
 func (s *Server) beginOperation(
 	ctx context.Context, kind job.OperationKind, in *beginOperationInput,
-) (*operationOutput, error) {
+) (*begunOperationOutput, error) {
 	b := &in.Body
 	f, err := s.deadFilter(ctx, DeadFilter{
 		Job: b.Job, Queue: b.Queue, Reason: b.Reason, FailedFrom: b.FailedFrom, FailedBefore: b.FailedBefore,
@@ -155,17 +166,14 @@ func (s *Server) beginOperation(
 			Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor(), Idempotent: once,
 		})
 	}
-	return rest.Once(&in.Idempotency, string(kind)+"-dead-letters", b, operationResult, begin)
+	return rest.Once(&in.Idempotency, string(kind)+"-dead-letters", b, begunOperation, begin)
 }
 
-type listOperationsOutput rest.Page[Operation]
-
-func (s *Server) listOperations(ctx context.Context, in *rest.PageInput) (*listOperationsOutput, error) {
-	page, err := rest.List[uuid.UUID, job.Operation, Operation]{
+func (s *Server) listOperations(ctx context.Context, in *rest.PageInput) (*rest.PageOutput[Operation], error) {
+	return rest.List[uuid.UUID, job.Operation, Operation]{
 		First: uuid.Max, Read: s.opts.Operations.Operations,
 		Mark: func(o job.Operation) uuid.UUID { return o.ID }, Wire: wireOperation,
 	}.Page(ctx, in)
-	return (*listOperationsOutput)(page), err
 }
 
 // OperationPath names an operation.
@@ -190,7 +198,7 @@ func (s *Server) getOperation(ctx context.Context, in *OperationPath) (*operatio
 	if err != nil {
 		return nil, err
 	}
-	return operationResult(o), nil
+	return &operationOutput{wireOperation(o)}, nil
 }
 
 func (s *Server) abortOperation(ctx context.Context, in *OperationPath) (*operationOutput, error) {

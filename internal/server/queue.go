@@ -36,7 +36,7 @@ func (s *Server) registerQueues() {
 		Role:        access.Editor, Status: http.StatusCreated,
 	}, s.createQueue)
 	rest.Register(s.api, rest.Operation{
-		ID: "limit-queue", Route: "PUT /queues/{queue}", Summary: "Set the limits of a queue",
+		ID: "replace-queue-limits", Route: "PUT /queues/{queue}", Summary: "Set the limits of a queue",
 		Description: "A limit that is absent is removed. Limits apply to all nodes and workers together, " +
 			"within about a second. Runs over a limit wait, the highest priority first, then the oldest. " +
 			"Live runs count; a lower limit never ends them.",
@@ -112,13 +112,10 @@ type queueOutput struct {
 	Body Queue
 }
 
-type listQueuesOutput rest.Page[Queue]
-
-func (s *Server) listQueues(ctx context.Context, in *rest.PageInput) (*listQueuesOutput, error) {
-	page, err := rest.List[string, job.Queue, Queue]{
+func (s *Server) listQueues(ctx context.Context, in *rest.PageInput) (*rest.PageOutput[Queue], error) {
+	return rest.List[string, job.Queue, Queue]{
 		Read: s.opts.Queues.Queues, Mark: func(q job.Queue) string { return q.Name }, Wire: wireQueue,
 	}.Page(ctx, in)
-	return (*listQueuesOutput)(page), err
 }
 
 func (s *Server) getQueue(ctx context.Context, in *QueuePath) (*queueOutput, error) {
@@ -141,19 +138,31 @@ func (s *Server) changeQueue(
 	return s.getQueue(ctx, &QueuePath{params.Name})
 }
 
-type createQueueInput struct {
-	Body struct {
-		Name string `json:"name" minLength:"1" maxLength:"63" doc:"a-z, 0-9, . _ and -, starting with a letter or digit." example:"imports"`
-		QueueLimits
-	}
+// QueueRequest describes a new queue.
+type QueueRequest struct {
+	Name string `json:"name" minLength:"1" maxLength:"63" doc:"a-z, 0-9, . _ and -, starting with a letter or digit." example:"imports"`
+	QueueLimits
 }
 
-func (s *Server) createQueue(ctx context.Context, in *createQueueInput) (*queueOutput, error) {
+type createQueueInput struct {
+	Body QueueRequest
+}
+
+type createQueueOutput struct {
+	Location string `header:"Location" doc:"Path of the queue."`
+	Body     Queue
+}
+
+func (s *Server) createQueue(ctx context.Context, in *createQueueInput) (*createQueueOutput, error) {
 	l, err := in.Body.limits()
 	if err = errors.Join(job.ValidateQueue(in.Body.Name), err); err != nil {
 		return nil, err
 	}
-	return s.changeQueue(ctx, job.QueueParams{Name: in.Body.Name, Limits: l}, s.opts.Queues.CreateQueue)
+	q, err := s.changeQueue(ctx, job.QueueParams{Name: in.Body.Name, Limits: l}, s.opts.Queues.CreateQueue)
+	if err != nil {
+		return nil, err
+	}
+	return &createQueueOutput{rest.Path("queues", q.Body.Name), q.Body}, nil
 }
 
 type limitQueueInput struct {
@@ -169,11 +178,14 @@ func (s *Server) limitQueue(ctx context.Context, in *limitQueueInput) (*queueOut
 	return s.changeQueue(ctx, job.QueueParams{Name: in.Queue, Limits: l}, s.opts.Queues.LimitQueue)
 }
 
+// PauseQueueRequest says why a queue is paused.
+type PauseQueueRequest struct {
+	Note string `json:"note,omitempty" maxLength:"500" doc:"The reason, for people."`
+}
+
 type pauseQueueInput struct {
 	QueuePath
-	Body *struct {
-		Note string `json:"note,omitempty" maxLength:"500" doc:"The reason, for people."`
-	}
+	Body *PauseQueueRequest
 }
 
 func (s *Server) pauseQueue(ctx context.Context, in *pauseQueueInput) (*queueOutput, error) {

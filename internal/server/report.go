@@ -42,11 +42,14 @@ func (s *Server) registerReports() {
 	rest.Register(s.api, report("heartbeat", http.StatusOK, "Give a sign of life of an accepted run"), s.heartbeatRun)
 }
 
+// SuccessReport is the report of a target that succeeded.
+type SuccessReport struct {
+	Message string `json:"message,omitempty" maxLength:"1000" doc:"The result, for people."`
+}
+
 type completeRunInput struct {
 	RunPath
-	Body *struct {
-		Message string `json:"message,omitempty" maxLength:"1000" doc:"The result, for people."`
-	}
+	Body *SuccessReport
 }
 
 func (s *Server) completeRun(ctx context.Context, in *completeRunInput) (*struct{}, error) {
@@ -57,13 +60,16 @@ func (s *Server) completeRun(ctx context.Context, in *completeRunInput) (*struct
 	return nil, s.report(ctx, o)
 }
 
+// FailureReport is the report of a target that failed.
+type FailureReport struct {
+	Message    string        `json:"message,omitempty" maxLength:"1000" doc:"What went wrong, for people."`
+	Final      bool          `json:"final,omitempty" doc:"Do not retry. Default: retry by the job's retry policy."`
+	RetryAfter rest.Duration `json:"retry_after,omitempty" doc:"Minimum delay before the retry." example:"5m"`
+}
+
 type failRunInput struct {
 	RunPath
-	Body *struct {
-		Message    string        `json:"message,omitempty" maxLength:"1000" doc:"What went wrong, for people."`
-		Final      bool          `json:"final,omitempty" doc:"Do not retry. Default: retry by the job's retry policy."`
-		RetryAfter rest.Duration `json:"retry_after,omitempty" doc:"Minimum delay before the retry." example:"5m"`
-	}
+	Body *FailureReport
 }
 
 func (s *Server) failRun(ctx context.Context, in *failRunInput) (*struct{}, error) {
@@ -123,10 +129,13 @@ func reportProblem(err error) error {
 	return err
 }
 
+// ReportDeadline says when the next report is due.
+type ReportDeadline struct {
+	ReportBy time.Time `json:"report_by" doc:"Report or send a heartbeat before this time, or the attempt is lost."`
+}
+
 type heartbeatRunOutput struct {
-	Body struct {
-		ReportBy time.Time `json:"report_by" doc:"Report or send a heartbeat before this time, or the attempt is lost."`
-	}
+	Body ReportDeadline
 }
 
 func (s *Server) heartbeatRun(ctx context.Context, _ *RunPath) (*heartbeatRunOutput, error) {

@@ -56,6 +56,12 @@ func (s *Server) registerRuns() {
 		Role: access.Operator, Status: http.StatusAccepted,
 	}, s.retryRun)
 	rest.Register(s.api, rest.Operation{
+		ID: "trigger-job", Route: "POST /jobs/{job}:trigger", Summary: "Run a job now",
+		Description: "Returns the run, which is due now. The job may be paused or finished. " +
+			"The overlap policy applies: the run may end as skipped.",
+		Role: access.Operator, Status: http.StatusAccepted, Example: `{"payload":{"report":"sales"}}`,
+	}, s.triggerJob)
+	rest.Register(s.api, rest.Operation{
 		ID: "get-run-output", Route: "GET /runs/{run}/output", Summary: "Get the output of a run's command",
 		Description: "The end of what an attempt wrote to stdout and stderr. Output of an attempt in progress " +
 			"appears within seconds, whichever node runs it. " +
@@ -82,14 +88,7 @@ type listRunsInput struct {
 	rest.PageInput
 }
 
-type listRunsOutput struct {
-	Body struct {
-		Items         []Run  `json:"items" doc:"A retried or redriven run appears once for each time it ended."`
-		NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
-	}
-}
-
-func (s *Server) listRuns(ctx context.Context, in *listRunsInput) (*listRunsOutput, error) {
+func (s *Server) listRuns(ctx context.Context, in *listRunsInput) (*rest.PageOutput[Run], error) {
 	var id uuid.UUID
 	if in.Job != "" {
 		var err error
@@ -106,7 +105,7 @@ type listJobRunsInput struct {
 	rest.PageInput
 }
 
-func (s *Server) listJobRuns(ctx context.Context, in *listJobRunsInput) (*listRunsOutput, error) {
+func (s *Server) listJobRuns(ctx context.Context, in *listJobRunsInput) (*rest.PageOutput[Run], error) {
 	id, err := s.jobs.ID(ctx, in.Job)
 	if err != nil {
 		return nil, err
@@ -117,7 +116,7 @@ func (s *Server) listJobRuns(ctx context.Context, in *listJobRunsInput) (*listRu
 // runsOf lists the runs of a job, or of all jobs if the id is zero.
 func (s *Server) runsOf(
 	ctx context.Context, jobID uuid.UUID, f *RunFilter, page *rest.PageInput,
-) (*listRunsOutput, error) {
+) (*rest.PageOutput[Run], error) {
 	q := job.RunQuery{
 		Namespace: rest.Principal(ctx).Namespace, Job: jobID, Reason: job.Reason(f.Reason), Queue: f.Queue,
 		DueFrom: f.DueFrom, DueBefore: f.DueBefore, EndedFrom: f.EndedFrom, EndedBefore: f.EndedBefore,
@@ -143,7 +142,7 @@ func (s *Server) runsOf(
 	if err != nil {
 		return nil, err
 	}
-	out := &listRunsOutput{}
+	out := &rest.PageOutput[Run]{}
 	out.Body.Items = rest.Map(found.Entries, wireRun)
 	if found.Next != nil {
 		out.Body.NextPageToken = rest.Token(found.Next)
@@ -197,12 +196,37 @@ func (s *Server) runResult(ctx context.Context, k job.Key) (*runOutput, error) {
 	return &runOutput{wireDetail(entries, outputs)}, nil
 }
 
+// CancelledRun is a run that was cancelled.
+type CancelledRun struct {
+	RunDetail
+	UnderWay    int16 `json:"under_way,omitempty" doc:"The attempt in progress. Its target may still finish; reports are ignored."`
+	Interrupted bool  `json:"interrupted" doc:"Whether this node ended it. Others do so in about two seconds."`
+}
+
 type cancelRunOutput struct {
-	Body struct {
-		RunDetail
-		UnderWay    int16 `json:"under_way,omitempty" doc:"The attempt in progress. Its target may still finish; reports are ignored."`
-		Interrupted bool  `json:"interrupted" doc:"Whether this node ended it. Others do so in about two seconds."`
+	Body CancelledRun
+}
+
+// startedRunOutput is the response of operations that create a run or make one live again.
+type startedRunOutput struct {
+	Location string `header:"Location" doc:"Path of the run."`
+	Body     RunDetail
+}
+
+func (s *Server) startedRun(ctx context.Context, k job.Key) (*startedRunOutput, error) {
+	r, err := s.runResult(ctx, k)
+	if err != nil {
+		return nil, err
 	}
+	return &startedRunOutput{rest.Path("runs", r.Body.ID), r.Body}, nil
+}
+
+func (s *Server) triggerJob(ctx context.Context, in *jobs.TriggerInput) (*startedRunOutput, error) {
+	k, err := s.jobs.Trigger(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return s.startedRun(ctx, k)
 }
 
 func (s *Server) cancelRun(ctx context.Context, in *RunPath) (*cancelRunOutput, error) {
@@ -239,7 +263,7 @@ type retryRunInput struct {
 	Attempt rest.OptionalParam[int16] `query:"attempt" minimum:"0" maximum:"32767" doc:"Only if this attempt was the last one." example:"3"`
 }
 
-func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*runOutput, error) {
+func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*startedRunOutput, error) {
 	if !in.Attempt.Set {
 		return s.rerun(ctx, "retry-run", &in.RedriveInput, s.opts.Ledger.RetryRun)
 	}
@@ -254,7 +278,7 @@ func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*runOutput, e
 // it is by then.
 func (s *Server) rerun(
 	ctx context.Context, operation string, in *RedriveInput, change func(context.Context, job.RunParams) error,
-) (*runOutput, error) {
+) (*startedRunOutput, error) {
 	params, err := in.params(ctx)
 	if err != nil {
 		return nil, err
@@ -266,5 +290,5 @@ func (s *Server) rerun(
 	if err := change(ctx, params); err != nil && !errors.Is(err, job.ErrAlreadyDone) {
 		return nil, err
 	}
-	return s.runResult(ctx, params.Key)
+	return s.startedRun(ctx, params.Key)
 }

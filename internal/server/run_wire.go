@@ -15,9 +15,20 @@ type RunState = rest.Enum[runStates]
 
 type runStates struct{}
 
+func (runStates) Name() string { return "RunState" }
+
 func (runStates) Values() []any {
 	return []any{"pending", "due", "running", "waiting", "succeeded", "failed", "cancelled", "skipped"}
 }
+
+// Origin says what created a run.
+type Origin = rest.Enum[origins]
+
+type origins struct{}
+
+func (origins) Name() string { return "Origin" }
+
+func (origins) Values() []any { return []any{"schedule", "trigger", "backfill", "missed", "redrive"} }
 
 // Run is an entry of the ledger: a live run, a run that ended, or a range of occurrences that did not
 // run.
@@ -27,7 +38,7 @@ type Run struct {
 	JobName   string     `json:"job_name,omitempty" doc:"Absent: the job is deleted."`
 	Queue     string     `json:"queue"`
 	State     RunState   `json:"state"`
-	Origin    string     `json:"origin" enum:"schedule,trigger,backfill,missed,redrive" doc:"missed: caught up late."`
+	Origin    Origin     `json:"origin" doc:"missed: caught up late."`
 	DueAt     time.Time  `json:"due_at" doc:"The scheduled time. Never changes."`
 	RunAt     time.Time  `json:"run_at" doc:"When it may start: due_at plus jitter or retry delay."`
 	StartedAt *time.Time `json:"started_at,omitempty" doc:"Start of the last attempt."`
@@ -60,7 +71,7 @@ func (Run) Descriptions() map[string]string {
 	}
 }
 
-var originNames = map[job.Origin]string{
+var originNames = map[job.Origin]Origin{
 	job.FromSchedule: "schedule", job.FromTrigger: "trigger", job.FromBackfill: "backfill", job.FromMissed: "missed",
 	job.FromRedrive: "redrive",
 }

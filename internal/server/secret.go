@@ -21,7 +21,7 @@ type Secrets interface {
 
 func (s *Server) registerSecrets() {
 	rest.Register(s.api, rest.Operation{
-		ID: "put-secret", Route: "PUT /secrets/{secret}", Summary: "Store a secret, or replace one",
+		ID: "replace-secret", Route: "PUT /secrets/{secret}", Summary: "Store a secret, or replace one",
 		Description: "Targets name it in their config as {\"secret\": \"NAME\"}. " +
 			"The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. " +
 			"For keep_previous_for, requests are also signed with the previous value; 0s: they are not.",
@@ -60,13 +60,16 @@ type SecretPath struct {
 	Secret string `path:"secret" maxLength:"63" doc:"The secret's name." example:"hook-signing"`
 }
 
+// SecretRequest is the value of a secret.
+type SecretRequest struct {
+	Value string `json:"value" minLength:"1" maxLength:"65536" doc:"The secret. It is never shown again."`
+
+	KeepPreviousFor rest.Duration `json:"keep_previous_for,omitempty" doc:"Also sign with the old value. Default 24h." example:"24h"`
+}
+
 type putSecretInput struct {
 	SecretPath
-	Body struct {
-		Value string `json:"value" minLength:"1" maxLength:"65536" doc:"The secret. It is never shown again."`
-
-		KeepPreviousFor rest.Duration `json:"keep_previous_for,omitempty" doc:"Also sign with the old value. Default 24h." example:"24h"`
-	}
+	Body SecretRequest
 }
 
 type secretOutput struct {
@@ -95,13 +98,10 @@ func (s *Server) putSecret(ctx context.Context, in *putSecretInput) (*secretOutp
 	return &secretOutput{wireSecret(info)}, nil
 }
 
-type listSecretsOutput rest.Page[Secret]
-
-func (s *Server) listSecrets(ctx context.Context, in *rest.PageInput) (*listSecretsOutput, error) {
-	page, err := rest.List[string, access.SecretInfo, Secret]{
+func (s *Server) listSecrets(ctx context.Context, in *rest.PageInput) (*rest.PageOutput[Secret], error) {
+	return rest.List[string, access.SecretInfo, Secret]{
 		Read: s.opts.Secrets.Secrets, Mark: func(i access.SecretInfo) string { return i.Name }, Wire: wireSecret,
 	}.Page(ctx, in)
-	return (*listSecretsOutput)(page), err
 }
 
 func (s *Server) deleteSecret(ctx context.Context, in *SecretPath) (*struct{}, error) {

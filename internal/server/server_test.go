@@ -147,7 +147,10 @@ func TestTheLifeOfAJob(t *testing.T) {
 	require.Equal(t, "once", a.json(t)["missed"].(map[string]any)["policy"], "the job is whole")
 	a = b.call("POST", "/jobs/new%2Fone:trigger", `{"payload":[1]}`)
 	require.Equal(t, 202, a.status, "%s", a.body)
-	require.Contains(t, a.json(t)["run"], "run_")
+	run := a.json(t)["id"].(string)
+	require.Contains(t, run, "run_")
+	require.Equal(t, "/api/v1/runs/"+run, a.header.Get("Location"))
+	require.Equal(t, "trigger", a.json(t)["origin"], "the run is whole")
 
 	require.Equal(t, 204, b.call("DELETE", "/jobs/report", "").status)
 	require.Equal(t, 404, b.call("GET", "/jobs/report", "").status)

@@ -43,6 +43,8 @@ type StoryCode = rest.Enum[storyCodes]
 
 type storyCodes struct{}
 
+func (storyCodes) Name() string { return "StoryCode" }
+
 func (storyCodes) Values() []any {
 	return []any{
 		"succeeded", "failed", "cancelled", "skipped", "running", "waiting", "retrying", "planned", "held",
@@ -57,11 +59,14 @@ type explainJobInput struct {
 	At string `query:"at" maxLength:"40" doc:"Time, with an offset or in the job's zone." example:"2026-03-29T02:30"`
 }
 
+// Explanation explains occurrences of a job.
+type Explanation struct {
+	Job   string  `json:"job" doc:"The id of the job."`
+	Items []Story `json:"items"`
+}
+
 type explainJobOutput struct {
-	Body struct {
-		Job   string  `json:"job" doc:"The id of the job."`
-		Items []Story `json:"items"`
-	}
+	Body Explanation
 }
 
 func (s *Server) explainJob(ctx context.Context, in *explainJobInput) (*explainJobOutput, error) {

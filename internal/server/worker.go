@@ -54,7 +54,7 @@ func (s *Server) registerWorkers() {
 		tooLarge = "name fewer runs in one request, or shorten what is said of each"
 	)
 	rest.Register(s.api, rest.Operation{
-		ID: "open-session", Route: "POST " + sessions, Summary: "Open a worker's session", Description: aboutOpen,
+		ID: "create-session", Route: "POST " + sessions, Summary: "Open a worker's session", Description: aboutOpen,
 		Role: access.Worker, Status: http.StatusCreated, MaxBody: maxLeases, TooLarge: tooLarge,
 		Example: `{"name":"invoices-7d9f"}`,
 	}, s.openSession)
@@ -64,7 +64,7 @@ func (s *Server) registerWorkers() {
 		Example: `{"handlers":["invoice"],"max":10,"wait_ms":100}`,
 	}, s.claimRuns)
 	rest.Register(s.api, rest.Operation{
-		ID: "beat-session", Route: "POST " + session + ":heartbeat", Summary: "Keep a session alive",
+		ID: "heartbeat-session", Route: "POST " + session + ":heartbeat", Summary: "Keep a session alive",
 		Description: aboutHeartbeat, Role: access.Worker, MaxBody: maxLeases, TooLarge: tooLarge,
 		Example: `{"runs":[{"run":"` + exampleRun + `","attempt":1,"percent":40,"progress":"page 4 of 10"}]}`,
 	}, s.beatSession)
@@ -74,7 +74,7 @@ func (s *Server) registerWorkers() {
 		Example: `{"reports":[{"run":"` + exampleRun + `","attempt":1,"outcome":"succeeded"}]}`,
 	}, s.completeRuns)
 	rest.Register(s.api, rest.Operation{
-		ID: "end-session", Route: "DELETE " + session, Summary: "End a session",
+		ID: "delete-session", Route: "DELETE " + session, Summary: "End a session",
 		Description: "Its remaining runs are lost and retried by others.",
 		Role:        access.Worker, Status: http.StatusNoContent, TooLarge: tooLarge,
 	}, s.endSession)
@@ -128,14 +128,14 @@ func (l *Lease) lease() (job.Lease, error) {
 // GoneRun is an attempt that the session no longer has.
 type GoneRun struct {
 	Lease
-	Why    string `json:"why" enum:"cancelled,timeout,reported,lost"`
+	Reason string `json:"reason" enum:"cancelled,timeout,reported,lost"`
 	Detail string `json:"detail" doc:"The same in words."`
 }
 
 // Descriptions implements rest.Described.
 func (GoneRun) Descriptions() map[string]string {
 	return map[string]string{
-		"why": "cancelled: the run was cancelled. timeout: the attempt took too long. " +
+		"reason": "cancelled: the run was cancelled. timeout: the attempt took too long. " +
 			"reported: it has already been reported. lost: the run was given to another session.",
 	}
 }
@@ -144,23 +144,29 @@ func wireGone(g job.Gone) GoneRun {
 	return GoneRun{Lease{job.FormatRunID(g.Key), g.Attempt}, string(g.Why), g.Why.Explain()}
 }
 
+// SessionRequest opens a session.
+type SessionRequest struct {
+	Name  string  `json:"name" minLength:"1" maxLength:"200" doc:"Name, for people." example:"invoices-7d9f"`
+	Adopt string  `json:"adopt,omitempty" maxLength:"40" doc:"Session to end; of its runs, only those in runs are kept."`
+	Runs  []Lease `json:"runs,omitempty" maxItems:"10000" doc:"With adopt: the runs that you still work on."`
+}
+
 type openSessionInput struct {
 	QueuePath
-	Body struct {
-		Name  string  `json:"name" minLength:"1" maxLength:"200" doc:"Name, for people." example:"invoices-7d9f"`
-		Adopt string  `json:"adopt,omitempty" maxLength:"40" doc:"Session to end; of its runs, only those in runs are kept."`
-		Runs  []Lease `json:"runs,omitempty" maxItems:"10000" doc:"With adopt: the runs that you still work on."`
-	}
+	Body SessionRequest
+}
+
+// Session is the session of a worker.
+type Session struct {
+	ID              string    `json:"id" doc:"The session's id."`
+	ExpiresAt       time.Time `json:"expires_at" doc:"By the database clock, unless a heartbeat renews it."`
+	TTLMillis       int64     `json:"ttl_ms" doc:"How long the session lives after a heartbeat."`
+	HeartbeatMillis int64     `json:"heartbeat_ms" doc:"How often to send a heartbeat."`
+	Gone            []GoneRun `json:"gone" doc:"With adopt: runs that the new session did not get."`
 }
 
 type openSessionOutput struct {
-	Body struct {
-		ID              string    `json:"id" doc:"The session's id."`
-		ExpiresAt       time.Time `json:"expires_at" doc:"By the database clock, unless a heartbeat renews it."`
-		TTLMillis       int64     `json:"ttl_ms" doc:"How long the session lives after a heartbeat."`
-		HeartbeatMillis int64     `json:"heartbeat_ms" doc:"How often to send a heartbeat."`
-		Gone            []GoneRun `json:"gone" doc:"With adopt: runs that the new session did not get."`
-	}
+	Body Session
 }
 
 // beatsPerTTL is how many heartbeats a worker sends in the lifetime of a session.
@@ -197,21 +203,30 @@ func (s *Server) openSession(ctx context.Context, in *openSessionInput) (*openSe
 	return out, nil
 }
 
+// RunProgress is a run that a worker still works on.
+type RunProgress struct {
+	Lease
+	Percent  *int16  `json:"percent,omitempty" minimum:"0" maximum:"100" doc:"Progress."`
+	Progress *string `json:"progress,omitempty" maxLength:"500" doc:"Progress in words, for people."`
+}
+
+// HeartbeatRequest lists the runs that a worker still works on.
+type HeartbeatRequest struct {
+	Runs []RunProgress `json:"runs" maxItems:"10000" doc:"All runs that you still work on."`
+}
+
 type beatSessionInput struct {
 	SessionPath
-	Body struct {
-		Runs []struct {
-			Lease
-			Percent  *int16  `json:"percent,omitempty" minimum:"0" maximum:"100" doc:"Progress."`
-			Progress *string `json:"progress,omitempty" maxLength:"500" doc:"Progress in words, for people."`
-		} `json:"runs" maxItems:"10000" doc:"All runs that you still work on."`
-	}
+	Body HeartbeatRequest
+}
+
+// HeartbeatResult lists the runs that a worker must stop.
+type HeartbeatResult struct {
+	Gone []GoneRun `json:"gone" doc:"Runs that are no longer yours. Stop working on them."`
 }
 
 type beatSessionOutput struct {
-	Body struct {
-		Gone []GoneRun `json:"gone" doc:"Runs that are no longer yours. Stop working on them."`
-	}
+	Body HeartbeatResult
 }
 
 func (s *Server) beatSession(ctx context.Context, in *beatSessionInput) (*beatSessionOutput, error) {

@@ -9,13 +9,16 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
+// ClaimRequest asks for runs.
+type ClaimRequest struct {
+	Handlers   []string `json:"handlers" minItems:"1" maxItems:"100" doc:"You get only runs of these handlers."`
+	Max        int      `json:"max" minimum:"1" maximum:"100" doc:"Maximum number of runs: your free capacity."`
+	WaitMillis int      `json:"wait_ms,omitempty" minimum:"0" maximum:"25000" doc:"Time to wait for a run. 0: none."`
+}
+
 type claimRunsInput struct {
 	SessionPath
-	Body struct {
-		Handlers   []string `json:"handlers" minItems:"1" maxItems:"100" doc:"You get only runs of these handlers."`
-		Max        int      `json:"max" minimum:"1" maximum:"100" doc:"Maximum number of runs: your free capacity."`
-		WaitMillis int      `json:"wait_ms,omitempty" minimum:"0" maximum:"25000" doc:"Time to wait for a run. 0: none."`
-	}
+	Body ClaimRequest
 }
 
 // ClaimedRun is an attempt that a worker has to make.
@@ -25,7 +28,7 @@ type ClaimedRun struct {
 	Job           string    `json:"job" doc:"The id of its job."`
 	JobName       string    `json:"job_name"`
 	Handler       string    `json:"handler"`
-	Origin        string    `json:"origin" enum:"schedule,trigger,backfill,missed,redrive"`
+	Origin        Origin    `json:"origin"`
 	DueAt         time.Time `json:"due_at" doc:"The scheduled time."`
 	RunAt         time.Time `json:"run_at" doc:"When it was allowed to start."`
 	ClaimedAt     time.Time `json:"claimed_at" doc:"The current time of the database clock."`
@@ -43,10 +46,13 @@ func wireClaimed(r job.Claimed) ClaimedRun {
 	}
 }
 
+// ClaimResult lists the claimed runs.
+type ClaimResult struct {
+	Runs []ClaimedRun `json:"runs"`
+}
+
 type claimRunsOutput struct {
-	Body struct {
-		Runs []ClaimedRun `json:"runs"`
-	}
+	Body ClaimResult
 }
 
 func (s *Server) claimRuns(ctx context.Context, in *claimRunsInput) (*claimRunsOutput, error) {
@@ -92,26 +98,32 @@ func (Report) Descriptions() map[string]string {
 	}
 }
 
-type completeRunsInput struct {
-	SessionPath
-	Body struct {
-		Reports []Report `json:"reports" minItems:"1" maxItems:"1000"`
-	}
+// CompleteRequest reports on runs.
+type CompleteRequest struct {
+	Reports []Report `json:"reports" minItems:"1" maxItems:"1000"`
 }
 
-// ReportAnswer is the response to one report.
-type ReportAnswer struct {
+type completeRunsInput struct {
+	SessionPath
+	Body CompleteRequest
+}
+
+// ReportResult is the response to one report.
+type ReportResult struct {
 	Lease
 	Accepted bool   `json:"accepted"`
 	Code     string `json:"code,omitempty" enum:"stale" doc:"stale: not an attempt of this session; nothing changed."`
-	Why      string `json:"why,omitempty" enum:"cancelled,timeout,reported,lost" doc:"reported: accepted before."`
+	Reason   string `json:"reason,omitempty" enum:"cancelled,timeout,reported,lost" doc:"reported: accepted before."`
 	Detail   string `json:"detail,omitempty"`
 }
 
+// CompleteResult answers reports.
+type CompleteResult struct {
+	Results []ReportResult `json:"results" doc:"In the order of the reports."`
+}
+
 type completeRunsOutput struct {
-	Body struct {
-		Answers []ReportAnswer `json:"answers" doc:"In the order of the reports."`
-	}
+	Body CompleteResult
 }
 
 func (s *Server) completeRuns(ctx context.Context, in *completeRunsInput) (*completeRunsOutput, error) {
@@ -130,13 +142,13 @@ func (s *Server) completeRuns(ctx context.Context, in *completeRunsInput) (*comp
 		return nil, sessionProblem(err)
 	}
 	out := &completeRunsOutput{}
-	out.Body.Answers = make([]ReportAnswer, len(why))
+	out.Body.Results = make([]ReportResult, len(why))
 	for i, w := range why {
-		a := ReportAnswer{Lease: in.Body.Reports[i].Lease, Accepted: w == ""}
+		a := ReportResult{Lease: in.Body.Reports[i].Lease, Accepted: w == ""}
 		if w != "" {
-			a.Code, a.Why, a.Detail = "stale", string(w), w.Explain()
+			a.Code, a.Reason, a.Detail = "stale", string(w), w.Explain()
 		}
-		out.Body.Answers[i] = a
+		out.Body.Results[i] = a
 	}
 	return out, nil
 }

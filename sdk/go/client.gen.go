@@ -50,165 +50,21 @@ func (e AttemptState) Valid() bool {
 	}
 }
 
-// Defines values for CancelRunOutputBodyOrigin.
-const (
-	CancelRunOutputBodyOriginBackfill CancelRunOutputBodyOrigin = "backfill"
-	CancelRunOutputBodyOriginMissed   CancelRunOutputBodyOrigin = "missed"
-	CancelRunOutputBodyOriginRedrive  CancelRunOutputBodyOrigin = "redrive"
-	CancelRunOutputBodyOriginSchedule CancelRunOutputBodyOrigin = "schedule"
-	CancelRunOutputBodyOriginTrigger  CancelRunOutputBodyOrigin = "trigger"
-)
-
-// Valid indicates whether the value is a known member of the CancelRunOutputBodyOrigin enum.
-func (e CancelRunOutputBodyOrigin) Valid() bool {
-	switch e {
-	case CancelRunOutputBodyOriginBackfill:
-		return true
-	case CancelRunOutputBodyOriginMissed:
-		return true
-	case CancelRunOutputBodyOriginRedrive:
-		return true
-	case CancelRunOutputBodyOriginSchedule:
-		return true
-	case CancelRunOutputBodyOriginTrigger:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CancelRunOutputBodyState.
-const (
-	CancelRunOutputBodyStateCancelled CancelRunOutputBodyState = "cancelled"
-	CancelRunOutputBodyStateDue       CancelRunOutputBodyState = "due"
-	CancelRunOutputBodyStateFailed    CancelRunOutputBodyState = "failed"
-	CancelRunOutputBodyStatePending   CancelRunOutputBodyState = "pending"
-	CancelRunOutputBodyStateRunning   CancelRunOutputBodyState = "running"
-	CancelRunOutputBodyStateSkipped   CancelRunOutputBodyState = "skipped"
-	CancelRunOutputBodyStateSucceeded CancelRunOutputBodyState = "succeeded"
-	CancelRunOutputBodyStateWaiting   CancelRunOutputBodyState = "waiting"
-)
-
-// Valid indicates whether the value is a known member of the CancelRunOutputBodyState enum.
-func (e CancelRunOutputBodyState) Valid() bool {
-	switch e {
-	case CancelRunOutputBodyStateCancelled:
-		return true
-	case CancelRunOutputBodyStateDue:
-		return true
-	case CancelRunOutputBodyStateFailed:
-		return true
-	case CancelRunOutputBodyStatePending:
-		return true
-	case CancelRunOutputBodyStateRunning:
-		return true
-	case CancelRunOutputBodyStateSkipped:
-		return true
-	case CancelRunOutputBodyStateSucceeded:
-		return true
-	case CancelRunOutputBodyStateWaiting:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ClaimedRunOrigin.
-const (
-	ClaimedRunOriginBackfill ClaimedRunOrigin = "backfill"
-	ClaimedRunOriginMissed   ClaimedRunOrigin = "missed"
-	ClaimedRunOriginRedrive  ClaimedRunOrigin = "redrive"
-	ClaimedRunOriginSchedule ClaimedRunOrigin = "schedule"
-	ClaimedRunOriginTrigger  ClaimedRunOrigin = "trigger"
-)
-
-// Valid indicates whether the value is a known member of the ClaimedRunOrigin enum.
-func (e ClaimedRunOrigin) Valid() bool {
-	switch e {
-	case ClaimedRunOriginBackfill:
-		return true
-	case ClaimedRunOriginMissed:
-		return true
-	case ClaimedRunOriginRedrive:
-		return true
-	case ClaimedRunOriginSchedule:
-		return true
-	case ClaimedRunOriginTrigger:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateKeyInputBodyRole.
-const (
-	CreateKeyInputBodyRoleAdmin    CreateKeyInputBodyRole = "admin"
-	CreateKeyInputBodyRoleEditor   CreateKeyInputBodyRole = "editor"
-	CreateKeyInputBodyRoleOperator CreateKeyInputBodyRole = "operator"
-	CreateKeyInputBodyRoleViewer   CreateKeyInputBodyRole = "viewer"
-	CreateKeyInputBodyRoleWorker   CreateKeyInputBodyRole = "worker"
-)
-
-// Valid indicates whether the value is a known member of the CreateKeyInputBodyRole enum.
-func (e CreateKeyInputBodyRole) Valid() bool {
-	switch e {
-	case CreateKeyInputBodyRoleAdmin:
-		return true
-	case CreateKeyInputBodyRoleEditor:
-		return true
-	case CreateKeyInputBodyRoleOperator:
-		return true
-	case CreateKeyInputBodyRoleViewer:
-		return true
-	case CreateKeyInputBodyRoleWorker:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for CreateKeyOutputBodyRole.
-const (
-	CreateKeyOutputBodyRoleAdmin    CreateKeyOutputBodyRole = "admin"
-	CreateKeyOutputBodyRoleEditor   CreateKeyOutputBodyRole = "editor"
-	CreateKeyOutputBodyRoleOperator CreateKeyOutputBodyRole = "operator"
-	CreateKeyOutputBodyRoleViewer   CreateKeyOutputBodyRole = "viewer"
-	CreateKeyOutputBodyRoleWorker   CreateKeyOutputBodyRole = "worker"
-)
-
-// Valid indicates whether the value is a known member of the CreateKeyOutputBodyRole enum.
-func (e CreateKeyOutputBodyRole) Valid() bool {
-	switch e {
-	case CreateKeyOutputBodyRoleAdmin:
-		return true
-	case CreateKeyOutputBodyRoleEditor:
-		return true
-	case CreateKeyOutputBodyRoleOperator:
-		return true
-	case CreateKeyOutputBodyRoleViewer:
-		return true
-	case CreateKeyOutputBodyRoleWorker:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for DSTFold.
 const (
-	Both   DSTFold = "both"
-	First  DSTFold = "first"
-	Second DSTFold = "second"
+	DSTFoldBoth   DSTFold = "both"
+	DSTFoldFirst  DSTFold = "first"
+	DSTFoldSecond DSTFold = "second"
 )
 
 // Valid indicates whether the value is a known member of the DSTFold enum.
 func (e DSTFold) Valid() bool {
 	switch e {
-	case Both:
+	case DSTFoldBoth:
 		return true
-	case First:
+	case DSTFoldFirst:
 		return true
-	case Second:
+	case DSTFoldSecond:
 		return true
 	default:
 		return false
@@ -233,51 +89,24 @@ func (e DSTGap) Valid() bool {
 	}
 }
 
-// Defines values for GetSelfOutputBodyRole.
+// Defines values for GoneRunReason.
 const (
-	GetSelfOutputBodyRoleAdmin    GetSelfOutputBodyRole = "admin"
-	GetSelfOutputBodyRoleEditor   GetSelfOutputBodyRole = "editor"
-	GetSelfOutputBodyRoleOperator GetSelfOutputBodyRole = "operator"
-	GetSelfOutputBodyRoleViewer   GetSelfOutputBodyRole = "viewer"
-	GetSelfOutputBodyRoleWorker   GetSelfOutputBodyRole = "worker"
+	GoneRunReasonCancelled GoneRunReason = "cancelled"
+	GoneRunReasonLost      GoneRunReason = "lost"
+	GoneRunReasonReported  GoneRunReason = "reported"
+	GoneRunReasonTimeout   GoneRunReason = "timeout"
 )
 
-// Valid indicates whether the value is a known member of the GetSelfOutputBodyRole enum.
-func (e GetSelfOutputBodyRole) Valid() bool {
+// Valid indicates whether the value is a known member of the GoneRunReason enum.
+func (e GoneRunReason) Valid() bool {
 	switch e {
-	case GetSelfOutputBodyRoleAdmin:
+	case GoneRunReasonCancelled:
 		return true
-	case GetSelfOutputBodyRoleEditor:
+	case GoneRunReasonLost:
 		return true
-	case GetSelfOutputBodyRoleOperator:
+	case GoneRunReasonReported:
 		return true
-	case GetSelfOutputBodyRoleViewer:
-		return true
-	case GetSelfOutputBodyRoleWorker:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GoneRunWhy.
-const (
-	GoneRunWhyCancelled GoneRunWhy = "cancelled"
-	GoneRunWhyLost      GoneRunWhy = "lost"
-	GoneRunWhyReported  GoneRunWhy = "reported"
-	GoneRunWhyTimeout   GoneRunWhy = "timeout"
-)
-
-// Valid indicates whether the value is a known member of the GoneRunWhy enum.
-func (e GoneRunWhy) Valid() bool {
-	switch e {
-	case GoneRunWhyCancelled:
-		return true
-	case GoneRunWhyLost:
-		return true
-	case GoneRunWhyReported:
-		return true
-	case GoneRunWhyTimeout:
+	case GoneRunReasonTimeout:
 		return true
 	default:
 		return false
@@ -545,33 +374,6 @@ func (e JobPatchRetryBackoff) Valid() bool {
 	}
 }
 
-// Defines values for KeyRole.
-const (
-	KeyRoleAdmin    KeyRole = "admin"
-	KeyRoleEditor   KeyRole = "editor"
-	KeyRoleOperator KeyRole = "operator"
-	KeyRoleViewer   KeyRole = "viewer"
-	KeyRoleWorker   KeyRole = "worker"
-)
-
-// Valid indicates whether the value is a known member of the KeyRole enum.
-func (e KeyRole) Valid() bool {
-	switch e {
-	case KeyRoleAdmin:
-		return true
-	case KeyRoleEditor:
-		return true
-	case KeyRoleOperator:
-		return true
-	case KeyRoleViewer:
-		return true
-	case KeyRoleWorker:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for MissedCreated.
 const (
 	MissedCreatedAll  MissedCreated = "all"
@@ -677,39 +479,66 @@ func (e OperationState) Valid() bool {
 	}
 }
 
-// Defines values for PreviewJSONMark.
+// Defines values for Origin.
 const (
-	FirstPass  PreviewJSONMark = "first_pass"
-	SecondPass PreviewJSONMark = "second_pass"
-	Shifted    PreviewJSONMark = "shifted"
+	OriginBackfill Origin = "backfill"
+	OriginMissed   Origin = "missed"
+	OriginRedrive  Origin = "redrive"
+	OriginSchedule Origin = "schedule"
+	OriginTrigger  Origin = "trigger"
 )
 
-// Valid indicates whether the value is a known member of the PreviewJSONMark enum.
-func (e PreviewJSONMark) Valid() bool {
+// Valid indicates whether the value is a known member of the Origin enum.
+func (e Origin) Valid() bool {
 	switch e {
-	case FirstPass:
+	case OriginBackfill:
 		return true
-	case SecondPass:
+	case OriginMissed:
 		return true
-	case Shifted:
+	case OriginRedrive:
+		return true
+	case OriginSchedule:
+		return true
+	case OriginTrigger:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for PreviewJSONSkip.
+// Defines values for PreviewLineMark.
 const (
-	PreviewJSONSkipCalendar PreviewJSONSkip = "calendar"
-	PreviewJSONSkipDstGap   PreviewJSONSkip = "dst_gap"
+	PreviewLineMarkFirstPass  PreviewLineMark = "first_pass"
+	PreviewLineMarkSecondPass PreviewLineMark = "second_pass"
+	PreviewLineMarkShifted    PreviewLineMark = "shifted"
 )
 
-// Valid indicates whether the value is a known member of the PreviewJSONSkip enum.
-func (e PreviewJSONSkip) Valid() bool {
+// Valid indicates whether the value is a known member of the PreviewLineMark enum.
+func (e PreviewLineMark) Valid() bool {
 	switch e {
-	case PreviewJSONSkipCalendar:
+	case PreviewLineMarkFirstPass:
 		return true
-	case PreviewJSONSkipDstGap:
+	case PreviewLineMarkSecondPass:
+		return true
+	case PreviewLineMarkShifted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PreviewLineSkip.
+const (
+	PreviewLineSkipCalendar PreviewLineSkip = "calendar"
+	PreviewLineSkipDstGap   PreviewLineSkip = "dst_gap"
+)
+
+// Valid indicates whether the value is a known member of the PreviewLineSkip enum.
+func (e PreviewLineSkip) Valid() bool {
+	switch e {
+	case PreviewLineSkipCalendar:
+		return true
+	case PreviewLineSkipDstGap:
 		return true
 	default:
 		return false
@@ -740,105 +569,105 @@ func (e ReportOutcome) Valid() bool {
 	}
 }
 
-// Defines values for ReportAnswerCode.
+// Defines values for ReportResultCode.
 const (
-	Stale ReportAnswerCode = "stale"
+	ReportResultCodeStale ReportResultCode = "stale"
 )
 
-// Valid indicates whether the value is a known member of the ReportAnswerCode enum.
-func (e ReportAnswerCode) Valid() bool {
+// Valid indicates whether the value is a known member of the ReportResultCode enum.
+func (e ReportResultCode) Valid() bool {
 	switch e {
-	case Stale:
+	case ReportResultCodeStale:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for ReportAnswerWhy.
+// Defines values for ReportResultReason.
 const (
-	ReportAnswerWhyCancelled ReportAnswerWhy = "cancelled"
-	ReportAnswerWhyLost      ReportAnswerWhy = "lost"
-	ReportAnswerWhyReported  ReportAnswerWhy = "reported"
-	ReportAnswerWhyTimeout   ReportAnswerWhy = "timeout"
+	ReportResultReasonCancelled ReportResultReason = "cancelled"
+	ReportResultReasonLost      ReportResultReason = "lost"
+	ReportResultReasonReported  ReportResultReason = "reported"
+	ReportResultReasonTimeout   ReportResultReason = "timeout"
 )
 
-// Valid indicates whether the value is a known member of the ReportAnswerWhy enum.
-func (e ReportAnswerWhy) Valid() bool {
+// Valid indicates whether the value is a known member of the ReportResultReason enum.
+func (e ReportResultReason) Valid() bool {
 	switch e {
-	case ReportAnswerWhyCancelled:
+	case ReportResultReasonCancelled:
 		return true
-	case ReportAnswerWhyLost:
+	case ReportResultReasonLost:
 		return true
-	case ReportAnswerWhyReported:
+	case ReportResultReasonReported:
 		return true
-	case ReportAnswerWhyTimeout:
+	case ReportResultReasonTimeout:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for ResumeJobOutputBodyDelivery.
+// Defines values for ResumedJobDelivery.
 const (
-	ResumeJobOutputBodyDeliveryAtLeastOnce ResumeJobOutputBodyDelivery = "at_least_once"
-	ResumeJobOutputBodyDeliveryAtMostOnce  ResumeJobOutputBodyDelivery = "at_most_once"
+	ResumedJobDeliveryAtLeastOnce ResumedJobDelivery = "at_least_once"
+	ResumedJobDeliveryAtMostOnce  ResumedJobDelivery = "at_most_once"
 )
 
-// Valid indicates whether the value is a known member of the ResumeJobOutputBodyDelivery enum.
-func (e ResumeJobOutputBodyDelivery) Valid() bool {
+// Valid indicates whether the value is a known member of the ResumedJobDelivery enum.
+func (e ResumedJobDelivery) Valid() bool {
 	switch e {
-	case ResumeJobOutputBodyDeliveryAtLeastOnce:
+	case ResumedJobDeliveryAtLeastOnce:
 		return true
-	case ResumeJobOutputBodyDeliveryAtMostOnce:
+	case ResumedJobDeliveryAtMostOnce:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for ResumeJobOutputBodyOverlap.
+// Defines values for ResumedJobOverlap.
 const (
-	ResumeJobOutputBodyOverlapAllow    ResumeJobOutputBodyOverlap = "allow"
-	ResumeJobOutputBodyOverlapQueue    ResumeJobOutputBodyOverlap = "queue"
-	ResumeJobOutputBodyOverlapQueueAll ResumeJobOutputBodyOverlap = "queue_all"
-	ResumeJobOutputBodyOverlapReplace  ResumeJobOutputBodyOverlap = "replace"
-	ResumeJobOutputBodyOverlapSkip     ResumeJobOutputBodyOverlap = "skip"
+	ResumedJobOverlapAllow    ResumedJobOverlap = "allow"
+	ResumedJobOverlapQueue    ResumedJobOverlap = "queue"
+	ResumedJobOverlapQueueAll ResumedJobOverlap = "queue_all"
+	ResumedJobOverlapReplace  ResumedJobOverlap = "replace"
+	ResumedJobOverlapSkip     ResumedJobOverlap = "skip"
 )
 
-// Valid indicates whether the value is a known member of the ResumeJobOutputBodyOverlap enum.
-func (e ResumeJobOutputBodyOverlap) Valid() bool {
+// Valid indicates whether the value is a known member of the ResumedJobOverlap enum.
+func (e ResumedJobOverlap) Valid() bool {
 	switch e {
-	case ResumeJobOutputBodyOverlapAllow:
+	case ResumedJobOverlapAllow:
 		return true
-	case ResumeJobOutputBodyOverlapQueue:
+	case ResumedJobOverlapQueue:
 		return true
-	case ResumeJobOutputBodyOverlapQueueAll:
+	case ResumedJobOverlapQueueAll:
 		return true
-	case ResumeJobOutputBodyOverlapReplace:
+	case ResumedJobOverlapReplace:
 		return true
-	case ResumeJobOutputBodyOverlapSkip:
+	case ResumedJobOverlapSkip:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for ResumeJobOutputBodyState.
+// Defines values for ResumedJobState.
 const (
-	ResumeJobOutputBodyStateActive   ResumeJobOutputBodyState = "active"
-	ResumeJobOutputBodyStateFinished ResumeJobOutputBodyState = "finished"
-	ResumeJobOutputBodyStatePaused   ResumeJobOutputBodyState = "paused"
+	ResumedJobStateActive   ResumedJobState = "active"
+	ResumedJobStateFinished ResumedJobState = "finished"
+	ResumedJobStatePaused   ResumedJobState = "paused"
 )
 
-// Valid indicates whether the value is a known member of the ResumeJobOutputBodyState enum.
-func (e ResumeJobOutputBodyState) Valid() bool {
+// Valid indicates whether the value is a known member of the ResumedJobState enum.
+func (e ResumedJobState) Valid() bool {
 	switch e {
-	case ResumeJobOutputBodyStateActive:
+	case ResumedJobStateActive:
 		return true
-	case ResumeJobOutputBodyStateFinished:
+	case ResumedJobStateFinished:
 		return true
-	case ResumeJobOutputBodyStatePaused:
+	case ResumedJobStatePaused:
 		return true
 	default:
 		return false
@@ -869,27 +698,27 @@ func (e RetryBackoff) Valid() bool {
 	}
 }
 
-// Defines values for RunOrigin.
+// Defines values for Role.
 const (
-	RunOriginBackfill RunOrigin = "backfill"
-	RunOriginMissed   RunOrigin = "missed"
-	RunOriginRedrive  RunOrigin = "redrive"
-	RunOriginSchedule RunOrigin = "schedule"
-	RunOriginTrigger  RunOrigin = "trigger"
+	RoleAdmin    Role = "admin"
+	RoleEditor   Role = "editor"
+	RoleOperator Role = "operator"
+	RoleViewer   Role = "viewer"
+	RoleWorker   Role = "worker"
 )
 
-// Valid indicates whether the value is a known member of the RunOrigin enum.
-func (e RunOrigin) Valid() bool {
+// Valid indicates whether the value is a known member of the Role enum.
+func (e Role) Valid() bool {
 	switch e {
-	case RunOriginBackfill:
+	case RoleAdmin:
 		return true
-	case RunOriginMissed:
+	case RoleEditor:
 		return true
-	case RunOriginRedrive:
+	case RoleOperator:
 		return true
-	case RunOriginSchedule:
+	case RoleViewer:
 		return true
-	case RunOriginTrigger:
+	case RoleWorker:
 		return true
 	default:
 		return false
@@ -926,105 +755,6 @@ func (e RunState) Valid() bool {
 	case RunStateSucceeded:
 		return true
 	case RunStateWaiting:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for RunDetailOrigin.
-const (
-	RunDetailOriginBackfill RunDetailOrigin = "backfill"
-	RunDetailOriginMissed   RunDetailOrigin = "missed"
-	RunDetailOriginRedrive  RunDetailOrigin = "redrive"
-	RunDetailOriginSchedule RunDetailOrigin = "schedule"
-	RunDetailOriginTrigger  RunDetailOrigin = "trigger"
-)
-
-// Valid indicates whether the value is a known member of the RunDetailOrigin enum.
-func (e RunDetailOrigin) Valid() bool {
-	switch e {
-	case RunDetailOriginBackfill:
-		return true
-	case RunDetailOriginMissed:
-		return true
-	case RunDetailOriginRedrive:
-		return true
-	case RunDetailOriginSchedule:
-		return true
-	case RunDetailOriginTrigger:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for RunDetailState.
-const (
-	RunDetailStateCancelled RunDetailState = "cancelled"
-	RunDetailStateDue       RunDetailState = "due"
-	RunDetailStateFailed    RunDetailState = "failed"
-	RunDetailStatePending   RunDetailState = "pending"
-	RunDetailStateRunning   RunDetailState = "running"
-	RunDetailStateSkipped   RunDetailState = "skipped"
-	RunDetailStateSucceeded RunDetailState = "succeeded"
-	RunDetailStateWaiting   RunDetailState = "waiting"
-)
-
-// Valid indicates whether the value is a known member of the RunDetailState enum.
-func (e RunDetailState) Valid() bool {
-	switch e {
-	case RunDetailStateCancelled:
-		return true
-	case RunDetailStateDue:
-		return true
-	case RunDetailStateFailed:
-		return true
-	case RunDetailStatePending:
-		return true
-	case RunDetailStateRunning:
-		return true
-	case RunDetailStateSkipped:
-		return true
-	case RunDetailStateSucceeded:
-		return true
-	case RunDetailStateWaiting:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for RunOutputState.
-const (
-	RunOutputStateCancelled RunOutputState = "cancelled"
-	RunOutputStateDue       RunOutputState = "due"
-	RunOutputStateFailed    RunOutputState = "failed"
-	RunOutputStatePending   RunOutputState = "pending"
-	RunOutputStateRunning   RunOutputState = "running"
-	RunOutputStateSkipped   RunOutputState = "skipped"
-	RunOutputStateSucceeded RunOutputState = "succeeded"
-	RunOutputStateWaiting   RunOutputState = "waiting"
-)
-
-// Valid indicates whether the value is a known member of the RunOutputState enum.
-func (e RunOutputState) Valid() bool {
-	switch e {
-	case RunOutputStateCancelled:
-		return true
-	case RunOutputStateDue:
-		return true
-	case RunOutputStateFailed:
-		return true
-	case RunOutputStatePending:
-		return true
-	case RunOutputStateRunning:
-		return true
-	case RunOutputStateSkipped:
-		return true
-	case RunOutputStateSucceeded:
-		return true
-	case RunOutputStateWaiting:
 		return true
 	default:
 		return false
@@ -1144,85 +874,13 @@ func (e ListJobsParamsState) Valid() bool {
 
 // Defines values for ReplaceJobParamsIfNoneMatch.
 const (
-	Asterisk ReplaceJobParamsIfNoneMatch = "*"
+	ReplaceJobParamsIfNoneMatchAsterisk ReplaceJobParamsIfNoneMatch = "*"
 )
 
 // Valid indicates whether the value is a known member of the ReplaceJobParamsIfNoneMatch enum.
 func (e ReplaceJobParamsIfNoneMatch) Valid() bool {
 	switch e {
-	case Asterisk:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ListJobRunsParamsState.
-const (
-	ListJobRunsParamsStateCancelled ListJobRunsParamsState = "cancelled"
-	ListJobRunsParamsStateDue       ListJobRunsParamsState = "due"
-	ListJobRunsParamsStateFailed    ListJobRunsParamsState = "failed"
-	ListJobRunsParamsStatePending   ListJobRunsParamsState = "pending"
-	ListJobRunsParamsStateRunning   ListJobRunsParamsState = "running"
-	ListJobRunsParamsStateSkipped   ListJobRunsParamsState = "skipped"
-	ListJobRunsParamsStateSucceeded ListJobRunsParamsState = "succeeded"
-	ListJobRunsParamsStateWaiting   ListJobRunsParamsState = "waiting"
-)
-
-// Valid indicates whether the value is a known member of the ListJobRunsParamsState enum.
-func (e ListJobRunsParamsState) Valid() bool {
-	switch e {
-	case ListJobRunsParamsStateCancelled:
-		return true
-	case ListJobRunsParamsStateDue:
-		return true
-	case ListJobRunsParamsStateFailed:
-		return true
-	case ListJobRunsParamsStatePending:
-		return true
-	case ListJobRunsParamsStateRunning:
-		return true
-	case ListJobRunsParamsStateSkipped:
-		return true
-	case ListJobRunsParamsStateSucceeded:
-		return true
-	case ListJobRunsParamsStateWaiting:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ListRunsParamsState.
-const (
-	ListRunsParamsStateCancelled ListRunsParamsState = "cancelled"
-	ListRunsParamsStateDue       ListRunsParamsState = "due"
-	ListRunsParamsStateFailed    ListRunsParamsState = "failed"
-	ListRunsParamsStatePending   ListRunsParamsState = "pending"
-	ListRunsParamsStateRunning   ListRunsParamsState = "running"
-	ListRunsParamsStateSkipped   ListRunsParamsState = "skipped"
-	ListRunsParamsStateSucceeded ListRunsParamsState = "succeeded"
-	ListRunsParamsStateWaiting   ListRunsParamsState = "waiting"
-)
-
-// Valid indicates whether the value is a known member of the ListRunsParamsState enum.
-func (e ListRunsParamsState) Valid() bool {
-	switch e {
-	case ListRunsParamsStateCancelled:
-		return true
-	case ListRunsParamsStateDue:
-		return true
-	case ListRunsParamsStateFailed:
-		return true
-	case ListRunsParamsStatePending:
-		return true
-	case ListRunsParamsStateRunning:
-		return true
-	case ListRunsParamsStateSkipped:
-		return true
-	case ListRunsParamsStateSucceeded:
-		return true
-	case ListRunsParamsStateWaiting:
+	case ReplaceJobParamsIfNoneMatchAsterisk:
 		return true
 	default:
 		return false
@@ -1274,8 +932,52 @@ type AuditEntry struct {
 	Seq int64 `json:"seq"`
 }
 
-// BackfillJobInputBody defines model for BackfillJobInputBody.
-type BackfillJobInputBody struct {
+// AuditEntryList defines model for AuditEntryList.
+type AuditEntryList struct {
+	Items []AuditEntry `json:"items"`
+
+	// NextPageToken page_token of the next page. Absent: no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
+
+// AuditVerification defines model for AuditVerification.
+type AuditVerification struct {
+	// Entries Number of unchanged entries, from the first on.
+	Entries int64 `json:"entries"`
+
+	// NextPageToken page_token of the next page. Absent: no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+
+	// Ok Whether all checked entries are unchanged.
+	Ok bool `json:"ok"`
+
+	// Problem What is wrong with the next entry.
+	Problem string `json:"problem,omitempty,omitzero"`
+}
+
+// Backfill defines model for Backfill.
+type Backfill struct {
+	// DryRun Whether the runs were only counted.
+	DryRun bool `json:"dry_run"`
+
+	// FirstDueAt Due time of the first run.
+	FirstDueAt time.Time `json:"first_due_at,omitempty,omitzero"`
+
+	// GoOnFrom from of the call for the rest. Absent: none is left.
+	GoOnFrom time.Time `json:"go_on_from,omitempty,omitzero"`
+
+	// Known Number of occurrences left out because they already have a run.
+	Known int64 `json:"known"`
+
+	// LastDueAt Due time of the last run.
+	LastDueAt time.Time `json:"last_due_at,omitempty,omitzero"`
+
+	// Runs Number of runs created, or with dry_run, that would be created.
+	Runs int64 `json:"runs"`
+}
+
+// BackfillRequest defines model for BackfillRequest.
+type BackfillRequest struct {
 	// Again Include occurrences that already have a run.
 	Again bool `json:"again,omitempty,omitzero"`
 
@@ -1301,71 +1003,26 @@ type BackfillJobInputBody struct {
 	To time.Time `json:"to"`
 }
 
-// BackfillJobOutputBody defines model for BackfillJobOutputBody.
-type BackfillJobOutputBody struct {
-	// DryRun Whether the runs were only counted.
-	DryRun bool `json:"dry_run"`
-
-	// FirstDueAt Due time of the first run.
-	FirstDueAt time.Time `json:"first_due_at,omitempty,omitzero"`
-
-	// GoOnFrom from of the call for the rest. Absent: none is left.
-	GoOnFrom time.Time `json:"go_on_from,omitempty,omitzero"`
-
-	// Known Number of occurrences left out because they already have a run.
-	Known int64 `json:"known"`
-
-	// LastDueAt Due time of the last run.
-	LastDueAt time.Time `json:"last_due_at,omitempty,omitzero"`
-
-	// Runs Number of runs created, or with dry_run, that would be created.
-	Runs int64 `json:"runs"`
-}
-
-// BeatSessionInputBody defines model for BeatSessionInputBody.
-type BeatSessionInputBody struct {
-	// Runs All runs that you still work on.
-	Runs []Item `json:"runs"`
-}
-
-// BeatSessionOutputBody defines model for BeatSessionOutputBody.
-type BeatSessionOutputBody struct {
-	// Gone Runs that are no longer yours. Stop working on them.
-	Gone []GoneRun `json:"gone"`
-}
-
-// BeginOperationInputBody defines model for BeginOperationInputBody.
-type BeginOperationInputBody struct {
-	// All Required if there is no filter: all of the namespace.
-	All bool `json:"all,omitempty,omitzero"`
-
-	// FailedBefore Failed before this time.
-	FailedBefore time.Time `json:"failed_before,omitempty,omitzero"`
-
-	// FailedFrom Failed at this time or later.
-	FailedFrom time.Time `json:"failed_from,omitempty,omitzero"`
-
-	// Job Id or name of the job.
-	Job string `json:"job,omitempty,omitzero"`
-
-	// Queue Name of the queue.
-	Queue string `json:"queue,omitempty,omitzero"`
-
-	// Rate Maximum number per second. Default 50.
-	Rate int64 `json:"rate,omitempty,omitzero"`
-
-	// Reason Reason of the failure.
-	Reason string `json:"reason,omitempty,omitzero"`
-}
-
-// BulkResult defines model for BulkResult.
-type BulkResult struct {
+// BulkItem defines model for BulkItem.
+type BulkItem struct {
 	// ID Id of the new job.
 	ID string `json:"id,omitempty,omitzero"`
 
 	// Line Line number, from 1.
 	Line    int64   `json:"line"`
 	Problem Problem `json:"problem,omitempty,omitzero"`
+}
+
+// BulkResult defines model for BulkResult.
+type BulkResult struct {
+	// Created Number of jobs created.
+	Created int64 `json:"created"`
+
+	// Items One per line that is not empty.
+	Items []BulkItem `json:"items"`
+
+	// Refused Number of jobs rejected.
+	Refused int64 `json:"refused"`
 }
 
 // Calendar defines model for Calendar.
@@ -1380,8 +1037,8 @@ type Calendar struct {
 	Windows []string `json:"windows,omitempty,omitzero"`
 }
 
-// CancelRunOutputBody defines model for CancelRunOutputBody.
-type CancelRunOutputBody struct {
+// CancelledRun defines model for CancelledRun.
+type CancelledRun struct {
 	// Attempt Number of the last attempt; 0: none yet.
 	Attempt int32 `json:"attempt"`
 
@@ -1426,10 +1083,8 @@ type CancelRunOutputBody struct {
 	Message string `json:"message,omitempty,omitzero"`
 
 	// Node Node or worker of the last attempt, if its session is known.
-	Node string `json:"node,omitempty,omitzero"`
-
-	// Origin missed: caught up late.
-	Origin CancelRunOutputBodyOrigin `json:"origin"`
+	Node   string `json:"node,omitempty,omitzero"`
+	Origin Origin `json:"origin"`
 
 	// Percent Progress as its worker reported it.
 	Percent int32 `json:"percent,omitempty,omitzero"`
@@ -1454,9 +1109,7 @@ type CancelRunOutputBody struct {
 
 	// StartedAt Start of the last attempt.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
-
-	// State pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
-	State CancelRunOutputBodyState `json:"state"`
+	State     RunState  `json:"state"`
 
 	// Status Status in the target's protocol.
 	//
@@ -1470,14 +1123,8 @@ type CancelRunOutputBody struct {
 	Version int32 `json:"version"`
 }
 
-// CancelRunOutputBodyOrigin missed: caught up late.
-type CancelRunOutputBodyOrigin string
-
-// CancelRunOutputBodyState pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
-type CancelRunOutputBodyState string
-
-// ClaimRunsInputBody defines model for ClaimRunsInputBody.
-type ClaimRunsInputBody struct {
+// ClaimRequest defines model for ClaimRequest.
+type ClaimRequest struct {
 	// Handlers You get only runs of these handlers.
 	Handlers []string `json:"handlers"`
 
@@ -1488,8 +1135,8 @@ type ClaimRunsInputBody struct {
 	WaitMs int64 `json:"wait_ms,omitempty,omitzero"`
 }
 
-// ClaimRunsOutputBody defines model for ClaimRunsOutputBody.
-type ClaimRunsOutputBody struct {
+// ClaimResult defines model for ClaimResult.
+type ClaimResult struct {
 	Runs []ClaimedRun `json:"runs"`
 }
 
@@ -1509,10 +1156,10 @@ type ClaimedRun struct {
 	IdempotencyKey string `json:"idempotency_key"`
 
 	// Job The id of its job.
-	Job     string           `json:"job"`
-	JobName string           `json:"job_name"`
-	Origin  ClaimedRunOrigin `json:"origin"`
-	Payload interface{}      `json:"payload,omitempty,omitzero"`
+	Job     string      `json:"job"`
+	JobName string      `json:"job_name"`
+	Origin  Origin      `json:"origin"`
+	Payload interface{} `json:"payload,omitempty,omitzero"`
 
 	// Run The run's id.
 	Run string `json:"run"`
@@ -1527,24 +1174,35 @@ type ClaimedRun struct {
 	Version int32 `json:"version"`
 }
 
-// ClaimedRunOrigin defines model for ClaimedRun.Origin.
-type ClaimedRunOrigin string
+// Cluster defines model for Cluster.
+type Cluster struct {
+	// DatabaseTime The clock that decides what is due.
+	DatabaseTime time.Time `json:"database_time"`
+	Nodes        []Node    `json:"nodes"`
 
-// CompleteRunInputBody defines model for CompleteRunInputBody.
-type CompleteRunInputBody struct {
-	// Message The result, for people.
-	Message string `json:"message,omitempty,omitzero"`
+	// Partitions Number of partitions.
+	Partitions    int64 `json:"partitions"`
+	SchemaVersion int64 `json:"schema_version"`
+
+	// Shards How many databases there are.
+	Shards int64 `json:"shards"`
+
+	// Unowned Partitions without a live owner: their runs wait.
+	Unowned []int32 `json:"unowned"`
+
+	// Version Of the node that answers.
+	Version string `json:"version"`
 }
 
-// CompleteRunsInputBody defines model for CompleteRunsInputBody.
-type CompleteRunsInputBody struct {
+// CompleteRequest defines model for CompleteRequest.
+type CompleteRequest struct {
 	Reports []Report `json:"reports"`
 }
 
-// CompleteRunsOutputBody defines model for CompleteRunsOutputBody.
-type CompleteRunsOutputBody struct {
-	// Answers In the order of the reports.
-	Answers []ReportAnswer `json:"answers"`
+// CompleteResult defines model for CompleteResult.
+type CompleteResult struct {
+	// Results In the order of the reports.
+	Results []ReportResult `json:"results"`
 }
 
 // Concurrency defines model for Concurrency.
@@ -1556,84 +1214,6 @@ type Concurrency struct {
 
 	// Max A run of this job starts only while fewer runs with the key are live, of any job. Default 1.
 	Max int32 `json:"max,omitempty,omitzero"`
-}
-
-// CreateJobsOutputBody defines model for CreateJobsOutputBody.
-type CreateJobsOutputBody struct {
-	// Created Number of jobs created.
-	Created int64 `json:"created"`
-
-	// Items One per line that is not empty.
-	Items []BulkResult `json:"items"`
-
-	// Refused Number of jobs rejected.
-	Refused int64 `json:"refused"`
-}
-
-// CreateKeyInputBody defines model for CreateKeyInputBody.
-type CreateKeyInputBody struct {
-	// ExpiresIn Time until it expires. Default: never.
-	//
-	// Examples: 90d
-	ExpiresIn string `json:"expires_in,omitempty,omitzero"`
-
-	// Name What it is for.
-	//
-	// Examples: ci
-	Name string `json:"name"`
-
-	// Queues Queues of a worker. They need not exist.
-	Queues []string `json:"queues,omitempty,omitzero"`
-
-	// Role The rights of the key.
-	Role CreateKeyInputBodyRole `json:"role"`
-}
-
-// CreateKeyInputBodyRole The rights of the key.
-type CreateKeyInputBodyRole string
-
-// CreateKeyOutputBody defines model for CreateKeyOutputBody.
-type CreateKeyOutputBody struct {
-	CreatedAt time.Time `json:"created_at"`
-	CreatedBy string    `json:"created_by"`
-	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
-
-	// ID Id of the key. Not secret.
-	ID   string `json:"id"`
-	Name string `json:"name"`
-
-	// Prefix Beginning of the secret, to tell keys apart.
-	Prefix string `json:"prefix"`
-
-	// Queues For the role worker: the queues it may serve.
-	Queues    []string                `json:"queues,omitempty,omitzero"`
-	RevokedAt time.Time               `json:"revoked_at,omitempty,omitzero"`
-	Role      CreateKeyOutputBodyRole `json:"role"`
-
-	// Secret The key itself. It is shown only once.
-	Secret string `json:"secret"`
-}
-
-// CreateKeyOutputBodyRole defines model for CreateKeyOutputBody.Role.
-type CreateKeyOutputBodyRole string
-
-// CreateQueueInputBody defines model for CreateQueueInputBody.
-type CreateQueueInputBody struct {
-	// Burst With rate: how many runs may start at once after a quiet period. Default: a tenth of one second's rate, at least 1.
-	Burst int32 `json:"burst,omitempty,omitzero"`
-
-	// MaxRunning Maximum number of runs that are live at the same time. Absent: no limit.
-	MaxRunning int32 `json:"max_running,omitempty,omitzero"`
-
-	// Name a-z, 0-9, . _ and -, starting with a letter or digit.
-	//
-	// Examples: imports
-	Name string `json:"name"`
-
-	// Rate Maximum number of starts per second (s), minute (m) or hour (h), retries included. Absent: no limit.
-	//
-	// Examples: 100/s
-	Rate string `json:"rate,omitempty,omitzero"`
 }
 
 // DST defines model for DST.
@@ -1675,16 +1255,24 @@ type DeadLetter struct {
 	Run string `json:"run"`
 }
 
-// ExplainJobOutputBody defines model for ExplainJobOutputBody.
-type ExplainJobOutputBody struct {
+// DeadLetterList defines model for DeadLetterList.
+type DeadLetterList struct {
+	Items []DeadLetter `json:"items"`
+
+	// NextPageToken page_token of the next page. Absent: no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
+
+// Explanation defines model for Explanation.
+type Explanation struct {
 	Items []Story `json:"items"`
 
 	// Job The id of the job.
 	Job string `json:"job"`
 }
 
-// FailRunInputBody defines model for FailRunInputBody.
-type FailRunInputBody struct {
+// FailureReport defines model for FailureReport.
+type FailureReport struct {
 	// Final Do not retry. Default: retry by the job's retry policy.
 	Final bool `json:"final,omitempty,omitzero"`
 
@@ -1713,40 +1301,6 @@ type FieldProblem struct {
 	Problem string `json:"problem"`
 }
 
-// GetClusterOutputBody defines model for GetClusterOutputBody.
-type GetClusterOutputBody struct {
-	// DatabaseTime The clock that decides what is due.
-	DatabaseTime time.Time `json:"database_time"`
-	Nodes        []Node    `json:"nodes"`
-
-	// Partitions Number of partitions.
-	Partitions    int64 `json:"partitions"`
-	SchemaVersion int64 `json:"schema_version"`
-
-	// Shards How many databases there are.
-	Shards int64 `json:"shards"`
-
-	// Unowned Partitions without a live owner: their runs wait.
-	Unowned []int32 `json:"unowned"`
-
-	// Version Of the node that answers.
-	Version string `json:"version"`
-}
-
-// GetSelfOutputBody defines model for GetSelfOutputBody.
-type GetSelfOutputBody struct {
-	// Key The id of the key.
-	Key string `json:"key"`
-
-	// Name The name of the key.
-	Name      string                `json:"name"`
-	Namespace string                `json:"namespace"`
-	Role      GetSelfOutputBodyRole `json:"role"`
-}
-
-// GetSelfOutputBodyRole defines model for GetSelfOutputBody.Role.
-type GetSelfOutputBodyRole string
-
 // GoneRun defines model for GoneRun.
 type GoneRun struct {
 	// Attempt The number of the attempt.
@@ -1755,35 +1309,26 @@ type GoneRun struct {
 	// Detail The same in words.
 	Detail string `json:"detail"`
 
-	// Run The run's id.
-	Run string `json:"run"`
-
-	// Why cancelled: the run was cancelled. timeout: the attempt took too long. reported: it has already been reported. lost: the run was given to another session.
-	Why GoneRunWhy `json:"why"`
-}
-
-// GoneRunWhy cancelled: the run was cancelled. timeout: the attempt took too long. reported: it has already been reported. lost: the run was given to another session.
-type GoneRunWhy string
-
-// HeartbeatRunOutputBody defines model for HeartbeatRunOutputBody.
-type HeartbeatRunOutputBody struct {
-	// ReportBy Report or send a heartbeat before this time, or the attempt is lost.
-	ReportBy time.Time `json:"report_by"`
-}
-
-// Item defines model for Item.
-type Item struct {
-	// Attempt The number of the attempt.
-	Attempt int32 `json:"attempt"`
-
-	// Percent Progress.
-	Percent int32 `json:"percent,omitempty,omitzero"`
-
-	// Progress Progress in words, for people.
-	Progress string `json:"progress,omitempty,omitzero"`
+	// Reason cancelled: the run was cancelled. timeout: the attempt took too long. reported: it has already been reported. lost: the run was given to another session.
+	Reason GoneRunReason `json:"reason"`
 
 	// Run The run's id.
 	Run string `json:"run"`
+}
+
+// GoneRunReason cancelled: the run was cancelled. timeout: the attempt took too long. reported: it has already been reported. lost: the run was given to another session.
+type GoneRunReason string
+
+// HeartbeatRequest defines model for HeartbeatRequest.
+type HeartbeatRequest struct {
+	// Runs All runs that you still work on.
+	Runs []RunProgress `json:"runs"`
+}
+
+// HeartbeatResult defines model for HeartbeatResult.
+type HeartbeatResult struct {
+	// Gone Runs that are no longer yours. Stop working on them.
+	Gone []GoneRun `json:"gone"`
 }
 
 // Job defines model for Job.
@@ -1950,6 +1495,17 @@ type JobInputDelivery string
 // JobInputOverlap What happens if a run is due while another run of the job is live. Default skip.
 type JobInputOverlap string
 
+// JobList defines model for JobList.
+type JobList struct {
+	Items []Job `json:"items"`
+
+	// NextPageToken page_token of the next page. Absent: no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+
+	// Partial Very many runs are planned now; jobs due in the next minute may be missing.
+	Partial bool `json:"partial,omitempty,omitzero"`
+}
+
 // JobPatch defines model for JobPatch.
 type JobPatch struct {
 	// Concurrency Limits the live runs that share a key, across all jobs of the namespace.
@@ -2115,11 +1671,31 @@ type Key struct {
 	// Queues For the role worker: the queues it may serve.
 	Queues    []string  `json:"queues,omitempty,omitzero"`
 	RevokedAt time.Time `json:"revoked_at,omitempty,omitzero"`
-	Role      KeyRole   `json:"role"`
+	Role      Role      `json:"role"`
 }
 
-// KeyRole defines model for Key.Role.
-type KeyRole string
+// KeyList defines model for KeyList.
+type KeyList struct {
+	// Items The newest first, at most 1,000.
+	Items []Key `json:"items"`
+}
+
+// KeyRequest defines model for KeyRequest.
+type KeyRequest struct {
+	// ExpiresIn Time until it expires. Default: never.
+	//
+	// Examples: 90d
+	ExpiresIn string `json:"expires_in,omitempty,omitzero"`
+
+	// Name What it is for.
+	//
+	// Examples: ci
+	Name string `json:"name"`
+
+	// Queues Queues of a worker. They need not exist.
+	Queues []string `json:"queues,omitempty,omitzero"`
+	Role   Role     `json:"role"`
+}
 
 // Lease defines model for Lease.
 type Lease struct {
@@ -2128,72 +1704,6 @@ type Lease struct {
 
 	// Run The run's id.
 	Run string `json:"run"`
-}
-
-// ListAuditOutputBody defines model for ListAuditOutputBody.
-type ListAuditOutputBody struct {
-	Items []AuditEntry `json:"items"`
-
-	// NextPageToken page_token of the next page. Absent: no more.
-	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
-}
-
-// ListDeadLettersOutputBody defines model for ListDeadLettersOutputBody.
-type ListDeadLettersOutputBody struct {
-	Items []DeadLetter `json:"items"`
-
-	// NextPageToken page_token of the next page. Absent: no more.
-	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
-}
-
-// ListJobsOutputBody defines model for ListJobsOutputBody.
-type ListJobsOutputBody struct {
-	Items []Job `json:"items"`
-
-	// NextPageToken page_token of the next page. Absent: no more.
-	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
-
-	// Partial Very many runs are planned now; jobs due in the next minute may be missing.
-	Partial bool `json:"partial,omitempty,omitzero"`
-}
-
-// ListKeysOutputBody defines model for ListKeysOutputBody.
-type ListKeysOutputBody struct {
-	// Items The newest first, at most 1,000.
-	Items []Key `json:"items"`
-}
-
-// ListOperationsOutputBody defines model for ListOperationsOutputBody.
-type ListOperationsOutputBody struct {
-	Items []Operation `json:"items"`
-
-	// NextPageToken page_token of the next page. Absent: no more.
-	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
-}
-
-// ListQueuesOutputBody defines model for ListQueuesOutputBody.
-type ListQueuesOutputBody struct {
-	Items []Queue `json:"items"`
-
-	// NextPageToken page_token of the next page. Absent: no more.
-	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
-}
-
-// ListRunsOutputBody defines model for ListRunsOutputBody.
-type ListRunsOutputBody struct {
-	// Items A retried or redriven run appears once for each time it ended.
-	Items []Run `json:"items"`
-
-	// NextPageToken page_token of the next page. Absent: no more.
-	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
-}
-
-// ListSecretsOutputBody defines model for ListSecretsOutputBody.
-type ListSecretsOutputBody struct {
-	Items []Secret `json:"items"`
-
-	// NextPageToken page_token of the next page. Absent: no more.
-	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 }
 
 // Missed defines model for Missed.
@@ -2230,6 +1740,28 @@ type MissedPaused string
 // MissedPolicy Occurrences missed while the cluster was down: skip them, run the newest, or run all. Default once.
 type MissedPolicy string
 
+// NewKey defines model for NewKey.
+type NewKey struct {
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
+
+	// ID Id of the key. Not secret.
+	ID   string `json:"id"`
+	Name string `json:"name"`
+
+	// Prefix Beginning of the secret, to tell keys apart.
+	Prefix string `json:"prefix"`
+
+	// Queues For the role worker: the queues it may serve.
+	Queues    []string  `json:"queues,omitempty,omitzero"`
+	RevokedAt time.Time `json:"revoked_at,omitempty,omitzero"`
+	Role      Role      `json:"role"`
+
+	// Secret The key itself. It is shown only once.
+	Secret string `json:"secret"`
+}
+
 // Node defines model for Node.
 type Node struct {
 	// Draining Whether it gets no more partitions.
@@ -2245,38 +1777,6 @@ type Node struct {
 	// Session Random per process: two nodes with the same name are two sessions.
 	Session   string    `json:"session"`
 	StartedAt time.Time `json:"started_at"`
-}
-
-// OpenSessionInputBody defines model for OpenSessionInputBody.
-type OpenSessionInputBody struct {
-	// Adopt Session to end; of its runs, only those in runs are kept.
-	Adopt string `json:"adopt,omitempty,omitzero"`
-
-	// Name Name, for people.
-	//
-	// Examples: invoices-7d9f
-	Name string `json:"name"`
-
-	// Runs With adopt: the runs that you still work on.
-	Runs []Lease `json:"runs,omitempty,omitzero"`
-}
-
-// OpenSessionOutputBody defines model for OpenSessionOutputBody.
-type OpenSessionOutputBody struct {
-	// ExpiresAt By the database clock, unless a heartbeat renews it.
-	ExpiresAt time.Time `json:"expires_at"`
-
-	// Gone With adopt: runs that the new session did not get.
-	Gone []GoneRun `json:"gone"`
-
-	// HeartbeatMs How often to send a heartbeat.
-	HeartbeatMs int64 `json:"heartbeat_ms"`
-
-	// ID The session's id.
-	ID string `json:"id"`
-
-	// TTLMs How long the session lives after a heartbeat.
-	TTLMs int64 `json:"ttl_ms"`
 }
 
 // Operation defines model for Operation.
@@ -2318,51 +1818,55 @@ type OperationKind string
 // OperationState failed: the nodes gave up, see problem. Completed work stays done.
 type OperationState string
 
-// PauseJobInputBody defines model for PauseJobInputBody.
-type PauseJobInputBody struct {
+// OperationList defines model for OperationList.
+type OperationList struct {
+	Items []Operation `json:"items"`
+
+	// NextPageToken page_token of the next page. Absent: no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
+
+// OperationRequest defines model for OperationRequest.
+type OperationRequest struct {
+	// All Required if there is no filter: all of the namespace.
+	All bool `json:"all,omitempty,omitzero"`
+
+	// FailedBefore Failed before this time.
+	FailedBefore time.Time `json:"failed_before,omitempty,omitzero"`
+
+	// FailedFrom Failed at this time or later.
+	FailedFrom time.Time `json:"failed_from,omitempty,omitzero"`
+
+	// Job Id or name of the job.
+	Job string `json:"job,omitempty,omitzero"`
+
+	// Queue Name of the queue.
+	Queue string `json:"queue,omitempty,omitzero"`
+
+	// Rate Maximum number per second. Default 50.
+	Rate int64 `json:"rate,omitempty,omitzero"`
+
+	// Reason Reason of the failure.
+	Reason string `json:"reason,omitempty,omitzero"`
+}
+
+// Origin defines model for Origin.
+type Origin string
+
+// PauseJobRequest defines model for PauseJobRequest.
+type PauseJobRequest struct {
 	// Note The reason, for people.
 	Note string `json:"note,omitempty,omitzero"`
 }
 
-// PauseQueueInputBody defines model for PauseQueueInputBody.
-type PauseQueueInputBody struct {
+// PauseQueueRequest defines model for PauseQueueRequest.
+type PauseQueueRequest struct {
 	// Note The reason, for people.
 	Note string `json:"note,omitempty,omitzero"`
 }
 
-// PreviewJSON defines model for PreviewJSON.
-type PreviewJSON struct {
-	// DueAt In UTC.
-	DueAt time.Time `json:"due_at,omitempty,omitzero"`
-
-	// Local The same instant in the schedule's zone.
-	//
-	// Examples: 2026-03-08T03:00:00-04:00
-	Local string `json:"local,omitempty,omitzero"`
-
-	// Mark What a clock change did to it.
-	Mark PreviewJSONMark `json:"mark,omitempty,omitzero"`
-
-	// MoreSkipped So many more are skipped here; only this is set then.
-	MoreSkipped int64 `json:"more_skipped,omitempty,omitzero"`
-
-	// Nominal The local time that does not exist.
-	//
-	// Examples: 2026-03-08T02:30:00
-	Nominal string `json:"nominal,omitempty,omitzero"`
-
-	// Skip Why it does not run.
-	Skip PreviewJSONSkip `json:"skip,omitempty,omitzero"`
-}
-
-// PreviewJSONMark What a clock change did to it.
-type PreviewJSONMark string
-
-// PreviewJSONSkip Why it does not run.
-type PreviewJSONSkip string
-
-// PreviewOutputBody defines model for PreviewOutputBody.
-type PreviewOutputBody struct {
+// Preview defines model for Preview.
+type Preview struct {
 	// IdempotencyKey Key of the first run, with the job's payload.
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
@@ -2373,14 +1877,45 @@ type PreviewOutputBody struct {
 	More bool `json:"more"`
 
 	// Occurrences In order, including skipped ones.
-	Occurrences []PreviewJSON `json:"occurrences"`
+	Occurrences []PreviewLine `json:"occurrences"`
 
 	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 	Schedule Schedule `json:"schedule"`
 }
 
-// PreviewUnsavedInputBody defines model for PreviewUnsavedInputBody.
-type PreviewUnsavedInputBody struct {
+// PreviewLine defines model for PreviewLine.
+type PreviewLine struct {
+	// DueAt In UTC.
+	DueAt time.Time `json:"due_at,omitempty,omitzero"`
+
+	// Local The same instant in the schedule's zone.
+	//
+	// Examples: 2026-03-08T03:00:00-04:00
+	Local string `json:"local,omitempty,omitzero"`
+
+	// Mark What a clock change did to it.
+	Mark PreviewLineMark `json:"mark,omitempty,omitzero"`
+
+	// MoreSkipped So many more are skipped here; only this is set then.
+	MoreSkipped int64 `json:"more_skipped,omitempty,omitzero"`
+
+	// Nominal The local time that does not exist.
+	//
+	// Examples: 2026-03-08T02:30:00
+	Nominal string `json:"nominal,omitempty,omitzero"`
+
+	// Skip Why it does not run.
+	Skip PreviewLineSkip `json:"skip,omitempty,omitzero"`
+}
+
+// PreviewLineMark What a clock change did to it.
+type PreviewLineMark string
+
+// PreviewLineSkip Why it does not run.
+type PreviewLineSkip string
+
+// PreviewRequest defines model for PreviewRequest.
+type PreviewRequest struct {
 	// Count Number of occurrences that run. Default 10.
 	Count int64 `json:"count,omitempty,omitzero"`
 
@@ -2422,17 +1957,6 @@ type Problem struct {
 	//
 	// Examples: urn:belfry:problem:invalid
 	Type string `json:"type"`
-}
-
-// PutSecretInputBody defines model for PutSecretInputBody.
-type PutSecretInputBody struct {
-	// KeepPreviousFor Also sign with the old value. Default 24h.
-	//
-	// Examples: 24h
-	KeepPreviousFor string `json:"keep_previous_for,omitempty,omitzero"`
-
-	// Value The secret. It is never shown again.
-	Value string `json:"value"`
 }
 
 // Queue defines model for Queue.
@@ -2478,6 +2002,33 @@ type QueueLimits struct {
 	Rate string `json:"rate,omitempty,omitzero"`
 }
 
+// QueueList defines model for QueueList.
+type QueueList struct {
+	Items []Queue `json:"items"`
+
+	// NextPageToken page_token of the next page. Absent: no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
+
+// QueueRequest defines model for QueueRequest.
+type QueueRequest struct {
+	// Burst With rate: how many runs may start at once after a quiet period. Default: a tenth of one second's rate, at least 1.
+	Burst int32 `json:"burst,omitempty,omitzero"`
+
+	// MaxRunning Maximum number of runs that are live at the same time. Absent: no limit.
+	MaxRunning int32 `json:"max_running,omitempty,omitzero"`
+
+	// Name a-z, 0-9, . _ and -, starting with a letter or digit.
+	//
+	// Examples: imports
+	Name string `json:"name"`
+
+	// Rate Maximum number of starts per second (s), minute (m) or hour (h), retries included. Absent: no limit.
+	//
+	// Examples: 100/s
+	Rate string `json:"rate,omitempty,omitzero"`
+}
+
 // Report defines model for Report.
 type Report struct {
 	// Attempt The number of the attempt.
@@ -2505,32 +2056,38 @@ type Report struct {
 // ReportOutcome cancelled: the work is no longer needed. snoozed: run it later; it does not count as an attempt.
 type ReportOutcome string
 
-// ReportAnswer defines model for ReportAnswer.
-type ReportAnswer struct {
+// ReportDeadline defines model for ReportDeadline.
+type ReportDeadline struct {
+	// ReportBy Report or send a heartbeat before this time, or the attempt is lost.
+	ReportBy time.Time `json:"report_by"`
+}
+
+// ReportResult defines model for ReportResult.
+type ReportResult struct {
 	Accepted bool `json:"accepted"`
 
 	// Attempt The number of the attempt.
 	Attempt int32 `json:"attempt"`
 
 	// Code stale: not an attempt of this session; nothing changed.
-	Code   ReportAnswerCode `json:"code,omitempty,omitzero"`
+	Code   ReportResultCode `json:"code,omitempty,omitzero"`
 	Detail string           `json:"detail,omitempty,omitzero"`
+
+	// Reason reported: accepted before.
+	Reason ReportResultReason `json:"reason,omitempty,omitzero"`
 
 	// Run The run's id.
 	Run string `json:"run"`
-
-	// Why reported: accepted before.
-	Why ReportAnswerWhy `json:"why,omitempty,omitzero"`
 }
 
-// ReportAnswerCode stale: not an attempt of this session; nothing changed.
-type ReportAnswerCode string
+// ReportResultCode stale: not an attempt of this session; nothing changed.
+type ReportResultCode string
 
-// ReportAnswerWhy reported: accepted before.
-type ReportAnswerWhy string
+// ReportResultReason reported: accepted before.
+type ReportResultReason string
 
-// ResumeJobOutputBody defines model for ResumeJobOutputBody.
-type ResumeJobOutputBody struct {
+// ResumedJob defines model for ResumedJob.
+type ResumedJob struct {
 	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
 	CreatedAt   time.Time   `json:"created_at"`
 
@@ -2540,7 +2097,7 @@ type ResumeJobOutputBody struct {
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
-	Delivery ResumeJobOutputBodyDelivery `json:"delivery,omitempty,omitzero"`
+	Delivery ResumedJobDelivery `json:"delivery,omitempty,omitzero"`
 
 	// ID Its id.
 	//
@@ -2579,7 +2136,7 @@ type ResumeJobOutputBody struct {
 	Note string `json:"note,omitempty,omitzero"`
 
 	// Overlap What happens if a run is due while another run of the job is live. Default skip.
-	Overlap ResumeJobOutputBodyOverlap `json:"overlap,omitempty,omitzero"`
+	Overlap ResumedJobOverlap `json:"overlap,omitempty,omitzero"`
 
 	// PauseAfterFailures Number of failed runs in a row after which the job is paused. 0: never.
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty,omitzero"`
@@ -2603,8 +2160,8 @@ type ResumeJobOutputBody struct {
 	Schedule Schedule `json:"schedule"`
 
 	// State finished: no occurrence is left.
-	State  ResumeJobOutputBodyState `json:"state"`
-	Target Target                   `json:"target"`
+	State  ResumedJobState `json:"state"`
+	Target Target          `json:"target"`
 
 	// Timeout Timeout of one attempt, 1s to 24h. Default 30s.
 	//
@@ -2616,14 +2173,14 @@ type ResumeJobOutputBody struct {
 	Version int32 `json:"version"`
 }
 
-// ResumeJobOutputBodyDelivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
-type ResumeJobOutputBodyDelivery string
+// ResumedJobDelivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
+type ResumedJobDelivery string
 
-// ResumeJobOutputBodyOverlap What happens if a run is due while another run of the job is live. Default skip.
-type ResumeJobOutputBodyOverlap string
+// ResumedJobOverlap What happens if a run is due while another run of the job is live. Default skip.
+type ResumedJobOverlap string
 
-// ResumeJobOutputBodyState finished: no occurrence is left.
-type ResumeJobOutputBodyState string
+// ResumedJobState finished: no occurrence is left.
+type ResumedJobState string
 
 // Retry defines model for Retry.
 type Retry struct {
@@ -2649,6 +2206,9 @@ type Retry struct {
 
 // RetryBackoff How the delay grows. Default exponential.
 type RetryBackoff string
+
+// Role defines model for Role.
+type Role string
 
 // Run defines model for Run.
 type Run struct {
@@ -2687,10 +2247,8 @@ type Run struct {
 	Message string `json:"message,omitempty,omitzero"`
 
 	// Node Node or worker of the last attempt, if its session is known.
-	Node string `json:"node,omitempty,omitzero"`
-
-	// Origin missed: caught up late.
-	Origin RunOrigin `json:"origin"`
+	Node   string `json:"node,omitempty,omitzero"`
+	Origin Origin `json:"origin"`
 
 	// Percent Progress as its worker reported it.
 	Percent int32 `json:"percent,omitempty,omitzero"`
@@ -2715,9 +2273,7 @@ type Run struct {
 
 	// StartedAt Start of the last attempt.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
-
-	// State pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
-	State RunState `json:"state"`
+	State     RunState  `json:"state"`
 
 	// Status Status in the target's protocol.
 	//
@@ -2727,12 +2283,6 @@ type Run struct {
 	// Version Version of the job's definition that the run was created with.
 	Version int32 `json:"version"`
 }
-
-// RunOrigin missed: caught up late.
-type RunOrigin string
-
-// RunState pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
-type RunState string
 
 // RunDetail defines model for RunDetail.
 type RunDetail struct {
@@ -2777,10 +2327,8 @@ type RunDetail struct {
 	Message string `json:"message,omitempty,omitzero"`
 
 	// Node Node or worker of the last attempt, if its session is known.
-	Node string `json:"node,omitempty,omitzero"`
-
-	// Origin missed: caught up late.
-	Origin RunDetailOrigin `json:"origin"`
+	Node   string `json:"node,omitempty,omitzero"`
+	Origin Origin `json:"origin"`
 
 	// Percent Progress as its worker reported it.
 	Percent int32 `json:"percent,omitempty,omitzero"`
@@ -2805,9 +2353,7 @@ type RunDetail struct {
 
 	// StartedAt Start of the last attempt.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
-
-	// State pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
-	State RunDetailState `json:"state"`
+	State     RunState  `json:"state"`
 
 	// Status Status in the target's protocol.
 	//
@@ -2818,11 +2364,13 @@ type RunDetail struct {
 	Version int32 `json:"version"`
 }
 
-// RunDetailOrigin missed: caught up late.
-type RunDetailOrigin string
+// RunList defines model for RunList.
+type RunList struct {
+	Items []Run `json:"items"`
 
-// RunDetailState pending: its time has not come. due: its time has come, but it has not started. waiting: its target has accepted it and will report.
-type RunDetailState string
+	// NextPageToken page_token of the next page. Absent: no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
 
 // RunOutput defines model for RunOutput.
 type RunOutput struct {
@@ -2833,10 +2381,8 @@ type RunOutput struct {
 	From int64 `json:"from"`
 
 	// Live Whether the attempt is in progress, so more may come.
-	Live bool `json:"live"`
-
-	// State State of the run.
-	State RunOutputState `json:"state"`
+	Live  bool     `json:"live"`
+	State RunState `json:"state"`
 
 	// Text Output from after on: UTF-8 without control characters, secrets redacted.
 	Text string `json:"text"`
@@ -2845,8 +2391,23 @@ type RunOutput struct {
 	Total int64 `json:"total"`
 }
 
-// RunOutputState State of the run.
-type RunOutputState string
+// RunProgress defines model for RunProgress.
+type RunProgress struct {
+	// Attempt The number of the attempt.
+	Attempt int32 `json:"attempt"`
+
+	// Percent Progress.
+	Percent int32 `json:"percent,omitempty,omitzero"`
+
+	// Progress Progress in words, for people.
+	Progress string `json:"progress,omitempty,omitzero"`
+
+	// Run The run's id.
+	Run string `json:"run"`
+}
+
+// RunState defines model for RunState.
+type RunState string
 
 // Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 type Schedule struct {
@@ -2906,12 +2467,72 @@ type Secret struct {
 	Version int32 `json:"version"`
 }
 
+// SecretList defines model for SecretList.
+type SecretList struct {
+	Items []Secret `json:"items"`
+
+	// NextPageToken page_token of the next page. Absent: no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
+
+// SecretRequest defines model for SecretRequest.
+type SecretRequest struct {
+	// KeepPreviousFor Also sign with the old value. Default 24h.
+	//
+	// Examples: 24h
+	KeepPreviousFor string `json:"keep_previous_for,omitempty,omitzero"`
+
+	// Value The secret. It is never shown again.
+	Value string `json:"value"`
+}
+
+// Self defines model for Self.
+type Self struct {
+	// Key The id of the key.
+	Key string `json:"key"`
+
+	// Name The name of the key.
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Role      Role   `json:"role"`
+}
+
+// Session defines model for Session.
+type Session struct {
+	// ExpiresAt By the database clock, unless a heartbeat renews it.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Gone With adopt: runs that the new session did not get.
+	Gone []GoneRun `json:"gone"`
+
+	// HeartbeatMs How often to send a heartbeat.
+	HeartbeatMs int64 `json:"heartbeat_ms"`
+
+	// ID The session's id.
+	ID string `json:"id"`
+
+	// TTLMs How long the session lives after a heartbeat.
+	TTLMs int64 `json:"ttl_ms"`
+}
+
+// SessionRequest defines model for SessionRequest.
+type SessionRequest struct {
+	// Adopt Session to end; of its runs, only those in runs are kept.
+	Adopt string `json:"adopt,omitempty,omitzero"`
+
+	// Name Name, for people.
+	//
+	// Examples: invoices-7d9f
+	Name string `json:"name"`
+
+	// Runs With adopt: the runs that you still work on.
+	Runs []Lease `json:"runs,omitempty,omitzero"`
+}
+
 // Story defines model for Story.
 type Story struct {
 	// At Due time of the occurrence, in UTC.
-	At time.Time `json:"at"`
-
-	// Code What happened to it, for programs. Codes never change.
+	At   time.Time `json:"at"`
 	Code StoryCode `json:"code"`
 
 	// Local The same in the job's time zone.
@@ -2938,8 +2559,14 @@ type Story struct {
 	Version int32 `json:"version,omitempty,omitzero"`
 }
 
-// StoryCode What happened to it, for programs. Codes never change.
+// StoryCode defines model for StoryCode.
 type StoryCode string
+
+// SuccessReport defines model for SuccessReport.
+type SuccessReport struct {
+	// Message The result, for people.
+	Message string `json:"message,omitempty,omitzero"`
+}
 
 // Target defines model for Target.
 type Target struct {
@@ -2954,34 +2581,10 @@ type Target struct {
 	Kind string `json:"kind"`
 }
 
-// TriggerJobInputBody defines model for TriggerJobInputBody.
-type TriggerJobInputBody struct {
+// TriggerRequest defines model for TriggerRequest.
+type TriggerRequest struct {
 	// Payload Replaces the job's payload for this run.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
-}
-
-// TriggerJobOutputBody defines model for TriggerJobOutputBody.
-type TriggerJobOutputBody struct {
-	// DueAt Now, by the database's clock.
-	DueAt time.Time `json:"due_at"`
-
-	// Run The id of the run.
-	Run string `json:"run"`
-}
-
-// VerifyAuditOutputBody defines model for VerifyAuditOutputBody.
-type VerifyAuditOutputBody struct {
-	// Entries Number of unchanged entries, from the first on.
-	Entries int64 `json:"entries"`
-
-	// NextPageToken page_token of the next page. Absent: no more.
-	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
-
-	// Ok Whether all checked entries are unchanged.
-	Ok bool `json:"ok"`
-
-	// Problem What is wrong with the next entry.
-	Problem string `json:"problem,omitempty,omitzero"`
 }
 
 // ListAuditParams defines parameters for ListAudit.
@@ -3086,8 +2689,8 @@ type DeleteJobParams struct {
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
-// PatchJobParams defines parameters for PatchJob.
-type PatchJobParams struct {
+// UpdateJobParams defines parameters for UpdateJob.
+type UpdateJobParams struct {
 	// IfMatch The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. A version alone, such as "3", checks only the definition. * checks only that the job exists.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
@@ -3104,8 +2707,8 @@ type ReplaceJobParams struct {
 // ReplaceJobParamsIfNoneMatch defines parameters for ReplaceJob.
 type ReplaceJobParamsIfNoneMatch string
 
-// PreviewSavedJobParams defines parameters for PreviewSavedJob.
-type PreviewSavedJobParams struct {
+// PreviewJobParams defines parameters for PreviewJob.
+type PreviewJobParams struct {
 	// From List times from this one on. Default now.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
@@ -3116,7 +2719,7 @@ type PreviewSavedJobParams struct {
 // ListJobRunsParams defines parameters for ListJobRuns.
 type ListJobRunsParams struct {
 	// State One or more states. Repeat it, or use commas.
-	State *[]ListJobRunsParamsState `form:"state,omitempty" json:"state,omitempty"`
+	State *[]RunState `form:"state,omitempty" json:"state,omitempty"`
 
 	// Reason Reason of the end.
 	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
@@ -3142,9 +2745,6 @@ type ListJobRunsParams struct {
 	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
-
-// ListJobRunsParamsState defines parameters for ListJobRuns.
-type ListJobRunsParamsState string
 
 // ExplainJobParams defines parameters for ExplainJob.
 type ExplainJobParams struct {
@@ -3215,7 +2815,7 @@ type ListRunsParams struct {
 	Job *string `form:"job,omitempty" json:"job,omitempty"`
 
 	// State One or more states. Repeat it, or use commas.
-	State *[]ListRunsParamsState `form:"state,omitempty" json:"state,omitempty"`
+	State *[]RunState `form:"state,omitempty" json:"state,omitempty"`
 
 	// Reason Reason of the end.
 	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
@@ -3241,9 +2841,6 @@ type ListRunsParams struct {
 	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
-
-// ListRunsParamsState defines parameters for ListRuns.
-type ListRunsParamsState string
 
 // GetRunOutputParams defines parameters for GetRunOutput.
 type GetRunOutputParams struct {
@@ -3276,67 +2873,67 @@ type ListSecretsParams struct {
 }
 
 // DiscardDeadLettersJSONRequestBody defines body for DiscardDeadLetters for application/json ContentType.
-type DiscardDeadLettersJSONRequestBody = BeginOperationInputBody
+type DiscardDeadLettersJSONRequestBody = OperationRequest
 
 // RedriveDeadLettersJSONRequestBody defines body for RedriveDeadLetters for application/json ContentType.
-type RedriveDeadLettersJSONRequestBody = BeginOperationInputBody
+type RedriveDeadLettersJSONRequestBody = OperationRequest
 
 // CreateJobJSONRequestBody defines body for CreateJob for application/json ContentType.
 type CreateJobJSONRequestBody = JobInput
 
-// PatchJobJSONRequestBody defines body for PatchJob for application/json ContentType.
-type PatchJobJSONRequestBody = JobPatch
+// UpdateJobJSONRequestBody defines body for UpdateJob for application/json ContentType.
+type UpdateJobJSONRequestBody = JobPatch
 
-// PatchJobApplicationMergePatchPlusJSONRequestBody defines body for PatchJob for application/merge-patch+json ContentType.
-type PatchJobApplicationMergePatchPlusJSONRequestBody = JobPatch
+// UpdateJobApplicationMergePatchPlusJSONRequestBody defines body for UpdateJob for application/merge-patch+json ContentType.
+type UpdateJobApplicationMergePatchPlusJSONRequestBody = JobPatch
 
 // ReplaceJobJSONRequestBody defines body for ReplaceJob for application/json ContentType.
 type ReplaceJobJSONRequestBody = JobInput
 
 // BackfillJobJSONRequestBody defines body for BackfillJob for application/json ContentType.
-type BackfillJobJSONRequestBody = BackfillJobInputBody
+type BackfillJobJSONRequestBody = BackfillRequest
 
 // PauseJobJSONRequestBody defines body for PauseJob for application/json ContentType.
-type PauseJobJSONRequestBody = PauseJobInputBody
+type PauseJobJSONRequestBody = PauseJobRequest
 
 // TriggerJobJSONRequestBody defines body for TriggerJob for application/json ContentType.
-type TriggerJobJSONRequestBody = TriggerJobInputBody
+type TriggerJobJSONRequestBody = TriggerRequest
 
-// PreviewJobJSONRequestBody defines body for PreviewJob for application/json ContentType.
-type PreviewJobJSONRequestBody = PreviewUnsavedInputBody
+// PreviewNewJobJSONRequestBody defines body for PreviewNewJob for application/json ContentType.
+type PreviewNewJobJSONRequestBody = PreviewRequest
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
-type CreateKeyJSONRequestBody = CreateKeyInputBody
+type CreateKeyJSONRequestBody = KeyRequest
 
 // CreateQueueJSONRequestBody defines body for CreateQueue for application/json ContentType.
-type CreateQueueJSONRequestBody = CreateQueueInputBody
+type CreateQueueJSONRequestBody = QueueRequest
 
-// LimitQueueJSONRequestBody defines body for LimitQueue for application/json ContentType.
-type LimitQueueJSONRequestBody = QueueLimits
+// ReplaceQueueLimitsJSONRequestBody defines body for ReplaceQueueLimits for application/json ContentType.
+type ReplaceQueueLimitsJSONRequestBody = QueueLimits
 
-// OpenSessionJSONRequestBody defines body for OpenSession for application/json ContentType.
-type OpenSessionJSONRequestBody = OpenSessionInputBody
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = SessionRequest
 
 // ClaimRunsJSONRequestBody defines body for ClaimRuns for application/json ContentType.
-type ClaimRunsJSONRequestBody = ClaimRunsInputBody
+type ClaimRunsJSONRequestBody = ClaimRequest
 
 // CompleteRunsJSONRequestBody defines body for CompleteRuns for application/json ContentType.
-type CompleteRunsJSONRequestBody = CompleteRunsInputBody
+type CompleteRunsJSONRequestBody = CompleteRequest
 
-// BeatSessionJSONRequestBody defines body for BeatSession for application/json ContentType.
-type BeatSessionJSONRequestBody = BeatSessionInputBody
+// HeartbeatSessionJSONRequestBody defines body for HeartbeatSession for application/json ContentType.
+type HeartbeatSessionJSONRequestBody = HeartbeatRequest
 
 // PauseQueueJSONRequestBody defines body for PauseQueue for application/json ContentType.
-type PauseQueueJSONRequestBody = PauseQueueInputBody
+type PauseQueueJSONRequestBody = PauseQueueRequest
 
 // CompleteRunJSONRequestBody defines body for CompleteRun for application/json ContentType.
-type CompleteRunJSONRequestBody = CompleteRunInputBody
+type CompleteRunJSONRequestBody = SuccessReport
 
 // FailRunJSONRequestBody defines body for FailRun for application/json ContentType.
-type FailRunJSONRequestBody = FailRunInputBody
+type FailRunJSONRequestBody = FailureReport
 
-// PutSecretJSONRequestBody defines body for PutSecret for application/json ContentType.
-type PutSecretJSONRequestBody = PutSecretInputBody
+// ReplaceSecretJSONRequestBody defines body for ReplaceSecret for application/json ContentType.
+type ReplaceSecretJSONRequestBody = SecretRequest
 
 // AsSchedule0 returns the union data inside the Schedule as a Schedule0
 func (t Schedule) AsSchedule0() (Schedule0, error) {
@@ -3581,32 +3178,32 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/jobs/{job} (the `GetJob` operationId).
 	GetJob(ctx context.Context, job string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PatchJobWithBody Change parts of a job
+	// UpdateJobWithBody Change parts of a job
 	//
 	// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-	PatchJobWithBody(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+	UpdateJobWithBody(ctx context.Context, job string, params *UpdateJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PatchJob Change parts of a job
+	// UpdateJob Change parts of a job
 	//
 	// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-	PatchJob(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+	UpdateJob(ctx context.Context, job string, params *UpdateJobParams, body UpdateJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PatchJobWithApplicationMergePatchPlusJSONBody Change parts of a job
+	// UpdateJobWithApplicationMergePatchPlusJSONBody Change parts of a job
 	//
 	// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 	//
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
-	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-	PatchJobWithApplicationMergePatchPlusJSONBody(ctx context.Context, job string, params *PatchJobParams, body PatchJobApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+	UpdateJobWithApplicationMergePatchPlusJSONBody(ctx context.Context, job string, params *UpdateJobParams, body UpdateJobApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReplaceJobWithBody Replace a job, or create one by name
 	//
@@ -3622,12 +3219,12 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/jobs/{job} (the `ReplaceJob` operationId).
 	ReplaceJob(ctx context.Context, job string, params *ReplaceJobParams, body ReplaceJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PreviewSavedJob Preview a job
+	// PreviewJob Preview a job
 	//
 	// What its schedule says, whether or not the job is paused or has runs left.
 	//
-	// Corresponds with GET /api/v1/jobs/{job}/preview (the `PreviewSavedJob` operationId).
-	PreviewSavedJob(ctx context.Context, job string, params *PreviewSavedJobParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /api/v1/jobs/{job}/preview (the `PreviewJob` operationId).
+	PreviewJob(ctx context.Context, job string, params *PreviewJobParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListJobRuns List the runs of a job, the newest first
 	//
@@ -3690,12 +3287,16 @@ type ClientInterface interface {
 
 	// TriggerJobWithBody Run a job now
 	//
+	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/jobs/{job}:trigger (the `TriggerJob` operationId).
 	TriggerJobWithBody(ctx context.Context, job string, params *TriggerJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TriggerJob Run a job now
+	//
+	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3715,23 +3316,23 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/jobs:bulk (the `CreateJobs` operationId).
 	CreateJobsWithBody(ctx context.Context, params *CreateJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PreviewJobWithBody Preview a schedule or a job that is not saved
+	// PreviewNewJobWithBody Preview a schedule or a job that is not saved
 	//
 	// Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /api/v1/jobs:preview (the `PreviewJob` operationId).
-	PreviewJobWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/jobs:preview (the `PreviewNewJob` operationId).
+	PreviewNewJobWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PreviewJob Preview a schedule or a job that is not saved
+	// PreviewNewJob Preview a schedule or a job that is not saved
 	//
 	// Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /api/v1/jobs:preview (the `PreviewJob` operationId).
-	PreviewJob(ctx context.Context, body PreviewJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/jobs:preview (the `PreviewNewJob` operationId).
+	PreviewNewJob(ctx context.Context, body PreviewNewJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListKeys List the keys
 	//
@@ -3758,7 +3359,7 @@ type ClientInterface interface {
 
 	// RevokeKey Revoke a key
 	//
-	// Corresponds with DELETE /api/v1/keys/{key} (the `RevokeKey` operationId).
+	// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 	RevokeKey(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListOperations List operations, the newest first
@@ -3806,48 +3407,48 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 	GetQueue(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// LimitQueueWithBody Set the limits of a queue
+	// ReplaceQueueLimitsWithBody Set the limits of a queue
 	//
 	// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
-	LimitQueueWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PUT /api/v1/queues/{queue} (the `ReplaceQueueLimits` operationId).
+	ReplaceQueueLimitsWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// LimitQueue Set the limits of a queue
+	// ReplaceQueueLimits Set the limits of a queue
 	//
 	// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
-	LimitQueue(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PUT /api/v1/queues/{queue} (the `ReplaceQueueLimits` operationId).
+	ReplaceQueueLimits(ctx context.Context, queue string, body ReplaceQueueLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// OpenSessionWithBody Open a worker's session
+	// CreateSessionWithBody Open a worker's session
 	//
 	// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
-	OpenSessionWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `CreateSession` operationId).
+	CreateSessionWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// OpenSession Open a worker's session
+	// CreateSession Open a worker's session
 	//
 	// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
-	OpenSession(ctx context.Context, queue string, body OpenSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, queue string, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndSession End a session
+	// DeleteSession End a session
 	//
 	// Its remaining runs are lost and retried by others.
 	//
-	// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `EndSession` operationId).
-	EndSession(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `DeleteSession` operationId).
+	DeleteSession(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ClaimRunsWithBody Claim runs that are due
 	//
@@ -3885,23 +3486,23 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
 	CompleteRuns(ctx context.Context, queue string, session string, body CompleteRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// BeatSessionWithBody Keep a session alive
+	// HeartbeatSessionWithBody Keep a session alive
 	//
 	// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
-	BeatSessionWithBody(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `HeartbeatSession` operationId).
+	HeartbeatSessionWithBody(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// BeatSession Keep a session alive
+	// HeartbeatSession Keep a session alive
 	//
 	// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
-	BeatSession(ctx context.Context, queue string, session string, body BeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `HeartbeatSession` operationId).
+	HeartbeatSession(ctx context.Context, queue string, session string, body HeartbeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PauseQueueWithBody Pause a queue
 	//
@@ -4014,23 +3615,23 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
 	DeleteSecret(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutSecretWithBody Store a secret, or replace one
+	// ReplaceSecretWithBody Store a secret, or replace one
 	//
 	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
-	PutSecretWithBody(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `ReplaceSecret` operationId).
+	ReplaceSecretWithBody(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutSecret Store a secret, or replace one
+	// ReplaceSecret Store a secret, or replace one
 	//
 	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
-	PutSecret(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `ReplaceSecret` operationId).
+	ReplaceSecret(ctx context.Context, secret string, body ReplaceSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSelf Get the key that sends the request
 	//
@@ -4295,15 +3896,15 @@ func (c *RawClient) GetJob(ctx context.Context, job string, reqEditors ...Reques
 	return c.Client.Do(req)
 }
 
-// PatchJobWithBody Change parts of a job
+// UpdateJobWithBody Change parts of a job
 //
 // A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-func (c *RawClient) PatchJobWithBody(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchJobRequestWithBody(c.Server, job, params, contentType, body)
+// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+func (c *RawClient) UpdateJobWithBody(ctx context.Context, job string, params *UpdateJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateJobRequestWithBody(c.Server, job, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4314,15 +3915,15 @@ func (c *RawClient) PatchJobWithBody(ctx context.Context, job string, params *Pa
 	return c.Client.Do(req)
 }
 
-// PatchJob Change parts of a job
+// UpdateJob Change parts of a job
 //
 // A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-func (c *RawClient) PatchJob(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchJobRequest(c.Server, job, params, body)
+// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+func (c *RawClient) UpdateJob(ctx context.Context, job string, params *UpdateJobParams, body UpdateJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateJobRequest(c.Server, job, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4333,15 +3934,15 @@ func (c *RawClient) PatchJob(ctx context.Context, job string, params *PatchJobPa
 	return c.Client.Do(req)
 }
 
-// PatchJobWithApplicationMergePatchPlusJSONBody Change parts of a job
+// UpdateJobWithApplicationMergePatchPlusJSONBody Change parts of a job
 //
 // A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 //
 // Takes a body of the `application/merge-patch+json` content type.
 //
-// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-func (c *RawClient) PatchJobWithApplicationMergePatchPlusJSONBody(ctx context.Context, job string, params *PatchJobParams, body PatchJobApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchJobRequestWithApplicationMergePatchPlusJSONBody(c.Server, job, params, body)
+// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+func (c *RawClient) UpdateJobWithApplicationMergePatchPlusJSONBody(ctx context.Context, job string, params *UpdateJobParams, body UpdateJobApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateJobRequestWithApplicationMergePatchPlusJSONBody(c.Server, job, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4386,13 +3987,13 @@ func (c *RawClient) ReplaceJob(ctx context.Context, job string, params *ReplaceJ
 	return c.Client.Do(req)
 }
 
-// PreviewSavedJob Preview a job
+// PreviewJob Preview a job
 //
 // What its schedule says, whether or not the job is paused or has runs left.
 //
-// Corresponds with GET /api/v1/jobs/{job}/preview (the `PreviewSavedJob` operationId).
-func (c *RawClient) PreviewSavedJob(ctx context.Context, job string, params *PreviewSavedJobParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewSavedJobRequest(c.Server, job, params)
+// Corresponds with GET /api/v1/jobs/{job}/preview (the `PreviewJob` operationId).
+func (c *RawClient) PreviewJob(ctx context.Context, job string, params *PreviewJobParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewJobRequest(c.Server, job, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4534,6 +4135,8 @@ func (c *RawClient) ResumeJob(ctx context.Context, job string, params *ResumeJob
 
 // TriggerJobWithBody Run a job now
 //
+// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/jobs/{job}:trigger (the `TriggerJob` operationId).
@@ -4550,6 +4153,8 @@ func (c *RawClient) TriggerJobWithBody(ctx context.Context, job string, params *
 }
 
 // TriggerJob Run a job now
+//
+// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4589,15 +4194,15 @@ func (c *RawClient) CreateJobsWithBody(ctx context.Context, params *CreateJobsPa
 	return c.Client.Do(req)
 }
 
-// PreviewJobWithBody Preview a schedule or a job that is not saved
+// PreviewNewJobWithBody Preview a schedule or a job that is not saved
 //
 // Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /api/v1/jobs:preview (the `PreviewJob` operationId).
-func (c *RawClient) PreviewJobWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewJobRequestWithBody(c.Server, contentType, body)
+// Corresponds with POST /api/v1/jobs:preview (the `PreviewNewJob` operationId).
+func (c *RawClient) PreviewNewJobWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewNewJobRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4608,15 +4213,15 @@ func (c *RawClient) PreviewJobWithBody(ctx context.Context, contentType string, 
 	return c.Client.Do(req)
 }
 
-// PreviewJob Preview a schedule or a job that is not saved
+// PreviewNewJob Preview a schedule or a job that is not saved
 //
 // Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /api/v1/jobs:preview (the `PreviewJob` operationId).
-func (c *RawClient) PreviewJob(ctx context.Context, body PreviewJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewJobRequest(c.Server, body)
+// Corresponds with POST /api/v1/jobs:preview (the `PreviewNewJob` operationId).
+func (c *RawClient) PreviewNewJob(ctx context.Context, body PreviewNewJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewNewJobRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4682,7 +4287,7 @@ func (c *RawClient) CreateKey(ctx context.Context, body CreateKeyJSONRequestBody
 
 // RevokeKey Revoke a key
 //
-// Corresponds with DELETE /api/v1/keys/{key} (the `RevokeKey` operationId).
+// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 func (c *RawClient) RevokeKey(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRevokeKeyRequest(c.Server, key)
 	if err != nil {
@@ -4810,15 +4415,15 @@ func (c *RawClient) GetQueue(ctx context.Context, queue string, reqEditors ...Re
 	return c.Client.Do(req)
 }
 
-// LimitQueueWithBody Set the limits of a queue
+// ReplaceQueueLimitsWithBody Set the limits of a queue
 //
 // A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
-func (c *RawClient) LimitQueueWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewLimitQueueRequestWithBody(c.Server, queue, contentType, body)
+// Corresponds with PUT /api/v1/queues/{queue} (the `ReplaceQueueLimits` operationId).
+func (c *RawClient) ReplaceQueueLimitsWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplaceQueueLimitsRequestWithBody(c.Server, queue, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4829,15 +4434,15 @@ func (c *RawClient) LimitQueueWithBody(ctx context.Context, queue string, conten
 	return c.Client.Do(req)
 }
 
-// LimitQueue Set the limits of a queue
+// ReplaceQueueLimits Set the limits of a queue
 //
 // A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
-func (c *RawClient) LimitQueue(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewLimitQueueRequest(c.Server, queue, body)
+// Corresponds with PUT /api/v1/queues/{queue} (the `ReplaceQueueLimits` operationId).
+func (c *RawClient) ReplaceQueueLimits(ctx context.Context, queue string, body ReplaceQueueLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplaceQueueLimitsRequest(c.Server, queue, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4848,15 +4453,15 @@ func (c *RawClient) LimitQueue(ctx context.Context, queue string, body LimitQueu
 	return c.Client.Do(req)
 }
 
-// OpenSessionWithBody Open a worker's session
+// CreateSessionWithBody Open a worker's session
 //
 // A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
-func (c *RawClient) OpenSessionWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewOpenSessionRequestWithBody(c.Server, queue, contentType, body)
+// Corresponds with POST /api/v1/queues/{queue}/sessions (the `CreateSession` operationId).
+func (c *RawClient) CreateSessionWithBody(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequestWithBody(c.Server, queue, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4867,15 +4472,15 @@ func (c *RawClient) OpenSessionWithBody(ctx context.Context, queue string, conte
 	return c.Client.Do(req)
 }
 
-// OpenSession Open a worker's session
+// CreateSession Open a worker's session
 //
 // A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
-func (c *RawClient) OpenSession(ctx context.Context, queue string, body OpenSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewOpenSessionRequest(c.Server, queue, body)
+// Corresponds with POST /api/v1/queues/{queue}/sessions (the `CreateSession` operationId).
+func (c *RawClient) CreateSession(ctx context.Context, queue string, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server, queue, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4886,13 +4491,13 @@ func (c *RawClient) OpenSession(ctx context.Context, queue string, body OpenSess
 	return c.Client.Do(req)
 }
 
-// EndSession End a session
+// DeleteSession End a session
 //
 // Its remaining runs are lost and retried by others.
 //
-// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `EndSession` operationId).
-func (c *RawClient) EndSession(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewEndSessionRequest(c.Server, queue, session)
+// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `DeleteSession` operationId).
+func (c *RawClient) DeleteSession(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSessionRequest(c.Server, queue, session)
 	if err != nil {
 		return nil, err
 	}
@@ -4979,15 +4584,15 @@ func (c *RawClient) CompleteRuns(ctx context.Context, queue string, session stri
 	return c.Client.Do(req)
 }
 
-// BeatSessionWithBody Keep a session alive
+// HeartbeatSessionWithBody Keep a session alive
 //
 // List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
-func (c *RawClient) BeatSessionWithBody(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewBeatSessionRequestWithBody(c.Server, queue, session, contentType, body)
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `HeartbeatSession` operationId).
+func (c *RawClient) HeartbeatSessionWithBody(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewHeartbeatSessionRequestWithBody(c.Server, queue, session, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4998,15 +4603,15 @@ func (c *RawClient) BeatSessionWithBody(ctx context.Context, queue string, sessi
 	return c.Client.Do(req)
 }
 
-// BeatSession Keep a session alive
+// HeartbeatSession Keep a session alive
 //
 // List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
-func (c *RawClient) BeatSession(ctx context.Context, queue string, session string, body BeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewBeatSessionRequest(c.Server, queue, session, body)
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `HeartbeatSession` operationId).
+func (c *RawClient) HeartbeatSession(ctx context.Context, queue string, session string, body HeartbeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewHeartbeatSessionRequest(c.Server, queue, session, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5278,15 +4883,15 @@ func (c *RawClient) DeleteSecret(ctx context.Context, secret string, reqEditors 
 	return c.Client.Do(req)
 }
 
-// PutSecretWithBody Store a secret, or replace one
+// ReplaceSecretWithBody Store a secret, or replace one
 //
 // Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
-func (c *RawClient) PutSecretWithBody(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutSecretRequestWithBody(c.Server, secret, contentType, body)
+// Corresponds with PUT /api/v1/secrets/{secret} (the `ReplaceSecret` operationId).
+func (c *RawClient) ReplaceSecretWithBody(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplaceSecretRequestWithBody(c.Server, secret, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5297,15 +4902,15 @@ func (c *RawClient) PutSecretWithBody(ctx context.Context, secret string, conten
 	return c.Client.Do(req)
 }
 
-// PutSecret Store a secret, or replace one
+// ReplaceSecret Store a secret, or replace one
 //
 // Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
-func (c *RawClient) PutSecret(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutSecretRequest(c.Server, secret, body)
+// Corresponds with PUT /api/v1/secrets/{secret} (the `ReplaceSecret` operationId).
+func (c *RawClient) ReplaceSecret(ctx context.Context, secret string, body ReplaceSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplaceSecretRequest(c.Server, secret, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6085,30 +5690,30 @@ func NewGetJobRequest(server string, job string) (*http.Request, error) {
 	return req, nil
 }
 
-// NewPatchJobRequest calls the generic PatchJob builder with application/json body
-func NewPatchJobRequest(server string, job string, params *PatchJobParams, body PatchJobJSONRequestBody) (*http.Request, error) {
+// NewUpdateJobRequest calls the generic UpdateJob builder with application/json body
+func NewUpdateJobRequest(server string, job string, params *UpdateJobParams, body UpdateJobJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchJobRequestWithBody(server, job, params, "application/json", bodyReader)
+	return NewUpdateJobRequestWithBody(server, job, params, "application/json", bodyReader)
 }
 
-// NewPatchJobRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchJob builder with application/merge-patch+json body
-func NewPatchJobRequestWithApplicationMergePatchPlusJSONBody(server string, job string, params *PatchJobParams, body PatchJobApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+// NewUpdateJobRequestWithApplicationMergePatchPlusJSONBody calls the generic UpdateJob builder with application/merge-patch+json body
+func NewUpdateJobRequestWithApplicationMergePatchPlusJSONBody(server string, job string, params *UpdateJobParams, body UpdateJobApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchJobRequestWithBody(server, job, params, "application/merge-patch+json", bodyReader)
+	return NewUpdateJobRequestWithBody(server, job, params, "application/merge-patch+json", bodyReader)
 }
 
-// NewPatchJobRequestWithBody constructs an http.Request for the PatchJob method, with any body, and a specified content type
-func NewPatchJobRequestWithBody(server string, job string, params *PatchJobParams, contentType string, body io.Reader) (*http.Request, error) {
+// NewUpdateJobRequestWithBody constructs an http.Request for the UpdateJob method, with any body, and a specified content type
+func NewUpdateJobRequestWithBody(server string, job string, params *UpdateJobParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -6231,8 +5836,8 @@ func NewReplaceJobRequestWithBody(server string, job string, params *ReplaceJobP
 	return req, nil
 }
 
-// NewPreviewSavedJobRequest constructs an http.Request for the PreviewSavedJob method
-func NewPreviewSavedJobRequest(server string, job string, params *PreviewSavedJobParams) (*http.Request, error) {
+// NewPreviewJobRequest constructs an http.Request for the PreviewJob method
+func NewPreviewJobRequest(server string, job string, params *PreviewJobParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -6834,19 +6439,19 @@ func NewCreateJobsRequestWithBody(server string, params *CreateJobsParams, conte
 	return req, nil
 }
 
-// NewPreviewJobRequest calls the generic PreviewJob builder with application/json body
-func NewPreviewJobRequest(server string, body PreviewJobJSONRequestBody) (*http.Request, error) {
+// NewPreviewNewJobRequest calls the generic PreviewNewJob builder with application/json body
+func NewPreviewNewJobRequest(server string, body PreviewNewJobJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPreviewJobRequestWithBody(server, "application/json", bodyReader)
+	return NewPreviewNewJobRequestWithBody(server, "application/json", bodyReader)
 }
 
-// NewPreviewJobRequestWithBody constructs an http.Request for the PreviewJob method, with any body, and a specified content type
-func NewPreviewJobRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+// NewPreviewNewJobRequestWithBody constructs an http.Request for the PreviewNewJob method, with any body, and a specified content type
+func NewPreviewNewJobRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -6957,7 +6562,7 @@ func NewRevokeKeyRequest(server string, key string) (*http.Request, error) {
 		return nil, err
 	}
 
-	operationPath := fmt.Sprintf("/api/v1/keys/%s", pathParam0)
+	operationPath := fmt.Sprintf("/api/v1/keys/%s:revoke", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -6967,7 +6572,7 @@ func NewRevokeKeyRequest(server string, key string) (*http.Request, error) {
 		return nil, err
 	}
 
-	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -7249,19 +6854,19 @@ func NewGetQueueRequest(server string, queue string) (*http.Request, error) {
 	return req, nil
 }
 
-// NewLimitQueueRequest calls the generic LimitQueue builder with application/json body
-func NewLimitQueueRequest(server string, queue string, body LimitQueueJSONRequestBody) (*http.Request, error) {
+// NewReplaceQueueLimitsRequest calls the generic ReplaceQueueLimits builder with application/json body
+func NewReplaceQueueLimitsRequest(server string, queue string, body ReplaceQueueLimitsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewLimitQueueRequestWithBody(server, queue, "application/json", bodyReader)
+	return NewReplaceQueueLimitsRequestWithBody(server, queue, "application/json", bodyReader)
 }
 
-// NewLimitQueueRequestWithBody constructs an http.Request for the LimitQueue method, with any body, and a specified content type
-func NewLimitQueueRequestWithBody(server string, queue string, contentType string, body io.Reader) (*http.Request, error) {
+// NewReplaceQueueLimitsRequestWithBody constructs an http.Request for the ReplaceQueueLimits method, with any body, and a specified content type
+func NewReplaceQueueLimitsRequestWithBody(server string, queue string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -7296,19 +6901,19 @@ func NewLimitQueueRequestWithBody(server string, queue string, contentType strin
 	return req, nil
 }
 
-// NewOpenSessionRequest calls the generic OpenSession builder with application/json body
-func NewOpenSessionRequest(server string, queue string, body OpenSessionJSONRequestBody) (*http.Request, error) {
+// NewCreateSessionRequest calls the generic CreateSession builder with application/json body
+func NewCreateSessionRequest(server string, queue string, body CreateSessionJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewOpenSessionRequestWithBody(server, queue, "application/json", bodyReader)
+	return NewCreateSessionRequestWithBody(server, queue, "application/json", bodyReader)
 }
 
-// NewOpenSessionRequestWithBody constructs an http.Request for the OpenSession method, with any body, and a specified content type
-func NewOpenSessionRequestWithBody(server string, queue string, contentType string, body io.Reader) (*http.Request, error) {
+// NewCreateSessionRequestWithBody constructs an http.Request for the CreateSession method, with any body, and a specified content type
+func NewCreateSessionRequestWithBody(server string, queue string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -7343,8 +6948,8 @@ func NewOpenSessionRequestWithBody(server string, queue string, contentType stri
 	return req, nil
 }
 
-// NewEndSessionRequest constructs an http.Request for the EndSession method
-func NewEndSessionRequest(server string, queue string, session string) (*http.Request, error) {
+// NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
+func NewDeleteSessionRequest(server string, queue string, session string) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -7492,19 +7097,19 @@ func NewCompleteRunsRequestWithBody(server string, queue string, session string,
 	return req, nil
 }
 
-// NewBeatSessionRequest calls the generic BeatSession builder with application/json body
-func NewBeatSessionRequest(server string, queue string, session string, body BeatSessionJSONRequestBody) (*http.Request, error) {
+// NewHeartbeatSessionRequest calls the generic HeartbeatSession builder with application/json body
+func NewHeartbeatSessionRequest(server string, queue string, session string, body HeartbeatSessionJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewBeatSessionRequestWithBody(server, queue, session, "application/json", bodyReader)
+	return NewHeartbeatSessionRequestWithBody(server, queue, session, "application/json", bodyReader)
 }
 
-// NewBeatSessionRequestWithBody constructs an http.Request for the BeatSession method, with any body, and a specified content type
-func NewBeatSessionRequestWithBody(server string, queue string, session string, contentType string, body io.Reader) (*http.Request, error) {
+// NewHeartbeatSessionRequestWithBody constructs an http.Request for the HeartbeatSession method, with any body, and a specified content type
+func NewHeartbeatSessionRequestWithBody(server string, queue string, session string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8246,19 +7851,19 @@ func NewDeleteSecretRequest(server string, secret string) (*http.Request, error)
 	return req, nil
 }
 
-// NewPutSecretRequest calls the generic PutSecret builder with application/json body
-func NewPutSecretRequest(server string, secret string, body PutSecretJSONRequestBody) (*http.Request, error) {
+// NewReplaceSecretRequest calls the generic ReplaceSecret builder with application/json body
+func NewReplaceSecretRequest(server string, secret string, body ReplaceSecretJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPutSecretRequestWithBody(server, secret, "application/json", bodyReader)
+	return NewReplaceSecretRequestWithBody(server, secret, "application/json", bodyReader)
 }
 
-// NewPutSecretRequestWithBody constructs an http.Request for the PutSecret method, with any body, and a specified content type
-func NewPutSecretRequestWithBody(server string, secret string, contentType string, body io.Reader) (*http.Request, error) {
+// NewReplaceSecretRequestWithBody constructs an http.Request for the ReplaceSecret method, with any body, and a specified content type
+func NewReplaceSecretRequestWithBody(server string, secret string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8489,32 +8094,32 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/jobs/{job} (the `GetJob` operationId).
 	GetJobWithResponse(ctx context.Context, job string, reqEditors ...RequestEditorFn) (*GetJobResponse, error)
 
-	// PatchJobWithBodyWithResponse Change parts of a job
+	// UpdateJobWithBodyWithResponse Change parts of a job
 	//
 	// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-	PatchJobWithBodyWithResponse(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchJobResponse, error)
+	// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+	UpdateJobWithBodyWithResponse(ctx context.Context, job string, params *UpdateJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateJobResponse, error)
 
-	// PatchJobWithResponse Change parts of a job
+	// UpdateJobWithResponse Change parts of a job
 	//
 	// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-	PatchJobWithResponse(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchJobResponse, error)
+	// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+	UpdateJobWithResponse(ctx context.Context, job string, params *UpdateJobParams, body UpdateJobJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateJobResponse, error)
 
-	// PatchJobWithApplicationMergePatchPlusJSONBodyWithResponse Change parts of a job
+	// UpdateJobWithApplicationMergePatchPlusJSONBodyWithResponse Change parts of a job
 	//
 	// A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 	//
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-	PatchJobWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, job string, params *PatchJobParams, body PatchJobApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchJobResponse, error)
+	// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+	UpdateJobWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, job string, params *UpdateJobParams, body UpdateJobApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateJobResponse, error)
 
 	// ReplaceJobWithBodyWithResponse Replace a job, or create one by name
 	//
@@ -8530,14 +8135,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v1/jobs/{job} (the `ReplaceJob` operationId).
 	ReplaceJobWithResponse(ctx context.Context, job string, params *ReplaceJobParams, body ReplaceJobJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplaceJobResponse, error)
 
-	// PreviewSavedJobWithResponse Preview a job
+	// PreviewJobWithResponse Preview a job
 	//
 	// What its schedule says, whether or not the job is paused or has runs left.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /api/v1/jobs/{job}/preview (the `PreviewSavedJob` operationId).
-	PreviewSavedJobWithResponse(ctx context.Context, job string, params *PreviewSavedJobParams, reqEditors ...RequestEditorFn) (*PreviewSavedJobResponse, error)
+	// Corresponds with GET /api/v1/jobs/{job}/preview (the `PreviewJob` operationId).
+	PreviewJobWithResponse(ctx context.Context, job string, params *PreviewJobParams, reqEditors ...RequestEditorFn) (*PreviewJobResponse, error)
 
 	// ListJobRunsWithResponse List the runs of a job, the newest first
 	//
@@ -8606,12 +8211,16 @@ type ClientWithResponsesInterface interface {
 
 	// TriggerJobWithBodyWithResponse Run a job now
 	//
+	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/jobs/{job}:trigger (the `TriggerJob` operationId).
 	TriggerJobWithBodyWithResponse(ctx context.Context, job string, params *TriggerJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TriggerJobResponse, error)
 
 	// TriggerJobWithResponse Run a job now
+	//
+	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8631,23 +8240,23 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/jobs:bulk (the `CreateJobs` operationId).
 	CreateJobsWithBodyWithResponse(ctx context.Context, params *CreateJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateJobsResponse, error)
 
-	// PreviewJobWithBodyWithResponse Preview a schedule or a job that is not saved
+	// PreviewNewJobWithBodyWithResponse Preview a schedule or a job that is not saved
 	//
 	// Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /api/v1/jobs:preview (the `PreviewJob` operationId).
-	PreviewJobWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewJobResponse, error)
+	// Corresponds with POST /api/v1/jobs:preview (the `PreviewNewJob` operationId).
+	PreviewNewJobWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewNewJobResponse, error)
 
-	// PreviewJobWithResponse Preview a schedule or a job that is not saved
+	// PreviewNewJobWithResponse Preview a schedule or a job that is not saved
 	//
 	// Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /api/v1/jobs:preview (the `PreviewJob` operationId).
-	PreviewJobWithResponse(ctx context.Context, body PreviewJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewJobResponse, error)
+	// Corresponds with POST /api/v1/jobs:preview (the `PreviewNewJob` operationId).
+	PreviewNewJobWithResponse(ctx context.Context, body PreviewNewJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewNewJobResponse, error)
 
 	// ListKeysWithResponse List the keys
 	//
@@ -8678,7 +8287,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with DELETE /api/v1/keys/{key} (the `RevokeKey` operationId).
+	// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 	RevokeKeyWithResponse(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*RevokeKeyResponse, error)
 
 	// ListOperationsWithResponse List operations, the newest first
@@ -8736,50 +8345,50 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 	GetQueueWithResponse(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*GetQueueResponse, error)
 
-	// LimitQueueWithBodyWithResponse Set the limits of a queue
+	// ReplaceQueueLimitsWithBodyWithResponse Set the limits of a queue
 	//
 	// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
-	LimitQueueWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error)
+	// Corresponds with PUT /api/v1/queues/{queue} (the `ReplaceQueueLimits` operationId).
+	ReplaceQueueLimitsWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplaceQueueLimitsResponse, error)
 
-	// LimitQueueWithResponse Set the limits of a queue
+	// ReplaceQueueLimitsWithResponse Set the limits of a queue
 	//
 	// A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
-	LimitQueueWithResponse(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error)
+	// Corresponds with PUT /api/v1/queues/{queue} (the `ReplaceQueueLimits` operationId).
+	ReplaceQueueLimitsWithResponse(ctx context.Context, queue string, body ReplaceQueueLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplaceQueueLimitsResponse, error)
 
-	// OpenSessionWithBodyWithResponse Open a worker's session
+	// CreateSessionWithBodyWithResponse Open a worker's session
 	//
 	// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
-	OpenSessionWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OpenSessionResponse, error)
+	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `CreateSession` operationId).
+	CreateSessionWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
 
-	// OpenSessionWithResponse Open a worker's session
+	// CreateSessionWithResponse Open a worker's session
 	//
 	// A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
-	OpenSessionWithResponse(ctx context.Context, queue string, body OpenSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*OpenSessionResponse, error)
+	// Corresponds with POST /api/v1/queues/{queue}/sessions (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, queue string, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
 
-	// EndSessionWithResponse End a session
+	// DeleteSessionWithResponse End a session
 	//
 	// Its remaining runs are lost and retried by others.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `EndSession` operationId).
-	EndSessionWithResponse(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*EndSessionResponse, error)
+	// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `DeleteSession` operationId).
+	DeleteSessionWithResponse(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*DeleteSessionResponse, error)
 
 	// ClaimRunsWithBodyWithResponse Claim runs that are due
 	//
@@ -8817,23 +8426,23 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:complete (the `CompleteRuns` operationId).
 	CompleteRunsWithResponse(ctx context.Context, queue string, session string, body CompleteRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*CompleteRunsResponse, error)
 
-	// BeatSessionWithBodyWithResponse Keep a session alive
+	// HeartbeatSessionWithBodyWithResponse Keep a session alive
 	//
 	// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
-	BeatSessionWithBodyWithResponse(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BeatSessionResponse, error)
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `HeartbeatSession` operationId).
+	HeartbeatSessionWithBodyWithResponse(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*HeartbeatSessionResponse, error)
 
-	// BeatSessionWithResponse Keep a session alive
+	// HeartbeatSessionWithResponse Keep a session alive
 	//
 	// List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
-	BeatSessionWithResponse(ctx context.Context, queue string, session string, body BeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*BeatSessionResponse, error)
+	// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `HeartbeatSession` operationId).
+	HeartbeatSessionWithResponse(ctx context.Context, queue string, session string, body HeartbeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*HeartbeatSessionResponse, error)
 
 	// PauseQueueWithBodyWithResponse Pause a queue
 	//
@@ -8964,23 +8573,23 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
 	DeleteSecretWithResponse(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*DeleteSecretResponse, error)
 
-	// PutSecretWithBodyWithResponse Store a secret, or replace one
+	// ReplaceSecretWithBodyWithResponse Store a secret, or replace one
 	//
 	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
-	PutSecretWithBodyWithResponse(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSecretResponse, error)
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `ReplaceSecret` operationId).
+	ReplaceSecretWithBodyWithResponse(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplaceSecretResponse, error)
 
-	// PutSecretWithResponse Store a secret, or replace one
+	// ReplaceSecretWithResponse Store a secret, or replace one
 	//
 	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
-	PutSecretWithResponse(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSecretResponse, error)
+	// Corresponds with PUT /api/v1/secrets/{secret} (the `ReplaceSecret` operationId).
+	ReplaceSecretWithResponse(ctx context.Context, secret string, body ReplaceSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplaceSecretResponse, error)
 
 	// GetSelfWithResponse Get the key that sends the request
 	//
@@ -8994,13 +8603,13 @@ type ListAuditResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListAuditOutputBody
+	JSON200 *AuditEntryList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListAuditResponse) GetJSON200() *ListAuditOutputBody {
+func (r ListAuditResponse) GetJSON200() *AuditEntryList {
 	return r.JSON200
 }
 
@@ -9042,13 +8651,13 @@ type VerifyAuditResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *VerifyAuditOutputBody
+	JSON200 *AuditVerification
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r VerifyAuditResponse) GetJSON200() *VerifyAuditOutputBody {
+func (r VerifyAuditResponse) GetJSON200() *AuditVerification {
 	return r.JSON200
 }
 
@@ -9090,13 +8699,13 @@ type GetClusterResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *GetClusterOutputBody
+	JSON200 *Cluster
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetClusterResponse) GetJSON200() *GetClusterOutputBody {
+func (r GetClusterResponse) GetJSON200() *Cluster {
 	return r.JSON200
 }
 
@@ -9138,13 +8747,13 @@ type ListDeadLettersResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListDeadLettersOutputBody
+	JSON200 *DeadLetterList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListDeadLettersResponse) GetJSON200() *ListDeadLettersOutputBody {
+func (r ListDeadLettersResponse) GetJSON200() *DeadLetterList {
 	return r.JSON200
 }
 
@@ -9223,6 +8832,11 @@ func (r DiscardDeadLetterResponse) ContentType() string {
 	return ""
 }
 
+// RedriveDeadLetterResponse202Headers the declared response headers of an HTTP 202 response for RedriveDeadLetter
+type RedriveDeadLetterResponse202Headers struct {
+	Location string
+}
+
 type RedriveDeadLetterResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9230,6 +8844,8 @@ type RedriveDeadLetterResponse struct {
 	JSON202 *RunDetail
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *RedriveDeadLetterResponse202Headers
 }
 
 // GetJSON202 returns the response for an HTTP 202 `application/json` response
@@ -9271,6 +8887,11 @@ func (r RedriveDeadLetterResponse) ContentType() string {
 	return ""
 }
 
+// DiscardDeadLettersResponse202Headers the declared response headers of an HTTP 202 response for DiscardDeadLetters
+type DiscardDeadLettersResponse202Headers struct {
+	Location string
+}
+
 type DiscardDeadLettersResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9278,6 +8899,8 @@ type DiscardDeadLettersResponse struct {
 	JSON202 *Operation
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *DiscardDeadLettersResponse202Headers
 }
 
 // GetJSON202 returns the response for an HTTP 202 `application/json` response
@@ -9319,6 +8942,11 @@ func (r DiscardDeadLettersResponse) ContentType() string {
 	return ""
 }
 
+// RedriveDeadLettersResponse202Headers the declared response headers of an HTTP 202 response for RedriveDeadLetters
+type RedriveDeadLettersResponse202Headers struct {
+	Location string
+}
+
 type RedriveDeadLettersResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9326,6 +8954,8 @@ type RedriveDeadLettersResponse struct {
 	JSON202 *Operation
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *RedriveDeadLettersResponse202Headers
 }
 
 // GetJSON202 returns the response for an HTTP 202 `application/json` response
@@ -9371,13 +9001,13 @@ type ListJobsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListJobsOutputBody
+	JSON200 *JobList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListJobsResponse) GetJSON200() *ListJobsOutputBody {
+func (r ListJobsResponse) GetJSON200() *JobList {
 	return r.JSON200
 }
 
@@ -9567,12 +9197,12 @@ func (r GetJobResponse) ContentType() string {
 	return ""
 }
 
-// PatchJobResponse200Headers the declared response headers of an HTTP 200 response for PatchJob
-type PatchJobResponse200Headers struct {
+// UpdateJobResponse200Headers the declared response headers of an HTTP 200 response for UpdateJob
+type UpdateJobResponse200Headers struct {
 	ETag string
 }
 
-type PatchJobResponse struct {
+type UpdateJobResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
@@ -9580,26 +9210,26 @@ type PatchJobResponse struct {
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 	// Headers200 the parsed response headers for an HTTP 200 response
-	Headers200 *PatchJobResponse200Headers
+	Headers200 *UpdateJobResponse200Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PatchJobResponse) GetJSON200() *Job {
+func (r UpdateJobResponse) GetJSON200() *Job {
 	return r.JSON200
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r PatchJobResponse) GetApplicationProblemJSONDefault() *Problem {
+func (r UpdateJobResponse) GetApplicationProblemJSONDefault() *Problem {
 	return r.ApplicationProblemJSONDefault
 }
 
 // GetBody returns the raw response body bytes
-func (r PatchJobResponse) GetBody() []byte {
+func (r UpdateJobResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r PatchJobResponse) Status() string {
+func (r UpdateJobResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -9607,7 +9237,7 @@ func (r PatchJobResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r PatchJobResponse) StatusCode() int {
+func (r UpdateJobResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -9615,7 +9245,7 @@ func (r PatchJobResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PatchJobResponse) ContentType() string {
+func (r UpdateJobResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9691,32 +9321,32 @@ func (r ReplaceJobResponse) ContentType() string {
 	return ""
 }
 
-type PreviewSavedJobResponse struct {
+type PreviewJobResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *PreviewOutputBody
+	JSON200 *Preview
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PreviewSavedJobResponse) GetJSON200() *PreviewOutputBody {
+func (r PreviewJobResponse) GetJSON200() *Preview {
 	return r.JSON200
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r PreviewSavedJobResponse) GetApplicationProblemJSONDefault() *Problem {
+func (r PreviewJobResponse) GetApplicationProblemJSONDefault() *Problem {
 	return r.ApplicationProblemJSONDefault
 }
 
 // GetBody returns the raw response body bytes
-func (r PreviewSavedJobResponse) GetBody() []byte {
+func (r PreviewJobResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r PreviewSavedJobResponse) Status() string {
+func (r PreviewJobResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -9724,7 +9354,7 @@ func (r PreviewSavedJobResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r PreviewSavedJobResponse) StatusCode() int {
+func (r PreviewJobResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -9732,7 +9362,7 @@ func (r PreviewSavedJobResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PreviewSavedJobResponse) ContentType() string {
+func (r PreviewJobResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9743,13 +9373,13 @@ type ListJobRunsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListRunsOutputBody
+	JSON200 *RunList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListJobRunsResponse) GetJSON200() *ListRunsOutputBody {
+func (r ListJobRunsResponse) GetJSON200() *RunList {
 	return r.JSON200
 }
 
@@ -9791,13 +9421,13 @@ type ExplainJobResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ExplainJobOutputBody
+	JSON200 *Explanation
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ExplainJobResponse) GetJSON200() *ExplainJobOutputBody {
+func (r ExplainJobResponse) GetJSON200() *Explanation {
 	return r.JSON200
 }
 
@@ -9839,13 +9469,13 @@ type BackfillJobResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON202 the response for an HTTP 202 `application/json` response
-	JSON202 *BackfillJobOutputBody
+	JSON202 *Backfill
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON202 returns the response for an HTTP 202 `application/json` response
-func (r BackfillJobResponse) GetJSON202() *BackfillJobOutputBody {
+func (r BackfillJobResponse) GetJSON202() *Backfill {
 	return r.JSON202
 }
 
@@ -9947,7 +9577,7 @@ type ResumeJobResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ResumeJobOutputBody
+	JSON200 *ResumedJob
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -9955,7 +9585,7 @@ type ResumeJobResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ResumeJobResponse) GetJSON200() *ResumeJobOutputBody {
+func (r ResumeJobResponse) GetJSON200() *ResumedJob {
 	return r.JSON200
 }
 
@@ -9993,17 +9623,24 @@ func (r ResumeJobResponse) ContentType() string {
 	return ""
 }
 
+// TriggerJobResponse202Headers the declared response headers of an HTTP 202 response for TriggerJob
+type TriggerJobResponse202Headers struct {
+	Location string
+}
+
 type TriggerJobResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON202 the response for an HTTP 202 `application/json` response
-	JSON202 *TriggerJobOutputBody
+	JSON202 *RunDetail
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *TriggerJobResponse202Headers
 }
 
 // GetJSON202 returns the response for an HTTP 202 `application/json` response
-func (r TriggerJobResponse) GetJSON202() *TriggerJobOutputBody {
+func (r TriggerJobResponse) GetJSON202() *RunDetail {
 	return r.JSON202
 }
 
@@ -10045,13 +9682,13 @@ type CreateJobsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *CreateJobsOutputBody
+	JSON200 *BulkResult
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CreateJobsResponse) GetJSON200() *CreateJobsOutputBody {
+func (r CreateJobsResponse) GetJSON200() *BulkResult {
 	return r.JSON200
 }
 
@@ -10089,32 +9726,32 @@ func (r CreateJobsResponse) ContentType() string {
 	return ""
 }
 
-type PreviewJobResponse struct {
+type PreviewNewJobResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *PreviewOutputBody
+	JSON200 *Preview
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PreviewJobResponse) GetJSON200() *PreviewOutputBody {
+func (r PreviewNewJobResponse) GetJSON200() *Preview {
 	return r.JSON200
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r PreviewJobResponse) GetApplicationProblemJSONDefault() *Problem {
+func (r PreviewNewJobResponse) GetApplicationProblemJSONDefault() *Problem {
 	return r.ApplicationProblemJSONDefault
 }
 
 // GetBody returns the raw response body bytes
-func (r PreviewJobResponse) GetBody() []byte {
+func (r PreviewNewJobResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r PreviewJobResponse) Status() string {
+func (r PreviewNewJobResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -10122,7 +9759,7 @@ func (r PreviewJobResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r PreviewJobResponse) StatusCode() int {
+func (r PreviewNewJobResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -10130,7 +9767,7 @@ func (r PreviewJobResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PreviewJobResponse) ContentType() string {
+func (r PreviewNewJobResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10141,13 +9778,13 @@ type ListKeysResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListKeysOutputBody
+	JSON200 *KeyList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListKeysResponse) GetJSON200() *ListKeysOutputBody {
+func (r ListKeysResponse) GetJSON200() *KeyList {
 	return r.JSON200
 }
 
@@ -10189,13 +9826,13 @@ type CreateKeyResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON201 the response for an HTTP 201 `application/json` response
-	JSON201 *CreateKeyOutputBody
+	JSON201 *NewKey
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
-func (r CreateKeyResponse) GetJSON201() *CreateKeyOutputBody {
+func (r CreateKeyResponse) GetJSON201() *NewKey {
 	return r.JSON201
 }
 
@@ -10278,13 +9915,13 @@ type ListOperationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListOperationsOutputBody
+	JSON200 *OperationList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListOperationsResponse) GetJSON200() *ListOperationsOutputBody {
+func (r ListOperationsResponse) GetJSON200() *OperationList {
 	return r.JSON200
 }
 
@@ -10422,13 +10059,13 @@ type ListQueuesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListQueuesOutputBody
+	JSON200 *QueueList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListQueuesResponse) GetJSON200() *ListQueuesOutputBody {
+func (r ListQueuesResponse) GetJSON200() *QueueList {
 	return r.JSON200
 }
 
@@ -10466,6 +10103,11 @@ func (r ListQueuesResponse) ContentType() string {
 	return ""
 }
 
+// CreateQueueResponse201Headers the declared response headers of an HTTP 201 response for CreateQueue
+type CreateQueueResponse201Headers struct {
+	Location string
+}
+
 type CreateQueueResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -10473,6 +10115,8 @@ type CreateQueueResponse struct {
 	JSON201 *Queue
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateQueueResponse201Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -10562,7 +10206,7 @@ func (r GetQueueResponse) ContentType() string {
 	return ""
 }
 
-type LimitQueueResponse struct {
+type ReplaceQueueLimitsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
@@ -10572,22 +10216,22 @@ type LimitQueueResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r LimitQueueResponse) GetJSON200() *Queue {
+func (r ReplaceQueueLimitsResponse) GetJSON200() *Queue {
 	return r.JSON200
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r LimitQueueResponse) GetApplicationProblemJSONDefault() *Problem {
+func (r ReplaceQueueLimitsResponse) GetApplicationProblemJSONDefault() *Problem {
 	return r.ApplicationProblemJSONDefault
 }
 
 // GetBody returns the raw response body bytes
-func (r LimitQueueResponse) GetBody() []byte {
+func (r ReplaceQueueLimitsResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r LimitQueueResponse) Status() string {
+func (r ReplaceQueueLimitsResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -10595,7 +10239,7 @@ func (r LimitQueueResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r LimitQueueResponse) StatusCode() int {
+func (r ReplaceQueueLimitsResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -10603,39 +10247,39 @@ func (r LimitQueueResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r LimitQueueResponse) ContentType() string {
+func (r ReplaceQueueLimitsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
 	return ""
 }
 
-type OpenSessionResponse struct {
+type CreateSessionResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON201 the response for an HTTP 201 `application/json` response
-	JSON201 *OpenSessionOutputBody
+	JSON201 *Session
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
-func (r OpenSessionResponse) GetJSON201() *OpenSessionOutputBody {
+func (r CreateSessionResponse) GetJSON201() *Session {
 	return r.JSON201
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r OpenSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+func (r CreateSessionResponse) GetApplicationProblemJSONDefault() *Problem {
 	return r.ApplicationProblemJSONDefault
 }
 
 // GetBody returns the raw response body bytes
-func (r OpenSessionResponse) GetBody() []byte {
+func (r CreateSessionResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r OpenSessionResponse) Status() string {
+func (r CreateSessionResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -10643,7 +10287,7 @@ func (r OpenSessionResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r OpenSessionResponse) StatusCode() int {
+func (r CreateSessionResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -10651,14 +10295,14 @@ func (r OpenSessionResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r OpenSessionResponse) ContentType() string {
+func (r CreateSessionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
 	return ""
 }
 
-type EndSessionResponse struct {
+type DeleteSessionResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
@@ -10666,17 +10310,17 @@ type EndSessionResponse struct {
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r EndSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+func (r DeleteSessionResponse) GetApplicationProblemJSONDefault() *Problem {
 	return r.ApplicationProblemJSONDefault
 }
 
 // GetBody returns the raw response body bytes
-func (r EndSessionResponse) GetBody() []byte {
+func (r DeleteSessionResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r EndSessionResponse) Status() string {
+func (r DeleteSessionResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -10684,7 +10328,7 @@ func (r EndSessionResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r EndSessionResponse) StatusCode() int {
+func (r DeleteSessionResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -10692,7 +10336,7 @@ func (r EndSessionResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r EndSessionResponse) ContentType() string {
+func (r DeleteSessionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10703,13 +10347,13 @@ type ClaimRunsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ClaimRunsOutputBody
+	JSON200 *ClaimResult
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ClaimRunsResponse) GetJSON200() *ClaimRunsOutputBody {
+func (r ClaimRunsResponse) GetJSON200() *ClaimResult {
 	return r.JSON200
 }
 
@@ -10751,13 +10395,13 @@ type CompleteRunsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *CompleteRunsOutputBody
+	JSON200 *CompleteResult
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CompleteRunsResponse) GetJSON200() *CompleteRunsOutputBody {
+func (r CompleteRunsResponse) GetJSON200() *CompleteResult {
 	return r.JSON200
 }
 
@@ -10795,32 +10439,32 @@ func (r CompleteRunsResponse) ContentType() string {
 	return ""
 }
 
-type BeatSessionResponse struct {
+type HeartbeatSessionResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BeatSessionOutputBody
+	JSON200 *HeartbeatResult
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r BeatSessionResponse) GetJSON200() *BeatSessionOutputBody {
+func (r HeartbeatSessionResponse) GetJSON200() *HeartbeatResult {
 	return r.JSON200
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r BeatSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+func (r HeartbeatSessionResponse) GetApplicationProblemJSONDefault() *Problem {
 	return r.ApplicationProblemJSONDefault
 }
 
 // GetBody returns the raw response body bytes
-func (r BeatSessionResponse) GetBody() []byte {
+func (r HeartbeatSessionResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r BeatSessionResponse) Status() string {
+func (r HeartbeatSessionResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -10828,7 +10472,7 @@ func (r BeatSessionResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r BeatSessionResponse) StatusCode() int {
+func (r HeartbeatSessionResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -10836,7 +10480,7 @@ func (r BeatSessionResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r BeatSessionResponse) ContentType() string {
+func (r HeartbeatSessionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10943,13 +10587,13 @@ type ListRunsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListRunsOutputBody
+	JSON200 *RunList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListRunsResponse) GetJSON200() *ListRunsOutputBody {
+func (r ListRunsResponse) GetJSON200() *RunList {
 	return r.JSON200
 }
 
@@ -11087,13 +10731,13 @@ type CancelRunResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *CancelRunOutputBody
+	JSON200 *CancelledRun
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CancelRunResponse) GetJSON200() *CancelRunOutputBody {
+func (r CancelRunResponse) GetJSON200() *CancelledRun {
 	return r.JSON200
 }
 
@@ -11217,13 +10861,13 @@ type HeartbeatRunResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *HeartbeatRunOutputBody
+	JSON200 *ReportDeadline
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r HeartbeatRunResponse) GetJSON200() *HeartbeatRunOutputBody {
+func (r HeartbeatRunResponse) GetJSON200() *ReportDeadline {
 	return r.JSON200
 }
 
@@ -11261,6 +10905,11 @@ func (r HeartbeatRunResponse) ContentType() string {
 	return ""
 }
 
+// RetryRunResponse202Headers the declared response headers of an HTTP 202 response for RetryRun
+type RetryRunResponse202Headers struct {
+	Location string
+}
+
 type RetryRunResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11268,6 +10917,8 @@ type RetryRunResponse struct {
 	JSON202 *RunDetail
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *RetryRunResponse202Headers
 }
 
 // GetJSON202 returns the response for an HTTP 202 `application/json` response
@@ -11313,13 +10964,13 @@ type ListSecretsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListSecretsOutputBody
+	JSON200 *SecretList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListSecretsResponse) GetJSON200() *ListSecretsOutputBody {
+func (r ListSecretsResponse) GetJSON200() *SecretList {
 	return r.JSON200
 }
 
@@ -11398,7 +11049,7 @@ func (r DeleteSecretResponse) ContentType() string {
 	return ""
 }
 
-type PutSecretResponse struct {
+type ReplaceSecretResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
@@ -11408,22 +11059,22 @@ type PutSecretResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PutSecretResponse) GetJSON200() *Secret {
+func (r ReplaceSecretResponse) GetJSON200() *Secret {
 	return r.JSON200
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r PutSecretResponse) GetApplicationProblemJSONDefault() *Problem {
+func (r ReplaceSecretResponse) GetApplicationProblemJSONDefault() *Problem {
 	return r.ApplicationProblemJSONDefault
 }
 
 // GetBody returns the raw response body bytes
-func (r PutSecretResponse) GetBody() []byte {
+func (r ReplaceSecretResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r PutSecretResponse) Status() string {
+func (r ReplaceSecretResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -11431,7 +11082,7 @@ func (r PutSecretResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r PutSecretResponse) StatusCode() int {
+func (r ReplaceSecretResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -11439,7 +11090,7 @@ func (r PutSecretResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PutSecretResponse) ContentType() string {
+func (r ReplaceSecretResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11450,13 +11101,13 @@ type GetSelfResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *GetSelfOutputBody
+	JSON200 *Self
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetSelfResponse) GetJSON200() *GetSelfOutputBody {
+func (r GetSelfResponse) GetJSON200() *Self {
 	return r.JSON200
 }
 
@@ -11709,49 +11360,49 @@ func (c *ClientWithResponses) GetJobWithResponse(ctx context.Context, job string
 	return ParseGetJobResponse(rsp)
 }
 
-// PatchJobWithBodyWithResponse Change parts of a job
+// UpdateJobWithBodyWithResponse Change parts of a job
 //
 // A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-func (c *ClientWithResponses) PatchJobWithBodyWithResponse(ctx context.Context, job string, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchJobResponse, error) {
-	rsp, err := c.PatchJobWithBody(ctx, job, params, contentType, body, reqEditors...)
+// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+func (c *ClientWithResponses) UpdateJobWithBodyWithResponse(ctx context.Context, job string, params *UpdateJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateJobResponse, error) {
+	rsp, err := c.UpdateJobWithBody(ctx, job, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParsePatchJobResponse(rsp)
+	return ParseUpdateJobResponse(rsp)
 }
 
-// PatchJobWithResponse Change parts of a job
+// UpdateJobWithResponse Change parts of a job
 //
 // A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-func (c *ClientWithResponses) PatchJobWithResponse(ctx context.Context, job string, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchJobResponse, error) {
-	rsp, err := c.PatchJob(ctx, job, params, body, reqEditors...)
+// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+func (c *ClientWithResponses) UpdateJobWithResponse(ctx context.Context, job string, params *UpdateJobParams, body UpdateJobJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateJobResponse, error) {
+	rsp, err := c.UpdateJob(ctx, job, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParsePatchJobResponse(rsp)
+	return ParseUpdateJobResponse(rsp)
 }
 
-// PatchJobWithApplicationMergePatchPlusJSONBodyWithResponse Change parts of a job
+// UpdateJobWithApplicationMergePatchPlusJSONBodyWithResponse Change parts of a job
 //
 // A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, and null gives a field its default. The job that comes of it is checked as a whole.
 //
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PATCH /api/v1/jobs/{job} (the `PatchJob` operationId).
-func (c *ClientWithResponses) PatchJobWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, job string, params *PatchJobParams, body PatchJobApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchJobResponse, error) {
-	rsp, err := c.PatchJobWithApplicationMergePatchPlusJSONBody(ctx, job, params, body, reqEditors...)
+// Corresponds with PATCH /api/v1/jobs/{job} (the `UpdateJob` operationId).
+func (c *ClientWithResponses) UpdateJobWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, job string, params *UpdateJobParams, body UpdateJobApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateJobResponse, error) {
+	rsp, err := c.UpdateJobWithApplicationMergePatchPlusJSONBody(ctx, job, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParsePatchJobResponse(rsp)
+	return ParseUpdateJobResponse(rsp)
 }
 
 // ReplaceJobWithBodyWithResponse Replace a job, or create one by name
@@ -11780,19 +11431,19 @@ func (c *ClientWithResponses) ReplaceJobWithResponse(ctx context.Context, job st
 	return ParseReplaceJobResponse(rsp)
 }
 
-// PreviewSavedJobWithResponse Preview a job
+// PreviewJobWithResponse Preview a job
 //
 // What its schedule says, whether or not the job is paused or has runs left.
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /api/v1/jobs/{job}/preview (the `PreviewSavedJob` operationId).
-func (c *ClientWithResponses) PreviewSavedJobWithResponse(ctx context.Context, job string, params *PreviewSavedJobParams, reqEditors ...RequestEditorFn) (*PreviewSavedJobResponse, error) {
-	rsp, err := c.PreviewSavedJob(ctx, job, params, reqEditors...)
+// Corresponds with GET /api/v1/jobs/{job}/preview (the `PreviewJob` operationId).
+func (c *ClientWithResponses) PreviewJobWithResponse(ctx context.Context, job string, params *PreviewJobParams, reqEditors ...RequestEditorFn) (*PreviewJobResponse, error) {
+	rsp, err := c.PreviewJob(ctx, job, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParsePreviewSavedJobResponse(rsp)
+	return ParsePreviewJobResponse(rsp)
 }
 
 // ListJobRunsWithResponse List the runs of a job, the newest first
@@ -11904,6 +11555,8 @@ func (c *ClientWithResponses) ResumeJobWithResponse(ctx context.Context, job str
 
 // TriggerJobWithBodyWithResponse Run a job now
 //
+// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/jobs/{job}:trigger (the `TriggerJob` operationId).
@@ -11916,6 +11569,8 @@ func (c *ClientWithResponses) TriggerJobWithBodyWithResponse(ctx context.Context
 }
 
 // TriggerJobWithResponse Run a job now
+//
+// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11947,34 +11602,34 @@ func (c *ClientWithResponses) CreateJobsWithBodyWithResponse(ctx context.Context
 	return ParseCreateJobsResponse(rsp)
 }
 
-// PreviewJobWithBodyWithResponse Preview a schedule or a job that is not saved
+// PreviewNewJobWithBodyWithResponse Preview a schedule or a job that is not saved
 //
 // Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /api/v1/jobs:preview (the `PreviewJob` operationId).
-func (c *ClientWithResponses) PreviewJobWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewJobResponse, error) {
-	rsp, err := c.PreviewJobWithBody(ctx, contentType, body, reqEditors...)
+// Corresponds with POST /api/v1/jobs:preview (the `PreviewNewJob` operationId).
+func (c *ClientWithResponses) PreviewNewJobWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewNewJobResponse, error) {
+	rsp, err := c.PreviewNewJobWithBody(ctx, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParsePreviewJobResponse(rsp)
+	return ParsePreviewNewJobResponse(rsp)
 }
 
-// PreviewJobWithResponse Preview a schedule or a job that is not saved
+// PreviewNewJobWithResponse Preview a schedule or a job that is not saved
 //
 // Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /api/v1/jobs:preview (the `PreviewJob` operationId).
-func (c *ClientWithResponses) PreviewJobWithResponse(ctx context.Context, body PreviewJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewJobResponse, error) {
-	rsp, err := c.PreviewJob(ctx, body, reqEditors...)
+// Corresponds with POST /api/v1/jobs:preview (the `PreviewNewJob` operationId).
+func (c *ClientWithResponses) PreviewNewJobWithResponse(ctx context.Context, body PreviewNewJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewNewJobResponse, error) {
+	rsp, err := c.PreviewNewJob(ctx, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParsePreviewJobResponse(rsp)
+	return ParsePreviewNewJobResponse(rsp)
 }
 
 // ListKeysWithResponse List the keys
@@ -12024,7 +11679,7 @@ func (c *ClientWithResponses) CreateKeyWithResponse(ctx context.Context, body Cr
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with DELETE /api/v1/keys/{key} (the `RevokeKey` operationId).
+// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 func (c *ClientWithResponses) RevokeKeyWithResponse(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*RevokeKeyResponse, error) {
 	rsp, err := c.RevokeKey(ctx, key, reqEditors...)
 	if err != nil {
@@ -12130,79 +11785,79 @@ func (c *ClientWithResponses) GetQueueWithResponse(ctx context.Context, queue st
 	return ParseGetQueueResponse(rsp)
 }
 
-// LimitQueueWithBodyWithResponse Set the limits of a queue
+// ReplaceQueueLimitsWithBodyWithResponse Set the limits of a queue
 //
 // A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
-func (c *ClientWithResponses) LimitQueueWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error) {
-	rsp, err := c.LimitQueueWithBody(ctx, queue, contentType, body, reqEditors...)
+// Corresponds with PUT /api/v1/queues/{queue} (the `ReplaceQueueLimits` operationId).
+func (c *ClientWithResponses) ReplaceQueueLimitsWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplaceQueueLimitsResponse, error) {
+	rsp, err := c.ReplaceQueueLimitsWithBody(ctx, queue, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParseLimitQueueResponse(rsp)
+	return ParseReplaceQueueLimitsResponse(rsp)
 }
 
-// LimitQueueWithResponse Set the limits of a queue
+// ReplaceQueueLimitsWithResponse Set the limits of a queue
 //
 // A limit that is absent is removed. Limits apply to all nodes and workers together, within about a second. Runs over a limit wait, the highest priority first, then the oldest. Live runs count; a lower limit never ends them.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PUT /api/v1/queues/{queue} (the `LimitQueue` operationId).
-func (c *ClientWithResponses) LimitQueueWithResponse(ctx context.Context, queue string, body LimitQueueJSONRequestBody, reqEditors ...RequestEditorFn) (*LimitQueueResponse, error) {
-	rsp, err := c.LimitQueue(ctx, queue, body, reqEditors...)
+// Corresponds with PUT /api/v1/queues/{queue} (the `ReplaceQueueLimits` operationId).
+func (c *ClientWithResponses) ReplaceQueueLimitsWithResponse(ctx context.Context, queue string, body ReplaceQueueLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplaceQueueLimitsResponse, error) {
+	rsp, err := c.ReplaceQueueLimits(ctx, queue, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParseLimitQueueResponse(rsp)
+	return ParseReplaceQueueLimitsResponse(rsp)
 }
 
-// OpenSessionWithBodyWithResponse Open a worker's session
+// CreateSessionWithBodyWithResponse Open a worker's session
 //
 // A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
-func (c *ClientWithResponses) OpenSessionWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OpenSessionResponse, error) {
-	rsp, err := c.OpenSessionWithBody(ctx, queue, contentType, body, reqEditors...)
+// Corresponds with POST /api/v1/queues/{queue}/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Context, queue string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSessionWithBody(ctx, queue, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParseOpenSessionResponse(rsp)
+	return ParseCreateSessionResponse(rsp)
 }
 
-// OpenSessionWithResponse Open a worker's session
+// CreateSessionWithResponse Open a worker's session
 //
 // A session represents a live worker process. Send a heartbeat before it expires, or all its runs are lost and retried by others. adopt names a session to replace: it ends, the new session gets those of its runs that are in runs, and the others are lost. If the response to a claim is lost, open a new session that adopts the runs you know; the runs you do not know go to others at once. It is safe to repeat the request if there was no response: runs of a session whose id you never received are adopted too.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /api/v1/queues/{queue}/sessions (the `OpenSession` operationId).
-func (c *ClientWithResponses) OpenSessionWithResponse(ctx context.Context, queue string, body OpenSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*OpenSessionResponse, error) {
-	rsp, err := c.OpenSession(ctx, queue, body, reqEditors...)
+// Corresponds with POST /api/v1/queues/{queue}/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, queue string, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSession(ctx, queue, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParseOpenSessionResponse(rsp)
+	return ParseCreateSessionResponse(rsp)
 }
 
-// EndSessionWithResponse End a session
+// DeleteSessionWithResponse End a session
 //
 // Its remaining runs are lost and retried by others.
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `EndSession` operationId).
-func (c *ClientWithResponses) EndSessionWithResponse(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*EndSessionResponse, error) {
-	rsp, err := c.EndSession(ctx, queue, session, reqEditors...)
+// Corresponds with DELETE /api/v1/queues/{queue}/sessions/{session} (the `DeleteSession` operationId).
+func (c *ClientWithResponses) DeleteSessionWithResponse(ctx context.Context, queue string, session string, reqEditors ...RequestEditorFn) (*DeleteSessionResponse, error) {
+	rsp, err := c.DeleteSession(ctx, queue, session, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParseEndSessionResponse(rsp)
+	return ParseDeleteSessionResponse(rsp)
 }
 
 // ClaimRunsWithBodyWithResponse Claim runs that are due
@@ -12265,34 +11920,34 @@ func (c *ClientWithResponses) CompleteRunsWithResponse(ctx context.Context, queu
 	return ParseCompleteRunsResponse(rsp)
 }
 
-// BeatSessionWithBodyWithResponse Keep a session alive
+// HeartbeatSessionWithBodyWithResponse Keep a session alive
 //
 // List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
-func (c *ClientWithResponses) BeatSessionWithBodyWithResponse(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BeatSessionResponse, error) {
-	rsp, err := c.BeatSessionWithBody(ctx, queue, session, contentType, body, reqEditors...)
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `HeartbeatSession` operationId).
+func (c *ClientWithResponses) HeartbeatSessionWithBodyWithResponse(ctx context.Context, queue string, session string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*HeartbeatSessionResponse, error) {
+	rsp, err := c.HeartbeatSessionWithBody(ctx, queue, session, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParseBeatSessionResponse(rsp)
+	return ParseHeartbeatSessionResponse(rsp)
 }
 
-// BeatSessionWithResponse Keep a session alive
+// HeartbeatSessionWithResponse Keep a session alive
 //
 // List the runs you still work on, with their progress if it has changed. The response lists those that are no longer yours, so that you stop working on them.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `BeatSession` operationId).
-func (c *ClientWithResponses) BeatSessionWithResponse(ctx context.Context, queue string, session string, body BeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*BeatSessionResponse, error) {
-	rsp, err := c.BeatSession(ctx, queue, session, body, reqEditors...)
+// Corresponds with POST /api/v1/queues/{queue}/sessions/{session}:heartbeat (the `HeartbeatSession` operationId).
+func (c *ClientWithResponses) HeartbeatSessionWithResponse(ctx context.Context, queue string, session string, body HeartbeatSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*HeartbeatSessionResponse, error) {
+	rsp, err := c.HeartbeatSession(ctx, queue, session, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParseBeatSessionResponse(rsp)
+	return ParseHeartbeatSessionResponse(rsp)
 }
 
 // PauseQueueWithBodyWithResponse Pause a queue
@@ -12514,34 +12169,34 @@ func (c *ClientWithResponses) DeleteSecretWithResponse(ctx context.Context, secr
 	return ParseDeleteSecretResponse(rsp)
 }
 
-// PutSecretWithBodyWithResponse Store a secret, or replace one
+// ReplaceSecretWithBodyWithResponse Store a secret, or replace one
 //
 // Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
-func (c *ClientWithResponses) PutSecretWithBodyWithResponse(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSecretResponse, error) {
-	rsp, err := c.PutSecretWithBody(ctx, secret, contentType, body, reqEditors...)
+// Corresponds with PUT /api/v1/secrets/{secret} (the `ReplaceSecret` operationId).
+func (c *ClientWithResponses) ReplaceSecretWithBodyWithResponse(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplaceSecretResponse, error) {
+	rsp, err := c.ReplaceSecretWithBody(ctx, secret, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParsePutSecretResponse(rsp)
+	return ParseReplaceSecretResponse(rsp)
 }
 
-// PutSecretWithResponse Store a secret, or replace one
+// ReplaceSecretWithResponse Store a secret, or replace one
 //
 // Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PUT /api/v1/secrets/{secret} (the `PutSecret` operationId).
-func (c *ClientWithResponses) PutSecretWithResponse(ctx context.Context, secret string, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSecretResponse, error) {
-	rsp, err := c.PutSecret(ctx, secret, body, reqEditors...)
+// Corresponds with PUT /api/v1/secrets/{secret} (the `ReplaceSecret` operationId).
+func (c *ClientWithResponses) ReplaceSecretWithResponse(ctx context.Context, secret string, body ReplaceSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplaceSecretResponse, error) {
+	rsp, err := c.ReplaceSecret(ctx, secret, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParsePutSecretResponse(rsp)
+	return ParseReplaceSecretResponse(rsp)
 }
 
 // GetSelfWithResponse Get the key that sends the request
@@ -12572,7 +12227,7 @@ func ParseListAuditResponse(rsp *http.Response) (*ListAuditResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListAuditOutputBody
+		var dest AuditEntryList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -12605,7 +12260,7 @@ func ParseVerifyAuditResponse(rsp *http.Response) (*VerifyAuditResponse, error) 
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest VerifyAuditOutputBody
+		var dest AuditVerification
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -12638,7 +12293,7 @@ func ParseGetClusterResponse(rsp *http.Response) (*GetClusterResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest GetClusterOutputBody
+		var dest Cluster
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -12671,7 +12326,7 @@ func ParseListDeadLettersResponse(rsp *http.Response) (*ListDeadLettersResponse,
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListDeadLettersOutputBody
+		var dest DeadLetterList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -12748,6 +12403,19 @@ func ParseRedriveDeadLetterResponse(rsp *http.Response) (*RedriveDeadLetterRespo
 
 	}
 
+	switch {
+	case rsp.StatusCode == 202:
+		var headers RedriveDeadLetterResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
 	return response, nil
 }
 
@@ -12779,6 +12447,19 @@ func ParseDiscardDeadLettersResponse(rsp *http.Response) (*DiscardDeadLettersRes
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers DiscardDeadLettersResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
 	}
 
 	return response, nil
@@ -12814,6 +12495,19 @@ func ParseRedriveDeadLettersResponse(rsp *http.Response) (*RedriveDeadLettersRes
 
 	}
 
+	switch {
+	case rsp.StatusCode == 202:
+		var headers RedriveDeadLettersResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
 	return response, nil
 }
 
@@ -12832,7 +12526,7 @@ func ParseListJobsResponse(rsp *http.Response) (*ListJobsResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListJobsOutputBody
+		var dest JobList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -12978,15 +12672,15 @@ func ParseGetJobResponse(rsp *http.Response) (*GetJobResponse, error) {
 	return response, nil
 }
 
-// ParsePatchJobResponse parses an HTTP response from a PatchJobWithResponse call
-func ParsePatchJobResponse(rsp *http.Response) (*PatchJobResponse, error) {
+// ParseUpdateJobResponse parses an HTTP response from a UpdateJobWithResponse call
+func ParseUpdateJobResponse(rsp *http.Response) (*UpdateJobResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &PatchJobResponse{
+	response := &UpdateJobResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -13010,7 +12704,7 @@ func ParsePatchJobResponse(rsp *http.Response) (*PatchJobResponse, error) {
 
 	switch {
 	case rsp.StatusCode == 200:
-		var headers PatchJobResponse200Headers
+		var headers UpdateJobResponse200Headers
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -13087,22 +12781,22 @@ func ParseReplaceJobResponse(rsp *http.Response) (*ReplaceJobResponse, error) {
 	return response, nil
 }
 
-// ParsePreviewSavedJobResponse parses an HTTP response from a PreviewSavedJobWithResponse call
-func ParsePreviewSavedJobResponse(rsp *http.Response) (*PreviewSavedJobResponse, error) {
+// ParsePreviewJobResponse parses an HTTP response from a PreviewJobWithResponse call
+func ParsePreviewJobResponse(rsp *http.Response) (*PreviewJobResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &PreviewSavedJobResponse{
+	response := &PreviewJobResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest PreviewOutputBody
+		var dest Preview
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13135,7 +12829,7 @@ func ParseListJobRunsResponse(rsp *http.Response) (*ListJobRunsResponse, error) 
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListRunsOutputBody
+		var dest RunList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13168,7 +12862,7 @@ func ParseExplainJobResponse(rsp *http.Response) (*ExplainJobResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ExplainJobOutputBody
+		var dest Explanation
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13201,7 +12895,7 @@ func ParseBackfillJobResponse(rsp *http.Response) (*BackfillJobResponse, error) 
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
-		var dest BackfillJobOutputBody
+		var dest Backfill
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13280,7 +12974,7 @@ func ParseResumeJobResponse(rsp *http.Response) (*ResumeJobResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ResumeJobOutputBody
+		var dest ResumedJob
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13326,7 +13020,7 @@ func ParseTriggerJobResponse(rsp *http.Response) (*TriggerJobResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
-		var dest TriggerJobOutputBody
+		var dest RunDetail
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13339,6 +13033,19 @@ func ParseTriggerJobResponse(rsp *http.Response) (*TriggerJobResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers TriggerJobResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
 	}
 
 	return response, nil
@@ -13359,7 +13066,7 @@ func ParseCreateJobsResponse(rsp *http.Response) (*CreateJobsResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest CreateJobsOutputBody
+		var dest BulkResult
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13377,22 +13084,22 @@ func ParseCreateJobsResponse(rsp *http.Response) (*CreateJobsResponse, error) {
 	return response, nil
 }
 
-// ParsePreviewJobResponse parses an HTTP response from a PreviewJobWithResponse call
-func ParsePreviewJobResponse(rsp *http.Response) (*PreviewJobResponse, error) {
+// ParsePreviewNewJobResponse parses an HTTP response from a PreviewNewJobWithResponse call
+func ParsePreviewNewJobResponse(rsp *http.Response) (*PreviewNewJobResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &PreviewJobResponse{
+	response := &PreviewNewJobResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest PreviewOutputBody
+		var dest Preview
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13425,7 +13132,7 @@ func ParseListKeysResponse(rsp *http.Response) (*ListKeysResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListKeysOutputBody
+		var dest KeyList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13458,7 +13165,7 @@ func ParseCreateKeyResponse(rsp *http.Response) (*CreateKeyResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
-		var dest CreateKeyOutputBody
+		var dest NewKey
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13520,7 +13227,7 @@ func ParseListOperationsResponse(rsp *http.Response) (*ListOperationsResponse, e
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListOperationsOutputBody
+		var dest OperationList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13619,7 +13326,7 @@ func ParseListQueuesResponse(rsp *http.Response) (*ListQueuesResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListQueuesOutputBody
+		var dest QueueList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13667,6 +13374,19 @@ func ParseCreateQueueResponse(rsp *http.Response) (*CreateQueueResponse, error) 
 
 	}
 
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateQueueResponse201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
 	return response, nil
 }
 
@@ -13703,15 +13423,15 @@ func ParseGetQueueResponse(rsp *http.Response) (*GetQueueResponse, error) {
 	return response, nil
 }
 
-// ParseLimitQueueResponse parses an HTTP response from a LimitQueueWithResponse call
-func ParseLimitQueueResponse(rsp *http.Response) (*LimitQueueResponse, error) {
+// ParseReplaceQueueLimitsResponse parses an HTTP response from a ReplaceQueueLimitsWithResponse call
+func ParseReplaceQueueLimitsResponse(rsp *http.Response) (*ReplaceQueueLimitsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &LimitQueueResponse{
+	response := &ReplaceQueueLimitsResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -13736,22 +13456,22 @@ func ParseLimitQueueResponse(rsp *http.Response) (*LimitQueueResponse, error) {
 	return response, nil
 }
 
-// ParseOpenSessionResponse parses an HTTP response from a OpenSessionWithResponse call
-func ParseOpenSessionResponse(rsp *http.Response) (*OpenSessionResponse, error) {
+// ParseCreateSessionResponse parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &OpenSessionResponse{
+	response := &CreateSessionResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
-		var dest OpenSessionOutputBody
+		var dest Session
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13769,15 +13489,15 @@ func ParseOpenSessionResponse(rsp *http.Response) (*OpenSessionResponse, error) 
 	return response, nil
 }
 
-// ParseEndSessionResponse parses an HTTP response from a EndSessionWithResponse call
-func ParseEndSessionResponse(rsp *http.Response) (*EndSessionResponse, error) {
+// ParseDeleteSessionResponse parses an HTTP response from a DeleteSessionWithResponse call
+func ParseDeleteSessionResponse(rsp *http.Response) (*DeleteSessionResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &EndSessionResponse{
+	response := &DeleteSessionResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -13813,7 +13533,7 @@ func ParseClaimRunsResponse(rsp *http.Response) (*ClaimRunsResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ClaimRunsOutputBody
+		var dest ClaimResult
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13846,7 +13566,7 @@ func ParseCompleteRunsResponse(rsp *http.Response) (*CompleteRunsResponse, error
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest CompleteRunsOutputBody
+		var dest CompleteResult
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13864,22 +13584,22 @@ func ParseCompleteRunsResponse(rsp *http.Response) (*CompleteRunsResponse, error
 	return response, nil
 }
 
-// ParseBeatSessionResponse parses an HTTP response from a BeatSessionWithResponse call
-func ParseBeatSessionResponse(rsp *http.Response) (*BeatSessionResponse, error) {
+// ParseHeartbeatSessionResponse parses an HTTP response from a HeartbeatSessionWithResponse call
+func ParseHeartbeatSessionResponse(rsp *http.Response) (*HeartbeatSessionResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &BeatSessionResponse{
+	response := &HeartbeatSessionResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BeatSessionOutputBody
+		var dest HeartbeatResult
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13978,7 +13698,7 @@ func ParseListRunsResponse(rsp *http.Response) (*ListRunsResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListRunsOutputBody
+		var dest RunList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -14077,7 +13797,7 @@ func ParseCancelRunResponse(rsp *http.Response) (*CancelRunResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest CancelRunOutputBody
+		var dest CancelledRun
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -14168,7 +13888,7 @@ func ParseHeartbeatRunResponse(rsp *http.Response) (*HeartbeatRunResponse, error
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest HeartbeatRunOutputBody
+		var dest ReportDeadline
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -14216,6 +13936,19 @@ func ParseRetryRunResponse(rsp *http.Response) (*RetryRunResponse, error) {
 
 	}
 
+	switch {
+	case rsp.StatusCode == 202:
+		var headers RetryRunResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
 	return response, nil
 }
 
@@ -14234,7 +13967,7 @@ func ParseListSecretsResponse(rsp *http.Response) (*ListSecretsResponse, error) 
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListSecretsOutputBody
+		var dest SecretList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -14281,15 +14014,15 @@ func ParseDeleteSecretResponse(rsp *http.Response) (*DeleteSecretResponse, error
 	return response, nil
 }
 
-// ParsePutSecretResponse parses an HTTP response from a PutSecretWithResponse call
-func ParsePutSecretResponse(rsp *http.Response) (*PutSecretResponse, error) {
+// ParseReplaceSecretResponse parses an HTTP response from a ReplaceSecretWithResponse call
+func ParseReplaceSecretResponse(rsp *http.Response) (*ReplaceSecretResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &PutSecretResponse{
+	response := &ReplaceSecretResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -14329,7 +14062,7 @@ func ParseGetSelfResponse(rsp *http.Response) (*GetSelfResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest GetSelfOutputBody
+		var dest Self
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -68,7 +68,7 @@ func TestSafeRequestsAreTriedAgain(t *testing.T) {
 	equal(t, 3, calls[http.MethodGet])
 
 	// A request that the server did not process is repeated; one that may have had an effect is not.
-	_, err = c.TriggerJobWithResponse(t.Context(), "x", nil, TriggerJobInputBody{})
+	_, err = c.TriggerJobWithResponse(t.Context(), "x", nil, TriggerRequest{})
 	equal(t, "unavailable", CodeOf(err))
 	equal(t, 2, calls[http.MethodPost])
 }

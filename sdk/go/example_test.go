@@ -28,13 +28,13 @@ func Example() {
 		fmt.Println(err) // what is wrong with each field, and how to fix it
 		return
 	}
-	run, err := client.TriggerJobWithResponse(ctx, job.Name, nil, belfry.TriggerJobInputBody{})
+	run, err := client.TriggerJobWithResponse(ctx, job.Name, nil, belfry.TriggerRequest{})
 	switch {
 	case belfry.CodeOf(err) == "not_found":
 		fmt.Println("the job was deleted in the meantime")
 	case err != nil:
 		fmt.Println(err)
 	default:
-		fmt.Println("runs now:", run.JSON202.Run)
+		fmt.Println("runs now:", run.JSON202.ID)
 	}
 }

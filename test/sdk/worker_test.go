@@ -121,9 +121,9 @@ func (n *node) post(path string, body, out any) {
 
 func (n *node) trigger(name, payload string) string {
 	n.t.Helper()
-	var out struct{ Run string }
+	var out struct{ ID string }
 	n.post("/jobs/"+name+":trigger", map[string]any{"payload": rawJSON(payload)}, &out)
-	return out.Run
+	return out.ID
 }
 
 type rawJSON string

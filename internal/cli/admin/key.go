@@ -123,7 +123,7 @@ within 5 s. If several keys have the name, they are listed and none is revoked.`
 			if err != nil {
 				return err
 			}
-			if err := r.Delete(ctx, "/keys/"+belfry.PathEscape(id)); err != nil {
+			if _, err := r.Post(ctx, "/keys/"+belfry.PathEscape(id)+":revoke", nil); err != nil {
 				return err
 			}
 			raw, err := json.Marshal(map[string]string{"id": id, "result": "revoked"})

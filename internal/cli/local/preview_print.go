@@ -11,11 +11,11 @@ import (
 
 type previewJSON struct {
 	Schedule    schedule.Spec          `json:"schedule"`
-	Occurrences []schedule.PreviewJSON `json:"occurrences"`
+	Occurrences []schedule.PreviewLine `json:"occurrences"`
 }
 
 func writePreviewData(w io.Writer, format string, spec schedule.Spec, lines []schedule.Preview) error {
-	out := previewJSON{Schedule: spec, Occurrences: []schedule.PreviewJSON{}}
+	out := previewJSON{Schedule: spec, Occurrences: []schedule.PreviewLine{}}
 	for _, l := range lines {
 		out.Occurrences = append(out.Occurrences, l.JSON())
 	}

@@ -27,29 +27,35 @@ func (h *Handlers) registerBackfill() {
 	}, h.backfillJob)
 }
 
+// BackfillRequest asks for runs of times that have passed.
+type BackfillRequest struct {
+	From   time.Time     `json:"from" doc:"First due time, inclusive." example:"2026-05-01T00:00:00Z"`
+	To     time.Time     `json:"to" doc:"End, exclusive. Must be in the past." example:"2026-05-02T00:00:00Z"`
+	Pace   rest.Duration `json:"pace,omitempty" doc:"Time between two starts, 0s to 1h. Default 1s." example:"10s"`
+	Max    int           `json:"max,omitempty" minimum:"1" maximum:"10000" doc:"Maximum, oldest first. Default 10,000."`
+	Again  bool          `json:"again,omitempty" doc:"Include occurrences that already have a run."`
+	DryRun bool          `json:"dry_run,omitempty" doc:"Only count; create no runs."`
+}
+
 type backfillJobInput struct {
 	JobPath
 	Precondition
 	rest.Idempotency
-	Body struct {
-		From   time.Time     `json:"from" doc:"First due time, inclusive." example:"2026-05-01T00:00:00Z"`
-		To     time.Time     `json:"to" doc:"End, exclusive. Must be in the past." example:"2026-05-02T00:00:00Z"`
-		Pace   rest.Duration `json:"pace,omitempty" doc:"Time between two starts, 0s to 1h. Default 1s." example:"10s"`
-		Max    int           `json:"max,omitempty" minimum:"1" maximum:"10000" doc:"Maximum, oldest first. Default 10,000."`
-		Again  bool          `json:"again,omitempty" doc:"Include occurrences that already have a run."`
-		DryRun bool          `json:"dry_run,omitempty" doc:"Only count; create no runs."`
-	}
+	Body BackfillRequest
+}
+
+// Backfill says which runs a backfill created.
+type Backfill struct {
+	Runs       int        `json:"runs" doc:"Number of runs created, or with dry_run, that would be created."`
+	Known      int        `json:"known" doc:"Number of occurrences left out because they already have a run."`
+	FirstDueAt *time.Time `json:"first_due_at,omitempty" doc:"Due time of the first run."`
+	LastDueAt  *time.Time `json:"last_due_at,omitempty" doc:"Due time of the last run."`
+	GoOnFrom   *time.Time `json:"go_on_from,omitempty" doc:"from of the call for the rest. Absent: none is left."`
+	DryRun     bool       `json:"dry_run" doc:"Whether the runs were only counted."`
 }
 
 type backfillJobOutput struct {
-	Body struct {
-		Runs       int        `json:"runs" doc:"Number of runs created, or with dry_run, that would be created."`
-		Known      int        `json:"known" doc:"Number of occurrences left out because they already have a run."`
-		FirstDueAt *time.Time `json:"first_due_at,omitempty" doc:"Due time of the first run."`
-		LastDueAt  *time.Time `json:"last_due_at,omitempty" doc:"Due time of the last run."`
-		GoOnFrom   *time.Time `json:"go_on_from,omitempty" doc:"from of the call for the rest. Absent: none is left."`
-		DryRun     bool       `json:"dry_run" doc:"Whether the runs were only counted."`
-	}
+	Body Backfill
 }
 
 // defaultPace is the distance between runs of a backfill.

@@ -52,16 +52,19 @@ type createJobsInput struct {
 	RawBody []byte `contentType:"application/x-ndjson"`
 }
 
-type createJobsOutput struct {
-	Body struct {
-		Created int          `json:"created" doc:"Number of jobs created."`
-		Refused int          `json:"refused" doc:"Number of jobs rejected."`
-		Items   []BulkResult `json:"items" doc:"One per line that is not empty."`
-	}
+// BulkResult is the result of a bulk.
+type BulkResult struct {
+	Created int        `json:"created" doc:"Number of jobs created."`
+	Refused int        `json:"refused" doc:"Number of jobs rejected."`
+	Items   []BulkItem `json:"items" doc:"One per line that is not empty."`
 }
 
-// BulkResult is the result of one line.
-type BulkResult struct {
+type createJobsOutput struct {
+	Body BulkResult
+}
+
+// BulkItem is the result of one line.
+type BulkItem struct {
 	Line    int           `json:"line" doc:"Line number, from 1."`
 	ID      string        `json:"id,omitempty" doc:"Id of the new job."`
 	Problem *rest.Problem `json:"problem,omitempty" doc:"Why no job was created."`
@@ -141,9 +144,9 @@ func splitLines(body []byte) (out []line, err error) {
 }
 
 // createChunk creates the jobs of some lines in one transaction.
-func (h *Handlers) createChunk(ctx context.Context, once *job.IdempotentRequest, chunk []line) ([]BulkResult, error) {
+func (h *Handlers) createChunk(ctx context.Context, once *job.IdempotentRequest, chunk []line) ([]BulkItem, error) {
 	p := rest.Principal(ctx)
-	results := make([]BulkResult, len(chunk))
+	results := make([]BulkItem, len(chunk))
 	params := job.BulkParams{Namespace: p.Namespace, Actor: p.Actor(), Idempotent: once}
 	var resultOf []int // index into results, for each job in params
 	for i, l := range chunk {
@@ -155,7 +158,7 @@ func (h *Handlers) createChunk(ctx context.Context, once *job.IdempotentRequest,
 		}
 		params.Jobs, resultOf = append(params.Jobs, job.NewJob{Definition: d}), append(resultOf, i)
 	}
-	fill := func(made []job.BulkResult) []BulkResult {
+	fill := func(made []job.BulkResult) []BulkItem {
 		for i, m := range made {
 			r := &results[resultOf[i]]
 			if r.ID, r.Problem = "", nil; m.Err != nil {
@@ -174,7 +177,7 @@ func (h *Handlers) createChunk(ctx context.Context, once *job.IdempotentRequest,
 	}
 	made, err := h.verbs.CreateJobs(ctx, params)
 	if err != nil {
-		before, err := rest.Recalled[[]BulkResult](once, err)
+		before, err := rest.Recalled[[]BulkItem](once, err)
 		if err != nil {
 			return nil, err
 		}
@@ -198,6 +201,6 @@ func (h *Handlers) lineDefinition(text []byte) (job.Definition, error) {
 }
 
 // failedChunk returns the results of lines whose transaction failed.
-func failedChunk(chunk []line, p *rest.Problem) []BulkResult {
-	return rest.Map(chunk, func(l line) BulkResult { return BulkResult{Line: l.number, Problem: p} })
+func failedChunk(chunk []line, p *rest.Problem) []BulkItem {
+	return rest.Map(chunk, func(l line) BulkItem { return BulkItem{Line: l.number, Problem: p} })
 }

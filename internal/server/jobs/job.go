@@ -69,7 +69,7 @@ type createJobOutput struct {
 
 func createdJob(j job.Job) *createJobOutput {
 	r := jobResult(j)
-	return &createJobOutput{"/api/v1/jobs/" + r.Body.ID, r.ETag, r.Body}
+	return &createJobOutput{rest.Path("jobs", r.Body.ID), r.ETag, r.Body}
 }
 
 func (h *Handlers) createJob(ctx context.Context, in *createJobInput) (*createJobOutput, error) {

@@ -38,12 +38,14 @@ type listJobsInput struct {
 	PageSize  int       `query:"page_size" minimum:"1" maximum:"500" default:"50" doc:"Maximum number of jobs."`
 }
 
+// JobList is a page of jobs.
+type JobList struct {
+	rest.Page[Job]
+	Partial bool `json:"partial,omitempty" doc:"Very many runs are planned now; jobs due in the next minute may be missing."`
+}
+
 type listJobsOutput struct {
-	Body struct {
-		Items         []Job  `json:"items"`
-		NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
-		Partial       bool   `json:"partial,omitempty" doc:"Very many runs are planned now; jobs due in the next minute may be missing."`
-	}
+	Body JobList
 }
 
 func (h *Handlers) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutput, error) {

@@ -15,7 +15,7 @@ import (
 
 func (h *Handlers) registerPatch() {
 	rest.Register(h.api, rest.Operation{
-		ID: "patch-job", Route: "PATCH /jobs/{job}", Summary: "Change parts of a job",
+		ID: "update-job", Route: "PATCH /jobs/{job}", Summary: "Change parts of a job",
 		Description: "A JSON merge patch (RFC 7396) of the fields that create-job takes: what is left out stays, " +
 			"and null gives a field its default. The job that comes of it is checked as a whole.",
 		Role: access.Editor, Describe: describePatch,

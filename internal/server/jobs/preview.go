@@ -15,26 +15,29 @@ import (
 
 func (h *Handlers) registerPreviews() {
 	rest.Register(h.api, rest.Operation{
-		ID: "preview-job", Route: "POST /jobs:preview", Summary: "Preview a schedule or a job that is not saved",
+		ID: "preview-new-job", Route: "POST /jobs:preview", Summary: "Preview a schedule or a job that is not saved",
 		Description: "Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: " +
 			"its times are an example.",
 		Role:    access.Viewer,
 		Example: `{"schedule":{"cron":"30 2 * * *","timezone":"America/New_York"},"count":5}`,
 	}, h.previewUnsaved)
 	rest.Register(h.api, rest.Operation{
-		ID: "preview-saved-job", Route: "GET /jobs/{job}/preview", Summary: "Preview a job",
+		ID: "preview-job", Route: "GET /jobs/{job}/preview", Summary: "Preview a job",
 		Description: "What its schedule says, whether or not the job is paused or has runs left.",
 		Role:        access.Viewer,
 	}, h.previewSaved)
 }
 
+// PreviewRequest names what to preview.
+type PreviewRequest struct {
+	Schedule *Schedule `json:"schedule,omitempty" doc:"The schedule to preview. Send either this or job."`
+	Job      *JobInput `json:"job,omitempty" doc:"The job to preview, validated as if it were created."`
+	From     time.Time `json:"from,omitempty" doc:"List times from this one on. Default now."`
+	Count    int       `json:"count,omitempty" minimum:"1" maximum:"100" doc:"Number of occurrences that run. Default 10."`
+}
+
 type previewUnsavedInput struct {
-	Body struct {
-		Schedule *Schedule `json:"schedule,omitempty" doc:"The schedule to preview. Send either this or job."`
-		Job      *JobInput `json:"job,omitempty" doc:"The job to preview, validated as if it were created."`
-		From     time.Time `json:"from,omitempty" doc:"List times from this one on. Default now."`
-		Count    int       `json:"count,omitempty" minimum:"1" maximum:"100" doc:"Number of occurrences that run. Default 10."`
-	}
+	Body PreviewRequest
 }
 
 type previewSavedInput struct {
@@ -43,15 +46,18 @@ type previewSavedInput struct {
 	Count int       `query:"count" minimum:"1" maximum:"100" default:"10" doc:"Number of occurrences that run."`
 }
 
-type previewOutput struct {
-	Body struct {
-		Schedule    Schedule               `json:"schedule" doc:"As it was written."`
-		Occurrences []schedule.PreviewJSON `json:"occurrences" doc:"In order, including skipped ones."`
-		More        bool                   `json:"more" doc:"false: the schedule ends there."`
+// Preview lists what a schedule says.
+type Preview struct {
+	Schedule    Schedule               `json:"schedule" doc:"As it was written."`
+	Occurrences []schedule.PreviewLine `json:"occurrences" doc:"In order, including skipped ones."`
+	More        bool                   `json:"more" doc:"false: the schedule ends there."`
 
-		Key        string `json:"idempotency_key,omitempty" doc:"Key of the first run, with the job's payload."`
-		KeyProblem string `json:"idempotency_key_problem,omitempty" doc:"Why there is no key."`
-	}
+	Key        string `json:"idempotency_key,omitempty" doc:"Key of the first run, with the job's payload."`
+	KeyProblem string `json:"idempotency_key_problem,omitempty" doc:"Why there is no key."`
+}
+
+type previewOutput struct {
+	Body Preview
 }
 
 const defaultPreview = 10

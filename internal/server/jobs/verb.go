@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -20,18 +19,17 @@ func (h *Handlers) registerVerbs() {
 	rest.Register(h.api, rest.Operation{
 		ID: "resume-job", Route: "POST /jobs/{job}:resume", Summary: "Resume a job", Role: access.Operator,
 	}, h.resumeJob)
-	rest.Register(h.api, rest.Operation{
-		ID: "trigger-job", Route: "POST /jobs/{job}:trigger", Summary: "Run a job now",
-		Role: access.Operator, Status: http.StatusAccepted, Example: `{"payload":{"report":"sales"}}`,
-	}, h.triggerJob)
+}
+
+// PauseJobRequest says why a job is paused.
+type PauseJobRequest struct {
+	Note string `json:"note,omitempty" maxLength:"500" doc:"The reason, for people."`
 }
 
 type pauseJobInput struct {
 	JobPath
 	Precondition
-	Body *struct {
-		Note string `json:"note,omitempty" maxLength:"500" doc:"The reason, for people."`
-	}
+	Body *PauseJobRequest
 }
 
 func (h *Handlers) pauseJob(ctx context.Context, in *pauseJobInput) (*JobOutput, error) {
@@ -55,12 +53,15 @@ type resumeJobInput struct {
 	Precondition
 }
 
+// ResumedJob is a job that was paused.
+type ResumedJob struct {
+	Job
+	MissedOccurrences int64 `json:"missed_occurrences" doc:"Missed while paused; missed.paused applies."`
+}
+
 type resumeJobOutput struct {
 	ETag string `header:"ETag"`
-	Body struct {
-		Job
-		MissedOccurrences int64 `json:"missed_occurrences" doc:"Missed while paused; missed.paused applies."`
-	}
+	Body ResumedJob
 }
 
 func (h *Handlers) resumeJob(ctx context.Context, in *resumeJobInput) (*resumeJobOutput, error) {
@@ -78,27 +79,26 @@ func (h *Handlers) resumeJob(ctx context.Context, in *resumeJobInput) (*resumeJo
 	return out, nil
 }
 
-type triggerJobInput struct {
+// TriggerRequest says how a triggered run differs from others.
+type TriggerRequest struct {
+	Payload rest.JSON `json:"payload,omitempty" doc:"Replaces the job's payload for this run."`
+}
+
+// TriggerInput is the input of trigger-job.
+type TriggerInput struct {
 	JobPath
 	Precondition
 	rest.Idempotency
 	Traceparent string `header:"traceparent" maxLength:"200" doc:"W3C trace context for the deliveries. Ignored if invalid."`
-	Body        *struct {
-		Payload rest.JSON `json:"payload,omitempty" doc:"Replaces the job's payload for this run."`
-	}
+	Body        *TriggerRequest
 }
 
-type triggerJobOutput struct {
-	Body struct {
-		Run   string `json:"run" doc:"The id of the run."`
-		DueAt string `json:"due_at" format:"date-time" doc:"Now, by the database's clock."`
-	}
-}
-
-func (h *Handlers) triggerJob(ctx context.Context, in *triggerJobInput) (*triggerJobOutput, error) {
+// Trigger creates a run that is due now and returns its key. A repeated request with the same Idempotency-Key
+// returns the key of the first run.
+func (h *Handlers) Trigger(ctx context.Context, in *TriggerInput) (job.Key, error) {
 	params, err := h.changeParams(ctx, in.Job, &in.Precondition)
 	if err != nil {
-		return nil, err
+		return job.Key{}, err
 	}
 	params.Trace, _ = trace.Parse(in.Traceparent)
 	var payload rest.JSON
@@ -109,12 +109,10 @@ func (h *Handlers) triggerJob(ctx context.Context, in *triggerJobInput) (*trigge
 		params.Idempotent = once
 		return h.verbs.TriggerJob(ctx, params, payload.Raw())
 	}
-	out, err := rest.Once(&in.Idempotency, "trigger-job", []any{params.ID, payload}, triggeredRun, trigger)
-	return out, in.failed(err)
-}
-
-func triggeredRun(key job.Key) *triggerJobOutput {
-	out := &triggerJobOutput{}
-	out.Body.Run, out.Body.DueAt = job.FormatRunID(key), key.DueAt.Format("2006-01-02T15:04:05.000000Z")
-	return out
+	same := func(k job.Key) *job.Key { return &k }
+	key, err := rest.Once(&in.Idempotency, "trigger-job", []any{params.ID, payload}, same, trigger)
+	if err != nil {
+		return job.Key{}, in.failed(err)
+	}
+	return *key, nil
 }

@@ -84,6 +84,8 @@ func init() { //nolint:gochecknoinits // huma offers no other way, and they must
 func (a *API) config() huma.Config {
 	c := huma.DefaultConfig("Belfry", a.opts.Version)
 	c.Info.Description = "Jobs that run on time, on more than one machine."
+	c.Servers = []*huma.Server{{URL: "/", Description: "The node that serves this description."}}
+	c.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // registerDocs serves them
 	c.CreateHooks = nil                                   // no $schema in responses
 	c.RejectUnknownQueryParameters = true

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"reflect"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -18,16 +19,31 @@ type Described interface {
 // Enum is a string with a fixed list of values.
 type Enum[V Values] string
 
-// Values lists the values of an Enum.
-type Values interface{ Values() []any }
+// Values lists the values of an Enum, and names its schema.
+type Values interface {
+	Name() string
+	Values() []any
+}
 
-// Schema is called by huma.
-func (Enum[V]) Schema(huma.Registry) *huma.Schema {
+// Schema is called by huma. The schema has a name, so that a generated client has one type for it.
+func (Enum[V]) Schema(r huma.Registry) *huma.Schema {
 	var v V
-	return &huma.Schema{Type: "string", Enum: v.Values()}
+	schema := &huma.Schema{Type: "string", Enum: v.Values()}
+	schema.PrecomputeMessages()
+	r.Map()[v.Name()] = schema
+	return &huma.Schema{Ref: schemaPrefix + v.Name()}
 }
 
 const schemaPrefix = "#/components/schemas/"
+
+// schemaName names the schema of a Go type: after the type, and a page after its items.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	if item, ok := strings.CutPrefix(name, "Page"); ok && strings.HasPrefix(t.Name(), "Page[") {
+		return item + "List"
+	}
+	return name
+}
 
 // addDescriptions adds the descriptions of all types that are Described. A type that embeds such a type
 // has its fields and its descriptions too.

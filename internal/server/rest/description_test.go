@@ -10,6 +10,8 @@ import (
 
 type colors struct{}
 
+func (colors) Name() string { return "Color" }
+
 func (colors) Values() []any { return []any{"red", "blue"} }
 
 type Paint struct {
@@ -32,7 +34,7 @@ func TestDescriptions(t *testing.T) {
 		addDescriptions(r)
 		color := r.SchemaFromRef(ref.Ref).Properties["color"]
 		require.Equal(t, "Its color.", color.Description, kind)
-		require.Equal(t, []any{"red", "blue"}, color.Enum, kind)
+		require.Equal(t, []any{"red", "blue"}, r.SchemaFromRef(color.Ref).Enum, kind)
 		require.Equal(t, "Its name.", r.SchemaFromRef(ref.Ref).Properties["name"].Description, kind)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"net/url"
 	"strings"
 	"time"
 
@@ -43,6 +44,11 @@ const (
 	// bulkHint is for operations that do not say what to do about a body that is too large.
 	bulkHint = "a payload may have 256 kB, and many jobs go through POST /api/v1/jobs:bulk"
 )
+
+// Path returns the path of a resource, for the header Location.
+func Path(collection, id string) string {
+	return basePath + "/" + collection + "/" + url.PathEscape(id)
+}
 
 // Register adds an operation. The handler may return any error: Register maps it to a Problem.
 func Register[In, Out any](a *API, o Operation, handle func(context.Context, *In) (*Out, error)) {

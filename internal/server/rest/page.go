@@ -44,13 +44,15 @@ func Token(mark any) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Page is the output of operations that list things. Each operation declares its own type of it,
-// because schemas in the API reference are named after Go types.
+// Page is a page of a list. Its schema is named after its items: JobList is a page of jobs.
 type Page[W any] struct {
-	Body struct {
-		Items         []W    `json:"items"`
-		NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
-	}
+	Items         []W    `json:"items"`
+	NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
+}
+
+// PageOutput is the output of operations that list things.
+type PageOutput[W any] struct {
+	Body Page[W]
 }
 
 // List reads pages of a list from the store. M is the mark where a page ends, T an item of the store
@@ -63,7 +65,7 @@ type List[M, T, W any] struct {
 }
 
 // Page reads one page. It asks the store for one item more than fits, to know whether there is more.
-func (l List[M, T, W]) Page(ctx context.Context, in *PageInput) (*Page[W], error) {
+func (l List[M, T, W]) Page(ctx context.Context, in *PageInput) (*PageOutput[W], error) {
 	after := l.First
 	if err := in.After(&after); err != nil {
 		return nil, err
@@ -72,7 +74,7 @@ func (l List[M, T, W]) Page(ctx context.Context, in *PageInput) (*Page[W], error
 	if err != nil {
 		return nil, err
 	}
-	out := &Page[W]{}
+	out := &PageOutput[W]{}
 	if len(found) > in.PageSize {
 		found = found[:in.PageSize]
 		out.Body.NextPageToken = Token(l.Mark(found[in.PageSize-1]))

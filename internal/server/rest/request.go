@@ -69,7 +69,7 @@ func checkQuery(o *huma.Operation, query url.Values) (bad []FieldProblem) {
 			bad = append(bad, FieldProblem{
 				Field: Printable(name), Problem: "there is no such query parameter", Fix: Suggest(name, names),
 			})
-		case schema.Type == huma.TypeArray && len(schema.Items.Enum) > 0:
+		case schema.Type == huma.TypeArray && schema.Items.Ref != "": // an Enum
 			query[name] = strings.Split(strings.Join(values, ","), ",")
 		case schema.Type == huma.TypeArray:
 		case len(values) > 1:

@@ -45,7 +45,7 @@ type leaseWire struct {
 type gone struct {
 	Run     string `json:"run"`
 	Attempt int    `json:"attempt"`
-	Why     string `json:"why"`
+	Reason  string `json:"reason"`
 }
 
 type claimedWire struct {

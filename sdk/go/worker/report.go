@@ -94,10 +94,10 @@ func (w *Worker) send(ctx context.Context, batch []reportWire) {
 	ctx, cancel := context.WithTimeout(ctx, giveUp)
 	defer cancel()
 	for wait := firstWait; ; wait = min(2*wait, maxWait) {
-		answers, err := w.link.complete(ctx, batch)
+		results, err := w.link.complete(ctx, batch)
 		switch {
 		case err == nil:
-			w.finish(answers)
+			w.finish(results)
 			return
 		case invalid(err) && len(batch) > 1:
 			half := len(batch) / 2
@@ -127,31 +127,31 @@ func invalid(err error) bool {
 	}
 }
 
-type answerWire struct {
+type resultWire struct {
 	Run      string `json:"run"`
 	Attempt  int    `json:"attempt"`
 	Accepted bool   `json:"accepted"`
-	Why      string `json:"why"`
+	Reason   string `json:"reason"`
 }
 
 // finish drops the runs whose reports the server has processed.
-func (w *Worker) finish(answers []answerWire) {
-	for _, a := range answers {
+func (w *Worker) finish(results []resultWire) {
+	for _, a := range results {
 		w.drop(a.Run, a.Attempt)
-		if !a.Accepted && a.Why != "reported" {
-			w.log.Warn("report was too late and had no effect", "run", a.Run, "attempt", a.Attempt, "why", a.Why)
+		if !a.Accepted && a.Reason != "reported" {
+			w.log.Warn("report was too late and had no effect", "run", a.Run, "attempt", a.Attempt, "reason", a.Reason)
 		}
 	}
 }
 
 // complete sends reports through the session that has their runs.
-func (l *link) complete(ctx context.Context, batch []reportWire) ([]answerWire, error) {
+func (l *link) complete(ctx context.Context, batch []reportWire) ([]resultWire, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	id, answers, err := l.sendReports(ctx, batch)
-	lost := lostOf(batch, answers)
+	id, results, err := l.sendReports(ctx, batch)
+	lost := lostOf(batch, results)
 	if err != nil || len(lost) == 0 {
-		return answers, err
+		return results, err
 	}
 	// Either these runs are lost, or the session ended before its time. A heartbeat shows which: in the second
 	// case another session has the runs now.
@@ -160,30 +160,30 @@ func (l *link) complete(ctx context.Context, batch []reportWire) ([]answerWire, 
 		return nil, errUnresolved
 	}
 	if current == id {
-		return answers, nil
+		return results, nil
 	}
 	_, more, err := l.sendReports(ctx, lost)
-	return append(slices.DeleteFunc(answers, answerWire.lost), more...), err
+	return append(slices.DeleteFunc(results, resultWire.lost), more...), err
 }
 
-func (l *link) sendReports(ctx context.Context, batch []reportWire) (id string, answers []answerWire, err error) {
+func (l *link) sendReports(ctx context.Context, batch []reportWire) (id string, results []resultWire, err error) {
 	var out struct {
-		Answers []answerWire `json:"answers"`
+		Results []resultWire `json:"results"`
 	}
 	id, err = l.send(ctx, "complete", func() any { return map[string]any{"reports": batch} }, &out)
 	var unresolved *unresolvedError
 	if errors.As(err, &unresolved) {
 		return id, nil, errUnresolved // the reports themselves were not rejected
 	}
-	return id, out.Answers, err
+	return id, out.Results, err
 }
 
-func (a answerWire) lost() bool { return !a.Accepted && a.Why == "lost" }
+func (a resultWire) lost() bool { return !a.Accepted && a.Reason == "lost" }
 
 // lostOf returns the reports that the server did not accept because their runs are not the session's.
-func lostOf(batch []reportWire, answers []answerWire) (out []reportWire) {
+func lostOf(batch []reportWire, results []resultWire) (out []reportWire) {
 	lost := map[string]int{} // attempt by run
-	for _, a := range answers {
+	for _, a := range results {
 		if a.lost() {
 			lost[a.Run] = a.Attempt
 		}

@@ -318,8 +318,8 @@ func (w *Worker) lost(g gone) {
 		return
 	}
 	delete(w.leased, g.Run)
-	w.log.Warn("run lost", "run", g.Run, "attempt", g.Attempt, "why", g.Why)
-	switch g.Why {
+	w.log.Warn("run lost", "run", g.Run, "attempt", g.Attempt, "reason", g.Reason)
+	switch g.Reason {
 	case "cancelled":
 		l.cancel(ErrCancelled)
 	case "timeout":
