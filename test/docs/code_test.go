@@ -22,11 +22,12 @@ const inTransaction = "25001"
 var belfryRole = regexp.MustCompile(`\bbelfry_(\w+)`)
 
 // checkSQL executes each statement of a block on the real schema, and rolls it back. Statements with parameters are
-// prepared only. With fails=CODE the last statement must fail with this SQLSTATE. Roles belong to the whole server,
-// so they get other names.
-func (c *cluster) checkSQL(t *testing.T, b block) error {
+// prepared only. With fails=CODE the last statement must fail with this SQLSTATE, with returns=VALUE it must return this
+// value. setup is what blocks before it on the page have set up. Roles belong to the whole server, so they get other
+// names.
+func (c *cluster) checkSQL(t *testing.T, b block, setup string) error {
 	t.Helper()
-	text := b.text
+	text := setup + b.text
 	if strings.Contains(text, "ROLE") {
 		text = belfryRole.ReplaceAllString(text, "docs_${1}_"+fmt.Sprint(c.spaces.Add(1)))
 		if !strings.Contains(text, "CREATE ROLE") {
@@ -36,11 +37,12 @@ func (c *cluster) checkSQL(t *testing.T, b block) error {
 	tx, err := c.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
+	var returned string
 	for _, statement := range statements(text) {
 		if strings.Contains(statement, "$1") {
 			_, err = tx.Prepare(t.Context(), "", statement)
 		} else {
-			_, err = tx.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
+			returned, err = firstValue(t, tx, statement)
 		}
 		if err != nil {
 			break
@@ -50,10 +52,29 @@ func (c *cluster) checkSQL(t *testing.T, b block) error {
 	switch want := b.option("fails"); {
 	case want != "" && (problem == nil || problem.Code != want):
 		return fmt.Errorf("%s: should fail with SQLSTATE %s, got: %w", b, want, err)
+	case err == nil && b.option("returns") != "" && b.option("returns") != returned:
+		return fmt.Errorf("%s: should return %s, and returns %s", b, b.option("returns"), returned)
 	case want != "" || err == nil || problem != nil && problem.Code == inTransaction:
 		return nil
 	}
 	return fmt.Errorf("%s: %w", b, err)
+}
+
+// firstValue executes a statement and returns the first value that it returns, as text.
+func firstValue(t *testing.T, tx pgx.Tx, statement string) (value string, err error) {
+	t.Helper()
+	rows, err := tx.Query(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	for rows.Next() && value == "" {
+		if raw := rows.RawValues(); len(raw) > 0 {
+			value = string(raw[0])
+		}
+	}
+	rows.Close()
+	return value, rows.Err()
 }
 
 // statements splits a script at the semicolons that end lines; comments are removed.

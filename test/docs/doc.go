@@ -6,7 +6,8 @@
 //	console   commands after "$ " are parsed; what follows is their output
 //	json      jobs, targets and schedules are sent to the API; responses are compared with its description
 //	yaml      jobs are sent to the API, configuration is loaded
-//	sql       executed on the real schema; "sql fails=CODE" must fail with this SQLSTATE
+//	sql       executed on the real schema; "sql fails=CODE" must fail with this SQLSTATE, "sql returns=VALUE"
+//	          must return this value, "sql setup" is repeated before the blocks after it
 //	go        compiled with the Go SDK
 //	ini       settings of PostgreSQL, PgBouncer and systemd
 //	text      diagrams and samples, not checked

@@ -19,11 +19,13 @@ func TestEveryBlock(t *testing.T) {
 		mu     sync.Mutex
 		counts = map[string]int{}
 		code   []block
+		found  int
 	)
 	t.Run("pages", func(t *testing.T) {
 		for _, name := range pages(t) {
 			all, err := blocks(name, readPage(t, name))
 			require.NoError(t, err)
+			found += len(all)
 			if len(all) == 0 {
 				continue
 			}
@@ -53,13 +55,13 @@ func TestEveryBlock(t *testing.T) {
 		total += counts[kind]
 	}
 	t.Logf("%4d  in all", total)
-	require.Greater(t, total, 80, "blocks are not found any more")
+	require.Greater(t, found, 80, "blocks are not found any more")
 }
 
 // checkPage checks the blocks of a page in order, and returns what each was checked as.
 func (c *cluster) checkPage(t *testing.T, all []block) (kinds []string, err error) {
 	t.Helper()
-	files, printed := shownFiles(all), ""
+	files, printed, setup := shownFiles(all), "", ""
 	for _, b := range all {
 		kind := ""
 		switch b.lang {
@@ -78,7 +80,10 @@ func (c *cluster) checkPage(t *testing.T, all []block) (kinds []string, err erro
 		case "yaml":
 			kind, err = c.newSpace(t).checkYAML(t, b)
 		case "sql":
-			kind, err = "sql, executed", c.checkSQL(t, b)
+			kind, err = "sql, executed", c.checkSQL(t, b, setup)
+			if slices.Contains(b.info, "setup") {
+				setup += b.text
+			}
 		case "ini":
 			kind, err = c.checkINI(t, b)
 		case "go":
@@ -124,6 +129,7 @@ func TestTheCheckerFails(t *testing.T) {
 		{"```yaml\nname: x\nschedule: every 1x\ntarget: {kind: http, config: {url: \"https://example.com\"}}\n```\n", "schedule"},
 		{"```sql\nSELECT nothing FROM job;\n```\n", "nothing"},
 		{"```sql fails=42601\nSELECT 1;\n```\n", "should fail"},
+		{"```sql setup\nCREATE TEMP TABLE a AS SELECT 2 AS b;\n```\n```sql returns=1\nSELECT b FROM a;\n```\n", "returns 2"},
 		{"```ini\nsynchronous_comit = on\n```\n", "synchronous_comit"},
 		{"```ini\n[Service]\nExecStart=/usr/bin/belfry server --confg x\n```\n", "--confg"},
 		{"```python\nx\n```\n", "no checker knows this language"},

@@ -38,3 +38,33 @@ func TestEveryPackageIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// glossary has the words with one meaning everywhere.
+var glossary = []string{
+	"job", "schedule", "occurrence", "run", "attempt", "outcome", "due time", "run time", "cursor", "wheel", "node",
+	"session", "partition", "owner", "epoch", "lease", "permit", "capacity", "candidate", "waitlist", "feed",
+	"waiter report", "deferred", "`needs_sweep`", "`free_attempts`", "undelivered", "unresolved claim",
+	"`idempotent_response`", "backpressure", "breaker", "dead letter", "redrive", "missed", "overlap", "namespace", "key",
+	"slot", "queue", "worker", "target", "ledger", "fence", "rescue", "sweep",
+}
+
+// states has the states of a run.
+var states = []string{
+	"pending", "due", "running", "accepted", "retrying", "succeeded", "failed", "cancelled", "skipped",
+}
+
+// TestEveryWordIsExplained: the page of concepts has a row for each word and each state.
+func TestEveryWordIsExplained(t *testing.T) {
+	t.Parallel()
+	page := readPage(t, "docs/guide/concepts.md")
+	for _, word := range glossary {
+		if !strings.Contains(page, "\n| "+word+" ") && !strings.Contains(page, "\n| "+word+",") {
+			t.Errorf("docs/guide/concepts.md does not explain %s", word)
+		}
+	}
+	for _, state := range states {
+		if !strings.Contains(page, "\n| `"+state+"` |") {
+			t.Errorf("docs/guide/concepts.md does not explain the state %s", state)
+		}
+	}
+}

@@ -70,7 +70,7 @@ var (
 	devSink     = regexp.MustCompile(`http://127\.0\.0\.1:8421`)
 	jobOf       = regexp.MustCompile(`(?:job (?:get|edit|pause|resume|trigger|backfill|runs|delete|versions|rollback)|why|--job)` +
 		` +([a-z][a-z0-9-]*)|/jobs/([a-z][a-z0-9-]*)|"job": "([a-z-]+)"`)
-	created     = regexp.MustCompile(`job create +([a-z0-9-]+)`)
+	created     = regexp.MustCompile(`(?:job create +|"name": ")([a-z0-9-]+)`)
 	placeholder = regexp.MustCompile(`run_…|\bRUN\b`)
 	export      = regexp.MustCompile(`(?m)^export BELFRY_.*$`)
 )
