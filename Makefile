@@ -217,7 +217,7 @@ lint/code: $(TOOLS)/golangci-lint
 	cd sdk/go && $(TOOLS)/golangci-lint run ./...
 	GOWORK=off go vet -C dev/probe ./...
 
-# Vale reads Markdown, Go comments and the API description itself. dev/prose extracts the other texts.
+# Vale reads Markdown, Go comments and the API description itself. dev/prose extracts the rest.
 lint/prose: $(TOOLS)/vale ## check the words of docs, comments, messages, help and API description (seconds)
 	$(TOOLS)/vale test dev/vale
 	go run ./dev/prose $(TOOLS)/prose

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// extractor returns the function that extracts the texts of a file, or nil for a file that has none or that the
+// extractor returns the function that extracts the prose of a file, or nil for a file that has none or that the
 // linter reads itself.
 func extractor(path string) func([]byte) ([]string, error) {
 	if strings.Contains(path, "testdata/") {
@@ -57,7 +57,7 @@ func comments(source []byte, comment *regexp.Regexp) []string {
 	return lines
 }
 
-// separator follows a text that does not continue in the next one.
+// separator follows a string that does not continue in the next one.
 const separator = " |"
 
 // goStrings returns the strings of Go code that have several words, at their lines. Raw strings are SQL, help or
@@ -69,7 +69,7 @@ func goStrings(source []byte) ([]string, error) {
 		return nil, err
 	}
 	lines := make([]string, bytes.Count(source, []byte("\n"))+1)
-	continued := make(map[*ast.BasicLit]bool) // followed by + and another text
+	continued := make(map[*ast.BasicLit]bool) // followed by + and another string
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.BinaryExpr:

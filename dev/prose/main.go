@@ -1,4 +1,4 @@
-// Command prose writes the texts that the prose linter cannot read by itself into a folder, one file for each source:
+// Command prose writes the prose that the linter cannot read by itself into a folder, one file for each source:
 //
 //	help.go              the help of every command
 //	internal/….go        strings of Go code: log messages, errors and output
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// collect replaces the folder with the texts of today.
+// collect replaces the folder with the current prose.
 func collect(folder string) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return err

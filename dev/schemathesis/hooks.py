@@ -30,7 +30,7 @@ def filter_case(context, case):
     return not (wrong_on_purpose(case) and has_null(case.body))
 
 
-# No schema tells how to write a schedule or the settings of a target. Some jobs that can be made are mixed among those
+# No schema describes how to write a schedule or the settings of a target. Valid jobs are mixed among those
 # that cannot, so that there is something to pause, run, list and delete.
 SCHEDULES = [
     "0 9 * * 1-5", "every 15m", "2027-01-31T09:00:00Z", "2026-01-01T00:00:00Z", "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17", "@daily",

@@ -109,7 +109,7 @@ data_dir() {
 }
 
 # ---- processes ----
-# A pid file holds "PID STARTTIME": the start time tells our process from a later one that
+# A pid file holds "PID STARTTIME": the start time distinguishes our process from a later one that
 # was given the same number.
 
 start_time() { # field 22 of the line; the name in field 2 may hold spaces, so count from behind it
@@ -201,8 +201,8 @@ http_ok() {
 
 # ---- TLS ----
 
-# certificates: make a CA anew in $RUN_DIR/data/tls, and what it signed, each with its key in one file: server.pem, for
-# this machine (and mutual.test); expired.pem, for expired.test; client.pem.
+# certificates: create a new CA in $RUN_DIR/data/tls and its certificates, each with its key in one file: server.pem for
+# this machine (and mutual.test), expired.pem for expired.test, and client.pem.
 certificates() {
   local dir=$RUN_DIR/data/tls line name days alt new=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)
   rm -rf "$dir" && mkdir "$dir"
@@ -214,6 +214,6 @@ certificates() {
     logged openssl x509 -req -in "$dir/$name.csr" -CA "$dir/ca.pem" -CAkey "$dir/ca.key" -days "$days" -copy_extensions copy -out "$dir/$name.crt"
     cat "$dir/$name.crt" >>"$dir/$name.pem"
   done
-  rm -f "$dir/ca.key" "$dir"/*.csr "$dir"/*.crt # nobody signs anything with it later
+  rm -f "$dir/ca.key" "$dir"/*.csr "$dir"/*.crt # nothing is signed with it later
   if ((EUID == 0)); then chown -R "$SERVICE_USER:" "$dir"; fi
 }

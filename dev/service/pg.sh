@@ -31,7 +31,7 @@ pg_spawn() {
     sleep 0.1
   done
   ((i < 100)) || die "processes of an earlier server still work in $dir"
-  # None is left, so its lock files are stale. PostgreSQL itself cannot always tell: in a container
+  # None is left, so its lock files are stale. PostgreSQL itself cannot always know: in a container
   # whose first process is slow to reap, the dead server is still visible as a zombie.
   rm -f "$dir/postmaster.pid" "$dir"/.s.PGSQL.*
   for setting in "listen_addresses=$HOST" "port=$port" "unix_socket_directories=$socket_dir" \

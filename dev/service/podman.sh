@@ -42,7 +42,7 @@ start() {
   spawn podman env CONTAINERS_CONF="$RUN_DIR/containers.conf" podman --root "$RUN_DIR/data/storage" --runroot "$RUN_DIR/data/run" \
     --storage-driver vfs --runtime runc --cgroup-manager cgroupfs system service --time 0 "unix://$PODMAN_SOCKET"
   wait_until 30 podman ready
-  chmod 666 "$PODMAN_SOCKET" # for tests that run commands as nobody
+  chmod 666 "$PODMAN_SOCKET" # for tests that run commands as the user nobody
 }
 
 stop() { stop_process podman TERM 10; }

@@ -41,7 +41,7 @@ start() {
 
 start_standby() {
   local name=$1 port=$2 dir=$RUN_DIR/data/$1
-  # No standby.signal: never copied, or promoted by a test. Either way it is copied anew.
+  # No standby.signal: never copied, or promoted by a test. Either way it is copied again.
   if [[ ! -e $dir/standby.signal ]]; then
     say "copying the primary to $name"
     query "SELECT pg_create_physical_replication_slot('$name') WHERE NOT EXISTS (

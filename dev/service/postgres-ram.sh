@@ -20,7 +20,7 @@ start() {
   local free
   free=$(df --output=avail -m /dev/shm | tail -n 1)
   ((free >= 1024)) || die "/dev/shm has $free MB free and 1024 are wanted (docker run --shm-size=2g); use the service postgres instead"
-  # /dev/shm is everybody's: a folder or link that is there already is not ours.
+  # Everyone can write to /dev/shm: a folder or link that is there already is not ours.
   rm -rf "$RAM_DIR"
   mkdir -m 700 "$RAM_DIR" || die "cannot make $RAM_DIR"
   if ((EUID == 0)); then chown "$SERVICE_USER:" "$RAM_DIR"; fi

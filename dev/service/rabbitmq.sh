@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# RabbitMQ of Debian 12, as a node of its own beside any that Debian's service manages.
+# RabbitMQ of Debian 12, as its own node, apart from any that Debian's service manages.
 
 RABBITMQ_BIN=/usr/lib/rabbitmq/bin # not /usr/sbin, whose wrapper insists on Debian's user and folders
 PROCESSES=(epmd rabbitmq)

@@ -46,4 +46,4 @@ KAFKA_HEAP=${BELFRY_KAFKA_HEAP:-512m}
 # Not secret: every server listens on loopback alone and holds test data.
 S3_ACCESS_KEY=belfry
 S3_SECRET_KEY=belfry-development
-TLS_PASSWORD=belfry-development # of user belfry where TLS is spoken
+TLS_PASSWORD=belfry-development # of user belfry where TLS is used

@@ -70,7 +70,7 @@ type APIKey struct {
 	Name      string
 	Role      Role
 	Queues    []string // that a worker's key may serve
-	Prefix    string   // the beginning of the secret, to tell keys apart
+	Prefix    string   // the beginning of the secret, to distinguish keys
 	CreatedBy string
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero means never
@@ -162,7 +162,7 @@ const (
 // ErrBadKey says that a string is not an API key.
 var ErrBadKey = errors.New("not an API key")
 
-// FormatKey makes a secret from random bytes.
+// FormatKey returns the secret for random bytes.
 func FormatKey(random [secretBytes]byte) string {
 	b := binary.BigEndian.AppendUint32(random[:], crc32.ChecksumIEEE(random[:]))
 	return keyPrefix + job.Alphabet.EncodeToString(b)

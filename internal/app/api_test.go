@@ -69,9 +69,9 @@ func serveAPI(t *testing.T, change func(*Config)) (*serving, *client) {
 	return s, &client{t: t, base: "http://" + started["address"].(string), key: <-keys, http: &http.Client{}}
 }
 
-// TestJobsAreMadeOverTheAPI: a job that is made over HTTP runs, and one whose
+// TestJobsAreCreatedOverTheAPI: a job that is created over HTTP runs, and one whose
 // target cannot be called is refused, with the reason at its field.
-func TestJobsAreMadeOverTheAPI(t *testing.T) {
+func TestJobsAreCreatedOverTheAPI(t *testing.T) {
 	t.Parallel()
 	s, c := serveAPI(t, nil)
 	sink := newSink(t)
@@ -170,7 +170,7 @@ func TestServeRefusesTheOwner(t *testing.T) {
 		"is a superuser")
 }
 
-// writeCertificate makes a new certificate for 127.0.0.1.
+// writeCertificate creates a certificate for 127.0.0.1.
 func writeCertificate(t *testing.T, cert, key string) *x509.Certificate {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -33,10 +33,10 @@ var fresh = map[string]func(w *walk, n *tenant) (param, value string){
 
 func session(w *walk, n *tenant) (string, string) { return "session", w.session(n) }
 
-// dead is a run that failed for good.
+// dead is a run that failed permanently.
 func dead(w *walk, n *tenant) (string, string) { return "run", w.ended(n, w.job(n, "/no")) }
 
-// queue makes a queue of its own, in which nothing is due.
+// queue creates a queue in which nothing is due.
 func (w *walk) queue(n *tenant) string {
 	w.t.Helper()
 	name := "idle-" + uuid.NewString()[:8]
@@ -66,7 +66,7 @@ func TestEachChangeIsAudited(t *testing.T) {
 			n.objects[param] = value
 		}
 		if o.byToken() {
-			continue // what attempts come to is in the ledger
+			continue // outcomes of attempts are in the ledger
 		}
 		before := entries()
 		got := w.ask(n.key, o, o.at(n.objects), o.payload(t))

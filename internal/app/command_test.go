@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 
 func withCommands(c *Config) { c.Command.Enabled, c.Command.Programs = true, "/bin/bash" }
 
-// TestCommandsAreOffUnlessTurnedOn, and a node that cannot run what it is told to
-// run does not start.
+// TestCommandsAreOffUnlessTurnedOn, and a node that cannot run the programs of its
+// configuration does not start.
 func TestCommandsAreOffUnlessTurnedOn(t *testing.T) {
 	t.Parallel()
 	const body = `{"name":"c","schedule":"every 1h","target":{"kind":"command","config":{"program":"/bin/bash"}}}`

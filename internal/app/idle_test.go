@@ -38,7 +38,7 @@ func TestAnIdleNodeIsIdle(t *testing.T) {
 	t.Parallel()
 	most := 10.0 // transactions per second
 	if os.Getenv("BELFRY_IDLE_JOBS") == "" {
-		most = 15 // autovacuum counts too, and has more to do in a new database beside other tests
+		most = 15 // autovacuum counts too, and has more to do in a new database while other tests run
 	}
 	jobs := number(t, "BELFRY_IDLE_JOBS", 20_000)
 	window := time.Duration(number(t, "BELFRY_IDLE_SECONDS", 8)) * time.Second

@@ -46,7 +46,7 @@ func value(kind dto.MetricType, s *dto.Metric) float64 {
 	}
 }
 
-// ledger asks the database for the same: a text with the labels, and a number.
+// ledger queries the same from the database: a string with the labels, and a number.
 func (b *bundle) ledger(t *testing.T, query string) map[string]float64 {
 	t.Helper()
 	rows, err := b.pool.Query(context.Background(), query)
@@ -143,7 +143,7 @@ FROM run_history GROUP BY 1`), got)
 	require.Equal(t, map[string]float64{"": 1}, b.metrics.values(t, "belfry_runs_rescued_total"))
 }
 
-// lose makes a run whose session died, and which must not be tried again.
+// lose creates a run whose session died and which must not be retried.
 func (b *bundle) lose(t *testing.T) {
 	t.Helper()
 	dead := uuid.New()

@@ -90,7 +90,7 @@ func operations(t *testing.T, base string) (out []operation) {
 	return out
 }
 
-// bodies are those that no schema tells how to write.
+// bodies are those that cannot be generated from their schema.
 var bodies = map[string]string{
 	"create-jobs":          `{"name":"UNIQUE","schedule":"every 24h","target":{"kind":"noop"}}` + "\n",
 	"preview-new-job":      `{"schedule":"every 24h"}`,

@@ -21,7 +21,7 @@ type taken struct {
 	url, token, trace string
 }
 
-// accepting is a target that accepts each run, and tells of it.
+// accepting is a target that accepts each run and reports it to the test.
 func accepting(t *testing.T) (string, <-chan taken) {
 	t.Helper()
 	got := make(chan taken, 100)
@@ -75,7 +75,7 @@ func TestReports(t *testing.T) {
 	require.Contains(t, string(late.body), "stop working on it")
 	require.Equal(t, http.StatusConflict, report(first, "fail", `{"message":"no"}`).status)
 
-	// A failure is tried again, under another token.
+	// A failure is retried, with another token.
 	run, first = next()
 	require.Equal(t, http.StatusNoContent, report(first, "fail", `{"message":"no"}`).status)
 	second := <-got

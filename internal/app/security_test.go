@@ -23,13 +23,13 @@ import (
 )
 
 // public is all that is answered without a key. What is added here is open to
-// everybody who reaches the node.
+// everyone who reaches the node.
 var public = []string{
 	"GET /healthz", "GET /readyz", "GET /metrics", "GET /docs", "GET /docs/docs.js", "GET /docs/docs.css",
 	"GET /api/v1/openapi.yaml", "GET /api/v1/openapi.json",
 }
 
-// walk is a node, and what a test needs to be everybody.
+// walk is a node, and what a test needs to act as any user.
 type walk struct {
 	t     *testing.T
 	base  string
@@ -133,7 +133,7 @@ func TestNoRouteIsOpen(t *testing.T) {
 	for _, o := range operations(t, w.base) {
 		for kind, key := range refused {
 			got := w.ask(key, o, o.at(tenant.objects), o.payload(t))
-			for got.status == http.StatusTooManyRequests { // so many bad keys are slowed down
+			for got.status == http.StatusTooManyRequests { // bad keys are rate-limited
 				<-time.After(100 * time.Millisecond)
 				got = w.ask(key, o, o.at(tenant.objects), o.payload(t))
 			}
@@ -229,7 +229,7 @@ VALUES ($1, $2, 'discard', '{}', now(), 1, 'running', 1, $3, now(), now() + inte
 	return job.FormatOperationID(id)
 }
 
-// job makes a job whose every text is the tenant's, and returns its id.
+// job creates a job in which every string is the tenant's, and returns its id.
 func (w *walk) job(n *tenant, path string) string {
 	w.t.Helper()
 	w.count++
@@ -350,7 +350,7 @@ func TestNoByteCrossesANamespace(t *testing.T) {
 	require.Equal(t, before, w.rows(theirs.id), "and nothing of theirs has changed")
 }
 
-// page returns a token of somebody's second page of a list; empty if there is none.
+// page returns the token of a tenant's second page of a list; empty if there is none.
 func (w *walk) page(n *tenant, o operation) string {
 	if !slices.Contains(o.query, "page_token") || !slices.Contains(o.query, "page_size") {
 		return ""

@@ -115,7 +115,7 @@ func TestDatabaseGoesAndComes(t *testing.T) {
 	}
 }
 
-// freeAddress: health is asked before the log tells the address.
+// freeAddress: health is requested before the log has the address.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	p := &proxy{t: t, address: "127.0.0.1:0"}

@@ -5,7 +5,7 @@
 //
 //	life.go    the due times that a job must account for: its schedules, cut to the time that each was in force
 //	times.go   the due times of a schedule, by the product's code or by the oracle
-//	judge.go   what became of each, by the rule of docs/decisions/0010
+//	judge.go   what happened to each, by the rule of docs/decisions/0010
 //	report.go  the result
 //
 // # Why no transaction spans the two reads

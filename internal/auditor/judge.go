@@ -99,7 +99,7 @@ func (g *Judge) match(e Entry) {
 		g.at.entries = 1
 		g.find(finding(Duplicate, g.job, e.DueAt))
 	}
-	if !g.at.any || e.Ended == 0 || g.at.last.Ended == job.EndedSkipped { // what it came to in the end
+	if !g.at.any || e.Ended == 0 || g.at.last.Ended == job.EndedSkipped { // the final outcome
 		g.at.last = e
 	}
 	g.at.any = true

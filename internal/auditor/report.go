@@ -40,8 +40,8 @@ type Params struct {
 	Oracle bool        // compute due times by the oracle as far as it knows the schedules
 }
 
-// Report counts what became of the occurrences that were judged. Each expected one is in exactly one of Run, Live,
-// Skipped, Backfilled, Paused, NotPlanned and Missing.
+// Report counts the occurrences that were judged, by what happened to them. Each expected one is in exactly one of Run,
+// Live, Skipped, Backfilled, Paused, NotPlanned and Missing.
 type Report struct {
 	Jobs     int64
 	Expected int64
@@ -65,8 +65,8 @@ type Report struct {
 // MaxFindings bounds Report.Findings. All are counted.
 const MaxFindings = 10_000
 
-// Wrong is how many promises are broken; an occurrence may break two. Duplicates in the ledger are counted apart: no run
-// is lost by them.
+// Wrong is how many promises are broken; an occurrence may break two. Duplicates in the ledger are counted apart: no
+// run is lost by them.
 func (r *Report) Wrong() int64 { return r.Missing + r.Phantom + r.Early }
 
 // Found is how many findings there are, also those that are not in Findings.

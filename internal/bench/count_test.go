@@ -57,7 +57,7 @@ func change(t *testing.T, conn *pgx.Conn, statement string) {
 	require.NoError(t, err)
 }
 
-// TestCountLedger takes from the ledger, and wants to be told.
+// TestCountLedger removes rows from the ledger, which must be reported.
 func TestCountLedger(t *testing.T) {
 	t.Parallel()
 	const jobs = 1000

@@ -17,7 +17,7 @@ import (
 )
 
 // TestRunRetryOfAWindow checks that each run that ended in the window and state is live again once, under its
-// id; that runs which cannot be retried are counted; and that the command demands a state and a time.
+// id, that runs which cannot be retried are counted, and that the command requires a state and a time.
 func TestRunRetryOfAWindow(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

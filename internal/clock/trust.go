@@ -12,7 +12,8 @@ const (
 	// MaxStep is how far a renewal moves the mark. After a longer gap a node has to vouch for the clock first.
 	MaxStep = 10 * time.Second
 	// MaxGap is how long the whole cluster may have been down before its first node asks an operator to confirm the
-	// clock. If the database and all nodes share one machine, nothing else can tell a long outage from a wrong clock.
+	// clock. If the database and all nodes share one machine, nothing else can distinguish a long outage from a wrong
+	// clock.
 	MaxGap = 14 * 24 * time.Hour
 )
 

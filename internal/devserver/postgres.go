@@ -113,7 +113,7 @@ func launch(ctx context.Context, cmd *exec.Cmd, databaseURL string) (*database, 
 
 // stop shuts the database down.
 func (d *database) stop() error {
-	_ = d.stdin.Close() // tells the process to stop
+	_ = d.stdin.Close() // makes the process stop
 	select {
 	case <-d.done:
 		return d.err

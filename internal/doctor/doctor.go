@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
-// Status is what a check came to.
+// Status is the result of a check.
 type Status string
 
 // The statuses.

@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// blockedPause is after how long a run that its policy makes wait is tried again. The end of the run
-// that it waits for makes it earlier.
+// blockedPause is how long a run that its policy makes wait is left alone before it is retried. It is retried
+// earlier if the run that it waits for ends.
 const blockedPause = time.Second
 
 // admit decides about runs that a claim did not take, one at a time. Admitters are separate from

@@ -65,7 +65,8 @@ type Options struct {
 	LookAhead time.Duration // how far ahead runs are planned; 60s
 	Lead      time.Duration // how long before its run time a run is claimed; 250ms
 	Slots     int           // attempts in flight at the same time; 1000
-	// MaxUpcoming is how many runs may wait in the wheel, at about 250 bytes each, while a backlog is planned; 1,000,000.
+	// MaxUpcoming is how many runs may wait in the wheel, at about 250 bytes each, while a backlog is planned;
+	// 1,000,000.
 	MaxUpcoming int
 	Batch       int // runs in one statement; 1000
 	// Claimers and Completers are how many statements of each kind may execute at the same time; 2.
@@ -170,7 +171,7 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 const doubtPause = 500 * time.Millisecond
 
 // unlessInDoubt skips the rounds of a loop while the database clock is in doubt. The statements refuse too, because a
-// node may stand still between this check and its statement.
+// node may be suspended between this check and its statement.
 func (e *Engine) unlessInDoubt(once func(context.Context) (time.Duration, error)) func(
 	context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) {

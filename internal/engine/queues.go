@@ -14,7 +14,7 @@ type Queues interface {
 // the moment it is set, because the database refuses what it forbids.
 const queuesPause = time.Second
 
-// queuesOnce tells the wheel which queues are paused and which have limits.
+// queuesOnce updates in the wheel which queues are paused and which have limits.
 func (e *Engine) queuesOnce(ctx context.Context) (time.Duration, error) {
 	paused, limited, err := e.Queues.PausedAndLimitedQueues(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	resolveMaxPause = 2 * time.Second
 )
 
-// resolve finds out what became of a claim that failed. The connection may have died after the claim
+// resolve finds out whether a claim that failed was committed. The connection may have died after the claim
 // committed, and the runs are then leased to this session. While the session lives, nothing rescues
 // them and no other node delivers them, so this node asks until there is a reply. It delivers the runs
 // that were claimed, returns their number, and gives the others back to the wheel.

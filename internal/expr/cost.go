@@ -14,7 +14,7 @@ import (
 // enough.
 const functionCost uint64 = 100
 
-// usual tells CEL the cost of our functions, and usual sizes of values that are unknown before a run.
+// usual gives CEL the cost of our functions, and usual sizes of values that are unknown before a run.
 type usual struct{}
 
 // EstimateCallCost is for CEL.

@@ -89,7 +89,7 @@ func newEnvironment(scope Scope) (*cel.Env, error) {
 	if scope == OfAttempt {
 		options = append(options, cel.Variable("attempt", cel.IntType), cel.Variable("idempotency_key", cel.StringType))
 	}
-	return cel.NewCustomEnv(append(options, texts()...)...)
+	return cel.NewCustomEnv(append(options, stringFunctions()...)...)
 }
 
 // Expression is a compiled expression. It is safe for concurrent use.

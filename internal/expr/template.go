@@ -8,7 +8,7 @@ import (
 // maxParts is the maximum number of expressions in a template.
 const maxParts = 8
 
-// Template is a text with expressions in ${…}, for example orders.${payload.region}. $${ stands for ${ itself.
+// Template is a string with expressions in ${…}, for example orders.${payload.region}. $${ stands for ${ itself.
 type Template struct {
 	parts []part
 }

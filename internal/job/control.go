@@ -11,7 +11,7 @@ import (
 
 // This file has the requests of users as the API passes them to the store.
 
-// The errors that callers tell apart.
+// The errors that callers distinguish.
 var (
 	// ErrNotFound says that the object does not exist, or not in this namespace.
 	ErrNotFound = errors.New("not found")

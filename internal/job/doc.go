@@ -20,7 +20,7 @@
 //
 // # Vocabulary
 //
-//   - [Job]: a saved [Definition] of schedule, target, payload and [Policy]. Each change makes a new version.
+//   - [Job]: a saved [Definition] of schedule, target, payload and [Policy]. Each change creates a new version.
 //   - [Run]: one occurrence of a job. Its [Key] is the job, the due time and a sequence number.
 //   - Due time and run time: when the schedule says, and when the run may start. Jitter and retries move only
 //     the run time.

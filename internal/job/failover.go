@@ -21,7 +21,7 @@ const (
 	WritesLost    Writes = "lost"
 )
 
-// Writes is what became of writes that were acknowledged between Received and Noticed.
+// Writes is what happened to writes that were acknowledged between Received and Noticed.
 func (f Failover) Writes() Writes {
 	switch {
 	case f.Lost:

@@ -11,7 +11,7 @@ import (
 // RunStatus is the state of a live run, or how a run ended.
 type RunStatus string
 
-// The states. Pending and due are one state in the database: the clock tells them apart.
+// The states. Pending and due are one state in the database: the clock distinguishes them.
 const (
 	StatusPending   RunStatus = "pending" // its run time has not come
 	StatusDue       RunStatus = "due"     // its run time has come, and it has not started

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Storable makes a text that a worker sent fit for the database: valid UTF-8 without NUL, cut off after limit bytes.
-// Such texts are for people, so an invalid one is no reason to reject a report.
+// Storable makes a string that a worker sent fit for the database: valid UTF-8 without NUL, cut off after limit bytes.
+// Such strings are for people, so an invalid one is no reason to reject a report.
 func Storable(s string, limit int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 	if len(s) <= limit {

@@ -20,8 +20,8 @@ type decision struct {
 	expiry time.Duration
 }
 
-// decide compares who owns the partitions with who should. A draining session releases everything, even
-// if no other session can take it yet. It is a pure function.
+// decide compares the owners of the partitions with those that they should have. A draining session releases
+// everything, even if no other session can take it yet. It is a pure function.
 func decide(s job.Survey, me uuid.UUID, draining bool) decision {
 	live := make(map[uuid.UUID]time.Time, len(s.Sessions))
 	var candidates []job.Session

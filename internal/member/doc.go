@@ -30,13 +30,13 @@
 // a reply extends trust; the wall clock is never used.
 //
 // A process can still be suspended right after it called Valid, and the clock of a machine that sleeps
-// stands still. Both are harmless, because each write is fenced in its own transaction: by owner,
+// stops. Both are harmless, because each write is fenced in its own transaction: by owner,
 // session or attempt. Ownership is an optimization.
 //
 // # Failures
 //
 //   - A renewal fails or times out: the member retries with each interval. When trust ends, it suspends
-//     the session: it loses all partitions, keeps the session, to which runs are leased, and goes on
+//     the session: it loses all partitions, keeps the session, to which runs are leased, and keeps
 //     renewing. Whether the database did renew does not matter: no session is left behind that no process
 //     uses.
 //   - A survey shows that the session has expired: the same.

@@ -144,7 +144,7 @@ func TestPausedMember(t *testing.T) {
 	t.Logf("invalid %v before the session expired", expired.Sub(invalid))
 	require.True(t, invalid.Before(expired))
 
-	// When it resumes it has lost its partitions. Nobody has ended its session.
+	// When it resumes it has lost its partitions. No other node has ended its session.
 	require.Empty(t, lost, "it did not run in the meantime")
 	_, err = paused.runOnce(t.Context())
 	require.NoError(t, err)

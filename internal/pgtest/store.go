@@ -29,7 +29,7 @@ const ExpireSession = `
 WITH up AS (UPDATE cluster SET seen_at = 'infinity', up_since = '-infinity')
 UPDATE session SET renewed_at = now() - interval '1 h', expires_at = now() WHERE id = $1`
 
-// Outage is a statement that leaves the database as after an outage of three hours: nobody renewed, and all sessions,
+// Outage is a statement that leaves the database as after an outage of three hours: no node renewed, and all sessions,
 // whose TTL is an hour, have expired.
 const Outage = `
 WITH down AS (UPDATE cluster SET seen_at = now() - interval '3 h', up_since = '-infinity')

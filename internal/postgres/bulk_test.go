@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
-// bulk is a database with so many jobs that SQL inserts them directly, and a session that owns all partitions.
+// bulk is a database with a large number of jobs, which SQL inserts directly, and a session that owns all partitions.
 type bulk struct {
 	t       testing.TB
 	pool    *pgxpool.Pool

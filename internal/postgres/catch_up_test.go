@@ -121,7 +121,7 @@ func (b *jobs) unservedAfter(planned time.Duration, jobs ...job.Job) (session uu
 	return after
 }
 
-// fates is what became of the occurrences of a job that were missed.
+// fates is what happened to the occurrences of a job that were missed.
 func (b *jobs) fates(j job.Job) (out map[string][]time.Time) {
 	b.t.Helper()
 	_, until := b.gap()

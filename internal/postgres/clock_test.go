@@ -87,7 +87,7 @@ func (b *jobs) clockSteps() []clockStep {
 	}
 }
 
-// Statements that cannot be undone refuse on their own: a node may stand still between its check of the clock and its
+// Statements that cannot be undone refuse on their own: a node may be suspended between its check of the clock and its
 // statement, or may have started just now.
 func TestStatementsRefuseWhileTheClockIsInDoubt(t *testing.T) {
 	t.Parallel()

@@ -145,9 +145,9 @@ type Admin struct {
 // Admin returns an Admin.
 func (d *DB) Admin() *Admin { return &Admin{d.pool.All(), d.API()} }
 
-// The errors that callers tell apart.
+// The errors that callers distinguish.
 var (
-	// ErrNotFound says that there is no such thing in the namespace.
+	// ErrNotFound says that the namespace has no such object.
 	ErrNotFound = job.ErrNotFound
 	// ErrConflict says that the name is taken or the version is not the one named.
 	ErrConflict = job.ErrConflict
@@ -175,7 +175,7 @@ func (d *DB) PoolStats() PoolStats {
 const maxSchedules = 100_000
 
 // schedules caches compiled schedules by their canonical text. When it is full
-// it starts anew: compiling costs microseconds, so nothing cleverer pays.
+// it is emptied: compiling costs microseconds, so nothing cleverer pays.
 type schedules struct {
 	mu   sync.Mutex
 	byID map[string]*schedule.Schedule

@@ -14,9 +14,12 @@
 //   - [Admin]: what concerns the whole database: namespaces, keys before their
 //     namespace is known, roles, the schema's version.
 //
-// Rules that every statement keeps: the instant comes from the database, once
-// per transaction; runs are locked in the order of their keys, cursors before
-// jobs before runs; a completion names run and attempt, and zero rows means that
-// another attempt took over. Hot statements look rows up by their whole key, so
-// that wrong statistics cannot give them another plan (TestHotStatementsKeepTheirPlan).
+// Rules that every statement keeps:
+//
+//   - The current time comes from the database, once per transaction.
+//   - Runs are locked in the order of their keys, cursors before jobs before runs.
+//   - A completion names run and attempt, and zero rows means that another attempt
+//     took over.
+//   - Hot statements find rows by their whole key, so that wrong statistics cannot
+//     give them another plan (TestHotStatementsKeepTheirPlan).
 package postgres

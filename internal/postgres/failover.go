@@ -42,7 +42,7 @@ func (l *lastRenewal) sessionID() uuid.UUID {
 }
 
 // notice compares a renewal that was acknowledged with the one before. If this is another timeline, it records the
-// failover. If it cannot, the next renewal tries again. It fails on a primary of the past, which a pooler may lead to.
+// failover. If it cannot, the next renewal retries. It fails on a primary of the past, which a pooler may lead to.
 func (m *Members) notice(ctx context.Context, session uuid.UUID, now time.Time, s server) error {
 	l := &m.last
 	l.mu.Lock()

@@ -38,7 +38,8 @@ func (e *Engine) FollowZones(ctx context.Context, in job.FollowZonesParams) (mov
 	return moved, nil
 }
 
-// zonedCursors reads cursors whose occurrences depend on a time zone. Broken ones are computed anew when they can be planned.
+// zonedCursors reads cursors whose occurrences depend on a time zone. Broken ones are computed again when they can be
+// planned.
 const zonedCursors = `
 SELECT partition, id, schedule, next_due_at, now() + $5 FROM cursor
 WHERE partition = ANY ($1) AND (partition, id) > ($2, $3) AND next_due_at > now() + $5 AND broken_at IS NULL

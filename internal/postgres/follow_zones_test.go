@@ -14,7 +14,7 @@ import (
 )
 
 // TestCursorsFollowZoneRules: a node whose time zone rules differ from those by which the due times were computed
-// computes them anew, once.
+// computes them again, once.
 func TestCursorsFollowZoneRules(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)

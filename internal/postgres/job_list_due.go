@@ -217,7 +217,7 @@ func (l *listing) fewest(ctx context.Context) (from string, err error) {
 	return d.scanned(), nil
 }
 
-// named returns the jobs s whose name contains a text; empty: there are too many.
+// named returns the jobs s whose name contains a string; empty: there are too many.
 func (l *listing) named(ctx context.Context) (from string, err error) {
 	ids, all, err := l.search(ctx, maxEach)
 	if err != nil || !all {

@@ -131,8 +131,8 @@ type resume struct {
 	missed   int64
 }
 
-// decide covers three consecutive ranges of time: until now, the occurrences of the pause; from now to the cursor, what
-// the cursor has already planned for other jobs; and the rest, which the cursor will plan. If the cursor is behind, it
+// decide covers three consecutive ranges of time: until now, the occurrences of the pause. From now to the cursor, what
+// the cursor has already planned for other jobs. Then the rest, which the cursor will plan. If the cursor is behind, it
 // takes over where it is, before now.
 func (r *resume) decide(ctx context.Context) error {
 	j, d := &r.job, r.definition

@@ -92,7 +92,7 @@ func TestTakeByManyAtOnce(t *testing.T) {
 	s, err := b.store.Survey(t.Context())
 	require.NoError(t, err)
 	for i, id := range dead {
-		b.take(id, s.Ownerships[i*64:(i+1)*64]...) // the last 64 are nobody's
+		b.take(id, s.Ownerships[i*64:(i+1)*64]...) // the last 64 have no owner
 	}
 	for _, id := range dead {
 		b.expire(id)

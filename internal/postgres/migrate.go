@@ -37,7 +37,7 @@ const (
 	lockTries    = uint64(patience / lockInterval)
 )
 
-// usedPause is how long Migrate waits before it tries again to lock tables that are in use.
+// usedPause is how long Migrate waits before it retries to lock tables that are in use.
 const usedPause = 5 * time.Second
 
 //go:embed migration/*.sql
@@ -55,11 +55,11 @@ func Migrations() fs.FS {
 // Migrate applies the migrations that the database at url does not have yet, and returns how many it applied.
 // If several processes call it at the same time, one applies them, and the others wait and return 0. It leaves a
 // database that is newer than this binary unchanged, because an old node may restart during an upgrade. [Version]
-// tells the two apart.
+// distinguishes the two.
 //
-// Nodes may run meanwhile. While a migration waits for the lock of a table, they wait behind it, so each statement waits
-// for half a second only. If another transaction uses the table for longer, such as a backup, Migrate calls waiting,
-// which may be nil, and tries again later, for at most 5 minutes.
+// Nodes may run meanwhile. While a migration waits for the lock of a table, they wait behind it, so each statement
+// waits for half a second only. If another transaction uses the table for longer, such as a backup, Migrate calls
+// waiting, which may be nil, and retries, for at most 5 minutes.
 func Migrate(ctx context.Context, url string, waiting func(error)) (applied int, err error) {
 	db, err := open(ctx, url)
 	if err != nil {

@@ -91,7 +91,7 @@ func TestOwnerAndServerAreTwo(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, good.Seq)
 
-	// And it works: a job is made and its history kept.
+	// And it works: a job is created and its history kept.
 	require.NoError(t, server.CreateHistory(ctx, 1))
 	_, err = server.CreateJob(
 		ctx, job.CreateParams{Namespace: n.ID, Definition: definition("j", everySecond), Actor: "test"},

@@ -319,7 +319,7 @@ func TestALimitTakesInWhatRuns(t *testing.T) {
 	one, _ := b.claim(keys[3:]...)
 	require.Len(t, one, 1)
 
-	// Without a limit runs need no permit; those that have one give it back.
+	// Without a limit runs need no permit; those that have one release it.
 	b.limit("narrow", job.QueueLimits{})
 	_, err = b.store.CompleteSucceeded(
 		t.Context(), succeeded([]job.Attempt{one[0], attempts[2]}),

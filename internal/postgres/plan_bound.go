@@ -16,7 +16,7 @@ import (
 // before statement_timeout where many jobs share a schedule, and would then fail again for ever.
 //
 // It takes whole due times of cursors until the next one has more jobs than runs are left. A cursor whose jobs are more
-// than max is planned alone: one due time, for so many jobs in the order of their ids. The cursor keeps the id of the
+// than max is planned alone: one due time, for max jobs in the order of their ids. The cursor keeps the id of the
 // last one, and the next transaction continues after it.
 type planBound struct {
 	engine     *Engine

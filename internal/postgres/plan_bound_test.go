@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// minutely creates n jobs of every minute with missed: all, on one cursor in each partition, that nobody has planned
+// minutely creates n jobs of every minute with missed: all, on one cursor in each partition, that no node has planned
 // for an hour.
 func (b *bulk) minutely(n int) {
 	b.t.Helper()

@@ -34,7 +34,7 @@ func TestAdoptStaysInItsQueue(t *testing.T) {
 		require.Len(t, gone, 1, queue)
 		require.Equal(t, 1, b.count(`run WHERE state = 1 AND session_id = '`+b.session.String()+`'`))
 	}
-	// Nor what became of them.
+	// Nor how they ended.
 	_, err := b.store.CancelRun(t.Context(), job.RunParams{Namespace: b.namespace, Key: attempts[0].Key, Actor: "ann"})
 	require.NoError(t, err)
 	_, gone, err := b.store.OpenSession(t.Context(), job.SessionParams{
@@ -50,7 +50,7 @@ func TestAdoptStaysInItsQueue(t *testing.T) {
 }
 
 // TestAdoptTellsNothingOfOthers: a worker that knows a session and a run of another queue, or of another namespace's
-// queue with the same name, does not learn what became of the run. A worker of that queue does.
+// queue with the same name, does not learn how the run ended. A worker of that queue does.
 func TestAdoptTellsNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)

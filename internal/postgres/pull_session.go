@@ -322,7 +322,7 @@ func timedOut(w job.WorkerSession, l job.Lease) job.Completion {
 	return c
 }
 
-// selectFates reads what became of attempts: how the run ended or, while it is live, the outcome of the attempt. It
+// selectFates reads how attempts ended: how the run ended or, while it is live, the outcome of the attempt. It
 // reads only runs of the session's own queue, because a worker must not learn about others.
 const selectFates = `
 WITH k AS MATERIALIZED (

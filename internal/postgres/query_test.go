@@ -27,7 +27,7 @@ func eachQuery(t *testing.T, check func(t *testing.T, name, text string)) {
 }
 
 // A number that stands for a state, a rule or a kind means nothing to a reader, so
-// its name stands beside it.
+// its name follows in a comment.
 var bareCode = regexp.MustCompile(`\b(state|admit|kind|limit_kind|ended)\b (=|<>) \d+\b.?`)
 
 // TestQueriesAreReadable: each file begins with what it does, fits 120 columns, and

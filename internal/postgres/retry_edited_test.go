@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestARetryIsAsTheJobIsNow: a retry follows a change of the job that was made while the attempt was running.
+// TestARetryIsAsTheJobIsNow: a retry follows a change that was made to its job while the attempt was running.
 func TestARetryIsAsTheJobIsNow(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)

@@ -37,7 +37,7 @@ const misplaced = `run r JOIN job j ON j.id = r.job_id WHERE r.state = 0
 	AND (r.handler IS DISTINCT FROM j.handler OR r.queue_id <> j.queue_id OR r.version <> j.version)`
 
 // TestARetryThatRacesWithAnEditFollowsIt: a run that stays in the queue or with the handler that its job had before is
-// found by nobody.
+// never found.
 func TestARetryThatRacesWithAnEditFollowsIt(t *testing.T) {
 	t.Parallel()
 	for name, race := range map[string]func(b *limits, complete, edit func() error){

@@ -64,7 +64,7 @@ func TestDeferredCostsNoAttempt(t *testing.T) {
 	require.Equal(t, "attempts", reason)
 }
 
-// TestDeferredFollowsItsJob: a deferred run follows a change of the job that was made while the attempt was running. If
+// TestDeferredFollowsItsJob: a deferred run follows a change that was made to its job while the attempt was running. If
 // workers pull it now, no node delivers it.
 func TestDeferredFollowsItsJob(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// misplaced is a condition on a run and its job j: the run waits where nobody looks for it. If the job is gone, a node
-// has to end the run.
+// misplaced is a condition on a run and its job j: the run waits where no node or worker reads it. If the job is gone,
+// a node has to end the run.
 const misplaced = `(run.handler IS DISTINCT FROM j.handler OR run.queue_id <> coalesce(j.queue_id, run.queue_id))`
 
 // findMisplaced looks at the next $6 overdue runs after a key, and returns those that are misplaced. If there are more
@@ -55,9 +55,9 @@ type lastCompared struct {
 	after job.Key
 }
 
-// reconcileRuns moves pending runs to the queue and handler of their job, and returns them. It compares a bounded number
-// of runs that should have started a minute ago, and goes on with the next ones when it is called again. There should
-// be none: changes of a job take its pending runs along, and retries follow the job.
+// reconcileRuns moves pending runs to the queue and handler of their job, and returns them. It compares a bounded
+// number of runs that should have started a minute ago, and goes on with the next ones when it is called again. There
+// should be none: changes of a job take its pending runs along, and retries follow the job.
 func (e *Engine) reconcileRuns(ctx context.Context, partitions []int16) (moved []job.Key, err error) {
 	l := &e.lastCompared
 	l.mu.Lock()
@@ -96,8 +96,8 @@ func (e *Engine) reconcileRuns(ctx context.Context, partitions []int16) (moved [
 	return moved, nil
 }
 
-// placeRuns locks the runs in one statement and moves them in the next, which sees what became of their jobs before the
-// lock. A change of a job that comes later waits for the lock.
+// placeRuns locks the runs in one statement and moves them in the next, which sees changes of their jobs that came
+// before the lock. A change of a job that comes later waits for the lock.
 func (e *Engine) placeRuns(ctx context.Context, keys []job.Key) (moved []job.Key, err error) {
 	if len(keys) == 0 {
 		return nil, nil

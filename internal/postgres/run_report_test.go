@@ -38,7 +38,7 @@ func TestReports(t *testing.T) {
 	r := b.accepted(t)
 	require.InDelta(t, time.Hour, b.reportBy(t), float64(time.Minute), "the default of report_timeout")
 
-	// A sign of life begins the time anew.
+	// A heartbeat restarts the time.
 	_, err := b.pool.Exec(t.Context(), `UPDATE run SET expires_at = now() + interval '1 s'`)
 	require.NoError(t, err)
 	by, err := b.store.HeartbeatRun(t.Context(), r)

@@ -64,7 +64,7 @@ func setupOutage(t *testing.T) (b *fenceBundle, attempt job.Attempt, other uuid.
 	return b, claimed[0], other
 }
 
-// TestASessionSurvivesAnOutage in which nobody could renew: its run is not rescued, and its report is accepted.
+// TestASessionSurvivesAnOutage in which no node could renew: its run is not rescued, and its report is accepted.
 func TestASessionSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	b, attempt, other := setupOutage(t)
@@ -145,7 +145,7 @@ func TestRenewOrEnd(t *testing.T) {
 	require.False(t, b.succeed(t, attempt))
 }
 
-// TestAClaimOfAnExpiredSessionIsResolved: the session may be renewed, and then nobody else delivers its runs.
+// TestAClaimOfAnExpiredSessionIsResolved: the session may be renewed, and then no other node delivers its runs.
 func TestAClaimOfAnExpiredSessionIsResolved(t *testing.T) {
 	t.Parallel()
 	b, attempt, _ := setupOutage(t)

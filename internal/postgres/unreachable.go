@@ -38,10 +38,10 @@ func address(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// distinct joins texts without those that are there already: with sslmode=prefer each host is tried twice.
-func distinct(texts []string) string {
+// distinct joins messages without duplicates: with sslmode=prefer each host is tried twice.
+func distinct(messages []string) string {
 	var out []string
-	for _, t := range texts {
+	for _, t := range messages {
 		if !slices.Contains(out, t) {
 			out = append(out, t)
 		}

@@ -56,8 +56,8 @@ func TestRejectingAPollIsCheap(t *testing.T) {
 	require.Less(t, many, 3*few+time.Millisecond)
 }
 
-// Each poll that leaves makes room for new handlers. Handlers of other polls stay.
-func TestHandlersWithoutPollsMakeRoom(t *testing.T) {
+// Each poll that leaves frees capacity for new handlers. Handlers of other polls stay.
+func TestHandlersWithoutPollsAreForgotten(t *testing.T) {
 	t.Parallel()
 	q := queueWith(t, fullPolls-1)
 	again := pollOf(0) // now two polls wait for these handlers

@@ -90,7 +90,7 @@ func New(o Options) *Puller {
 // longPoll is a worker's request that waits for runs.
 type longPoll struct {
 	job.Poll
-	reply chan reply // has room for the one reply that it gets
+	reply chan reply // has a buffer for the one reply that it gets
 	// The lock of the queue guards the rest.
 	claiming bool // a claim for it is under way
 	timedOut bool // during that claim: the result of the claim is its reply, even if empty
@@ -193,7 +193,7 @@ func (p *Puller) left(n int) {
 	p.waiting -= n
 }
 
-// signal wakes the goroutine that waits on a channel with room for one signal.
+// signal wakes the goroutine that waits on a channel with a buffer of one signal.
 func signal(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:

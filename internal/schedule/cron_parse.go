@@ -107,7 +107,7 @@ func values(set uint64) string {
 	return strings.Join(parts, ",")
 }
 
-// parseCron reads a text of cronText. Messages show what the user wrote.
+// parseCron reads a string that cronText returned. Messages show what the user wrote.
 func parseCron(text, written string) (*cron, error) {
 	f := strings.Fields(text)
 	if len(f) == 5 {

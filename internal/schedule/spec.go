@@ -66,8 +66,8 @@ func (e *Error) Error() string {
 
 const maxText = 1024 // characters of any text in a Spec
 
-// Parse reads the one-string form: an ISO-8601 time is at, a text with FREQ= is rrule, "@every 15m" and "every 15m" are
-// every, and anything else is cron.
+// Parse reads the one-string form: an ISO-8601 time is at, a string with FREQ= is rrule, "@every 15m" and "every 15m"
+// are every, and anything else is cron.
 func Parse(text string) (Spec, error) {
 	text = strings.TrimSpace(text)
 	switch {

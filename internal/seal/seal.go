@@ -87,7 +87,7 @@ func (k *Keyset) Open(sealed, bound []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// Fingerprint is the same for keysets with the same keys and the same key in use. It tells nothing about the keys.
+// Fingerprint is the same for keysets with the same keys and the same key in use. It reveals nothing about the keys.
 func (k *Keyset) Fingerprint() string {
 	ids := make([]uint32, 0, k.handle.Len())
 	for i := range k.handle.Len() {

@@ -167,7 +167,7 @@ func (c *cluster) publish() {
 	c.bases.Store(&bases)
 }
 
-// start starts a node. All have the same name, which decides nothing, unless the test must tell them apart.
+// start starts a node. All have the same name, which decides nothing, unless the test must distinguish them.
 func (c *cluster) start() *node {
 	name := "one-name-for-all"
 	if c.named {

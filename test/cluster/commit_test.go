@@ -10,14 +10,14 @@ import (
 )
 
 // cancelWaits cancels the commits of nodes that wait for a standby, and returns how many there were. PostgreSQL then
-// tells the client that the transaction is committed, with a warning: it is, on the primary alone.
+// reports to the client that the transaction is committed, with a warning: it is, on the primary alone.
 const cancelWaits = `
 SELECT count(*)::int FROM (
     SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND usename = 'belfry_server') x`
 
 // TestCancelledCommit (F9): both standbys stall, impatient clients create jobs, and the commits that wait for a standby
-// are cancelled. Then the primary dies. A row that vanished with it has had no effect: no client was told that its job
-// exists, and no run of it or of a vanished claim was delivered.
+// are cancelled. Then the primary dies. A row that vanished with it has had no effect: no client got the reply that its
+// job exists, and no run of it or of a vanished claim was delivered.
 func TestCancelledCommit(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, setup{nodes: 3, ha: true, api: true})

@@ -153,7 +153,7 @@ func (d *database) command(name string, args ...string) *exec.Cmd {
 func (d *database) start(ctx context.Context) (accepted time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	// PostgreSQL does not start while a process of the previous server lives. It cannot always tell: a zombie counts as
+	// PostgreSQL does not start while a process of the previous server lives. It cannot always know: a zombie counts as
 	// alive.
 	if err := until(ctx, func() bool { return len(d.processes()) == 0 }); err != nil {
 		return accepted, fmt.Errorf("processes of the previous server are left: %w", err)

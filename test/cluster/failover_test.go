@@ -230,8 +230,8 @@ func (c *cluster) recovery(ledger map[string][]entry, receipts []receipt, after 
 	return out
 }
 
-// TestFailover (F7): the primary is killed, stopped or cut off while runs are due and clients create jobs; the most
-// advanced standby is promoted; the old primary comes back and is fenced. No acknowledged write is lost, and each
+// TestFailover (F7): the primary is killed, stopped or cut off while runs are due and clients create jobs. The most
+// advanced standby is promoted. The old primary comes back and is fenced. No acknowledged write is lost, and each
 // partition has runs again soon after the new primary accepted writes. FAILOVERS=50 is the long form.
 func TestFailover(t *testing.T) {
 	t.Parallel()
@@ -278,8 +278,8 @@ func (c *cluster) drillFailovers(
 	require.LessOrEqual(t, r.recovery.percentile(100), allowed(10*time.Second))
 }
 
-// TestOldPrimaryIsRefused: once a process has found the new primary, it uses no connection to the old one, although that
-// accepts writes when it is back.
+// TestOldPrimaryIsRefused: once a process has found the new primary, it uses no connection to the old one, although
+// that accepts writes when it is back.
 func TestOldPrimaryIsRefused(t *testing.T) {
 	t.Parallel()
 	group := newReplicas(t, false)

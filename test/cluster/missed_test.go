@@ -119,7 +119,7 @@ func drillOutage(t *testing.T, length time.Duration, signal syscall.Signal) {
 // unserved is when there was no node, by the clock of the database.
 type unserved struct{ down, up, owned time.Time }
 
-// occurrence is what became of an occurrence.
+// occurrence is what happened to an occurrence.
 type occurrence struct {
 	due, runAt time.Time
 	what       string // ran, caught up, or the reason of a skip

@@ -17,7 +17,7 @@ import (
 )
 
 // The database is down for longer than the session's ttl: nodes answer, and cannot renew. The worker keeps its runs,
-// and nobody else gets them.
+// and no other worker gets them.
 func TestAWorkerSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t, 3*time.Second)

@@ -4,5 +4,5 @@
 // their cursors with a few statements, reads the ledger and the counters of the server, and drops the database.
 //
 //	scratch.go   create, open and drop the database and its role; settings, counters and clock
-//	load.go      load jobs and cursors, and read what became of them
+//	load.go      load jobs and cursors, and read their outcomes
 package scratch

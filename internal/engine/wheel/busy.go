@@ -15,7 +15,7 @@ type busyJob struct {
 }
 
 // reserve makes the job of a run busy so that the run can be taken. If another run of the job is taken,
-// it returns false and keeps the run until that one is given back.
+// it returns false and keeps the run until that one is returned.
 func (w *Wheel) reserve(r job.Run) bool {
 	b := w.busy[r.Job]
 	switch {
@@ -30,7 +30,7 @@ func (w *Wheel) reserve(r job.Run) bool {
 	return true
 }
 
-// Taken returns whether a run is taken and not given back.
+// Taken returns whether a run is taken and not yet returned.
 func (w *Wheel) Taken(k job.RunKey) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

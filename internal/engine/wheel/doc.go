@@ -31,7 +31,7 @@
 // # One run of a job at a time
 //
 // Between Take and Release (or a Return) a job is busy: its other runs wait, in order, until the first
-// is given back. Two runs of one job are therefore never in one claim, and never claimed concurrently.
+// is returned. Two runs of one job are therefore never in one claim, and never claimed concurrently.
 //
 // A run is blocked if its job's overlap policy makes it wait for another run of the job to end. It is
 // taken again at a time, or as soon as RunsEnded reports the end of a run of its job.

@@ -11,7 +11,7 @@ import (
 )
 
 // waitlist is runs that wait under the same limits. It groups them by job: at most one run of a job is
-// taken at a time, and a hundred thousand others must not be in the way until it is given back.
+// taken at a time, and a hundred thousand others must not be in the way until it is returned.
 type waitlist struct {
 	eligible jobHeap // jobs that are not known to be busy
 	jobs     map[uuid.UUID]*waitingJob

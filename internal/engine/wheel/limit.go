@@ -38,7 +38,7 @@ func (l *waitlists) setState(id limitID, s *limitState) {
 }
 
 // mayTry returns whether to try another run of a list. It allows one more than there should be permits,
-// so that a refusal tells when all of them are taken.
+// so that a refusal shows when all of them are taken.
 func (l *waitlists) mayTry(id listID, tried map[limitID]int) bool {
 	for _, limit := range id.limits() {
 		most := tryUnknown
@@ -58,7 +58,7 @@ type Refused struct {
 	Why job.Refusal
 }
 
-// ReturnRefused gives back runs that got no permit.
+// ReturnRefused returns runs that got no permit.
 func (w *Wheel) ReturnRefused(runs []Refused, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -148,7 +148,7 @@ func TestAJobThatIsDroppedBeforeItsTurn(t *testing.T) {
 	require.Empty(t, w.waiting.setAside)
 }
 
-// A node that a rate makes wait for an hour tries again soon, because the rate may be raised.
+// A node that a rate makes wait for an hour retries soon, because the rate may be raised.
 func TestARateThatIsRaised(t *testing.T) {
 	t.Parallel()
 	runs := waitingRuns(uuid.New(), 1, 1)

@@ -193,7 +193,7 @@ func (w *Wheel) Release(runs []job.Run) {
 	}
 }
 
-// Return gives back runs that were taken, to be taken again at their run time.
+// Return returns runs that were taken, to be taken again at their run time.
 func (w *Wheel) Return(runs []job.Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,14 +204,14 @@ func (w *Wheel) Return(runs []job.Run) {
 	w.Signal()
 }
 
-// ReturnAt gives back a run that was taken, to be taken again at a time.
+// ReturnAt returns a run that was taken, to be taken again at a time.
 func (w *Wheel) ReturnAt(r job.Run, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.returnAt(r, at)
 }
 
-// ReturnBlocked gives back a run that has to wait for the end of another run of its job. It is taken
+// ReturnBlocked returns a run that has to wait for the end of another run of its job. It is taken
 // again at a time, or earlier if RunsEnded reports that a run of the job has ended.
 func (w *Wheel) ReturnBlocked(r job.Run, at time.Time) {
 	w.mu.Lock()
@@ -260,7 +260,7 @@ func (w *Wheel) unblock(id uuid.UUID) {
 }
 
 // DropPartitions forgets the runs of partitions that this node no longer owns. Runs that are taken stay
-// known until they are given back.
+// known until they are returned.
 func (w *Wheel) DropPartitions(partitions []int16) {
 	var dropped [job.Partitions]bool
 	for _, p := range partitions {

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrUnconfirmed says that a commit did not wait for a standby until the end, because its wait was cancelled. The rows
-// are visible, and a failover removes them, so the outcome is unknown: nobody may act on it.
+// are visible, and a failover removes them, so the outcome is unknown, and no caller may act on it.
 var ErrUnconfirmed = errors.New("the wait for a synchronous standby was cancelled; the outcome is unknown")
 
 // Confirm makes the commit of a transaction that wrote nothing wait for a standby, like that of one that wrote. What it
@@ -30,7 +30,7 @@ func (p *Pool) watchCommits(config *pgx.ConnConfig) {
 }
 
 // confirmed returns an error if a commit was not confirmed since before was read. It may have been that of another
-// transaction: this is rare, and asking what became of a transaction that committed does no harm.
+// transaction: this is rare, and asking for the outcome of a transaction that committed does no harm.
 func (p *Pool) confirmed(before int64) error {
 	if p.unconfirmed.Load() != before {
 		return ErrUnconfirmed

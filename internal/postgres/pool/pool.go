@@ -78,7 +78,7 @@ func (p *Pool) Close() { p.conns.Close() }
 // Ping returns an error if the database does not answer.
 func (p *Pool) Ping(ctx context.Context) error { return p.conns.Ping(ctx) }
 
-// Stat tells how busy the connections are.
+// Stat returns how busy the connections are.
 func (p *Pool) Stat() *pgxpool.Stat { return p.conns.Stat() }
 
 // All returns the side that sees every namespace.
@@ -122,6 +122,6 @@ func (a All) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	return confirmedResults{a.pool.conns.SendBatch(ctx, a.pool.pooler.bound(b)), a.pool, before}
 }
 
-// Report tells the observer what a transaction that is committed wrote into the
+// Report passes to the observer what a transaction that is committed wrote into the
 // ledger, for statements that do not run in Tx.
 func (a All) Report(l *Ledger) { a.pool.report(l) }

@@ -118,7 +118,7 @@ type ErrorClass int
 const (
 	Unknown      ErrorClass = iota
 	Unreachable             // the database is down or unreachable, and may come back
-	BadText                 // the database cannot store a text
+	BadText                 // the database cannot store a string
 	ClockInDoubt            // the database clock is in doubt, and its operator has to act
 )
 

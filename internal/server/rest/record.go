@@ -41,7 +41,7 @@ type record struct {
 	err       error // for the log; the client does not see it
 
 	client  context.Context //nolint:containedctx // it ends when the client disconnects; see LongPoll
-	release []func()        // give back the slots that the request occupies
+	release []func()        // free the slots that the request occupies
 }
 
 type recordKey struct{}
@@ -53,7 +53,7 @@ func recordOf(ctx context.Context) *record {
 	return &record{}
 }
 
-// LongPoll is for a request that waits for something to happen: it gives back the request's slots, so
+// LongPoll is for a request that waits for something to happen: it frees the request's slots, so
 // that waiting requests do not shut out others. The context ends when the client disconnects.
 func LongPoll(ctx context.Context) context.Context {
 	r := recordOf(ctx)

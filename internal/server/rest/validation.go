@@ -62,7 +62,7 @@ var explained = map[string]FieldProblem{
 
 var notATime = FieldProblem{Problem: "it is not a time", Fix: "write it as 2027-01-31T09:00:00Z, or with an offset"}
 
-// explainedPrefixes has the messages of huma that end with a number or a text. %s stands for it.
+// explainedPrefixes has the messages of huma that end with a number or a string. %s stands for it.
 var explainedPrefixes = []struct{ prefix, problem, fix string }{
 	{"expected number >= ", "it is less than %s", "use %s or more"},
 	{"expected number <= ", "it is more than %s", "use %s or less"},

@@ -100,7 +100,7 @@ func TestPoolKeepsWhatIsUsed(t *testing.T) {
 	})
 }
 
-// After a failure the pool waits before it tries again, longer each time. Callers wait meanwhile and do not
+// After a failure the pool waits before it retries, longer each time. Callers wait meanwhile and do not
 // get the old error.
 func TestPoolBacksOff(t *testing.T) {
 	t.Parallel()

@@ -38,8 +38,8 @@ func record(ctx context.Context, text string) {
 	}
 }
 
-// Redact removes the secrets of the delivery from a text of a broker. Do not pass it the sentence that the
-// text is put into: a secret that is a word of the known sentence would be revealed by its absence.
+// Redact removes the secrets of the delivery from a message of a broker. Do not pass it the sentence that the
+// message is put into: a secret that is a word of the known sentence would be revealed by its absence.
 func Redact(ctx context.Context, text string) string { return secretsOf(ctx).redact(text) }
 
 func (s *secrets) redact(text string) string {

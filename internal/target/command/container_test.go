@@ -49,7 +49,7 @@ func docker(t *testing.T) *client.Client {
 func inImage(script string) string {
 	config, err := json.Marshal(map[string]any{"image": image(), "program": "/bin/sh", "args": []string{"-c", script}})
 	if err != nil {
-		panic(err) //nolint:forbidigo // texts always marshal
+		panic(err) //nolint:forbidigo // strings always marshal
 	}
 	return string(config)
 }
@@ -119,14 +119,14 @@ func (b *box) Config() json.RawMessage {
 		},
 	})
 	if err != nil {
-		panic(err) //nolint:forbidigo // texts always marshal
+		panic(err) //nolint:forbidigo // strings always marshal
 	}
 	return config
 }
 
 func (b *box) Received() <-chan targettest.Delivery { return b.received }
 
-// behaving is a target that tells its commands how to behave.
+// behaving is a target that controls what its commands do.
 type behaving struct {
 	*command.Target
 	box *box

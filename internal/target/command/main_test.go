@@ -82,7 +82,7 @@ func prepare(m *testing.M) (int, error) {
 
 func program() string { return filepath.Join(directory, "program") }
 
-// order is what the server tells the command to do.
+// order is what the server asks the command to do.
 type order struct {
 	Hang  bool // until the server closes the connection
 	Bytes int  // to write
@@ -165,7 +165,7 @@ func attempt(config string, timeout time.Duration) job.Attempt {
 func script(text string) string {
 	config, err := json.Marshal(map[string]any{"program": "/bin/bash", "args": []string{"-c", text}})
 	if err != nil {
-		panic(err) //nolint:forbidigo // texts always marshal
+		panic(err) //nolint:forbidigo // strings always marshal
 	}
 	return string(config)
 }

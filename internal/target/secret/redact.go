@@ -33,7 +33,7 @@ func Forms(values []string) (forms []string) {
 	return slices.Compact(forms)
 }
 
-// Redact replaces secrets, given by their Forms, in a text that someone else wrote. Call it before the
+// Redact replaces secrets, given by their Forms, in text that someone else wrote. Call it before the
 // text is cut off. The text may itself end within a secret: Redact also removes the beginning of a secret
 // at the end of the text, however short it is if the text ends in an ellipsis.
 func Redact(text string, forms []string) string {

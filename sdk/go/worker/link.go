@@ -283,7 +283,7 @@ func sessionEnded(err error) bool {
 }
 
 // unavailable reports whether the server answered that it cannot do its work now. While its database is down,
-// no session ends: the worker keeps its runs and goes on trying.
+// no session ends: the worker keeps its runs and keeps retrying.
 func unavailable(err error) bool { return belfry.CodeOf(err) == "unavailable" }
 
 // beat sends heartbeats until ctx ends.

@@ -41,7 +41,7 @@ func (r *Run) Decode(into any) error {
 	return nil
 }
 
-// Progress reports the progress of the run: a percentage, and a text of up to 500 characters for people. The
+// Progress reports the progress of the run: a percentage, and a message of up to 500 characters for people. The
 // next heartbeat sends it. Only the last call before a heartbeat counts.
 func (r *Run) Progress(percent int, text string) {
 	percent = min(max(percent, 0), 100)

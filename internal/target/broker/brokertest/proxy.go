@@ -80,7 +80,7 @@ func (p *Proxy) Down() {
 	}
 }
 
-// Withhold withholds the broker's responses on each connection that has sent a text.
+// Withhold withholds the broker's responses on each connection that has sent a given string.
 func (p *Proxy) Withhold(after string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 // maxSweeps limits how often sweep searches again.
 const maxSweeps = 100
 
-// name returns the process name of bwrap, outside and as pid 1 of the sandbox. It tells the node's next
-// runner which processes belong to previous runners.
+// name returns the process name of bwrap, outside and as pid 1 of the sandbox. From it the node's next
+// runner knows which processes belong to previous runners.
 func (b *sandbox) name() string { return "belfry-sandbox-" + b.settings.Node }
 
 // sweep kills what the node's previous runners left behind. A node has one runner at a time. Commands die with
