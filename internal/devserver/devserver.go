@@ -312,9 +312,9 @@ func (d *devServer) createDemo(ctx context.Context, echoURL string) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.ReplaceJobWithResponse(ctx, "demo", nil, belfry.JobInput{
+	_, err = client.Jobs.Put(ctx, belfry.JobInput{
 		Name: "demo", Schedule: belfry.Every(10 * time.Second), Payload: map[string]string{"hello": "world"},
-		Target: belfry.Target{Kind: "http", Config: map[string]string{"url": echoURL + "/demo"}},
+		Target: belfry.HTTP(echoURL + "/demo"),
 	})
 	return err
 }

@@ -18,9 +18,29 @@ const timeout = 90 * time.Second
 
 // Client calls the API. Safe for concurrent use.
 type Client struct {
-	*ClientWithResponses
+	Jobs        Jobs
+	Runs        Runs
+	Queues      Queues
+	DeadLetters DeadLetters
+	Operations  Operations
+	Secrets     Secrets
+	Keys        Keys
+
+	api  *ClientWithResponses
 	base *url.URL
 	doer *doer
+}
+
+// Generated returns the generated client, which has a method for each operation of the API.
+func (c *Client) Generated() *ClientWithResponses { return c.api }
+
+// Self returns what the key of the client is: its name, namespace and role.
+func (c *Client) Self(ctx context.Context, opts ...CallOption) (*Self, error) {
+	r, err := c.api.GetSelfWithResponse(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return result(r.JSON200, r)
 }
 
 // Option changes how a Client works.
@@ -51,11 +71,14 @@ func New(server, key string, opts ...Option) (*Client, error) {
 	for _, o := range opts {
 		o(d)
 	}
-	generated, err := NewClientWithResponses(base.String(), WithHTTPClient(d))
+	api, err := NewClientWithResponses(base.String(), WithHTTPClient(d))
 	if err != nil {
 		return nil, fmt.Errorf("belfry: %w", err)
 	}
-	return &Client{generated, base, d}, nil
+	return &Client{
+		Jobs: Jobs{api}, Runs: Runs{api}, Queues: Queues{api}, DeadLetters: DeadLetters{api},
+		Operations: Operations{api}, Secrets: Secrets{api}, Keys: Keys{api}, api: api, base: base, doer: d,
+	}, nil
 }
 
 // transport returns the default transport, with more idle connections: a worker polls, reports and sends

@@ -1,6 +1,7 @@
 package belfry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,15 +61,15 @@ func TestSafeRequestsAreTriedAgain(t *testing.T) {
 			_, _ = w.Write([]byte(`{"name":"ci","namespace":"default","role":"viewer","key":"key_1"}`))
 		}
 	}, UserAgent("mine"))
-	self, err := c.GetSelfWithResponse(t.Context())
+	self, err := c.Self(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "ci", self.JSON200.Name)
+	equal(t, "ci", self.Name)
 	equal(t, 3, calls[http.MethodGet])
 
 	// A request that the server did not process is repeated; one that may have had an effect is not.
-	_, err = c.TriggerJobWithResponse(t.Context(), "x", nil, TriggerRequest{})
+	_, err = c.Jobs.Pause(t.Context(), "x", "")
 	equal(t, "unavailable", CodeOf(err))
 	equal(t, 2, calls[http.MethodPost])
 }
@@ -100,7 +101,7 @@ func TestTriesEnd(t *testing.T) {
 		w.Header().Set("Retry-After", after)
 		problem(w, http.StatusServiceUnavailable, "unavailable")
 	}, Tries(3))
-	_, err := c.GetSelfWithResponse(t.Context())
+	_, err := c.Self(t.Context())
 	equal(t, "unavailable", CodeOf(err))
 	equal(t, 3, calls)
 
@@ -108,10 +109,10 @@ func TestTriesEnd(t *testing.T) {
 	after, calls = "29", 0
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 	defer cancel()
-	_, err = c.GetSelfWithResponse(ctx)
+	_, err = c.Self(ctx)
 	equal(t, "unavailable", CodeOf(err))
 	after = "3600"
-	_, err = c.GetSelfWithResponse(t.Context())
+	_, err = c.Self(t.Context())
 	equal(t, "unavailable", CodeOf(err))
 	equal(t, 2, calls)
 }
@@ -125,12 +126,12 @@ func TestProblems(t *testing.T) {
 		}
 		problem(w, http.StatusUnprocessableEntity, "invalid")
 	})
-	_, err := c.ReplaceJobWithResponse(t.Context(), "x", nil, JobInput{Name: "x"})
+	_, err := c.Jobs.Put(t.Context(), JobInput{Name: "x"})
 	var p *Problem
 	equal(t, true, errors.As(err, &p))
 	equal(t, "invalid", p.Code)
 	equal(t, "Title\n  schedule.cron: it is wrong; fix it", err.Error())
-	_, err = c.ListKeysWithResponse(t.Context())
+	_, err = c.Keys.List(t.Context())
 	equal(t, "unknown", CodeOf(err))
 	equal(t, true, strings.Contains(err.Error(), "502 Bad Gateway"))
 	for _, server := range []string{"", "localhost:8420", "ftp://x", "http://"} {
@@ -152,11 +153,11 @@ func TestNamesInPaths(t *testing.T) {
 		problem(w, http.StatusNotFound, "not_found")
 	})
 	const name = "a/b: c:pause%"
-	_, _ = c.GetJobWithResponse(t.Context(), name)
+	_, _ = c.Jobs.Get(t.Context(), name)
 	equal(t, "GET /api/v1/jobs/a%2Fb%3A%20c%3Apause%25", got)
-	_, _ = c.DeleteJobWithResponse(t.Context(), name, nil)
+	_ = c.Jobs.Delete(t.Context(), name)
 	equal(t, "DELETE /api/v1/jobs/a%2Fb%3A%20c%3Apause%25", got)
-	_, _ = c.ResumeJobWithResponse(t.Context(), name, nil)
+	_, _ = c.Jobs.Resume(t.Context(), name)
 	equal(t, "POST /api/v1/jobs/a%2Fb:%20c:pause%25:resume", got)
 	_ = c.Call(t.Context(), Request{Method: http.MethodGet, Path: "/jobs/" + PathEscape(name) + "/runs"}, nil)
 	equal(t, "GET /api/v1/jobs/a%2Fb%3A%20c%3Apause%25/runs", got)
@@ -199,21 +200,45 @@ func TestPages(t *testing.T) {
 	equal(t, "1 <nil>,0 broken", strings.Join(seen, ","))
 }
 
-// TestReadme checks that the README's program is the one that is compiled here.
+// TestReadme checks that the README's program is the one that is compiled and run.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	example, err := os.ReadFile("example_test.go")
+	program, err := os.ReadFile("examples/jobs/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body, _ := strings.Cut(string(example), "func Example() {\n")
-	body, _, _ = strings.Cut(body, "\n}\n")
-	body = strings.ReplaceAll("\n"+body, "\n\t", "\n")
-	if body == "\n" || !strings.Contains(string(readme), "```go"+body+"\n```") {
-		t.Errorf("the README does not show the body of Example:\n%s", body)
+	_, program, found := bytes.Cut(program, []byte("package main\n"))
+	if !found || !strings.Contains(string(readme), "```go\npackage main\n"+string(program)+"```") {
+		t.Error("the README does not show examples/jobs/main.go")
 	}
+}
+
+// Calls that create something have an idempotency key, so they are repeated after 503. A key of the caller replaces it.
+func TestCallsThatCreateHaveAnIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+		if len(keys)%2 == 1 {
+			problem(w, http.StatusServiceUnavailable, "unavailable")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = w.Write([]byte(`{"id":"run_1"}`))
+	})
+	for range 2 {
+		run, err := c.Jobs.Trigger(t.Context(), "x", TriggerRequest{})
+		equal(t, nil, err)
+		equal(t, "run_1", run.ID)
+	}
+	equal(t, keys[0], keys[1])
+	equal(t, true, keys[0] != "" && keys[0] != keys[2])
+	_, err := c.Jobs.Trigger(t.Context(), "x", TriggerRequest{}, IdempotencyKey("mine"))
+	equal(t, nil, err)
+	equal(t, "mine,mine", strings.Join(keys[4:], ","))
 }

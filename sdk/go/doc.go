@@ -1,11 +1,15 @@
 // Package belfry is the client of Belfry's API.
 //
-// client.gen.go is generated from api/openapi.yaml: a type for each object and a method for each operation.
-// [Client] adds what every program needs: the API key, retries where they are safe, errors that say what is
-// wrong, and iteration over pages.
+//	client, err := belfry.New("http://localhost:8420", key)
+//	job, err := client.Jobs.Put(ctx, belfry.JobInput{Name: "nightly-report", …})
+//	run, err := client.Jobs.Trigger(ctx, job.Name, belfry.TriggerRequest{})
+//	run, err = client.Runs.Wait(ctx, run.ID)
 //
-// A response that is not a success is an error of type *[Problem]. Switch on its Code, which never changes.
+// A [Client] has a service for each kind of thing: Jobs, Runs, Queues, DeadLetters, Operations, Secrets and Keys. It
+// adds the API key, repeats requests where that is safe, and iterates over pages. client.gen.go, which is generated
+// from api/openapi.yaml, has the types and, behind [Client.Generated], a method for each operation of the API.
 //
-//	response, err := client.GetJobWithResponse(ctx, "nightly-report")
+// A response that is not a success is an error of type *[Problem]. Switch on its Code, which never changes:
+//
 //	if belfry.CodeOf(err) == "not_found" { … }
 package belfry

@@ -21,3 +21,11 @@ func Spec(s ScheduleSpec) Schedule {
 	text, _ := json.Marshal(s) // it has only fields that can be encoded
 	return Schedule{union: text}
 }
+
+// HTTP returns a target that receives each run as a POST request.
+func HTTP(url string) Target { return Target{Kind: "http", Config: map[string]any{"url": url}} }
+
+// Worker returns a target for runs that workers pull: those that have this handler.
+func Worker(handler string) Target {
+	return Target{Kind: "worker", Config: map[string]any{"handler": handler}}
+}

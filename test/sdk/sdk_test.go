@@ -3,8 +3,9 @@ package sdk_test
 
 import (
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func setup(t *testing.T) (*belfry.Client, string) {
 	require.NoError(t, store.CreateHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
-		Queues: store, Cluster: store, Audit: store, Version: "test",
+		Queues: store, Secrets: store, Cluster: store, Audit: store, Version: "test",
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewServer(s.Handler())
@@ -46,18 +47,18 @@ func TestTheLifeOfAJob(t *testing.T) {
 		Target: belfry.Target{Kind: "http", Config: map[string]any{"url": "https://example.com"}}, Payload: []int{1},
 		Retry: belfry.Retry{MaxAttempts: 7}, Timeout: "1m",
 	}
-	created, err := c.ReplaceJobWithResponse(t.Context(), in.Name, nil, in)
+	created, err := c.Jobs.Put(t.Context(), in)
 	require.NoError(t, err)
-	require.Regexp(t, `^"1-[0-9a-z]+"$`, created.Headers201.ETag)
-	err = c.Call(t.Context(), belfry.Request{Method: http.MethodPost, Path: "/jobs", Body: in}, nil)
+	require.EqualValues(t, 1, created.Version)
+	_, err = c.Jobs.Create(t.Context(), in)
 	require.Equal(t, "conflict", belfry.CodeOf(err))
 
-	got, err := c.GetJobWithResponse(t.Context(), in.Name)
+	got, err := c.Jobs.Get(t.Context(), in.Name)
 	require.NoError(t, err)
-	require.Equal(t, created.JSON201.ID, got.JSON200.ID)
-	require.Equal(t, belfry.JobStateActive, got.JSON200.State)
-	require.EqualValues(t, 7, got.JSON200.Retry.MaxAttempts)
-	spec, err := got.JSON200.Schedule.AsScheduleSpec()
+	require.Equal(t, created.ID, got.ID)
+	require.Equal(t, belfry.JobStateActive, got.State)
+	require.EqualValues(t, 7, got.Retry.MaxAttempts)
+	spec, err := got.Schedule.AsScheduleSpec()
 	require.NoError(t, err)
 	require.Equal(t, belfry.ScheduleSpec{Cron: "0 2 * * *", Timezone: "Europe/Berlin"}, spec)
 
@@ -69,37 +70,35 @@ func TestTheLifeOfAJob(t *testing.T) {
 		}),
 	} {
 		in.Schedule = s
-		replaced, err := c.ReplaceJobWithResponse(t.Context(), in.Name, nil, in)
+		replaced, err := c.Jobs.Put(t.Context(), in)
 		require.NoError(t, err)
-		require.NotNil(t, replaced.JSON200)
+		require.Equal(t, created.ID, replaced.ID)
 	}
-	old := belfry.IfMatch(1)
-	_, err = c.ReplaceJobWithResponse(t.Context(), in.Name, &belfry.ReplaceJobParams{IfMatch: &old}, in)
+	_, err = c.Jobs.Put(t.Context(), in, belfry.IfVersion(1))
 	require.Equal(t, "precondition_failed", belfry.CodeOf(err))
 	in.Name = "another"
-	replaced, err := c.ReplaceJobWithResponse(t.Context(), in.Name, nil, in)
+	another, err := c.Jobs.Put(t.Context(), in)
 	require.NoError(t, err)
-	require.Equal(t, "another", replaced.JSON201.Name, "one that is new")
+	require.Equal(t, "another", another.Name)
 
-	paused, err := c.PauseJobWithResponse(t.Context(), "a/b: c", nil, belfry.PauseJobRequest{Note: "why"})
+	paused, err := c.Jobs.Pause(t.Context(), "a/b: c", "why")
 	require.NoError(t, err)
-	require.Equal(t, "why", paused.JSON200.Note)
-	resumed, err := c.ResumeJobWithResponse(t.Context(), "a/b: c", nil)
+	require.Equal(t, "why", paused.Note)
+	resumed, err := c.Jobs.Resume(t.Context(), "a/b: c")
 	require.NoError(t, err)
-	require.EqualValues(t, 0, resumed.JSON200.MissedOccurrences)
-	run, err := c.TriggerJobWithResponse(t.Context(), "a/b: c", nil, belfry.TriggerRequest{Payload: "x"})
+	require.EqualValues(t, 0, resumed.MissedOccurrences)
+	run, err := c.Jobs.Trigger(t.Context(), "a/b: c", belfry.TriggerRequest{Payload: "x"})
 	require.NoError(t, err)
-	require.Contains(t, run.JSON202.ID, "run_")
-	_, err = c.DeleteJobWithResponse(t.Context(), "a/b: c", nil)
-	require.NoError(t, err)
-	_, err = c.GetJobWithResponse(t.Context(), "a/b: c")
+	require.Contains(t, run.ID, "run_")
+	require.NoError(t, c.Jobs.Delete(t.Context(), "a/b: c"))
+	_, err = c.Jobs.Get(t.Context(), "a/b: c")
 	require.Equal(t, "not_found", belfry.CodeOf(err))
 }
 
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	c, url := setup(t)
-	_, err := c.ReplaceJobWithResponse(t.Context(), "x", nil, belfry.JobInput{
+	_, err := c.Jobs.Put(t.Context(), belfry.JobInput{
 		Name: "x", Schedule: belfry.Cron("61 * * * *", ""), Target: belfry.Target{Kind: "noop"}, Timeout: "soon",
 	})
 	var p *belfry.Problem
@@ -111,15 +110,14 @@ func TestProblems(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"schedule.cron", "timeout"}, fields)
 
-	key, err := c.CreateKeyWithResponse(t.Context(),
-		belfry.KeyRequest{Name: "v", Role: belfry.RoleViewer})
+	key, err := c.Keys.Create(t.Context(), belfry.KeyRequest{Name: "v", Role: belfry.RoleViewer})
 	require.NoError(t, err)
-	viewer, err := belfry.New(url, key.JSON201.Secret)
+	viewer, err := belfry.New(url, key.Secret)
 	require.NoError(t, err)
-	self, err := viewer.GetSelfWithResponse(t.Context())
+	self, err := viewer.Self(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, belfry.RoleViewer, self.JSON200.Role)
-	_, err = viewer.ListKeysWithResponse(t.Context())
+	require.Equal(t, belfry.RoleViewer, self.Role)
+	_, err = viewer.Keys.List(t.Context())
 	require.Equal(t, "forbidden", belfry.CodeOf(err))
 	names := []string{}
 	for raw, err := range c.List(t.Context(), "/keys", nil) {
@@ -127,4 +125,85 @@ func TestProblems(t *testing.T) {
 		names = append(names, string(raw))
 	}
 	require.Len(t, names, 2)
+}
+
+// TestServices calls every service of the client.
+func TestServices(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c, _ := setup(t)
+	bulk, err := c.Jobs.CreateAll(ctx, []belfry.JobInput{
+		{Name: "a", Schedule: belfry.Every(time.Hour), Target: belfry.Target{Kind: "noop"}, Labels: map[string]string{"x": "y"}},
+		{Name: "b", Schedule: belfry.Every(time.Hour), Target: belfry.Worker("send"), Queue: "mail"},
+	})
+	require.NoError(t, err)
+	require.Len(t, bulk.Items, 2)
+	for i, f := range []belfry.JobFilter{{Labels: map[string]string{"x": "y"}}, {Queue: "mail"}} {
+		var names []string
+		for j, err := range c.Jobs.List(ctx, f) {
+			require.NoError(t, err)
+			names = append(names, j.Name)
+		}
+		require.Equal(t, []string{[]string{"a", "b"}[i]}, names)
+	}
+	preview, err := c.Jobs.Preview(ctx, "a", 3)
+	require.NoError(t, err)
+	require.Len(t, preview.Occurrences, 3)
+	why, err := c.Jobs.Why(ctx, "a", time.Time{})
+	require.NoError(t, err)
+	require.NotEmpty(t, why.Items)
+
+	limited, err := c.Queues.Limit(ctx, "mail", belfry.QueueLimits{MaxRunning: 2})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, limited.MaxRunning)
+	paused, err := c.Queues.Pause(ctx, "mail", "maintenance")
+	require.NoError(t, err)
+	require.True(t, paused.Paused)
+	_, err = c.Queues.Resume(ctx, "mail")
+	require.NoError(t, err)
+	got, err := c.Queues.Get(ctx, "mail")
+	require.NoError(t, err)
+	require.False(t, got.Paused)
+
+	run, err := c.Jobs.Trigger(ctx, "b", belfry.TriggerRequest{}, belfry.IdempotencyKey("once"))
+	require.NoError(t, err)
+	again, err := c.Jobs.Trigger(ctx, "b", belfry.TriggerRequest{}, belfry.IdempotencyKey("once"))
+	require.NoError(t, err)
+	require.Equal(t, run.ID, again.ID)
+	_, err = c.Runs.Cancel(ctx, run.ID)
+	require.NoError(t, err)
+	ended, err := c.Runs.Wait(ctx, run.ID)
+	require.NoError(t, err)
+	require.Equal(t, belfry.RunStateCancelled, ended.State)
+	n := 0
+	for r, err := range c.Runs.List(ctx, belfry.RunFilter{Job: "b", States: []belfry.RunState{belfry.RunStateCancelled}}) {
+		require.NoError(t, err)
+		require.Equal(t, run.ID, r.ID)
+		n++
+	}
+	require.Equal(t, 1, n)
+	for range c.DeadLetters.List(ctx, belfry.DeadLetterFilter{Job: "b"}) {
+		t.Fatal("there is no dead letter")
+	}
+	operation, err := c.DeadLetters.RedriveAll(ctx, belfry.OperationRequest{All: true})
+	require.NoError(t, err)
+	_, err = c.Operations.Get(ctx, operation.ID)
+	require.NoError(t, err)
+	_, err = c.Secrets.Put(ctx, "token", belfry.SecretRequest{Value: "s3cret"})
+	require.Equal(t, "unavailable", belfry.CodeOf(err), "this server has no keyset")
+	require.Equal(t, "not_found", belfry.CodeOf(c.Secrets.Delete(ctx, "token")))
+}
+
+// TestExample runs the program of the README.
+func TestExample(t *testing.T) {
+	t.Parallel()
+	c, url := setup(t)
+	key, err := c.Keys.Create(t.Context(), belfry.KeyRequest{Name: "example", Role: belfry.RoleEditor})
+	require.NoError(t, err)
+	run := exec.CommandContext(t.Context(), "go", "run", "./examples/jobs")
+	run.Dir = "../../sdk/go"
+	run.Env = append(os.Environ(), "GOWORK=off", "BELFRY_SERVER="+url, "BELFRY_KEY="+key.Secret)
+	out, err := run.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Regexp(t, `(?s)^next due: .*\ntriggered: (run_\w+)\n.*run_\w+ (pending|due)\n`, string(out))
 }
