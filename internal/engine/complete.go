@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/loop"
 )
@@ -15,6 +16,8 @@ type Completer interface {
 	Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error)
 	// PauseFailing pauses jobs that have failed too often, and returns how many jobs it looked at.
 	PauseFailing(ctx context.Context, limit int) (int, error)
+	// ResumePaused resumes jobs whose pause ends, and returns how many jobs it looked at.
+	ResumePaused(ctx context.Context, limit int) (int, error)
 	// RescueWorkers does the same for workers that are dead, in all partitions.
 	RescueWorkers(ctx context.Context, limit int) (retries []job.Run, found int, err error)
 }
@@ -143,11 +146,20 @@ func (e *Engine) forget(written *[]job.Completion) {
 const (
 	failingPause = 200 * time.Millisecond
 	failingLimit = 20 // jobs in one round
+	resumePause  = time.Second
 )
 
-// pauseOnce pauses jobs that have failed too often. It asks the database nothing while no job fails.
+// pauseOnce pauses jobs that have failed too often, and resumes jobs whose pause ends. It asks the database about ends
+// of pauses once in resumePause, and about failures only if a job has failed.
 func (e *Engine) pauseOnce(ctx context.Context) (time.Duration, error) {
 	n, err := e.Completer.PauseFailing(ctx, failingLimit)
+	if now := clock.Elapsed(); err == nil && now-e.resumed >= resumePause {
+		var ended int
+		if ended, err = e.Completer.ResumePaused(ctx, failingLimit); ended < failingLimit {
+			e.resumed = now
+		}
+		n = max(n, ended)
+	}
 	if n == failingLimit {
 		return 0, err
 	}

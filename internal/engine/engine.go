@@ -93,6 +93,7 @@ type Engine struct {
 	overduePart  int // only the loop "overdue" uses it
 	queuesKnown  atomic.Bool
 	limitsPolled time.Duration // clock.Elapsed; only the loop "waitlists" uses it
+	resumed      time.Duration // clock.Elapsed; only the loop "pause" uses it
 }
 
 // New creates an Engine.

@@ -243,7 +243,7 @@ func TestFailingJobsArePaused(t *testing.T) {
 	b.start(t)
 	j := b.create(t, "fails", schedule.Spec{Every: "2s"}, func(d *job.Definition) { d.PauseAfterFailures = 2 })
 	b.create(t, "gone", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.Target.Kind = "gone" })
-	b.eventually(t, "both are paused", `SELECT count(*) FROM job WHERE state = 2 AND note LIKE 'paused by Belfry%'`, 2)
+	b.eventually(t, "both are paused", `SELECT count(*) FROM job WHERE state = 2 AND paused_by = 'belfry'`, 2)
 	b.eventually(t, "after two failures", `
 SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 'fails'`, 2)
 	change, err := b.store.ResumeJob(t.Context(), job.ChangeParams{Namespace: j.Namespace, ID: j.ID})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // This file has the requests of users as the API passes them to the store.
@@ -70,6 +72,7 @@ type ChangeParams struct {
 	IfVersion  int32              // the expected version; 0 means any
 	IfTag      string             // the expected tag; empty means any
 	Actor      string             // empty means Belfry itself
+	Until      time.Time          // for a pause, when Belfry ends it; zero means never
 	Trace      string             // for a trigger, the traceparent of the request; empty if there is none
 	Idempotent *IdempotentRequest // for a trigger or a backfill; nil: each request takes effect
 }
@@ -77,6 +80,22 @@ type ChangeParams struct {
 // Fits reports whether the job has the version and the tag that the request expects.
 func (p ChangeParams) Fits(j Job) bool {
 	return (p.IfVersion == 0 || p.IfVersion == j.Version) && (p.IfTag == "" || p.IfTag == j.Tag())
+}
+
+// MaxPause is how long a pause with an end may last.
+const MaxPause = 10 * 366 * day
+
+// CheckUntil checks the end of a pause. Zero means that it has none.
+func CheckUntil(until, now time.Time) error {
+	switch {
+	case until.IsZero():
+		return nil
+	case !until.After(now):
+		return problem.New("until", "it has passed", "use a later time, or leave it out to pause until a resume")
+	case until.After(now.Add(time.Duration(MaxPause))):
+		return problem.New("until", "it is more than 10 years from now", "leave it out to pause until a resume")
+	}
+	return nil
 }
 
 // Tag identifies the current content of a job: its definition and its state. Pausing and resuming a job changes the

@@ -18,8 +18,15 @@ type Job struct {
 	State     State
 	Note      string // why it is paused
 	CreatedAt time.Time
+	CreatedBy string // an actor
 	UpdatedAt time.Time
+	UpdatedBy string
 	NextDue   time.Time // see [NextDue]; zero means never
+
+	// These are zero unless the job is paused.
+	PausedAt    time.Time
+	PausedBy    string
+	PausedUntil time.Time // when Belfry resumes it; zero means never
 	Definition
 }
 
@@ -35,14 +42,16 @@ const (
 
 // Definition is what a user writes. Each version of a job keeps all of it.
 type Definition struct {
-	Name     string            `json:"name"`
-	Labels   map[string]string `json:"labels,omitempty"`
-	Schedule schedule.Spec     `json:"schedule"`
-	Target   Target            `json:"target"`
-	Payload  json.RawMessage   `json:"payload,omitempty"`
-	Queue    string            `json:"queue,omitempty"`    // default "default"
-	Priority int16             `json:"priority,omitempty"` // 0 (default) to 9; higher first
-	MaxRuns  int32             `json:"max_runs,omitempty"` // 0 means no limit
+	Name        string            `json:"name"`
+	Description string            `json:"description,omitempty"`
+	Owner       string            `json:"owner,omitempty"` // such as a team; for people only
+	Labels      map[string]string `json:"labels,omitempty"`
+	Schedule    schedule.Spec     `json:"schedule"`
+	Target      Target            `json:"target"`
+	Payload     json.RawMessage   `json:"payload,omitempty"`
+	Queue       string            `json:"queue,omitempty"`    // default "default"
+	Priority    int16             `json:"priority,omitempty"` // 0 (default) to 9; higher first
+	MaxRuns     int32             `json:"max_runs,omitempty"` // 0 means no limit
 	Policy
 }
 

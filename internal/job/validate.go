@@ -18,13 +18,15 @@ import (
 
 // The bounds of a definition.
 const (
-	MaxName       = 200 // characters
-	MaxLabels     = 32
-	MaxLabelKey   = 63  // characters
-	MaxLabelValue = 200 // characters
-	MaxPriority   = 9
-	MaxPayload    = 256 << 10 // bytes
-	MaxConfig     = 64 << 10  // bytes, of a target
+	MaxName        = 200 // characters
+	MaxDescription = 1000
+	MaxOwner       = 200
+	MaxLabels      = 32
+	MaxLabelKey    = 63  // characters
+	MaxLabelValue  = 200 // characters
+	MaxPriority    = 9
+	MaxPayload     = 256 << 10 // bytes
+	MaxConfig      = 64 << 10  // bytes, of a target
 
 	MaxAttempts      = 100
 	MaxBase          = Duration(24 * time.Hour)
@@ -57,6 +59,8 @@ func (d Definition) Validate() error {
 	d = d.WithDefaults()
 	var c problem.Checker
 	CheckName(&c, d.Name)
+	checkText(&c, "description", d.Description, MaxDescription)
+	checkText(&c, "owner", d.Owner, MaxOwner)
 	checkLabels(&c, d.Labels)
 	checkSchedule(&c, d.Schedule)
 	checkTarget(&c, d.Target)
@@ -98,6 +102,17 @@ func CheckName(c *problem.Checker, name string) {
 // printable reports whether a string is valid UTF-8 of visible characters.
 func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// checkText checks a text for people. Line breaks are allowed.
+func checkText(c *problem.Checker, field, text string, most int) {
+	visible := strings.NewReplacer("\n", "", "\t", "").Replace(text)
+	switch n := utf8.RuneCountInString(text); {
+	case n > most:
+		c.Add(field, fmt.Sprintf("%d characters; the maximum is %d", n, most), "shorten it")
+	case !printable(visible):
+		c.Add(field, "it has characters that cannot be seen", "use printable characters")
+	}
 }
 
 func checkLabels(c *problem.Checker, labels map[string]string) {

@@ -143,6 +143,7 @@ func (c *creation) create(ctx context.Context) (err error) {
 func (c *creation) decide(n *newJob, rows *jobRows, runs *runRows, skipped *skipRows) error {
 	d, j := n.definition, &n.job
 	j.Namespace, j.Version, j.CreatedAt, j.UpdatedAt, j.Definition = c.namespace, 1, c.now, c.now, d.Definition
+	j.CreatedBy, j.UpdatedBy = c.actor, c.actor
 	planFrom := d.planFrom(c.now)
 	due, skips := job.Created(job.CreatedInput{Schedule: d.own, Missed: d.Missed, Now: c.now})
 	ahead, err := plannedPast(d, n.cursor, planFrom, c.now)
@@ -178,6 +179,7 @@ type jobRows struct {
 	name, kind, config, spec, policy, labels, whole []string
 	payload, handler                                []*string
 	keep                                            []*time.Duration
+	description, owner                              []string
 }
 
 func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time) {
@@ -197,21 +199,23 @@ func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time) {
 	r.whole = append(r.whole, d.text.whole)
 	r.payload, r.keep = append(r.payload, d.payload), append(r.keep, d.keep())
 	r.handler = append(r.handler, d.handler())
+	r.description, r.owner = append(r.description, d.Description), append(r.owner, d.Owner)
 	r.key, r.keyMax = append(r.key, d.concurrencyKey(j.Namespace)), append(r.keyMax, d.concurrencyMax())
 }
 
 const insertJobRows = `
-INSERT INTO job (namespace_id, version, created_at, updated_at, finished_at, partition, id, cursor_id, queue_id, state,
-                 priority, admit, jitter_ms, timeout_ms, max_runs, runs_left, plan_from, end_at, name, target_kind,
-                 target_config, payload, schedule, policy, labels, keep_finished_for, concurrency_key,
-                 concurrency_max, handler)
-SELECT $1, 1, $2, $2, CASE WHEN r.state = 3 /* finished */ THEN $2::timestamptz END, r.*
+INSERT INTO job (namespace_id, version, created_at, updated_at, created_by, updated_by, finished_at, partition, id,
+                 cursor_id, queue_id, state, priority, admit, jitter_ms, timeout_ms, max_runs, runs_left, plan_from,
+                 end_at, name, target_kind, target_config, payload, schedule, policy, labels, keep_finished_for,
+                 concurrency_key, concurrency_max, handler, description, owner)
+SELECT $1, 1, $2, $2, $27, $27, CASE WHEN r.state = 3 /* finished */ THEN $2::timestamptz END, r.*
 FROM (SELECT unnest($3::smallint[]), unnest($4::uuid[]), unnest($5::bigint[]), unnest($6::integer[]),
              unnest($7::smallint[]) AS state, unnest($8::smallint[]), unnest($9::smallint[]), unnest($10::integer[]),
              unnest($11::integer[]), unnest($12::integer[]), unnest($13::integer[]), unnest($14::timestamptz[]),
              unnest($15::timestamptz[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]),
              unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::text[])::jsonb,
-             unnest($23::interval[]), unnest($24::bigint[]), unnest($25::integer[]), unnest($26::text[])) r`
+             unnest($23::interval[]), unnest($24::bigint[]), unnest($25::integer[]), unnest($26::text[]),
+             unnest($28::text[]), unnest($29::text[])) r`
 
 const insertVersions = `
 INSERT INTO job_version (namespace_id, version, actor, created_at, partition, job_id, definition)
@@ -221,7 +225,7 @@ func (r *jobRows) insert(batch *pgx.Batch, c *creation) {
 	batch.Queue(
 		insertJobRows, c.namespace, c.now, r.partition, r.id, r.cursor, r.queue, r.state, r.priority, r.admit,
 		r.jitter, r.timeout, r.maxRuns, r.runsLeft, r.planFrom, r.endAt, r.name, r.kind, r.config, r.payload, r.spec,
-		r.policy, r.labels, r.keep, r.key, r.keyMax, r.handler,
+		r.policy, r.labels, r.keep, r.key, r.keyMax, r.handler, c.actor, r.description, r.owner,
 	)
 	batch.Queue(insertVersions, c.namespace, c.actor, c.now, r.partition, r.id, r.whole)
 }

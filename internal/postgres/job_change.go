@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,6 +159,17 @@ func (a *API) changeJob(ctx context.Context, what string, o job.ChangeParams, wo
 		}
 		return work(c)
 	})
+}
+
+// actor returns the actor of the change, as columns and versions store it.
+func (c *change) actor() string { return cmp.Or(c.order.Actor, itself) }
+
+// orNull returns nil for the zero time.
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 func deref(t *time.Time) time.Time {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,8 +11,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// pauseRuns removes the runs by schedule that have not started. Due runs end as skipped; later ones are decided when
-// the job is resumed. Retries and runs that a user triggered go on.
+// pauseRuns removes the runs by schedule that have not started. Due runs end as skipped, and so do those before
+// plan_from ($4), which no resume decides about again. Later ones are decided when the job is resumed. Retries and runs
+// that a user triggered go on.
 const pauseRuns = `
 WITH gone AS (
     DELETE FROM run
@@ -23,14 +25,14 @@ WITH gone AS (
                              queue_id, reason)
     SELECT partition, seq, version, job_id, due_at, run_at, $3, 4 /* skipped */, 0, origin, 0, queue_id, 'paused'
     FROM gone
-    WHERE due_at <= $3
+    WHERE due_at <= $3 OR due_at < $4
 )
-SELECT count(*), count(*) FILTER (WHERE due_at <= $3) FROM gone`
+SELECT count(*), count(*) FILTER (WHERE due_at <= $3 OR due_at < $4) FROM gone`
 
 const pauseJobRow = `
 UPDATE job
-SET state = 2 /* paused */, paused_at = $3, note = $4, plan_from = $5, runs_left = runs_left + $6, finished_at = NULL,
-    updated_at = $3
+SET state = 2 /* paused */, paused_at = $3, paused_by = $7, paused_until = $8, note = $4, plan_from = $5,
+    runs_left = runs_left + $6, finished_at = NULL, updated_at = $3, updated_by = $7
 WHERE partition = $1 AND id = $2`
 
 // PauseJob stops a job's schedule. It also pauses a finished job that still has a run to come. Without one there is
@@ -42,9 +44,10 @@ func (a *API) PauseJob(ctx context.Context, o job.ChangeParams, note string) (ou
 			return err
 		}
 		return c.audit(ctx, "job.pause", struct {
-			Name string `json:"name"`
-			Note string `json:"note,omitempty"`
-		}{c.job.Name, note})
+			Name  string    `json:"name"`
+			Note  string    `json:"note,omitempty"`
+			Until time.Time `json:"until,omitzero"`
+		}{c.job.Name, note, c.order.Until})
 	})
 	return out, err
 }
@@ -52,12 +55,16 @@ func (a *API) PauseJob(ctx context.Context, o job.ChangeParams, note string) (ou
 func (c *change) pause(ctx context.Context, note string) (job.Change, error) {
 	j := &c.job
 	out := job.Change{Job: j.Job, Now: c.now}
+	c.order.Until = roundUp(c.order.Until).UTC()
+	if err := job.CheckUntil(c.order.Until, c.now); err != nil {
+		return out, err
+	}
 	if j.State == job.Paused {
-		return out, nil
+		return c.pauseLonger(ctx, note)
 	}
 	var gone int32
 	var skipped int64
-	if err := c.tx.QueryRow(ctx, pauseRuns, j.Partition, j.ID, c.now).Scan(&gone, &skipped); err != nil {
+	if err := c.tx.QueryRow(ctx, pauseRuns, j.Partition, j.ID, c.now, j.planFrom).Scan(&gone, &skipped); err != nil {
 		return out, err
 	}
 	pool.LedgerOf(c.tx).Ended(job.EndedSkipped, job.ReasonPaused, skipped)
@@ -70,37 +77,66 @@ func (c *change) pause(ctx context.Context, note string) (job.Change, error) {
 		from = *c.cursor.next
 	}
 	out.Changed = true
-	out.Job.State, out.Job.Note, out.Job.UpdatedAt, out.Job.NextDue = job.Paused, note, c.now, time.Time{}
-	_, err := c.tx.Exec(ctx, pauseJobRow, j.Partition, j.ID, c.now, note, later(j.planFrom, from), gone)
+	p := &out.Job
+	p.State, p.Note, p.UpdatedAt, p.UpdatedBy, p.NextDue = job.Paused, note, c.now, c.actor(), time.Time{}
+	p.PausedAt, p.PausedBy, p.PausedUntil = c.now, c.actor(), c.order.Until
+	_, err := c.tx.Exec(
+		ctx, pauseJobRow, j.Partition, j.ID, c.now, note, later(j.planFrom, from), gone, c.actor(), orNull(c.order.Until),
+	)
 	return out, err
+}
+
+const pauseLongerRow = `
+UPDATE job SET paused_until = $3, note = $4, updated_at = $5, updated_by = $6 WHERE partition = $1 AND id = $2`
+
+// pauseLonger gives the pause of a paused job another end, or none. Belfry itself does not change the pause of a user.
+func (c *change) pauseLonger(ctx context.Context, note string) (job.Change, error) {
+	p, until := c.job.Job, c.order.Until
+	if c.order.Actor == "" || until.Equal(p.PausedUntil) {
+		return job.Change{Job: p, Now: c.now}, nil
+	}
+	p.PausedUntil, p.Note, p.UpdatedAt, p.UpdatedBy = until, cmp.Or(note, p.Note), c.now, c.actor()
+	_, err := c.tx.Exec(ctx, pauseLongerRow, p.Partition, p.ID, orNull(until), p.Note, c.now, p.UpdatedBy)
+	return job.Change{Job: p, Now: c.now, Changed: true}, err
 }
 
 const resumeJobRow = `
 UPDATE job
-SET state = $3, paused_at = NULL, note = '', plan_from = $4, runs_left = $5,
-    finished_at = CASE WHEN $3::smallint = 3 /* finished */ THEN $6::timestamptz END, updated_at = $6
+SET state = $3, paused_at = NULL, paused_by = '', paused_until = NULL, note = '', plan_from = $4, runs_left = $5,
+    finished_at = CASE WHEN $3::smallint = 3 /* finished */ THEN $6::timestamptz END, updated_at = $6, updated_by = $7
 WHERE partition = $1 AND id = $2
 RETURNING queue_id, admit, concurrency_key, concurrency_max, handler`
 
 // ResumeJob restarts a job's schedule. The policy missed.paused decides whether occurrences of the pause run or are
 // skipped.
 func (a *API) ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error) {
+	return a.resumeJob(ctx, o, 0)
+}
+
+// resumeJob is ResumeJob. With a lead it resumes only a job whose pause ends within that time.
+func (a *API) resumeJob(ctx context.Context, o job.ChangeParams, lead time.Duration) (job.Change, error) {
 	var out job.Change
 	err := a.changeJob(ctx, "resume", o, func(c *change) error {
 		out = job.Change{Job: c.job.Job, Now: c.now}
-		if c.job.State != job.Paused {
+		until := c.job.PausedUntil
+		ends := !until.IsZero() && !until.After(c.now.Add(lead))
+		if c.job.State != job.Paused || lead > 0 && !ends {
 			return nil
 		}
 		d, err := derive(c.job.Definition, o.ID)
 		if err != nil {
 			return err
 		}
-		r := resume{change: c, definition: d}
+		r := resume{change: c, definition: d, end: c.now}
+		if ends {
+			r.end = c.pauseEnd()
+		}
 		if err := r.decide(ctx); err != nil {
 			return err
 		}
 		out.Changed, out.Missed = true, r.missed
-		out.Job.State, out.Job.Note, out.Job.UpdatedAt = r.state, "", c.now
+		out.Job.State, out.Job.Note, out.Job.UpdatedAt, out.Job.UpdatedBy = r.state, "", c.now, c.actor()
+		out.Job.PausedAt, out.Job.PausedBy, out.Job.PausedUntil = time.Time{}, "", time.Time{}
 		if err := r.write(ctx); err != nil {
 			return err
 		}
@@ -122,6 +158,7 @@ func (a *API) ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, er
 type resume struct {
 	*change
 	definition *definition
+	end        time.Time // the last instant of the pause
 
 	state    job.State
 	planFrom time.Time
@@ -131,14 +168,14 @@ type resume struct {
 	missed   int64
 }
 
-// decide covers three consecutive ranges of time: until now, the occurrences of the pause. From now to the cursor, what
-// the cursor has already planned for other jobs. Then the rest, which the cursor will plan. If the cursor is behind, it
-// takes over where it is, before now.
+// decide covers three consecutive ranges of time: until the end of the pause, its occurrences. From there to the cursor,
+// what the cursor has already planned for other jobs. Then the rest, which the cursor will plan. If the cursor is behind,
+// it takes over where it is, before the end of the pause.
 func (r *resume) decide(ctx context.Context) error {
 	j, d := &r.job, r.definition
 	due, skips, err := keptBack(job.ResumedInput{
 		Schedule: d.own, Missed: d.Missed, PausedAt: j.planFrom.Add(-instant), PlannedTo: deref(r.cursor.next),
-		Now: r.now,
+		Now: r.end,
 	})
 	if err != nil {
 		return err
@@ -151,8 +188,8 @@ func (r *resume) decide(ctx context.Context) error {
 			r.missed += s.Count
 		}
 	}
-	from := r.now.Add(instant)
-	if r.cursor.before(r.now) {
+	from := r.end.Add(instant)
+	if r.cursor.before(r.end) {
 		from = *r.cursor.next
 	}
 	r.planFrom = later(j.planFrom, from)
@@ -169,12 +206,16 @@ func (r *resume) decide(ctx context.Context) error {
 func (r *resume) write(ctx context.Context) error {
 	j, d := &r.job, r.definition
 	runs := runsOf{partition: j.Partition, job: j.ID, version: j.Version, priority: d.Priority, schedule: d.own}
-	row := r.tx.QueryRow(ctx, resumeJobRow, j.Partition, j.ID, r.state, r.planFrom, r.runsLeft, r.now)
+	row := r.tx.QueryRow(ctx, resumeJobRow, j.Partition, j.ID, r.state, r.planFrom, r.runsLeft, r.now, r.actor())
 	if err := row.Scan(&runs.queue, &runs.admit, &runs.key, &runs.keyMax, &runs.handler); err != nil {
 		return err
 	}
+	begin := r.now
+	if r.end.After(r.now) {
+		begin = r.end.Add(instant) // it is resumed ahead of time
+	}
 	var batch pgx.Batch
-	runs.insert(&batch, r.due, r.now)
+	runs.insert(&batch, r.due, begin)
 	runs.skip(&batch, r.skips, r.now)
 	countSkips(r.tx, r.skips)
 	return r.tx.SendBatch(ctx, &batch).Close()

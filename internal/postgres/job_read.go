@@ -23,7 +23,6 @@ type jobRow struct {
 	// planFrom: every earlier occurrence is accounted for. While the job is paused, the pause covers the occurrences
 	// from here to the resume.
 	planFrom time.Time
-	pausedAt *time.Time
 	pending  *time.Time // see job.NextDueInput
 	next     *time.Time // of the cursor
 }
@@ -45,7 +44,8 @@ func (j *jobRow) nextDue() time.Time {
 const jobFields = `
 SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.queue_id, j.version, j.state, j.priority, j.max_runs,
        j.runs_left, j.plan_from, j.paused_at, j.created_at, j.updated_at, j.name, j.note, j.target_kind,
-       j.target_config, j.payload, j.schedule, j.policy, j.labels,
+       j.target_config, j.payload, j.schedule, j.policy, j.labels, j.description, j.owner, j.created_by, j.updated_by,
+       j.paused_by, j.paused_until,
        (SELECT q.name FROM queue q WHERE q.id = j.queue_id)`
 
 // jobColumns is what scanJob reads: a job, and what determines when it is due next.
@@ -113,15 +113,18 @@ func (s *jobScan) job(row pgx.CollectableRow) (j jobRow, err error) {
 	var config, spec, policy string
 	var payload *string
 	var labels []byte
+	var pausedAt, pausedUntil *time.Time
 	err = row.Scan(
 		&j.Partition, &j.ID, &j.Namespace, &j.cursor, &j.queueID, &j.Version, &j.State, &j.Priority, &j.MaxRuns,
-		&j.runsLeft, &j.planFrom, &j.pausedAt, &j.CreatedAt, &j.UpdatedAt, &j.Name, &j.Note, &j.Target.Kind,
-		&config, &payload, &spec, &policy, &labels, &j.Queue, &j.next, &j.pending,
+		&j.runsLeft, &j.planFrom, &pausedAt, &j.CreatedAt, &j.UpdatedAt, &j.Name, &j.Note, &j.Target.Kind,
+		&config, &payload, &spec, &policy, &labels, &j.Description, &j.Owner, &j.CreatedBy, &j.UpdatedBy, &j.PausedBy,
+		&pausedUntil, &j.Queue, &j.next, &j.pending,
 	)
 	if err != nil {
 		return j, err
 	}
 	j.planFrom, j.CreatedAt, j.UpdatedAt = j.planFrom.UTC(), j.CreatedAt.UTC(), j.UpdatedAt.UTC()
+	j.PausedAt, j.PausedUntil = deref(pausedAt).UTC(), deref(pausedUntil).UTC()
 	if config != noConfig {
 		j.Target.Config = json.RawMessage(config)
 	}

@@ -10,8 +10,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// UpdateJob gives a job a new definition. It takes effect at UpdatedAt: later occurrences follow the new definition,
-// and earlier ones that have not started stay due. Runs that have not started are delivered as the new definition says.
+// UpdateJob gives a job a new definition. A definition that is equal to the old one changes nothing: no version and no
+// audit entry is written, and runs are left alone. White space in JSON does not count.
+//
+// A new definition takes effect at UpdatedAt: later occurrences follow it, and earlier ones that have not started stay
+// due. Runs that have not started are delivered as the new definition says.
 func (a *API) UpdateJob(ctx context.Context, in job.UpdateParams) (job.Job, error) {
 	what := "update " + job.FormatJobID(in.ID)
 	d, err := define(in.Definition, in.ID)
@@ -50,6 +53,9 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *def
 	old, err := derive(c.job.Definition, in.ID)
 	if err != nil {
 		old = nil // a user must be able to replace a definition that cannot be read
+	}
+	if old != nil && d.text.whole == old.text.whole {
+		return c.job.Job, nil
 	}
 	u := update{change: c, old: old, new: d, queue: queue, actor: in.Actor}
 	u.keep()
@@ -152,7 +158,8 @@ SET cursor_id = $3, queue_id = $4, version = $5, state = $6, priority = $7, admi
     timeout_ms = $10, max_runs = $11, runs_left = $12, plan_from = $13, end_at = $14,
     finished_at = CASE WHEN $6::smallint = 3 /* finished */ THEN coalesce(finished_at, $15) END, updated_at = $15,
     name = $16, target_kind = $17, target_config = $18, payload = $19, schedule = $20, policy = $21, labels = $22,
-    keep_finished_for = $23, concurrency_key = $24, concurrency_max = $25, handler = $26
+    keep_finished_for = $23, concurrency_key = $24, concurrency_max = $25, handler = $26, description = $27,
+    owner = $28, updated_by = $29
 WHERE partition = $1 AND id = $2`
 
 // updatePending makes pending runs follow the new definition, so that claim does not apply the overlap policy of the
@@ -169,14 +176,14 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
 func (u *update) write(ctx context.Context) (job.Job, error) {
 	d, j := u.new, u.job.Job
-	j.Definition, j.State, j.UpdatedAt = d.Definition, u.state, u.now
+	j.Definition, j.State, j.UpdatedAt, j.UpdatedBy = d.Definition, u.state, u.now, u.actor
 	j.Version++
 	var batch pgx.Batch
 	batch.Queue(
 		updateJobRow, j.Partition, j.ID, u.to.id, u.queue, j.Version, j.State, d.Priority, int16(d.AdmitRule()),
 		d.jitter.Milliseconds(), d.timeoutMS(), d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name,
 		d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep(),
-		d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(),
+		d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.Description, d.Owner, u.actor,
 	)
 	batch.Queue(insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now, j.Namespace)
 	batch.Queue(

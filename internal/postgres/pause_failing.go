@@ -79,7 +79,7 @@ FROM (SELECT h.ended FROM run_history h JOIN job j ON j.partition = $1 AND j.id 
 WHERE ended = 2 /* failed */`
 
 func (e *Engine) pauseFailing(ctx context.Context, p pause) error {
-	note := "paused by Belfry: the target says that it is gone for ever (410)"
+	note := "the target reported that it is gone permanently (410)"
 	if p.after > 0 {
 		var n int32
 		if err := e.db.QueryRow(ctx, failuresInARow, p.key.Partition, p.key.Job, p.after).Scan(&n); err != nil {
@@ -88,7 +88,7 @@ func (e *Engine) pauseFailing(ctx context.Context, p pause) error {
 		if n < p.after {
 			return nil
 		}
-		note = fmt.Sprintf("paused by Belfry: %d failed runs in a row", p.after)
+		note = fmt.Sprintf("%d failed runs in a row", p.after)
 	}
 	_, err := e.api.PauseJob(ctx, job.ChangeParams{Namespace: p.namespace, ID: p.key.Job}, note)
 	if errors.Is(err, ErrNotFound) {

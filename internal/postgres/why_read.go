@@ -79,11 +79,6 @@ func (y *whyReader) readJob(ctx context.Context) error {
 		return y.lastActor(ctx, "job.delete", job.FormatJobID(id), &f.DeletedAt, &f.DeletedBy)
 	}
 	f.Job, f.RunsLeft, f.PlanFrom = &y.row.Job, y.row.runsLeft, y.row.planFrom
-	if y.row.pausedAt != nil {
-		f.PausedAt = y.row.pausedAt.UTC()
-		var at time.Time // the time in the log is slightly later
-		return y.lastActor(ctx, "job.pause", job.FormatJobID(id), &at, &f.PausedBy)
-	}
 	return nil
 }
 

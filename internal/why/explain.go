@@ -60,8 +60,6 @@ type Facts struct {
 	Job        *job.Job  // as it is now; nil if it is deleted
 	DeletedAt  time.Time // zero if it is not deleted, or not known
 	DeletedBy  string
-	PausedAt   time.Time
-	PausedBy   string
 	PlanFrom   time.Time // of a paused job: occurrences from then on are not planned
 	RunsLeft   *int32    // of max_runs; nil if there is no limit
 
@@ -211,6 +209,9 @@ func (x *explainer) unplanned() (Code, string) {
 	switch {
 	case x.Job == nil:
 		return x.withoutEntry()
+	case future && !x.Job.PausedUntil.IsZero() && !x.At.Before(x.Job.PausedUntil):
+		return NotDue, x.sprintf("It is not due yet: it is due in %s. The job is paused until %s. Belfry resumes it then.",
+			x.At.Sub(x.Now), x.Job.PausedUntil)
 	case x.Job.State == job.Paused && !x.At.Before(x.PlanFrom):
 		return Paused, x.paused(future)
 	case x.RunsLeft != nil && *x.RunsLeft <= 0:

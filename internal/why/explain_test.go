@@ -199,11 +199,20 @@ func TestExplain(t *testing.T) {
 
 		"not due yet": {func(f *why.Facts) { f.Now = f.At.Add(-time.Hour) }, why.NotDue, "", []string{"due in 1h"}},
 		"paused, past": {func(f *why.Facts) {
-			f.Job.State, f.PausedAt, f.PausedBy, f.Job.Note = job.Paused, at.Add(-time.Hour), "key:ops", "broken"
+			f.Job.State, f.Job.PausedAt, f.Job.PausedBy, f.Job.Note = job.Paused, at.Add(-time.Hour), "key:ops", "broken"
 		}, why.Paused, "", []string{"paused since", "It did not run", "by key:ops (broken)", "missed.paused: skip"}},
 		"paused, to come": {func(f *why.Facts) {
-			f.Job.State, f.PausedAt, f.Now = job.Paused, at.Add(-2*time.Hour), f.At.Add(-time.Hour)
+			f.Job.State, f.Job.PausedAt, f.Now = job.Paused, at.Add(-2*time.Hour), f.At.Add(-time.Hour)
 		}, why.Paused, "", []string{"It will not run as things are", "Resume the job before then"}},
+		"paused until later, past": {func(f *why.Facts) {
+			f.Job.State, f.Job.PausedAt, f.Job.PausedUntil = job.Paused, at.Add(-time.Hour), at.Add(time.Hour)
+		}, why.Paused, "", []string{
+			"It did not run", "until 2026-11-10 11:00:00 CET", "Belfry resumes the job at 2026-11-10 11:00:00 CET",
+		}},
+		"paused until then": {func(f *why.Facts) {
+			f.Job.State, f.Job.PausedAt, f.Job.PausedUntil = job.Paused, at.Add(-2*time.Hour), at
+			f.Now = f.At.Add(-time.Hour)
+		}, why.NotDue, "", []string{"due in 1h", "paused until 2026-11-10 10:00:00 CET", "Belfry resumes it then"}},
 		"max_runs reached": {
 			func(f *why.Facts) { f.RunsLeft, f.Job.MaxRuns = &left, 3 }, why.Finished, "", []string{"max_runs: 3"},
 		},

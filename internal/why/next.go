@@ -121,7 +121,11 @@ func (x *explainer) afterPause(story Story) string {
 	if story.At.After(x.Now) {
 		return "Resume the job before then, and it runs."
 	}
-	return fmt.Sprintf("Resume the job: %s.", map[job.MissedPolicy]string{
+	resume := "Resume the job"
+	if !x.Job.PausedUntil.IsZero() {
+		resume = x.sprintf("Belfry resumes the job at %s, unless you do so before", x.Job.PausedUntil)
+	}
+	return fmt.Sprintf("%s: %s.", resume, map[job.MissedPolicy]string{
 		job.MissedSkip: "what the pause kept back is skipped then (missed.paused: skip)",
 		job.MissedOnce: "the newest of what the pause kept back runs then (missed.paused: once)",
 		job.MissedAll:  "what the pause kept back runs then (missed.paused: all)",

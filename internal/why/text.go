@@ -179,7 +179,11 @@ func (x *explainer) skipped(why job.Reason) string {
 }
 
 func (x *explainer) paused(future bool) string {
-	text := x.sprintf("the job is paused since %s%s%s.", x.PausedAt, by(x.PausedBy), because(x.Job.Note))
+	text := x.sprintf("the job is paused since %s", x.Job.PausedAt)
+	if !x.Job.PausedUntil.IsZero() {
+		text += x.sprintf(" until %s", x.Job.PausedUntil)
+	}
+	text += by(x.Job.PausedBy) + because(x.Job.Note) + "."
 	if future {
 		return "It will not run as things are: " + text
 	}

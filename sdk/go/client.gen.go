@@ -1336,6 +1336,11 @@ type Job struct {
 	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
 	CreatedAt   time.Time   `json:"created_at"`
 
+	// CreatedBy The actor that created it, as in the audit log.
+	//
+	// Examples: key:deploy
+	CreatedBy string `json:"created_by"`
+
 	// Deadline A run that has not started this long after its due time is skipped as expired. Default: no deadline.
 	//
 	// Examples: 10m
@@ -1343,6 +1348,11 @@ type Job struct {
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 	Delivery JobDelivery `json:"delivery,omitempty,omitzero"`
+
+	// Description What it is for.
+	//
+	// Examples: Sends the sales report.
+	Description string `json:"description,omitempty,omitzero"`
 
 	// ID Its id.
 	//
@@ -1380,8 +1390,22 @@ type Job struct {
 	// Overlap What happens if a run is due while another run of the job is live. Default skip.
 	Overlap JobOverlap `json:"overlap,omitempty,omitzero"`
 
+	// Owner Who is responsible, such as a team.
+	//
+	// Examples: billing
+	Owner string `json:"owner,omitempty,omitzero"`
+
 	// PauseAfterFailures Number of failed runs in a row after which the job is paused. 0: never.
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty,omitzero"`
+
+	// PausedAt Since when it is paused.
+	PausedAt time.Time `json:"paused_at,omitempty,omitzero"`
+
+	// PausedBy The actor that paused it. belfry: Belfry, after failures.
+	PausedBy string `json:"paused_by,omitempty,omitzero"`
+
+	// PausedUntil When Belfry resumes it. Absent: a user has to.
+	PausedUntil time.Time `json:"paused_until,omitempty,omitzero"`
 
 	// Payload Sent with each run: any JSON, at most 256 kB.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
@@ -1408,8 +1432,13 @@ type Job struct {
 	// Timeout Timeout of one attempt, 1s to 24h. Default 30s.
 	//
 	// Examples: 30s
-	Timeout   string    `json:"timeout,omitempty,omitzero"`
+	Timeout string `json:"timeout,omitempty,omitzero"`
+
+	// UpdatedAt Last change of its definition, pause or resume.
 	UpdatedAt time.Time `json:"updated_at"`
+
+	// UpdatedBy The actor of that change. belfry: Belfry itself.
+	UpdatedBy string `json:"updated_by"`
 
 	// Version 1 at first, plus one with each new definition. Usable as If-Match.
 	Version int32 `json:"version"`
@@ -1436,6 +1465,11 @@ type JobInput struct {
 	// Delivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 	Delivery JobInputDelivery `json:"delivery,omitempty,omitzero"`
 
+	// Description What it is for.
+	//
+	// Examples: Sends the sales report.
+	Description string `json:"description,omitempty,omitzero"`
+
 	// IdempotencyKey CEL expression for the key that the target receives. The key is the same on every attempt and redrive. Default: the run's id.
 	//
 	// Examples: job.name + '/' + string(due_at)
@@ -1460,6 +1494,11 @@ type JobInput struct {
 
 	// Overlap What happens if a run is due while another run of the job is live. Default skip.
 	Overlap JobInputOverlap `json:"overlap,omitempty,omitzero"`
+
+	// Owner Who is responsible, such as a team.
+	//
+	// Examples: billing
+	Owner string `json:"owner,omitempty,omitzero"`
 
 	// PauseAfterFailures Number of failed runs in a row after which the job is paused. 0: never.
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty,omitzero"`
@@ -1527,6 +1566,11 @@ type JobPatch struct {
 	// Delivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 	Delivery JobPatchDelivery `json:"delivery,omitempty,omitzero"`
 
+	// Description What it is for.
+	//
+	// Examples: Sends the sales report.
+	Description string `json:"description,omitempty,omitzero"`
+
 	// IdempotencyKey CEL expression for the key that the target receives. The key is the same on every attempt and redrive. Default: the run's id.
 	//
 	// Examples: job.name + '/' + string(due_at)
@@ -1575,6 +1619,11 @@ type JobPatch struct {
 
 	// Overlap What happens if a run is due while another run of the job is live. Default skip.
 	Overlap JobPatchOverlap `json:"overlap,omitempty,omitzero"`
+
+	// Owner Who is responsible, such as a team.
+	//
+	// Examples: billing
+	Owner string `json:"owner,omitempty,omitzero"`
 
 	// PauseAfterFailures Number of failed runs in a row after which the job is paused. 0: never.
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty,omitzero"`
@@ -1857,6 +1906,9 @@ type Origin string
 type PauseJobRequest struct {
 	// Note The reason, for people.
 	Note string `json:"note,omitempty,omitzero"`
+
+	// Until When Belfry resumes the job. Absent: a user has to.
+	Until time.Time `json:"until,omitempty,omitzero"`
 }
 
 // PauseQueueRequest defines model for PauseQueueRequest.
@@ -2091,6 +2143,11 @@ type ResumedJob struct {
 	Concurrency Concurrency `json:"concurrency,omitempty,omitzero"`
 	CreatedAt   time.Time   `json:"created_at"`
 
+	// CreatedBy The actor that created it, as in the audit log.
+	//
+	// Examples: key:deploy
+	CreatedBy string `json:"created_by"`
+
 	// Deadline A run that has not started this long after its due time is skipped as expired. Default: no deadline.
 	//
 	// Examples: 10m
@@ -2098,6 +2155,11 @@ type ResumedJob struct {
 
 	// Delivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
 	Delivery ResumedJobDelivery `json:"delivery,omitempty,omitzero"`
+
+	// Description What it is for.
+	//
+	// Examples: Sends the sales report.
+	Description string `json:"description,omitempty,omitzero"`
 
 	// ID Its id.
 	//
@@ -2138,8 +2200,22 @@ type ResumedJob struct {
 	// Overlap What happens if a run is due while another run of the job is live. Default skip.
 	Overlap ResumedJobOverlap `json:"overlap,omitempty,omitzero"`
 
+	// Owner Who is responsible, such as a team.
+	//
+	// Examples: billing
+	Owner string `json:"owner,omitempty,omitzero"`
+
 	// PauseAfterFailures Number of failed runs in a row after which the job is paused. 0: never.
 	PauseAfterFailures int32 `json:"pause_after_failures,omitempty,omitzero"`
+
+	// PausedAt Since when it is paused.
+	PausedAt time.Time `json:"paused_at,omitempty,omitzero"`
+
+	// PausedBy The actor that paused it. belfry: Belfry, after failures.
+	PausedBy string `json:"paused_by,omitempty,omitzero"`
+
+	// PausedUntil When Belfry resumes it. Absent: a user has to.
+	PausedUntil time.Time `json:"paused_until,omitempty,omitzero"`
 
 	// Payload Sent with each run: any JSON, at most 256 kB.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
@@ -2166,8 +2242,13 @@ type ResumedJob struct {
 	// Timeout Timeout of one attempt, 1s to 24h. Default 30s.
 	//
 	// Examples: 30s
-	Timeout   string    `json:"timeout,omitempty,omitzero"`
+	Timeout string `json:"timeout,omitempty,omitzero"`
+
+	// UpdatedAt Last change of its definition, pause or resume.
 	UpdatedAt time.Time `json:"updated_at"`
+
+	// UpdatedBy The actor of that change. belfry: Belfry itself.
+	UpdatedBy string `json:"updated_by"`
 
 	// Version 1 at first, plus one with each new definition. Usable as If-Match.
 	Version int32 `json:"version"`
@@ -3266,6 +3347,8 @@ type ClientInterface interface {
 	//
 	// Runs by schedule that have not begun are taken back; what has begun is carried to its end, and what was asked for by hand still runs. Runs are claimed up to 250 ms before they are due, so that they start on time: after the answer no run of the job begins but one that was claimed before, which is due within 250 ms.
 	//
+	// With until, Belfry resumes the job at that time: an occurrence at that time or later runs, and missed.paused decides about earlier ones, as for a resume by a user. For a job that is already paused, until replaces the end of its pause.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/jobs/{job}:pause (the `PauseJob` operationId).
@@ -3274,6 +3357,8 @@ type ClientInterface interface {
 	// PauseJob Pause a job
 	//
 	// Runs by schedule that have not begun are taken back; what has begun is carried to its end, and what was asked for by hand still runs. Runs are claimed up to 250 ms before they are due, so that they start on time: after the answer no run of the job begins but one that was claimed before, which is due within 250 ms.
+	//
+	// With until, Belfry resumes the job at that time: an occurrence at that time or later runs, and missed.paused decides about earlier ones, as for a resume by a user. For a job that is already paused, until replaces the end of its pause.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4084,6 +4169,8 @@ func (c *RawClient) BackfillJob(ctx context.Context, job string, params *Backfil
 //
 // Runs by schedule that have not begun are taken back; what has begun is carried to its end, and what was asked for by hand still runs. Runs are claimed up to 250 ms before they are due, so that they start on time: after the answer no run of the job begins but one that was claimed before, which is due within 250 ms.
 //
+// With until, Belfry resumes the job at that time: an occurrence at that time or later runs, and missed.paused decides about earlier ones, as for a resume by a user. For a job that is already paused, until replaces the end of its pause.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/jobs/{job}:pause (the `PauseJob` operationId).
@@ -4102,6 +4189,8 @@ func (c *RawClient) PauseJobWithBody(ctx context.Context, job string, params *Pa
 // PauseJob Pause a job
 //
 // Runs by schedule that have not begun are taken back; what has begun is carried to its end, and what was asked for by hand still runs. Runs are claimed up to 250 ms before they are due, so that they start on time: after the answer no run of the job begins but one that was claimed before, which is due within 250 ms.
+//
+// With until, Belfry resumes the job at that time: an occurrence at that time or later runs, and missed.paused decides about earlier ones, as for a resume by a user. For a job that is already paused, until replaces the end of its pause.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8188,6 +8277,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Runs by schedule that have not begun are taken back; what has begun is carried to its end, and what was asked for by hand still runs. Runs are claimed up to 250 ms before they are due, so that they start on time: after the answer no run of the job begins but one that was claimed before, which is due within 250 ms.
 	//
+	// With until, Belfry resumes the job at that time: an occurrence at that time or later runs, and missed.paused decides about earlier ones, as for a resume by a user. For a job that is already paused, until replaces the end of its pause.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/jobs/{job}:pause (the `PauseJob` operationId).
@@ -8196,6 +8287,8 @@ type ClientWithResponsesInterface interface {
 	// PauseJobWithResponse Pause a job
 	//
 	// Runs by schedule that have not begun are taken back; what has begun is carried to its end, and what was asked for by hand still runs. Runs are claimed up to 250 ms before they are due, so that they start on time: after the answer no run of the job begins but one that was claimed before, which is due within 250 ms.
+	//
+	// With until, Belfry resumes the job at that time: an occurrence at that time or later runs, and missed.paused decides about earlier ones, as for a resume by a user. For a job that is already paused, until replaces the end of its pause.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11514,6 +11607,8 @@ func (c *ClientWithResponses) BackfillJobWithResponse(ctx context.Context, job s
 //
 // Runs by schedule that have not begun are taken back; what has begun is carried to its end, and what was asked for by hand still runs. Runs are claimed up to 250 ms before they are due, so that they start on time: after the answer no run of the job begins but one that was claimed before, which is due within 250 ms.
 //
+// With until, Belfry resumes the job at that time: an occurrence at that time or later runs, and missed.paused decides about earlier ones, as for a resume by a user. For a job that is already paused, until replaces the end of its pause.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/jobs/{job}:pause (the `PauseJob` operationId).
@@ -11528,6 +11623,8 @@ func (c *ClientWithResponses) PauseJobWithBodyWithResponse(ctx context.Context, 
 // PauseJobWithResponse Pause a job
 //
 // Runs by schedule that have not begun are taken back; what has begun is carried to its end, and what was asked for by hand still runs. Runs are claimed up to 250 ms before they are due, so that they start on time: after the answer no run of the job begins but one that was claimed before, which is due within 250 ms.
+//
+// With until, Belfry resumes the job at that time: an occurrence at that time or later runs, and missed.paused decides about earlier ones, as for a resume by a user. For a job that is already paused, until replaces the end of its pause.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

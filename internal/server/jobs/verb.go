@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"time"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -13,8 +14,11 @@ func (h *Handlers) registerVerbs() {
 	rest.Register(h.api, rest.Operation{
 		ID: "pause-job", Route: "POST /jobs/{job}:pause", Summary: "Pause a job",
 		Description: "Runs by schedule that have not begun are taken back; what has begun is carried to its end, " +
-			"and what was asked for by hand still runs. " + claimLead,
-		Role: access.Operator, Example: `{"note":"its target is being repaired"}`,
+			"and what was asked for by hand still runs. " + claimLead + "\n\n" +
+			"With until, Belfry resumes the job at that time: an occurrence at that time or later runs, " +
+			"and missed.paused decides about earlier ones, as for a resume by a user. " +
+			"For a job that is already paused, until replaces the end of its pause.",
+		Role: access.Operator, Example: `{"note":"its target is being repaired","until":"2036-05-01T06:00:00Z"}`,
 	}, h.pauseJob)
 	rest.Register(h.api, rest.Operation{
 		ID: "resume-job", Route: "POST /jobs/{job}:resume", Summary: "Resume a job", Role: access.Operator,
@@ -23,7 +27,8 @@ func (h *Handlers) registerVerbs() {
 
 // PauseJobRequest says why a job is paused.
 type PauseJobRequest struct {
-	Note string `json:"note,omitempty" maxLength:"500" doc:"The reason, for people."`
+	Note  string    `json:"note,omitempty" maxLength:"500" doc:"The reason, for people."`
+	Until time.Time `json:"until,omitempty" doc:"When Belfry resumes the job. Absent: a user has to."`
 }
 
 type pauseJobInput struct {
@@ -39,7 +44,7 @@ func (h *Handlers) pauseJob(ctx context.Context, in *pauseJobInput) (*JobOutput,
 	}
 	note := ""
 	if in.Body != nil {
-		note = in.Body.Note
+		note, params.Until = in.Body.Note, in.Body.Until
 	}
 	c, err := h.verbs.PauseJob(ctx, params, note)
 	if err != nil {

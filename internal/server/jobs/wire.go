@@ -14,6 +14,9 @@ import (
 type JobInput struct {
 	Name string `json:"name" minLength:"1" maxLength:"200" doc:"Unique in the namespace." example:"nightly-report"`
 
+	Description string `json:"description,omitempty" maxLength:"1000" doc:"What it is for." example:"Sends the sales report."`
+	Owner       string `json:"owner,omitempty" maxLength:"200" doc:"Who is responsible, such as a team." example:"billing"`
+
 	Labels   map[string]string `json:"labels,omitempty" doc:"For filters. At most 32 labels."`
 	Schedule Schedule          `json:"schedule" doc:"When it runs."`
 	Target   Target            `json:"target" doc:"Where its runs go."`
@@ -143,7 +146,8 @@ func (in *JobInput) definition() (job.Definition, error) {
 	}
 	const least = "use 1 or more, or leave the field out to get its default"
 	d := job.Definition{
-		Name: in.Name, Labels: in.Labels, Schedule: in.Schedule.Spec, Payload: in.Payload.Raw(), Queue: in.Queue,
+		Name: in.Name, Description: in.Description, Owner: in.Owner,
+		Labels: in.Labels, Schedule: in.Schedule.Spec, Payload: in.Payload.Raw(), Queue: in.Queue,
 		Target:   job.Target{Kind: in.Target.Kind, Config: in.Target.Config.Raw()},
 		Priority: in.Priority, MaxRuns: in.MaxRuns,
 		Policy: job.Policy{
@@ -192,7 +196,14 @@ type Job struct {
 	Note      string    `json:"note,omitempty" doc:"Why it is paused."`
 	Version   int32     `json:"version" doc:"1 at first, plus one with each new definition. Usable as If-Match."`
 	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
+	CreatedBy string    `json:"created_by" doc:"The actor that created it, as in the audit log." example:"key:deploy"`
+	UpdatedAt time.Time `json:"updated_at" doc:"Last change of its definition, pause or resume."`
+	UpdatedBy string    `json:"updated_by" doc:"The actor of that change. belfry: Belfry itself."`
+
+	PausedAt    *time.Time `json:"paused_at,omitempty" doc:"Since when it is paused."`
+	PausedBy    string     `json:"paused_by,omitempty" doc:"The actor that paused it. belfry: Belfry, after failures."`
+	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"When Belfry resumes it. Absent: a user has to."`
+
 	// NextDueAt is for users only: no decision depends on it.
 	NextDueAt *time.Time `json:"next_due_at" doc:"Next due time, calendars applied. null: paused, or no run is left."`
 	JobInput
@@ -203,14 +214,16 @@ var stateNames = map[job.State]string{job.Active: "active", job.Paused: "paused"
 func wireJob(j job.Job) Job {
 	return Job{
 		ID: job.FormatJobID(j.ID), NextDueAt: rest.OptionalTime(j.NextDue), State: stateNames[j.State], Note: j.Note,
-		Version: j.Version, CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt,
-		JobInput: wireDefinition(&j.Definition),
+		Version: j.Version, CreatedAt: j.CreatedAt, CreatedBy: j.CreatedBy, UpdatedAt: j.UpdatedAt,
+		UpdatedBy: j.UpdatedBy, PausedAt: rest.OptionalTime(j.PausedAt), PausedBy: j.PausedBy,
+		PausedUntil: rest.OptionalTime(j.PausedUntil),
+		JobInput:    wireDefinition(&j.Definition),
 	}
 }
 
 func wireDefinition(d *job.Definition) JobInput {
 	out := JobInput{
-		Name: d.Name, Labels: d.Labels, Schedule: Schedule{d.Schedule}, Payload: rest.JSON(d.Payload),
+		Name: d.Name, Description: d.Description, Owner: d.Owner, Labels: d.Labels, Schedule: Schedule{d.Schedule}, Payload: rest.JSON(d.Payload),
 		Target: Target{Kind: d.Target.Kind, Config: rest.JSON(d.Target.Config)},
 		Queue:  d.Queue, Priority: d.Priority, MaxRuns: d.MaxRuns,
 		Retry: &Retry{
