@@ -56,15 +56,14 @@ func TestMain(m *testing.M) {
 
 // notRun are the commands that a block cannot run, with the reason. Their flags and arguments are parsed.
 var notRun = map[string]string{
-	"server":     "serves until it is stopped",
-	"dev":        "serves until it is stopped; dev/quickstart runs it",
-	"bench":      "needs a scratch database and minutes",
-	"login":      "asks for a key",
-	"migrate":    "the database is migrated, and its owner's URL is in a file that is not there",
-	"doctor":     "its exit code is about the machine",
-	"run logs":   "only commands have logs, and the node runs none",
-	"job edit":   "without flags it opens an editor",
-	"completion": "prints a script for the shell that is installed",
+	"server":   "serves until it is stopped",
+	"dev":      "serves until it is stopped; dev/quickstart runs it",
+	"bench":    "needs a scratch database and minutes",
+	"login":    "asks for a key",
+	"migrate":  "the database is migrated, and its owner's URL is in a file that is not there",
+	"doctor":   "its exit code is about the machine",
+	"run logs": "only commands have logs, and the node runs none",
+	"job edit": "without flags it opens an editor",
 }
 
 func parseOnly(args []string) bool {
@@ -79,7 +78,7 @@ func parseOnly(args []string) bool {
 
 // parseCommand reports whether belfry would accept the command line: the command, its flags and its arguments.
 func parseCommand(args []string) error {
-	command, rest, err := cli.New("docs").Find(args)
+	command, rest, err := newRoot().Find(args)
 	if err != nil {
 		return err
 	}
@@ -97,6 +96,13 @@ func parseCommand(args []string) error {
 		return fmt.Errorf("belfry %s: %w", strings.Join(args, " "), err)
 	}
 	return nil
+}
+
+// newRoot is the tree of commands with completion, which cobra adds when a command runs.
+func newRoot() *cobra.Command {
+	c := cli.New("docs")
+	c.InitDefaultCompletionCmd()
+	return c
 }
 
 // checkMake looks for the targets and variables in the Makefile.
