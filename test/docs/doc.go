@@ -10,6 +10,6 @@
 //	          must return this value, "sql setup" is repeated before the blocks after it
 //	go        compiled with the Go SDK
 //	ini       settings of PostgreSQL, PgBouncer and systemd
-//	text      diagrams and samples, not checked
+//	text      diagrams and samples, not checked; "text like=internal/why": messages that this package prints
 //	mermaid   generated diagrams
 package docs

@@ -90,6 +90,9 @@ func (c *cluster) checkPage(t *testing.T, all []block) (kinds []string, err erro
 			kind = "go, compiled"
 		case "text":
 			kind = "text: diagrams and samples"
+			if b.option("like") != "" {
+				kind, err = "text: messages, compared with the code", checkSample(t, b)
+			}
 		case "mermaid":
 			kind = "mermaid: generated"
 		default:
@@ -132,6 +135,7 @@ func TestTheCheckerFails(t *testing.T) {
 		{"```sql setup\nCREATE TEMP TABLE a AS SELECT 2 AS b;\n```\n```sql returns=1\nSELECT b FROM a;\n```\n", "returns 2"},
 		{"```ini\nsynchronous_comit = on\n```\n", "synchronous_comit"},
 		{"```ini\n[Service]\nExecStart=/usr/bin/belfry server --confg x\n```\n", "--confg"},
+		{"```text like=internal/why\nIt is due since forever and waits for Godot.\n```\n", "nothing in internal/why prints"},
 		{"```python\nx\n```\n", "no checker knows this language"},
 		{"```json\n```\n", "an empty block"},
 	} {
