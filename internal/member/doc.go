@@ -1,6 +1,6 @@
 // Package member decides which nodes are alive and which node owns which partition.
 //
-// A [Member] is this process in one shard. It has a session: a row that expires by the database clock
+// A [Member] is this process in its cluster. It has a session: a row that expires by the database clock
 // unless it is renewed. The session owns the partitions whose row names it. There is no leader. All
 // members read the same survey of sessions and partitions and compute the same assignment by rendezvous
 // hashing. Each of them releases what it should not own, and takes what it should own and is free.

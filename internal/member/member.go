@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// Store is the database of a shard as a member uses it.
+// Store is the database as a member uses it.
 type Store interface {
 	// Register creates a session. Register and Renew return the time of the database clock.
 	Register(ctx context.Context, id uuid.UUID, name string, ttl time.Duration) (now clock.Sample, err error)
@@ -55,7 +55,7 @@ type Options struct {
 	OnLose func([]int16)
 }
 
-// Member is this process in a shard. Safe for concurrent use.
+// Member is this process in its cluster. Safe for concurrent use.
 type Member struct {
 	o       Options
 	trust   time.Duration // how long a session is trusted after the request that renewed it was sent

@@ -56,7 +56,7 @@ FROM (SELECT unnest($1::integer[]) AS n, unnest($2::smallint[]) AS partition, un
      WHERE to_due > k.after AND ` + planned + `)) s`
 
 type cursorWindow struct {
-	cursor int64 // ids are unique in a shard
+	cursor int64 // ids are unique in a database
 	window auditor.Window
 }
 

@@ -228,7 +228,7 @@ func (c *catchUp) lockCursors(ctx context.Context, missed []missedJob) (map[int6
 	if err != nil {
 		return nil, err
 	}
-	out := map[int64]*missedCursor{} // ids of cursors are unique in a shard
+	out := map[int64]*missedCursor{} // ids of cursors are unique in a database
 	var next missedCursor
 	var text, missedText string
 	_, err = pgx.ForEachRow(rows, []any{

@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// DB is one shard: everything Belfry knows, in one PostgreSQL database. Callers use
+// DB is everything Belfry knows, in one PostgreSQL database. Callers use
 // one of its four sides (Engine, API, Members, Admin), each of which sees no more
 // than its work needs. Safe for concurrent use.
 type DB struct {

@@ -17,7 +17,7 @@ type behind struct {
 	partition []int16
 	cursor    []int64
 	next      []time.Time
-	in        map[int64]job.PlanInput // ids of cursors are unique in a shard
+	in        map[int64]job.PlanInput // ids of cursors are unique in a database
 }
 
 func (m *behind) add(partition int16, cursor int64, in job.PlanInput) {
