@@ -193,6 +193,9 @@ measure-slow-host: ## lateness of runs to a fast host, alone and with 10,000 run
 measure-workers: ## 1,000 slots in 10 processes: throughput of a backlog of RUNS=200000, lateness at RATE=1000/s
 	$(DISK) BELFRY_WORKERS=1 $(call logged,./test/cluster,^TestMeasureWorkers$$,30m)
 
+measure-trigger: ## how long after a trigger its run starts, TRIGGERS=200 times on three idle nodes: p99 within 50 ms
+	$(DISK) BELFRY_TRIGGER=strict $(call logged,./test/cluster,^TestMeasureTrigger$$,30m)
+
 measure-idle: ## the queries of a node that has 1,000,000 quiet jobs
 	$(DISK) BELFRY_IDLE_JOBS=1000000 BELFRY_IDLE_SECONDS=60 $(call logged,./internal/app,Idle,60m)
 

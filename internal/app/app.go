@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type Config struct {
 	// at the same time.
 	Started func(late time.Duration)
 
+	// SweepPause is the pause between sweeps, for tests; 0: the default.
+	SweepPause time.Duration
 	// Scratch allows a node to work as the owner of its database. It is for benchmarks, which own theirs.
 	Scratch bool
 
@@ -42,6 +45,7 @@ type Config struct {
 	Executable []string
 
 	commands *command.Target // nil if commands are off
+	wakes    *wakes          // nil: of a store that reports no runs
 
 	// Bootstrap is called with the first key of the default namespace if that has no key yet. If it is nil,
 	// no key is created.
@@ -75,7 +79,8 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	options := postgres.Options{Observer: m, Process: job.NewProcess(), Servers: &postgres.Servers{}}
+	c.wakes = newWakes()
+	options := storeOptions(c, m)
 	keys, err := readKeyset(c.Secrets)
 	if err != nil {
 		return err
@@ -122,6 +127,13 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	return err
 }
 
+// storeOptions are what the two stores of a node share.
+func storeOptions(c Config, m *metrics) postgres.Options {
+	return postgres.Options{
+		Observer: m, Process: job.NewProcess(), Servers: &postgres.Servers{}, OnWake: c.wakes.written,
+	}
+}
+
 // node is a running server: all its parts.
 type node struct {
 	config  Config
@@ -134,6 +146,7 @@ type node struct {
 	metrics *metrics
 	bound   *clock.Bound
 	targets map[string]target.Target
+	wakes   *wakes
 
 	reportKey []byte // the key of the cluster for run tokens
 }
@@ -171,11 +184,13 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
 		Auditor: store, Leases: db.Admin(),
 		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
-		Slots: c.Slots, LookAhead: c.LookAhead, KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
+		Slots: c.Slots, LookAhead: c.LookAhead, SweepPause: c.SweepPause, KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
 	})
 	n.pull = pull.New(pull.Options{
 		Store: store, Sessions: store, Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m,
 	})
+	n.wakes = cmp.Or(c.wakes, newWakes())
+	n.wakes.start(n)
 	m.watch(n)
 	return n, nil
 }
@@ -186,7 +201,10 @@ func (n *node) run(ctx context.Context) error {
 	defer stopRenewing()
 	membership := make(chan error, 1)
 	go func() { membership <- n.member.Run(renewing) }()
-	go n.background().Run(ctx)
+	go func() {
+		n.background().Run(ctx)
+		n.wakes.close()
+	}()
 
 	worked := make(chan error, 1)
 	go func() { worked <- n.engine.Run(ctx, n.config.Drain) }()

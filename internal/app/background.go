@@ -18,5 +18,5 @@ func (n *node) background() loop.Group {
 		g[i].Log = n.log
 		g[i].Backoff.Off = true // their rounds are rare, so a failure does not change the pace
 	}
-	return g
+	return append(g, n.wakes.loops()...)
 }

@@ -132,7 +132,7 @@ func nodeInfo(c Config, keys *seal.Keyset) doctor.Node {
 	}
 	return doctor.Node{
 		Version: c.Version, Zones: zoneRules(zoneSources()), Keyset: keyset,
-		Connections: int(c.Connections) + int(c.API.Connections) + postgres.MemberConnections,
+		Connections: int(c.Connections) + int(c.API.Connections) + postgres.MemberConnections + postgres.ListenConnections,
 		KeepHistory: c.KeepHistory.String(), LookAhead: c.LookAhead.String(), SessionTTL: c.SessionTTL.String(),
 		WorkerTTL: c.WorkerTTL.String(), Commands: c.Command.Enabled,
 	}

@@ -13,7 +13,7 @@ var help = map[string]string{
 		"for use behind a proxy that terminates TLS",
 	"name":        "name of this node, for people; empty means the host name",
 	"slots":       "maximum number of attempts in progress on this node",
-	"connections": "maximum number of database connections for running jobs; the session of a node has two of its own",
+	"connections": "maximum number of database connections for running jobs; a node has three more, for its session and for wake-ups",
 	"keep_history": "how long finished runs are kept; set it to the same value on all nodes, " +
 		"because any node deletes older runs",
 	"drain":       "how long a stopping node waits for attempts in progress",

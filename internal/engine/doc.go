@@ -36,6 +36,7 @@
 //	claim       claim.go      claims due runs and hands them to the deliverers
 //	waitlists   waitlist.go   claims due runs that fall under limits
 //	sweep       sweep.go      finds runs that other nodes created, retried or woke
+//	wake        wake.go       finds runs that were just written, when Wake says where
 //	load        sweep.go      loads all runs of partitions that this node has gained
 //	overdue     sweep.go      finds runs that everything else missed
 //	rescue      rescue.go     ends attempts whose node or worker is dead

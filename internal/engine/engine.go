@@ -64,7 +64,9 @@ type Options struct {
 
 	LookAhead time.Duration // how far ahead runs are planned; 60s
 	Lead      time.Duration // how long before its run time a run is claimed; 250ms
-	Slots     int           // attempts in flight at the same time; 1000
+	// SweepPause is the pause between sweeps; 500ms. Searches for overdue runs pause 20 times as long.
+	SweepPause time.Duration
+	Slots      int // attempts in flight at the same time; 1000
 	// MaxUpcoming is how many runs may wait in the wheel, at about 250 bytes each, while a backlog is planned;
 	// 1,000,000.
 	MaxUpcoming int
@@ -90,6 +92,7 @@ type Engine struct {
 	failedOver atomic.Pointer[job.Failover] // attempts may be leased to this node that it has forgotten; nil: none
 
 	loads        loads
+	woken        woken
 	overduePart  int // only the loop "overdue" uses it
 	queuesKnown  atomic.Bool
 	limitsPolled time.Duration // clock.Elapsed; only the loop "waitlists" uses it
@@ -103,6 +106,9 @@ func New(o Options) *Engine {
 	}
 	if o.Lead == 0 {
 		o.Lead = 250 * time.Millisecond
+	}
+	if o.SweepPause == 0 {
+		o.SweepPause = 500 * time.Millisecond
 	}
 	if o.Slots == 0 {
 		o.Slots = 1000
@@ -127,6 +133,7 @@ func New(o Options) *Engine {
 	}
 	return &Engine{
 		Options: o, wheel: wheel.New(o.Lead), slots: slots{free: o.Slots}, inFlight: newInFlight(),
+		woken:     woken{changed: make(chan struct{}, 1)},
 		claimed:   make(chan job.Attempt, o.Slots), // as many as slots, so a claimer never blocks
 		undecided: make(chan job.Run, o.Batch),
 		completed: make(chan job.Completion, o.Slots),
@@ -195,6 +202,7 @@ func (e *Engine) loops() loop.Group {
 	g := loop.Group{
 		{Name: "plan", Once: e.planOnce, Limit: roundLimit},
 		{Name: "sweep", Once: e.sweepOnce, Limit: roundLimit},
+		{Name: "wake", Once: e.wakeOnce, Wake: e.woken.changed, Limit: roundLimit},
 		{Name: "load", Once: e.loadOnce, Limit: roundLimit},
 		{Name: "overdue", Once: e.overdueOnce, Limit: roundLimit},
 		{Name: "rescue", Once: e.rescueOnce, Limit: roundLimit},

@@ -18,7 +18,7 @@ type Planner interface {
 	// CatchUp decides about planned runs that were missed. Until then they do not start.
 	CatchUp(ctx context.Context, in job.CatchUpParams) (job.CatchUpResult, error)
 	Pending(ctx context.Context, partitions []int16, until time.Time) ([]job.Run, error)
-	Sweep(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error)
+	Sweep(ctx context.Context, in job.SweepParams) ([]job.Run, error)
 }
 
 const (

@@ -72,8 +72,8 @@ type listsTwice struct {
 	once, resolved sync.Once
 }
 
-func (s *listsTwice) Sweep(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
-	runs, err := s.Store.Sweep(ctx, partitions, from, to)
+func (s *listsTwice) Sweep(ctx context.Context, in job.SweepParams) ([]job.Run, error) {
+	runs, err := s.Store.Sweep(ctx, in)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.claimed) > 0 && !s.listed {

@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	sweepPause   = 500 * time.Millisecond
-	sweepBack    = time.Minute // runs later than that are found as overdue
-	overduePause = 10 * time.Second
+	sweepBack    = time.Minute     // runs later than that are found as overdue
+	overdueEvery = 20              // sweeps: 10 s by default
 	overdueParts = 6               // each round looks at one sixth of the partitions
 	overdueAfter = 3 * time.Second // pending for that long: every other way has missed the run
 )
@@ -21,14 +20,16 @@ const (
 func (e *Engine) sweepOnce(ctx context.Context) (time.Duration, error) {
 	owned, now := e.Member.Owned(), e.Bound.Now()
 	if len(owned) == 0 {
-		return sweepPause, nil
+		return e.SweepPause, nil
 	}
-	runs, err := e.Planner.Sweep(ctx, owned, now.Add(-sweepBack), now.Add(e.LookAhead))
+	runs, err := e.Planner.Sweep(ctx, job.SweepParams{
+		Partitions: owned, From: now.Add(-sweepBack), To: now.Add(e.LookAhead),
+	})
 	if err != nil {
 		return 0, err
 	}
 	e.wheel.Add(runs)
-	return sweepPause, nil
+	return e.SweepPause, nil
 }
 
 // GainPartitions loads the pending runs of partitions that this node has just become the owner of. The
@@ -73,12 +74,13 @@ func (e *Engine) overdueOnce(ctx context.Context) (time.Duration, error) {
 			some = append(some, p)
 		}
 	}
+	pause := overdueEvery * e.SweepPause
 	if len(some) == 0 {
-		return overduePause, nil
+		return pause, nil
 	}
 	runs, err := e.Planner.Pending(ctx, some, e.Bound.Now().Add(-overdueAfter))
 	e.wheel.Add(runs)
-	return overduePause, err
+	return pause, err
 }
 
 // load adds the pending runs of partitions within the look-ahead to the wheel. Those that were missed are decided first.

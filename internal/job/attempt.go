@@ -109,6 +109,13 @@ type FollowZonesParams struct {
 	LookAhead time.Duration
 }
 
+// SweepParams says which runs a sweep looks for.
+type SweepParams struct {
+	Partitions []int16
+	From, To   time.Time // the range of their run times
+	Limit      int       // the most runs of one partition; 0: all
+}
+
 // CatchUpParams says which partitions to catch up.
 type CatchUpParams struct {
 	Session    uuid.UUID // their owner

@@ -50,7 +50,7 @@ func (c *catchUp) giveBack(ctx context.Context, f freedRuns) error {
 		due, kept := limited(due, &left)
 		left, state = *kept, f.cursor.left(d.endAt, kept)
 		runs := d.runsOf(&j.Job, j.queueID)
-		runs.insert(&batch, due, c.now)
+		runs.insert(c.tx, &batch, due, c.now)
 		runs.skip(&batch, skips, c.now)
 		countSkips(c.tx, skips)
 	}

@@ -20,7 +20,7 @@ import (
 
 // DB is everything Belfry knows, in one PostgreSQL database. Callers use
 // one of its four sides (Engine, API, Members, Admin), each of which sees no more
-// than its work needs. Safe for concurrent use.
+// than its work needs. Wakes reads and writes no table. Safe for concurrent use.
 type DB struct {
 	pool      *pool.Pool
 	members   *pool.Pool // of Members alone, unless the caller opened the connections
@@ -37,6 +37,8 @@ type Options struct {
 	Node     *doctor.Node  // what the node reports about itself in its session; nil: nothing
 	Process  job.Process   // whose connections they are; the zero value for a command that has no session
 	Servers  *Servers      // shared with another DB of the process; nil: its own
+	// OnWake is called after each commit that wrote runs which are due immediately; may be nil. It must not block.
+	OnWake func(job.Wake)
 }
 
 // Servers is what a process knows about the servers of a database.
@@ -44,7 +46,7 @@ type Servers = pool.Servers
 
 // New returns a DB on a migrated database. The caller keeps and closes the connections.
 func New(conns *pgxpool.Pool, o Options) *DB {
-	p := pool.New(conns, o.Observer)
+	p := pool.New(conns, pool.Options{Observer: o.Observer, OnWake: o.OnWake, Servers: o.Servers})
 	return newDB(p, p, o)
 }
 
@@ -52,11 +54,14 @@ func New(conns *pgxpool.Pool, o Options) *DB {
 // for a lock. However busy the others are, a session is renewed in time.
 const MemberConnections = 2
 
+// ListenConnections are for wake-ups, of a node that is not behind a pooler.
+const ListenConnections = 1
+
 // Open returns a DB with connections of its own, and two more for Members if that is used.
 func Open(ctx context.Context, url string, connections int32, o Options) (*DB, error) {
 	options := pool.Options{
 		Connections: connections, Application: o.Process.Application(), Observer: o.Observer,
-		Servers: cmp.Or(o.Servers, &Servers{}),
+		OnWake: o.OnWake, Servers: cmp.Or(o.Servers, &Servers{}),
 	}
 	p, err := pool.Open(ctx, url, options)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // RedriveDeadLetter turns a dead letter into a live run again: see RetryRun.
@@ -66,6 +67,16 @@ func changeDead(ctx context.Context, tx pgx.Tx, o *activeOperation, keys []job.K
 	if _, err := tx.Exec(ctx, redriveLock, k.partition, k.job, k.dueAt, k.seq); err != nil {
 		return 0, fmt.Errorf("lock the jobs: %w", err)
 	}
-	tag, err := tx.Exec(ctx, redriveBatch, k.partition, k.job, k.dueAt, k.seq, o.now, o.Rate)
+	rows, err := tx.Query(ctx, redriveBatch, k.partition, k.job, k.dueAt, k.seq, o.now, o.Rate)
+	if err != nil {
+		return 0, err
+	}
+	var partition int16
+	var queue int32
+	var pulled bool
+	tag, err := pgx.ForEachRow(rows, []any{&partition, &queue, &pulled}, func() error {
+		pool.WakeOf(tx).Add(partition, queue, pulled)
+		return nil
+	})
 	return tag.RowsAffected(), err
 }

@@ -271,7 +271,9 @@ func (b *bulk) hotSteps() []*hot {
 			require.NotEmpty(t, runs)
 		}, ways: []string{"run by partition"}},
 		{name: "Sweep", step: func() {
-			_, err := b.store.Sweep(ctx, all, now.Add(-time.Minute), now.Add(time.Minute))
+			_, err := b.store.Sweep(ctx, job.SweepParams{
+				Partitions: all, From: now.Add(-time.Minute), To: now.Add(time.Minute),
+			})
 			require.NoError(t, err)
 		}, ways: []string{"run by partition run_at"}},
 		{name: "Claim", step: func() {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // selectKnown reads what the ledger has of a job in a range of due times: the highest sequence number of each, and
@@ -101,7 +102,9 @@ func (b *backfill) create(ctx context.Context) (job.BackfillResult, error) {
 		seq[i] = b.seq[at] + 1
 		runAt[i] = b.now.Add(time.Duration(i) * time.Duration(b.order.Pace))
 	}
-	_, err = b.tx.Exec(ctx, insertBackfilled, b.job.Partition, b.job.ID, seq, due, runAt)
+	if _, err = b.tx.Exec(ctx, insertBackfilled, b.job.Partition, b.job.ID, seq, due, runAt); err == nil {
+		pool.WakeOf(b.tx).Add(b.job.Partition, b.job.queueID, d.handler() != nil)
+	}
 	return out, err
 }
 

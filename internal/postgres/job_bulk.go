@@ -134,7 +134,7 @@ func (c *creation) create(ctx context.Context) (err error) {
 	}
 	var batch pgx.Batch
 	rows.insert(&batch, c)
-	runs.insert(&batch)
+	runs.insert(c.tx, &batch)
 	skipped.insert(&batch, c.now)
 	return c.tx.SendBatch(ctx, &batch).Close()
 }

@@ -215,7 +215,7 @@ func (r *resume) write(ctx context.Context) error {
 		begin = r.end.Add(instant) // it is resumed ahead of time
 	}
 	var batch pgx.Batch
-	runs.insert(&batch, r.due, begin)
+	runs.insert(r.tx, &batch, r.due, begin)
 	runs.skip(&batch, r.skips, r.now)
 	countSkips(r.tx, r.skips)
 	return r.tx.SendBatch(ctx, &batch).Close()

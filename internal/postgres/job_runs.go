@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -106,15 +107,19 @@ type runRows struct {
 	job                                pgtype.FlatArray[pgtype.UUID]
 	dueAt, runAt                       []time.Time
 	handler                            []*string
+	wake                               job.Wake // the runs that are due immediately
 }
 
 // add adds the runs of due times. None may start before now, because the sweep that has to find them begins there.
 func (rows *runRows) add(r *runsOf, due []job.DueTime, now time.Time) {
 	for _, d := range due {
+		runAt := later(now, later(d.RunAt, r.schedule.RunAt(d.DueAt, r.job.String())))
+		if runAt.Sub(now) <= job.WakeAhead {
+			rows.wake.Add(r.partition, r.queue, r.handler != nil)
+		}
 		rows.partition, rows.version = append(rows.partition, r.partition), append(rows.version, r.version)
 		rows.job = append(rows.job, pgtype.UUID{Bytes: r.job, Valid: true})
-		rows.dueAt = append(rows.dueAt, d.DueAt)
-		rows.runAt = append(rows.runAt, later(now, later(d.RunAt, r.schedule.RunAt(d.DueAt, r.job.String()))))
+		rows.dueAt, rows.runAt = append(rows.dueAt, d.DueAt), append(rows.runAt, runAt)
 		rows.priority, rows.origin = append(rows.priority, r.priority), append(rows.origin, int16(d.Origin))
 		rows.admit = append(rows.admit, r.admit)
 		rows.queue = append(rows.queue, r.queue)
@@ -137,8 +142,10 @@ FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::integer[]) AS versi
              unnest($11::integer[]) AS concurrency_max, unnest($12::text[]) AS handler) r
 ON CONFLICT DO NOTHING`
 
-func (rows *runRows) insert(batch *pgx.Batch) {
+// insert queues the runs for a batch of a transaction.
+func (rows *runRows) insert(tx pgx.Tx, batch *pgx.Batch) {
 	if len(rows.job) > 0 {
+		pool.WakeOf(tx).Merge(rows.wake)
 		batch.Queue(
 			insertRuns, rows.partition, rows.version, rows.job, rows.dueAt, rows.runAt, rows.priority, rows.origin,
 			rows.admit, rows.queue, rows.key, rows.keyMax, rows.handler,
@@ -185,11 +192,11 @@ func (rows *skipRows) insert(batch *pgx.Batch, now time.Time) {
 	}
 }
 
-// insert queues the runs of due times of one job.
-func (r *runsOf) insert(batch *pgx.Batch, due []job.DueTime, now time.Time) {
+// insert queues the runs of due times of one job for a batch of a transaction.
+func (r *runsOf) insert(tx pgx.Tx, batch *pgx.Batch, due []job.DueTime, now time.Time) {
 	var rows runRows
 	rows.add(r, due, now)
-	rows.insert(batch)
+	rows.insert(tx, batch)
 }
 
 // skip queues the history of ranges of one job that did not run.

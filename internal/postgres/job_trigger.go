@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
@@ -21,7 +22,7 @@ SELECT j.partition,
        j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $4, nullif($5, '')
 FROM job j
 WHERE j.partition = $1 AND j.id = $2
-RETURNING seq`
+RETURNING seq, queue_id, handler IS NOT NULL`
 
 // TriggerJob creates a run of a job that is due now, also of a paused or finished job. A payload, if given, replaces
 // the payload of the job.
@@ -54,10 +55,14 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 			return err
 		}
 		key.DueAt = key.DueAt.UTC()
-		err = tx.QueryRow(ctx, insertTriggered, key.Partition, o.ID, key.DueAt, text, o.Trace).Scan(&key.Seq)
+		var queue int32
+		var pulled bool
+		err = tx.QueryRow(ctx, insertTriggered, key.Partition, o.ID, key.DueAt, text, o.Trace).
+			Scan(&key.Seq, &queue, &pulled)
 		if err != nil {
 			return err
 		}
+		pool.WakeOf(tx).Add(key.Partition, queue, pulled)
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, key); err != nil {
 			return err
 		}

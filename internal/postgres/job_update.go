@@ -191,7 +191,7 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 		d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(),
 	)
 	runs := d.runsOf(&j, u.queue)
-	runs.insert(&batch, u.due, u.now)
+	runs.insert(u.tx, &batch, u.due, u.now)
 	runs.skip(&batch, u.skips, u.now)
 	countSkips(u.tx, u.skips)
 	if u.to.id != u.job.cursor {

@@ -75,7 +75,7 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (m
 			due, left = limited(r.Due, left)
 			written += len(due)
 			runs := d.runsOf(&j.Job, j.queueID)
-			runs.insert(&batch, due, now)
+			runs.insert(tx, &batch, due, now)
 			runs.skip(&batch, r.Skips, now)
 			countSkips(tx, r.Skips)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // endedRun reads the newest end of a run, and the payload of its dead letter. History stores no payload.
@@ -26,7 +27,8 @@ SELECT j.partition, $4, j.version, j.id, $3, belfry_clock(), 0 /* pending */, $5
        j.admit, j.queue_id, j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $6, $7
 FROM job j
 WHERE j.partition = $1 AND j.id = $2
-ON CONFLICT DO NOTHING`
+ON CONFLICT DO NOTHING
+RETURNING queue_id, handler IS NOT NULL`
 
 const deleteDeadLetter = `DELETE FROM dead_letter WHERE ` + byKey
 
@@ -58,13 +60,17 @@ func (a *API) retryAs(ctx context.Context, o job.RunParams, action string, deadO
 		if err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, insertRetried, k.Partition, k.Job, k.DueAt, k.Seq, e.attempt, e.payload, e.ownKey)
-		if err != nil {
+		var queue int32
+		var pulled bool
+		err = tx.QueryRow(ctx, insertRetried, k.Partition, k.Job, k.DueAt, k.Seq, e.attempt, e.payload, e.ownKey).
+			Scan(&queue, &pulled)
+		switch {
+		case noRows(err):
+			return fmt.Errorf("%w: the run is live", ErrConflict)
+		case err != nil:
 			return err
 		}
-		if tag.RowsAffected() == 0 {
-			return fmt.Errorf("%w: the run is live", ErrConflict)
-		}
+		pool.WakeOf(tx).Add(k.Partition, queue, pulled)
 		if _, err := tx.Exec(ctx, deleteDeadLetter, k.Partition, k.Job, k.DueAt, k.Seq); err != nil {
 			return err
 		}

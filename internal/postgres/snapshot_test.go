@@ -137,7 +137,9 @@ func (p *path) measureScans(what string) {
 		}},
 		{"Pending", func() error { _, err := p.store.Pending(ctx, all, now.Add(time.Minute)); return err }},
 		{"Sweep", func() error {
-			_, err := p.store.Sweep(ctx, all, now.Add(-time.Minute), now.Add(time.Minute))
+			_, err := p.store.Sweep(ctx, job.SweepParams{
+				Partitions: all, From: now.Add(-time.Minute), To: now.Add(time.Minute),
+			})
 			return err
 		}},
 	} {

@@ -24,8 +24,12 @@ func (e *Engine) Pending(ctx context.Context, partitions []int16, until time.Tim
 
 // Sweep lists the pending runs of partitions that someone other than their planner created or moved, with a run time in
 // a range.
-func (e *Engine) Sweep(ctx context.Context, partitions []int16, from, to time.Time) ([]job.Run, error) {
-	return e.listRuns(ctx, "sweep runs", sweepRuns, partitions, from, to)
+func (e *Engine) Sweep(ctx context.Context, in job.SweepParams) ([]job.Run, error) {
+	var limit *int
+	if in.Limit > 0 {
+		limit = &in.Limit
+	}
+	return e.listRuns(ctx, "sweep runs", sweepRuns, in.Partitions, in.From, in.To, limit)
 }
 
 func (e *Engine) listRuns(ctx context.Context, what, query string, args ...any) (runs []job.Run, err error) {

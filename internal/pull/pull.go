@@ -193,6 +193,27 @@ func (p *Puller) left(n int) {
 	p.waiting -= n
 }
 
+// Wake claims in queues without waiting for the next scan, because runs were just written there that are due. It never
+// blocks. A queue without polls claims for the next one. A queue at its limit waits for the scan, as for all its runs.
+func (p *Puller) Wake(queues []int32) {
+	for _, id := range queues {
+		p.mu.Lock()
+		q := p.queues[id]
+		p.mu.Unlock()
+		if q != nil {
+			q.newRuns()
+		}
+	}
+}
+
+func (q *queue) newRuns() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.atLimit {
+		q.setClaimable()
+	}
+}
+
 // signal wakes the goroutine that waits on a channel with a buffer of one signal.
 func signal(wake chan<- struct{}) {
 	select {

@@ -120,7 +120,9 @@ func TestAJobMovesToWorkersAndBack(t *testing.T) {
 	all := []int16{key.Partition}
 	b.update(id, func(d *job.Definition) { d.Target = job.Target{Kind: "noop"} })
 	require.Empty(t, b.claim(b.open(), 1, 300*time.Millisecond, "x"))
-	swept, err := b.store.Sweep(t.Context(), all, key.DueAt.Add(-time.Minute), key.DueAt.Add(time.Minute))
+	swept, err := b.store.Sweep(t.Context(), job.SweepParams{
+		Partitions: all, From: key.DueAt.Add(-time.Minute), To: key.DueAt.Add(time.Minute),
+	})
 	require.NoError(t, err)
 	require.Len(t, swept, 1)
 	b.update(id, func(d *job.Definition) { d.Target = worker("y") })

@@ -9,20 +9,24 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // Pool is the connections to one database. Safe for concurrent use.
 type Pool struct {
 	conns    *pgxpool.Pool
 	observer Observer // may be nil
+	onWake   func(job.Wake)
+	servers  *Servers
 	pooler   pooler
 
 	unconfirmed atomic.Int64 // commits: see watchCommits
 }
 
 // New returns a Pool over connections that the caller opened and closes.
-func New(conns *pgxpool.Pool, o Observer) *Pool {
-	p := &Pool{conns: conns, observer: o}
+func New(conns *pgxpool.Pool, o Options) *Pool {
+	p := &Pool{conns: conns, observer: o.Observer, onWake: o.OnWake, servers: cmp.Or(o.Servers, &Servers{})}
 	p.pooler.direct.Store(true)
 	return p
 }
@@ -32,7 +36,8 @@ type Options struct {
 	Connections int32  // the maximum
 	Application string // the application_name of the connections
 	Observer    Observer
-	Servers     *Servers // shared with other pools; nil: its own
+	OnWake      func(job.Wake) // called after the commit of a transaction that wrote runs that are due; may be nil
+	Servers     *Servers       // shared with other pools; nil: its own
 }
 
 // Open connects to a database.
@@ -43,8 +48,8 @@ func Open(ctx context.Context, url string, o Options) (*Pool, error) {
 	}
 	config.MaxConns, config.MinConns, config.MinIdleConns = o.Connections, 0, 0 // no connection before there is a Pool
 	config.ConnConfig.RuntimeParams["application_name"] = o.Application         // the one parameter that poolers pass on
-	p := &Pool{observer: o.Observer}
 	servers := cmp.Or(o.Servers, &Servers{})
+	p := &Pool{observer: o.Observer, onWake: o.OnWake, servers: servers}
 	toPrimary(config.ConnConfig)
 	servers.timelines.watch(config)
 	servers.hosts.watch(config.ConnConfig)

@@ -53,6 +53,9 @@ func (p *Pool) inTx(ctx context.Context, what string, work func(pgx.Tx) error) e
 		return fmt.Errorf("%s: %w", what, done)
 	}
 	p.report(&counted.ledger)
+	if p.onWake != nil && !counted.wake.Empty() {
+		p.onWake(counted.wake)
+	}
 	return nil
 }
 
@@ -95,10 +98,19 @@ func (l *Ledger) Skipped(why job.Reason, n int64) {
 	l.skipped[why] += n
 }
 
-// countingTx is a transaction of Tx with what it wrote into the ledger.
+// countingTx is a transaction of Tx with what it wrote into the ledger, and the runs it wrote that are due.
 type countingTx struct {
 	pgx.Tx
 	ledger Ledger
+	wake   job.Wake
+}
+
+// WakeOf returns where a transaction of Tx notes runs that are due immediately. If it commits, the pool reports them.
+func WakeOf(tx pgx.Tx) *job.Wake {
+	if c, ok := tx.(*countingTx); ok {
+		return &c.wake
+	}
+	return &job.Wake{} // noted for nothing
 }
 
 // LedgerOf returns where a transaction of Tx counts what it writes into the

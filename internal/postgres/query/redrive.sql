@@ -1,6 +1,6 @@
 -- Redrive: makes the dead letters $1 to $4 live runs again, one after the other from $5 on, $6 per second. Their
 -- attempts are counted on, so that a stale attempt stays fenced, but do not count against max_attempts. A run that is
--- live already stays as it is, and its dead letter stays too.
+-- live already stays as it is, and its dead letter stays too. It returns where the runs are, for a wake-up.
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
            unnest($4::smallint[]) AS seq
@@ -17,8 +17,9 @@ WITH k AS MATERIALIZED (
         SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max, handler FROM job
         WHERE partition = k.partition AND id = k.job_id LIMIT 1) j
     ON CONFLICT DO NOTHING
-    RETURNING partition, job_id, due_at, seq
+    RETURNING partition, job_id, due_at, seq, queue_id, handler
 )
 DELETE FROM dead_letter USING redriven r
 WHERE dead_letter.partition = r.partition AND dead_letter.job_id = r.job_id AND dead_letter.due_at = r.due_at
   AND dead_letter.seq = r.seq
+RETURNING r.partition, r.queue_id, r.handler IS NOT NULL
