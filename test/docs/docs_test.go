@@ -3,6 +3,7 @@ package docs
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ func TestEveryBlock(t *testing.T) {
 	var (
 		mu     sync.Mutex
 		counts = map[string]int{}
-		code   []block
+		golang []block
 		found  int
 	)
 	t.Run("pages", func(t *testing.T) {
@@ -42,13 +43,13 @@ func TestEveryBlock(t *testing.T) {
 				}
 				for _, b := range all {
 					if b.lang == "go" {
-						code = append(code, b)
+						golang = append(golang, b)
 					}
 				}
 			})
 		}
 	})
-	require.NoError(t, checkGoBlocks(t, code))
+	require.NoError(t, checkGoBlocks(t, golang))
 	total := 0
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {
 		t.Logf("%4d  %s", counts[kind], kind)
@@ -89,10 +90,7 @@ func (c *cluster) checkPage(t *testing.T, all []block) (kinds []string, err erro
 		case "go":
 			kind = "go, compiled"
 		case "text":
-			kind = "text: diagrams and samples"
-			if b.option("like") != "" {
-				kind, err = "text: messages, compared with the code", checkSample(t, b)
-			}
+			kind, err = checkText(t, b)
 		case "mermaid":
 			kind = "mermaid: generated"
 		default:
@@ -108,6 +106,21 @@ func (c *cluster) checkPage(t *testing.T, all []block) (kinds []string, err erro
 	}
 	return kinds, nil
 }
+
+// checkText compares messages with the code. Diagrams and other samples are not checked, but code must not hide there.
+func checkText(t *testing.T, b block) (kind string, err error) {
+	t.Helper()
+	if b.option("like") != "" {
+		return "text: messages, compared with the code", checkSample(t, b)
+	}
+	if line := code.FindString(b.text); line != "" {
+		return "", fmt.Errorf("%s: %q is code; name its language", b, strings.TrimSpace(line))
+	}
+	return "text: diagrams and samples", nil
+}
+
+// code is the beginning of a line that a checker would know.
+var code = regexp.MustCompile(`(?m)^\s*(\$ |belfry |bin/belfry |curl |make |go (run|build|get) |SELECT |CREATE |\{")`)
 
 // TestTheCheckerFails: a mistake of each kind is found.
 func TestTheCheckerFails(t *testing.T) {
@@ -136,6 +149,7 @@ func TestTheCheckerFails(t *testing.T) {
 		{"```ini\nsynchronous_comit = on\n```\n", "synchronous_comit"},
 		{"```ini\n[Service]\nExecStart=/usr/bin/belfry server --confg x\n```\n", "--confg"},
 		{"```text like=internal/why\nIt is due since forever and waits for Godot.\n```\n", "nothing in internal/why prints"},
+		{"```text\nbelfry job list\n```\n", "is code; name its language"},
 		{"```python\nx\n```\n", "no checker knows this language"},
 		{"```json\n```\n", "an empty block"},
 	} {
