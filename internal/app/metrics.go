@@ -68,7 +68,7 @@ func newMetrics(c Config) *metrics {
 		requests: counters("belfry_api_requests_total",
 			"API requests answered, by operation and status.", "operation", "status"),
 		failover: counters("belfry_database_failovers_total",
-			"Failovers of the database that this node noticed, by what became of acknowledged writes.", "writes"),
+			"Failovers of the database that this node noticed, by what happened to acknowledged writes.", "writes"),
 		findings: counters("belfry_audit_findings_total",
 			"Occurrences that the audit of this node found not to be in the ledger as they must be, by kind.", "kind"),
 		answered: prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -92,7 +92,7 @@ func (r *Result) percentiles() chart {
 	rarity := func(q float64) float64 { return -math.Log10(1 - q) }
 	rarest := max(1, math.Min(math.Log10(float64(len(late))), rarity(nines[len(nines)-1])))
 	c := chart{Title: "Lateness by percentile", XTitle: "percentile", YTitle: "ms"}
-	c.Note = "how late a start was at most, for so many in a hundred"
+	c.Note = "maximum lateness of a start, by percentile"
 	for _, q := range append(nines, .5, .75) {
 		if rarity(q) <= rarest {
 			c.X = append(c.X, tick{across(rarity(q), rarest), fmt.Sprintf("%g", math.Round(q*1e6)/1e4)})

@@ -112,7 +112,7 @@ calendars: [{dates: [12-25]}]}}`
 	n.until(func() bool { return strings.Contains(n.Good("why", "retrying"), "retrying") })
 	b.add("retrying", "An attempt failed, and the next one is to come", "retrying")
 	dead := n.await("dead", "--state", "failed")
-	b.add("dead", "It failed for good: a dead letter", "dead")
+	b.add("dead", "It failed permanently: a dead letter", "dead")
 	n.await("rejected", "--state", "failed")
 	b.add("rejected", "Its target refused it", "rejected")
 	n.Good("dlq", "discard", n.await("rejected").ID)

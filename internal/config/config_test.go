@@ -282,12 +282,12 @@ func TestWarnings(t *testing.T) {
 		"open to all": {
 			"", "--listen 0.0.0.0:8420 --insecure-listen",
 			"listen is 0.0.0.0:8420: all who reach it can read the metrics, " +
-				"which tell the names of namespaces and queues, without a key; set metrics_listen, " +
+				"which contain the names of namespaces and queues, without a key; set metrics_listen, " +
 				"or keep the address inside a private network",
 		},
 		"every interface": {
 			"BELFRY_LISTEN=:8420", "--insecure-listen=true",
-			"listen is :8420: all who reach it can read the metrics, which tell the names of namespaces and queues, " +
+			"listen is :8420: all who reach it can read the metrics, which contain the names of namespaces and queues, " +
 				"without a key; set metrics_listen, or keep the address inside a private network",
 		},
 		"TLS": {

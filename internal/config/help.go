@@ -27,7 +27,7 @@ var help = map[string]string{
 	"targets.per_host": "maximum number of HTTP deliveries of one namespace to one host in progress on this node; " +
 		"0 means no limit other than slots, of which one host may use two thirds",
 
-	"secrets.keyset": "keys that encrypt the secrets of targets, as printed by belfry secret keyset; " +
+	"secrets.keyset": "keys that encrypt the secrets of targets, as printed by belfry secret keyset, " +
 		"the same on all nodes; empty means none",
 	"secrets.keyset_file": "file with the keys, such as a mounted secret, instead of secrets.keyset",
 
@@ -37,7 +37,7 @@ var help = map[string]string{
 	"api.key_burst": "maximum number of requests of one key at once, after a quiet period",
 	"api.connections": "maximum number of database connections for the API, in addition to connections; " +
 		"requests never take the connections of runs",
-	"api.requests": "maximum number of requests in progress; further requests are told to retry",
+	"api.requests": "maximum number of requests in progress; further requests are rejected and may retry",
 
 	"command.enabled": "let jobs run commands on this node, in a sandbox; set it to the same value on all nodes: " +
 		"otherwise those that have it get all partitions with such runs",

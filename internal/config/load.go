@@ -208,7 +208,7 @@ func (v *Values) check() error {
 	switch {
 	case v.MetricsListen == "" && !loopback(v.Listen):
 		warn(
-			"listen is %s: all who reach it can read the metrics, which tell the names of namespaces and queues, "+
+			"listen is %s: all who reach it can read the metrics, which contain the names of namespaces and queues, "+
 				"without a key; set metrics_listen, or keep the address inside a private network",
 			v.Listen,
 		)

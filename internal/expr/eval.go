@@ -27,7 +27,7 @@ func (e *Expression) Text(f *Facts) (string, error) {
 	text, ok := out.(types.String)
 	switch {
 	case !ok:
-		return "", fmt.Errorf("it gave %s, not a text; write string(…) around it", typeName(out.Type().TypeName()))
+		return "", fmt.Errorf("its result is %s, not a string; write string(…) around it", typeName(out.Type().TypeName()))
 	case len(text) > MaxResult:
 		return "", fmt.Errorf("it gave %d bytes; at most %d are taken", len(text), MaxResult)
 	case !utf8.ValidString(string(text)):

@@ -109,14 +109,14 @@ func Compile(text string, scope Scope) (*Expression, error) {
 func compile(c cached) (*Expression, error) {
 	in, err := environments[c.scope]()
 	if err != nil {
-		return nil, &Error{"expressions cannot be read by this version: " + err.Error(), "tell Belfry's authors"}
+		return nil, &Error{"expressions cannot be read by this version: " + err.Error(), "report it to the project"}
 	}
 	ast, issues := in.Compile(c.text)
 	if issues.Err() != nil {
 		return nil, wrong(issues, c.scope)
 	}
 	if out := ast.OutputType(); !out.IsExactType(types.DynType) && !takes(out.Kind(), c.scope) {
-		return nil, &Error{"it gives " + typeName(out.String()) + ", not a text", "write string(…) around it"}
+		return nil, &Error{"it gives " + typeName(out.String()) + ", not a string", "write string(…) around it"}
 	}
 	estimate, err := in.EstimateCost(ast, usual{})
 	if err != nil || estimate.Min > costLimit || estimate.Max > costLimit {

@@ -44,7 +44,7 @@ func short(v ref.Val) (string, ref.Val) {
 	case !ok:
 		return "", types.MaybeNoSuchOverloadErr(v)
 	case len(s) > MaxResult:
-		return "", types.NewErr("a text has %d bytes; functions take at most %d", len(s), MaxResult)
+		return "", types.NewErr("a string has %d bytes; functions accept at most %d", len(s), MaxResult)
 	default:
 		return string(s), nil
 	}
@@ -59,7 +59,7 @@ func replace(args ...ref.Val) ref.Val {
 		}
 	}
 	if n := strings.Count(s[0], s[1]); len(s[0])+n*(len(s[2])-len(s[1])) > MaxResult {
-		return types.NewErr("a text would have more than %d bytes", MaxResult)
+		return types.NewErr("a string would have more than %d bytes", MaxResult)
 	}
 	return types.String(strings.ReplaceAll(s[0], s[1], s[2]))
 }

@@ -51,9 +51,9 @@ func TestDecide(t *testing.T) {
 		"a redriven run: the last of them is final": {
 			attempt: 6, free: 3, outcome: failed, want: dead("attempts"),
 		},
-		"a redriven run that is lost is tried again at once": {attempt: 4, free: 3, outcome: lost, want: retryIn(0)},
-		"a redriven run that is lost again and again ends":   {attempt: 8, free: 3, outcome: lost, want: dead("lost")},
-		"a redriven run of at most once is not tried again": {
+		"a redriven run that is lost is retried at once":   {attempt: 4, free: 3, outcome: lost, want: retryIn(0)},
+		"a redriven run that is lost again and again ends": {attempt: 8, free: 3, outcome: lost, want: dead("lost")},
+		"a redriven run of at most once is not retried": {
 			policy: atMostOnce, attempt: 4, free: 3, outcome: lost, want: dead("unknown_outcome"),
 		},
 		"success finishes": {
@@ -71,7 +71,7 @@ func TestDecide(t *testing.T) {
 			outcome: job.Outcome{Kind: job.Deferred, RetryAfter: time.Minute, Message: "busy"},
 			want:    deferFor(time.Minute, "busy"),
 		},
-		"deferred on the last attempt is tried again": {
+		"deferred on the last attempt is retried": {
 			attempt: 3, outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, ""),
 		},
 		"deferred past its deadline it expires": {
@@ -101,9 +101,9 @@ func TestDecide(t *testing.T) {
 			outcome: job.Outcome{Kind: job.Cancelled, Reason: job.ReasonReplaced},
 			want:    job.Decision{Kind: job.DecideFinish, Ended: job.EndedCancelled, Reason: "replaced"},
 		},
-		"a permanent failure is not retried":      {outcome: job.Outcome{Kind: job.Failed}, want: dead("rejected")},
-		"a failure is tried again after the base": {outcome: failed, want: retryIn(5 * time.Second)},
-		"a second failure is tried again after twice the base": {
+		"a permanent failure is not retried":  {outcome: job.Outcome{Kind: job.Failed}, want: dead("rejected")},
+		"a failure is retried after the base": {outcome: failed, want: retryIn(5 * time.Second)},
+		"a second failure is retried after twice the base": {
 			attempt: 2, outcome: failed, want: retryIn(10 * time.Second),
 		},
 		"a failure of the last attempt is final":          {attempt: 3, outcome: failed, want: dead("attempts")},
@@ -121,17 +121,17 @@ func TestDecide(t *testing.T) {
 			attempt: 3, outcome: after(time.Minute), want: dead("attempts"),
 		},
 		"a target that is gone pauses the job": {outcome: job.Outcome{Kind: job.Failed, Gone: true}, want: gone},
-		"a target that is gone is not tried again, whatever it says": {
+		"a target that is gone is not retried, whatever it says": {
 			outcome: job.Outcome{Kind: job.Failed, Gone: true, Retryable: true, RetryAfter: time.Second}, want: gone,
 		},
 		"at most once: a timeout may have happened, so it is final": {
 			policy: atMostOnce, outcome: job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true},
 			want: dead("unknown_outcome"),
 		},
-		"at most once: what never was sent is tried again": {
+		"at most once: what was never sent is retried": {
 			policy: atMostOnce, outcome: failed, want: retryIn(5 * time.Second),
 		},
-		"at least once: a timeout is tried again": {
+		"at least once: a timeout is retried": {
 			outcome: job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true}, want: retryIn(5 * time.Second),
 		},
 		"lost once: again at once": {outcome: lost, want: retryIn(0)},

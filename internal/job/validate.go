@@ -104,7 +104,7 @@ func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// checkText checks a text for people. Line breaks are allowed.
+// checkText checks text for people. Line breaks are allowed.
 func checkText(c *problem.Checker, field, text string, most int) {
 	visible := strings.NewReplacer("\n", "", "\t", "").Replace(text)
 	switch n := utf8.RuneCountInString(text); {
@@ -118,7 +118,7 @@ func checkText(c *problem.Checker, field, text string, most int) {
 func checkLabels(c *problem.Checker, labels map[string]string) {
 	if len(labels) > MaxLabels {
 		c.Add("labels", fmt.Sprintf("%d labels; at most %d are taken", len(labels), MaxLabels),
-			"put what nobody filters by into the payload")
+			"put values that you do not filter by into the payload")
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
@@ -183,7 +183,7 @@ func checkPayload(c *problem.Checker, p json.RawMessage) {
 		c.Add("payload", fmt.Sprintf("%d bytes; at most %d are taken", len(p), MaxPayload),
 			"store the data elsewhere and send where it is")
 	case len(p) > 0 && !json.Valid(p):
-		c.Add("payload", "it is not valid JSON", "quote it if it is a text")
+		c.Add("payload", "it is not valid JSON", "quote it if it is a string")
 	}
 }
 

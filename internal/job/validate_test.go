@@ -99,7 +99,7 @@ func TestValidateNamesFieldProblemAndFix(t *testing.T) {
 		"payload: 262145 bytes; at most 262144": func(d *job.Definition) {
 			d.Payload = json.RawMessage(strings.Repeat("1", 256<<10+1))
 		},
-		"payload: it is not valid JSON; quote it if it is a text": func(d *job.Definition) {
+		"payload: it is not valid JSON; quote it if it is a string": func(d *job.Definition) {
 			d.Payload = json.RawMessage(`hello`)
 		},
 		"target.kind: it is empty; say where runs go, for example http": func(d *job.Definition) { d.Target.Kind = "" },

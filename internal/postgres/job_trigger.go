@@ -89,7 +89,7 @@ func checkPayload(p json.RawMessage) (*string, error) {
 			Fix:     "store the data elsewhere and send where it is",
 		}
 	case !json.Valid(p):
-		return nil, &problem.Problem{Field: "payload", Problem: "it is not valid JSON", Fix: "quote it if it is a text"}
+		return nil, &problem.Problem{Field: "payload", Problem: "it is not valid JSON", Fix: "quote it if it is a string"}
 	}
 	text := string(p)
 	return &text, nil

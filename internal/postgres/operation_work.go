@@ -94,7 +94,7 @@ func (e *Engine) postpone(ctx context.Context, o *activeOperation, failed error)
 		problem += fmt.Sprintf(", %d times in a row; what it has done stays done. The nodes' log says more:"+
 			" fix the cause, and begin the operation again", failures)
 	} else {
-		problem += "; it is tried again"
+		problem += "; it is retried"
 	}
 	_, err := e.db.Exec(ctx, postpone, o.ID, o.nextAt, failures, problem, wait, giveUp)
 	if err != nil {

@@ -376,7 +376,7 @@ func (e *Engine) goneReasons(ctx context.Context, attempts []job.Completion) ([]
 			return err
 		})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("read what became of %d attempts: %w", len(attempts), err)
+		return nil, fmt.Errorf("read the outcomes of %d attempts: %w", len(attempts), err)
 	}
 	return why, nil
 }

@@ -123,7 +123,7 @@ func (e *ended) mayRetry(o job.RunParams, gone, deadOnly bool) error {
 			*o.Attempt,
 		)
 	case gone:
-		return fmt.Errorf("%w: the job is deleted, so nobody knows where the run goes", ErrConflict)
+		return fmt.Errorf("%w: the job is deleted, so the run has no target", ErrConflict)
 	case e.isRange:
 		return fmt.Errorf(
 			"%w: it stands for a range of skipped occurrences; trigger the job, or backfill the range", ErrConflict,

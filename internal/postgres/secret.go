@@ -191,7 +191,7 @@ func (e *Engine) ResealSecrets(ctx context.Context) (done, left int, err error) 
 
 func (e *Engine) resealSome(ctx context.Context, after sealedRow) (old []sealedRow, failed int, err error) {
 	prefix := e.sealer.Prefix()
-	err = e.db.Tx(ctx, "seal secrets anew", func(tx pgx.Tx) error {
+	err = e.db.Tx(ctx, "seal secrets again", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, oldSeals, prefix, len(prefix), after.Namespace, after.Name, resealBatch)
 		if err != nil {
 			return err

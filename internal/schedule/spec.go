@@ -139,7 +139,7 @@ func jsonError(err error) error {
 			}
 		}
 		return &Error{
-			Field: typ.Field, Problem: "a JSON " + typ.Value + " stands where a text or a list belongs",
+			Field: typ.Field, Problem: "a JSON " + typ.Value + " is where a string or a list belongs",
 			Fix: "put it in quotes, or see the guide to schedules",
 		}
 	}

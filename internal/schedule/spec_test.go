@@ -207,7 +207,7 @@ func TestJSON(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"crom":"@daily"}`: `schedule: unknown field "crom"; the fields of a schedule are at, every, anchor, ` +
 			`cron, rrule, timezone, dst, start_at, end_at, jitter, calendars (dates, weekdays, windows)`,
-		`{"cron":5}`: `cron: a JSON number stands where a text or a list belongs; put it in quotes, ` +
+		`{"cron":5}`: `cron: a JSON number is where a string or a list belongs; put it in quotes, ` +
 			`or see the guide to schedules`,
 		`""`: `schedule: it is empty; write for example "0 9 * * 1-5", "every 15m" or "2027-01-31T09:00:00Z"`,
 		`{"start_at":"noon"}`: `start_at or end_at: "noon" is not a time with an offset; ` +

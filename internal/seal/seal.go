@@ -37,7 +37,7 @@ type Keyset struct {
 func New() (*Keyset, error) {
 	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	if err != nil {
-		return nil, fmt.Errorf("make a keyset: %w", err)
+		return nil, fmt.Errorf("create a keyset: %w", err)
 	}
 	return of(handle)
 }

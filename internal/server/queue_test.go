@@ -158,7 +158,7 @@ func TestALimitedQueueSaysWhyRunsWait(t *testing.T) {
 		require.Contains(t, story["text"], text)
 	}
 	waiting, behind := n.trigger(slow), n.trigger(keyed)
-	waits(slow, waiting, "queue_full", "waits for a place in queue narrow: 2 of 2 running")
+	waits(slow, waiting, "queue_full", "waits for a permit of queue narrow: 2 of 2 running")
 	waits(keyed, behind, "key_full", `waits for concurrency key "customer-42": 2 of 1 running`)
 	n.await("/queues/narrow", "waiting", 1.)
 	require.EqualValues(t, 2, n.get("/queues/narrow")["running"])

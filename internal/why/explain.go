@@ -234,7 +234,7 @@ func (x *explainer) unplanned() (Code, string) {
 // withoutEntry is for an occurrence that should have an entry.
 func (x *explainer) withoutEntry() (Code, string) {
 	if x.At.Before(x.HistoryFrom) {
-		return Forgotten, x.sprintf("Nobody knows any more: history is kept from %s on.", x.HistoryFrom)
+		return Forgotten, x.sprintf("It is no longer known: history is kept from %s on.", x.HistoryFrom)
 	}
 	if x.CursorGone && x.Found != auditor.Missing {
 		return Forgotten, "It has no entry of its own, and no job has the schedule that it had at that time any more, " +

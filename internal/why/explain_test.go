@@ -96,17 +96,17 @@ func TestExplain(t *testing.T) {
 		}},
 		"rejected, discarded": {
 			ended(job.StatusFailed, job.ReasonRejected), why.Failed, job.ReasonRejected,
-			[]string{"said no", "was redriven or discarded"},
+			[]string{"rejected it permanently", "was redriven or discarded"},
 		},
-		"lost": {ended(job.StatusFailed, job.ReasonLost), why.Failed, job.ReasonLost, []string{"lost again and again"}},
+		"lost": {ended(job.StatusFailed, job.ReasonLost), why.Failed, job.ReasonLost, []string{"lost repeatedly"}},
 		"unknown outcome": {
 			ended(job.StatusFailed, job.ReasonUnknownOutcome), why.Failed, job.ReasonUnknownOutcome,
 			[]string{"at_most_once"},
 		},
-		"gone": {ended(job.StatusFailed, job.ReasonGone), why.Failed, job.ReasonGone, []string{"gone for ever"}},
+		"gone": {ended(job.StatusFailed, job.ReasonGone), why.Failed, job.ReasonGone, []string{"no longer exists"}},
 		"cancelled": {
 			ended(job.StatusCancelled, job.ReasonCancelled), why.Cancelled, job.ReasonCancelled,
-			[]string{"somebody asked"},
+			[]string{"a user requested it"},
 		},
 		"replaced": {
 			ended(job.StatusCancelled, job.ReasonReplaced), why.Cancelled, job.ReasonReplaced, []string{"newer run"},
@@ -176,7 +176,7 @@ func TestExplain(t *testing.T) {
 		},
 		"held": {live(job.StatusPending, func(e *job.Entry, f *why.Facts) {
 			e.Attempt, e.RunAt, e.Message = 1, f.At.Add(time.Minute), "https://x is full"
-		}), why.Held, "", []string{"https://x is full", "10:01:00", "no attempt"}},
+		}), why.Held, "", []string{"https://x is full", "10:01:00", "does not count as an attempt"}},
 		"retrying": {
 			live(job.StatusPending, func(e *job.Entry, f *why.Facts) { e.Attempt, e.RunAt = 1, f.At.Add(time.Minute) }),
 			why.Retrying, "",

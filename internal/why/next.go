@@ -22,10 +22,10 @@ func (x *explainer) nextStep(story Story) string {
 	case Running:
 		return fmt.Sprintf("The attempt is ended after %s (timeout).", x.Definition.Timeout)
 	case Waiting:
-		return "Without a report by then the attempt counts as lost, and is tried again; " +
+		return "Without a report by then the attempt counts as lost, and the run is retried; " +
 			"with delivery at_most_once the run fails."
 	case Retrying:
-		return x.sprintf("It is tried again by itself, up to %d attempts in all; then it is a dead letter.",
+		return x.sprintf("It is retried automatically, up to %d attempts in all; then it is a dead letter.",
 			x.Definition.Retry.MaxAttempts)
 	case Planned, NotDue:
 		return "No action needed."
@@ -60,7 +60,7 @@ func (x *explainer) nextStep(story Story) string {
 		return "Keep the logs and the WAL of that time, and report it with the job's id and this time. " +
 			"To run it after all, backfill it. " + askOperator
 	case Deleted:
-		return "To have it run again, create the job anew: its versions are kept in the audit log."
+		return "To run it again, create the job again: its versions are kept in the audit log."
 	default:
 		return ""
 	}

@@ -55,7 +55,7 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 		return QueuePaused, text + x.sprintf(": its queue %s is paused since %s%s%s.", e.Queue, x.QueuePaused,
 			by(x.QueueBy), because(x.QueueNote))
 	case e.Message != "":
-		return Held, x.sprintf("It was not tried: %s. It may be tried from %s on; this costs it no attempt.", e.Message,
+		return Held, x.sprintf("It was deferred: %s. It may start from %s on. This does not count as an attempt.", e.Message,
 			e.RunAt)
 	case e.Attempt > 0 && e.Status == job.StatusPending:
 		return Retrying, x.retrying(e)
@@ -71,7 +71,7 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 			problem.Quote(c.Key), x.KeyRunning, c.Max)
 	case x.Queue.Limits.MaxRunning > 0 && x.Queue.Running >= int64(x.Queue.Limits.MaxRunning):
 		return QueueFull, x.sprintf(
-			"It is due since %s and waits for a place in queue %s: %d of %d running, %d waiting.", e.RunAt, e.Queue,
+			"It is due since %s and waits for a permit of queue %s: %d of %d running, %d waiting.", e.RunAt, e.Queue,
 			x.Queue.Running, x.Queue.Limits.MaxRunning, x.Queue.Waiting,
 		)
 	case x.Queue.Limits.Rate.Count > 0 && x.Queue.Waiting > 0:
@@ -79,7 +79,7 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 			e.RunAt, e.Queue, x.Queue.Limits.Rate, x.Queue.Waiting)
 	case e.Handler != "":
 		return Due, x.sprintf(
-			"It is due since %s and waits for a worker: one of queue %s that knows the handler %s and has room.",
+			"It is due since %s and waits for a worker: one of queue %s that knows the handler %s and has a free slot.",
 			e.RunAt, e.Queue, e.Handler,
 		)
 	case !x.Owned:
@@ -96,7 +96,7 @@ func progress(e job.Entry) (text string) {
 		text = fmt.Sprintf(" Its worker says: %d %% done.", *e.Percent)
 	}
 	if e.Progress != "" {
-		text += fmt.Sprintf(" It tells of its progress: %s.", strings.TrimSuffix(e.Progress, "."))
+		text += fmt.Sprintf(" Its progress: %s.", strings.TrimSuffix(e.Progress, "."))
 	}
 	return text
 }
@@ -112,15 +112,15 @@ func (x *explainer) retrying(e job.Entry) string {
 
 var failures = map[job.Reason]string{
 	job.ReasonAttempts: "no attempts were left (retry.max_attempts)",
-	job.ReasonRejected: "the target said no, for good, so it was not tried again",
-	job.ReasonLost:     "its attempts were lost again and again: nodes died, or outcomes were not reported in time",
-	job.ReasonUnknownOutcome: "nobody knows whether it happened, and delivery is at_most_once, " +
-		"so it was not tried again",
-	job.ReasonGone: "the target said that it is gone for ever, and the job was paused",
+	job.ReasonRejected: "the target rejected it permanently, so it was not retried",
+	job.ReasonLost:     "its attempts were lost repeatedly: nodes died, or outcomes were not reported in time",
+	job.ReasonUnknownOutcome: "it is not known whether it happened, and delivery is at_most_once, " +
+		"so it was not retried",
+	job.ReasonGone: "the target responded that it no longer exists, and the job was paused",
 }
 
 var cancellations = map[job.Reason]string{
-	job.ReasonCancelled: "somebody asked for that",
+	job.ReasonCancelled: "a user requested it",
 	job.ReasonReplaced:  "a newer run took its place (overlap: replace)",
 	job.ReasonDeleted:   "the job was deleted",
 }

@@ -76,7 +76,7 @@ func testBroker(t *testing.T, kind brokerKind) {
 	there := kind.read(t, b.address())
 	again := c.triedAgain()
 	t.Log(tally(
-		fmt.Sprintf("%s: %d times lost messages, %d times lost answers, %d kills, %d runs tried again", kind.service,
+		fmt.Sprintf("%s: %d times lost messages, %d times lost answers, %d kills, %d runs retried", kind.service,
 			faults[0], faults[1], faults[2], again),
 		succeeded, there,
 	))

@@ -291,7 +291,7 @@ CREATE TABLE job_version (
     created_at   timestamptz NOT NULL,
     PRIMARY KEY (partition, job_id, version)
 );
-COMMENT ON TABLE job_version IS 'Every version of every job definition, with who wrote it. It outlives a deleted job.';
+COMMENT ON TABLE job_version IS 'Every version of every job definition, with its author. It outlives a deleted job.';
 COMMENT ON COLUMN job_version.actor IS 'Who made the change.';
 COMMENT ON COLUMN job_version.definition IS 'JSON of job.Definition.';
 COMMENT ON INDEX job_version_pkey IS
@@ -301,7 +301,7 @@ COMMENT ON INDEX job_version_pkey IS
 -- Runs and history
 --
 -- A run is identified by (partition, job_id, due_at, seq). Its queue belongs to one namespace and is never removed, so
--- queue_id tells which namespace a run belongs to: 4 bytes instead of the 16 of a namespace id in every row of the
+-- queue_id identifies the namespace of a run: 4 bytes instead of the 16 of a namespace id in every row of the
 -- hottest tables.
 
 CREATE TABLE run (
@@ -579,7 +579,7 @@ CREATE TABLE permit (
 COMMENT ON TABLE permit IS
     'The right of a live run to run under a limit. The claim inserts it, and whatever ends the attempt deletes it.';
 COMMENT ON COLUMN permit.limit_kind IS '1 queue, 2 concurrency key.';
-COMMENT ON COLUMN permit.queue_id IS 'The queue of the run, which tells its namespace.';
+COMMENT ON COLUMN permit.queue_id IS 'The queue of the run, which identifies its namespace.';
 COMMENT ON COLUMN permit.limit_id IS 'Id of the queue, or hash of namespace and concurrency key.';
 COMMENT ON COLUMN permit.number IS
     'Also in the run, as queue_permit or key_permit. Numbers are taken under the lock of the limit, so they grow: '
@@ -621,7 +621,7 @@ CREATE TABLE session (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE session IS 'Live processes, nodes and workers. Runs are leased to sessions.';
 COMMENT ON COLUMN session.id IS 'Random per process: two nodes with one name are two sessions.';
-COMMENT ON COLUMN session.namespace_id IS 'Of a worker. NULL: a node, which belongs to no namespace.';
+COMMENT ON COLUMN session.namespace_id IS 'Namespace of a worker. NULL: a node, which belongs to no namespace.';
 COMMENT ON COLUMN session.queue_id IS 'The queue that a worker pulls from. NULL: a node.';
 COMMENT ON COLUMN session.expires_at IS 'In the time of the database. A session that has expired never comes back.';
 COMMENT ON COLUMN session.may_own IS

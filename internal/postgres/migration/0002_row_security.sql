@@ -2,7 +2,7 @@
 
 -- Roles
 --
--- Nobody logs in as these two roles. The server's login is a member of both. It normally works with the rights of
+-- No one logs in as these two roles. The server's login is a member of both. It normally works with the rights of
 -- belfry_engine, on the runs of all namespaces. For each transaction on behalf of a user it takes the role belfry_api,
 -- which sees one namespace. Roles belong to the whole database server, so another database may have created them.
 -- +goose StatementBegin
@@ -116,7 +116,7 @@ GRANT EXECUTE ON FUNCTION belfry_create_history, belfry_drop_history, belfry_cre
 
 
 -- Rights of belfry_engine. It only reads namespaces and keys: the owner creates namespaces, and belfry_api changes keys
--- inside one namespace. Nobody changes the audit log.
+-- inside one namespace. No role changes the audit log.
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON cursor, cursor_skip, job, job_label, job_version, run, run_history,
     run_output_live, dead_letter, queue, queue_rate, permit, queue_waiter, session, partition, idempotent_response,

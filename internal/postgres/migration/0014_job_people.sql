@@ -12,7 +12,7 @@ ALTER TABLE job
     ADD paused_by    text        NOT NULL DEFAULT '',
     ADD paused_until timestamptz;
 COMMENT ON COLUMN job.description IS 'What the job is for, as the user wrote it.';
-COMMENT ON COLUMN job.owner IS 'Who is responsible for the job, such as a team. Free text, for people only.';
+COMMENT ON COLUMN job.owner IS 'The person or team that is responsible for the job. Free text, for people only.';
 COMMENT ON COLUMN job.created_by IS 'The actor that created the job.';
 COMMENT ON COLUMN job.updated_by IS 'The actor of the change at updated_at.';
 COMMENT ON COLUMN job.paused_by IS 'The actor that paused the job. Empty: it is not paused.';

@@ -1,5 +1,5 @@
 -- Permits: locks limits, as far as no other transaction has them. It does not wait: a caller that does not get a lock
--- tries again, and no queue blocks another. $1 kinds (1 queue, 2 concurrency key), $2 ids. Queues without a limit are
+-- retries, and no queue blocks another. $1 kinds (1 queue, 2 concurrency key), $2 ids. Queues without a limit are
 -- left out before any lock is tried, hence MATERIALIZED.
 WITH l AS MATERIALIZED (
     SELECT x.kind, x.id

@@ -61,7 +61,7 @@ func Misconfigured(err error) job.Outcome {
 // Stopping is the outcome if ctx was cancelled before anything was sent.
 func Stopping() job.Outcome {
 	return job.Outcome{
-		Kind: job.Failed, Retryable: true, Message: "not sent: the node is stopping; another one tries again",
+		Kind: job.Failed, Retryable: true, Message: "not sent: the node is stopping; another one retries",
 	}
 }
 
@@ -96,7 +96,7 @@ func Unconfirmed(ctx context.Context, where string, err error) job.Outcome {
 		out.Message = where + " did not confirm the message within the timeout, and may have it; " +
 			"see whether the broker is overloaded, or raise the job's timeout"
 	case ctx.Err() != nil:
-		out.Message = "not waited for: the node is stopping; another one tries again"
+		out.Message = "not waited for: the node is stopping; another one retries"
 	default:
 		out.Message = Clean(where + " broke off before it confirmed the message, and may have it (" +
 			secretsOf(ctx).reason(err) + ")")

@@ -78,6 +78,6 @@ func stopping(started bool) job.Outcome {
 		}
 	}
 	return job.Outcome{
-		Kind: job.Failed, Retryable: true, Message: "not run: the node is stopping; another one tries again",
+		Kind: job.Failed, Retryable: true, Message: "not run: the node is stopping; another one retries",
 	}
 }

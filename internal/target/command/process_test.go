@@ -189,7 +189,7 @@ func TestSlots(t *testing.T) {
 	require.Equal(t, job.Succeeded, target.Deliver(t.Context(), attempt(script("echo turn"), time.Minute)).Kind)
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Equal(t, "not run: the node is stopping; another one tries again",
+	require.Equal(t, "not run: the node is stopping; another one retries",
 		target.Deliver(stopped, attempt(script("echo turn"), time.Minute)).Message)
 }
 

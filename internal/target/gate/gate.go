@@ -194,7 +194,7 @@ func (g *Gate) deferOpen(s *state, again time.Duration) *job.Outcome {
 	return &job.Outcome{
 		Kind: job.Deferred, RetryAfter: g.delay(s, again, s.cooldown/50),
 		Message: fmt.Sprintf("nearly all recent deliveries to %s failed, so its circuit breaker is open for %s; "+
-			"then one delivery tries again", s.destination.Host, s.cooldown),
+			"then one delivery probes it", s.destination.Host, s.cooldown),
 	}
 }
 

@@ -22,7 +22,7 @@ func (d *delivery) unanswered(ctx context.Context, timeout time.Duration, err er
 			", and may have received the request; make it answer sooner, let it answer 202 and report later, " +
 			"or raise the job's timeout"
 	case ctx.Err() != nil:
-		out.Message = "not waited for: the node is stopping; another one tries again"
+		out.Message = "not waited for: the node is stopping; another one retries"
 	case errors.Is(err, guard.ErrRefused):
 		// Not retryable: waiting does not change the rule that refuses the address.
 		out.Retryable = false

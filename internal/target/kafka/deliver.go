@@ -33,7 +33,7 @@ func (c *config) NewMessage(ctx context.Context, o *broker.Options, a *job.Attem
 		return nil, err
 	}
 	if !topicForm.MatchString(topic) {
-		return nil, errors.New("topic gave a text that is not the name of one: " +
+		return nil, errors.New("the result of topic is not a valid name: " +
 			"up to 249 letters, digits, '.', '_' and '-'")
 	}
 	key, err := c.key.Text(m.Facts)

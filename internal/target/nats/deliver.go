@@ -33,7 +33,7 @@ func (c *config) NewMessage(ctx context.Context, o *broker.Options, a *job.Attem
 		return nil, err
 	}
 	if !validSubject(subject) {
-		return nil, errors.New("subject gave a text that cannot be published to: " +
+		return nil, errors.New("the result of subject cannot be published to: " +
 			"words separated by dots, without spaces, * and >")
 	}
 	msg := &nats.Msg{Subject: subject, Data: []byte(a.Payload), Header: make(nats.Header, len(m.Headers)+2)}

@@ -17,7 +17,7 @@ func (*Target) Deliver(ctx context.Context, _ job.Attempt) job.Outcome {
 	if ctx.Err() != nil {
 		return job.Outcome{
 			Kind: job.Failed, Retryable: true,
-			Message: "not delivered: the node is stopping; another one tries again",
+			Message: "not delivered: the node is stopping; another one retries",
 		}
 	}
 	return job.Outcome{Kind: job.Succeeded}
