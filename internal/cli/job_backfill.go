@@ -77,7 +77,7 @@ to. Ctrl-C ends the waiting, not the runs.`,
 	usage.TimeFlag(f, &body.From, "from", "the first due time")
 	usage.TimeFlag(f, &body.To, "to", "before this due time")
 	f.StringVar(&body.Pace, "pace", "", "the distance at which the runs start, such as 10s (default 1s)")
-	f.IntVar(&body.Max, "max", 0, "at most so many, the oldest (default 10000)")
+	f.IntVar(&body.Max, "max", 0, "maximum number of runs, the oldest first (default 10000)")
 	f.BoolVar(&body.Again, "again", false, "also those that ran already")
 	f.BoolVar(&body.DryRun, "dry-run", false, "only say how many")
 	f.BoolVar(&wait, "wait", false, "wait until they have ended")

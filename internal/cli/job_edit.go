@@ -27,7 +27,7 @@ func newJobEdit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "edit JOB", Short: "Change a job, by flags or in your editor", Args: usage.Args(1, 1),
 		Long: `Change a job. With flags, only what they name is changed. Without, the job is opened
-in $VISUAL or $EDITOR, and what you save is sent. A job that somebody else changed
+in $VISUAL or $EDITOR, and what you save is sent. A job that was changed by others
 meanwhile is not overwritten.`,
 		Example: `  belfry job edit report --cron '0 3 * * *' --timeout 2m
   EDITOR=nano belfry job edit report`,

@@ -47,7 +47,7 @@ var fieldFlags = []fieldFlag{
 		flag: "report-timeout", path: "report_timeout",
 		help: "how long a target that accepted a run may take to report on it (default 1h)",
 	},
-	{flag: "deadline", path: "deadline", help: "skip a run that could not start so long after its due time"},
+	{flag: "deadline", path: "deadline", help: "skip a run that could not start within this time after its due time"},
 	{
 		flag: "idempotency-key", path: "idempotency_key",
 		help: "CEL expression for the key that the target gets," +
@@ -59,11 +59,11 @@ var fieldFlags = []fieldFlag{
 		words: []string{"at_least_once", "at_most_once"},
 	},
 	{flag: "priority", path: "priority", help: "0 to 9, higher first", number: true},
-	{flag: "max-runs", path: "max_runs", help: "finish the job after so many runs", number: true},
+	{flag: "max-runs", path: "max_runs", help: "finish the job after this many runs", number: true},
 	{flag: "concurrency-key", path: "concurrency.key", help: "runs of all jobs with this key wait for each other"},
 	{
 		flag: "concurrency-max", path: "concurrency.max",
-		help:   "so many of them are live at once, at most (default 1)",
+		help:   "maximum number of them that are live at the same time (default 1)",
 		number: true,
 	},
 	{flag: "max-attempts", path: "retry.max_attempts", help: "attempts of a run in all (default 3)", number: true},
@@ -95,7 +95,7 @@ var fieldFlags = []fieldFlag{
 	},
 	{
 		flag: "pause-after-failures", path: "pause_after_failures",
-		help:   "pause the job after so many failed runs in a row",
+		help:   "pause the job after this many failed runs in a row",
 		number: true,
 	},
 	{flag: "keep-finished-for", path: "keep_finished_for", help: "how long a finished one-off is kept (default 24h)"},

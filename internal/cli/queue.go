@@ -98,10 +98,10 @@ func newQueueSet() *cobra.Command {
   belfry queue set imports --max-running 0 --rate none`,
 	}
 	f := cmd.Flags()
-	f.Int("max-running", 0, "so many of its runs are live at once, at most; 0: no limit")
+	f.Int("max-running", 0, "maximum number of live runs; 0: no limit")
 	f.String("rate", "",
-		"so many runs start per second, minute or hour, such as 100/s, 30/m or 1000/h; none: no limit")
-	f.Int("burst", 0, "with a rate: so many may start at once after a pause; 0: a tenth of a second's")
+		"maximum number of starts per second, minute or hour, such as 100/s, 30/m or 1000/h; none: no limit")
+	f.Int("burst", 0, "with a rate: how many may start at once after a quiet period; 0: a tenth of one second's rate")
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
 		return setQueue(ctx, r, args[0], f)
 	})

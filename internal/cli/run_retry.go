@@ -125,7 +125,7 @@ func retryAll(ctx context.Context, r *remote.Server, query url.Values) error {
 			refused++
 		default:
 			bar.End()
-			return fmt.Errorf("%s (%d of %d are done; to go on, say it again with --ended-before %s,"+
+			return fmt.Errorf("%s (%d of %d are done; to continue, repeat it with --ended-before %s,"+
 				" which leaves those out): %w", id, done, len(again.ids), again.before(query), err)
 		}
 		bar.Set(int64(done+refused), int64(len(again.ids)))

@@ -60,7 +60,7 @@ type PreviewLine struct {
 	Mark    Mark       `json:"mark,omitempty" enum:"shifted,first_pass,second_pass" doc:"What a clock change did to it."`
 	Skip    Reason     `json:"skip,omitempty" enum:"dst_gap,calendar" doc:"Why it does not run."`
 	Nominal string     `json:"nominal,omitempty" doc:"The local time that does not exist." example:"2026-03-08T02:30:00"`
-	Skipped int        `json:"more_skipped,omitempty" doc:"So many more are skipped here; only this is set then."`
+	Skipped int        `json:"more_skipped,omitempty" doc:"Number of further skipped occurrences; only this is set then."`
 }
 
 // JSON returns the line as JSON.

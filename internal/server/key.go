@@ -53,7 +53,7 @@ type Key struct {
 	Name      string     `json:"name"`
 	Role      Role       `json:"role"`
 	Queues    []string   `json:"queues,omitempty" doc:"For the role worker: the queues it may serve."`
-	Prefix    string     `json:"prefix" doc:"Beginning of the secret, to tell keys apart."`
+	Prefix    string     `json:"prefix" doc:"Beginning of the secret, to distinguish keys."`
 	CreatedBy string     `json:"created_by"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`

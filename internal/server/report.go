@@ -27,7 +27,7 @@ const (
 
 const aboutReports = "For a target that has accepted a run, with 202 or over a broker. " +
 	"The bearer is the run's own token, which came with the run, and not a key. " +
-	"An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it."
+	"A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run."
 
 func (s *Server) registerReports() {
 	report := func(verb string, status int, summary string) rest.Operation {

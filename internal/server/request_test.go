@@ -83,7 +83,7 @@ func TestWrongRequestsAreToldSo(t *testing.T) {
 		},
 		"number for a cron": {
 			"POST", "/jobs", job(`,"schedule":{"cron":5}`), 422,
-			[]string{`"field":"schedule.cron"`, `it is not a text`},
+			[]string{`"field":"schedule.cron"`, `it is not a string`},
 		},
 		"number for a schedule": {
 			"POST", "/jobs", job(`,"schedule":5`), 422,
@@ -97,7 +97,7 @@ func TestWrongRequestsAreToldSo(t *testing.T) {
 			"POST", "/jobs", job(`,"priority":"high","labels":{"a":5},"retry":[]`), 422,
 			[]string{
 				`"field":"priority","problem":"it is not a whole number"`,
-				`"field":"labels.a","problem":"it is not a text"`,
+				`"field":"labels.a","problem":"it is not a string"`,
 				`"field":"retry","problem":"it is not an object"`,
 			},
 		},

@@ -63,7 +63,7 @@ func (s *Server) claimRuns(ctx context.Context, in *claimRunsInput) (*claimRunsO
 	for _, name := range in.Body.Handlers {
 		if !job.ValidHandler(name) {
 			return nil, &problem.Problem{
-				Field: "handlers", Problem: "there is a text that is not the name of a handler",
+				Field: "handlers", Problem: "a value is not the name of a handler",
 				Fix: "use 1 to 100 letters, digits, '.', '_', ':', '/' and '-', beginning with a letter or digit",
 			}
 		}

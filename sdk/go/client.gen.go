@@ -1714,7 +1714,7 @@ type Key struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 
-	// Prefix Beginning of the secret, to tell keys apart.
+	// Prefix Beginning of the secret, to distinguish keys.
 	Prefix string `json:"prefix"`
 
 	// Queues For the role worker: the queues it may serve.
@@ -1799,7 +1799,7 @@ type NewKey struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 
-	// Prefix Beginning of the secret, to tell keys apart.
+	// Prefix Beginning of the secret, to distinguish keys.
 	Prefix string `json:"prefix"`
 
 	// Queues For the role worker: the queues it may serve.
@@ -1948,7 +1948,7 @@ type PreviewLine struct {
 	// Mark What a clock change did to it.
 	Mark PreviewLineMark `json:"mark,omitempty,omitzero"`
 
-	// MoreSkipped So many more are skipped here; only this is set then.
+	// MoreSkipped Number of further skipped occurrences; only this is set then.
 	MoreSkipped int64 `json:"more_skipped,omitempty,omitzero"`
 
 	// Nominal The local time that does not exist.
@@ -3323,9 +3323,9 @@ type ClientInterface interface {
 
 	// BackfillJobWithBody Run a job for times that have passed
 	//
-	// Makes a run for each occurrence of the job's schedule as it is now that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
+	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. At most 10,000 runs are made by one call: go_on_from then tells where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3334,9 +3334,9 @@ type ClientInterface interface {
 
 	// BackfillJob Run a job for times that have passed
 	//
-	// Makes a run for each occurrence of the job's schedule as it is now that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
+	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. At most 10,000 runs are made by one call: go_on_from then tells where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3392,9 +3392,9 @@ type ClientInterface interface {
 	//
 	// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 	//
-	// Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+	// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones.
 	//
-	// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
+	// A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3640,7 +3640,7 @@ type ClientInterface interface {
 
 	// CompleteRunWithBody Report that an accepted run succeeded
 	//
-	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3649,7 +3649,7 @@ type ClientInterface interface {
 
 	// CompleteRun Report that an accepted run succeeded
 	//
-	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3658,7 +3658,7 @@ type ClientInterface interface {
 
 	// FailRunWithBody Report that an accepted run failed
 	//
-	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3667,7 +3667,7 @@ type ClientInterface interface {
 
 	// FailRun Report that an accepted run failed
 	//
-	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3676,7 +3676,7 @@ type ClientInterface interface {
 
 	// HeartbeatRun Give a sign of life of an accepted run
 	//
-	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 	//
 	// Corresponds with POST /api/v1/runs/{run}:heartbeat (the `HeartbeatRun` operationId).
 	HeartbeatRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4125,9 +4125,9 @@ func (c *RawClient) ExplainJob(ctx context.Context, job string, params *ExplainJ
 
 // BackfillJobWithBody Run a job for times that have passed
 //
-// Makes a run for each occurrence of the job's schedule as it is now that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
+// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. At most 10,000 runs are made by one call: go_on_from then tells where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4146,9 +4146,9 @@ func (c *RawClient) BackfillJobWithBody(ctx context.Context, job string, params 
 
 // BackfillJob Run a job for times that have passed
 //
-// Makes a run for each occurrence of the job's schedule as it is now that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
+// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. At most 10,000 runs are made by one call: go_on_from then tells where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4264,9 +4264,9 @@ func (c *RawClient) TriggerJob(ctx context.Context, job string, params *TriggerJ
 //
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
-// Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones.
 //
-// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
+// A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4832,7 +4832,7 @@ func (c *RawClient) CancelRun(ctx context.Context, run string, reqEditors ...Req
 
 // CompleteRunWithBody Report that an accepted run succeeded
 //
-// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4851,7 +4851,7 @@ func (c *RawClient) CompleteRunWithBody(ctx context.Context, run string, content
 
 // CompleteRun Report that an accepted run succeeded
 //
-// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4870,7 +4870,7 @@ func (c *RawClient) CompleteRun(ctx context.Context, run string, body CompleteRu
 
 // FailRunWithBody Report that an accepted run failed
 //
-// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4889,7 +4889,7 @@ func (c *RawClient) FailRunWithBody(ctx context.Context, run string, contentType
 
 // FailRun Report that an accepted run failed
 //
-// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4908,7 +4908,7 @@ func (c *RawClient) FailRun(ctx context.Context, run string, body FailRunJSONReq
 
 // HeartbeatRun Give a sign of life of an accepted run
 //
-// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 //
 // Corresponds with POST /api/v1/runs/{run}:heartbeat (the `HeartbeatRun` operationId).
 func (c *RawClient) HeartbeatRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8253,9 +8253,9 @@ type ClientWithResponsesInterface interface {
 
 	// BackfillJobWithBodyWithResponse Run a job for times that have passed
 	//
-	// Makes a run for each occurrence of the job's schedule as it is now that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
+	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. At most 10,000 runs are made by one call: go_on_from then tells where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8264,9 +8264,9 @@ type ClientWithResponsesInterface interface {
 
 	// BackfillJobWithResponse Run a job for times that have passed
 	//
-	// Makes a run for each occurrence of the job's schedule as it is now that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
+	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. At most 10,000 runs are made by one call: go_on_from then tells where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8324,9 +8324,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 	//
-	// Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+	// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones.
 	//
-	// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
+	// A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8598,7 +8598,7 @@ type ClientWithResponsesInterface interface {
 
 	// CompleteRunWithBodyWithResponse Report that an accepted run succeeded
 	//
-	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8607,7 +8607,7 @@ type ClientWithResponsesInterface interface {
 
 	// CompleteRunWithResponse Report that an accepted run succeeded
 	//
-	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8616,7 +8616,7 @@ type ClientWithResponsesInterface interface {
 
 	// FailRunWithBodyWithResponse Report that an accepted run failed
 	//
-	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8625,7 +8625,7 @@ type ClientWithResponsesInterface interface {
 
 	// FailRunWithResponse Report that an accepted run failed
 	//
-	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8634,7 +8634,7 @@ type ClientWithResponsesInterface interface {
 
 	// HeartbeatRunWithResponse Give a sign of life of an accepted run
 	//
-	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+	// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11571,9 +11571,9 @@ func (c *ClientWithResponses) ExplainJobWithResponse(ctx context.Context, job st
 
 // BackfillJobWithBodyWithResponse Run a job for times that have passed
 //
-// Makes a run for each occurrence of the job's schedule as it is now that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
+// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. At most 10,000 runs are made by one call: go_on_from then tells where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11588,9 +11588,9 @@ func (c *ClientWithResponses) BackfillJobWithBodyWithResponse(ctx context.Contex
 
 // BackfillJobWithResponse Run a job for times that have passed
 //
-// Makes a run for each occurrence of the job's schedule as it is now that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
+// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. At most 10,000 runs are made by one call: go_on_from then tells where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11684,9 +11684,9 @@ func (c *ClientWithResponses) TriggerJobWithResponse(ctx context.Context, job st
 //
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
-// Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, or the problem because of which it was not; the status is 200 also if no line was good. Jobs are made in transactions of 1000 lines: an interruption leaves those behind whose transaction was over. With an Idempotency-Key the same request can be sent again, and makes what is missing.
+// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones.
 //
-// A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later.
+// A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12150,7 +12150,7 @@ func (c *ClientWithResponses) CancelRunWithResponse(ctx context.Context, run str
 
 // CompleteRunWithBodyWithResponse Report that an accepted run succeeded
 //
-// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12165,7 +12165,7 @@ func (c *ClientWithResponses) CompleteRunWithBodyWithResponse(ctx context.Contex
 
 // CompleteRunWithResponse Report that an accepted run succeeded
 //
-// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12180,7 +12180,7 @@ func (c *ClientWithResponses) CompleteRunWithResponse(ctx context.Context, run s
 
 // FailRunWithBodyWithResponse Report that an accepted run failed
 //
-// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12195,7 +12195,7 @@ func (c *ClientWithResponses) FailRunWithBodyWithResponse(ctx context.Context, r
 
 // FailRunWithResponse Report that an accepted run failed
 //
-// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12210,7 +12210,7 @@ func (c *ClientWithResponses) FailRunWithResponse(ctx context.Context, run strin
 
 // HeartbeatRunWithResponse Give a sign of life of an accepted run
 //
-// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. An attempt that is over, or in whose place another one has come, is refused with 409: stop working on it.
+// For a target that has accepted a run, with 202 or over a broker. The bearer is the run's own token, which came with the run, and not a key. A report on an attempt that has ended or was replaced is rejected with 409: stop working on the run.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -22,7 +22,7 @@ func newSecret() *cobra.Command {
 	return remote.Flags(usage.Group(&cobra.Command{
 		Use: "secret", Short: "Store, list and delete the secrets that targets use",
 		Long: `Secrets are stored encrypted, for the targets of your namespace: their config names
-one as {"secret": "NAME"}. Nobody can read a value back.`,
+one as {"secret": "NAME"}. A value cannot be read back.`,
 		Example: `  belfry secret set hook-signing <signing.key
   belfry secret list`,
 	}, newSecretSet(), newSecretList(), newSecretDelete(), local.Keyset()))

@@ -77,7 +77,7 @@ func TestFilesOfJobs(t *testing.T) {
 		"- {schedule: x}":                "line 1: the job has no name",
 		"hello":                          "not a job",
 		"- hello":                        "not a job",
-		"{name: 7}":                      "the name is not a text",
+		"{name: 7}":                      "the name is not a string",
 		"{name: a, name: b}":             "name is there twice",
 		"{name: a, <<: {}}":              "<< is not supported",
 		"{name: a, payload: .nan}":       "line 1",

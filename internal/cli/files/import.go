@@ -36,7 +36,7 @@ func newImportCrontab() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
 		Use: "crontab FILE", Short: "Make jobs of the lines of a crontab", Args: usage.Args(1, 1),
-		Long: `Make a job of each line of a crontab, or say why it cannot be taken. FILE is a
+		Long: `Create a job for each line of a crontab, or report why that is not possible. FILE is a
 user's crontab, /etc/crontab or a file of /etc/cron.d (--system for copies of
 those), or - for the standard input.
 

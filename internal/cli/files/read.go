@@ -74,7 +74,7 @@ func readJob(where string, n *yaml.Node) (Job, error) {
 		Name string `json:"name"`
 	}
 	if err := json.Unmarshal(raw, &named); err != nil {
-		return Job{}, fmt.Errorf("%s: the name is not a text: %w", at, err)
+		return Job{}, fmt.Errorf("%s: the name is not a string: %w", at, err)
 	}
 	return Job{named.Name, at, raw}, nil
 }

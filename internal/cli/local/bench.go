@@ -33,7 +33,7 @@ func newBench() *cobra.Command {
 		Long: `Measure what Belfry does on your own PostgreSQL: how late runs start when many
 are due at once, how late in everyday traffic, and how many runs per second.
 
-It makes a scratch database (belfry_bench_…) on the server of the URL, loads jobs
+It creates a scratch database (belfry_bench_…) on the server of the URL, loads jobs
 into it, starts nodes as processes of their own, with your settings, and drops the database at the
 end, also after Ctrl-C. It touches nothing else; but it is a load on the server.
 It ends with code 1 if a run was lost.`,
@@ -101,7 +101,7 @@ func (f *benchFlags) add(cmd *cobra.Command, jobs int) {
 	config.Flags(fl, append([]string{"database_url", "database_url_file"}, nodeSettings...)...)
 	fl.IntVar(&f.Jobs, "jobs", jobs, "registered jobs")
 	fl.IntVar(&f.Nodes, "nodes", 1, "nodes, each a process")
-	fl.BoolVar(&f.Keep, "keep", false, "keep the scratch database and tell its name")
+	fl.BoolVar(&f.Keep, "keep", false, "keep the scratch database and print its name")
 	fl.StringVarP(&f.output, "output", "o", "text", "text or json")
 	fl.StringVar(&f.html, "html", "", "write a report with curves to this file")
 	fl.StringVar(&f.Profile, "profile", "", "write the CPU profile of the node to this file")

@@ -21,11 +21,11 @@ servers get the same ones, by the setting secrets.keyset_file or secrets.keyset.
 To replace a key, in steps that a running cluster does not notice:
   belfry secret keyset add FILE    a new key; give the file to all servers, restart them
   belfry secret keyset use FILE    the new key encrypts; give it to all servers again:
-                                   they encrypt anew what is stored, and log how much
+                                   they encrypt the stored secrets again, and log how many
   belfry secret keyset drop FILE   without the old key; only when nothing is left`,
 		Example: `  belfry secret keyset new keyset.json`,
 	},
-		keysetStep("new", "Make a keyset in a new file", func(*seal.Keyset) (*seal.Keyset, error) {
+		keysetStep("new", "Create a keyset in a new file", func(*seal.Keyset) (*seal.Keyset, error) {
 			return seal.New()
 		}),
 		keysetStep("add", "Add a key that is not used yet", (*seal.Keyset).Add),

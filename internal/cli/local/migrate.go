@@ -16,7 +16,7 @@ func newMigrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the database's schema up to date", Args: noArgs,
 		Long: `Bring the schema up to date, as the owner of the database. Let the role that
-nodes log in as do what they need. The first time, make an admin's key of the
+nodes log in as do what they need. The first time, create an admin key of the
 namespace default and print it: it cannot be shown again.`,
 		Example: `  BELFRY_DATABASE_URL=postgres://belfry@db.example.com/belfry belfry migrate
   belfry migrate --config owner.yaml --server-role belfry_nodes`,
@@ -48,7 +48,7 @@ namespace default and print it: it cannot be shown again.`,
 	}
 	config.Flags(cmd.Flags(), "database_url", "database_url_file")
 	cmd.Flags().StringVar(&role, serverRole, "belfry_server", "role of the database that nodes log in as")
-	cmd.Flags().BoolVar(&noKey, "no-key", false, "make no key")
+	cmd.Flags().BoolVar(&noKey, "no-key", false, "create no key")
 	return cmd
 }
 

@@ -16,7 +16,7 @@ import (
 func newNamespace() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "namespace", Short: "Create and list namespaces, as the owner of the database",
-		Long: `Namespaces and their first keys are made with the database's URL, by its owner:
+		Long: `Namespaces and their first keys are created with the database URL of its owner:
 no key reaches beyond its own namespace.`,
 		Example: `  belfry namespace create billing
   belfry namespace list`,
@@ -88,7 +88,7 @@ type namespaceView struct {
 func newNamespaceKey() *cobra.Command {
 	var name, role string
 	cmd := &cobra.Command{
-		Use: "key NAMESPACE", Short: "Make a key of a namespace, for those who have lost the last one",
+		Use: "key NAMESPACE", Short: "Create a key of a namespace, for those who have lost the last one",
 		Args:    usage.Args(1, 1),
 		Example: `  belfry namespace key default --role admin`,
 		RunE: func(cmd *cobra.Command, args []string) error {

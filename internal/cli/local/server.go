@@ -22,7 +22,7 @@ func newServer() *cobra.Command {
 one database. SIGTERM hands the node's work over and lets what is under way end.
 
 A setting is taken from its flag, else from the environment, else from the file
-that --config names, else it has its default; belfry config show tells which.`,
+that --config names, else it has its default; belfry config show prints which.`,
 		Example: `  BELFRY_DATABASE_URL=postgres://belfry_server@db.example.com/belfry belfry server
   belfry server --config belfry.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,6 +49,6 @@ that --config names, else it has its default; belfry config show tells which.`,
 	}
 	config.Flags(cmd.Flags())
 	cmd.Flags().BoolVar(&bootstrap, "bootstrap", false,
-		"make an admin's key of the namespace default if it has none, and print it")
+		"create an admin key of the namespace default if it has none, and print it")
 	return cmd
 }

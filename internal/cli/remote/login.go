@@ -44,7 +44,7 @@ func FindLogin(server, key string, getenv func(string) string) (Login, error) {
 	}
 	var saved Login
 	if err := yaml.Unmarshal(text, &saved); err != nil {
-		return to, fmt.Errorf("%s cannot be read; belfry login makes it anew: %w", name, err)
+		return to, fmt.Errorf("%s cannot be read; belfry login writes it again: %w", name, err)
 	}
 	// Send a saved key only to the server that it was saved for.
 	if to.Server == "" || to.Server == saved.Server {

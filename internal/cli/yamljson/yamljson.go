@@ -150,7 +150,7 @@ func (w *jsonWriter) object(n *yaml.Node, depth int) error {
 		key := n.Content[i]
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			return fmt.Errorf("line %d: a key must be a text", key.Line)
+			return fmt.Errorf("line %d: a key must be a string", key.Line)
 		case key.ShortTag() == "!!merge":
 			return fmt.Errorf("line %d: << is not supported; write the fields, or use an alias as a value", key.Line)
 		case seen[key.Value]:
@@ -189,7 +189,7 @@ func (w *jsonWriter) scalar(n *yaml.Node) error {
 	case "!!int":
 		i, ok := new(big.Int).SetString(strings.ReplaceAll(n.Value, "_", ""), 0)
 		if !ok {
-			return fmt.Errorf("line %d: %s is not a number; put it in quotes if it is a text", n.Line, n.Value)
+			return fmt.Errorf("line %d: %s is not a number; put it in quotes if it is a string", n.Line, n.Value)
 		}
 		w.b.WriteString(i.String())
 		return nil

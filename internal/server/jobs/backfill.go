@@ -11,13 +11,13 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-const aboutBackfill = "Makes a run for each occurrence of the job's schedule as it is now that is due " +
+const aboutBackfill = "Creates a run for each occurrence of the job's current schedule that is due " +
 	"at the time from or later and before the time to, which must have passed. " +
 	"The runs start now, one after the other at the pace; a paused or finished job has them too. " +
 	"The overlap policy holds for them: with skip, one that is due while another still runs is skipped, " +
 	"so choose a pace that leaves each its time.\n\n" +
 	"Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. " +
-	"At most 10,000 runs are made by one call: go_on_from then tells where the next one begins."
+	"One call creates at most 10,000 runs: go_on_from is then where the next one begins."
 
 func (h *Handlers) registerBackfill() {
 	rest.Register(h.api, rest.Operation{

@@ -23,11 +23,11 @@ const (
 )
 
 const aboutBulk = "The body is NDJSON: on each line a job as in create-job, at most %d lines and %d MB.\n\n" +
-	"Each line stands for itself: the answer has, in the order of the lines, the id of the job that was made, " +
-	"or the problem because of which it was not; the status is 200 also if no line was good. " +
-	"Jobs are made in transactions of %d lines: an interruption leaves those behind whose transaction was over. " +
-	"With an Idempotency-Key the same request can be sent again, and makes what is missing.\n\n" +
-	"A node works on few bulks at once, and on fewer of one key: one that is told so (429, 503) comes again later."
+	"Lines are independent: the response has, in the order of the lines, the id of the job that was created, " +
+	"or the problem that prevented it; the status is 200 even if no line was valid. " +
+	"Jobs are created in transactions of %d lines: after an interruption, those of committed transactions exist. " +
+	"With an Idempotency-Key the same request can be repeated, and creates the missing ones.\n\n" +
+	"A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later."
 
 func (h *Handlers) registerBulk() {
 	rest.Register(h.api, rest.Operation{

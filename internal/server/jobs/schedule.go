@@ -115,7 +115,7 @@ func ExplainSchedule(field string, value any) (out []rest.FieldProblem) {
 			continue
 		}
 		if _, isText := written[name].(string); schema.Type == huma.TypeString && !isText {
-			out = append(out, rest.FieldProblem{Field: at, Problem: "it is not a text", Fix: `write it in "quotes"`})
+			out = append(out, rest.FieldProblem{Field: at, Problem: "it is not a string", Fix: `write it in "quotes"`})
 		}
 	}
 	if len(out) == 0 {

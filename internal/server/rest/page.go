@@ -29,7 +29,7 @@ func ParseToken(token string, mark any) error {
 	if err != nil || json.Unmarshal(b, mark) != nil {
 		return &problem.Problem{
 			Field: "page_token", Problem: "it is not one that this list gave",
-			Fix: "take next_page_token of the last answer, or leave it out to begin anew",
+			Fix: "take next_page_token of the last answer, or leave it out to begin again",
 		}
 	}
 	return nil

@@ -57,10 +57,10 @@ var kinds = map[string]struct {
 	"bad_request":         {http.StatusBadRequest, "The request cannot be read"},
 	"unauthenticated":     {http.StatusUnauthorized, "The request has no valid key"},
 	"forbidden":           {http.StatusForbidden, "The key may not do this"},
-	"not_found":           {http.StatusNotFound, "There is no such thing"},
+	"not_found":           {http.StatusNotFound, "Not found"},
 	"method_not_allowed":  {http.StatusMethodNotAllowed, "There is no such operation"},
 	"session_expired":     {http.StatusGone, "The session has expired"},
-	"conflict":            {http.StatusConflict, "It does not fit with what is there"},
+	"conflict":            {http.StatusConflict, "Conflict with the current state"},
 	"precondition_failed": {http.StatusPreconditionFailed, "It has changed meanwhile"},
 	"too_large":           {http.StatusRequestEntityTooLarge, "The request is too large"},
 	"unsupported_media":   {http.StatusUnsupportedMediaType, "The request's body is of another kind"},
@@ -155,7 +155,7 @@ func expected(ctx context.Context, err error) *Problem {
 		p := NewProblem("invalid", "the Idempotency-Key was used for another request in the last 24 hours")
 		p.Problems = []FieldProblem{{
 			Field: idempotencyHeader, Problem: "it was used for another request",
-			Fix: "use a new key for each request that is meant",
+			Fix: "use a new key for each new request",
 		}}
 		return p
 	case errors.Is(err, job.ErrSessionExpired):
@@ -190,7 +190,7 @@ func (a *API) logged(err error) *Problem {
 		return NewProblem("unavailable", "the database does not answer; try again")
 	case ClockInDoubt:
 		return NewProblem("unavailable", "the clock of the database is in doubt, so nothing can be planned; try again, "+
-			"and tell the operator if this lasts: a node's /readyz says what to do")
+			"and inform the operator if this lasts: a node's /readyz says what to do")
 	case BadText:
 		return NewProblem("invalid", "a text has a character that cannot be stored: NUL, "+
 			"or one that is not UTF-8; remove it")

@@ -107,6 +107,6 @@ func checkIdempotencyKey(o *huma.Operation, r *http.Request) *FieldProblem {
 	}
 	return &FieldProblem{
 		Field: idempotencyHeader, Problem: "this operation does not take one",
-		Fix: "leave it out, and before you repeat a request whose answer was lost, look at what it came to",
+		Fix: "leave it out, and before you repeat a request whose response was lost, check whether it took effect",
 	}
 }

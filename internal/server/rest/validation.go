@@ -46,7 +46,7 @@ func fromHuma(ctx huma.Context, status int, message string, errs ...error) huma.
 
 // explained has the messages of huma that need no further detail.
 var explained = map[string]FieldProblem{
-	validation.MsgExpectedString:          {Problem: "it is not a text", Fix: `write it in "quotes"`},
+	validation.MsgExpectedString:          {Problem: "it is not a string", Fix: `write it in "quotes"`},
 	validation.MsgExpectedInteger:         {Problem: "it is not a whole number"},
 	validation.MsgExpectedNumber:          {Problem: "it is not a number"},
 	validation.MsgExpectedBoolean:         {Problem: "it is not true or false"},
