@@ -19,7 +19,7 @@ func newJob() *cobra.Command {
   belfry job list --label team=finance
   belfry job runs report`,
 	}, newJobCreate(), newJobGet(), newJobList(), newJobEdit(), newJobPause(), newJobResume(), newJobTrigger(),
-		newJobBackfill(), newJobDelete(), newJobRuns()))
+		newJobBackfill(), newJobDelete(), newJobRuns(), newJobVersions(), newJobRollback()))
 }
 
 func newJobGet() *cobra.Command {

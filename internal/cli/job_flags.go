@@ -9,6 +9,8 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/cli/usage"
 	"github.com/belfry-dev/belfry/internal/cli/yamljson"
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 // scheduleFlags are the kinds of schedules. A job has one of them. Their names are the API's.
@@ -106,6 +108,7 @@ func jobFlags(f *pflag.FlagSet) {
 	f.String("cron", "", "5 or 6 fields, such as '0 2 * * *'")
 	f.String("every", "", "an interval, such as 15m")
 	f.String("at", "", "once, at this time, such as 2027-01-31T09:00:00Z")
+	f.Bool("allow-past", false, "accept a time for --at that has passed; missed.created decides whether it runs")
 	f.String("rrule", "", "a rule of RFC 5545, such as 'FREQ=MONTHLY;BYDAY=-1FR'")
 	f.String("url", "", "where runs go by HTTP")
 	f.String("method", "", "of HTTP (default POST)")
@@ -192,6 +195,9 @@ func setFlags(f *pflag.FlagSet, job object) error {
 	if err := setFields(f, job); err != nil {
 		return err
 	}
+	if err := checkPast(f, job); err != nil {
+		return err
+	}
 	if labels, _ := f.GetStringArray("label"); len(labels) > 0 {
 		for _, l := range labels {
 			key, value, ok := strings.Cut(l, "=")
@@ -210,6 +216,23 @@ func setFlags(f *pflag.FlagSet, job object) error {
 		job["payload"] = p
 	}
 	return setTarget(f, job)
+}
+
+// checkPast rejects a time for --at that has passed, which is usually a typing error.
+func checkPast(f *pflag.FlagSet, job object) error {
+	if allowed, _ := f.GetBool("allow-past"); allowed || !f.Changed("at") {
+		return nil
+	}
+	at, _ := f.GetString("at")
+	zone, _ := objectIn(job, "schedule")["timezone"].(string)
+	s, err := schedule.New(schedule.Spec{At: at, Timezone: zone}, "")
+	if err != nil {
+		return nil //nolint:nilerr // the server explains it
+	}
+	if due, err := s.Next(schedule.BeforeAll); err != nil || due.After(clock.Now()) {
+		return nil //nolint:nilerr // the server explains it
+	}
+	return usage.Errorf("--at %s has passed; use a later time, or --allow-past if you mean it", at)
 }
 
 func setTarget(f *pflag.FlagSet, job object) error {

@@ -62,6 +62,7 @@ type UpdateParams struct {
 	IfVersion  int32  // the expected version; 0 means any
 	IfTag      string // the expected tag; empty means any
 	Definition Definition
+	Rollback   int32 // the version that has this definition; 0 means none
 	Actor      string
 }
 
@@ -73,6 +74,7 @@ type ChangeParams struct {
 	IfTag      string             // the expected tag; empty means any
 	Actor      string             // empty means Belfry itself
 	Until      time.Time          // for a pause, when Belfry ends it; zero means never
+	At         time.Time          // for a trigger, when the run is due; zero means now
 	Trace      string             // for a trigger, the traceparent of the request; empty if there is none
 	Idempotent *IdempotentRequest // for a trigger or a backfill; nil: each request takes effect
 }
@@ -94,6 +96,20 @@ func CheckUntil(until, now time.Time) error {
 		return problem.New("until", "it has passed", "use a later time, or leave it out to pause until a resume")
 	case until.After(now.Add(time.Duration(MaxPause))):
 		return problem.New("until", "it is more than 10 years from now", "leave it out to pause until a resume")
+	}
+	return nil
+}
+
+// MaxTriggerAhead is how far in the future a triggered run may be due.
+const MaxTriggerAhead = 366 * day
+
+// CheckTriggerAt checks when a triggered run is due.
+func CheckTriggerAt(at, now time.Time) error {
+	switch {
+	case at.Before(now):
+		return problem.New("at", "it has passed", "use a later time, or leave it out to run the job now")
+	case at.After(now.Add(time.Duration(MaxTriggerAhead))):
+		return problem.New("at", "it is more than 366 days from now", "use an earlier time, or a job with schedule.at")
 	}
 	return nil
 }

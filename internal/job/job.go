@@ -55,6 +55,14 @@ type Definition struct {
 	Policy
 }
 
+// Version is one version of a job's definition.
+type Version struct {
+	Number    int32
+	CreatedAt time.Time
+	CreatedBy string // an actor
+	Definition
+}
+
 // Target is where runs go: a kind, and settings that only the package of that kind reads.
 type Target struct {
 	Kind   string          `json:"kind"` // for example http, kafka or worker

@@ -94,11 +94,14 @@ func (e *Entry) BeganAt() time.Time {
 
 // AttemptEnd is the outcome of an attempt.
 type AttemptEnd struct {
-	Number  int16
-	EndedAt time.Time
-	Outcome OutcomeKind
-	Code    int
-	Message string
+	Number    int16
+	StartedAt time.Time
+	EndedAt   time.Time
+	Outcome   OutcomeKind
+	Code      int
+	Message   string
+	Session   uuid.UUID
+	Node      string // name of the session's node or worker
 }
 
 // RunQuery asks for a page of the ledger.

@@ -154,13 +154,17 @@ const keepKey = `UPDATE run SET idempotency_key = $5 WHERE ` + byKey + ` AND ide
 // needKind asks for an owner that has a kind of target, once.
 const needKind = `UPDATE partition SET needs = array_append(needs, $2) WHERE id = $1 AND $2 <> ALL (needs)`
 
-// attemptRecord is what a run stores about an attempt that was not its last.
+// attemptRecord is what a run stores about an attempt that was not its last. The statement that stores it adds the
+// start, the session and the name of the session.
 type attemptRecord struct {
-	Attempt int16           `json:"attempt"`
-	EndedAt time.Time       `json:"ended_at"`
-	Outcome job.OutcomeKind `json:"outcome"`
-	Status  int             `json:"status,omitempty"`
-	Message string          `json:"message,omitempty"`
+	Attempt   int16           `json:"attempt"`
+	StartedAt time.Time       `json:"started_at,omitzero"`
+	EndedAt   time.Time       `json:"ended_at"`
+	Outcome   job.OutcomeKind `json:"outcome"`
+	Status    int             `json:"status,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Session   uuid.UUID       `json:"session,omitzero"`
+	Node      string          `json:"node,omitempty"`
 }
 
 // write queues the statements of one decision.
@@ -189,7 +193,9 @@ func (d *decided) retry(in job.DecideInput, decision job.Decision) {
 	k, o := in.Run.Key, in.Outcome
 	var record, deferred *string
 	if decision.Record {
-		b, err := json.Marshal([]attemptRecord{{in.Run.Attempt, in.Now, o.Kind, o.Status, o.Message}})
+		b, err := json.Marshal(attemptRecord{
+			Attempt: in.Run.Attempt, EndedAt: in.Now, Outcome: o.Kind, Status: o.Status, Message: o.Message,
+		})
 		if err == nil { // always: plain values marshal
 			text := string(b)
 			record = &text

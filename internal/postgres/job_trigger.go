@@ -16,16 +16,19 @@ const insertTriggered = `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
                  concurrency_key, concurrency_max, handler, needs_sweep, payload, trace)
 SELECT j.partition,
-       (SELECT coalesce(max(r.seq), 0) + 1 FROM run r
-        WHERE r.partition = j.partition AND r.job_id = j.id AND r.due_at = $3 AND r.seq > 0),
+       greatest((SELECT coalesce(max(r.seq), 0) + 1 FROM run r
+                 WHERE r.partition = j.partition AND r.job_id = j.id AND r.due_at = $3 AND r.seq > 0),
+                CASE WHEN $6 /* a user chose the time: a run of that time may have been cancelled */ THEN (
+                    SELECT coalesce(max(h.seq), 0) + 1 FROM run_history h
+                    WHERE h.job_id = j.id AND h.due_at = $3 AND h.seq > 0) END),
        j.version, j.id, $3, $3, 0 /* pending */, 0, j.priority, 1 /* trigger */, j.admit, j.queue_id,
        j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $4, nullif($5, '')
 FROM job j
 WHERE j.partition = $1 AND j.id = $2
 RETURNING seq, queue_id, handler IS NOT NULL`
 
-// TriggerJob creates a run of a job that is due now, also of a paused or finished job. A payload, if given, replaces
-// the payload of the job.
+// TriggerJob creates a run of a job that is due now, or later if the request says so. The job may be paused or finished.
+// A payload, if given, replaces the payload of the job.
 func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.RawMessage) (job.Key, error) {
 	what := "trigger " + job.FormatJobID(o.ID)
 	text, err := checkPayload(payload)
@@ -55,10 +58,17 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 			return err
 		}
 		key.DueAt = key.DueAt.UTC()
+		if !o.At.IsZero() {
+			if err := job.CheckTriggerAt(o.At, key.DueAt); err != nil {
+				return err
+			}
+			key.DueAt = roundUp(o.At).UTC()
+		}
 		var queue int32
 		var pulled bool
-		err = tx.QueryRow(ctx, insertTriggered, key.Partition, o.ID, key.DueAt, text, o.Trace).
-			Scan(&key.Seq, &queue, &pulled)
+		err = tx.QueryRow(
+			ctx, insertTriggered, key.Partition, o.ID, key.DueAt, text, o.Trace, !o.At.IsZero(),
+		).Scan(&key.Seq, &queue, &pulled)
 		if err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *def
 	if old != nil && d.text.whole == old.text.whole {
 		return c.job.Job, nil
 	}
-	u := update{change: c, old: old, new: d, queue: queue, actor: in.Actor}
+	u := update{change: c, old: old, new: d, queue: queue, actor: in.Actor, rollback: in.Rollback}
 	u.keep()
 	if old == nil || !d.sameTimes(old) {
 		target, ok := cursors[to]
@@ -79,6 +79,7 @@ type update struct {
 	old, new *definition // old: nil if it cannot be read
 	queue    int32
 	actor    string
+	rollback int32 // the version whose definition is restored; 0: none
 
 	to       cursor
 	state    job.State
@@ -207,8 +208,13 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 	if err != nil {
 		return j, err
 	}
-	return j, u.audit(ctx, "job.update", struct {
+	action := "job.update"
+	if u.rollback != 0 {
+		action = "job.rollback"
+	}
+	return j, u.audit(ctx, action, struct {
 		Name    string `json:"name"`
 		Version int32  `json:"version"`
-	}{j.Name, j.Version})
+		To      int32  `json:"to,omitempty"` // of a rollback
+	}{j.Name, j.Version, u.rollback})
 }

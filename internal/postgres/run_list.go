@@ -320,11 +320,8 @@ func readAttempts(encoded []byte) ([]job.AttemptEnd, error) {
 	out := make([]job.AttemptEnd, len(records))
 	for i, r := range records {
 		out[i] = job.AttemptEnd{
-			Number:  r.Attempt,
-			EndedAt: r.EndedAt.UTC(),
-			Outcome: r.Outcome,
-			Code:    r.Status,
-			Message: r.Message,
+			Number: r.Attempt, StartedAt: r.StartedAt.UTC(), EndedAt: r.EndedAt.UTC(), Outcome: r.Outcome, Code: r.Status,
+			Message: r.Message, Session: r.Session, Node: r.Node,
 		}
 	}
 	return out, nil

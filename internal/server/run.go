@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 type Ledger interface {
 	Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error)
 	Run(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.Entry, error)
+	RunPayload(ctx context.Context, namespace uuid.UUID, e job.Entry) (json.RawMessage, error)
 	CancelRun(ctx context.Context, o job.RunParams) (attempt int16, err error)
 	RetryRun(ctx context.Context, o job.RunParams) error
 	Outputs(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.Output, error)
@@ -193,7 +195,10 @@ func (s *Server) runResult(ctx context.Context, k job.Key) (*runOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runOutput{wireDetail(entries, outputs)}, nil
+	out := &runOutput{wireDetail(entries, outputs)}
+	payload, err := s.opts.Ledger.RunPayload(ctx, namespace, entries[0])
+	out.Body.Payload = rest.JSON(payload)
+	return out, err
 }
 
 // CancelledRun is a run that was cancelled.

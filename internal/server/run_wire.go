@@ -85,17 +85,23 @@ func wireRun(e job.Entry) Run {
 		Dead: e.DeadLetter, OwnKey: e.OwnKey, Node: e.Node, DueTo: rest.OptionalTime(e.DueTo), Count: e.Count,
 		Handler: e.Handler, Percent: e.Percent, Progress: e.Progress, Result: rest.JSON(e.Result),
 	}
-	if e.Session != uuid.Nil {
-		r.Session = e.Session.String()
-	}
+	r.Session = optionalID(e.Session)
 	return r
+}
+
+// optionalID returns an empty string for the zero id, so that JSON leaves it out.
+func optionalID(id uuid.UUID) string {
+	if id == uuid.Nil {
+		return ""
+	}
+	return id.String()
 }
 
 // Attempt is one attempt of a run.
 type Attempt struct {
 	Attempt   int16      `json:"attempt" doc:"Number of the attempt."`
 	State     string     `json:"state" enum:"running,waiting,succeeded,failed,lost,cancelled,snoozed"`
-	StartedAt *time.Time `json:"started_at,omitempty" doc:"Known for the last attempt before each end of the run."`
+	StartedAt *time.Time `json:"started_at,omitempty"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	Status    int        `json:"status,omitempty"`
 	Message   string     `json:"message,omitempty"`
@@ -115,8 +121,17 @@ func (Attempt) Descriptions() map[string]string {
 // RunDetail is a run with all its attempts.
 type RunDetail struct {
 	Run
+	Payload  rest.JSON `json:"payload,omitempty"`
 	Attempts []Attempt `json:"attempts" doc:"In order. Only the last 20 are kept."`
 	Earlier  []Run     `json:"earlier,omitempty" doc:"Earlier ends, before retries or redrives, newest first."`
+}
+
+// Descriptions implements rest.Described.
+func (RunDetail) Descriptions() map[string]string {
+	return map[string]string{
+		"payload": "What the target receives with the run, or has received. Absent: it has none, or it was the " +
+			"payload of a trigger and the run has ended without becoming a dead letter.",
+	}
 }
 
 // wireDetail returns a run from its entries in the ledger: the first is the newest, the others are how
@@ -150,8 +165,9 @@ var outcomeNames = map[job.OutcomeKind]string{
 func attemptsOf(e job.Entry) (out []Attempt) {
 	for _, a := range e.Attempts {
 		out = append(out, Attempt{
-			Attempt: a.Number, State: outcomeNames[a.Outcome], EndedAt: rest.OptionalTime(a.EndedAt), Status: a.Code,
-			Message: a.Message,
+			Attempt: a.Number, State: outcomeNames[a.Outcome], StartedAt: rest.OptionalTime(a.StartedAt),
+			EndedAt: rest.OptionalTime(a.EndedAt), Status: a.Code, Message: a.Message, Node: a.Node,
+			Session: optionalID(a.Session),
 		})
 	}
 	begun := e.Attempt > 0 && !e.StartedAt.IsZero()

@@ -12,11 +12,13 @@ import (
 
 // Options of a Server.
 type Options struct {
-	Keys    Keys
-	Jobs    jobs.Store
-	Verbs   jobs.Verbs
-	Ledger  Ledger
-	Stories Stories
+	Keys  Keys
+	Jobs  jobs.Store
+	Verbs jobs.Verbs
+	// Versions has the versions of definitions.
+	Versions jobs.Versions
+	Ledger   Ledger
+	Stories  Stories
 
 	DeadLetters DeadLetters
 	Operations  Operations
@@ -80,7 +82,9 @@ func New(o Options) *Server {
 		Limits: o.Limits, Groups: groups, Observe: o.Observe, Log: o.Log, Version: o.Version,
 	})
 	s := &Server{opts: o, api: api, waiting: make(chan struct{}, maxWaiting)}
-	s.jobs = jobs.Register(api, jobs.Options{Store: o.Jobs, Verbs: o.Verbs, Check: o.Check})
+	s.jobs = jobs.Register(api, jobs.Options{
+		Store: o.Jobs, Verbs: o.Verbs, Versions: o.Versions, Runs: o.Ledger, Check: o.Check,
+	})
 	s.registerKeys()
 	s.registerRuns()
 	s.registerWhy()

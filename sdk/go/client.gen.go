@@ -896,10 +896,8 @@ type Attempt struct {
 	Node    string    `json:"node,omitempty,omitzero"`
 
 	// Output End of its command's stdout and stderr, secrets redacted.
-	Output  string `json:"output,omitempty,omitzero"`
-	Session string `json:"session,omitempty,omitzero"`
-
-	// StartedAt Known for the last attempt before each end of the run.
+	Output    string    `json:"output,omitempty,omitzero"`
+	Session   string    `json:"session,omitempty,omitzero"`
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 
 	// State lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker postponed it.
@@ -1011,6 +1009,9 @@ type BulkItem struct {
 	// Line Line number, from 1.
 	Line    int64   `json:"line"`
 	Problem Problem `json:"problem,omitempty,omitzero"`
+
+	// Warnings What may not be as meant.
+	Warnings []Warning `json:"warnings,omitempty,omitzero"`
 }
 
 // BulkResult defines model for BulkResult.
@@ -1062,12 +1063,8 @@ type CancelledRun struct {
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
 	// Handler Of a live run that workers pull: its handler.
-	Handler string `json:"handler,omitempty,omitzero"`
-
-	// ID Id of the run. It is also the idempotency key that the target receives, unless the job sets idempotency_key. It is the same for all attempts, retries and redrives.
-	ID string `json:"id"`
-
-	// IdempotencyKey Result of the job's idempotency_key, once it is known. Absent: the id is the key.
+	Handler        string `json:"handler,omitempty,omitzero"`
+	ID             string `json:"id"`
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Interrupted Whether this node ended it. Others do so in about two seconds.
@@ -1085,6 +1082,9 @@ type CancelledRun struct {
 	// Node Node or worker of the last attempt, if its session is known.
 	Node   string `json:"node,omitempty,omitzero"`
 	Origin Origin `json:"origin"`
+
+	// Payload What the target receives with the run, or has received. Absent: it has none, or it was the payload of a trigger and the run has ended without becoming a dead letter.
+	Payload interface{} `json:"payload,omitempty,omitzero"`
 
 	// Percent Progress as its worker reported it.
 	Percent int32 `json:"percent,omitempty,omitzero"`
@@ -1370,7 +1370,8 @@ type Job struct {
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
 	// Labels For filters. At most 32 labels.
-	Labels map[string]string `json:"labels,omitempty,omitzero"`
+	Labels  map[string]string `json:"labels,omitempty,omitzero"`
+	LastRun LastRun           `json:"last_run,omitempty,omitzero"`
 
 	// MaxRuns Scheduled runs until the job is finished. 0: no limit.
 	MaxRuns int32  `json:"max_runs,omitempty,omitzero"`
@@ -1442,6 +1443,9 @@ type Job struct {
 
 	// Version 1 at first, plus one with each new definition. Usable as If-Match.
 	Version int32 `json:"version"`
+
+	// Warnings Of a create or change: what may not be as meant.
+	Warnings []Warning `json:"warnings,omitempty,omitzero"`
 }
 
 // JobDelivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
@@ -1704,6 +1708,39 @@ type JobPatchOverlap string
 // JobPatchRetryBackoff How the delay grows. Default exponential.
 type JobPatchRetryBackoff string
 
+// JobVersion defines model for JobVersion.
+type JobVersion struct {
+	// CreatedAt When it took effect.
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The actor that wrote it, as in the audit log.
+	//
+	// Examples: key:deploy
+	CreatedBy string `json:"created_by"`
+	Version   int32  `json:"version"`
+}
+
+// JobVersionDetail defines model for JobVersionDetail.
+type JobVersionDetail struct {
+	// CreatedAt When it took effect.
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The actor that wrote it, as in the audit log.
+	//
+	// Examples: key:deploy
+	CreatedBy  string   `json:"created_by"`
+	Definition JobInput `json:"definition"`
+	Version    int32    `json:"version"`
+}
+
+// JobVersionList defines model for JobVersionList.
+type JobVersionList struct {
+	Items []JobVersion `json:"items"`
+
+	// NextPageToken page_token of the next page. Absent: no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
+
 // Key defines model for Key.
 type Key struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -1744,6 +1781,24 @@ type KeyRequest struct {
 	// Queues Queues of a worker. They need not exist.
 	Queues []string `json:"queues,omitempty,omitzero"`
 	Role   Role     `json:"role"`
+}
+
+// LastRun defines model for LastRun.
+type LastRun struct {
+	DueAt   time.Time `json:"due_at"`
+	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
+	ID      string    `json:"id"`
+
+	// Reason As in the run.
+	//
+	// Examples: attempts
+	Reason    string    `json:"reason,omitempty,omitzero"`
+	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
+
+	// State As in the run.
+	//
+	// Examples: succeeded
+	State string `json:"state"`
 }
 
 // Lease defines model for Lease.
@@ -2177,7 +2232,8 @@ type ResumedJob struct {
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
 
 	// Labels For filters. At most 32 labels.
-	Labels map[string]string `json:"labels,omitempty,omitzero"`
+	Labels  map[string]string `json:"labels,omitempty,omitzero"`
+	LastRun LastRun           `json:"last_run,omitempty,omitzero"`
 
 	// MaxRuns Scheduled runs until the job is finished. 0: no limit.
 	MaxRuns int32  `json:"max_runs,omitempty,omitzero"`
@@ -2252,6 +2308,9 @@ type ResumedJob struct {
 
 	// Version 1 at first, plus one with each new definition. Usable as If-Match.
 	Version int32 `json:"version"`
+
+	// Warnings Of a create or change: what may not be as meant.
+	Warnings []Warning `json:"warnings,omitempty,omitzero"`
 }
 
 // ResumedJobDelivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
@@ -2290,6 +2349,14 @@ type RetryBackoff string
 
 // Role defines model for Role.
 type Role string
+
+// RollbackRequest defines model for RollbackRequest.
+type RollbackRequest struct {
+	// Version The version to restore.
+	//
+	// Examples: 1
+	Version int32 `json:"version"`
+}
 
 // Run defines model for Run.
 type Run struct {
@@ -2390,12 +2457,8 @@ type RunDetail struct {
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
 	// Handler Of a live run that workers pull: its handler.
-	Handler string `json:"handler,omitempty,omitzero"`
-
-	// ID Id of the run. It is also the idempotency key that the target receives, unless the job sets idempotency_key. It is the same for all attempts, retries and redrives.
-	ID string `json:"id"`
-
-	// IdempotencyKey Result of the job's idempotency_key, once it is known. Absent: the id is the key.
+	Handler        string `json:"handler,omitempty,omitzero"`
+	ID             string `json:"id"`
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
 	// Job The id of its job.
@@ -2410,6 +2473,9 @@ type RunDetail struct {
 	// Node Node or worker of the last attempt, if its session is known.
 	Node   string `json:"node,omitempty,omitzero"`
 	Origin Origin `json:"origin"`
+
+	// Payload What the target receives with the run, or has received. Absent: it has none, or it was the payload of a trigger and the run has ended without becoming a dead letter.
+	Payload interface{} `json:"payload,omitempty,omitzero"`
 
 	// Percent Progress as its worker reported it.
 	Percent int32 `json:"percent,omitempty,omitzero"`
@@ -2664,8 +2730,25 @@ type Target struct {
 
 // TriggerRequest defines model for TriggerRequest.
 type TriggerRequest struct {
+	// At When the run is due, at most 366 days from now. Default now.
+	At time.Time `json:"at,omitempty,omitzero"`
+
 	// Payload Replaces the job's payload for this run.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
+}
+
+// Warning defines model for Warning.
+type Warning struct {
+	// Field The field that it is about.
+	//
+	// Examples: schedule.at
+	Field string `json:"field"`
+
+	// Fix What to do if it was not meant.
+	Fix string `json:"fix"`
+
+	// Message What is unusual, and what Belfry does.
+	Message string `json:"message"`
 }
 
 // ListAuditParams defines parameters for ListAudit.
@@ -2827,6 +2910,15 @@ type ListJobRunsParams struct {
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
+// ListJobVersionsParams defines parameters for ListJobVersions.
+type ListJobVersionsParams struct {
+	// PageSize Maximum size. A shorter page need not be the last.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken next_page_token of the last page. Keep the filters.
+	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
 // ExplainJobParams defines parameters for ExplainJob.
 type ExplainJobParams struct {
 	// At Time, with an offset or in the job's zone.
@@ -2850,6 +2942,12 @@ type PauseJobParams struct {
 
 // ResumeJobParams defines parameters for ResumeJob.
 type ResumeJobParams struct {
+	// IfMatch The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. A version alone, such as "3", checks only the definition. * checks only that the job exists.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// RollbackJobParams defines parameters for RollbackJob.
+type RollbackJobParams struct {
 	// IfMatch The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. A version alone, such as "3", checks only the definition. * checks only that the job exists.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
@@ -2976,6 +3074,9 @@ type BackfillJobJSONRequestBody = BackfillRequest
 
 // PauseJobJSONRequestBody defines body for PauseJob for application/json ContentType.
 type PauseJobJSONRequestBody = PauseJobRequest
+
+// RollbackJobJSONRequestBody defines body for RollbackJob for application/json ContentType.
+type RollbackJobJSONRequestBody = RollbackRequest
 
 // TriggerJobJSONRequestBody defines body for TriggerJob for application/json ContentType.
 type TriggerJobJSONRequestBody = TriggerRequest
@@ -3314,6 +3415,18 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
 	ListJobRuns(ctx context.Context, job string, params *ListJobRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListJobVersions List the versions of a job, newest first
+	//
+	// Each change of the definition is a version. By its id, a deleted job has its versions too.
+	//
+	// Corresponds with GET /api/v1/jobs/{job}/versions (the `ListJobVersions` operationId).
+	ListJobVersions(ctx context.Context, job string, params *ListJobVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetJobVersion Get a version of a job
+	//
+	// Corresponds with GET /api/v1/jobs/{job}/versions/{version} (the `GetJobVersion` operationId).
+	GetJobVersion(ctx context.Context, job string, version int32, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ExplainJob Explain what happened to an occurrence, and why
 	//
 	// Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
@@ -3369,6 +3482,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/jobs/{job}:resume (the `ResumeJob` operationId).
 	ResumeJob(ctx context.Context, job string, params *ResumeJobParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RollbackJobWithBody Restore an earlier version of a job
+	//
+	// The definition of that version becomes a new version. It takes effect like any other change of the definition. If it is equal to the current one, nothing changes.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/jobs/{job}:rollback (the `RollbackJob` operationId).
+	RollbackJobWithBody(ctx context.Context, job string, params *RollbackJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RollbackJob Restore an earlier version of a job
+	//
+	// The definition of that version becomes a new version. It takes effect like any other change of the definition. If it is equal to the current one, nothing changes.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/jobs/{job}:rollback (the `RollbackJob` operationId).
+	RollbackJob(ctx context.Context, job string, params *RollbackJobParams, body RollbackJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TriggerJobWithBody Run a job now
 	//
@@ -4106,6 +4237,38 @@ func (c *RawClient) ListJobRuns(ctx context.Context, job string, params *ListJob
 	return c.Client.Do(req)
 }
 
+// ListJobVersions List the versions of a job, newest first
+//
+// Each change of the definition is a version. By its id, a deleted job has its versions too.
+//
+// Corresponds with GET /api/v1/jobs/{job}/versions (the `ListJobVersions` operationId).
+func (c *RawClient) ListJobVersions(ctx context.Context, job string, params *ListJobVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListJobVersionsRequest(c.Server, job, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetJobVersion Get a version of a job
+//
+// Corresponds with GET /api/v1/jobs/{job}/versions/{version} (the `GetJobVersion` operationId).
+func (c *RawClient) GetJobVersion(ctx context.Context, job string, version int32, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetJobVersionRequest(c.Server, job, version)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ExplainJob Explain what happened to an occurrence, and why
 //
 // Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
@@ -4212,6 +4375,44 @@ func (c *RawClient) PauseJob(ctx context.Context, job string, params *PauseJobPa
 // Corresponds with POST /api/v1/jobs/{job}:resume (the `ResumeJob` operationId).
 func (c *RawClient) ResumeJob(ctx context.Context, job string, params *ResumeJobParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResumeJobRequest(c.Server, job, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RollbackJobWithBody Restore an earlier version of a job
+//
+// The definition of that version becomes a new version. It takes effect like any other change of the definition. If it is equal to the current one, nothing changes.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/jobs/{job}:rollback (the `RollbackJob` operationId).
+func (c *RawClient) RollbackJobWithBody(ctx context.Context, job string, params *RollbackJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollbackJobRequestWithBody(c.Server, job, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RollbackJob Restore an earlier version of a job
+//
+// The definition of that version becomes a new version. It takes effect like any other change of the definition. If it is equal to the current one, nothing changes.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/jobs/{job}:rollback (the `RollbackJob` operationId).
+func (c *RawClient) RollbackJob(ctx context.Context, job string, params *RollbackJobParams, body RollbackJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollbackJobRequest(c.Server, job, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6155,6 +6356,120 @@ func NewListJobRunsRequest(server string, job string, params *ListJobRunsParams)
 	return req, nil
 }
 
+// NewListJobVersionsRequest constructs an http.Request for the ListJobVersions method
+func NewListJobVersionsRequest(server string, job string, params *ListJobVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetJobVersionRequest constructs an http.Request for the GetJobVersion method
+func NewGetJobVersionRequest(server string, job string, version int32) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int32"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs/%s/versions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewExplainJobRequest constructs an http.Request for the ExplainJob method
 func NewExplainJobRequest(server string, job string, params *ExplainJobParams) (*http.Request, error) {
 	var err error
@@ -6381,6 +6696,68 @@ func NewResumeJobRequest(server string, job string, params *ResumeJobParams) (*h
 	if err != nil {
 		return nil, err
 	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRollbackJobRequest calls the generic RollbackJob builder with application/json body
+func NewRollbackJobRequest(server string, job string, params *RollbackJobParams, body RollbackJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRollbackJobRequestWithBody(server, job, params, "application/json", bodyReader)
+}
+
+// NewRollbackJobRequestWithBody constructs an http.Request for the RollbackJob method, with any body, and a specified content type
+func NewRollbackJobRequestWithBody(server string, job string, params *RollbackJobParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs/%s:rollback", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	if params != nil {
 
@@ -8242,6 +8619,22 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
 	ListJobRunsWithResponse(ctx context.Context, job string, params *ListJobRunsParams, reqEditors ...RequestEditorFn) (*ListJobRunsResponse, error)
 
+	// ListJobVersionsWithResponse List the versions of a job, newest first
+	//
+	// Each change of the definition is a version. By its id, a deleted job has its versions too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/jobs/{job}/versions (the `ListJobVersions` operationId).
+	ListJobVersionsWithResponse(ctx context.Context, job string, params *ListJobVersionsParams, reqEditors ...RequestEditorFn) (*ListJobVersionsResponse, error)
+
+	// GetJobVersionWithResponse Get a version of a job
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/jobs/{job}/versions/{version} (the `GetJobVersion` operationId).
+	GetJobVersionWithResponse(ctx context.Context, job string, version int32, reqEditors ...RequestEditorFn) (*GetJobVersionResponse, error)
+
 	// ExplainJobWithResponse Explain what happened to an occurrence, and why
 	//
 	// Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
@@ -8301,6 +8694,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/jobs/{job}:resume (the `ResumeJob` operationId).
 	ResumeJobWithResponse(ctx context.Context, job string, params *ResumeJobParams, reqEditors ...RequestEditorFn) (*ResumeJobResponse, error)
+
+	// RollbackJobWithBodyWithResponse Restore an earlier version of a job
+	//
+	// The definition of that version becomes a new version. It takes effect like any other change of the definition. If it is equal to the current one, nothing changes.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs/{job}:rollback (the `RollbackJob` operationId).
+	RollbackJobWithBodyWithResponse(ctx context.Context, job string, params *RollbackJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RollbackJobResponse, error)
+
+	// RollbackJobWithResponse Restore an earlier version of a job
+	//
+	// The definition of that version becomes a new version. It takes effect like any other change of the definition. If it is equal to the current one, nothing changes.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs/{job}:rollback (the `RollbackJob` operationId).
+	RollbackJobWithResponse(ctx context.Context, job string, params *RollbackJobParams, body RollbackJobJSONRequestBody, reqEditors ...RequestEditorFn) (*RollbackJobResponse, error)
 
 	// TriggerJobWithBodyWithResponse Run a job now
 	//
@@ -9510,6 +9921,102 @@ func (r ListJobRunsResponse) ContentType() string {
 	return ""
 }
 
+type ListJobVersionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JobVersionList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListJobVersionsResponse) GetJSON200() *JobVersionList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListJobVersionsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListJobVersionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListJobVersionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListJobVersionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListJobVersionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetJobVersionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JobVersionDetail
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetJobVersionResponse) GetJSON200() *JobVersionDetail {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetJobVersionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetJobVersionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetJobVersionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetJobVersionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetJobVersionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ExplainJobResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9710,6 +10217,61 @@ func (r ResumeJobResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ResumeJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RollbackJobResponse200Headers the declared response headers of an HTTP 200 response for RollbackJob
+type RollbackJobResponse200Headers struct {
+	ETag string
+}
+
+type RollbackJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Job
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RollbackJobResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RollbackJobResponse) GetJSON200() *Job {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RollbackJobResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RollbackJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RollbackJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RollbackJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RollbackJobResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11554,6 +12116,34 @@ func (c *ClientWithResponses) ListJobRunsWithResponse(ctx context.Context, job s
 	return ParseListJobRunsResponse(rsp)
 }
 
+// ListJobVersionsWithResponse List the versions of a job, newest first
+//
+// Each change of the definition is a version. By its id, a deleted job has its versions too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/jobs/{job}/versions (the `ListJobVersions` operationId).
+func (c *ClientWithResponses) ListJobVersionsWithResponse(ctx context.Context, job string, params *ListJobVersionsParams, reqEditors ...RequestEditorFn) (*ListJobVersionsResponse, error) {
+	rsp, err := c.ListJobVersions(ctx, job, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListJobVersionsResponse(rsp)
+}
+
+// GetJobVersionWithResponse Get a version of a job
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/jobs/{job}/versions/{version} (the `GetJobVersion` operationId).
+func (c *ClientWithResponses) GetJobVersionWithResponse(ctx context.Context, job string, version int32, reqEditors ...RequestEditorFn) (*GetJobVersionResponse, error) {
+	rsp, err := c.GetJobVersion(ctx, job, version, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetJobVersionResponse(rsp)
+}
+
 // ExplainJobWithResponse Explain what happened to an occurrence, and why
 //
 // Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
@@ -11648,6 +12238,36 @@ func (c *ClientWithResponses) ResumeJobWithResponse(ctx context.Context, job str
 		return nil, err
 	}
 	return ParseResumeJobResponse(rsp)
+}
+
+// RollbackJobWithBodyWithResponse Restore an earlier version of a job
+//
+// The definition of that version becomes a new version. It takes effect like any other change of the definition. If it is equal to the current one, nothing changes.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs/{job}:rollback (the `RollbackJob` operationId).
+func (c *ClientWithResponses) RollbackJobWithBodyWithResponse(ctx context.Context, job string, params *RollbackJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RollbackJobResponse, error) {
+	rsp, err := c.RollbackJobWithBody(ctx, job, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollbackJobResponse(rsp)
+}
+
+// RollbackJobWithResponse Restore an earlier version of a job
+//
+// The definition of that version becomes a new version. It takes effect like any other change of the definition. If it is equal to the current one, nothing changes.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs/{job}:rollback (the `RollbackJob` operationId).
+func (c *ClientWithResponses) RollbackJobWithResponse(ctx context.Context, job string, params *RollbackJobParams, body RollbackJobJSONRequestBody, reqEditors ...RequestEditorFn) (*RollbackJobResponse, error) {
+	rsp, err := c.RollbackJob(ctx, job, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollbackJobResponse(rsp)
 }
 
 // TriggerJobWithBodyWithResponse Run a job now
@@ -12944,6 +13564,72 @@ func ParseListJobRunsResponse(rsp *http.Response) (*ListJobRunsResponse, error) 
 	return response, nil
 }
 
+// ParseListJobVersionsResponse parses an HTTP response from a ListJobVersionsWithResponse call
+func ParseListJobVersionsResponse(rsp *http.Response) (*ListJobVersionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListJobVersionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JobVersionList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetJobVersionResponse parses an HTTP response from a GetJobVersionWithResponse call
+func ParseGetJobVersionResponse(rsp *http.Response) (*GetJobVersionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetJobVersionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JobVersionDetail
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseExplainJobResponse parses an HTTP response from a ExplainJobWithResponse call
 func ParseExplainJobResponse(rsp *http.Response) (*ExplainJobResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -13089,6 +13775,52 @@ func ParseResumeJobResponse(rsp *http.Response) (*ResumeJobResponse, error) {
 	switch {
 	case rsp.StatusCode == 200:
 		var headers ResumeJobResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRollbackJobResponse parses an HTTP response from a RollbackJobWithResponse call
+func ParseRollbackJobResponse(rsp *http.Response) (*RollbackJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RollbackJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Job
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RollbackJobResponse200Headers
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

@@ -2,7 +2,8 @@
 -- definition that its job has now, because an edit could not change it while it was live. Nothing that an earlier
 -- statement read of the job is good enough: an edit may have committed since. If the job is gone, a node ends the
 -- run at its next delivery. It returns the run as it is now, and whether workers pull it.
---   $6  the attempt, as a JSON array of one, to be kept with the run (the newest 20); NULL: it is not recorded
+--   $6  the attempt, as a JSON object, to be kept with the run (the newest 20) with its start, its session and the
+--       name of that session, which may be gone when the run is read; NULL: it is not recorded
 --   $7  whether the attempt does not count against max_attempts
 --   $8  why the run was deferred; NULL: it was not. That the target of a node was busy says nothing about a worker.
 WITH ended AS (
@@ -29,7 +30,9 @@ SET state = 0 /* pending */, run_at = $5, session_id = NULL, claimed_at = NULL, 
     free_attempts = CASE WHEN $7::boolean THEN coalesce(run.free_attempts, 0) + 1 ELSE run.free_attempts END,
     attempts = CASE WHEN $6::jsonb IS NULL THEN run.attempts ELSE (
         SELECT jsonb_agg(a ORDER BY n) FROM (
-            SELECT a, n FROM jsonb_array_elements(coalesce(run.attempts, '[]') || $6::jsonb) WITH ORDINALITY x (a, n)
+            SELECT a, n FROM jsonb_array_elements(coalesce(run.attempts, '[]') || jsonb_build_array($6::jsonb ||
+                jsonb_build_object('started_at', greatest(run.claimed_at, run.run_at), 'session', run.session_id,
+                    'node', (SELECT s.name FROM session s WHERE s.id = run.session_id)))) WITH ORDINALITY x (a, n)
             ORDER BY n DESC LIMIT 20) y) END
 FROM (SELECT) always LEFT JOIN LATERAL (
     SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max, handler FROM job

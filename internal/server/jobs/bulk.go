@@ -68,6 +68,8 @@ type BulkItem struct {
 	Line    int           `json:"line" doc:"Line number, from 1."`
 	ID      string        `json:"id,omitempty" doc:"Id of the new job."`
 	Problem *rest.Problem `json:"problem,omitempty" doc:"Why no job was created."`
+
+	Warnings []Warning `json:"warnings,omitempty" doc:"What may not be as meant."`
 }
 
 // createJobs creates the jobs in chunks, each in a transaction of its own. If a chunk fails, the others
@@ -164,7 +166,7 @@ func (h *Handlers) createChunk(ctx context.Context, once *job.IdempotentRequest,
 			if r.ID, r.Problem = "", nil; m.Err != nil {
 				r.Problem = h.api.Problem(ctx, m.Err)
 			} else {
-				r.ID = job.FormatJobID(m.Job.ID)
+				r.ID, r.Warnings = job.FormatJobID(m.Job.ID), pastWarnings(&m.Job)
 			}
 		}
 		return results

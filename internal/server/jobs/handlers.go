@@ -33,6 +33,10 @@ type Verbs interface {
 type Options struct {
 	Store Store
 	Verbs Verbs
+	// Versions has the versions of definitions.
+	Versions Versions
+	// Runs lists runs. nil: jobs have no last_run.
+	Runs Runs
 	// Check reports what is wrong with a target: its kind, or its config. nil accepts every target.
 	Check func(kind string, config json.RawMessage) error
 }
@@ -42,6 +46,10 @@ type Handlers struct {
 	api   *rest.API
 	store Store
 	verbs Verbs
+
+	versions Versions
+	runs     Runs
+
 	check func(kind string, config json.RawMessage) error
 	bulks *bulkLimiter
 }
@@ -49,7 +57,8 @@ type Handlers struct {
 // Register adds the operations on jobs to the API.
 func Register(api *rest.API, o Options) *Handlers {
 	h := &Handlers{
-		api: api, store: o.Store, verbs: o.Verbs, check: o.Check, bulks: newBulkLimiter(api.Limits().Bulks),
+		api: api, store: o.Store, verbs: o.Verbs, versions: o.Versions, runs: o.Runs, check: o.Check,
+		bulks: newBulkLimiter(api.Limits().Bulks),
 	}
 	h.registerJobs()
 	h.registerList()
@@ -58,6 +67,7 @@ func Register(api *rest.API, o Options) *Handlers {
 	h.registerPreviews()
 	h.registerBackfill()
 	h.registerVerbs()
+	h.registerVersions()
 	return h
 }
 

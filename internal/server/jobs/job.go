@@ -69,6 +69,7 @@ type createJobOutput struct {
 
 func createdJob(j job.Job) *createJobOutput {
 	r := jobResult(j)
+	r.Body.Warnings = pastWarnings(&j)
 	return &createJobOutput{rest.Path("jobs", r.Body.ID), r.ETag, r.Body}
 }
 
@@ -107,7 +108,9 @@ func (h *Handlers) getJob(ctx context.Context, in *JobPath) (*JobOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	return jobResult(j), nil
+	out := jobResult(j)
+	out.Body.LastRun, err = h.lastRun(ctx, &j)
+	return out, err
 }
 
 type deleteJobInput struct {

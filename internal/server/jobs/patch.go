@@ -92,7 +92,7 @@ func (h *Handlers) patchJob(ctx context.Context, in *patchJobInput) (*JobOutput,
 		})
 		switch {
 		case err == nil:
-			return jobResult(j), nil
+			return changedResult(j, old.Schedule), nil
 		case !errors.Is(err, job.ErrConflict) || !h.hasChanged(ctx, old):
 			return nil, err
 		case in.names():

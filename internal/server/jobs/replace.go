@@ -8,6 +8,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
+	"github.com/belfry-dev/belfry/internal/schedule"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -24,8 +25,8 @@ type replaceJobOutput struct {
 	Body   Job
 }
 
-func replaced(status int, j job.Job) *replaceJobOutput {
-	r := jobResult(j)
+func replaced(status int, j job.Job, old schedule.Spec) *replaceJobOutput {
+	r := changedResult(j, old)
 	return &replaceJobOutput{status, r.ETag, r.Body}
 }
 
@@ -76,7 +77,7 @@ func (h *Handlers) putNew(ctx context.Context, in *replaceJobInput, d job.Defini
 	if err != nil {
 		return nil, err
 	}
-	return replaced(http.StatusCreated, j), nil
+	return replaced(http.StatusCreated, j, schedule.Spec{}), nil
 }
 
 // putOver gives the job that a PUT names its new definition.
@@ -100,5 +101,5 @@ func (h *Handlers) putOver(
 	if err != nil {
 		return nil, in.failed(err)
 	}
-	return replaced(http.StatusOK, j), nil
+	return replaced(http.StatusOK, j, old.Schedule), nil
 }

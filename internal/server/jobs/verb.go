@@ -87,6 +87,7 @@ func (h *Handlers) resumeJob(ctx context.Context, in *resumeJobInput) (*resumeJo
 // TriggerRequest says how a triggered run differs from others.
 type TriggerRequest struct {
 	Payload rest.JSON `json:"payload,omitempty" doc:"Replaces the job's payload for this run."`
+	At      time.Time `json:"at,omitempty" doc:"When the run is due, at most 366 days from now. Default now."`
 }
 
 // TriggerInput is the input of trigger-job.
@@ -98,8 +99,8 @@ type TriggerInput struct {
 	Body        *TriggerRequest
 }
 
-// Trigger creates a run that is due now and returns its key. A repeated request with the same Idempotency-Key
-// returns the key of the first run.
+// Trigger creates a run that is due now, or at the time of the request, and returns its key. A repeated request with
+// the same Idempotency-Key returns the key of the first run.
 func (h *Handlers) Trigger(ctx context.Context, in *TriggerInput) (job.Key, error) {
 	params, err := h.changeParams(ctx, in.Job, &in.Precondition)
 	if err != nil {
@@ -108,14 +109,14 @@ func (h *Handlers) Trigger(ctx context.Context, in *TriggerInput) (job.Key, erro
 	params.Trace, _ = trace.Parse(in.Traceparent)
 	var payload rest.JSON
 	if in.Body != nil {
-		payload = in.Body.Payload
+		payload, params.At = in.Body.Payload, in.Body.At
 	}
 	trigger := func(once *job.IdempotentRequest) (job.Key, error) {
 		params.Idempotent = once
 		return h.verbs.TriggerJob(ctx, params, payload.Raw())
 	}
 	same := func(k job.Key) *job.Key { return &k }
-	key, err := rest.Once(&in.Idempotency, "trigger-job", []any{params.ID, payload}, same, trigger)
+	key, err := rest.Once(&in.Idempotency, "trigger-job", []any{params.ID, payload, params.At}, same, trigger)
 	if err != nil {
 		return job.Key{}, in.failed(err)
 	}

@@ -204,6 +204,9 @@ type Job struct {
 	PausedBy    string     `json:"paused_by,omitempty" doc:"The actor that paused it. belfry: Belfry, after failures."`
 	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"When Belfry resumes it. Absent: a user has to."`
 
+	LastRun  *LastRun  `json:"last_run,omitempty" doc:"Of get-job: the newest run that started, or was skipped."`
+	Warnings []Warning `json:"warnings,omitempty" doc:"Of a create or change: what may not be as meant."`
+
 	// NextDueAt is for users only: no decision depends on it.
 	NextDueAt *time.Time `json:"next_due_at" doc:"Next due time, calendars applied. null: paused, or no run is left."`
 	JobInput
@@ -223,7 +226,8 @@ func wireJob(j job.Job) Job {
 
 func wireDefinition(d *job.Definition) JobInput {
 	out := JobInput{
-		Name: d.Name, Description: d.Description, Owner: d.Owner, Labels: d.Labels, Schedule: Schedule{d.Schedule}, Payload: rest.JSON(d.Payload),
+		Name: d.Name, Description: d.Description, Owner: d.Owner, Labels: d.Labels,
+		Schedule: Schedule{d.Schedule}, Payload: rest.JSON(d.Payload),
 		Target: Target{Kind: d.Target.Kind, Config: rest.JSON(d.Target.Config)},
 		Queue:  d.Queue, Priority: d.Priority, MaxRuns: d.MaxRuns,
 		Retry: &Retry{
