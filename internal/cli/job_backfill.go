@@ -48,8 +48,8 @@ func newJobBackfill() *cobra.Command {
 that ran already are left out unless --again is set. With --dry-run nothing runs,
 and their number is printed.
 
-With --wait it shows how far they are until all have ended, and prints what they came
-to. Ctrl-C ends the waiting, not the runs.`,
+With --wait it shows how far they are until all have ended, and prints their
+outcomes. Ctrl-C ends the waiting, not the runs.`,
 		Example: `  belfry job backfill report --from 2026-01-01 --to 2026-02-01 --dry-run
   belfry job backfill report --from 2026-01-01 --to 2026-02-01 --pace 10s --wait`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {

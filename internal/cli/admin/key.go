@@ -50,9 +50,9 @@ func newKeyCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create NAME --role ROLE", Short: "Create a key; it is shown this once", Args: usage.Args(1, 1),
 		Long: `Create a key of your namespace. It is printed this once and cannot be found out
-later. A viewer may look; an operator also pause, resume, trigger and cancel; an
-editor also create, change and delete jobs; an admin also make keys. A worker may
-have the runs of the queues named, report on them, and nothing else.`,
+later. A viewer may read. An operator may also pause, resume, trigger and cancel. An
+editor may also create, change and delete jobs. An admin may also create keys. A
+worker may claim runs of the named queues and report on them, and nothing else.`,
 		Example: `  belfry key create dashboard --role viewer
   belfry key create ci --role editor --expires-in 90d
   belfry key create invoices --role worker --queue invoices`,

@@ -87,8 +87,8 @@ of the file leaves out has its default. Jobs that are in no file are not touched
 A file has one job, a list of jobs, or many documents with --- between them; the
 fields are those of the API, and belfry job get -o yaml shows them.
 
-A job that is refused does not keep the others from being applied. A server that is
-away, or does not take the key, ends it at once; run it again, and it goes on.`,
+A job that is refused does not keep the others from being applied. If the server
+is unreachable or rejects the key, the command stops. Run it again to continue.`,
 		Example: `  belfry apply -f jobs.yaml
   belfry diff -f jobs.yaml && belfry apply -f jobs.yaml
   belfry job get report -o yaml | belfry apply -f -`,

@@ -75,7 +75,7 @@ func newDiff() *cobra.Command {
 apply would change. Nothing is changed.
 
 The exit code is 0, and with --exit-code 1 if there is a difference. It is 2 if the
-comparison could not be made: a file cannot be read, the server is away.`,
+comparison could not be made: a file cannot be read, the server is unreachable.`,
 		Example: `  belfry diff -f jobs.yaml
   belfry diff -f jobs.yaml --exit-code   # for CI: 1 if there is a difference, 2 if it could not be found out`,
 	})
