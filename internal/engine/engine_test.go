@@ -254,6 +254,20 @@ SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 
 SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 'fails' AND j.state = 2`, 4)
 }
 
+// TestANodeEndsAPause: a node resumes a job at the end of its pause, and runs what is due then.
+func TestANodeEndsAPause(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	j := b.create(t, "paused", schedule.Spec{Every: "1s"}, func(*job.Definition) {})
+	_, err := b.store.PauseJob(t.Context(), job.ChangeParams{Namespace: j.Namespace, ID: j.ID}, "")
+	require.NoError(t, err)
+	_, err = b.pool.Exec(t.Context(), `UPDATE job SET paused_until = now() + interval '1 s'`)
+	require.NoError(t, err)
+	b.start(t)
+	b.eventually(t, "it is resumed", `SELECT count(*) FROM job WHERE state = 1 AND paused_until IS NULL`, 1)
+	b.eventually(t, "it runs", `SELECT least(count(*), 1) FROM run_history WHERE ended = 1`, 1)
+}
+
 func TestRunsOfADeletedJobEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

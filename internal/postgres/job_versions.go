@@ -28,7 +28,7 @@ func scanVersion(row pgx.CollectableRow) (v job.Version, err error) {
 	v.CreatedAt = v.CreatedAt.UTC()
 	if definition != "" {
 		err = json.Unmarshal([]byte(definition), &v.Definition)
-		v.Definition = v.Definition.WithDefaults()
+		v.Definition = v.WithDefaults()
 	}
 	return v, err
 }

@@ -69,8 +69,9 @@ func (a *API) RunPayload(ctx context.Context, namespace uuid.UUID, e job.Entry) 
 	var d struct {
 		Payload json.RawMessage `json:"payload"`
 	}
-	if whole == nil || json.Unmarshal([]byte(*whole), &d) != nil {
+	if whole == nil {
 		return nil, nil
 	}
-	return d.Payload, nil
+	err = json.Unmarshal([]byte(*whole), &d)
+	return d.Payload, err
 }
