@@ -29,9 +29,8 @@ const (
 	serverRole   = "belfry_server" // the node's role, which must not own the tables
 	drainTime    = 2 * time.Second
 	readyTimeout = 30 * time.Second // for the node to answer
-	// allowedTargets is this machine and the networks of containers on it, where programs under
-	// development listen.
-	allowedTargets = "127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7"
+	// thisMachine is what targets may reach unless Options.Allow names more: programs under development listen there.
+	thisMachine = "127.0.0.0/8,::1/128"
 )
 
 // Options of Run.
@@ -41,6 +40,8 @@ type Options struct {
 	Echo     string // address of the target that prints
 	Postgres string // directory of PostgreSQL, or "download"; empty: look for one, else download
 	NoDemo   bool   // create no job
+	Allow    string // networks that targets may reach beyond this machine, as targets.allow of a node
+	Command  config.Command
 	Version  string // of this program
 	Out      io.Writer
 	Log      *slog.Logger // of the node
@@ -248,7 +249,10 @@ func (d *devServer) startNode(ctx context.Context, dir, ownerURL string) (*node,
 	to.User = url.UserPassword(serverRole, d.secrets.Server)
 	c := config.Default()
 	c.DatabaseURL, c.Listen, c.Name, c.Drain = to.String(), d.Listen, "dev", drainTime
-	c.Targets.Allow, c.Secrets.Keyset = allowedTargets, d.secrets.Keyset
+	c.Targets.Allow, c.Secrets.Keyset, c.Command = thisMachine, d.secrets.Keyset, d.Command
+	if d.Allow != "" {
+		c.Targets.Allow += "," + d.Allow
+	}
 	if err := saveConfig(dir, c); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/cli/usage"
+	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/devserver"
 	"github.com/belfry-dev/belfry/internal/telemetry"
 )
@@ -23,14 +24,24 @@ receives, and a job that calls it every 10 seconds. It prints a key, listens on
 this machine alone, and needs nothing to be installed: a PostgreSQL that is there
 is used, else one is downloaded, once.
 
-Ctrl-C stops it all. Without --data nothing is left behind.`,
+Targets may reach this machine alone, unless --targets-allow names more. Jobs may
+not run commands, unless --command-enabled and --command-programs allow it.
+
+Ctrl-C stops everything. Without --data nothing is left behind.`,
 		Example: `  belfry dev
   belfry dev --data ./belfry-data
-  belfry dev --listen 127.0.0.1:9000 --no-demo`,
+  belfry dev --listen 127.0.0.1:9000 --no-demo
+  belfry dev --command-enabled --command-programs /usr/bin
+  belfry dev --targets-allow 10.0.0.0/8`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Log, err = telemetry.NewLog(cmd.ErrOrStderr(), logLevel, "text"); err != nil {
 				return usage.Wrap(err)
 			}
+			v, err := config.Load(cmd.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			o.Command, o.Allow = v.Command, v.Targets.Allow
 			o.Out, o.Version = cmd.OutOrStdout(), version(cmd)
 			// Closing the terminal, or a pipe that is no longer read, also stops it in order.
 			ctx, stop := signal.NotifyContext(cmd.Context(),
@@ -46,7 +57,8 @@ Ctrl-C stops it all. Without --data nothing is left behind.`,
 	f.StringVar(&o.Postgres, "postgres", "",
 		"directory of PostgreSQL, which has bin/postgres, or download (default: look for one, else download)")
 	f.StringVar(&logLevel, "log-level", "warn", "of the node's log: debug, info, warn or error")
-	f.BoolVar(&o.NoDemo, "no-demo", false, "make no job")
+	f.BoolVar(&o.NoDemo, "no-demo", false, "create no job")
+	config.Flags(f, "command.enabled", "command.programs", "command.network", "targets.allow")
 	cmd.AddCommand(newDevDatabase())
 	return cmd
 }
