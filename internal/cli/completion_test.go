@@ -38,7 +38,7 @@ func TestCompletion(t *testing.T) {
 	require.Equal(t, "imports", words("job", "list", "--queue", "imp"))
 	require.Equal(t, "report,reconcile", words("dlq", "list", "--job", "re"))
 	require.Equal(t, "skip,queue,queue_all,allow,replace", words("job", "create", "x", "--overlap", ""))
-	require.Equal(t, "table,json,yaml", words("job", "list", "-o", ""))
+	require.Equal(t, "table,wide,name,json,yaml", words("job", "list", "-o", ""))
 	require.Contains(t, words("key", "revoke", "key_"), "key_")
 	t.Setenv("BELFRY_SERVER", "http://127.0.0.1:1")
 	require.Empty(t, words("job", "get", "re"), "no server is no error in the midst of a line")

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -81,14 +80,11 @@ func newDLQList() *cobra.Command {
 	f.add(cmd)
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 		return remote.List(ctx, r, remote.Listing{
-			Path: "/dead-letters", Limit: *limit, None: "no dead letters", Query: f.query(),
-			Headers: []string{"FAILED UTC", "JOB", "DUE UTC", "WHY", "RUN"},
+			Path: "/dead-letters", Limit: *limit, None: "no dead letters", Query: f.query(), Name: "run",
+			Headers: []string{"RUN", "FAILED UTC", "WHY"}, Wide: []string{"ID"},
 		}, func(v letterView) []string {
-			why := runView{Reason: v.Reason, Message: v.Message}
-			return []string{
-				terminal.Time(v.FailedAt, nil), cmp.Or(v.JobName, v.Job), terminal.Time(v.DueAt, nil),
-				why.outcome(), v.Run,
-			}
+			run := runView{ID: v.Run, Job: v.Job, JobName: v.JobName, DueAt: v.DueAt, Reason: v.Reason, Message: v.Message}
+			return []string{run.reference(), terminal.Time(v.FailedAt, nil), run.outcome(), v.Run}
 		})
 	})
 	return cmd
@@ -202,7 +198,7 @@ func awaitOperation(ctx context.Context, r *remote.Server, raw []byte) ([]byte, 
 	defer bar.End()
 	for o.State == "running" {
 		bar.Set(o.Done+o.Failed, o.Count)
-		pause(ctx, pollPause)
+		remote.Pause(ctx, pollPause)
 		if ctx.Err() == nil {
 			raw, err = r.Get(ctx, operationPath(o.ID), nil)
 		}
@@ -218,14 +214,4 @@ func awaitOperation(ctx context.Context, r *remote.Server, raw []byte) ([]byte, 
 		}
 	}
 	return raw, nil
-}
-
-// pause waits for a time, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

@@ -36,7 +36,7 @@ func TestFlagsOfAJob(t *testing.T) {
 	for _, want := range []string{
 		"30 2 * * * in Europe/Berlin, from 2098-01-01 01:00:00, until 2099-01-01 01:00:00," +
 			" jitter 30s, gap skip, fold both",
-		"8 attempts, linear from 2s to 3m", "all, at most 11, within 3h; of a pause: once",
+		"8 attempts, linear from 2s to 3m", "all, at most 11, within 3h; after a pause: once",
 	} {
 		require.Contains(t, page, want)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 func newJob() *cobra.Command {
@@ -38,83 +39,56 @@ func newJobGet() *cobra.Command {
 }
 
 func newJobPause() *cobra.Command {
-	var note string
+	var note, until string
 	cmd := &cobra.Command{
-		Use: "pause JOB", Short: "Start no more runs of a job", Args: usage.Args(1, 1),
-		Long: `Start no more runs of a job. What is under way ends. What becomes of the
-occurrences until it is resumed, missed.paused of the job says.`,
-		Example: `  belfry job pause report --note 'the target is being moved'`,
+		Use: "pause JOB...", Short: "Start no more runs of jobs", Args: usage.Args(1, usage.Many),
+		Long: `Start no more runs of jobs. Attempts in progress end as usual. missed.paused of a job
+decides what happens to the occurrences of the pause when it is resumed. With
+--until, Belfry resumes them at that time.`,
+		Example: `  belfry job pause report --note 'the target is being moved'
+  belfry job pause report invoices --until 2027-01-31T06:00:00Z`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
-			raw, err := r.Post(ctx, remote.JobPath(args[0])+":pause", map[string]string{"note": note})
-			if err != nil {
-				return err
-			}
-			return r.ShowDone(raw, terminal.Yellow.Render("paused"), args[0])
+			return eachJob(ctx, r, args, true, func(name string) (json.RawMessage, error) {
+				body := map[string]string{"note": note}
+				if until != "" {
+					body["until"] = until
+				}
+				raw, err := r.Post(ctx, remote.JobPath(name)+":pause", body)
+				if err == nil {
+					r.Line("%s %s", terminal.Yellow.Render("paused"), terminal.Clean(name))
+				}
+				return raw, err
+			})
 		}),
 	}
-	cmd.Flags().StringVar(&note, "note", "", "why, for those who wonder later")
+	cmd.Flags().StringVar(&note, "note", "", "why; belfry job get and belfry why show it")
+	usage.TimeFlag(cmd.Flags(), &until, "until", "resume them at this time")
 	return cmd
 }
 
 func newJobResume() *cobra.Command {
 	return &cobra.Command{
-		Use: "resume JOB", Short: "Let a paused job run again", Args: usage.Args(1, 1),
-		Example: `  belfry job resume report`,
+		Use: "resume JOB...", Short: "Let paused jobs run again", Args: usage.Args(1, usage.Many),
+		Example: `  belfry job resume report
+  belfry job resume report invoices`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
-			raw, err := r.Post(ctx, remote.JobPath(args[0])+":resume", nil)
-			if err != nil {
-				return err
-			}
-			return r.Show(raw, func() error {
+			return eachJob(ctx, r, args, true, func(name string) (json.RawMessage, error) {
+				raw, err := r.Post(ctx, remote.JobPath(name)+":resume", nil)
+				if err != nil {
+					return nil, err
+				}
 				resumed, err := terminal.Decode[struct {
 					Missed int64 `json:"missed_occurrences"`
 				}](raw)
 				if err != nil {
-					return err
+					return nil, err
 				}
-				r.Line("%s %s, %d occurrences missed while it was paused",
-					terminal.Green.Render("resumed"), terminal.Clean(args[0]), resumed.Missed)
-				return nil
+				r.Line("%s %s, %s missed while it was paused",
+					terminal.Green.Render("resumed"), terminal.Clean(name), problem.Count(resumed.Missed, "occurrence"))
+				return raw, nil
 			})
 		}),
 	}
-}
-
-func newJobTrigger() *cobra.Command {
-	var payload string
-	cmd := &cobra.Command{
-		Use: "trigger JOB", Short: "Run a job now, beside its schedule", Args: usage.Args(1, 1),
-		Example: `  belfry job trigger report
-  belfry job trigger report --payload '{"day":"2026-01-31"}'
-  belfry job trigger report --payload @payload.json`,
-		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
-			body := map[string]any{}
-			if payload != "" {
-				p, err := readPayload(payload)
-				if err != nil {
-					return err
-				}
-				body["payload"] = p
-			}
-			raw, err := r.Post(ctx, remote.JobPath(args[0])+":trigger", body)
-			if err != nil {
-				return err
-			}
-			return r.Show(raw, func() error {
-				t, err := terminal.Decode[struct {
-					ID string `json:"id"`
-				}](raw)
-				if err != nil {
-					return err
-				}
-				r.Line("%s %s", terminal.Green.Render("triggered"), t.ID)
-				r.Line("%s", terminal.Faint.Render("follow it with: belfry run get "+t.ID))
-				return nil
-			})
-		}),
-	}
-	cmd.Flags().StringVar(&payload, "payload", "", "JSON in place of the job's payload, or @FILE")
-	return cmd
 }
 
 func newJobDelete() *cobra.Command {

@@ -49,7 +49,7 @@ func TestBackfillAndRedriveAreWaitedFor(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- root.ExecuteContext(ctx) }()
 	require.Eventually(t, func() bool {
-		return strings.Count(n.Good("job", "runs", "slow", "--state", "running", "--limit", "0"), "run_") == 24
+		return strings.Count(n.Good("job", "runs", "slow", "--state", "running", "--limit", "0"), "slow@") == 24
 	}, time.Minute, 50*time.Millisecond)
 	cancel()
 	err := <-ended

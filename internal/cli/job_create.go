@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,13 @@ default. To create many, or to change what is there, use belfry apply.`,
 				return err
 			}
 			var raw []byte
-			if err := r.Call(ctx, belfry.Request{Method: http.MethodPost, Path: "/jobs", Body: job}, &raw); err != nil {
+			err = r.Call(ctx, belfry.Request{Method: http.MethodPost, Path: "/jobs", Body: job}, &raw)
+			if belfry.CodeOf(err) == "conflict" {
+				name := shellQuote(fmt.Sprint(job["name"]))
+				return remote.Explained(err, "a job named %s already exists; belfry job get %s shows it."+
+					" Change it with belfry job edit %s, or with belfry apply", name, name, name)
+			}
+			if err != nil {
 				return err
 			}
 			return r.Show(raw, func() error {

@@ -24,6 +24,8 @@ type fieldFlag struct {
 }
 
 var fieldFlags = []fieldFlag{
+	{flag: "description", path: "description", help: "what the job is for"},
+	{flag: "owner", path: "owner", help: "the person or team that answers for it"},
 	{flag: "tz", path: "schedule.timezone", help: "IANA time zone of the schedule (default UTC)"},
 	{flag: "start-at", path: "schedule.start_at", help: "nothing before this time, RFC 3339"},
 	{flag: "end-at", path: "schedule.end_at", help: "nothing at or after this time, RFC 3339"},
@@ -110,6 +112,9 @@ func jobFlags(f *pflag.FlagSet) {
 	f.String("at", "", "once, at this time, such as 2027-01-31T09:00:00Z")
 	f.Bool("allow-past", false, "accept a time for --at that has passed; missed.created decides whether it runs")
 	f.String("rrule", "", "a rule of RFC 5545, such as 'FREQ=MONTHLY;BYDAY=-1FR'")
+	f.String("anchor", "", "with --every or --rrule: count from this time, such as 2027-01-01T00:30:00Z")
+	f.StringArray("calendar", nil,
+		"when it does not run, as JSON or @FILE: '{\"weekdays\":[\"sat\",\"sun\"]}'; may be repeated")
 	f.String("url", "", "where runs go by HTTP")
 	f.String("method", "", "of HTTP (default POST)")
 	f.StringArray("header", nil, "of HTTP, 'Name: value'; may be repeated")
@@ -198,6 +203,9 @@ func setFlags(f *pflag.FlagSet, job object) error {
 	if err := checkPast(f, job); err != nil {
 		return err
 	}
+	if err := setSchedule(f, job); err != nil {
+		return err
+	}
 	if labels, _ := f.GetStringArray("label"); len(labels) > 0 {
 		for _, l := range labels {
 			key, value, ok := strings.Cut(l, "=")
@@ -233,6 +241,37 @@ func checkPast(f *pflag.FlagSet, job object) error {
 		return nil //nolint:nilerr // the server explains it
 	}
 	return usage.Errorf("--at %s has passed; use a later time, or --allow-past if you mean it", at)
+}
+
+// setSchedule writes --anchor and --calendar into a job.
+func setSchedule(f *pflag.FlagSet, job object) error {
+	if !f.Changed("anchor") && !f.Changed("calendar") {
+		return nil
+	}
+	if _, ok := job["schedule"].(string); ok {
+		return usage.Errorf("--anchor and --calendar need a schedule that is written as an object: {cron: …}")
+	}
+	s := objectIn(job, "schedule")
+	if f.Changed("anchor") {
+		s["anchor"], _ = f.GetString("anchor")
+	}
+	texts, _ := f.GetStringArray("calendar")
+	var calendars []any
+	for _, text := range texts {
+		raw, err := readPayload(text)
+		if err != nil {
+			return err
+		}
+		c, err := yamljson.DecodeObject(raw)
+		if err != nil {
+			return usage.Errorf("--calendar must be an object: %w", err)
+		}
+		calendars = append(calendars, c)
+	}
+	if calendars != nil {
+		s["calendars"] = calendars
+	}
+	return nil
 }
 
 func setTarget(f *pflag.FlagSet, job object) error {

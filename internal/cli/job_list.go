@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 	"time"
 
@@ -54,17 +55,47 @@ order of their next due time. All filters must hold.`,
 	return cmd
 }
 
+// isPlanned reports whether nothing has happened to a run yet: its time has not come, and it is no retry.
+func isPlanned(raw json.RawMessage) bool {
+	var v runView
+	err := json.Unmarshal(raw, &v)
+	return err == nil && v.State == "pending" && v.Attempt == 0 && v.Message == ""
+}
+
 func newJobRuns() *cobra.Command {
 	var f runFilter
+	var upcoming bool
 	cmd := &cobra.Command{
 		Use: "runs JOB", Short: "List the runs of a job, the newest first", Args: usage.Args(1, 1),
+		Long: `List the runs of a job that have ended or are due, running or retrying, the newest
+first. --upcoming lists the planned ones instead, the next one first: runs are
+planned about a minute before they are due.
+
+RUN is the job and the due time in UTC; other commands accept it as it is.`,
 		Example: `  belfry job runs report
+  belfry job runs report --upcoming
   belfry job runs report --state failed --state skipped
   belfry job runs report --due-from 2026-01-01T00:00:00Z -o json`,
 	}
 	f.limit = remote.LimitFlag(cmd.Flags())
 	f.add(cmd)
+	cmd.Flags().BoolVar(&upcoming, "upcoming", false, "list the planned runs, the next one first")
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+		listing := remote.Listing{
+			Path: remote.JobPath(args[0]) + "/runs", Limit: *f.limit, Query: f.query(), Name: "id",
+			Headers: runHeaders, Wide: runWide,
+			None: "no runs; belfry why JOB explains when the next one is due",
+		}
+		switch {
+		case upcoming && f.states.String() != "":
+			return usage.Errorf("use --upcoming or --state, not both")
+		case upcoming:
+			listing.Query["state"], listing.Reverse = []string{"pending"}, true
+			listing.Drop = func(raw json.RawMessage) bool { return !isPlanned(raw) }
+			listing.None = "no run is planned yet; belfry why JOB explains when the next one is due"
+		case f.states.String() == "":
+			listing.Drop = isPlanned
+		}
 		zone := time.UTC
 		if r.ForPeople() {
 			var err error
@@ -72,22 +103,12 @@ func newJobRuns() *cobra.Command {
 				return err
 			}
 		}
-		headers := []string{"DUE UTC", "STATE", "ATTEMPT", "TOOK", "WHY", "RUN"}
-		if zone != time.UTC {
-			headers = append([]string{"DUE " + zone.String()}, headers...)
+		if zone == time.UTC {
+			return remote.List(ctx, r, listing, func(v runView) []string { return v.row() })
 		}
-		return remote.List(ctx, r, remote.Listing{
-			Path: remote.JobPath(args[0]) + "/runs", Limit: *f.limit, Query: f.query(), Headers: headers,
-			None: "no runs; belfry why JOB tells when the next one is due",
-		}, func(v runView) []string {
-			cells := []string{
-				terminal.Time(v.DueAt, nil), terminal.State(v.State), terminal.Dash(number(v.Attempt)),
-				v.took(), v.outcome(), v.ID,
-			}
-			if zone != time.UTC {
-				cells = append([]string{terminal.Time(v.DueAt, zone)}, cells...)
-			}
-			return cells
+		listing.Headers = append([]string{"DUE " + zone.String()}, runHeaders...)
+		return remote.List(ctx, r, listing, func(v runView) []string {
+			return append([]string{terminal.Time(v.DueAt, zone)}, v.row()...)
 		})
 	})
 	return cmd

@@ -27,7 +27,7 @@ func TestTheLifeOfAJob(t *testing.T) {
 	for _, want := range []string{
 		"active", "0 2 * * * in Europe/Berlin", "http PUT https://example.com/x", "team=web",
 		`{"big":12345678901234567890}`, "7 attempts",
-		"missed        all, at most 100, within 30m; of a pause: skip", "priority 3", "UTC)",
+		"missed        all, at most 100, within 30m; after a pause: skip", "priority 3", "UTC)",
 	} {
 		require.Contains(t, out, want)
 	}

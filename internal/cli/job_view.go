@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +16,15 @@ import (
 
 // jobView is a job, as far as it is printed for people.
 type jobView struct {
-	ID        string            `json:"id"`
-	Name      string            `json:"name"`
-	State     string            `json:"state"`
-	Note      string            `json:"note"`
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Note  string `json:"note"`
+
+	Description string     `json:"description"`
+	Owner       string     `json:"owner"`
+	PausedUntil *time.Time `json:"paused_until"`
+
 	Version   int32             `json:"version"`
 	Labels    map[string]string `json:"labels"`
 	Schedule  schedule.Spec     `json:"schedule"`
@@ -54,16 +60,28 @@ type targetView struct {
 	Config json.RawMessage `json:"config"`
 }
 
-// String returns the kind, and the URL if the config has one.
+// String returns the kind and what the config names: a URL, a handler, a program, a topic.
 func (t targetView) String() string {
 	var c struct {
-		Method string `json:"method"`
-		URL    string `json:"url"`
+		Method     string   `json:"method"`
+		URL        string   `json:"url"`
+		Handler    string   `json:"handler"`
+		Image      string   `json:"image"`
+		Program    string   `json:"program"`
+		Args       []string `json:"args"`
+		Topic      string   `json:"topic"`
+		Subject    string   `json:"subject"`
+		Exchange   string   `json:"exchange"`
+		RoutingKey string   `json:"routing_key"`
 	}
-	if json.Unmarshal(t.Config, &c) != nil || c.URL == "" {
+	if json.Unmarshal(t.Config, &c) != nil {
 		return t.Kind
 	}
-	return terminal.Clean(strings.TrimSpace(t.Kind + " " + strings.TrimSpace(c.Method+" "+c.URL)))
+	words := slices.Concat([]string{
+		t.Kind, c.Method, c.URL, c.Handler, c.Image, c.Program, c.Topic, c.Subject, c.Exchange, c.RoutingKey,
+	}, c.Args)
+	words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
+	return terminal.Clean(strings.Join(words, " "))
 }
 
 // zone returns the zone of the schedule, or UTC if this machine does not know it.
@@ -116,7 +134,7 @@ func (j *jobView) bounds(zone *time.Location) (out string) {
 		}
 	}
 	if len(s.Calendars) > 0 {
-		out += ", not on what its calendars exclude"
+		out += ", except what its calendars exclude"
 	}
 	return out
 }
@@ -141,7 +159,7 @@ func (j *jobView) missed() string {
 	if m.Policy != "skip" {
 		text += ", within " + m.CatchUpWindow
 	}
-	return text + "; of a pause: " + m.Paused
+	return text + "; after a pause: " + m.Paused
 }
 
 // number formats a number. 0 means that it is not set.
@@ -167,7 +185,10 @@ func showJob(r *remote.Server, raw []byte) error {
 		return terminal.WriteFields(r.Out, []terminal.Field{
 			{"name", terminal.Strong.Render(j.Name)},
 			{"id", j.ID},
+			{"description", j.Description},
+			{"owner", j.Owner},
 			{"state", state},
+			{"paused until", terminal.Moment(j.PausedUntil, zone)},
 			{"schedule", j.when() + " in " + zone.String() + j.bounds(zone)},
 			{"next due", terminal.Moment(j.NextDueAt, zone)},
 			{"target", j.Target.String()},

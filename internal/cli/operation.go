@@ -60,7 +60,7 @@ func newOperationList() *cobra.Command {
 	limit := remote.LimitFlag(cmd.Flags())
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 		return remote.List(ctx, r, remote.Listing{
-			Path: "/operations", Limit: *limit, None: "no operations",
+			Path: "/operations", Limit: *limit, None: "no operations", Name: "id",
 			Headers: []string{"STARTED UTC", "KIND", "STATE", "DONE", "BY", "OPERATION"},
 		}, func(o operationView) []string {
 			return []string{

@@ -4,6 +4,7 @@
 //	local      commands that need no server: server, migrate, dev, bench …
 //	admin      keys, secrets, the audit log, the cluster
 //	files      apply, diff and import: jobs from files
+//	completion names and flags that a shell completes
 //	remote     the connection to a server, for all client commands
 //	terminal   output for people
 //	usage      arguments, flags and usage errors
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/cli/admin"
+	"github.com/belfry-dev/belfry/internal/cli/completion"
 	"github.com/belfry-dev/belfry/internal/cli/files"
 	"github.com/belfry-dev/belfry/internal/cli/local"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
@@ -74,7 +76,7 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 	add(root, client.ID, files.Commands()...)
 	usage.Group(root)
 	usage.Mark(root)
-	complete(root)
+	completion.Add(root)
 	// Commands that have subcommands do nothing by themselves, so their help shows no usage line for them.
 	template := root.UsageTemplate()
 	template = strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)

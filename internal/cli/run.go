@@ -3,10 +3,12 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +16,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 func newRun() *cobra.Command {
@@ -46,6 +50,36 @@ type runView struct {
 	Message   string     `json:"message"`
 	Node      string     `json:"node"`
 	Dead      bool       `json:"dead_letter"`
+	Percent   *int       `json:"percent"`
+	Progress  string     `json:"progress"`
+
+	Result  json.RawMessage `json:"result"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+// reference returns the short form of the run, see remote.RunReference.
+func (v *runView) reference() string {
+	if v.DueAt == nil {
+		return v.ID
+	}
+	return remote.RunReference(cmp.Or(v.JobName, v.Job), v.ID, *v.DueAt)
+}
+
+// state returns the state. A pending run that has had an attempt is a retry.
+func (v *runView) state() string {
+	if v.State == "pending" && v.Attempt > 0 {
+		return "retrying"
+	}
+	return v.State
+}
+
+// progress returns the progress that the worker reported.
+func (v *runView) progress() string {
+	text := v.Progress
+	if v.Percent != nil {
+		text = strings.TrimSuffix(fmt.Sprintf("%d %%, %s", *v.Percent, text), ", ")
+	}
+	return text
 }
 
 // outcome says in a few words why a run has its state.
@@ -81,7 +115,8 @@ var (
 type runFilter struct {
 	states                                                *usage.Choice
 	reason, queue, dueFrom, dueBefore, endedFrom, endedBy string
-	limit                                                 *int // only for lists
+
+	limit *int // only for lists
 }
 
 func (v *runFilter) add(cmd *cobra.Command) {
@@ -103,30 +138,74 @@ func (v *runFilter) query() url.Values {
 	}
 }
 
+// The columns of a list of runs.
+var (
+	runHeaders = []string{"RUN", "STATE", "ATTEMPT", "TOOK", "WHY"}
+	runWide    = []string{"ORIGIN", "QUEUE", "STARTED UTC", "ENDED UTC", "NODE", "ID"}
+)
+
+// row returns the cells of runHeaders and runWide.
+func (v *runView) row() []string {
+	return []string{
+		v.reference(), terminal.State(v.state()), terminal.Dash(number(v.Attempt)), v.took(), v.outcome(),
+		v.Origin, v.Queue, terminal.Time(v.StartedAt, nil), terminal.Time(v.EndedAt, nil), terminal.Dash(v.Node), v.ID,
+	}
+}
+
 func newRunList() *cobra.Command {
 	var f runFilter
+	var named, since string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the runs of all jobs, the newest first", Args: usage.Args(0, 0),
-		Long: `List runs that have ended, the newest first, or with --state pending, due, running
-or waiting those that are live. Times are in UTC; belfry job runs has the job's.`,
+		Long: `List runs that have ended, the newest first. With --job, live runs of the job are
+listed too. With --state pending, due, running or waiting, live runs are listed.
+RUN is the job and the due time in UTC; other commands accept it as it is.`,
 		Example: `  belfry run list --state failed --state skipped
-  belfry run list --state running
+  belfry run list --job report --since 1h
+  belfry run list --state running --watch
   belfry run list --ended-from 2026-01-31T00:00:00Z --limit 0 -o json`,
 	}
 	f.limit = remote.LimitFlag(cmd.Flags())
 	f.add(cmd)
+	cmd.Flags().StringVar(&named, "job", "", "id or name of a job")
+	cmd.Flags().StringVar(&since, "since", "",
+		"ended in the last 1h, 30m or 7d; with --job, or the state of live runs: due in that time")
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
+		query := f.query()
+		if err := f.since(query, since, named != ""); err != nil {
+			return err
+		}
+		id, err := r.JobID(ctx, named)
+		if err != nil {
+			return err
+		}
+		query.Set("job", id)
 		return remote.List(ctx, r, remote.Listing{
-			Path: "/runs", Limit: *f.limit, Query: f.query(),
-			Headers: []string{"DUE UTC", "JOB", "STATE", "ATTEMPT", "TOOK", "WHY", "RUN"},
-		}, func(v runView) []string {
-			return []string{
-				terminal.Time(v.DueAt, nil), cmp.Or(v.JobName, v.Job), terminal.State(v.State),
-				terminal.Dash(number(v.Attempt)), v.took(), v.outcome(), v.ID,
-			}
-		})
+			Path: "/runs", Limit: *f.limit, Query: query, Name: "id", Headers: runHeaders, Wide: runWide,
+		}, func(v runView) []string { return v.row() })
 	})
 	return cmd
+}
+
+// since limits a query to the time before now. Live runs have not ended, so their due time counts.
+func (v *runFilter) since(query url.Values, text string, byDue bool) error {
+	if text == "" {
+		return nil
+	}
+	var d job.Duration
+	if err := d.UnmarshalText([]byte(text)); err != nil || d <= 0 {
+		return usage.Errorf("--since %s: write a duration such as 30m, 1h or 7d", text)
+	}
+	live := slices.ContainsFunc(v.states.Values(), func(s string) bool { return slices.Contains(liveStates, s) })
+	field := "ended_from"
+	if byDue || live {
+		field = "due_from"
+	}
+	if query.Get(field) != "" {
+		return usage.Errorf("use --since or --%s, not both", strings.ReplaceAll(field, "_", "-"))
+	}
+	query.Set(field, clock.Now().Add(-time.Duration(d)).UTC().Format(time.RFC3339Nano))
+	return nil
 }
 
 // runDetail is a run with its attempts.
@@ -158,17 +237,26 @@ func showRun(ctx context.Context, r *remote.Server, raw []byte) error {
 		if v.Dead {
 			dead = "waits for belfry dlq redrive or discard"
 		}
+		startsFrom := "" // it differs from the due time by jitter or a retry delay
+		if v.RunAt != nil && v.DueAt != nil && !v.RunAt.Equal(*v.DueAt) {
+			startsFrom = terminal.Moment(v.RunAt, zone)
+		}
 		err = terminal.WriteFields(r.Out, []terminal.Field{
-			{"run", terminal.Strong.Render(v.ID)},
+			{"run", terminal.Strong.Render(v.reference())},
+			{"id", v.ID},
 			{"job", cmp.Or(v.JobName, v.Job+" (deleted)")},
-			{"state", terminal.State(v.State)},
+			{"state", terminal.State(v.state())},
+			{"progress", v.progress()},
 			{"why", v.Reason},
 			{"message", v.Message},
 			{"dead letter", dead},
 			{"origin", v.Origin},
 			{"due", terminal.Moment(v.DueAt, zone)},
-			{"may start", terminal.Moment(v.RunAt, zone)},
+			{"starts from", startsFrom},
+			{"started", terminal.Moment(v.StartedAt, zone)},
 			{"ended", terminal.Moment(v.EndedAt, zone)},
+			{"payload", terminal.Truncate(string(v.Payload), 1000)},
+			{"result", terminal.Truncate(string(v.Result), 1000)},
 			{"queue", v.Queue},
 			{"job version", strconv.Itoa(v.Version)},
 		})

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/url"
 	"slices"
@@ -40,7 +41,10 @@ ended, through all attempts that are still to come.`,
 				return err
 			}
 			return r.Show(raw, func() error {
-				_, err := printOutput(r, raw, 0)
+				v, err := printOutput(r, raw, 0)
+				if err == nil && v.Total == 0 {
+					r.Note("%s", v.nothing())
+				}
 				return err
 			})
 		}
@@ -61,6 +65,17 @@ type outputView struct {
 
 // ended reports whether the run has ended, so there will be no further output.
 func (v *outputView) ended() bool { return slices.Contains(endStates, v.State) }
+
+// nothing says why there is no output.
+func (v *outputView) nothing() string {
+	switch {
+	case v.Attempt == 0:
+		return "no output: the run has not started"
+	case v.Live:
+		return "no output yet; -f waits for it"
+	}
+	return fmt.Sprintf("no output: attempt %d wrote nothing, or the target is not a command", v.Attempt)
+}
 
 func printOutput(r *remote.Server, raw []byte, after int64) (v outputView, err error) {
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -108,7 +123,7 @@ func followLogs(ctx context.Context, r *remote.Server, path string, attempt int)
 				return nil
 			}
 		}
-		if pause(ctx, logsPause); ctx.Err() != nil {
+		if remote.Pause(ctx, logsPause); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}

@@ -55,7 +55,7 @@ func (a *API) createJobs(
 		switch {
 		case n == nil:
 		case taken[n.definition.Name]:
-			made[i] = job.BulkResult{Err: fmt.Errorf("%w: there is a job called %q", ErrConflict, n.definition.Name)}
+			made[i] = job.BulkResult{Err: fmt.Errorf("%w: a job named %q already exists", ErrConflict, n.definition.Name)}
 		default:
 			c.jobs = append(c.jobs, n)
 		}

@@ -75,7 +75,7 @@ func nameTaken(err error, name string) error {
 	case !ok || server.Code != "23505": // unique_violation
 		return err
 	case server.ConstraintName == "job_name_key":
-		return fmt.Errorf("%w: there is a job called %q", ErrConflict, name)
+		return fmt.Errorf("%w: a job named %q already exists; replace it with PUT, or change it with PATCH", ErrConflict, name)
 	default:
 		return fmt.Errorf("%w: there is such a job already (%s)", ErrConflict, server.ConstraintName)
 	}

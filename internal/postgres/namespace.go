@@ -27,7 +27,7 @@ func (a *Admin) CreateNamespace(ctx context.Context, name string) (n access.Name
 		err := tx.QueryRow(ctx, insertNamespace, n.ID, name).Scan(&n.CreatedAt)
 		switch {
 		case noRows(err):
-			return fmt.Errorf("%w: there is a namespace %s already", ErrConflict, name)
+			return fmt.Errorf("%w: a namespace named %s already exists", ErrConflict, name)
 		case err != nil:
 			return err
 		}

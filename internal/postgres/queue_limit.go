@@ -24,7 +24,7 @@ func (a *API) CreateQueue(ctx context.Context, o job.QueueParams) error {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return fmt.Errorf("%w: there is a queue called %q; set its limits with PUT", ErrConflict, o.Name)
+			return fmt.Errorf("%w: a queue named %q already exists; set its limits with PUT", ErrConflict, o.Name)
 		}
 		return writeLimits(ctx, tx, &o, "queue.create")
 	})

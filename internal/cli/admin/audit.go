@@ -63,7 +63,7 @@ key, what it did, and to what. -o json has the details. It needs the role admin.
 	limit := remote.LimitFlag(cmd.Flags())
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 		return remote.List(ctx, r, remote.Listing{
-			Path: "/audit", Limit: *limit, None: "the audit log is empty",
+			Path: "/audit", Limit: *limit, None: "the audit log is empty", Name: "seq",
 			Headers: []string{"SEQ", "AT UTC", "BY", "ACTION", "OBJECT"},
 		}, func(e auditEntryView) []string {
 			return []string{

@@ -99,7 +99,7 @@ func newKeyList() *cobra.Command {
 		Example: `  belfry key list`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 			return remote.List(ctx, r, remote.Listing{
-				Path: "/keys", OnePage: true,
+				Path: "/keys", OnePage: true, Name: "id",
 				Headers: []string{"ID", "NAME", "ROLE", "STATE", "BEGINS", "CREATED UTC", "BY", "EXPIRES UTC"},
 			}, func(k keyView) []string {
 				return []string{

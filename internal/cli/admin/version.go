@@ -42,11 +42,8 @@ with, and the version of the server if you are logged in to one.`,
 				System: runtime.GOOS + "/" + runtime.GOARCH,
 			}
 			format, _ := cmd.Flags().GetString("output")
-			if err := usage.CheckOutput(format); err != nil {
-				return err
-			}
 			v.askServer(cmd)
-			if format != usage.Table {
+			if format == "json" || format == "yaml" {
 				return terminal.WriteValue(cmd.OutOrStdout(), format, v)
 			}
 			server := ""

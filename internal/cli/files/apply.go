@@ -20,7 +20,13 @@ const (
 	changed   = "changed"
 	unchanged = "unchanged"
 	refused   = "refused"
+	deleted   = "deleted"
 )
+
+// planned names what diff says about a result of apply, which has not happened yet.
+var planned = map[string]string{
+	created: "create", changed: "change", unchanged: "unchanged", deleted: "delete",
+}
 
 // comparison compares a job of a file with the server's job of that name.
 type comparison struct {
@@ -112,11 +118,11 @@ func fileFlag(cmd *cobra.Command, files *[]string) {
 func styled(result string) string {
 	text := fmt.Sprintf("%-9s", result)
 	switch result {
-	case created:
+	case created, planned[created]:
 		return terminal.Green.Render(text)
-	case changed:
+	case changed, planned[changed]:
 		return terminal.Yellow.Render(text)
-	case refused:
+	case refused, deleted, planned[deleted]:
 		return terminal.Red.Render(text)
 	}
 	return terminal.Faint.Render(text)

@@ -30,7 +30,7 @@ func TestApply(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs.yaml")
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
 	write(twoJobs)
-	require.Equal(t, "created   report\ncreated   ping\n", a.Good("diff", "-f", file))
+	require.Equal(t, "create    report\ncreate    ping\n", a.Good("diff", "-f", file))
 	require.Equal(t, "created   report\ncreated   ping\n2 created, 0 changed, 0 unchanged, 0 refused\n",
 		a.Good("apply", "-f", file))
 	require.Contains(t, a.Good("apply", "-f", file), "2 unchanged")

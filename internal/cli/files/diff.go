@@ -70,7 +70,7 @@ func newDiff() *cobra.Command {
 	var files []string
 	var code bool
 	cmd := remote.Flags(&cobra.Command{
-		Use: "diff -f FILE", Short: "Say what belfry apply would do", Args: usage.Args(0, 0),
+		Use: "diff -f FILE", Short: "Print what belfry apply would do", Args: usage.Args(0, 0),
 		Long: `Compare the jobs of a YAML file with the server's, by name, and print what belfry
 apply would change. Nothing is changed.
 
@@ -105,9 +105,9 @@ func diffAll(ctx context.Context, r *remote.Server, jobs []Job, code bool) error
 	}
 	results, differs := []difference{}, false
 	for _, c := range found {
-		results = append(results, difference{c.Name, c.result, c.changes})
+		results = append(results, difference{c.Name, planned[c.result], c.changes})
 		differs = differs || c.result != unchanged
-		r.Line("%s %s", styled(c.result), terminal.Clean(c.Name))
+		r.Line("%s %s", styled(planned[c.result]), terminal.Clean(c.Name))
 		for _, change := range c.changes {
 			r.Line("    %s: %s → %s", terminal.Clean(change.Field),
 				terminal.Red.Render(brief(change.Old)), terminal.Green.Render(brief(change.New)))

@@ -39,7 +39,7 @@ func TestNamespaceCommands(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, secretLine, out)
 	_, err = run(t, "namespace", "create", "team-a", "--database-url", url)
-	require.ErrorContains(t, err, "there is a namespace team-a already")
+	require.ErrorContains(t, err, "a namespace named team-a already exists")
 	_, err = run(t, "namespace", "create", "Team A", "--database-url", url)
 	require.ErrorContains(t, err, "use 1 to 63 of a-z")
 	out, err = run(t, "namespace", "list", "--database-url", url)

@@ -90,7 +90,7 @@ func preview(w io.Writer, text string, f previewFlags) error {
 	if *f.output != usage.Table {
 		return writePreviewData(w, *f.output, spec, lines)
 	}
-	return writePreviewTable(w, s, lines, previewNotes(spec, f.key, more))
+	return writePreviewTable(w, s, spec, lines, previewNotes(spec, f.key, more))
 }
 
 // previewNotes explains what the times alone do not show.

@@ -3,6 +3,7 @@ package local
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
@@ -23,9 +24,9 @@ func writePreviewData(w io.Writer, format string, spec schedule.Spec, lines []sc
 }
 
 // writePreviewTable prints a preview for people.
-func writePreviewTable(w io.Writer, s *schedule.Schedule, lines []schedule.Preview, notes []string) error {
+func writePreviewTable(w io.Writer, s *schedule.Schedule, typed schedule.Spec, lines []schedule.Preview, notes []string) error {
 	p := terminal.NewPrinter(w)
-	p.Line("%s in %s", terminal.Strong.Render(s.String()), s.Zone())
+	p.Line("%s in %s", previewTitle(s, typed), s.Zone())
 	p.Line("")
 	p.Line("%s", terminal.Faint.Render(fmt.Sprintf("%3s  %-28s  %s", "", "LOCAL", "UTC")))
 	n := 0
@@ -49,6 +50,21 @@ func writePreviewTable(w io.Writer, s *schedule.Schedule, lines []schedule.Previ
 		p.Line("%s", terminal.Faint.Render("     "+note))
 	}
 	return p.Err()
+}
+
+// previewTitle is the schedule as it was typed, and what H and macros stand for.
+func previewTitle(s *schedule.Schedule, typed schedule.Spec) string {
+	switch {
+	case typed.Every != "":
+		return terminal.Strong.Render("every " + terminal.Clean(typed.Every))
+	case typed.Cron != "":
+		title := "cron " + strings.Join(strings.Fields(terminal.Clean(typed.Cron)), " ")
+		if !strings.EqualFold(title, s.String()) {
+			return terminal.Strong.Render(title) + ", which is " + s.String()
+		}
+		return terminal.Strong.Render(title)
+	}
+	return terminal.Strong.Render(s.String())
 }
 
 func moreText(p schedule.Preview) string {

@@ -14,7 +14,7 @@ func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../../../README.md")
 	require.NoError(t, err)
-	const example = "bin/belfry preview '30 2 * * *' --tz America/New_York --from 2026-03-06 -n 4\n```\n\n```\n"
+	const example = "bin/belfry preview '30 2 * * *' --tz America/New_York --from 2026-03-06 -n 4\n```\n\n```output\n"
 	_, after, ok := strings.Cut(string(readme), example)
 	require.True(t, ok, "the example is not in the README")
 	want, _, _ := strings.Cut(after, "```")

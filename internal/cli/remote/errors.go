@@ -94,6 +94,7 @@ func (r *Server) missing(err error, args []string) error {
 func Noun(use string) (noun string, several bool) {
 	_, noun, _ = strings.Cut(use, " ")
 	noun, _, _ = strings.Cut(strings.Trim(noun, "[]"), " ")
+	noun, _, _ = strings.Cut(noun, "|")
 	several = strings.HasSuffix(noun, "...")
 	return strings.TrimRight(noun, ".]"), several
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,9 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,16 +26,24 @@ type Server struct {
 	*belfry.Client
 	Cmd    *cobra.Command
 	Out    io.Writer
-	format string // table, json or yaml
+	format string // one of Outputs
 	login  Login
 }
+
+// Outputs are the values of -o of client commands.
+var Outputs = []string{usage.Table, outputWide, outputName, "json", "yaml"}
+
+const (
+	outputWide = "wide" // a table with all columns, however wide
+	outputName = "name" // names or ids, one per line
+)
 
 // Flags adds the flags of each command that talks to a server.
 func Flags(cmd *cobra.Command) *cobra.Command {
 	f := cmd.PersistentFlags()
 	f.String("server", "", "URL of a Belfry server (or BELFRY_SERVER, or belfry login)")
-	f.String("key", "", "API key; others can see it in the list of processes: better BELFRY_KEY, or belfry login")
-	usage.OutputFlag(f)
+	f.String("key", "", "API key; other users of this machine can see it, so prefer BELFRY_KEY or belfry login")
+	f.StringP("output", "o", usage.Table, "table, wide, name, json or yaml")
 	return cmd
 }
 
@@ -45,7 +56,11 @@ func Run(do func(ctx context.Context, r *Server, args []string) error) func(*cob
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 		defer stop()
-		err = r.Explain(do(ctx, r, args), args)
+		named, err := r.resolve(ctx, args)
+		if err == nil {
+			err = do(ctx, r, named)
+		}
+		err = r.Explain(err, args)
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) && !isExplained(err) {
 			return errors.New("interrupted; what was asked last may have happened all the same")
 		}
@@ -57,8 +72,8 @@ func Run(do func(ctx context.Context, r *Server, args []string) error) func(*cob
 func Connect(cmd *cobra.Command, getenv func(string) string) (*Server, error) {
 	f := cmd.Flags()
 	format, _ := f.GetString("output")
-	if err := usage.CheckOutput(format); err != nil {
-		return nil, err
+	if !slices.Contains(Outputs, format) {
+		return nil, usage.Errorf("-o %s: use %s", format, usage.Either(Outputs))
 	}
 	login, err := FindLogin(f.Lookup("server").Value.String(), f.Lookup("key").Value.String(), getenv)
 	if err != nil {
@@ -107,15 +122,50 @@ func (r *Server) Delete(ctx context.Context, path string) error {
 	return r.Call(ctx, belfry.Request{Method: http.MethodDelete, Path: path}, nil)
 }
 
-// ForPeople reports whether the output is for people, not JSON or YAML for a program.
-func (r *Server) ForPeople() bool { return r.format == usage.Table }
+// ForPeople reports whether the output is for people, not for a program.
+func (r *Server) ForPeople() bool { return r.format == usage.Table || r.format == outputWide }
 
-// Show prints a response: as JSON or YAML if the user asked for it, else by calling people.
+// Show prints a response: as the user asked for programs, else by calling people.
 func (r *Server) Show(raw []byte, people func() error) error {
-	if r.ForPeople() {
+	switch {
+	case r.ForPeople():
 		return people()
+	case r.format == outputName:
+		return r.printNames(raw, "name")
 	}
 	return terminal.WriteData(r.Out, r.format, raw)
+}
+
+// printNames prints a field of an object or of each object of an array, one per line. An object without it is
+// printed by its id.
+func (r *Server) printNames(raw []byte, field string) error {
+	var items []map[string]any
+	if json.Unmarshal(raw, &items) != nil {
+		items = make([]map[string]any, 1)
+		if err := json.Unmarshal(raw, &items[0]); err != nil {
+			return err
+		}
+	}
+	p := terminal.NewPrinter(r.Out)
+	for _, item := range items {
+		for _, name := range []string{field, "id", "run"} {
+			if value, ok := item[name]; ok {
+				p.Line("%s", terminal.Clean(fmt.Sprint(value)))
+				break
+			}
+		}
+	}
+	return p.Err()
+}
+
+// Pause waits for a time, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
 }
 
 // ShowDone prints that something was done to what the user named, such as "paused report".

@@ -22,11 +22,20 @@ var optionalColumns = []string{"QUEUE", "TARGET", "NEXT DUE UTC", "BEGINS", "BY"
 var textColumns = []string{"NAME", "JOB", "SCHEDULE", "TARGET", "WHY", "MESSAGE", "NODE", "BY"}
 
 // WriteTable prints a table. If the terminal is too narrow, it tries in order: cut long text, move
-// run ids to lines of their own, leave out columns (and say which), print each row as a block of
+// runs to lines of their own, leave out columns (and say which), print each row as a block of
 // lines. lipgloss omits colours if the output is not a terminal or NO_COLOR is set.
 func WriteTable(w io.Writer, headers []string, rows [][]string) error {
 	p := NewPrinter(w)
 	for _, line := range layout(headers, rows, Width(w)) {
+		p.Line("%s", line)
+	}
+	return p.Err()
+}
+
+// WriteWideTable prints a table with all its columns, however wide it is.
+func WriteWideTable(w io.Writer, headers []string, rows [][]string) error {
+	p := NewPrinter(w)
+	for _, line := range layout(headers, rows, 0) {
 		p.Line("%s", line)
 	}
 	return p.Err()
@@ -47,12 +56,11 @@ func layout(headers []string, rows [][]string, width int) []string {
 	if lines, ok := columns(headers, rows, width); ok {
 		return lines
 	}
-	last := len(headers) - 1
-	if headers[last] == "RUN" {
-		if lines, ok := columns(headers[:last], rows, width); ok {
+	if run := slices.Index(headers, "RUN"); run >= 0 {
+		if lines, ok := columns(without(headers, run), allWithout(rows, run), width); ok {
 			out := lines[:1:1]
 			for i, row := range rows {
-				out = append(out, lines[i+1], Faint.Render("  "+row[last]))
+				out = append(out, row[run], "  "+lines[i+1])
 			}
 			return out
 		}
@@ -65,18 +73,25 @@ func layout(headers []string, rows [][]string, width int) []string {
 			continue
 		}
 		left = append(left, name)
-		headers = slices.Delete(slices.Clone(headers), c, c+1)
-		fewer := make([][]string, len(rows))
-		for i, row := range rows {
-			fewer[i] = slices.Delete(slices.Clone(row), c, c+1)
-		}
-		rows = fewer
+		headers, rows = without(headers, c), allWithout(rows, c)
 		if lines, ok := columns(headers, rows, width); ok {
-			note := "left out: " + strings.Join(left, ", ") + "; a wider terminal and -o yaml show all"
+			note := "left out: " + strings.Join(left, ", ") + "; -o wide shows all"
 			return append(lines, Faint.Render(note))
 		}
 	}
 	return blocks(allHeaders, allRows)
+}
+
+// without returns cells without one of them.
+func without(cells []string, c int) []string { return slices.Delete(slices.Clone(cells), c, c+1) }
+
+// allWithout returns rows without one of their columns.
+func allWithout(rows [][]string, c int) [][]string {
+	out := make([][]string, len(rows))
+	for i, row := range rows {
+		out[i] = without(row, c)
+	}
+	return out
 }
 
 // columns formats a table with one line per row, and reports whether it fits.

@@ -29,7 +29,7 @@ func TestLayout(t *testing.T) {
 	require.Contains(t, layout(headers, rows, 60)[1], "…")
 	two := layout(headers, rows, 40)
 	require.Len(t, two, 5, "ids on lines of their own")
-	require.Contains(t, two[2], "run_0123456789")
+	require.Contains(t, two[1], "run_0123456789")
 	narrow := layout(headers, rows, 20)
 	require.Len(t, narrow, 9, "a block of lines for each row")
 	require.Contains(t, narrow[2], "a reason that is quite long, as reasons are")

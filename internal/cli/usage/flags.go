@@ -20,7 +20,7 @@ type Choice struct {
 // NewChoice adds a Choice flag. "%s" in help stands for the list of words.
 func NewChoice(f *pflag.FlagSet, name, help string, words ...string) *Choice {
 	c := &Choice{Words: words}
-	f.Var(c, name, strings.ReplaceAll(help, "%s", either(words)))
+	f.Var(c, name, strings.ReplaceAll(help, "%s", Either(words)))
 	return c
 }
 
@@ -42,7 +42,7 @@ func (c *Choice) Type() string { return "word" }
 func (c *Choice) Set(text string) error {
 	for _, word := range strings.Split(text, ",") {
 		if !slices.Contains(c.Words, word) {
-			return fmt.Errorf("use %s", either(c.Words))
+			return fmt.Errorf("use %s", Either(c.Words))
 		}
 		if !c.Repeat {
 			c.values = nil
@@ -52,8 +52,8 @@ func (c *Choice) Set(text string) error {
 	return nil
 }
 
-// either lists words with "or" before the last.
-func either(words []string) string {
+// Either lists words with "or" before the last.
+func Either(words []string) string {
 	last := len(words) - 1
 	if last < 1 {
 		return strings.Join(words, "")
@@ -108,7 +108,7 @@ func OutputFlag(f *pflag.FlagSet) *string {
 // CheckOutput checks a value of -o.
 func CheckOutput(format string) error {
 	if !slices.Contains(Outputs, format) {
-		return Errorf("-o %s: use %s", format, either(Outputs))
+		return Errorf("-o %s: use %s", format, Either(Outputs))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Error is a mistake in what the user typed. The process exits with code 2.
@@ -46,6 +47,9 @@ func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 // its subcommands.
 func Mark(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if near := nearFlags(cmd, err); near != "" {
+			return Errorf("%w; did you mean %s?", err, near)
+		}
 		return Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
 	})
 	if check := cmd.Args; check != nil {
@@ -59,6 +63,24 @@ func Mark(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		Mark(c)
 	}
+}
+
+// nearFlags returns the flags that are spelled like the unknown one of an error.
+func nearFlags(cmd *cobra.Command, err error) string {
+	unknown, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !ok {
+		return ""
+	}
+	// cobra compares the names of commands, so the flags are given to it as commands.
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	near := names.SuggestionsFor(unknown)
+	for i := range near {
+		near[i] = "--" + near[i]
+	}
+	return Either(near)
 }
 
 // Many is the maximum for commands that take any number of arguments.

@@ -74,7 +74,7 @@ func (a *API) noOperation(w http.ResponseWriter, r *http.Request) {
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	line := requestLine(r)
-	detail := "there is no operation " + line + "; /docs and /api/v1/openapi.yaml list them"
+	detail := "there is no operation " + line + "; the API is at /api/v1, and /docs describes it"
 	if strings.Contains(line, ":") {
 		detail += "; a colon that belongs to a name is written %3A"
 	}

@@ -1,4 +1,5 @@
-package cli
+// Package completion completes arguments and flags in a shell, with names from the server.
+package completion
 
 import (
 	"context"
@@ -50,8 +51,8 @@ var sources = map[string]source{
 	"dlq": {"/dead-letters", url.Values{"page_size": {"50"}}, func(n named) string { return n.Run + "\t" + n.JobName }},
 }
 
-// complete adds completion of arguments and flags to a command and all its subcommands.
-func complete(cmd *cobra.Command) {
+// Add adds completion of arguments and flags to a command and all its subcommands.
+func Add(cmd *cobra.Command) {
 	noun, several := remote.Noun(cmd.Use)
 	if cmd.HasParent() && cmd.Parent().Name() == "dlq" && noun == "RUN" {
 		noun = "dlq"
@@ -70,7 +71,7 @@ func complete(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { completeFlag(cmd, f) })
 	cmd.PersistentFlags().VisitAll(func(f *pflag.Flag) { completeFlag(cmd, f) })
 	for _, c := range cmd.Commands() {
-		complete(c)
+		Add(c)
 	}
 }
 
@@ -79,7 +80,7 @@ func completeFlag(cmd *cobra.Command, f *pflag.Flag) {
 	if choice, ok := f.Value.(*usage.Choice); ok {
 		words = choice.Words
 	} else if f.Name == "output" {
-		words = usage.Outputs
+		words = remote.Outputs
 	}
 	noun := map[string]string{"job": "JOB", "queue": "QUEUE"}[f.Name]
 	if words == nil && noun == "" {

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/cli/remote"
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+)
+
+func newJobTrigger() *cobra.Command {
+	var payload, at string
+	var wait bool
+	cmd := &cobra.Command{
+		Use: "trigger JOB...", Short: "Run jobs now, in addition to their schedules", Args: usage.Args(1, usage.Many),
+		Long: `Run jobs now, in addition to their schedules. With --wait, it waits until the runs
+have ended and prints how; the exit code is 1 if one did not succeed. Ctrl-C ends
+the waiting, not the runs.`,
+		Example: `  belfry job trigger report
+  belfry job trigger report --wait
+  belfry job trigger report --at 2027-01-31T09:00:00Z
+  belfry job trigger report --payload '{"day":"2026-01-31"}'
+  belfry job trigger report --payload @payload.json`,
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			body := map[string]any{}
+			if payload != "" {
+				p, err := readPayload(payload)
+				if err != nil {
+					return err
+				}
+				body["payload"] = p
+			}
+			if at != "" {
+				body["at"] = at
+			}
+			runs, err := triggerAll(ctx, r, args, body)
+			if err != nil || !wait {
+				return err
+			}
+			return awaitRuns(ctx, r, runs)
+		}),
+	}
+	cmd.Flags().StringVar(&payload, "payload", "", "JSON in place of the job's payload, or @FILE")
+	usage.TimeFlag(cmd.Flags(), &at, "at", "run them at this time, not now")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the runs have ended; exit with 1 if one did not succeed")
+	return cmd
+}
+
+// triggerAll triggers jobs and returns the ids of their runs. With --wait, programs get the runs as they ended.
+func triggerAll(ctx context.Context, r *remote.Server, jobs []string, body map[string]any) (runs []string, err error) {
+	wait, _ := r.Cmd.Flags().GetBool("wait")
+	err = eachJob(ctx, r, jobs, !wait, func(name string) (json.RawMessage, error) {
+		raw, err := r.Post(ctx, remote.JobPath(name)+":trigger", body)
+		if err != nil {
+			return nil, err
+		}
+		t, err := terminal.Decode[struct {
+			ID string `json:"id"`
+		}](raw)
+		if err != nil {
+			return nil, err
+		}
+		id := t.ID
+		runs = append(runs, id)
+		r.Line("%s %s", terminal.Green.Render("triggered"), id)
+		if !wait && len(jobs) == 1 {
+			r.Line("%s", terminal.Faint.Render("follow it with: belfry run get "+id))
+		}
+		return raw, nil
+	})
+	return runs, err
+}
+
+// eachJob does something to each job until one fails. It prints the responses for programs: one object for one job,
+// else an array.
+func eachJob(
+	ctx context.Context, r *remote.Server, jobs []string, show bool, do func(name string) (json.RawMessage, error),
+) error {
+	var raws []json.RawMessage
+	var failed error
+	for i, name := range jobs {
+		raw, err := do(name)
+		if err != nil {
+			failed = r.Explain(err, []string{name})
+			if len(jobs) > 1 && ctx.Err() == nil {
+				failed = remote.Explained(err, "%s: %v (%d of %d are done)", name, failed, i, len(jobs))
+			}
+			break
+		}
+		raws = append(raws, raw)
+	}
+	if !show || r.ForPeople() || failed != nil && len(raws) == 0 {
+		return failed
+	}
+	var value any = raws
+	if len(jobs) == 1 {
+		value = raws[0]
+	}
+	all, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	if err := r.Show(all, func() error { return nil }); err != nil {
+		return err
+	}
+	return failed
+}
+
+// awaitRuns waits until runs have ended, and prints how each did.
+func awaitRuns(ctx context.Context, r *remote.Server, runs []string) error {
+	bar := terminal.NewProgress(r.Cmd.ErrOrStderr(), "ended", int64(len(runs)))
+	defer bar.End()
+	ended, bad := []json.RawMessage{}, 0
+	for i, id := range runs {
+		for {
+			raw, err := r.Get(ctx, remote.RunPath(id), nil)
+			if ctx.Err() != nil {
+				return fmt.Errorf("no longer waited for; the run goes on at the server. Follow it with:"+
+					" belfry run get %s", id)
+			}
+			if err != nil {
+				return err
+			}
+			v, err := terminal.Decode[runView](raw)
+			if err != nil {
+				return err
+			}
+			if slices.Contains(endStates, v.State) {
+				bar.Set(int64(i+1), int64(len(runs)))
+				ended = append(ended, raw)
+				if v.State != "succeeded" {
+					bad++
+				}
+				r.Line("%s %s after %s, attempt %d%s", terminal.State(v.State), v.reference(), v.took(), v.Attempt, v.because())
+				break
+			}
+			remote.Pause(ctx, pollPause)
+		}
+	}
+	bar.End()
+	all, err := json.Marshal(ended)
+	if err == nil {
+		err = r.Show(all, func() error { return nil })
+	}
+	if err == nil && bad > 0 {
+		err = fmt.Errorf("%d of %d runs did not succeed", bad, len(runs))
+	}
+	return err
+}
+
+// because returns the outcome to append to a sentence.
+func (v *runView) because() string {
+	if text := v.outcome(); text != "-" {
+		return ": " + text
+	}
+	return ""
+}
