@@ -33,34 +33,55 @@ type story struct {
 
 func newWhy() *cobra.Command {
 	return remote.Flags(&cobra.Command{
-		Use: "why JOB [TIME]", Short: "Tell what became of an occurrence, and why", Args: usage.Args(1, 2),
-		Long: `Tell what became of an occurrence of a job: it ran, failed, was skipped, was never
-due, or is yet to come; and why. Without a TIME, of the last and the next one. A
-TIME without an offset is read on the clock of the job's zone.`,
+		Use: "why JOB|RUN [TIME]", Short: "Explain what happened to a run or an occurrence", Args: usage.Args(1, 2),
+		Long: `Explain what happened to an occurrence of a job, and why: it ran, failed, was
+skipped, was never due, or is yet to come.
+
+With a JOB alone, it explains the newest run, whatever started it, the last and the
+next occurrence, and open dead letters. With a TIME, it explains the occurrence at
+that time; a TIME without an offset is in the job's zone.`,
 		Example: `  belfry why report
+  belfry why report@2026-03-29T00:30:00Z
   belfry why report 2026-03-29T02:30
   belfry why report 2026-03-29T00:30:00Z -o json`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
-			query := url.Values{}
-			if len(args) == 2 {
+			path, query := remote.JobPath(args[0])+"/why", url.Values{}
+			switch isRun := remote.IsRun(args[0]); {
+			case isRun && len(args) == 2:
+				return usage.Errorf("name a run, or a job and a time, not both")
+			case isRun:
+				id, err := r.RunID(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				path = remote.RunPath(id) + "/why"
+			case len(args) == 2:
 				query.Set("at", args[1])
 			}
-			raw, err := r.Get(ctx, remote.JobPath(args[0])+"/why", query)
+			raw, err := r.Get(ctx, path, query)
 			if err != nil {
 				return err
 			}
 			return r.Show(raw, func() error {
 				answer, err := terminal.Decode[struct {
+					Job   string  `json:"job"`
 					Items []story `json:"items"`
 				}](raw)
 				if err != nil {
 					return err
 				}
-				return printStories(r.Out, terminal.Clean(args[0]), answer.Items)
+				name := terminal.Clean(args[0])
+				if remote.IsRun(args[0]) {
+					name = answer.Job
+				}
+				return printStories(r.Out, name, answer.Items)
 			})
 		}),
 	})
 }
+
+// shownDead is how many dead letters the server explains; there may be more.
+const shownDead = 3
 
 // printStories prints stories, each with the commands to try next.
 func printStories(w io.Writer, job string, stories []story) error {
@@ -69,7 +90,11 @@ func printStories(w io.Writer, job string, stories []story) error {
 	if width := terminal.Width(w); width > 0 {
 		wrap = func(text string) string { return lipgloss.Wrap(text, min(width, 100), " ") }
 	}
+	dead := 0
 	for i, s := range stories {
+		if s.Run != nil && s.Run.Dead {
+			dead++
+		}
 		if i > 0 {
 			p.Line("")
 		}
@@ -89,6 +114,11 @@ func printStories(w io.Writer, job string, stories []story) error {
 		for _, c := range s.commands(shellQuote(job)) {
 			p.Line("%s", terminal.Faint.Render("  belfry "+c))
 		}
+	}
+	if dead >= shownDead {
+		p.Line("")
+		p.Line("There may be more dead letters:")
+		p.Line("%s", terminal.Faint.Render("  belfry dlq list --job "+shellQuote(job)))
 	}
 	return p.Err()
 }

@@ -130,7 +130,16 @@ calendars: [{dates: [12-25]}]}}`
 	n.until(func() bool { return strings.Contains(n.Good("run", "get", hand), "succeeded") })
 	var triggered runView
 	require.NoError(t, json.Unmarshal([]byte(n.Good("run", "get", hand, "-o", "json")), &triggered))
-	b.add("triggered", "Somebody triggered it", "by hand", triggered.DueAt)
+	b.add("triggered", "A user triggered it", "by hand", triggered.DueAt)
+	b.add("run", "A run by its id", hand)
+	n.file(`{name: yearly, schedule: {cron: 0 0 1 1 *, timezone: Europe/Berlin},
+target: {kind: http, config: {url: %q}}, retry: {max_attempts: 1}}`, n.target+"/broken")
+	n.Good("job", "trigger", "yearly")
+	n.await("yearly", "--state", "failed")
+	b.add("triggered-dead", "A trigger failed: the newest run, its dead letter, and the next occurrence", "yearly")
+	n.create("waits", "/ok", "--cron", "0 0 1 1 *", "--queue", "imports")
+	n.Good("job", "trigger", "waits")
+	b.add("triggered-waits", "A trigger waits for a paused queue", "waits")
 
 	skipped := n.await("overlap skip", "--state", "skipped")
 	b.add("overlap", "Skipped: the one before was still running", "overlap skip", skipped.DueAt)

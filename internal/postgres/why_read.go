@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,8 +23,7 @@ type whyReader struct {
 	facts why.Facts
 }
 
-// Why explains occurrences of a job, also of a deleted one: the occurrence at a given time, or the last and the next
-// one.
+// Why explains occurrences of a job, also of a deleted one: see why.Params.
 func (a *API) Why(ctx context.Context, o why.Params) (out []why.Story, err error) {
 	err = a.db.Tx(ctx, pool.In(o.Namespace, pool.Lists), "explain "+job.FormatJobID(o.Job), func(tx pgx.Tx) error {
 		out = nil
@@ -31,13 +31,16 @@ func (a *API) Why(ctx context.Context, o why.Params) (out []why.Story, err error
 		if err := y.readJob(ctx); err != nil {
 			return err
 		}
-		times, err := y.times(ctx)
+		subjects, err := y.subjects(ctx)
 		if err != nil {
 			return err
 		}
-		for _, at := range times {
-			if err := y.readAt(ctx, at); err != nil {
+		for _, s := range subjects {
+			if err := y.readAt(ctx, s); err != nil {
 				return err
+			}
+			if o.Run != nil && len(y.facts.Entries) == 0 {
+				return ErrNotFound
 			}
 			out = append(out, why.Explain(y.facts))
 		}
@@ -96,8 +99,17 @@ func (y *whyReader) lastActor(ctx context.Context, action, object string, at *ti
 	return err
 }
 
-// times returns the times to explain.
-func (y *whyReader) times(ctx context.Context) ([]time.Time, error) {
+// whySubject is what one story is about: a time, or one run that is due then.
+type whySubject struct {
+	at  time.Time
+	seq *int16 // nil: whatever the ledger has at that time
+}
+
+// subjects returns what to explain, in the order of time.
+func (y *whyReader) subjects(ctx context.Context) ([]whySubject, error) {
+	if k := y.order.Run; k != nil {
+		return []whySubject{{k.DueAt, &k.Seq}}, nil
+	}
 	if err := y.readVersion(ctx, y.facts.Now); err != nil {
 		return nil, err
 	}
@@ -108,19 +120,62 @@ func (y *whyReader) times(ctx context.Context) ([]time.Time, error) {
 			zone = compiled.Zone()
 		}
 		at, err := why.ParseWhen(y.order.At, zone)
-		return []time.Time{at}, err
+		return []whySubject{{at: at}}, err
 	}
 	if err != nil {
 		return nil, err
 	}
-	before, after := compiled.Around(y.facts.Now)
-	var out []time.Time
-	for _, t := range []time.Time{before, after} {
-		if !t.IsZero() {
-			out = append(out, t)
-		}
+	runs, err := y.newestRuns(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return out, nil
+	before, after := compiled.Around(y.facts.Now)
+	// The time before the job existed needs no story if a run has one.
+	if !before.IsZero() && (len(runs) == 0 || !before.Before(y.facts.Created)) {
+		runs = append(runs, whySubject{at: before})
+	}
+	if !after.IsZero() {
+		runs = append(runs, whySubject{at: after})
+	}
+	slices.SortStableFunc(runs, func(a, b whySubject) int { return a.at.Compare(b.at) })
+	return slices.CompactFunc(runs, whySubject.covers), nil
+}
+
+// covers reports whether two subjects next to each other have the same story: a time has that of its first run.
+func (s whySubject) covers(other whySubject) bool {
+	same := s.seq == nil || other.seq == nil || *s.seq == *other.seq
+	return same && s.at.Equal(other.at)
+}
+
+// newestRuns finds the newest run that is more than planned, whatever its origin, and the newest dead letters.
+const newestRuns = `
+(SELECT due_at, seq FROM (
+    (SELECT r.due_at, r.seq FROM run r
+     WHERE r.partition = $1 AND r.job_id = $2 AND (r.state <> 0 OR r.attempt > 0 OR r.run_at <= now())
+     ORDER BY r.due_at DESC, r.seq DESC LIMIT 1)
+    UNION ALL
+    (SELECT h.due_at, h.seq FROM run_history h
+     WHERE h.job_id = $2 AND h.due_to IS NULL
+     ORDER BY h.due_at DESC, h.seq DESC LIMIT 1)) x
+ ORDER BY due_at DESC, seq DESC LIMIT 1)
+UNION
+(SELECT d.due_at, d.seq FROM dead_letter d
+ WHERE d.partition = $1 AND d.job_id = $2
+ ORDER BY d.due_at DESC, d.seq DESC LIMIT 3)`
+
+func (y *whyReader) newestRuns(ctx context.Context) (out []whySubject, err error) {
+	rows, err := y.tx.Query(ctx, newestRuns, job.PartitionOf(y.order.Job), y.order.Job)
+	if err != nil {
+		return nil, err
+	}
+	var at time.Time
+	var seq int16
+	_, err = pgx.ForEachRow(rows, []any{&at, &seq}, func() error {
+		number := seq
+		out = append(out, whySubject{at.UTC(), &number})
+		return nil
+	})
+	return out, err
 }
 
 const versionAt = `
@@ -176,8 +231,9 @@ FROM (SELECT * FROM cursor_skip
       ORDER BY from_due DESC LIMIT 10) s
 WHERE s.to_due >= $3`
 
-// readAt reads the facts about one time.
-func (y *whyReader) readAt(ctx context.Context, at time.Time) error {
+// readAt reads the facts about one time, or about one run that is due then.
+func (y *whyReader) readAt(ctx context.Context, subject whySubject) error {
+	at := subject.at
 	if err := y.readVersion(ctx, at); err != nil {
 		return err
 	}
@@ -187,6 +243,11 @@ func (y *whyReader) readAt(ctx context.Context, at time.Time) error {
 	args := pgx.NamedArgs{"partition": partition, "job": id, "at": at, "after": at.Add(time.Second), "far": far}
 	batch.Queue(entriesAt, args).Query(func(rows pgx.Rows) (err error) {
 		f.Entries, err = pgx.CollectRows(rows, scanEntry)
+		if subject.seq != nil {
+			f.Entries = slices.DeleteFunc(f.Entries, func(e job.Entry) bool {
+				return !e.DueAt.Equal(at) || e.Seq != *subject.seq
+			})
+		}
 		return err
 	})
 	batch.Queue(liveOthers, partition, id).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Others) })

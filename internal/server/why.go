@@ -19,10 +19,15 @@ type Stories interface {
 func (s *Server) registerWhy() {
 	rest.Register(s.api, rest.Operation{
 		ID: "explain-job", Route: "GET /jobs/{job}/why", Summary: "Explain what happened to an occurrence, and why",
-		Description: "Without a time, it explains the last and the next occurrence. " +
+		Description: "Without a time, it explains the newest run of any origin, the last and the next occurrence, " +
+			"and up to three of the newest dead letters, in the order of their due times. " +
 			"Name a deleted job by its id; its history and versions remain.",
 		Role: access.Viewer,
 	}, s.explainJob)
+	rest.Register(s.api, rest.Operation{
+		ID: "explain-run", Route: "GET /runs/{run}/why", Summary: "Explain what happened to a run, and why",
+		Role: access.Viewer,
+	}, s.explainRun)
 }
 
 // Story explains what happened to an occurrence.
@@ -74,13 +79,24 @@ func (s *Server) explainJob(ctx context.Context, in *explainJobInput) (*explainJ
 	if err != nil {
 		return nil, err
 	}
-	params := why.Params{Namespace: rest.Principal(ctx).Namespace, Job: id, At: in.At}
+	return s.explain(ctx, why.Params{Namespace: rest.Principal(ctx).Namespace, Job: id, At: in.At})
+}
+
+func (s *Server) explainRun(ctx context.Context, in *RunPath) (*explainJobOutput, error) {
+	k, err := in.key()
+	if err != nil {
+		return nil, err
+	}
+	return s.explain(ctx, why.Params{Namespace: rest.Principal(ctx).Namespace, Job: k.Job, Run: &k})
+}
+
+func (s *Server) explain(ctx context.Context, params why.Params) (*explainJobOutput, error) {
 	stories, err := s.opts.Stories.Why(ctx, params)
 	if err != nil {
 		return nil, err
 	}
 	out := &explainJobOutput{}
-	out.Body.Job, out.Body.Items = job.FormatJobID(id), rest.Map(stories, wireStory)
+	out.Body.Job, out.Body.Items = job.FormatJobID(params.Job), rest.Map(stories, wireStory)
 	return out, nil
 }
 

@@ -331,5 +331,9 @@ func ParseWhen(text string, zone *time.Location) (time.Time, error) {
 type Params struct {
 	Namespace uuid.UUID
 	Job       uuid.UUID
-	At        string // for ParseWhen, in the job's zone; empty means the last and the next occurrence
+	At        string // for ParseWhen, in the job's zone
+	Run       *job.Key
+
+	// Without At and Run, the newest run of any origin, the last and the next occurrence, and the newest dead letters
+	// are explained.
 }

@@ -332,10 +332,14 @@ func lateness(e job.Entry) string {
 	if e.Origin == job.FromMissed {
 		late = e.BeganAt().Sub(e.DueAt)
 	}
-	if late < time.Second {
+	switch {
+	case late < time.Second:
 		return "on time"
+	case late < time.Minute:
+		return late.Round(100*time.Millisecond).String() + " late"
+	default:
+		return span(late) + " late"
 	}
-	return late.Round(100*time.Millisecond).String() + " late"
 }
 
 // sprintf writes times in the job's zone and in UTC, and durations short.

@@ -3429,7 +3429,7 @@ type ClientInterface interface {
 
 	// ExplainJob Explain what happened to an occurrence, and why
 	//
-	// Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
+	// Without a time, it explains the newest run of any origin, the last and the next occurrence, and up to three of the newest dead letters, in the order of their due times. Name a deleted job by its id; its history and versions remain.
 	//
 	// Corresponds with GET /api/v1/jobs/{job}/why (the `ExplainJob` operationId).
 	ExplainJob(ctx context.Context, job string, params *ExplainJobParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3761,6 +3761,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
 	GetRunOutput(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExplainRun Explain what happened to a run, and why
+	//
+	// Corresponds with GET /api/v1/runs/{run}/why (the `ExplainRun` operationId).
+	ExplainRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelRun Cancel a live run
 	//
@@ -4271,7 +4276,7 @@ func (c *RawClient) GetJobVersion(ctx context.Context, job string, version int32
 
 // ExplainJob Explain what happened to an occurrence, and why
 //
-// Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
+// Without a time, it explains the newest run of any origin, the last and the next occurrence, and up to three of the newest dead letters, in the order of their due times. Name a deleted job by its id; its history and versions remain.
 //
 // Corresponds with GET /api/v1/jobs/{job}/why (the `ExplainJob` operationId).
 func (c *RawClient) ExplainJob(ctx context.Context, job string, params *ExplainJobParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5004,6 +5009,21 @@ func (c *RawClient) GetRun(ctx context.Context, run string, reqEditors ...Reques
 // Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
 func (c *RawClient) GetRunOutput(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRunOutputRequest(c.Server, run, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExplainRun Explain what happened to a run, and why
+//
+// Corresponds with GET /api/v1/runs/{run}/why (the `ExplainRun` operationId).
+func (c *RawClient) ExplainRun(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainRunRequest(c.Server, run)
 	if err != nil {
 		return nil, err
 	}
@@ -7979,6 +7999,40 @@ func NewGetRunOutputRequest(server string, run string, params *GetRunOutputParam
 	return req, nil
 }
 
+// NewExplainRunRequest constructs an http.Request for the ExplainRun method
+func NewExplainRunRequest(server string, run string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run", run, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/why", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewCancelRunRequest constructs an http.Request for the CancelRun method
 func NewCancelRunRequest(server string, run string) (*http.Request, error) {
 	var err error
@@ -8637,7 +8691,7 @@ type ClientWithResponsesInterface interface {
 
 	// ExplainJobWithResponse Explain what happened to an occurrence, and why
 	//
-	// Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
+	// Without a time, it explains the newest run of any origin, the last and the next occurrence, and up to three of the newest dead letters, in the order of their due times. Name a deleted job by its id; its history and versions remain.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8997,6 +9051,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{run}/output (the `GetRunOutput` operationId).
 	GetRunOutputWithResponse(ctx context.Context, run string, params *GetRunOutputParams, reqEditors ...RequestEditorFn) (*GetRunOutputResponse, error)
+
+	// ExplainRunWithResponse Explain what happened to a run, and why
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/runs/{run}/why (the `ExplainRun` operationId).
+	ExplainRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*ExplainRunResponse, error)
 
 	// CancelRunWithResponse Cancel a live run
 	//
@@ -11382,6 +11443,54 @@ func (r GetRunOutputResponse) ContentType() string {
 	return ""
 }
 
+type ExplainRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Explanation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExplainRunResponse) GetJSON200() *Explanation {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExplainRunResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExplainRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExplainRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExplainRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExplainRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CancelRunResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12146,7 +12255,7 @@ func (c *ClientWithResponses) GetJobVersionWithResponse(ctx context.Context, job
 
 // ExplainJobWithResponse Explain what happened to an occurrence, and why
 //
-// Without a time, it explains the last and the next occurrence. Name a deleted job by its id; its history and versions remain.
+// Without a time, it explains the newest run of any origin, the last and the next occurrence, and up to three of the newest dead letters, in the order of their due times. Name a deleted job by its id; its history and versions remain.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -12751,6 +12860,19 @@ func (c *ClientWithResponses) GetRunOutputWithResponse(ctx context.Context, run 
 		return nil, err
 	}
 	return ParseGetRunOutputResponse(rsp)
+}
+
+// ExplainRunWithResponse Explain what happened to a run, and why
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/runs/{run}/why (the `ExplainRun` operationId).
+func (c *ClientWithResponses) ExplainRunWithResponse(ctx context.Context, run string, reqEditors ...RequestEditorFn) (*ExplainRunResponse, error) {
+	rsp, err := c.ExplainRun(ctx, run, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExplainRunResponse(rsp)
 }
 
 // CancelRunWithResponse Cancel a live run
@@ -14594,6 +14716,39 @@ func ParseGetRunOutputResponse(rsp *http.Response) (*GetRunOutputResponse, error
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest RunOutput
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExplainRunResponse parses an HTTP response from a ExplainRunWithResponse call
+func ParseExplainRunResponse(rsp *http.Response) (*ExplainRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExplainRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Explanation
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
