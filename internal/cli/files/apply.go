@@ -84,11 +84,14 @@ func applyOne(ctx context.Context, r *remote.Server, j Job) (result string, err 
 
 func newApply() *cobra.Command {
 	var files []string
+	var p pruning
 	cmd := remote.Flags(&cobra.Command{
 		Use: "apply -f FILE", Short: "Create or change jobs as a file says", Args: usage.Args(0, 0),
 		Long: `Make the server's jobs what a YAML file says, by name: those that are not there are
 created, those that differ are replaced, and the others are left alone. What a job
-of the file leaves out has its default. Jobs that are in no file are not touched.
+of the file leaves out has its default. Jobs that are in no file are left alone,
+unless --prune deletes them: it deletes jobs that carry the label of --set, which an
+earlier apply gave them.
 
 A file has one job, a list of jobs, or many documents with --- between them; the
 fields are those of the API, and belfry job get -o yaml shows them.
@@ -97,16 +100,20 @@ A job that is refused does not keep the others from being applied. If the server
 is unreachable or rejects the key, the command stops. Run it again to continue.`,
 		Example: `  belfry apply -f jobs.yaml
   belfry diff -f jobs.yaml && belfry apply -f jobs.yaml
+  belfry apply -f jobs.yaml --set billing --prune
   belfry job get report -o yaml | belfry apply -f -`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 			jobs, err := readAll(r.Cmd, files)
 			if err != nil {
 				return err
 			}
-			return applyAll(ctx, r, jobs)
+			return p.apply(ctx, r, jobs)
 		}),
 	})
 	fileFlag(cmd, &files)
+	cmd.Flags().StringVar(&p.set, "set", "", "mark the jobs as owned by this set of files, with the label "+setLabel)
+	cmd.Flags().BoolVar(&p.prune, "prune", false, "delete the jobs of --set that are in no file any more, after a question")
+	cmd.Flags().BoolVar(&p.yes, "yes", false, "with --prune: delete without a question")
 	return cmd
 }
 

@@ -151,16 +151,16 @@ func (p *cronParser) schedule(fields string) (schedule.Spec, error) {
 // checkForm rejects a system crontab that is read as a user's: every command would begin with the name
 // of a user.
 func (p *cronParser) checkForm() error {
-	if p.system || len(p.out.entries) < 2 {
+	if p.system {
 		return nil
 	}
 	for _, e := range p.out.entries {
-		if !strings.HasPrefix(e.command, "root ") {
-			return nil
+		if strings.HasPrefix(e.command, "root ") {
+			return usage.Errorf("line %d: the command begins with root: this looks like /etc/crontab, which has users;"+
+				" read it with --system", e.line)
 		}
 	}
-	return usage.Errorf("every command begins with root: this looks like /etc/crontab, which has users;" +
-		" read it with --system")
+	return nil
 }
 
 func unquote(s string) string {

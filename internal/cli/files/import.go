@@ -40,8 +40,7 @@ func newImportCrontab() *cobra.Command {
 user's crontab, /etc/crontab or a file of /etc/cron.d (--system for copies of
 those), or - for the standard input.
 
-Belfry runs no commands by itself yet. Each job calls --url, and the command is in
-its payload: {"command", "stdin", "user", "environment"}. What answers there has
+Each job calls --url, and the command is in its payload: {"command", "stdin", "user", "environment"}. What answers there has
 to run it. In the URL, {name} and {user} stand for those of the job.
 
 A job's name is made of the comment above its line, else of the command. CRON_TZ is
@@ -81,7 +80,7 @@ A line that was imported before is changed only if it differs.`,
 func (f *importFlags) read(stdin io.Reader, file string) (*crontab, []Job, error) {
 	if f.url == "" {
 		return nil, nil, usage.Errorf("where do the runs go? --url URL;" +
-			" Belfry runs no commands by itself yet, and sends them there")
+			" the commands are sent there. Jobs of kind command run programs on the nodes, see docs/guide/commands.md")
 	}
 	from, err := open(stdin, file)
 	if err != nil {

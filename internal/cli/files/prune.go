@@ -1,0 +1,146 @@
+package files
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
+
+	"github.com/belfry-dev/belfry/internal/cli/remote"
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+)
+
+// setLabel marks the jobs that belfry apply --set created or changed, so that --prune deletes no other.
+const setLabel = "belfry.set"
+
+// pruning holds the flags of apply that delete jobs.
+type pruning struct {
+	set        string
+	prune, yes bool
+}
+
+func (p *pruning) check(jobs []Job) error {
+	switch {
+	case p.prune && p.set == "":
+		return usage.Errorf("--prune needs --set NAME, which marks the jobs that the files own;" +
+			" a job without the mark is never deleted")
+	case p.prune && len(jobs) == 0:
+		return usage.Errorf("the files have no jobs, and --prune would delete all jobs of the set %s;"+
+			" to do that, use belfry job delete", p.set)
+	}
+	return nil
+}
+
+// apply applies jobs and then deletes those of the set that are in no file. It asks before it changes anything.
+func (p *pruning) apply(ctx context.Context, r *remote.Server, jobs []Job) error {
+	if err := p.check(jobs); err != nil {
+		return err
+	}
+	if err := p.mark(jobs); err != nil {
+		return err
+	}
+	gone, err := p.obsolete(ctx, r, jobs)
+	if err != nil {
+		return err
+	}
+	if err := p.confirm(r, gone); err != nil {
+		return err
+	}
+	if err := applyAll(ctx, r, jobs); err != nil {
+		return err
+	}
+	return deleteAll(ctx, r, gone)
+}
+
+// mark adds the label of the set to jobs.
+func (p *pruning) mark(jobs []Job) error {
+	if p.set == "" {
+		return nil
+	}
+	for i := range jobs {
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(jobs[i].Raw, &fields); err != nil {
+			return fmt.Errorf("%s: %w", jobs[i].At, err)
+		}
+		labels := map[string]json.RawMessage{}
+		if raw, ok := fields["labels"]; ok {
+			if err := json.Unmarshal(raw, &labels); err != nil {
+				return fmt.Errorf("%s: labels: %w", jobs[i].At, err)
+			}
+		}
+		labels[setLabel] = json.RawMessage(strconv.Quote(p.set))
+		var err error
+		if fields["labels"], err = json.Marshal(labels); err != nil {
+			return err
+		}
+		if jobs[i].Raw, err = json.Marshal(fields); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// obsolete lists the names of the jobs of the set that the files no longer have.
+func (p *pruning) obsolete(ctx context.Context, r *remote.Server, jobs []Job) (names []string, err error) {
+	if !p.prune {
+		return nil, nil
+	}
+	kept := map[string]bool{}
+	for _, j := range jobs {
+		kept[j.Name] = true
+	}
+	query := url.Values{"label": {setLabel + "=" + p.set}, "page_size": {strconv.Itoa(remote.MaxPage)}}
+	for raw, err := range r.List(ctx, "/jobs", query) {
+		if err != nil {
+			return nil, err
+		}
+		var found struct {
+			Name string `json:"name"`
+		}
+		if err := json.Unmarshal(raw, &found); err != nil {
+			return nil, err
+		}
+		if !kept[found.Name] {
+			names = append(names, found.Name)
+		}
+	}
+	return names, nil
+}
+
+// confirm shows what will be deleted and asks, unless --yes was given.
+func (p *pruning) confirm(r *remote.Server, names []string) error {
+	if len(names) == 0 || p.yes {
+		return nil
+	}
+	for _, name := range names {
+		r.Note("%s %s", planned[deleted], name)
+	}
+	in := r.Cmd.InOrStdin()
+	if f, ok := in.(*os.File); !ok || !term.IsTerminal(f.Fd()) {
+		return usage.Errorf("--prune would delete %d jobs; nothing was changed. Repeat with --yes to do it", len(names))
+	}
+	_, _ = fmt.Fprintf(r.Cmd.ErrOrStderr(), "Delete these %d jobs? [y/N] ", len(names))
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return usage.Errorf("nothing was changed")
+	}
+	return nil
+}
+
+// deleteAll deletes the obsolete jobs.
+func deleteAll(ctx context.Context, r *remote.Server, names []string) error {
+	for i, name := range names {
+		if err := r.Delete(ctx, remote.JobPath(name)); err != nil {
+			return fmt.Errorf("%s (%d of %d are deleted): %w", name, i, len(names), err)
+		}
+		r.Line("%s %s", styled(deleted), terminal.Clean(name))
+	}
+	return nil
+}

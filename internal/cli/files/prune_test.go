@@ -1,0 +1,33 @@
+package files_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/cli"
+	"github.com/belfry-dev/belfry/internal/cli/clitest"
+)
+
+// TestPrune checks that --prune deletes only jobs of its set, asks first, and never deletes all of them.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, cli.New)
+	const one = "{name: one, schedule: every 1h, target: {kind: noop}}\n"
+	const two = "---\n{name: two, schedule: every 1h, target: {kind: noop}, labels: {team: web}}\n"
+	a.Good("job", "create", "other", "--every", "1h", "--target", "noop")
+	require.NoError(t, a.Belfry(one+two, "apply", "-f", "-", "--set", "billing").Failure)
+	require.Contains(t, a.Good("job", "get", "two"), "belfry.set=billing team=web")
+
+	require.ErrorContains(t, a.Belfry(one, "apply", "-f", "-", "--prune").Failure, "--set")
+	require.ErrorContains(t, a.Belfry("", "apply", "-f", "-", "--set", "billing", "--prune", "--yes").Failure, "no jobs")
+	s := a.Belfry(one, "apply", "-f", "-", "--set", "billing", "--prune")
+	require.ErrorContains(t, s.Failure, "--yes")
+	require.Contains(t, s.Err, "delete two")
+	require.Equal(t, "other\none\ntwo\n", a.Good("job", "list", "-o", "name"), "nothing was deleted")
+
+	s = a.Belfry(one, "apply", "-f", "-", "--set", "billing", "--prune", "--yes")
+	require.NoError(t, s.Failure)
+	require.Contains(t, s.Out, "deleted   two")
+	require.Equal(t, "other\none\n", a.Good("job", "list", "-o", "name"))
+}
