@@ -18,6 +18,11 @@ var fresh = map[string]func(w *walk, n *tenant) (param, value string){
 		w.must(n.key, "POST", "/api/v1/jobs/"+id+":pause", "", "state")
 		return "job", id
 	},
+	"rollback-job": func(w *walk, n *tenant) (string, string) {
+		id := w.job(n, "/ok")
+		w.must(n.key, "PATCH", "/api/v1/jobs/"+id, `{"description":"second version"}`, "id")
+		return "job", id
+	},
 	"discard-dead-letter": dead, "redrive-dead-letter": dead, "retry-run": dead,
 	"abort-operation": func(w *walk, n *tenant) (string, string) { return "operation", w.operation(n) },
 	"pause-queue":     func(w *walk, n *tenant) (string, string) { return "queue", w.queue(n) },

@@ -303,7 +303,7 @@ func (b *bulk) hotSteps() []*hot {
 		}},
 		{name: "CompleteDecided", step: func() { b.decide(done[500:520]) }, ways: []string{
 			"job by partition id", "permit by address", "permit by limit_kind limit_id number",
-			"run by partition job_id due_at seq",
+			"run by partition job_id due_at seq", "session",
 		}},
 		{name: "Fenced", step: func() {
 			attempts := make([]job.Attempt, 0, 1000)
