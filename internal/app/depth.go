@@ -51,10 +51,10 @@ func (d *depth) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
 	}
 	for _, q := range fullest(s.Queues) {
-		gauge(queueRuns, q.Scheduled, q.Namespace, q.Queue, "scheduled")
+		gauge(queueRuns, q.Scheduled, q.Namespace, q.Queue, "pending")
 		gauge(queueRuns, q.Due, q.Namespace, q.Queue, "due")
 		gauge(queueRuns, q.Running, q.Namespace, q.Queue, "running")
-		gauge(queueRuns, q.Waiting, q.Namespace, q.Queue, "waiting")
+		gauge(queueRuns, q.Waiting, q.Namespace, q.Queue, "accepted")
 	}
 	gauge(deadLetters, s.DeadLetters)
 	gauge(sessionsLive, s.Sessions)

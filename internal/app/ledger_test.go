@@ -104,7 +104,7 @@ WHERE j.name = 'is paused' AND r.state = 0 AND r.due_at < now()`)
 	require.NoError(t, err)
 	b.eventually(t, 2, `SELECT count(*) FROM run_history WHERE ended = 4 AND reason = 'overlap'`)
 	b.eventually(t, 2, `SELECT count(*) FROM run_history WHERE ended = 3 AND reason = 'replaced'`)
-	b.eventually(t, 2, `SELECT count(*) FROM run_history WHERE ended = 4 AND reason = 'queue_limit'`)
+	b.eventually(t, 2, `SELECT count(*) FROM run_history WHERE ended = 4 AND reason = 'overlap_limit'`)
 	close(s.release)
 	_, err = b.store.ResumeJob(t.Context(), job.ChangeParams{Namespace: namespace, ID: paused.ID})
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ FROM run_history GROUP BY 1`), got)
 	for _, way := range []string{
 		"succeeded  ", "failed rejected ", "failed gone ", "failed attempts ", "failed unknown_outcome ",
 		"cancelled replaced ",
-		"skipped overlap ", "skipped queue_limit ", "skipped missed ", "skipped deleted ", "skipped paused ",
+		"skipped overlap ", "skipped overlap_limit ", "skipped missed ", "skipped deleted ", "skipped paused ",
 	} {
 		require.Contains(t, got, way, "the test did not come to it")
 	}

@@ -57,7 +57,7 @@ func TestReports(t *testing.T) {
 	state := func(run string) string { return w.must(n.key, "GET", "/api/v1/runs/"+run, "", "state") }
 
 	run, first := next()
-	require.Equal(t, "waiting", state(run))
+	require.Equal(t, "accepted", state(run))
 	beat := report(first, "heartbeat", "")
 	require.Equal(t, http.StatusOK, beat.status, string(beat.body))
 	var by struct {
@@ -84,7 +84,7 @@ func TestReports(t *testing.T) {
 	require.Equal(t, first.trace[:36], second.trace[:36], "one trace")
 	w.eventually(`SELECT count(*) > 0 FROM run WHERE state = 2`)
 	require.Equal(t, http.StatusConflict, report(first, "complete", "").status, "stale")
-	require.Equal(t, "waiting", state(run))
+	require.Equal(t, "accepted", state(run))
 	require.Equal(t, http.StatusNoContent, report(second, "fail", `{"message":"never","final":true}`).status)
 	require.Equal(t, "failed", state(run))
 	require.Equal(t, http.StatusUnprocessableEntity, report(second, "fail", `{"retry_after":"9 days"}`).status)
@@ -104,7 +104,7 @@ func TestReports(t *testing.T) {
 	for _, token := range []string{"", n.key, flipped(first.token), forged.Token(make([]byte, 32))} {
 		require.Equal(t, http.StatusUnauthorized, w.call(token, "POST", "/api/v1/runs/"+run+":complete", "").status)
 	}
-	require.Equal(t, "waiting", state(run))
+	require.Equal(t, "accepted", state(run))
 	require.NotContains(t, w.log.String(), first.token)
 }
 

@@ -200,7 +200,7 @@ func TestABreakerShows(t *testing.T) {
 	key, err := job.ParseRunID(run)
 	require.NoError(t, err)
 	why := w.call(n.key, "GET", "/api/v1/jobs/"+id+"/why?at="+key.DueAt.Format("2006-01-02T15:04:05.000000Z"), "")
-	require.Contains(t, string(why.body), `"code":"held"`)
+	require.Contains(t, string(why.body), `"code":"deferred"`)
 	up.Store(true)
 	w.eventually(`SELECT count(*) = 1 FROM run_history WHERE ended = 1 AND job_id = $1`, key.Job)
 	_, metrics := get(t, w.base+"/metrics")

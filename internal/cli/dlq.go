@@ -35,11 +35,11 @@ all.`)))
 
 // letterFilter selects dead letters.
 type letterFilter struct {
-	Job          string `json:"job,omitempty"`
-	Queue        string `json:"queue,omitempty"`
-	Reason       string `json:"reason,omitempty"`
-	FailedFrom   string `json:"failed_from,omitempty"`
-	FailedBefore string `json:"failed_before,omitempty"`
+	Job        string `json:"job,omitempty"`
+	Queue      string `json:"queue,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	FailedFrom string `json:"failed_from,omitempty"`
+	FailedTo   string `json:"failed_to,omitempty"`
 }
 
 func (v *letterFilter) add(cmd *cobra.Command) {
@@ -48,13 +48,13 @@ func (v *letterFilter) add(cmd *cobra.Command) {
 	f.StringVar(&v.Queue, "queue", "", "name of a queue")
 	f.StringVar(&v.Reason, "reason", "", "why they failed, such as attempts")
 	usage.TimeFlag(f, &v.FailedFrom, "failed-from", "failed at this time or later")
-	usage.TimeFlag(f, &v.FailedBefore, "failed-before", "failed before this time")
+	usage.TimeFlag(f, &v.FailedTo, "failed-to", "failed before this time")
 }
 
 func (v *letterFilter) query() url.Values {
 	return url.Values{
 		"job": {v.Job}, "queue": {v.Queue}, "reason": {v.Reason},
-		"failed_from": {v.FailedFrom}, "failed_before": {v.FailedBefore},
+		"failed_from": {v.FailedFrom}, "failed_to": {v.FailedTo},
 	}
 }
 
@@ -98,7 +98,7 @@ func newDLQVerb(verb, about, long string) *cobra.Command {
 		Use: verb + " [RUN...]", Short: about, Long: long, Args: cobra.ArbitraryArgs,
 		Example: fmt.Sprintf(`  belfry dlq %[1]s run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000
   belfry dlq %[1]s --job report
-  belfry dlq %[1]s --all --failed-before 2026-01-31T00:00:00Z`, verb),
+  belfry dlq %[1]s --all --failed-to 2026-01-31T00:00:00Z`, verb),
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all of the namespace that the other filters leave")
@@ -111,7 +111,7 @@ func newDLQVerb(verb, about, long string) *cobra.Command {
 			return usage.Errorf("name runs or a filter, not both")
 		case len(args) == 0 && !filtered:
 			return usage.Errorf("which ones? Name runs, or use" +
-				" --job, --queue, --reason, --failed-from, --failed-before or --all")
+				" --job, --queue, --reason, --failed-from, --failed-to or --all")
 		case len(args) > 0:
 			return redriveOrDiscard(ctx, r, verb, args)
 		}

@@ -52,8 +52,8 @@ func TestFlagsOfAJob(t *testing.T) {
 	for wrong, want := range map[string]string{
 		"job create x --every 1h --url y --overlap never": "use skip, queue, queue_all, allow or replace",
 		"job list --state actve":                          "use active, paused or finished",
-		"run list --state failed,broken":                  "use pending, due",
-		"job list --due-after tomorrow":                   "write 2026-01-31, 2026-01-31T09:00",
+		"run list --state failed,broken":                  "use pending, retrying, due",
+		"job list --due-from tomorrow":                    "write 2026-01-31, 2026-01-31T09:00",
 		"key create x --role boss":                        "use viewer, operator, editor, admin or worker",
 		"preview @daily -o xml":                           "use table, json or yaml",
 	} {

@@ -30,12 +30,12 @@ type backfillParams struct {
 
 // backfilled is the response to a backfill request.
 type backfilled struct {
-	Runs       int64      `json:"runs"`
-	Known      int64      `json:"known"`
-	FirstDueAt *time.Time `json:"first_due_at"`
-	LastDueAt  *time.Time `json:"last_due_at"`
-	GoOnFrom   *time.Time `json:"go_on_from"`
-	DryRun     bool       `json:"dry_run"`
+	Runs         int64      `json:"runs"`
+	Existing     int64      `json:"existing"`
+	FirstDueAt   *time.Time `json:"first_due_at"`
+	LastDueAt    *time.Time `json:"last_due_at"`
+	ContinueFrom *time.Time `json:"continue_from"`
+	DryRun       bool       `json:"dry_run"`
 }
 
 func newJobBackfill() *cobra.Command {
@@ -94,8 +94,8 @@ func showBackfill(r *remote.Server, job string, b backfilled) {
 		text += fmt.Sprintf(", due from %s to %s UTC",
 			terminal.Time(b.FirstDueAt, nil), terminal.Time(b.LastDueAt, nil))
 	}
-	if b.Known > 0 {
-		text += fmt.Sprintf("; %d ran already, or are to run (--again)", b.Known)
+	if b.Existing > 0 {
+		text += fmt.Sprintf("; %d ran already, or are to run (--again)", b.Existing)
 	}
 	r.Line("%s", text)
 	b.showMore(r)
@@ -103,17 +103,17 @@ func showBackfill(r *remote.Server, job string, b backfilled) {
 
 // showMore prints how to continue a backfill that was too large for one request.
 func (b *backfilled) showMore(r *remote.Server) {
-	if b.GoOnFrom != nil {
-		r.Line("there are more: go on with --from %s", b.GoOnFrom.UTC().Format(time.RFC3339Nano))
+	if b.ContinueFrom != nil {
+		r.Line("there are more: go on with --from %s", b.ContinueFrom.UTC().Format(time.RFC3339Nano))
 	}
 }
 
 // awaitBackfill waits until no run of a backfill is live.
 func awaitBackfill(ctx context.Context, r *remote.Server, job string, b backfilled) error {
 	within := url.Values{
-		"due_from":   {b.FirstDueAt.UTC().Format(time.RFC3339Nano)},
-		"due_before": {b.LastDueAt.Add(time.Microsecond).UTC().Format(time.RFC3339Nano)},
-		"page_size":  {strconv.Itoa(remote.MaxPage)},
+		"due_from":  {b.FirstDueAt.UTC().Format(time.RFC3339Nano)},
+		"due_to":    {b.LastDueAt.Add(time.Microsecond).UTC().Format(time.RFC3339Nano)},
+		"page_size": {strconv.Itoa(remote.MaxPage)},
 	}
 	bar := terminal.NewProgress(r.Cmd.ErrOrStderr(), "backfill", b.Runs)
 	defer bar.End()

@@ -15,15 +15,15 @@ import (
 
 func newJobList() *cobra.Command {
 	var labels []string
-	var name, target, queue, dueAfter, dueBefore string
+	var name, target, queue, dueFrom, dueTo string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs", Args: usage.Args(0, 0),
-		Long: `List jobs in the order of their creation; with --due-after or --due-before in the
+		Long: `List jobs in the order of their creation; with --due-from or --due-to in the
 order of their next due time. All filters must hold.`,
 		Example: `  belfry job list
   belfry job list --label team=finance --state paused
   belfry job list --name report -o json --limit 0
-  belfry job list --due-before 2027-01-31T09:00:00Z`,
+  belfry job list --due-to 2027-01-31T09:00:00Z`,
 	}
 	f := cmd.Flags()
 	limit := remote.LimitFlag(f)
@@ -32,8 +32,8 @@ order of their next due time. All filters must hold.`,
 	f.StringVar(&name, "name", "", "a part of the name")
 	f.StringVar(&target, "target", "", "kind of target, such as http")
 	f.StringVar(&queue, "queue", "", "name of a queue")
-	usage.TimeFlag(f, &dueAfter, "due-after", "next due at this time or later")
-	usage.TimeFlag(f, &dueBefore, "due-before", "next due before this time")
+	usage.TimeFlag(f, &dueFrom, "due-from", "next due at this time or later")
+	usage.TimeFlag(f, &dueTo, "due-to", "next due before this time")
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 		return remote.List(ctx, r, remote.Listing{
 			Path: "/jobs", Limit: *limit, None: "no jobs; belfry job create makes one, belfry apply many",
@@ -42,7 +42,7 @@ order of their next due time. All filters must hold.`,
 			},
 			Query: url.Values{
 				"label": labels, "state": {state.String()}, "name": {name}, "target": {target}, "queue": {queue},
-				"due_after": {dueAfter}, "due_before": {dueBefore},
+				"due_from": {dueFrom}, "due_to": {dueTo},
 			},
 		}, func(j jobView) []string {
 			zone := j.zone()

@@ -35,7 +35,7 @@ type operationView struct {
 	Done      int64             `json:"done"`
 	Failed    int64             `json:"failed"`
 	Problem   string            `json:"problem"`
-	Actor     string            `json:"actor"`
+	CreatedBy string            `json:"created_by"`
 	CreatedAt *time.Time        `json:"created_at"`
 	EndedAt   *time.Time        `json:"ended_at"`
 }
@@ -64,7 +64,7 @@ func newOperationList() *cobra.Command {
 			Headers: []string{"STARTED UTC", "KIND", "STATE", "DONE", "BY", "OPERATION"},
 		}, func(o operationView) []string {
 			return []string{
-				terminal.Time(o.CreatedAt, nil), o.Kind, terminal.State(o.State), o.progress(), remote.ActorName(o.Actor), o.ID,
+				terminal.Time(o.CreatedAt, nil), o.Kind, terminal.State(o.State), o.progress(), remote.ActorName(o.CreatedBy), o.ID,
 			}
 		})
 	})
@@ -93,7 +93,7 @@ func newOperationGet() *cobra.Command {
 					{"problem", o.Problem},
 					{"filter", terminal.Pairs(o.Filter)},
 					{"rate", fmt.Sprintf("at most %d per second", o.Rate)},
-					{"by", o.Actor},
+					{"by", o.CreatedBy},
 					{"started", terminal.Moment(o.CreatedAt, nil)},
 					{"ended", terminal.Moment(o.EndedAt, nil)},
 				})

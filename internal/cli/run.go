@@ -41,7 +41,7 @@ type runView struct {
 	RunAt     *time.Time `json:"run_at"`
 	StartedAt *time.Time `json:"started_at"`
 	EndedAt   *time.Time `json:"ended_at"`
-	DueTo     *time.Time `json:"due_to"`
+	LastDueAt *time.Time `json:"last_due_at"`
 	Count     int64      `json:"count"`
 	Attempt   int        `json:"attempt"`
 	Version   int        `json:"version"`
@@ -49,6 +49,7 @@ type runView struct {
 	Status    int        `json:"status"`
 	Message   string     `json:"message"`
 	Node      string     `json:"node"`
+	Worker    string     `json:"worker"`
 	Dead      bool       `json:"dead_letter"`
 	Percent   *int       `json:"percent"`
 	Progress  string     `json:"progress"`
@@ -63,14 +64,6 @@ func (v *runView) reference() string {
 		return v.ID
 	}
 	return remote.RunReference(cmp.Or(v.JobName, v.Job), v.ID, *v.DueAt)
-}
-
-// state returns the state. A pending run that has had an attempt is a retry.
-func (v *runView) state() string {
-	if v.State == "pending" && v.Attempt > 0 {
-		return "retrying"
-	}
-	return v.State
 }
 
 // progress returns the progress that the worker reported.
@@ -107,14 +100,14 @@ func (v *runView) took() string {
 
 // The states of runs.
 var (
-	liveStates = []string{"pending", "due", "running", "waiting"}
+	liveStates = []string{"pending", "retrying", "due", "running", "accepted"}
 	endStates  = []string{"succeeded", "failed", "cancelled", "skipped"}
 )
 
 // runFilter holds the flags that select runs.
 type runFilter struct {
-	states                                                *usage.Choice
-	reason, queue, dueFrom, dueBefore, endedFrom, endedBy string
+	states                                            *usage.Choice
+	reason, queue, dueFrom, dueTo, endedFrom, endedTo string
 
 	limit *int // only for lists
 }
@@ -126,29 +119,29 @@ func (v *runFilter) add(cmd *cobra.Command) {
 	f.StringVar(&v.reason, "reason", "", "why it ended so, such as overlap")
 	f.StringVar(&v.queue, "queue", "", "name of a queue")
 	usage.TimeFlag(f, &v.dueFrom, "due-from", "due at this time or later")
-	usage.TimeFlag(f, &v.dueBefore, "due-before", "due before this time")
+	usage.TimeFlag(f, &v.dueTo, "due-to", "due before this time")
 	usage.TimeFlag(f, &v.endedFrom, "ended-from", "ended at this time or later")
-	usage.TimeFlag(f, &v.endedBy, "ended-before", "ended before this time")
+	usage.TimeFlag(f, &v.endedTo, "ended-to", "ended before this time")
 }
 
 func (v *runFilter) query() url.Values {
 	return url.Values{
 		"state": {v.states.String()}, "reason": {v.reason}, "queue": {v.queue},
-		"due_from": {v.dueFrom}, "due_before": {v.dueBefore}, "ended_from": {v.endedFrom}, "ended_before": {v.endedBy},
+		"due_from": {v.dueFrom}, "due_to": {v.dueTo}, "ended_from": {v.endedFrom}, "ended_to": {v.endedTo},
 	}
 }
 
 // The columns of a list of runs.
 var (
 	runHeaders = []string{"RUN", "STATE", "ATTEMPT", "TOOK", "WHY"}
-	runWide    = []string{"ORIGIN", "QUEUE", "STARTED UTC", "ENDED UTC", "NODE", "ID"}
+	runWide    = []string{"ORIGIN", "QUEUE", "STARTED UTC", "ENDED UTC", "NODE OR WORKER", "ID"}
 )
 
 // row returns the cells of runHeaders and runWide.
 func (v *runView) row() []string {
 	return []string{
-		v.reference(), terminal.State(v.state()), terminal.Dash(number(v.Attempt)), v.took(), v.outcome(),
-		v.Origin, v.Queue, terminal.Time(v.StartedAt, nil), terminal.Time(v.EndedAt, nil), terminal.Dash(v.Node), v.ID,
+		v.reference(), terminal.State(v.State), terminal.Dash(number(v.Attempt)), v.took(), v.outcome(),
+		v.Origin, v.Queue, terminal.Time(v.StartedAt, nil), terminal.Time(v.EndedAt, nil), terminal.Dash(cmp.Or(v.Node, v.Worker)), v.ID,
 	}
 }
 
@@ -158,7 +151,7 @@ func newRunList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the runs of all jobs, the newest first", Args: usage.Args(0, 0),
 		Long: `List runs that have ended, the newest first. With --job, live runs of the job are
-listed too. With --state pending, due, running or waiting, live runs are listed.
+listed too. With --state pending, retrying, due, running or accepted, live runs are listed.
 RUN is the job and the due time in UTC; other commands accept it as it is.`,
 		Example: `  belfry run list --state failed --state skipped
   belfry run list --job report --since 1h
@@ -219,6 +212,7 @@ type runDetail struct {
 		Status    int        `json:"status"`
 		Message   string     `json:"message"`
 		Node      string     `json:"node"`
+		Worker    string     `json:"worker"`
 	} `json:"attempts"`
 }
 
@@ -245,7 +239,7 @@ func showRun(ctx context.Context, r *remote.Server, raw []byte) error {
 			{"run", terminal.Strong.Render(v.reference())},
 			{"id", v.ID},
 			{"job", cmp.Or(v.JobName, v.Job+" (deleted)")},
-			{"state", terminal.State(v.state())},
+			{"state", terminal.State(v.State)},
 			{"progress", v.progress()},
 			{"why", v.Reason},
 			{"message", v.Message},
@@ -268,11 +262,11 @@ func showRun(ctx context.Context, r *remote.Server, raw []byte) error {
 			rows[i] = []string{
 				strconv.Itoa(a.Attempt), terminal.State(a.State),
 				terminal.Time(a.StartedAt, zone), terminal.Time(a.EndedAt, zone),
-				terminal.Dash(number(a.Status)), terminal.Dash(a.Node), terminal.Dash(a.Message),
+				terminal.Dash(number(a.Status)), terminal.Dash(cmp.Or(a.Node, a.Worker)), terminal.Dash(a.Message),
 			}
 		}
 		_, _ = fmt.Fprintln(r.Out)
-		headers := []string{"ATTEMPT", "STATE", "STARTED", "ENDED", "STATUS", "NODE", "MESSAGE"}
+		headers := []string{"ATTEMPT", "STATE", "STARTED", "ENDED", "STATUS", "NODE OR WORKER", "MESSAGE"}
 		return terminal.WriteTable(r.Out, headers, rows)
 	})
 }

@@ -38,7 +38,7 @@ their job is deleted, they are live already or have run again and ended otherwis
 later than the window says, or they were triggered, as the payload of a trigger is
 kept for dead letters alone.`,
 		Example: `  belfry run retry run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000
-  belfry run retry --state succeeded --ended-from 2026-01-31T08:00:00Z --ended-before 2026-01-31T09:30:00Z --queue events`,
+  belfry run retry --state succeeded --ended-from 2026-01-31T08:00:00Z --ended-to 2026-01-31T09:30:00Z --queue events`,
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&job, "job", "", "id or name of a job")
@@ -73,7 +73,7 @@ type window struct {
 
 // before returns an end of the window that excludes runs that end from now on, such as retried ones.
 func (w *window) before(query url.Values) string {
-	return cmp.Or(query.Get("ended_before"), w.last.Add(time.Microsecond).UTC().Format(time.RFC3339Nano))
+	return cmp.Or(query.Get("ended_to"), w.last.Add(time.Microsecond).UTC().Format(time.RFC3339Nano))
 }
 
 // listWindow lists the ended runs of a query.
@@ -125,7 +125,7 @@ func retryAll(ctx context.Context, r *remote.Server, query url.Values) error {
 			refused++
 		default:
 			bar.End()
-			return fmt.Errorf("%s (%d of %d are done; to continue, repeat it with --ended-before %s,"+
+			return fmt.Errorf("%s (%d of %d are done; to continue, repeat it with --ended-to %s,"+
 				" which leaves those out): %w", id, done, len(again.ids), again.before(query), err)
 		}
 		bar.Set(int64(done+refused), int64(len(again.ids)))

@@ -54,7 +54,7 @@ SELECT to_char(at, f), to_char(at + interval '6 min', f) FROM x`).Scan(&from, &t
 FROM run r JOIN queue q ON q.id = r.queue_id WHERE seq = 0`).Scan(&n, &events))
 		return n, events
 	}
-	window := []string{"run", "retry", "--state", "succeeded", "--ended-from", from, "--ended-before", to}
+	window := []string{"run", "retry", "--state", "succeeded", "--ended-from", from, "--ended-to", to}
 	require.Contains(t, a.Good(append(window, "--queue", "events", "-o", "json")...), `"done": 3`)
 	n, events := live()
 	require.Equal(t, []int{3, 3}, []int{n, events})
@@ -100,7 +100,7 @@ UNION ALL SELECT partition, 0, 1, id, at, at, at + interval '30 min', 1, 2, 0, 0
 	retry := []string{"run", "retry", "--state", "failed", "--ended-from", "2026-01-01T00:00:00Z", "-o", "json"}
 	s := a.Belfry("", retry...)
 	require.ErrorContains(t, s.Failure, "2 of 6 are done")
-	before := regexp.MustCompile(`--ended-before \S+Z`).FindString(s.Failure.Error())
+	before := regexp.MustCompile(`--ended-to \S+Z`).FindString(s.Failure.Error())
 	require.NotEmpty(t, before)
 	again := func() string {
 		// All live runs fail again.

@@ -20,7 +20,7 @@ import (
 
 // story is what happened to one occurrence.
 type story struct {
-	At     time.Time `json:"at"`
+	DueAt  time.Time `json:"due_at"`
 	Local  string    `json:"local"`
 	Code   string    `json:"code"`
 	Reason string    `json:"reason"`
@@ -99,7 +99,7 @@ func printStories(w io.Writer, job string, stories []story) error {
 			p.Line("")
 		}
 		utc := ""
-		if at := s.At.UTC().Format("2006-01-02 15:04:05 UTC"); at != s.Local {
+		if at := s.DueAt.UTC().Format("2006-01-02 15:04:05 UTC"); at != s.Local {
 			utc = terminal.Faint.Render(" (" + at + ")")
 		}
 		code := terminal.State(s.Code)
@@ -143,7 +143,7 @@ func (s *story) commands(job string) (out []string) {
 	case "cancelled":
 		add("run retry %s", run)
 	case "skipped":
-		if at := s.At.UTC(); s.Next != "" && at.Before(clock.Now()) {
+		if at := s.DueAt.UTC(); s.Next != "" && at.Before(clock.Now()) {
 			add("job backfill %s --from %s --to %s",
 				job, at.Format(time.RFC3339Nano), at.Add(time.Second).Format(time.RFC3339Nano))
 		}
@@ -153,7 +153,7 @@ func (s *story) commands(job string) (out []string) {
 		add("queue resume %s", queue)
 	case "paused":
 		add("job resume %s", job)
-	case "running", "waiting", "retrying", "succeeded":
+	case "running", "accepted", "retrying", "succeeded":
 		add("run get %s", run)
 	case "no_occurrence":
 		for _, at := range s.Nearest {

@@ -105,7 +105,7 @@ func (in *AdmitInput) overlap() Admission {
 	case in.Origin == FromMissed:
 		return Admission{AdmitWait, ReasonNone}
 	case in.Overlap == OverlapQueueAll && in.Ahead >= MaxQueued:
-		return Admission{AdmitSkip, ReasonQueueLimit}
+		return Admission{AdmitSkip, ReasonOverlapLimit}
 	case !live:
 		return Admission{AdmitWait, ReasonNone}
 	}
@@ -114,7 +114,7 @@ func (in *AdmitInput) overlap() Admission {
 		return Admission{AdmitWait, ReasonNone}
 	case OverlapQueue:
 		if ahead && in.Busy || in.Ahead >= MaxQueued {
-			return Admission{AdmitSkip, ReasonQueueLimit}
+			return Admission{AdmitSkip, ReasonOverlapLimit}
 		}
 		return Admission{AdmitWait, ReasonNone}
 	case OverlapReplace:
@@ -127,7 +127,7 @@ func (in *AdmitInput) overlap() Admission {
 		case in.Busy:
 			return Admission{AdmitSkip, ReasonOverlap}
 		case in.Ahead >= MaxQueued:
-			return Admission{AdmitSkip, ReasonQueueLimit}
+			return Admission{AdmitSkip, ReasonOverlapLimit}
 		}
 		return Admission{AdmitWait, ReasonNone}
 	}

@@ -26,7 +26,7 @@ var allOverlaps = []job.Overlap{
 // TestAdmitByOverlap has the whole table: rows for 0, 1 and many running, columns for 0, 1 and many ahead.
 func TestAdmitByOverlap(t *testing.T) {
 	t.Parallel()
-	overlap, limit := skipAs(job.ReasonOverlap), skipAs(job.ReasonQueueLimit)
+	overlap, limit := skipAs(job.ReasonOverlap), skipAs(job.ReasonOverlapLimit)
 	caughtUp := [3][3]job.Admission{{start, wait, wait}, {wait, wait, wait}, {wait, wait, wait}}
 	for policy, table := range map[job.Overlap][3][3]job.Admission{
 		job.OverlapSkip: {
@@ -87,20 +87,20 @@ func TestAdmit(t *testing.T) {
 			job.AdmitInput{Overlap: "queue_all", Running: 1, Ahead: job.MaxQueued - 1}, wait,
 		},
 		"queue_all: one more is skipped": {
-			job.AdmitInput{Overlap: "queue_all", Running: 1, Ahead: job.MaxQueued}, skipAs("queue_limit"),
+			job.AdmitInput{Overlap: "queue_all", Running: 1, Ahead: job.MaxQueued}, skipAs("overlap_limit"),
 		},
 		"queue_all: also if none is live, for the bound is on rows": {
-			job.AdmitInput{Overlap: "queue_all", Ahead: job.MaxQueued}, skipAs("queue_limit"),
+			job.AdmitInput{Overlap: "queue_all", Ahead: job.MaxQueued}, skipAs("overlap_limit"),
 		},
 		"skip: nothing had started when it came due, so it is only late": {job.AdmitInput{Running: 1}, wait},
 		"skip: the line of late runs is bounded": {
-			job.AdmitInput{Running: 1, Ahead: job.MaxQueued}, skipAs("queue_limit"),
+			job.AdmitInput{Running: 1, Ahead: job.MaxQueued}, skipAs("overlap_limit"),
 		},
 		"queue: nothing had started when it came due, so it is only late": {
 			job.AdmitInput{Overlap: "queue", Running: 1, Ahead: 3}, wait,
 		},
 		"queue: the line of late runs is bounded": {
-			job.AdmitInput{Overlap: "queue", Running: 1, Ahead: job.MaxQueued}, skipAs("queue_limit"),
+			job.AdmitInput{Overlap: "queue", Running: 1, Ahead: job.MaxQueued}, skipAs("overlap_limit"),
 		},
 		"replace: a late run replaces a live one": {job.AdmitInput{Overlap: "replace", Running: 1}, replace},
 		"skip: a caught-up run waits, however many are ahead": {

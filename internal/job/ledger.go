@@ -11,12 +11,14 @@ import (
 // RunStatus is the state of a live run, or how a run ended.
 type RunStatus string
 
-// The states. Pending and due are one state in the database: the clock distinguishes them.
+// The states. Pending, retrying and due are one state in the database: the clock and the number of attempts distinguish
+// them.
 const (
-	StatusPending   RunStatus = "pending" // its run time has not come
-	StatusDue       RunStatus = "due"     // its run time has come, and it has not started
+	StatusPending   RunStatus = "pending"  // its run time has not come
+	StatusRetrying  RunStatus = "retrying" // it had an attempt, and the time of the next one has not come
+	StatusDue       RunStatus = "due"      // its run time has come, and it has not started
 	StatusRunning   RunStatus = "running"
-	StatusWaiting   RunStatus = "waiting" // accepted by its target, which will report
+	StatusAccepted  RunStatus = "accepted" // by its target, which will report
 	StatusSucceeded RunStatus = "succeeded"
 	StatusFailed    RunStatus = "failed"
 	StatusCancelled RunStatus = "cancelled"
@@ -25,16 +27,23 @@ const (
 
 // Live reports whether a run in this state has not ended.
 func (s RunStatus) Live() bool {
-	return s == StatusPending || s == StatusDue || s == StatusRunning || s == StatusWaiting
+	switch s {
+	case StatusPending, StatusRetrying, StatusDue, StatusRunning, StatusAccepted:
+		return true
+	default:
+		return false
+	}
 }
 
 // LiveStatus is the state of a live run at an instant.
-func LiveStatus(state RunState, runAt, now time.Time) RunStatus {
+func LiveStatus(state RunState, attempt int16, runAt, now time.Time) RunStatus {
 	switch {
 	case state == Running:
 		return StatusRunning
 	case state == Waiting:
-		return StatusWaiting
+		return StatusAccepted
+	case runAt.After(now) && attempt > 0:
+		return StatusRetrying
 	case runAt.After(now):
 		return StatusPending
 	default:
@@ -80,7 +89,8 @@ type Entry struct {
 
 	JobName string // empty if the job is deleted
 	Queue   string
-	Node    string // name of the session's node; empty if the session is no longer stored
+	Node    string // name of the session's node or worker; empty if the session is no longer stored
+	Worker  bool   // the session is that of a worker
 }
 
 // BeganAt is when the last attempt began: a run is claimed shortly before its run time and starts at that time. Zero
@@ -102,6 +112,7 @@ type AttemptEnd struct {
 	Message   string
 	Session   uuid.UUID
 	Node      string // name of the session's node or worker
+	Worker    bool   // the session is that of a worker
 }
 
 // RunQuery asks for a page of the ledger.

@@ -120,7 +120,7 @@ const (
 	ReasonMissedMax      Reason = "missed_max"      // more than missed.max
 	ReasonPaused         Reason = "paused"          // the job was paused
 	ReasonOverlap        Reason = "overlap"         // another run of the job was live
-	ReasonQueueLimit     Reason = "queue_limit"     // too many runs of the job were waiting
+	ReasonOverlapLimit   Reason = "overlap_limit"   // too many runs of the job were waiting
 	ReasonExpired        Reason = "expired"         // not started within the deadline
 	ReasonReplaced       Reason = "replaced"        // cancelled by a newer run
 	ReasonGap            Reason = "dst_gap"         // the time did not exist that day

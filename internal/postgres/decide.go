@@ -165,6 +165,7 @@ type attemptRecord struct {
 	Message   string          `json:"message,omitempty"`
 	Session   uuid.UUID       `json:"session,omitzero"`
 	Node      string          `json:"node,omitempty"`
+	Worker    bool            `json:"worker,omitempty"`
 }
 
 // write queues the statements of one decision.

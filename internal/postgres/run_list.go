@@ -77,16 +77,18 @@ func (l *runList) prepare(ctx context.Context) (bottom time.Time, err error) {
 		return bottom, ErrNotFound
 	}
 	live, ended := []int16{}, []int16{}
-	pending, due := false, false
+	pending, retrying, due := false, false, false
 	for _, state := range l.states() {
 		switch state {
 		case job.StatusPending:
 			pending = true
+		case job.StatusRetrying:
+			retrying = true
 		case job.StatusDue:
 			due = true
 		case job.StatusRunning:
 			live = append(live, int16(job.Running))
-		case job.StatusWaiting:
+		case job.StatusAccepted:
 			live = append(live, int16(job.Waiting))
 		default:
 			for e := job.EndedSucceeded; e <= job.EndedSkipped; e++ {
@@ -97,7 +99,7 @@ func (l *runList) prepare(ctx context.Context) (bottom time.Time, err error) {
 		}
 	}
 	l.args = pgx.NamedArgs{
-		"far": far, "live": live, "pending": pending, "due": due, "ended": ended,
+		"far": far, "live": live, "pending": pending, "retrying": retrying, "due": due, "ended": ended,
 		"reason": string(q.Reason), "queue": *queue,
 		"due_from": q.DueFrom, "due_before": orFar(q.DueBefore),
 		"ended_from": q.EndedFrom, "ended_before": orFar(q.EndedBefore),
@@ -109,7 +111,7 @@ func (l *runList) prepare(ctx context.Context) (bottom time.Time, err error) {
 }
 
 var allStatuses = []job.RunStatus{
-	job.StatusPending, job.StatusDue, job.StatusRunning, job.StatusWaiting,
+	job.StatusPending, job.StatusRetrying, job.StatusDue, job.StatusRunning, job.StatusAccepted,
 	job.StatusSucceeded, job.StatusFailed, job.StatusCancelled, job.StatusSkipped,
 }
 
@@ -276,12 +278,13 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	var count *int64
 	var reason, message, name, queue, node, ownKey, handler, progress, result *string
 	var attempts []byte
+	var worker *bool
 	var status int16
 	var now time.Time
 	err = row.Scan(
 		&e.Partition, &e.Job, &e.DueAt, &e.Seq, &e.Version, &e.RunAt, &started, &e.EndedAt, &expires, &state, &ended,
 		&e.Attempt, &e.Origin, &status, &session, &dueTo, &count, &reason, &message, &attempts, &ownKey, &handler,
-		&e.Percent, &progress, &result, &now, &name, &queue, &node, &e.DeadLetter,
+		&e.Percent, &progress, &result, &now, &name, &queue, &node, &worker, &e.DeadLetter,
 	)
 	if err != nil {
 		return e, err
@@ -290,6 +293,7 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	e.StartedAt, e.ExpiresAt, e.DueTo = deref(started).UTC(), deref(expires).UTC(), deref(dueTo).UTC()
 	e.Code, e.Reason, e.Message = int(status), job.Reason(text(reason)), text(message)
 	e.JobName, e.Queue, e.Node = text(name), text(queue), text(node)
+	e.Worker = worker != nil && *worker
 	e.Handler, e.Progress, e.Result = text(handler), text(progress), text(result)
 	if own := text(ownKey); own != job.FormatRunID(e.Key) {
 		e.OwnKey = own
@@ -301,7 +305,7 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 		e.Count = *count
 	}
 	if e.EndedAt.Equal(far) {
-		e.EndedAt, e.Status = time.Time{}, job.LiveStatus(state, e.RunAt, now)
+		e.EndedAt, e.Status = time.Time{}, job.LiveStatus(state, e.Attempt, e.RunAt, now)
 	} else {
 		e.Status = job.EndedStatus(ended)
 	}
@@ -321,7 +325,7 @@ func readAttempts(encoded []byte) ([]job.AttemptEnd, error) {
 	for i, r := range records {
 		out[i] = job.AttemptEnd{
 			Number: r.Attempt, StartedAt: r.StartedAt.UTC(), EndedAt: r.EndedAt.UTC(), Outcome: r.Outcome, Code: r.Status,
-			Message: r.Message, Session: r.Session, Node: r.Node,
+			Message: r.Message, Session: r.Session, Node: r.Node, Worker: r.Worker,
 		}
 	}
 	return out, nil

@@ -21,6 +21,7 @@ SELECT x.partition, x.job_id, x.due_at, x.seq, x.version, x.run_at, x.started_at
        (SELECT j.name FROM job j WHERE j.partition = x.partition AND j.id = x.job_id),
        (SELECT q.name FROM queue q WHERE q.id = x.queue_id),
        (SELECT s.name FROM session s WHERE s.id = x.session_id),
+       (SELECT s.queue_id IS NOT NULL FROM session s WHERE s.id = x.session_id),
        x.ended = 2 /* failed */ AND EXISTS (
            SELECT FROM dead_letter d
            WHERE d.partition = x.partition AND d.job_id = x.job_id AND d.due_at = x.due_at AND d.seq = x.seq)
@@ -29,7 +30,9 @@ FROM (`
 
 const (
 	wantLive = `(r.state <> 0 /* live */ AND r.state = ANY (@live)
-           OR r.state = 0 /* pending */ AND (@pending AND r.run_at > now() OR @due AND r.run_at <= now()))
+           OR r.state = 0 /* pending */ AND (
+               @pending AND r.run_at > now() AND r.attempt = 0 OR @retrying AND r.run_at > now() AND r.attempt > 0
+               OR @due AND r.run_at <= now()))
       AND (@queue = 0 OR r.queue_id = @queue) AND r.due_at >= @due_from AND r.due_at < @due_before`
 	wantEnded = `(@reason = '' OR h.reason = @reason) AND (@queue = 0 OR h.queue_id = @queue)
       AND h.due_at >= @due_from AND h.due_at < @due_before

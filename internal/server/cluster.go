@@ -43,7 +43,6 @@ type Cluster struct {
 	Nodes         []Node    `json:"nodes"`
 	Partitions    int       `json:"partitions" doc:"Number of partitions."`
 	Unowned       []int16   `json:"unowned" doc:"Partitions without a live owner: their runs wait."`
-	Shards        int       `json:"shards" doc:"How many databases there are."`
 	SchemaVersion int64     `json:"schema_version"`
 	DatabaseTime  time.Time `json:"database_time" doc:"The clock that decides what is due."`
 	Version       string    `json:"version" doc:"Of the node that answers."`
@@ -61,7 +60,7 @@ func (s *Server) getCluster(ctx context.Context, _ *struct{}) (*getClusterOutput
 	out := &getClusterOutput{}
 	b := &out.Body
 	b.Nodes, b.Unowned = rest.Map(c.Nodes, wireNode), append([]int16{}, c.Unowned...)
-	b.Partitions, b.Shards, b.SchemaVersion = job.Partitions, 1, c.Schema
+	b.Partitions, b.SchemaVersion = job.Partitions, c.Schema
 	b.DatabaseTime, b.Version = c.Now, s.opts.Version
 	return out, nil
 }

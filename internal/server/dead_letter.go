@@ -56,11 +56,11 @@ func wireDeadLetter(d job.DeadLetter) DeadLetter {
 
 // DeadFilter says which dead letters a request is about.
 type DeadFilter struct {
-	Job          string    `query:"job" maxLength:"600" doc:"Id or name of the job."`
-	Queue        string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
-	Reason       string    `query:"reason" maxLength:"40" doc:"Reason of the failure." example:"attempts"`
-	FailedFrom   time.Time `query:"failed_from" doc:"Failed at this time or later."`
-	FailedBefore time.Time `query:"failed_before" doc:"Failed before this time."`
+	Job        string    `query:"job" maxLength:"600" doc:"Id or name of the job."`
+	Queue      string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
+	Reason     string    `query:"reason" maxLength:"40" doc:"Reason of the failure." example:"attempts"`
+	FailedFrom time.Time `query:"failed_from" doc:"Failed at this time or later."`
+	FailedTo   time.Time `query:"failed_to" doc:"Failed before this time."`
 }
 
 type listDeadLettersInput struct {
@@ -71,7 +71,7 @@ type listDeadLettersInput struct {
 // deadFilter returns a filter in the words of package job.
 func (s *Server) deadFilter(ctx context.Context, f DeadFilter) (out job.DeadFilter, err error) {
 	out = job.DeadFilter{
-		Queue: f.Queue, Reason: job.Reason(f.Reason), FailedFrom: f.FailedFrom, FailedBefore: f.FailedBefore,
+		Queue: f.Queue, Reason: job.Reason(f.Reason), FailedFrom: f.FailedFrom, FailedBefore: f.FailedTo,
 	}
 	if f.Job != "" {
 		out.Job, err = s.jobs.ID(ctx, f.Job)

@@ -60,8 +60,8 @@ func TestDeadLettersOneByOne(t *testing.T) {
 		"/dead-letters?page_size=2&reason=rejected":                           5,
 		"/dead-letters?page_size=2&reason=attempts&queue=slow":                4,
 		"/dead-letters?page_size=2&failed_from=2100-01-01T00:00:00Z":          0,
-		"/dead-letters?page_size=2&failed_before=2100-01-01T00:00:00Z":        9,
-		"/dead-letters?page_size=2&failed_before=2020-01-01T00:00:00Z":        0,
+		"/dead-letters?page_size=2&failed_to=2100-01-01T00:00:00Z":            9,
+		"/dead-letters?page_size=2&failed_to=2020-01-01T00:00:00Z":            0,
 		"/dead-letters?page_size=2&job=late&failed_from=2020-01-01T00:00:00Z": 4,
 	} {
 		items, _ := n.all(path)

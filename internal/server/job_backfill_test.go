@@ -52,7 +52,7 @@ SELECT partition, 0, 1, id, $1, $1, now(), $2, 1, 0, 0, queue_id FROM job`, due,
 	require.Equal(t, 202, a.status, "%s", a.body)
 	got := a.json(t)
 	require.EqualValues(t, 9, got["runs"])
-	require.EqualValues(t, 1, got["known"])
+	require.EqualValues(t, 1, got["existing"])
 	require.Empty(t, runs())
 
 	a = call(-10, 0, `,"pace":"30s","max":4`, "Idempotency-Key", "b")
@@ -60,7 +60,7 @@ SELECT partition, 0, 1, id, $1, $1, now(), $2, 1, 0, 0, queue_id FROM job`, due,
 	require.EqualValues(t, 4, got["runs"])
 	require.Equal(t, at(-10), got["first_due_at"])
 	require.Equal(t, at(-7), got["last_due_at"])
-	require.Equal(t, at(-6), got["go_on_from"])
+	require.Equal(t, at(-6), got["continue_from"])
 	require.Equal(t, string(a.body), string(call(-10, 0, `,"pace":"30s","max":4`, "Idempotency-Key", "b").body))
 	made := runs()
 	require.Len(t, made, 4)
@@ -110,8 +110,8 @@ func TestABackfillIsBounded(t *testing.T) {
 	a := b.call("POST", "/jobs/often:backfill", body)
 	require.Equal(t, 202, a.status, "%s", a.body)
 	require.EqualValues(t, job.MaxBackfill, a.json(t)["runs"])
-	require.Equal(t, from.UTC().Add(job.MaxBackfill*time.Second).Format(time.RFC3339), a.json(t)["go_on_from"])
+	require.Equal(t, from.UTC().Add(job.MaxBackfill*time.Second).Format(time.RFC3339), a.json(t)["continue_from"])
 	a = b.call("POST", "/jobs/often:backfill", body)
-	require.EqualValues(t, job.MaxBackfill, a.json(t)["known"])
+	require.EqualValues(t, job.MaxBackfill, a.json(t)["existing"])
 	require.EqualValues(t, job.MaxBackfill, a.json(t)["runs"])
 }

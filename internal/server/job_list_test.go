@@ -144,15 +144,15 @@ func TestJobsAreListedByDueTime(t *testing.T) {
 	}
 	slices.SortFunc(names, func(x, y string) int { return int(want[x] - want[y]) })
 	for _, size := range []int{2, 50} {
-		got, _ := b.list(fmt.Sprintf("due_before=%s&page_size=%d", at(24*time.Hour), size))
+		got, _ := b.list(fmt.Sprintf("due_to=%s&page_size=%d", at(24*time.Hour), size))
 		require.Equal(t, names, got)
 		from, before := at(2*time.Hour+5*time.Minute), at(2*time.Hour+25*time.Minute)
-		got, _ = b.list(fmt.Sprintf("due_after=%s&due_before=%s&page_size=%d", from, before, size))
+		got, _ = b.list(fmt.Sprintf("due_from=%s&due_to=%s&page_size=%d", from, before, size))
 		require.Equal(t, names[6:26], got)
 	}
-	got, _ := b.list("due_after=" + at(4*time.Hour))
+	got, _ := b.list("due_from=" + at(4*time.Hour))
 	require.Equal(t, []string{"later"}, got)
-	got, _ = b.list("label=a%3Db&due_before=" + at(24*time.Hour))
+	got, _ = b.list("label=a%3Db&due_to=" + at(24*time.Hour))
 	require.Equal(t, []string{"soon"}, got)
 	require.Equal(t, at(2*time.Hour), b.call("GET", "/jobs/once-00", "").json(t)["next_due_at"],
 		"planned, and finished as far as its schedule goes")
@@ -214,7 +214,7 @@ WHERE EXISTS (SELECT FROM run r WHERE r.job_id = j.id)
 	).Scan(&due))
 	require.Greater(t, due, 2400)
 
-	query := "due_before=" + at(24*time.Hour)
+	query := "due_to=" + at(24*time.Hour)
 	all, pages := b.list(query + "&page_size=100")
 	require.Len(t, all, due)
 	require.GreaterOrEqual(t, pages, due/100)

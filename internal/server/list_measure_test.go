@@ -43,7 +43,7 @@ func TestListsStayFast(t *testing.T) {
 		m.measure("", n.key, path)
 	}
 	foreign := []string{
-		"/jobs", "/jobs?name=needle", "/jobs?name=zq", "/jobs?state=active", "/jobs?due_before=" + n.in(48*time.Hour),
+		"/jobs", "/jobs?name=needle", "/jobs?name=zq", "/jobs?state=active", "/jobs?due_to=" + n.in(48*time.Hour),
 		"/runs", "/runs?state=failed", "/runs?state=pending", "/dead-letters",
 	}
 	for _, path := range foreign {
@@ -62,7 +62,7 @@ func TestListsStayFast(t *testing.T) {
 	} {
 		m.measure("hot second: ", n.key, path)
 	}
-	m.measure("hot second, another namespace: ", other, "/jobs?due_before="+n.in(48*time.Hour))
+	m.measure("hot second, another namespace: ", other, "/jobs?due_to="+n.in(48*time.Hour))
 	m.measure("hot second, another namespace: ", other, "/runs?state=pending")
 	require.Empty(t, m.slow, "slower than %s", listLimit)
 }
@@ -76,7 +76,7 @@ func (n *node) in(d time.Duration) string {
 }
 
 func (n *node) jobLists(jobs int) (paths []string) {
-	day := "due_before=" + n.in(24*time.Hour)
+	day := "due_to=" + n.in(24*time.Hour)
 	for _, query := range []string{
 		"", "page_size=500",
 		"label=half%3Dyes", "label=half%3Dyes&page_size=500", "label=few%3Dyes", "label=newest%3Dyes",
@@ -87,8 +87,8 @@ func (n *node) jobLists(jobs int) (paths []string) {
 		"name=x" + strconv.Itoa(jobs-7),
 		"state=paused&queue=half", "target=http&label=few%3Dyes", "name=alpha&state=finished",
 		"name=newest&state=active&label=half%3Dno", "state=active&queue=half",
-		"due_before=" + n.in(10*time.Minute), day, day + "&page_size=500",
-		"due_after=" + n.in(20*time.Minute) + "&due_before=" + n.in(21*time.Minute), "due_after=" + n.in(12*time.Hour),
+		"due_to=" + n.in(10*time.Minute), day, day + "&page_size=500",
+		"due_from=" + n.in(20*time.Minute) + "&due_to=" + n.in(21*time.Minute), "due_from=" + n.in(12*time.Hour),
 		"label=half%3Dno&" + day, "label=half%3Dyes&" + day, "label=few%3Dyes&" + day,
 		"state=active&target=noop&" + day, "name=needle&" + day, "name=beta&" + day, "queue=queue-3&" + day,
 	} {
@@ -106,19 +106,19 @@ func (n *node) runLists(jobs int) []string {
 		"/runs?reason=overlap", "/runs?reason=expired", "/runs?reason=expired&state=failed",
 		"/runs?state=succeeded&reason=expired",
 		"/runs?queue=queue-3", "/runs?queue=few", "/runs?queue=few&state=succeeded", "/runs?queue=queue-3&state=failed",
-		"/runs?ended_before=" + yesterday, "/runs?ended_from=" + hour,
-		"/runs?ended_from=" + yesterday + "&ended_before=" + hour, "/runs?ended_before=" + yesterday + "&state=failed",
-		"/runs?due_before=" + yesterday, "/runs?due_from=" + hour, "/runs?due_before=2020-01-01T00:00:00Z",
-		"/runs?due_before=2020-01-01T00:00:00Z&state=failed",
+		"/runs?ended_to=" + yesterday, "/runs?ended_from=" + hour,
+		"/runs?ended_from=" + yesterday + "&ended_to=" + hour, "/runs?ended_to=" + yesterday + "&state=failed",
+		"/runs?due_to=" + yesterday, "/runs?due_from=" + hour, "/runs?due_to=2020-01-01T00:00:00Z",
+		"/runs?due_to=2020-01-01T00:00:00Z&state=failed",
 		"/runs?state=pending", "/runs?state=due", "/runs?state=running", "/runs?state=waiting",
 		"/runs?state=pending&queue=queue-3", "/runs?state=running&queue=few",
 		"/runs?job=" + busy, "/runs?job=" + busy + "&page_size=500", "/runs?job=" + busy + "&state=failed",
 		"/runs?job=" + busy + "&reason=expired", "/runs?job=" + busy + "&state=running",
-		"/runs?job=" + busy + "&ended_before=" + yesterday,
-		"/runs?job=" + busy + "&due_from=" + yesterday + "&due_before=" + hour,
-		"/jobs/" + busy + "/runs?state=succeeded&due_before=" + yesterday,
+		"/runs?job=" + busy + "&ended_to=" + yesterday,
+		"/runs?job=" + busy + "&due_from=" + yesterday + "&due_to=" + hour,
+		"/jobs/" + busy + "/runs?state=succeeded&due_to=" + yesterday,
 		"/jobs/" + quiet + "/runs", "/jobs/" + quiet + "/runs?state=failed",
-		"/jobs/" + quiet + "/runs?reason=overlap&due_before=" + yesterday,
+		"/jobs/" + quiet + "/runs?reason=overlap&due_to=" + yesterday,
 		"/dead-letters", "/dead-letters?reason=attempts", "/dead-letters?reason=gone", "/dead-letters?job=" + busy,
 		"/dead-letters?queue=queue-3", "/dead-letters?queue=few",
 		"/queues", "/jobs/" + quiet + "/why", "/jobs/" + busy + "/why", "/cluster", "/operations", "/audit",

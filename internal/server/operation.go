@@ -24,7 +24,7 @@ type Operations interface {
 
 func (s *Server) registerOperations() {
 	s.registerBegin(job.Redrive, `{"queue":"default","rate":20}`)
-	s.registerBegin(job.Discard, `{"reason":"attempts","failed_before":"2026-05-01T00:00:00Z"}`)
+	s.registerBegin(job.Discard, `{"reason":"attempts","failed_to":"2026-05-01T00:00:00Z"}`)
 	rest.Register(s.api, rest.Operation{
 		ID: "list-operations", Route: "GET /operations", Summary: "List operations, the newest first",
 		Role: access.Viewer,
@@ -64,7 +64,7 @@ type Operation struct {
 	Failed    int64             `json:"failed"`
 	Problem   string            `json:"problem,omitempty"`
 	Progress  float64           `json:"progress" minimum:"0" maximum:"1" doc:"Fraction that is done or failed."`
-	Actor     string            `json:"actor"`
+	CreatedBy string            `json:"created_by"`
 	CreatedAt time.Time         `json:"created_at"`
 	EndedAt   *time.Time        `json:"ended_at,omitempty"`
 }
@@ -83,7 +83,7 @@ func wireOperation(o job.Operation) Operation {
 	out := Operation{
 		ID: job.FormatOperationID(o.ID), Kind: string(o.Kind), State: string(o.State), Filter: wireFilter(o.Filter),
 		Rate: o.Rate, Count: o.Count, Done: o.Done, Failed: o.Failed, Problem: o.Problem, Progress: 1,
-		Actor: o.Actor, CreatedAt: o.CreatedAt, EndedAt: rest.OptionalTime(o.EndedAt),
+		CreatedBy: o.Actor, CreatedAt: o.CreatedAt, EndedAt: rest.OptionalTime(o.EndedAt),
 	}
 	if o.State != job.OperationFinished && o.Count > 0 {
 		out.Progress = min(1, float64(o.Done+o.Failed)/float64(o.Count))
@@ -102,7 +102,7 @@ func wireFilter(f job.DeadFilter) map[string]string {
 			out[field] = value
 		}
 	}
-	for field, at := range map[string]time.Time{"failed_from": f.FailedFrom, "failed_before": f.FailedBefore} {
+	for field, at := range map[string]time.Time{"failed_from": f.FailedFrom, "failed_to": f.FailedBefore} {
 		if !at.IsZero() {
 			out[field] = at.Format(time.RFC3339Nano)
 		}
@@ -112,13 +112,13 @@ func wireFilter(f job.DeadFilter) map[string]string {
 
 // OperationRequest says which dead letters an operation covers.
 type OperationRequest struct {
-	Job          string    `json:"job,omitempty" maxLength:"600" doc:"Id or name of the job."`
-	Queue        string    `json:"queue,omitempty" maxLength:"63" doc:"Name of the queue."`
-	Reason       string    `json:"reason,omitempty" maxLength:"40" doc:"Reason of the failure."`
-	FailedFrom   time.Time `json:"failed_from,omitzero" required:"false" doc:"Failed at this time or later."`
-	FailedBefore time.Time `json:"failed_before,omitzero" required:"false" doc:"Failed before this time."`
-	All          bool      `json:"all,omitempty" doc:"Required if there is no filter: all of the namespace."`
-	Rate         int       `json:"rate,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number per second. Default 50."`
+	Job        string    `json:"job,omitempty" maxLength:"600" doc:"Id or name of the job."`
+	Queue      string    `json:"queue,omitempty" maxLength:"63" doc:"Name of the queue."`
+	Reason     string    `json:"reason,omitempty" maxLength:"40" doc:"Reason of the failure."`
+	FailedFrom time.Time `json:"failed_from,omitzero" required:"false" doc:"Failed at this time or later."`
+	FailedTo   time.Time `json:"failed_to,omitzero" required:"false" doc:"Failed before this time."`
+	All        bool      `json:"all,omitempty" doc:"Required if there is no filter: all of the namespace."`
+	Rate       int       `json:"rate,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number per second. Default 50."`
 }
 
 type beginOperationInput struct {
@@ -148,7 +148,7 @@ func (s *Server) beginOperation(
 ) (*begunOperationOutput, error) {
 	b := &in.Body
 	f, err := s.deadFilter(ctx, DeadFilter{
-		Job: b.Job, Queue: b.Queue, Reason: b.Reason, FailedFrom: b.FailedFrom, FailedBefore: b.FailedBefore,
+		Job: b.Job, Queue: b.Queue, Reason: b.Reason, FailedFrom: b.FailedFrom, FailedTo: b.FailedTo,
 	})
 	if err != nil {
 		return nil, err

@@ -50,12 +50,12 @@ func TestWrongRequestsAreToldSo(t *testing.T) {
 			[]string{`it is more than 500`, `use 500 or less`},
 		},
 		"not a time": {
-			"GET", "/jobs?due_after=tomorrow", "", 422,
+			"GET", "/jobs?due_from=tomorrow", "", 422,
 			[]string{`it is not a time`, `2027-01-31T09:00:00Z`},
 		},
 		"none of the states": {
 			"GET", "/runs?state=failed,canceled", "", 422,
-			[]string{`"field":"state[1]"`, `use one of pending, due`},
+			[]string{`"field":"state[1]"`, `use one of pending, retrying, due`},
 		},
 		"bad token": {
 			"GET", "/audit?page_token=x", "", 422,

@@ -32,7 +32,7 @@ func (s *Server) registerRuns() {
 		ID: "list-runs", Route: "GET /runs", Summary: "List runs, the newest first", Role: access.Viewer,
 		Description: "With job: live and ended runs of the job, ordered by due time. " +
 			"Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state " +
-			"(pending, due, running, waiting) and come in no order of time; " +
+			"(pending, retrying, due, running, accepted) and come in no order of time; " +
 			"without a job, live and ended states cannot be combined.",
 	}, s.listRuns)
 	rest.Register(s.api, rest.Operation{
@@ -74,14 +74,14 @@ func (s *Server) registerRuns() {
 
 // RunFilter says which runs a list has.
 type RunFilter struct {
-	State []RunState `query:"state,explode" maxItems:"8" doc:"One or more states. Repeat it, or use commas."`
+	State []RunState `query:"state,explode" maxItems:"9" doc:"One or more states. Repeat it, or use commas."`
 
-	Reason      string    `query:"reason" maxLength:"40" doc:"Reason of the end." example:"overlap"`
-	Queue       string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
-	DueFrom     time.Time `query:"due_from" doc:"Due at this time or later."`
-	DueBefore   time.Time `query:"due_before" doc:"Due before this time."`
-	EndedFrom   time.Time `query:"ended_from" doc:"Ended at this time or later."`
-	EndedBefore time.Time `query:"ended_before" doc:"Ended before this time."`
+	Reason    string    `query:"reason" maxLength:"40" doc:"Reason of the end." example:"overlap"`
+	Queue     string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
+	DueFrom   time.Time `query:"due_from" doc:"Due at this time or later."`
+	DueTo     time.Time `query:"due_to" doc:"Due before this time."`
+	EndedFrom time.Time `query:"ended_from" doc:"Ended at this time or later."`
+	EndedTo   time.Time `query:"ended_to" doc:"Ended before this time."`
 }
 
 type listRunsInput struct {
@@ -121,7 +121,7 @@ func (s *Server) runsOf(
 ) (*rest.PageOutput[Run], error) {
 	q := job.RunQuery{
 		Namespace: rest.Principal(ctx).Namespace, Job: jobID, Reason: job.Reason(f.Reason), Queue: f.Queue,
-		DueFrom: f.DueFrom, DueBefore: f.DueBefore, EndedFrom: f.EndedFrom, EndedBefore: f.EndedBefore,
+		DueFrom: f.DueFrom, DueBefore: f.DueTo, EndedFrom: f.EndedFrom, EndedBefore: f.EndedTo,
 		Limit: page.PageSize,
 	}
 	live := 0
@@ -134,7 +134,7 @@ func (s *Server) runsOf(
 	if jobID == uuid.Nil && live > 0 && live < len(f.State) {
 		return nil, &problem.Problem{
 			Field: "state", Problem: "live and ended runs of all jobs cannot be listed at once",
-			Fix: "name a job, or ask for pending, due, running and waiting apart from the others",
+			Fix: "name a job, or ask for pending, retrying, due, running and accepted apart from the others",
 		}
 	}
 	if err := page.After(&q.After); err != nil {
@@ -204,8 +204,8 @@ func (s *Server) runResult(ctx context.Context, k job.Key) (*runOutput, error) {
 // CancelledRun is a run that was cancelled.
 type CancelledRun struct {
 	RunDetail
-	UnderWay    int16 `json:"under_way,omitempty" doc:"The attempt in progress. Its target may still finish; reports are ignored."`
-	Interrupted bool  `json:"interrupted" doc:"Whether this node ended it. Others do so in about two seconds."`
+	RunningAttempt int16 `json:"running_attempt,omitempty" doc:"The attempt in progress. Its target may still finish; reports are ignored."`
+	Interrupted    bool  `json:"interrupted" doc:"Whether this node ended it. Others do so in about two seconds."`
 }
 
 type cancelRunOutput struct {
@@ -244,7 +244,7 @@ func (s *Server) cancelRun(ctx context.Context, in *RunPath) (*cancelRunOutput, 
 		return nil, err
 	}
 	out := &cancelRunOutput{}
-	out.Body.UnderWay = attempt
+	out.Body.RunningAttempt = attempt
 	if attempt > 0 && s.opts.Interrupt != nil {
 		out.Body.Interrupted = s.opts.Interrupt(params.Key, attempt)
 	}

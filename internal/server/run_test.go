@@ -128,13 +128,13 @@ func TestCancel(t *testing.T) {
 	got := a.json(t)
 	require.Equal(t, "cancelled", got["state"])
 	require.Equal(t, "cancelled", got["reason"])
-	require.Nil(t, got["under_way"])
+	require.Nil(t, got["running_attempt"])
 
 	a = n.call("POST", "/runs/"+first+":cancel", "")
 	require.Equal(t, 200, a.status, "%s", a.body)
 	got = a.json(t)
 	require.Equal(t, "cancelled", got["state"])
-	require.EqualValues(t, 1, got["under_way"])
+	require.EqualValues(t, 1, got["running_attempt"])
 	require.Equal(t, true, got["interrupted"], "this node runs it")
 	require.Eventually(t, func() bool { return n.engine.Counts().Fenced == 1 },
 		time.Minute, 10*time.Millisecond, "what it reports is ignored")
@@ -159,27 +159,27 @@ func TestRunsAreListedByPages(t *testing.T) {
 	waiting := n.trigger(good)
 
 	for path, want := range map[string]int{
-		"/runs?page_size=3":                                            14, // ended ones
-		"/runs?page_size=3&state=succeeded":                            7,
-		"/runs?page_size=3&state=failed":                               7,
-		"/runs?page_size=3&state=failed,succeeded":                     14,
-		"/runs?page_size=3&reason=rejected":                            7,
-		"/runs?page_size=3&reason=overlap":                             0,
-		"/runs?page_size=3&queue=slow":                                 7,
-		"/runs?page_size=3&queue=none":                                 0,
-		"/runs?page_size=3&state=due":                                  1,
-		"/runs?page_size=3&state=running,pending":                      0,
-		"/runs?page_size=3&job=good":                                   8, // and the live one
-		"/runs?page_size=3&job=good&state=succeeded":                   7,
-		"/runs?page_size=3&job=good&state=failed":                      0,
-		"/runs?page_size=3&job=" + bad + "&queue=slow":                 7,
-		"/jobs/good/runs?page_size=3":                                  8,
-		"/jobs/good/runs?page_size=3&state=due":                        1,
-		"/runs?page_size=3&ended_from=2100-01-01T00:00:00Z":            0,
-		"/runs?page_size=3&ended_before=2100-01-01T00:00:00Z":          14,
-		"/runs?page_size=3&due_before=2020-01-01T00:00:00Z":            0,
-		"/jobs/bad/runs?page_size=3&due_from=2020-01-01T00:00:00Z":     7,
-		"/jobs/bad/runs?page_size=3&ended_before=2020-01-01T00:00:00Z": 0,
+		"/runs?page_size=3":                                        14, // ended ones
+		"/runs?page_size=3&state=succeeded":                        7,
+		"/runs?page_size=3&state=failed":                           7,
+		"/runs?page_size=3&state=failed,succeeded":                 14,
+		"/runs?page_size=3&reason=rejected":                        7,
+		"/runs?page_size=3&reason=overlap":                         0,
+		"/runs?page_size=3&queue=slow":                             7,
+		"/runs?page_size=3&queue=none":                             0,
+		"/runs?page_size=3&state=due":                              1,
+		"/runs?page_size=3&state=running,pending":                  0,
+		"/runs?page_size=3&job=good":                               8, // and the live one
+		"/runs?page_size=3&job=good&state=succeeded":               7,
+		"/runs?page_size=3&job=good&state=failed":                  0,
+		"/runs?page_size=3&job=" + bad + "&queue=slow":             7,
+		"/jobs/good/runs?page_size=3":                              8,
+		"/jobs/good/runs?page_size=3&state=due":                    1,
+		"/runs?page_size=3&ended_from=2100-01-01T00:00:00Z":        0,
+		"/runs?page_size=3&ended_to=2100-01-01T00:00:00Z":          14,
+		"/runs?page_size=3&due_to=2020-01-01T00:00:00Z":            0,
+		"/jobs/bad/runs?page_size=3&due_from=2020-01-01T00:00:00Z": 7,
+		"/jobs/bad/runs?page_size=3&ended_to=2020-01-01T00:00:00Z": 0,
 	} {
 		items, _ := n.all(path)
 		require.Len(t, items, want, path)

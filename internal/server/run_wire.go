@@ -18,7 +18,7 @@ type runStates struct{}
 func (runStates) Name() string { return "RunState" }
 
 func (runStates) Values() []any {
-	return []any{"pending", "due", "running", "waiting", "succeeded", "failed", "cancelled", "skipped"}
+	return []any{"pending", "retrying", "due", "running", "accepted", "succeeded", "failed", "cancelled", "skipped"}
 }
 
 // Origin says what created a run.
@@ -54,9 +54,10 @@ type Run struct {
 	Percent   *int16     `json:"percent,omitempty" doc:"Progress as its worker reported it."`
 	Progress  string     `json:"progress,omitempty" doc:"Progress in words."`
 	Result    rest.JSON  `json:"result,omitempty" doc:"What its worker reported with success."`
-	Node      string     `json:"node,omitempty" doc:"Node or worker of the last attempt, if its session is known."`
+	Node      string     `json:"node,omitempty" doc:"Node of the last attempt, if its session is known."`
+	Worker    string     `json:"worker,omitempty" doc:"Worker of the last attempt, if its session is known."`
 	Session   string     `json:"session,omitempty" doc:"Session of that node or worker."`
-	DueTo     *time.Time `json:"due_to,omitempty" doc:"Last of a range of skipped occurrences; due_at is the first."`
+	DueTo     *time.Time `json:"last_due_at,omitempty" doc:"Last of a range of skipped occurrences; due_at is the first."`
 	Count     int64      `json:"count,omitempty" doc:"Size of the range. Absent: too many to count."`
 }
 
@@ -65,8 +66,8 @@ func (Run) Descriptions() map[string]string {
 	return map[string]string{
 		"id": "Id of the run. It is also the idempotency key that the target receives, unless the job sets " +
 			"idempotency_key. It is the same for all attempts, retries and redrives.",
-		"state": "pending: its time has not come. due: its time has come, but it has not started. " +
-			"waiting: its target has accepted it and will report.",
+		"state": "pending: its time has not come. retrying: it had an attempt, and the time of the next one has not " +
+			"come. due: its time has come, but it has not started. accepted: its target has accepted it and will report.",
 		"idempotency_key": "Result of the job's idempotency_key, once it is known. Absent: the id is the key.",
 	}
 }
@@ -82,11 +83,20 @@ func wireRun(e job.Entry) Run {
 		State: RunState(e.Status), Origin: originNames[e.Origin], DueAt: e.DueAt, RunAt: e.RunAt,
 		StartedAt: rest.OptionalTime(e.BeganAt()), EndedAt: rest.OptionalTime(e.EndedAt),
 		Attempt: e.Attempt, Version: e.Version, Reason: string(e.Reason), Status: e.Code, Message: e.Message,
-		Dead: e.DeadLetter, OwnKey: e.OwnKey, Node: e.Node, DueTo: rest.OptionalTime(e.DueTo), Count: e.Count,
+		Dead: e.DeadLetter, OwnKey: e.OwnKey, DueTo: rest.OptionalTime(e.DueTo), Count: e.Count,
 		Handler: e.Handler, Percent: e.Percent, Progress: e.Progress, Result: rest.JSON(e.Result),
 	}
+	r.Node, r.Worker = nodeOrWorker(e.Node, e.Worker)
 	r.Session = optionalID(e.Session)
 	return r
+}
+
+// nodeOrWorker returns the name of a session as that of a node or of a worker.
+func nodeOrWorker(name string, isWorker bool) (node, worker string) {
+	if isWorker {
+		return "", name
+	}
+	return name, ""
 }
 
 // optionalID returns an empty string for the zero id, so that JSON leaves it out.
@@ -100,12 +110,13 @@ func optionalID(id uuid.UUID) string {
 // Attempt is one attempt of a run.
 type Attempt struct {
 	Attempt   int16      `json:"attempt" doc:"Number of the attempt."`
-	State     string     `json:"state" enum:"running,waiting,succeeded,failed,lost,cancelled,snoozed"`
+	State     string     `json:"state" enum:"running,accepted,succeeded,failed,lost,cancelled,snoozed"`
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	Status    int        `json:"status,omitempty"`
 	Message   string     `json:"message,omitempty"`
 	Node      string     `json:"node,omitempty"`
+	Worker    string     `json:"worker,omitempty"`
 	Session   string     `json:"session,omitempty"`
 	Output    string     `json:"output,omitempty" doc:"End of its command's stdout and stderr, secrets redacted."`
 }
@@ -156,7 +167,7 @@ func wireDetail(entries []job.Entry, outputs []job.Output) RunDetail {
 }
 
 var outcomeNames = map[job.OutcomeKind]string{
-	job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "waiting", job.Lost: "lost",
+	job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted", job.Lost: "lost",
 	job.Cancelled: "cancelled", job.Snoozed: "snoozed",
 }
 
@@ -164,9 +175,10 @@ var outcomeNames = map[job.OutcomeKind]string{
 // it is not among them and has begun.
 func attemptsOf(e job.Entry) (out []Attempt) {
 	for _, a := range e.Attempts {
+		node, worker := nodeOrWorker(a.Node, a.Worker)
 		out = append(out, Attempt{
 			Attempt: a.Number, State: outcomeNames[a.Outcome], StartedAt: rest.OptionalTime(a.StartedAt),
-			EndedAt: rest.OptionalTime(a.EndedAt), Status: a.Code, Message: a.Message, Node: a.Node,
+			EndedAt: rest.OptionalTime(a.EndedAt), Status: a.Code, Message: a.Message, Node: node, Worker: worker,
 			Session: optionalID(a.Session),
 		})
 	}
@@ -177,7 +189,7 @@ func attemptsOf(e job.Entry) (out []Attempt) {
 	r := wireRun(e)
 	last := Attempt{
 		Attempt: e.Attempt, State: string(r.State), StartedAt: r.StartedAt, EndedAt: r.EndedAt, Status: e.Code,
-		Message: e.Message, Node: r.Node, Session: r.Session,
+		Message: e.Message, Node: r.Node, Worker: r.Worker, Session: r.Session,
 	}
 	switch e.Reason {
 	case job.ReasonLost, job.ReasonUnknownOutcome:

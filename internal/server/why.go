@@ -32,7 +32,7 @@ func (s *Server) registerWhy() {
 
 // Story explains what happened to an occurrence.
 type Story struct {
-	At      time.Time   `json:"at" doc:"Due time of the occurrence, in UTC."`
+	DueAt   time.Time   `json:"due_at" doc:"Due time of the occurrence, in UTC."`
 	Local   string      `json:"local" doc:"The same in the job's time zone." example:"2026-03-29 02:30:00 CET"`
 	Code    StoryCode   `json:"code" doc:"What happened to it, for programs. Codes never change."`
 	Reason  string      `json:"reason,omitempty" doc:"Why skipped, failed or cancelled." example:"missed_window"`
@@ -52,7 +52,7 @@ func (storyCodes) Name() string { return "StoryCode" }
 
 func (storyCodes) Values() []any {
 	return []any{
-		"succeeded", "failed", "cancelled", "skipped", "running", "waiting", "retrying", "planned", "held",
+		"succeeded", "failed", "cancelled", "skipped", "running", "accepted", "retrying", "planned", "deferred",
 		"queue_paused", "queue_full", "queue_rate", "key_full", "behind", "due", "not_due", "paused",
 		"created_later", "deleted", "finished", "before_start", "after_end", "no_occurrence", "unplanned",
 		"forgotten", "unknown",
@@ -102,7 +102,7 @@ func (s *Server) explain(ctx context.Context, params why.Params) (*explainJobOut
 
 func wireStory(w why.Story) Story {
 	out := Story{
-		At: w.At, Local: w.At.In(w.Zone).Format("2006-01-02 15:04:05 MST"),
+		DueAt: w.At, Local: w.At.In(w.Zone).Format("2006-01-02 15:04:05 MST"),
 		Code: StoryCode(w.Code), Reason: string(w.Reason), Text: w.Text, Next: w.Next,
 		Version: w.Version, Nearest: w.Nearest,
 	}

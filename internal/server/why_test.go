@@ -90,7 +90,7 @@ func TestWhyWithAnEngine(t *testing.T) {
 	require.Eventually(t, func() bool { return n.last("tick")["code"] == "paused" },
 		time.Minute, 100*time.Millisecond)
 	require.Regexp(t, `by key:test \[key_[0-9a-z]{26}\] \(enough\)`, n.last("tick")["text"])
-	paused := n.last("tick")["at"].(string)
+	paused := n.last("tick")["due_at"].(string)
 	require.Equal(t, 200, n.call("POST", "/jobs/tick:resume", "").status)
 	story = n.why("tick", paused)[0]
 	require.Equal(t, "skipped", story["code"])

@@ -24,11 +24,11 @@ const (
 	Cancelled Code = "cancelled"
 	Skipped   Code = "skipped" // Reason says why
 	Running   Code = "running"
-	Waiting   Code = "waiting"  // for its target's report
+	Accepted  Code = "accepted" // by its target, which will report
 	Retrying  Code = "retrying" // an attempt failed, and the next one will start
 	Planned   Code = "planned"  // its run time has not come
 
-	Held         Code = "held"          // deferred, because its target was busy
+	Deferred     Code = "deferred"      // deferred, because its target was busy
 	QueuePaused  Code = "queue_paused"  // it is due, and its queue is paused
 	QueueFull    Code = "queue_full"    // it is due, and waits for a permit of its queue
 	QueueRate    Code = "queue_rate"    // it is due, and the rate of its queue is reached

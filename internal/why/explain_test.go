@@ -117,7 +117,7 @@ func TestExplain(t *testing.T) {
 
 		"overlap": {skip(job.ReasonOverlap), why.Skipped, job.ReasonOverlap, []string{"still live", "overlap: skip"}},
 		"queue limit": {
-			skip(job.ReasonQueueLimit), why.Skipped, job.ReasonQueueLimit,
+			skip(job.ReasonOverlapLimit), why.Skipped, job.ReasonOverlapLimit,
 			[]string{"1000 runs of the job were waiting"},
 		},
 		"expired":          {skip(job.ReasonExpired), why.Skipped, job.ReasonExpired, []string{"deadline, 5m"}},
@@ -165,8 +165,8 @@ func TestExplain(t *testing.T) {
 			[]string{"is running: attempt 1", "on one"},
 		},
 		"accepted": {
-			live(job.StatusWaiting, func(e *job.Entry, f *why.Facts) { e.ExpiresAt = f.At.Add(time.Minute) }),
-			why.Waiting, "",
+			live(job.StatusAccepted, func(e *job.Entry, f *why.Facts) { e.ExpiresAt = f.At.Add(time.Minute) }),
+			why.Accepted, "",
 			[]string{"accepted", "10:01:00"},
 		},
 		"planned": {
@@ -176,9 +176,9 @@ func TestExplain(t *testing.T) {
 		},
 		"held": {live(job.StatusPending, func(e *job.Entry, f *why.Facts) {
 			e.Attempt, e.RunAt, e.Message = 1, f.At.Add(time.Minute), "https://x is full"
-		}), why.Held, "", []string{"https://x is full", "10:01:00", "does not count as an attempt"}},
+		}), why.Deferred, "", []string{"https://x is full", "10:01:00", "does not count as an attempt"}},
 		"retrying": {
-			live(job.StatusPending, func(e *job.Entry, f *why.Facts) { e.Attempt, e.RunAt = 1, f.At.Add(time.Minute) }),
+			live(job.StatusRetrying, func(e *job.Entry, f *why.Facts) { e.Attempt, e.RunAt = 1, f.At.Add(time.Minute) }),
 			why.Retrying, "",
 			[]string{"Attempt 1 failed", "10:01:00"},
 		},

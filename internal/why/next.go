@@ -21,7 +21,7 @@ func (x *explainer) nextStep(story Story) string {
 		return x.afterSkip(story)
 	case Running:
 		return fmt.Sprintf("The attempt is ended after %s (timeout).", x.Definition.Timeout)
-	case Waiting:
+	case Accepted:
 		return "Without a report by then the attempt counts as lost, and the run is retried; " +
 			"with delivery at_most_once the run fails."
 	case Retrying:
@@ -102,7 +102,7 @@ func (x *explainer) afterSkip(story Story) string {
 	case job.ReasonOverlap:
 		return backfill +
 			"If each is needed, set overlap to queue or allow, or make the runs shorter than the time between them."
-	case job.ReasonQueueLimit:
+	case job.ReasonOverlapLimit:
 		return backfill + "The runs take longer than the time between them: make them shorter, or be due more rarely."
 	case job.ReasonExpired:
 		return backfill + "If late is better than never, raise deadline or set it to 0."

@@ -35,8 +35,8 @@ func (x *explainer) describe(e job.Entry) (Code, string) {
 	case job.StatusRunning:
 		return Running, x.sprintf("It is running: attempt %d%s, for %s now, since %s.", e.Attempt, on(e),
 			max(x.Now.Sub(e.BeganAt()), 0), e.BeganAt()) + progress(e) + origin + x.earlierAttempts(e)
-	case job.StatusWaiting:
-		return Waiting, x.sprintf("Its target has accepted it, with attempt %d, and is to report by %s.", e.Attempt,
+	case job.StatusAccepted:
+		return Accepted, x.sprintf("Its target has accepted it, with attempt %d, and is to report by %s.", e.Attempt,
 			e.ExpiresAt) + origin
 	default:
 		code, text := x.describePending(e)
@@ -55,9 +55,9 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 		return QueuePaused, text + x.sprintf(": its queue %s is paused since %s%s%s.", e.Queue, x.QueuePaused,
 			by(x.QueueBy), because(x.QueueNote))
 	case e.Message != "":
-		return Held, x.sprintf("It was deferred: %s. It may start from %s on. This does not count as an attempt.", e.Message,
+		return Deferred, x.sprintf("It was deferred: %s. It may start from %s on. This does not count as an attempt.", e.Message,
 			e.RunAt)
-	case e.Attempt > 0 && e.Status == job.StatusPending:
+	case e.Status == job.StatusRetrying:
 		return Retrying, x.retrying(e)
 	case e.Status == job.StatusPending:
 		return Planned, x.sprintf("It is not due yet: it is planned and starts in %s, at %s.", e.RunAt.Sub(x.Now),
@@ -155,7 +155,7 @@ func (x *explainer) skipped(why job.Reason) string {
 		return "It did not run: the job was paused, and what a pause keeps back is skipped (missed.paused: skip)."
 	case job.ReasonOverlap:
 		return "It did not run: another run of the job was still live when it was due (overlap: skip)."
-	case job.ReasonQueueLimit:
+	case job.ReasonOverlapLimit:
 		if p.Overlap == job.OverlapQueue {
 			return "It did not run: another run of the job was live when it was due, " +
 				"and one was waiting for that already (overlap: queue)."
@@ -300,6 +300,9 @@ func lastMessage(e job.Entry) string {
 func on(e job.Entry) string {
 	if e.Node == "" {
 		return ""
+	}
+	if e.Worker {
+		return " by worker " + e.Node
 	}
 	return " on " + e.Node
 }

@@ -19,18 +19,20 @@ import (
 
 // Defines values for AttemptState.
 const (
+	AttemptStateAccepted  AttemptState = "accepted"
 	AttemptStateCancelled AttemptState = "cancelled"
 	AttemptStateFailed    AttemptState = "failed"
 	AttemptStateLost      AttemptState = "lost"
 	AttemptStateRunning   AttemptState = "running"
 	AttemptStateSnoozed   AttemptState = "snoozed"
 	AttemptStateSucceeded AttemptState = "succeeded"
-	AttemptStateWaiting   AttemptState = "waiting"
 )
 
 // Valid indicates whether the value is a known member of the AttemptState enum.
 func (e AttemptState) Valid() bool {
 	switch e {
+	case AttemptStateAccepted:
+		return true
 	case AttemptStateCancelled:
 		return true
 	case AttemptStateFailed:
@@ -42,8 +44,6 @@ func (e AttemptState) Valid() bool {
 	case AttemptStateSnoozed:
 		return true
 	case AttemptStateSucceeded:
-		return true
-	case AttemptStateWaiting:
 		return true
 	default:
 		return false
@@ -727,19 +727,22 @@ func (e Role) Valid() bool {
 
 // Defines values for RunState.
 const (
+	RunStateAccepted  RunState = "accepted"
 	RunStateCancelled RunState = "cancelled"
 	RunStateDue       RunState = "due"
 	RunStateFailed    RunState = "failed"
 	RunStatePending   RunState = "pending"
+	RunStateRetrying  RunState = "retrying"
 	RunStateRunning   RunState = "running"
 	RunStateSkipped   RunState = "skipped"
 	RunStateSucceeded RunState = "succeeded"
-	RunStateWaiting   RunState = "waiting"
 )
 
 // Valid indicates whether the value is a known member of the RunState enum.
 func (e RunState) Valid() bool {
 	switch e {
+	case RunStateAccepted:
+		return true
 	case RunStateCancelled:
 		return true
 	case RunStateDue:
@@ -748,13 +751,13 @@ func (e RunState) Valid() bool {
 		return true
 	case RunStatePending:
 		return true
+	case RunStateRetrying:
+		return true
 	case RunStateRunning:
 		return true
 	case RunStateSkipped:
 		return true
 	case RunStateSucceeded:
-		return true
-	case RunStateWaiting:
 		return true
 	default:
 		return false
@@ -763,17 +766,18 @@ func (e RunState) Valid() bool {
 
 // Defines values for StoryCode.
 const (
+	StoryCodeAccepted     StoryCode = "accepted"
 	StoryCodeAfterEnd     StoryCode = "after_end"
 	StoryCodeBeforeStart  StoryCode = "before_start"
 	StoryCodeBehind       StoryCode = "behind"
 	StoryCodeCancelled    StoryCode = "cancelled"
 	StoryCodeCreatedLater StoryCode = "created_later"
+	StoryCodeDeferred     StoryCode = "deferred"
 	StoryCodeDeleted      StoryCode = "deleted"
 	StoryCodeDue          StoryCode = "due"
 	StoryCodeFailed       StoryCode = "failed"
 	StoryCodeFinished     StoryCode = "finished"
 	StoryCodeForgotten    StoryCode = "forgotten"
-	StoryCodeHeld         StoryCode = "held"
 	StoryCodeKeyFull      StoryCode = "key_full"
 	StoryCodeNoOccurrence StoryCode = "no_occurrence"
 	StoryCodeNotDue       StoryCode = "not_due"
@@ -788,12 +792,13 @@ const (
 	StoryCodeSucceeded    StoryCode = "succeeded"
 	StoryCodeUnknown      StoryCode = "unknown"
 	StoryCodeUnplanned    StoryCode = "unplanned"
-	StoryCodeWaiting      StoryCode = "waiting"
 )
 
 // Valid indicates whether the value is a known member of the StoryCode enum.
 func (e StoryCode) Valid() bool {
 	switch e {
+	case StoryCodeAccepted:
+		return true
 	case StoryCodeAfterEnd:
 		return true
 	case StoryCodeBeforeStart:
@@ -804,6 +809,8 @@ func (e StoryCode) Valid() bool {
 		return true
 	case StoryCodeCreatedLater:
 		return true
+	case StoryCodeDeferred:
+		return true
 	case StoryCodeDeleted:
 		return true
 	case StoryCodeDue:
@@ -813,8 +820,6 @@ func (e StoryCode) Valid() bool {
 	case StoryCodeFinished:
 		return true
 	case StoryCodeForgotten:
-		return true
-	case StoryCodeHeld:
 		return true
 	case StoryCodeKeyFull:
 		return true
@@ -843,8 +848,6 @@ func (e StoryCode) Valid() bool {
 	case StoryCodeUnknown:
 		return true
 	case StoryCodeUnplanned:
-		return true
-	case StoryCodeWaiting:
 		return true
 	default:
 		return false
@@ -903,6 +906,7 @@ type Attempt struct {
 	// State lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker postponed it.
 	State  AttemptState `json:"state"`
 	Status int64        `json:"status,omitempty,omitzero"`
+	Worker string       `json:"worker,omitempty,omitzero"`
 }
 
 // AttemptState lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker postponed it.
@@ -955,17 +959,17 @@ type AuditVerification struct {
 
 // Backfill defines model for Backfill.
 type Backfill struct {
+	// ContinueFrom from of the call for the rest. Absent: none is left.
+	ContinueFrom time.Time `json:"continue_from,omitempty,omitzero"`
+
 	// DryRun Whether the runs were only counted.
 	DryRun bool `json:"dry_run"`
 
+	// Existing Number of occurrences left out because they already have a run.
+	Existing int64 `json:"existing"`
+
 	// FirstDueAt Due time of the first run.
 	FirstDueAt time.Time `json:"first_due_at,omitempty,omitzero"`
-
-	// GoOnFrom from of the call for the rest. Absent: none is left.
-	GoOnFrom time.Time `json:"go_on_from,omitempty,omitzero"`
-
-	// Known Number of occurrences left out because they already have a run.
-	Known int64 `json:"known"`
 
 	// LastDueAt Due time of the last run.
 	LastDueAt time.Time `json:"last_due_at,omitempty,omitzero"`
@@ -1055,9 +1059,6 @@ type CancelledRun struct {
 	// DueAt The scheduled time. Never changes.
 	DueAt time.Time `json:"due_at"`
 
-	// DueTo Last of a range of skipped occurrences; due_at is the first.
-	DueTo time.Time `json:"due_to,omitempty,omitzero"`
-
 	// Earlier Earlier ends, before retries or redrives, newest first.
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
@@ -1076,10 +1077,13 @@ type CancelledRun struct {
 	// JobName Absent: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
+	// LastDueAt Last of a range of skipped occurrences; due_at is the first.
+	LastDueAt time.Time `json:"last_due_at,omitempty,omitzero"`
+
 	// Message Result of the last attempt, or why it was deferred. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node Node or worker of the last attempt, if its session is known.
+	// Node Node of the last attempt, if its session is known.
 	Node   string `json:"node,omitempty,omitzero"`
 	Origin Origin `json:"origin"`
 
@@ -1104,6 +1108,9 @@ type CancelledRun struct {
 	// RunAt When it may start: due_at plus jitter or retry delay.
 	RunAt time.Time `json:"run_at"`
 
+	// RunningAttempt The attempt in progress. Its target may still finish; reports are ignored.
+	RunningAttempt int32 `json:"running_attempt,omitempty,omitzero"`
+
 	// Session Session of that node or worker.
 	Session string `json:"session,omitempty,omitzero"`
 
@@ -1116,11 +1123,11 @@ type CancelledRun struct {
 	// Examples: 503
 	Status int64 `json:"status,omitempty,omitzero"`
 
-	// UnderWay The attempt in progress. Its target may still finish; reports are ignored.
-	UnderWay int32 `json:"under_way,omitempty,omitzero"`
-
 	// Version Version of the job's definition that the run was created with.
 	Version int32 `json:"version"`
+
+	// Worker Worker of the last attempt, if its session is known.
+	Worker string `json:"worker,omitempty,omitzero"`
 }
 
 // ClaimRequest defines model for ClaimRequest.
@@ -1183,9 +1190,6 @@ type Cluster struct {
 	// Partitions Number of partitions.
 	Partitions    int64 `json:"partitions"`
 	SchemaVersion int64 `json:"schema_version"`
-
-	// Shards How many databases there are.
-	Shards int64 `json:"shards"`
 
 	// Unowned Partitions without a live owner: their runs wait.
 	Unowned []int32 `json:"unowned"`
@@ -1885,11 +1889,10 @@ type Node struct {
 
 // Operation defines model for Operation.
 type Operation struct {
-	Actor string `json:"actor"`
-
 	// Count Number of dead letters when it began.
 	Count     int64     `json:"count"`
 	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
 	Done      int64     `json:"done"`
 	EndedAt   time.Time `json:"ended_at,omitempty,omitzero"`
 
@@ -1935,11 +1938,11 @@ type OperationRequest struct {
 	// All Required if there is no filter: all of the namespace.
 	All bool `json:"all,omitempty,omitzero"`
 
-	// FailedBefore Failed before this time.
-	FailedBefore time.Time `json:"failed_before,omitempty,omitzero"`
-
 	// FailedFrom Failed at this time or later.
 	FailedFrom time.Time `json:"failed_from,omitempty,omitzero"`
+
+	// FailedTo Failed before this time.
+	FailedTo time.Time `json:"failed_to,omitempty,omitzero"`
 
 	// Job Id or name of the job.
 	Job string `json:"job,omitempty,omitzero"`
@@ -2370,10 +2373,7 @@ type Run struct {
 	DeadLetter bool `json:"dead_letter"`
 
 	// DueAt The scheduled time. Never changes.
-	DueAt time.Time `json:"due_at"`
-
-	// DueTo Last of a range of skipped occurrences; due_at is the first.
-	DueTo   time.Time `json:"due_to,omitempty,omitzero"`
+	DueAt   time.Time `json:"due_at"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
 
 	// Handler Of a live run that workers pull: its handler.
@@ -2391,10 +2391,13 @@ type Run struct {
 	// JobName Absent: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
+	// LastDueAt Last of a range of skipped occurrences; due_at is the first.
+	LastDueAt time.Time `json:"last_due_at,omitempty,omitzero"`
+
 	// Message Result of the last attempt, or why it was deferred. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node Node or worker of the last attempt, if its session is known.
+	// Node Node of the last attempt, if its session is known.
 	Node   string `json:"node,omitempty,omitzero"`
 	Origin Origin `json:"origin"`
 
@@ -2430,6 +2433,9 @@ type Run struct {
 
 	// Version Version of the job's definition that the run was created with.
 	Version int32 `json:"version"`
+
+	// Worker Worker of the last attempt, if its session is known.
+	Worker string `json:"worker,omitempty,omitzero"`
 }
 
 // RunDetail defines model for RunDetail.
@@ -2449,9 +2455,6 @@ type RunDetail struct {
 	// DueAt The scheduled time. Never changes.
 	DueAt time.Time `json:"due_at"`
 
-	// DueTo Last of a range of skipped occurrences; due_at is the first.
-	DueTo time.Time `json:"due_to,omitempty,omitzero"`
-
 	// Earlier Earlier ends, before retries or redrives, newest first.
 	Earlier []Run     `json:"earlier,omitempty,omitzero"`
 	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
@@ -2467,10 +2470,13 @@ type RunDetail struct {
 	// JobName Absent: the job is deleted.
 	JobName string `json:"job_name,omitempty,omitzero"`
 
+	// LastDueAt Last of a range of skipped occurrences; due_at is the first.
+	LastDueAt time.Time `json:"last_due_at,omitempty,omitzero"`
+
 	// Message Result of the last attempt, or why it was deferred. For people.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Node Node or worker of the last attempt, if its session is known.
+	// Node Node of the last attempt, if its session is known.
 	Node   string `json:"node,omitempty,omitzero"`
 	Origin Origin `json:"origin"`
 
@@ -2509,6 +2515,9 @@ type RunDetail struct {
 
 	// Version Version of the job's definition that the run was created with.
 	Version int32 `json:"version"`
+
+	// Worker Worker of the last attempt, if its session is known.
+	Worker string `json:"worker,omitempty,omitzero"`
 }
 
 // RunList defines model for RunList.
@@ -2678,9 +2687,10 @@ type SessionRequest struct {
 
 // Story defines model for Story.
 type Story struct {
-	// At Due time of the occurrence, in UTC.
-	At   time.Time `json:"at"`
 	Code StoryCode `json:"code"`
+
+	// DueAt Due time of the occurrence, in UTC.
+	DueAt time.Time `json:"due_at"`
 
 	// Local The same in the job's time zone.
 	//
@@ -2780,8 +2790,8 @@ type ListDeadLettersParams struct {
 	// FailedFrom Failed at this time or later.
 	FailedFrom *time.Time `form:"failed_from,omitempty" json:"failed_from,omitempty"`
 
-	// FailedBefore Failed before this time.
-	FailedBefore *time.Time `form:"failed_before,omitempty" json:"failed_before,omitempty"`
+	// FailedTo Failed before this time.
+	FailedTo *time.Time `form:"failed_to,omitempty" json:"failed_to,omitempty"`
 
 	// PageSize Maximum size. A shorter page need not be the last.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
@@ -2825,11 +2835,11 @@ type ListJobsParams struct {
 	// Queue Name of the queue.
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
 
-	// DueAfter Jobs that are due next at this time or later.
-	DueAfter *time.Time `form:"due_after,omitempty" json:"due_after,omitempty"`
+	// DueFrom Jobs that are due next at this time or later.
+	DueFrom *time.Time `form:"due_from,omitempty" json:"due_from,omitempty"`
 
-	// DueBefore Jobs that are due next before this time.
-	DueBefore *time.Time `form:"due_before,omitempty" json:"due_before,omitempty"`
+	// DueTo Jobs that are due next before this time.
+	DueTo *time.Time `form:"due_to,omitempty" json:"due_to,omitempty"`
 
 	// PageToken next_page_token of the last page.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
@@ -2894,14 +2904,14 @@ type ListJobRunsParams struct {
 	// DueFrom Due at this time or later.
 	DueFrom *time.Time `form:"due_from,omitempty" json:"due_from,omitempty"`
 
-	// DueBefore Due before this time.
-	DueBefore *time.Time `form:"due_before,omitempty" json:"due_before,omitempty"`
+	// DueTo Due before this time.
+	DueTo *time.Time `form:"due_to,omitempty" json:"due_to,omitempty"`
 
 	// EndedFrom Ended at this time or later.
 	EndedFrom *time.Time `form:"ended_from,omitempty" json:"ended_from,omitempty"`
 
-	// EndedBefore Ended before this time.
-	EndedBefore *time.Time `form:"ended_before,omitempty" json:"ended_before,omitempty"`
+	// EndedTo Ended before this time.
+	EndedTo *time.Time `form:"ended_to,omitempty" json:"ended_to,omitempty"`
 
 	// PageSize Maximum size. A shorter page need not be the last.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
@@ -3005,14 +3015,14 @@ type ListRunsParams struct {
 	// DueFrom Due at this time or later.
 	DueFrom *time.Time `form:"due_from,omitempty" json:"due_from,omitempty"`
 
-	// DueBefore Due before this time.
-	DueBefore *time.Time `form:"due_before,omitempty" json:"due_before,omitempty"`
+	// DueTo Due before this time.
+	DueTo *time.Time `form:"due_to,omitempty" json:"due_to,omitempty"`
 
 	// EndedFrom Ended at this time or later.
 	EndedFrom *time.Time `form:"ended_from,omitempty" json:"ended_from,omitempty"`
 
-	// EndedBefore Ended before this time.
-	EndedBefore *time.Time `form:"ended_before,omitempty" json:"ended_before,omitempty"`
+	// EndedTo Ended before this time.
+	EndedTo *time.Time `form:"ended_to,omitempty" json:"ended_to,omitempty"`
 
 	// PageSize Maximum size. A shorter page need not be the last.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
@@ -3327,7 +3337,7 @@ type ClientInterface interface {
 
 	// ListJobs List jobs
 	//
-	// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_after and due_before still match that occurrence; next_due_at is the time of the next run.
+	// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
 	//
 	// A page may be short or even empty without being the last: continue while there is a next_page_token.
 	//
@@ -3438,7 +3448,7 @@ type ClientInterface interface {
 	//
 	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3449,7 +3459,7 @@ type ClientInterface interface {
 	//
 	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3745,7 +3755,7 @@ type ClientInterface interface {
 
 	// ListRuns List runs, the newest first
 	//
-	// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, due, running, waiting) and come in no order of time; without a job, live and ended states cannot be combined.
+	// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come in no order of time; without a job, live and ended states cannot be combined.
 	//
 	// Corresponds with GET /api/v1/runs (the `ListRuns` operationId).
 	ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4034,7 +4044,7 @@ func (c *RawClient) RedriveDeadLetters(ctx context.Context, params *RedriveDeadL
 
 // ListJobs List jobs
 //
-// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_after and due_before still match that occurrence; next_due_at is the time of the next run.
+// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
 //
 // A page may be short or even empty without being the last: continue while there is a next_page_token.
 //
@@ -4295,7 +4305,7 @@ func (c *RawClient) ExplainJob(ctx context.Context, job string, params *ExplainJ
 //
 // Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4316,7 +4326,7 @@ func (c *RawClient) BackfillJobWithBody(ctx context.Context, job string, params 
 //
 // Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4972,7 +4982,7 @@ func (c *RawClient) ResumeQueue(ctx context.Context, queue string, reqEditors ..
 
 // ListRuns List runs, the newest first
 //
-// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, due, running, waiting) and come in no order of time; without a job, live and ended states cannot be combined.
+// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come in no order of time; without a job, live and ended states cannot be combined.
 //
 // Corresponds with GET /api/v1/runs (the `ListRuns` operationId).
 func (c *RawClient) ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5469,9 +5479,9 @@ func NewListDeadLettersRequest(server string, params *ListDeadLettersParams) (*h
 
 		}
 
-		if params.FailedBefore != nil {
+		if params.FailedTo != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "failed_before", *params.FailedBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "failed_to", *params.FailedTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -5800,9 +5810,9 @@ func NewListJobsRequest(server string, params *ListJobsParams) (*http.Request, e
 
 		}
 
-		if params.DueAfter != nil {
+		if params.DueFrom != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "due_after", *params.DueAfter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "due_from", *params.DueFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -5812,9 +5822,9 @@ func NewListJobsRequest(server string, params *ListJobsParams) (*http.Request, e
 
 		}
 
-		if params.DueBefore != nil {
+		if params.DueTo != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "due_before", *params.DueBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "due_to", *params.DueTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -6302,9 +6312,9 @@ func NewListJobRunsRequest(server string, job string, params *ListJobRunsParams)
 
 		}
 
-		if params.DueBefore != nil {
+		if params.DueTo != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "due_before", *params.DueBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "due_to", *params.DueTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -6326,9 +6336,9 @@ func NewListJobRunsRequest(server string, job string, params *ListJobRunsParams)
 
 		}
 
-		if params.EndedBefore != nil {
+		if params.EndedTo != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "ended_before", *params.EndedBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "ended_to", *params.EndedTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -7806,9 +7816,9 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 
 		}
 
-		if params.DueBefore != nil {
+		if params.DueTo != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "due_before", *params.DueBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "due_to", *params.DueTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -7830,9 +7840,9 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 
 		}
 
-		if params.EndedBefore != nil {
+		if params.EndedTo != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "ended_before", *params.EndedBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "ended_to", *params.EndedTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -8575,7 +8585,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListJobsWithResponse List jobs
 	//
-	// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_after and due_before still match that occurrence; next_due_at is the time of the next run.
+	// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
 	//
 	// A page may be short or even empty without being the last: continue while there is a next_page_token.
 	//
@@ -8702,7 +8712,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8713,7 +8723,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9029,7 +9039,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListRunsWithResponse List runs, the newest first
 	//
-	// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, due, running, waiting) and come in no order of time; without a job, live and ended states cannot be combined.
+	// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come in no order of time; without a job, live and ended states cannot be combined.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -12055,7 +12065,7 @@ func (c *ClientWithResponses) RedriveDeadLettersWithResponse(ctx context.Context
 
 // ListJobsWithResponse List jobs
 //
-// All filters must match. The order is that of creation; with due_after or due_before it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_after and due_before still match that occurrence; next_due_at is the time of the next run.
+// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
 //
 // A page may be short or even empty without being the last: continue while there is a next_page_token.
 //
@@ -12272,7 +12282,7 @@ func (c *ClientWithResponses) ExplainJobWithResponse(ctx context.Context, job st
 //
 // Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12289,7 +12299,7 @@ func (c *ClientWithResponses) BackfillJobWithBodyWithResponse(ctx context.Contex
 //
 // Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: go_on_from is then where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12821,7 +12831,7 @@ func (c *ClientWithResponses) ResumeQueueWithResponse(ctx context.Context, queue
 
 // ListRunsWithResponse List runs, the newest first
 //
-// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, due, running, waiting) and come in no order of time; without a job, live and ended states cannot be combined.
+// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come in no order of time; without a job, live and ended states cannot be combined.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -76,19 +76,19 @@ func (j Jobs) Delete(ctx context.Context, job string, opts ...CallOption) error 
 
 // JobFilter selects jobs. A field with its zero value selects all.
 type JobFilter struct {
-	Labels             map[string]string // all of them
-	State              JobState
-	Name               string // part of the name
-	Target             string // kind of the target
-	Queue              string
-	DueFrom, DueBefore time.Time // next due time
+	Labels         map[string]string // all of them
+	State          JobState
+	Name           string // part of the name
+	Target         string // kind of the target
+	Queue          string
+	DueFrom, DueTo time.Time // next due time: from is inclusive, to is exclusive
 }
 
 // List iterates over the jobs that a filter selects.
 func (j Jobs) List(ctx context.Context, f JobFilter, opts ...CallOption) iter.Seq2[Job, error] {
 	in := ListJobsParams{
 		State: optional(ListJobsParamsState(f.State)), Name: optional(f.Name), Target: optional(f.Target),
-		Queue: optional(f.Queue), DueAfter: optionalTime(f.DueFrom), DueBefore: optionalTime(f.DueBefore),
+		Queue: optional(f.Queue), DueFrom: optionalTime(f.DueFrom), DueTo: optionalTime(f.DueTo),
 	}
 	if len(f.Labels) > 0 {
 		labels := make([]string, 0, len(f.Labels))

@@ -65,17 +65,17 @@ type DeadLetters struct{ api *ClientWithResponses }
 
 // DeadLetterFilter selects dead letters. A field with its zero value selects all.
 type DeadLetterFilter struct {
-	Job                      string // name or id
-	Queue                    string
-	Reason                   string
-	FailedFrom, FailedBefore time.Time
+	Job                  string // name or id
+	Queue                string
+	Reason               string
+	FailedFrom, FailedTo time.Time
 }
 
 // List iterates over the dead letters that a filter selects.
 func (d DeadLetters) List(ctx context.Context, f DeadLetterFilter, opts ...CallOption) iter.Seq2[DeadLetter, error] {
 	in := ListDeadLettersParams{
 		Job: optional(f.Job), Queue: optional(f.Queue), Reason: optional(f.Reason),
-		FailedFrom: optionalTime(f.FailedFrom), FailedBefore: optionalTime(f.FailedBefore),
+		FailedFrom: optionalTime(f.FailedFrom), FailedTo: optionalTime(f.FailedTo),
 	}
 	return Pages(func(token string) ([]DeadLetter, string, error) {
 		in.PageToken = optional(token)

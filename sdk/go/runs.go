@@ -19,21 +19,22 @@ func (r Runs) Get(ctx context.Context, run string, opts ...CallOption) (*RunDeta
 }
 
 // RunFilter selects runs. A field with its zero value selects all.
+// In a range, from is inclusive and to is exclusive.
 type RunFilter struct {
-	Job                    string // name or id
-	States                 []RunState
-	Reason                 string
-	Queue                  string
-	DueFrom, DueBefore     time.Time
-	EndedFrom, EndedBefore time.Time
+	Job                string // name or id
+	States             []RunState
+	Reason             string
+	Queue              string
+	DueFrom, DueTo     time.Time
+	EndedFrom, EndedTo time.Time
 }
 
 // List iterates over the runs that a filter selects.
 func (r Runs) List(ctx context.Context, f RunFilter, opts ...CallOption) iter.Seq2[Run, error] {
 	in := ListRunsParams{
 		Job: optional(f.Job), Reason: optional(f.Reason), Queue: optional(f.Queue),
-		DueFrom: optionalTime(f.DueFrom), DueBefore: optionalTime(f.DueBefore),
-		EndedFrom: optionalTime(f.EndedFrom), EndedBefore: optionalTime(f.EndedBefore),
+		DueFrom: optionalTime(f.DueFrom), DueTo: optionalTime(f.DueTo),
+		EndedFrom: optionalTime(f.EndedFrom), EndedTo: optionalTime(f.EndedTo),
 	}
 	if len(f.States) > 0 {
 		in.State = &f.States

@@ -124,7 +124,7 @@ func (r *Server) RunID(ctx context.Context, text string) (string, error) {
 	}
 	// One page is enough: the window is short, and more candidates would not fit into an error.
 	raw, err := r.Get(ctx, JobPath(f.job)+"/runs", url.Values{
-		"due_from": {f.from.UTC().Format(time.RFC3339Nano)}, "due_before": {f.before.UTC().Format(time.RFC3339Nano)},
+		"due_from": {f.from.UTC().Format(time.RFC3339Nano)}, "due_to": {f.before.UTC().Format(time.RFC3339Nano)},
 		"page_size": {"100"},
 	})
 	if err != nil {

@@ -92,7 +92,7 @@ func State(state string) string {
 	switch state {
 	case "active", "succeeded", "running", "finished":
 		return Green.Render(state)
-	case "paused", "skipped", "cancelled", "waiting", "aborted":
+	case "paused", "skipped", "cancelled", "accepted", "retrying", "aborted":
 		return Yellow.Render(state)
 	case "failed", "lost", "revoked", "expired":
 		return Red.Render(state)

@@ -3,7 +3,7 @@
 -- statement read of the job is good enough: an edit may have committed since. If the job is gone, a node ends the
 -- run at its next delivery. It returns the run as it is now, and whether workers pull it.
 --   $6  the attempt, as a JSON object, to be kept with the run (the newest 20) with its start, its session and the
---       name of that session, which may be gone when the run is read; NULL: it is not recorded
+--       name of that session, which may be gone when the run is read, and whether it is a worker; NULL: it is not recorded
 --   $7  whether the attempt does not count against max_attempts
 --   $8  why the run was deferred; NULL: it was not. That the target of a node was busy says nothing about a worker.
 WITH ended AS (
@@ -32,7 +32,8 @@ SET state = 0 /* pending */, run_at = $5, session_id = NULL, claimed_at = NULL, 
         SELECT jsonb_agg(a ORDER BY n) FROM (
             SELECT a, n FROM jsonb_array_elements(coalesce(run.attempts, '[]') || jsonb_build_array($6::jsonb ||
                 jsonb_build_object('started_at', greatest(run.claimed_at, run.run_at), 'session', run.session_id,
-                    'node', (SELECT s.name FROM session s WHERE s.id = run.session_id)))) WITH ORDINALITY x (a, n)
+                    'node', (SELECT s.name FROM session s WHERE s.id = run.session_id),
+                    'worker', run.handler IS NOT NULL))) WITH ORDINALITY x (a, n)
             ORDER BY n DESC LIMIT 20) y) END
 FROM (SELECT) always LEFT JOIN LATERAL (
     SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max, handler FROM job

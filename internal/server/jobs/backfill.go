@@ -17,7 +17,7 @@ const aboutBackfill = "Creates a run for each occurrence of the job's current sc
 	"The overlap policy holds for them: with skip, one that is due while another still runs is skipped, " +
 	"so choose a pace that leaves each its time.\n\n" +
 	"Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. " +
-	"One call creates at most 10,000 runs: go_on_from is then where the next one begins."
+	"One call creates at most 10,000 runs: continue_from is then where the next one begins."
 
 func (h *Handlers) registerBackfill() {
 	rest.Register(h.api, rest.Operation{
@@ -46,12 +46,12 @@ type backfillJobInput struct {
 
 // Backfill says which runs a backfill created.
 type Backfill struct {
-	Runs       int        `json:"runs" doc:"Number of runs created, or with dry_run, that would be created."`
-	Known      int        `json:"known" doc:"Number of occurrences left out because they already have a run."`
-	FirstDueAt *time.Time `json:"first_due_at,omitempty" doc:"Due time of the first run."`
-	LastDueAt  *time.Time `json:"last_due_at,omitempty" doc:"Due time of the last run."`
-	GoOnFrom   *time.Time `json:"go_on_from,omitempty" doc:"from of the call for the rest. Absent: none is left."`
-	DryRun     bool       `json:"dry_run" doc:"Whether the runs were only counted."`
+	Runs         int        `json:"runs" doc:"Number of runs created, or with dry_run, that would be created."`
+	Existing     int        `json:"existing" doc:"Number of occurrences left out because they already have a run."`
+	FirstDueAt   *time.Time `json:"first_due_at,omitempty" doc:"Due time of the first run."`
+	LastDueAt    *time.Time `json:"last_due_at,omitempty" doc:"Due time of the last run."`
+	ContinueFrom *time.Time `json:"continue_from,omitempty" doc:"from of the call for the rest. Absent: none is left."`
+	DryRun       bool       `json:"dry_run" doc:"Whether the runs were only counted."`
 }
 
 type backfillJobOutput struct {
@@ -90,8 +90,8 @@ func (h *Handlers) backfillJob(ctx context.Context, in *backfillJobInput) (*back
 func backfilled(r job.BackfillResult, dryRun bool) *backfillJobOutput {
 	out := &backfillJobOutput{}
 	b := &out.Body
-	b.Runs, b.Known, b.DryRun = r.Runs, r.Known, dryRun
+	b.Runs, b.Existing, b.DryRun = r.Runs, r.Known, dryRun
 	b.FirstDueAt, b.LastDueAt = rest.OptionalTime(r.First), rest.OptionalTime(r.Last)
-	b.GoOnFrom = rest.OptionalTime(r.ContinueFrom)
+	b.ContinueFrom = rest.OptionalTime(r.ContinueFrom)
 	return out
 }

@@ -18,9 +18,9 @@ import (
 func (h *Handlers) registerList() {
 	rest.Register(h.api, rest.Operation{
 		ID: "list-jobs", Route: "GET /jobs", Summary: "List jobs", Role: access.Viewer,
-		Description: "All filters must match. The order is that of creation; with due_after or due_before " +
+		Description: "All filters must match. The order is that of creation; with due_from or due_to " +
 			"it is that of the due times, and a page has at most 100 jobs. " +
-			"If a calendar excludes the next occurrence of a job, due_after and due_before still match that " +
+			"If a calendar excludes the next occurrence of a job, due_from and due_to still match that " +
 			"occurrence; next_due_at is the time of the next run.\n\n" +
 			"A page may be short or even empty without being the last: continue while there is a next_page_token.",
 	}, h.listJobs)
@@ -32,8 +32,8 @@ type listJobsInput struct {
 	Name      string    `query:"name" maxLength:"200" doc:"Part of the name, ignoring case. Fast with three letters or digits in a row."`
 	Target    string    `query:"target" maxLength:"32" doc:"The kind of target." example:"http"`
 	Queue     string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
-	DueAfter  time.Time `query:"due_after" doc:"Jobs that are due next at this time or later."`
-	DueBefore time.Time `query:"due_before" doc:"Jobs that are due next before this time."`
+	DueFrom   time.Time `query:"due_from" doc:"Jobs that are due next at this time or later."`
+	DueTo     time.Time `query:"due_to" doc:"Jobs that are due next before this time."`
 	PageToken string    `query:"page_token" maxLength:"100" doc:"next_page_token of the last page."`
 	PageSize  int       `query:"page_size" minimum:"1" maximum:"500" default:"50" doc:"Maximum number of jobs."`
 }
@@ -83,8 +83,8 @@ func (in *listJobsInput) params(namespace uuid.UUID) (out job.ListParams, err er
 		}
 		out.Labels = append(out.Labels, job.Label{Key: key, Value: value})
 	}
-	if !in.DueAfter.IsZero() || !in.DueBefore.IsZero() {
-		out.Due = &job.DueRange{From: in.DueAfter, Before: in.DueBefore}
+	if !in.DueFrom.IsZero() || !in.DueTo.IsZero() {
+		out.Due = &job.DueRange{From: in.DueFrom, Before: in.DueTo}
 	}
 	if in.PageToken != "" {
 		out.After, err = parseMark(in.PageToken, out.Due != nil)
