@@ -79,7 +79,7 @@ type verifyAuditOutput struct {
 func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verifyAuditOutput, error) {
 	out := &verifyAuditOutput{}
 	var from access.AuditMark
-	if err := rest.ParseToken(in.PageToken, &from); err != nil {
+	if err := rest.ParseToken(ctx, in.PageToken, &from); err != nil {
 		return nil, err
 	}
 	good, more, err := s.opts.Audit.VerifyAudit(ctx, rest.Principal(ctx).Namespace, from, maxVerified)
@@ -92,7 +92,7 @@ func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verify
 	}
 	out.Body.OK, out.Body.Entries = out.Body.Problem == "", good.Seq
 	if more && out.Body.OK {
-		out.Body.NextPageToken = rest.Token(good)
+		out.Body.NextPageToken = rest.Token(ctx, good)
 	}
 	return out, nil
 }

@@ -85,7 +85,7 @@ func (s *Server) listDeadLetters(ctx context.Context, in *listDeadLettersInput) 
 		return nil, err
 	}
 	q := job.DeadQuery{Namespace: rest.Principal(ctx).Namespace, DeadFilter: f, Limit: in.PageSize}
-	if err := in.After(&q.After); err != nil {
+	if err := in.After(ctx, &q.After); err != nil {
 		return nil, err
 	}
 	page, err := s.opts.DeadLetters.DeadLetters(ctx, q)
@@ -95,7 +95,7 @@ func (s *Server) listDeadLetters(ctx context.Context, in *listDeadLettersInput) 
 	out := &rest.PageOutput[DeadLetter]{}
 	out.Body.Items = rest.Map(page.Letters, wireDeadLetter)
 	if page.Next != nil {
-		out.Body.NextPageToken = rest.Token(page.Next)
+		out.Body.NextPageToken = rest.Token(ctx, page.Next)
 	}
 	return out, nil
 }

@@ -97,8 +97,12 @@ func TestJobsAreListed(t *testing.T) {
 		}
 	}
 	a := b.call("GET", "/jobs?page_token=AAAA", "")
-	require.Equal(t, 422, a.status)
+	require.Equal(t, 400, a.status)
 	require.Contains(t, string(a.body), "page_token")
+	token := b.call("GET", "/jobs?page_size=1", "").json(t)["next_page_token"].(string)
+	require.Equal(t, 200, b.call("GET", "/jobs?page_token="+token, "").status)
+	a = b.call("GET", "/jobs?due_to=2100-01-01T00:00:00Z&page_token="+token, "")
+	require.Equal(t, 400, a.status, "the token is of a list in another order")
 	require.Equal(t, 422, b.call("GET", "/jobs?label=team", "").status)
 	require.Equal(t, 422, b.call("GET", "/jobs?page_size=501", "").status)
 	a = b.callAs(other, "GET", "/jobs?label=team%3Dt1", "")

@@ -58,7 +58,7 @@ func TestWrongRequestsAreToldSo(t *testing.T) {
 			[]string{`"field":"state[1]"`, `use one of pending, retrying, due`},
 		},
 		"bad token": {
-			"GET", "/audit?page_token=x", "", 422,
+			"GET", "/audit?page_token=x", "", 400,
 			[]string{`"field":"page_token"`},
 		},
 		"bad cron": {

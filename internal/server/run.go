@@ -137,7 +137,7 @@ func (s *Server) runsOf(
 			Fix: "name a job, or ask for pending, retrying, due, running and accepted apart from the others",
 		}
 	}
-	if err := page.After(&q.After); err != nil {
+	if err := page.After(ctx, &q.After); err != nil {
 		return nil, err
 	}
 	found, err := s.opts.Ledger.Runs(ctx, q)
@@ -147,7 +147,7 @@ func (s *Server) runsOf(
 	out := &rest.PageOutput[Run]{}
 	out.Body.Items = rest.Map(found.Entries, wireRun)
 	if found.Next != nil {
-		out.Body.NextPageToken = rest.Token(found.Next)
+		out.Body.NextPageToken = rest.Token(ctx, found.Next)
 	}
 	return out, nil
 }

@@ -202,7 +202,7 @@ func TestRunsAreListedByPages(t *testing.T) {
 	require.Equal(t, last, items[0]["id"])
 
 	require.Equal(t, 422, n.call("GET", "/runs?state=running,failed", "").status)
-	require.Equal(t, 422, n.call("GET", "/runs?page_token=x", "").status)
+	require.Equal(t, 400, n.call("GET", "/runs?page_token=x", "").status)
 	require.Equal(t, 404, n.call("GET", "/jobs/nobody/runs", "").status)
 	other := n.newKey(n.otherNamespace(), access.Viewer)
 	for _, path := range []string{

@@ -2,12 +2,8 @@ package jobs
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -27,15 +23,14 @@ func (h *Handlers) registerList() {
 }
 
 type listJobsInput struct {
-	Label     []string  `query:"label,explode" maxItems:"32" doc:"key=value. Repeat it to require several labels." example:"team=billing"`
-	State     string    `query:"state" enum:"active,paused,finished" doc:"State of the jobs."`
-	Name      string    `query:"name" maxLength:"200" doc:"Part of the name, ignoring case. Fast with three letters or digits in a row."`
-	Target    string    `query:"target" maxLength:"32" doc:"The kind of target." example:"http"`
-	Queue     string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
-	DueFrom   time.Time `query:"due_from" doc:"Jobs that are due next at this time or later."`
-	DueTo     time.Time `query:"due_to" doc:"Jobs that are due next before this time."`
-	PageToken string    `query:"page_token" maxLength:"100" doc:"next_page_token of the last page."`
-	PageSize  int       `query:"page_size" minimum:"1" maximum:"500" default:"50" doc:"Maximum number of jobs."`
+	Label   []string  `query:"label,explode" maxItems:"32" doc:"key=value. Repeat it to require several labels." example:"team=billing"`
+	State   string    `query:"state" enum:"active,paused,finished" doc:"State of the jobs."`
+	Name    string    `query:"name" maxLength:"200" doc:"Part of the name, ignoring case. Fast with three letters or digits in a row."`
+	Target  string    `query:"target" maxLength:"32" doc:"The kind of target." example:"http"`
+	Queue   string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
+	DueFrom time.Time `query:"due_from" doc:"Jobs that are due next at this time or later."`
+	DueTo   time.Time `query:"due_to" doc:"Jobs that are due next before this time."`
+	rest.PageInput
 }
 
 // JobList is a page of jobs.
@@ -49,7 +44,7 @@ type listJobsOutput struct {
 }
 
 func (h *Handlers) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutput, error) {
-	params, err := in.params(rest.Principal(ctx).Namespace)
+	params, err := in.params(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +55,14 @@ func (h *Handlers) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOu
 	out := &listJobsOutput{}
 	out.Body.Items, out.Body.Partial = rest.Map(page.Jobs, wireJob), page.Partial
 	if page.Next != nil {
-		out.Body.NextPageToken = formatMark(*page.Next, params.Due != nil)
+		out.Body.NextPageToken = rest.Token(ctx, pageMark{params.Due != nil, *page.Next})
 	}
 	return out, nil
 }
 
-func (in *listJobsInput) params(namespace uuid.UUID) (out job.ListParams, err error) {
+func (in *listJobsInput) params(ctx context.Context) (out job.ListParams, err error) {
 	out = job.ListParams{
-		Namespace: namespace, Name: in.Name, Target: in.Target, Queue: in.Queue, Limit: in.PageSize,
+		Namespace: rest.Principal(ctx).Namespace, Name: in.Name, Target: in.Target, Queue: in.Queue, Limit: in.PageSize,
 	}
 	for state, name := range stateNames {
 		if name == in.State {
@@ -86,46 +81,19 @@ func (in *listJobsInput) params(namespace uuid.UUID) (out job.ListParams, err er
 	if !in.DueFrom.IsZero() || !in.DueTo.IsZero() {
 		out.Due = &job.DueRange{From: in.DueFrom, Before: in.DueTo}
 	}
-	if in.PageToken != "" {
-		out.After, err = parseMark(in.PageToken, out.Due != nil)
+	after := pageMark{ByDue: out.Due != nil}
+	if err := in.After(ctx, &after); err != nil {
+		return out, err
 	}
-	return out, err
+	if after.ByDue != (out.Due != nil) {
+		return out, rest.BadToken()
+	}
+	out.After = after.ListMark
+	return out, nil
 }
 
-// A page token is the id that the page ended with, followed by one byte if names are no longer searched
-// for. In a list by due time it is a position in that order.
-const (
-	idBytes  = 16
-	dueBytes = idBytes + 8 + 2 + 8
-)
-
-func formatMark(m job.ListMark, byDue bool) string {
-	b := m.ID[:]
-	switch {
-	case byDue:
-		b = binary.BigEndian.AppendUint64(b, uint64(m.Due.UnixMicro()))
-		b = binary.BigEndian.AppendUint16(b, uint16(m.Partition))
-		b = binary.BigEndian.AppendUint64(b, uint64(m.Cursor))
-	case m.Scan:
-		b = append(b, 1)
-	}
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-func parseMark(token string, byDue bool) (m job.ListMark, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(token)
-	switch {
-	case err == nil && !byDue && (len(b) == idBytes || len(b) == idBytes+1):
-		return job.ListMark{ID: uuid.UUID(b[:idBytes]), Scan: len(b) > idBytes}, nil
-	case err == nil && byDue && len(b) == dueBytes:
-		m.ID, b = uuid.UUID(b[:idBytes]), b[idBytes:]
-		m.Due = time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC()
-		m.Partition = int16(binary.BigEndian.Uint16(b[8:]))
-		m.Cursor = int64(binary.BigEndian.Uint64(b[10:]))
-		return m, nil
-	}
-	return m, &problem.Problem{
-		Field: "page_token", Problem: "it is not a token of this list",
-		Fix: "send next_page_token of the page before, with the same filters",
-	}
+// pageMark is where a page of jobs ended. The order of the list decides what the mark means.
+type pageMark struct {
+	ByDue bool
+	job.ListMark
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"crypto/cipher"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -14,7 +15,8 @@ import (
 // Options of an API.
 type Options struct {
 	Keys Keys
-	// ReportKey is the cluster's key for run tokens. Without it, every run token is rejected.
+	// ReportKey is the cluster's key for run tokens. Without it, every run token is rejected. The key of page tokens
+	// is derived from it.
 	ReportKey []byte
 	// Classify names errors of the store that have no error value of their own; may be nil.
 	Classify func(error) ErrorClass
@@ -43,6 +45,7 @@ type API struct {
 
 	keys     keyCache
 	hashes   knownHashes
+	tokens   cipher.AEAD // of page tokens
 	limiter  keyLimiter
 	failures failureLimiter
 	slots    chan struct{} // one for each request in progress
@@ -62,7 +65,8 @@ func New(o Options) *API {
 	}
 	o.Limits = o.Limits.orDefault()
 	a := &API{
-		opts: o, mux: http.NewServeMux(), largestBody: defaultBody, limiter: keyLimiter{limits: o.Limits},
+		opts: o, mux: http.NewServeMux(), largestBody: defaultBody,
+		tokens: newTokenCipher(o.ReportKey), limiter: keyLimiter{limits: o.Limits},
 		slots: make(chan struct{}, o.Limits.Requests), logLines: rate.NewLimiter(logRate, logBurst),
 	}
 	a.huma = humago.New(verbMux{a}, a.config())

@@ -2,12 +2,8 @@ package rest
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 
 	"github.com/google/uuid"
-
-	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // PageInput is the input of operations that list things: which page to send.
@@ -18,30 +14,8 @@ type PageInput struct {
 
 // After reads the page token into a mark, which is where the page before ended. Without a token the
 // mark stays as it is.
-func (p *PageInput) After(mark any) error { return ParseToken(p.PageToken, mark) }
-
-// ParseToken reads a page token into a mark. An empty token leaves the mark as it is.
-func ParseToken(token string, mark any) error {
-	if token == "" {
-		return nil
-	}
-	b, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || json.Unmarshal(b, mark) != nil {
-		return &problem.Problem{
-			Field: "page_token", Problem: "it is not one that this list gave",
-			Fix: "take next_page_token of the last answer, or leave it out to begin again",
-		}
-	}
-	return nil
-}
-
-// Token returns a mark as a page token. It is opaque to clients, so its content may change.
-func Token(mark any) string {
-	b, err := json.Marshal(mark)
-	if err != nil {
-		return "" // cannot happen: marks are plain values
-	}
-	return base64.RawURLEncoding.EncodeToString(b)
+func (p *PageInput) After(ctx context.Context, mark any) error {
+	return ParseToken(ctx, p.PageToken, mark)
 }
 
 // Page is a page of a list. Its schema is named after its items: JobList is a page of jobs.
@@ -67,7 +41,7 @@ type List[M, T, W any] struct {
 // Page reads one page. It asks the store for one item more than fits, to know whether there is more.
 func (l List[M, T, W]) Page(ctx context.Context, in *PageInput) (*PageOutput[W], error) {
 	after := l.First
-	if err := in.After(&after); err != nil {
+	if err := in.After(ctx, &after); err != nil {
 		return nil, err
 	}
 	found, err := l.Read(ctx, Principal(ctx).Namespace, after, in.PageSize+1)
@@ -77,7 +51,7 @@ func (l List[M, T, W]) Page(ctx context.Context, in *PageInput) (*PageOutput[W],
 	out := &PageOutput[W]{}
 	if len(found) > in.PageSize {
 		found = found[:in.PageSize]
-		out.Body.NextPageToken = Token(l.Mark(found[in.PageSize-1]))
+		out.Body.NextPageToken = Token(ctx, l.Mark(found[in.PageSize-1]))
 	}
 	out.Body.Items = Map(found, l.Wire)
 	return out, nil
