@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -213,8 +214,8 @@ func TestTextsThatCannotBeStored(t *testing.T) {
 func TestNamesAndVersionsInThePath(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	body := `{"name":"disk > 90% full","schedule":"every 15m","target":{"kind":"noop"}}`
-	for _, want := range []int{201, 200} {
+	for i, want := range []int{201, 200} {
+		body := fmt.Sprintf(`{"name":"disk > 90%% full","schedule":"every 15m","target":{"kind":"noop"},"priority":%d}`, i+1)
 		a := b.call("PUT", "/jobs/disk%20%3E%2090%25%20full", body)
 		require.Equal(t, want, a.status, "%s", a.body)
 	}
