@@ -224,7 +224,7 @@ lint/code: $(TOOLS)/golangci-lint
 lint/prose: $(TOOLS)/vale ## check the words of docs, comments, messages, help and API description (seconds)
 	$(TOOLS)/vale test dev/vale
 	go run ./dev/prose $(TOOLS)/prose
-	$(TOOLS)/vale --output=line --no-exit *.md docs sdk cmd internal test dev api/openapi.yaml $(TOOLS)/prose
+	$(TOOLS)/vale --output=line *.md docs sdk cmd internal test dev api/openapi.yaml $(TOOLS)/prose
 
 house: ## report sizes, wide lines, SQL, background loops and duplicates (CHECK=1: fail if a goal is missed)
 	@go run ./dev/house $(if $(CHECK),-check)
