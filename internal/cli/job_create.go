@@ -49,6 +49,7 @@ default. To create many, or to change what is there, use belfry apply.`,
 				if j.NextDueAt != nil {
 					r.Line("next due %s", terminal.Moment(j.NextDueAt, j.zone()))
 				}
+				j.warn(r)
 				return nil
 			})
 		}),

@@ -75,8 +75,13 @@ func replaceJob(ctx context.Context, r *remote.Server, j jobView, body []byte) e
 		if err != nil {
 			return err
 		}
+		if now.Version == j.Version {
+			r.Line("%s %s", terminal.Faint.Render("unchanged"), now.Name)
+			return nil
+		}
 		r.Line("%s %s %s", terminal.Yellow.Render("changed"), now.Name,
 			terminal.Faint.Render(fmt.Sprintf("version %d", now.Version)))
+		now.warn(r)
 		return nil
 	})
 }

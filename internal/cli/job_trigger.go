@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -59,17 +60,18 @@ func triggerAll(ctx context.Context, r *remote.Server, jobs []string, body map[s
 		if err != nil {
 			return nil, err
 		}
-		t, err := terminal.Decode[struct {
-			ID string `json:"id"`
-		}](raw)
+		v, err := terminal.Decode[runView](raw)
 		if err != nil {
 			return nil, err
 		}
-		id := t.ID
-		runs = append(runs, id)
-		r.Line("%s %s", terminal.Green.Render("triggered"), id)
+		runs = append(runs, v.ID)
+		when := ""
+		if body["at"] != nil {
+			when = " for " + terminal.Moment(v.DueAt, time.UTC)
+		}
+		r.Line("%s %s%s", terminal.Green.Render("triggered"), v.ID, when)
 		if !wait && len(jobs) == 1 {
-			r.Line("%s", terminal.Faint.Render("follow it with: belfry run get "+id))
+			r.Line("%s", terminal.Faint.Render("follow it with: belfry run get "+v.ID))
 		}
 		return raw, nil
 	})

@@ -23,7 +23,23 @@ type jobView struct {
 
 	Description string     `json:"description"`
 	Owner       string     `json:"owner"`
+	PausedAt    *time.Time `json:"paused_at"`
+	PausedBy    string     `json:"paused_by"`
 	PausedUntil *time.Time `json:"paused_until"`
+	CreatedBy   string     `json:"created_by"`
+	UpdatedBy   string     `json:"updated_by"`
+	LastRun     *struct {
+		ID        string     `json:"id"`
+		State     string     `json:"state"`
+		StartedAt *time.Time `json:"started_at"`
+		EndedAt   *time.Time `json:"ended_at"`
+		Reason    string     `json:"reason"`
+	} `json:"last_run"`
+	Warnings []struct {
+		Field   string `json:"field"`
+		Message string `json:"message"`
+		Fix     string `json:"fix"`
+	} `json:"warnings"`
 
 	Version   int32             `json:"version"`
 	Labels    map[string]string `json:"labels"`
@@ -162,6 +178,35 @@ func (j *jobView) missed() string {
 	return text + "; after a pause: " + m.Paused
 }
 
+// lastRun describes the newest run that started or was skipped.
+func (j *jobView) lastRun(zone *time.Location) string {
+	if j.LastRun == nil {
+		return ""
+	}
+	at := j.LastRun.EndedAt
+	if at == nil {
+		at = j.LastRun.StartedAt
+	}
+	words := []string{terminal.State(j.LastRun.State), terminal.Clean(j.LastRun.Reason), terminal.Moment(at, zone)}
+	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " ")
+}
+
+// warn prints what may not be as meant.
+func (j *jobView) warn(r *remote.Server) {
+	for _, w := range j.Warnings {
+		r.Line("%s %s: %s; %s", terminal.Yellow.Render("warning"), w.Field, w.Message, w.Fix)
+	}
+}
+
+// by formats a time and the actor of a change.
+func by(at *time.Time, actor string, zone *time.Location) string {
+	text := terminal.Moment(at, zone)
+	if at != nil && actor != "" {
+		text += ", by " + terminal.Clean(actor)
+	}
+	return text
+}
+
 // number formats a number. 0 means that it is not set.
 func number(n int) string {
 	if n == 0 {
@@ -188,8 +233,10 @@ func showJob(r *remote.Server, raw []byte) error {
 			{"description", j.Description},
 			{"owner", j.Owner},
 			{"state", state},
+			{"paused", by(j.PausedAt, j.PausedBy, zone)},
 			{"paused until", terminal.Moment(j.PausedUntil, zone)},
 			{"schedule", j.when() + " in " + zone.String() + j.bounds(zone)},
+			{"last run", j.lastRun(zone)},
 			{"next due", terminal.Moment(j.NextDueAt, zone)},
 			{"target", j.Target.String()},
 			{"payload", terminal.Truncate(string(j.Payload), 200)},
@@ -204,8 +251,8 @@ func showJob(r *remote.Server, raw []byte) error {
 			{"max runs", number(j.MaxRuns)},
 			{"pauses after", number(j.PauseAfterFailures)},
 			{"version", strconv.Itoa(int(j.Version))},
-			{"created", terminal.Moment(j.CreatedAt, zone)},
-			{"updated", terminal.Moment(j.UpdatedAt, zone)},
+			{"created", by(j.CreatedAt, j.CreatedBy, zone)},
+			{"updated", by(j.UpdatedAt, j.UpdatedBy, zone)},
 		})
 	})
 }

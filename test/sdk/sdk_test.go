@@ -24,7 +24,8 @@ func setup(t *testing.T) (*belfry.Client, string) {
 	store := pgtest.NewStore(pgtest.AsServer(t, pgtest.New(t)))
 	require.NoError(t, store.CreateHistory(t.Context(), 1))
 	s := server.New(server.Options{
-		Keys: store, Jobs: store, Verbs: store, Ledger: store, Stories: store, DeadLetters: store, Operations: store,
+		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Stories: store,
+		DeadLetters: store, Operations: store,
 		Queues: store, Secrets: store, Cluster: store, Audit: store, Version: "test",
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
@@ -133,7 +134,10 @@ func TestServices(t *testing.T) {
 	ctx := t.Context()
 	c, _ := setup(t)
 	bulk, err := c.Jobs.CreateAll(ctx, []belfry.JobInput{
-		{Name: "a", Schedule: belfry.Every(time.Hour), Target: belfry.Target{Kind: "noop"}, Labels: map[string]string{"x": "y"}},
+		{
+			Name: "a", Schedule: belfry.Every(time.Hour), Target: belfry.Target{Kind: "noop"},
+			Labels: map[string]string{"x": "y"},
+		},
 		{Name: "b", Schedule: belfry.Every(time.Hour), Target: belfry.Worker("send"), Queue: "mail"},
 	})
 	require.NoError(t, err)
@@ -205,5 +209,6 @@ func TestExample(t *testing.T) {
 	run.Env = append(os.Environ(), "GOWORK=off", "BELFRY_SERVER="+url, "BELFRY_KEY="+key.Secret)
 	out, err := run.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Regexp(t, `(?s)^next due: .*\ntriggered: (run_\w+)\n.*run_\w+ (pending|due)\n`, string(out))
+	require.Regexp(t, `(?s)saved job=nightly-report next_due_at=.*triggered run=run_\w{40}\n.*found run=run_\w{40} state=`,
+		string(out))
 }

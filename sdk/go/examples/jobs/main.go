@@ -4,7 +4,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
+	"log/slog"
 	"os"
 
 	belfry "github.com/belfry-dev/belfry/sdk/go"
@@ -12,7 +12,8 @@ import (
 
 func main() {
 	if err := run(context.Background()); err != nil {
-		log.Fatal(err) // for an invalid job: what is wrong with each field, and how to fix it
+		slog.Error("failed", "error", err) // for an invalid job: what is wrong with each field, and how to fix it
+		os.Exit(1)
 	}
 }
 
@@ -32,7 +33,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("next due:", job.NextDueAt)
+	slog.Info("saved", "job", job.Name, "next_due_at", job.NextDueAt)
 
 	started, err := client.Jobs.Trigger(ctx, job.Name, belfry.TriggerRequest{})
 	if belfry.CodeOf(err) == "not_found" {
@@ -41,13 +42,13 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("triggered:", started.ID)
+	slog.Info("triggered", "run", started.ID)
 
 	for run, err := range client.Runs.List(ctx, belfry.RunFilter{Job: job.Name}) {
 		if err != nil {
 			return err
 		}
-		fmt.Println(run.ID, run.State)
+		slog.Info("found", "run", run.ID, "state", run.State)
 	}
 	return nil
 }
