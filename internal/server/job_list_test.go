@@ -237,6 +237,6 @@ WHERE EXISTS (SELECT FROM run r WHERE r.job_id = j.id)
 	require.Zero(t, due, "each job has one of the labels")
 	many, _ := b.list(query + "&target=noop&page_size=100") // the filter applies to the merged list
 	require.Equal(t, all, many)
-	found, _ := b.list(query + "&name=job-0007")
-	require.Equal(t, []string{"job-0007"}, found)
+	found, _ := b.list(query + "&name=" + all[7])
+	require.Equal(t, []string{all[7]}, found)
 }

@@ -119,7 +119,7 @@ func TestApplyStopsWhereItIsHopeless(t *testing.T) {
 		require.ErrorContains(t, s.Failure, c.want, about)
 		require.LessOrEqual(t, f.requests.Load(), c.most, about)
 		require.Contains(t, s.Out, c.printed, about)
-		require.Empty(t, s.Err, "%s: one error is enough", about)
+		require.NotContains(t, s.Err, c.want, "%s: one error is enough", about) // progress, if it takes long
 		require.NotContains(t, s.Failure.Error(), c.key)
 	}
 	gone := &clitest.API{T: t, NewRoot: cli.New, URL: "http://127.0.0.1:1", Key: "bfk_x"}
