@@ -40,6 +40,9 @@ type Config struct {
 	// Scratch allows a node to work as the owner of its database. It is for benchmarks, which own theirs.
 	Scratch bool
 
+	// NoPublicTargets makes public addresses need an entry of targets.allow too.
+	NoPublicTargets bool
+
 	// Executable is this program with the arguments that make it a runner of commands. Default: this
 	// program with RunnerCommand.
 	Executable []string
@@ -151,8 +154,12 @@ type node struct {
 	reportKey []byte // the key of the cluster for run tokens
 }
 
+func (c *Config) guard() (*guard.Guard, error) {
+	return guard.New(guard.Options{Allow: c.Targets.Allowed(), NoPublic: c.NoPublicTargets})
+}
+
 func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m *metrics) (n *node, err error) {
-	connect, err := guard.New(guard.Options{Allow: c.Targets.Allowed()})
+	connect, err := c.guard()
 	if err != nil {
 		return nil, err
 	}

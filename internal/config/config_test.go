@@ -367,3 +367,11 @@ func TestShow(t *testing.T) {
 	require.Len(t, other, len(one))
 	require.EqualError(t, v.Show(&table, "xml"), "-o xml: use table, json or yaml")
 }
+
+func TestTargetsAllow(t *testing.T) {
+	t.Parallel()
+	v, err := load(t, "", "", "--targets-allow 10.0.0.0/8,hooks.internal:443,public")
+	require.NoError(t, err)
+	require.Equal(t, []string{"10.0.0.0/8", "hooks.internal:443", "public"}, v.Targets.Allowed())
+	require.Contains(t, refusal(t, "", "", "--targets-allow private"), "10.0.0.0/8")
+}

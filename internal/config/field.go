@@ -170,7 +170,7 @@ func (f *field) formOK(text string) bool {
 	case f.form == "destinations":
 		return !slices.ContainsFunc(Targets{Allow: text}.Allowed(), func(destination string) bool {
 			_, err := netip.ParsePrefix(destination)
-			return err != nil && (!addressOK(destination) || destination[0] == ':')
+			return destination != "public" && err != nil && (!addressOK(destination) || destination[0] == ':')
 		})
 	default:
 		return len(text) <= 200 && !strings.ContainsFunc(text, unicode.IsControl)

@@ -40,7 +40,7 @@ type Options struct {
 	Echo     string // address of the target that prints
 	Postgres string // directory of PostgreSQL, or "download"; empty: look for one, else download
 	NoDemo   bool   // create no job
-	Allow    string // networks that targets may reach beyond this machine, as targets.allow of a node
+	Allow    string // what targets may reach beyond this machine, as targets.allow of a node; public: the internet
 	Command  config.Command
 	Version  string // of this program
 	Out      io.Writer
@@ -247,21 +247,26 @@ func (d *devServer) startNode(ctx context.Context, dir, ownerURL string) (*node,
 		return nil, err
 	}
 	to.User = url.UserPassword(serverRole, d.secrets.Server)
-	c := config.Default()
-	c.DatabaseURL, c.Listen, c.Name, c.Drain = to.String(), d.Listen, "dev", drainTime
-	c.Targets.Allow, c.Secrets.Keyset, c.Command = thisMachine, d.secrets.Keyset, d.Command
-	if d.Allow != "" {
-		c.Targets.Allow += "," + d.Allow
-	}
-	if err := saveConfig(dir, c); err != nil {
+	c := d.nodeConfig(to.String())
+	if err := saveConfig(dir, c.Config); err != nil {
 		return nil, err
 	}
 	n := &node{done: make(chan struct{})}
 	go func() {
 		defer close(n.done)
-		n.err = app.Serve(ctx, app.Config{Config: c, Version: d.Version}, d.Log)
+		n.err = app.Serve(ctx, c, d.Log)
 	}()
 	return n, d.step("node", func() error { return d.awaitNode(ctx, n) })
+}
+
+func (d *devServer) nodeConfig(databaseURL string) app.Config {
+	c := app.Config{Config: config.Default(), Version: d.Version, NoPublicTargets: true}
+	c.DatabaseURL, c.Listen, c.Name, c.Drain = databaseURL, d.Listen, "dev", drainTime
+	c.Targets.Allow, c.Secrets.Keyset, c.Command = thisMachine, d.secrets.Keyset, d.Command
+	if d.Allow != "" {
+		c.Targets.Allow += "," + d.Allow
+	}
+	return c
 }
 
 // saveConfig writes the settings of the node to a file, for the commands that need them.

@@ -92,6 +92,15 @@ func gone(t *testing.T, dir string) {
 	}, time.Minute, 50*time.Millisecond, "the database is still there")
 }
 
+func TestTargetsReachThisMachineAlone(t *testing.T) {
+	t.Parallel()
+	c := (&devServer{}).nodeConfig("")
+	require.True(t, c.NoPublicTargets)
+	require.Equal(t, []string{"127.0.0.0/8", "::1/128"}, c.Targets.Allowed())
+	c = (&devServer{Options: Options{Allow: "10.0.0.0/8,public"}}).nodeConfig("")
+	require.Equal(t, []string{"127.0.0.0/8", "::1/128", "10.0.0.0/8", "public"}, c.Targets.Allowed())
+}
+
 func TestDev(t *testing.T) {
 	t.Parallel()
 	if found, _ := findPostgres(t.Context()); found == "" {

@@ -24,15 +24,16 @@ receives, and a job that calls it every 10 seconds. It prints a key, listens on
 this machine alone, and needs nothing to be installed: a PostgreSQL that is there
 is used, else one is downloaded, once.
 
-Targets may reach this machine alone, unless --targets-allow names more. Jobs may
-not run commands, unless --command-enabled and --command-programs allow it.
+Targets may reach this machine alone, unless --targets-allow names more; public
+means the public internet. Jobs may not run commands, unless --command-enabled and
+--command-programs allow it.
 
 Ctrl-C stops everything. Without --data nothing is left behind.`,
 		Example: `  belfry dev
   belfry dev --data ./belfry-data
   belfry dev --listen 127.0.0.1:9000 --no-demo
   belfry dev --command-enabled --command-programs /usr/bin
-  belfry dev --targets-allow 10.0.0.0/8`,
+  belfry dev --targets-allow 10.0.0.0/8,public`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Log, err = telemetry.NewLog(cmd.ErrOrStderr(), logLevel, "text"); err != nil {
 				return usage.Wrap(err)
@@ -59,6 +60,8 @@ Ctrl-C stops everything. Without --data nothing is left behind.`,
 	f.StringVar(&logLevel, "log-level", "warn", "of the node's log: debug, info, warn or error")
 	f.BoolVar(&o.NoDemo, "no-demo", false, "create no job")
 	config.Flags(f, "command.enabled", "command.programs", "command.network", "targets.allow")
+	f.Lookup("targets-allow").Usage = "what targets may reach in addition to this machine: networks, host:port, " +
+		"and public for the public internet; separated by commas"
 	cmd.AddCommand(newDevDatabase())
 	return cmd
 }

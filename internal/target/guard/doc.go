@@ -29,4 +29,6 @@
 // The setting targets.allow lists networks ("10.0.0.0/8"), addresses with a port ("10.1.2.3:8080") and
 // names with a port ("hooks.internal:443"). A name is trusted whatever it resolves to. A network does not
 // include the addresses of cloud metadata services: each of them needs an entry of its own.
+//
+// With NoPublic, as in belfry dev, public addresses need an entry too. The entry "public" allows all of them.
 package guard

@@ -43,18 +43,23 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::23"),    // AWS EKS pods over IPv6
 }
 
+// publicEntry is the entry of targets.allow that means the public internet.
+const publicEntry = "public"
+
 // Guard decides which addresses targets may connect to. The zero value allows the public internet only.
 // Safe for concurrent use.
 type Guard struct {
 	networks  []netip.Prefix
 	addresses map[netip.AddrPort]bool
 	names     map[string]bool // host:port
+	noPublic  bool            // see Options
 	resolver  *net.Resolver   // nil: the system's
 }
 
 // Options of a Guard.
 type Options struct {
-	Allow    []string      // networks, addresses with a port, and names with a port
+	Allow    []string      // networks, addresses with a port, names with a port, and "public"
+	NoPublic bool          // public addresses need an entry too
 	Resolver *net.Resolver // nil: the system's
 }
 
@@ -64,7 +69,9 @@ func New(o Options) (*Guard, error) {
 		return nil, fmt.Errorf("targets.allow has %d entries; at most %d are allowed: join networks",
 			len(o.Allow), maxAllow)
 	}
-	g := &Guard{addresses: map[netip.AddrPort]bool{}, names: map[string]bool{}, resolver: o.Resolver}
+	g := &Guard{
+		addresses: map[netip.AddrPort]bool{}, names: map[string]bool{}, noPublic: o.NoPublic, resolver: o.Resolver,
+	}
 	for _, entry := range o.Allow {
 		if err := g.allow(strings.TrimSpace(entry)); err != nil {
 			return nil, err
@@ -74,6 +81,10 @@ func New(o Options) (*Guard, error) {
 }
 
 func (g *Guard) allow(entry string) error {
+	if entry == publicEntry {
+		g.noPublic = false
+		return nil
+	}
 	if network, err := netip.ParsePrefix(entry); err == nil {
 		g.networks = append(g.networks, network.Masked())
 		return nil
@@ -146,7 +157,7 @@ func (g *Guard) allowed(to netip.AddrPort) bool {
 			return !ssrf.IPv6NAT64Prefix.Contains(ip) || g.allowed(netip.AddrPortFrom(embeddedIPv4(ip), to.Port()))
 		}
 	}
-	return special.SafeAddr(ip) == nil
+	return !g.noPublic && special.SafeAddr(ip) == nil
 }
 
 // embeddedIPv4 returns the last four bytes of an IPv6 address as an IPv4 address.

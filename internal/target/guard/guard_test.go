@@ -83,6 +83,48 @@ func TestControl(t *testing.T) {
 	}
 }
 
+// With NoPublic, public addresses need an entry like any other.
+func TestNoPublic(t *testing.T) {
+	t.Parallel()
+	const (
+		loopback = "127.0.0.0/8,::1/128"
+		public   = "93.184.216.34:443"
+		public6  = "[2606:2800:220:1:248:1893:25c8:1946]:443"
+	)
+	for _, c := range []struct {
+		allow, address string
+		ok             bool
+	}{
+		{"", public, false},
+		{loopback, "127.0.0.1:80", true},
+		{loopback, "[::1]:80", true},
+		{loopback, public, false},
+		{loopback, public6, false},
+		{loopback, "[::ffff:93.184.216.34]:443", false},
+		{loopback, "10.0.0.1:80", false},
+		{loopback + ",64:ff9b::/96", "[64:ff9b::5db8:d822]:80", false}, // NAT64 of a public address
+		{loopback + ",93.184.216.0/24", public, true},
+		{loopback + ",93.184.216.0/24", "93.184.217.34:443", false},
+		{loopback + "," + public, public, true},
+		{loopback + ",public", public, true},
+		{loopback + ",public", public6, true},
+		{loopback + ",public", "10.0.0.1:80", false},
+		{loopback + ",public", "169.254.169.254:80", false},
+	} {
+		g, err := guard.New(guard.Options{Allow: split(c.allow), NoPublic: true})
+		require.NoError(t, err)
+		network := "tcp6"
+		if netip.MustParseAddrPort(c.address).Addr().Is4() {
+			network = "tcp4"
+		}
+		if err := g.Control(network, c.address, nil); c.ok {
+			require.NoError(t, err, "%+v", c)
+		} else {
+			require.ErrorIs(t, err, guard.ErrRefused, "%+v", c)
+		}
+	}
+}
+
 func split(list string) []string {
 	if list == "" {
 		return nil
