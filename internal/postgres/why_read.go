@@ -201,23 +201,25 @@ func (y *whyReader) readVersion(ctx context.Context, at time.Time) error {
 
 // entriesAt reads the runs that are due within the second that begins at a time, and the range of skipped occurrences
 // that may cover it. Between the ends of a range its job has no other entry by schedule, so the range is among the last
-// before.
+// before. For one run, it reads that run alone, because the limits may cut off others of the same time.
 const entriesAt = selectEntries + `
     SELECT * FROM (
         (SELECT ` + liveEntry + `
          FROM run r
          WHERE r.partition = @partition AND r.job_id = @job AND r.due_at >= @at AND r.due_at < @after
+           AND (@seq::smallint IS NULL OR r.seq = @seq)
          ORDER BY r.due_at LIMIT 20)
         UNION ALL
         (SELECT ` + endedEntry + `
          FROM run_history h
          WHERE h.job_id = @job AND h.due_at >= @at AND h.due_at < @after
+           AND (@seq::smallint IS NULL OR h.seq = @seq)
          ORDER BY h.due_at LIMIT 100)
         UNION ALL
         (SELECT * FROM (
              SELECT ` + endedEntry + `
              FROM run_history h
-             WHERE h.job_id = @job AND h.due_at < @at AND h.seq = 0
+             WHERE h.job_id = @job AND h.due_at < @at AND h.seq = 0 AND @seq::smallint IS NULL
              ORDER BY h.due_at DESC LIMIT 5) h
          WHERE h.due_to >= @at)) u) x
 ORDER BY x.ended_at DESC, x.due_at, x.seq`
@@ -240,14 +242,15 @@ func (y *whyReader) readAt(ctx context.Context, subject whySubject) error {
 	f, id, partition := &y.facts, y.order.Job, job.PartitionOf(y.order.Job)
 	f.At, f.Entries, f.Others, f.Skip, f.NextDue, f.CursorGone = at, nil, 0, nil, time.Time{}, false
 	var batch pgx.Batch
-	args := pgx.NamedArgs{"partition": partition, "job": id, "at": at, "after": at.Add(time.Second), "far": far}
+	after := at.Add(time.Second)
+	if subject.seq != nil {
+		after = at.Add(time.Microsecond) // times are whole microseconds
+	}
+	args := pgx.NamedArgs{
+		"partition": partition, "job": id, "at": at, "after": after, "seq": subject.seq, "far": far,
+	}
 	batch.Queue(entriesAt, args).Query(func(rows pgx.Rows) (err error) {
 		f.Entries, err = pgx.CollectRows(rows, scanEntry)
-		if subject.seq != nil {
-			f.Entries = slices.DeleteFunc(f.Entries, func(e job.Entry) bool {
-				return !e.DueAt.Equal(at) || e.Seq != *subject.seq
-			})
-		}
 		return err
 	})
 	batch.Queue(liveOthers, partition, id).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Others) })

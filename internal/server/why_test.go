@@ -156,3 +156,36 @@ func TestWhyNothingRan(t *testing.T) {
 	other := n.newKey(n.otherNamespace(), access.Viewer)
 	require.Equal(t, 404, n.callAs(other, "GET", "/jobs/"+hourly+"/why", "").status)
 }
+
+// However many runs share a due time, each of them is explained, pending or ended.
+func TestWhyOfManyRunsOfOneTime(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	id, err := job.ParseJobID(n.create("tick", "every 24h", "/no"))
+	require.NoError(t, err)
+	explained := func(due time.Time, seq int16) {
+		t.Helper()
+		key := job.FormatRunID(job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: due, Seq: seq})
+		a := n.call("GET", "/runs/"+key+"/why", "")
+		require.Equal(t, 200, a.status, "%d: %s", seq, a.body)
+		story := a.json(t)["items"].([]any)[0].(map[string]any)
+		require.Equal(t, key, story["run"].(map[string]any)["id"])
+	}
+	var now time.Time
+	require.NoError(t, n.pool.QueryRow(t.Context(), `SELECT date_trunc('second', now())`).Scan(&now))
+	due := now.UTC().Add(time.Hour)
+	for range 25 {
+		a := n.call("POST", "/jobs/tick:trigger", `{"at":"`+due.Format(time.RFC3339)+`"}`)
+		require.Equal(t, 202, a.status, "%s", a.body)
+	}
+	for seq := range int16(25) {
+		explained(due, seq+1)
+	}
+	due = now.UTC().Add(-time.Hour)
+	n.exec(`INSERT INTO run_history
+  (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
+SELECT partition, s, 1, id, $1, $1, now(), 1, 1, 1, 0, queue_id FROM job, generate_series(1, 120) s`, due)
+	for _, seq := range []int16{1, 99, 101, 120} {
+		explained(due, seq)
+	}
+}
