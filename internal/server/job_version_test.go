@@ -83,6 +83,11 @@ func TestAPastOneOffWarns(t *testing.T) {
 	require.Empty(t, warning(b.call(http.MethodPost, "/jobs", body("later", future, "once"))))
 	require.Contains(t, warning(b.call(http.MethodPatch, "/jobs/later", `{"schedule":{"at":"`+past+`"}}`,
 		"Content-Type", "application/merge-patch+json")), "has passed")
+	require.Less(t, b.call(http.MethodPatch, "/jobs/once", `{"schedule":{"at":"`+future+`"}}`,
+		"Content-Type", "application/merge-patch+json").status, 300)
+	rollback := func() string { return warning(b.call(http.MethodPost, "/jobs/once:rollback", `{"version":1}`)) }
+	require.Contains(t, rollback(), "has passed")
+	require.Empty(t, rollback(), "unchanged")
 	bulk := b.call(http.MethodPost, "/jobs:bulk", body("bulk", past, "skip"), "Content-Type", "application/x-ndjson")
 	require.Len(t, bulk.json(t)["items"].([]any)[0].(map[string]any)["warnings"], 1, "%s", bulk.body)
 }

@@ -109,7 +109,11 @@ type rollbackJobInput struct {
 }
 
 func (h *Handlers) rollbackJob(ctx context.Context, in *rollbackJobInput) (*JobOutput, error) {
-	c, err := h.changeParams(ctx, in.Job, &in.Precondition)
+	old, err := h.find(ctx, in.Job)
+	if err != nil {
+		return nil, err
+	}
+	c, err := in.params(ctx, old.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -131,5 +135,5 @@ func (h *Handlers) rollbackJob(ctx context.Context, in *rollbackJobInput) (*JobO
 	if err != nil {
 		return nil, in.failed(err)
 	}
-	return jobResult(j), nil
+	return changedResult(j, old.Schedule), nil
 }
