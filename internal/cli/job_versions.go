@@ -74,6 +74,10 @@ job has changed in the meantime, nothing is restored.`,
 				Method: http.MethodPost, Path: remote.JobPath(j.ID) + ":rollback", Body: map[string]int{"version": to},
 				Header: map[string]string{"If-Match": belfry.IfMatch(j.Version)},
 			}, &raw)
+			if belfry.CodeOf(err) == "not_found" { // the job was read above, so its version is missing
+				return remote.Explained(err, "%s has no version %d; belfry job versions %s lists them",
+					j.Name, to, shellQuote(j.Name))
+			}
 			if err != nil {
 				return err
 			}
@@ -82,11 +86,12 @@ job has changed in the meantime, nothing is restored.`,
 				if err != nil {
 					return err
 				}
-				done := terminal.Yellow.Render("restored")
 				if now.Version == j.Version {
-					done = terminal.Faint.Render("unchanged")
+					r.Line("%s %s %s", terminal.Faint.Render("unchanged"), now.Name,
+						terminal.Faint.Render(fmt.Sprintf("version %d", now.Version)))
+					return nil
 				}
-				r.Line("%s %s %s", done, now.Name, terminal.Faint.Render(fmt.Sprintf("version %d", now.Version)))
+				r.Line("%s version %d of %s as version %d", terminal.Yellow.Render("restored"), to, now.Name, now.Version)
 				return nil
 			})
 		}),

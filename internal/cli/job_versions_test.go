@@ -20,14 +20,16 @@ func TestVersionsAndRollback(t *testing.T) {
 	require.Equal(t, "changed report version 2\n", a.Good("job", "edit", "report", "--every", "2h"))
 	require.Regexp(t, `(?s)^VERSION.*\n2 .*\n1 `, a.Good("job", "versions", "report"))
 	require.Contains(t, a.Good("job", "versions", "report", "--show", "1"), "every: 1h")
-	require.Equal(t, "restored report version 3\n", a.Good("job", "rollback", "report", "--to", "1"))
+	require.Equal(t, "restored version 1 of report as version 3\n", a.Good("job", "rollback", "report", "--to", "1"))
 	require.Equal(t, "unchanged report version 3\n", a.Good("job", "rollback", "report", "--to", "1"))
 	out := a.Good("job", "get", "report")
 	for _, want := range []string{"every 1h", "for finance", "team-web", ", by "} {
 		require.Contains(t, out, want)
 	}
 	require.ErrorContains(t, a.Belfry("", "job", "rollback", "report").Failure, "Use --to")
-	require.Error(t, a.Belfry("", "job", "rollback", "report", "--to", "9").Failure)
+	require.EqualError(t, a.Belfry("", "job", "rollback", "report", "--to", "9").Failure,
+		"report has no version 9; belfry job versions report lists them")
+	require.ErrorContains(t, a.Belfry("", "job", "rollback", "absent", "--to", "1").Failure, "there is no job absent")
 }
 
 // TestOneOffInThePast: it is refused unless it is meant, and then the answer says what happens.
