@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -73,21 +74,54 @@ func newJobResume() *cobra.Command {
   belfry job resume report invoices`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
 			return eachJob(ctx, r, args, true, func(name string) (json.RawMessage, error) {
+				before, err := r.Get(ctx, remote.JobPath(name), nil)
+				if err != nil {
+					return nil, err
+				}
+				was, err := terminal.Decode[jobView](before)
+				if err != nil {
+					return nil, err
+				}
 				raw, err := r.Post(ctx, remote.JobPath(name)+":resume", nil)
 				if err != nil {
 					return nil, err
 				}
-				resumed, err := terminal.Decode[struct {
-					Missed int64 `json:"missed_occurrences"`
-				}](raw)
+				now, err := terminal.Decode[resumedView](raw)
 				if err != nil {
 					return nil, err
 				}
-				r.Line("%s %s, %s missed while it was paused",
-					terminal.Green.Render("resumed"), terminal.Clean(name), problem.Count(resumed.Missed, "occurrence"))
+				if was.State != "paused" {
+					r.Line("%s %s: it was not paused", terminal.Faint.Render("unchanged"), terminal.Clean(name))
+					return raw, nil
+				}
+				r.Line("%s %s%s", terminal.Green.Render("resumed"), terminal.Clean(name), now.ofThePause())
 				return raw, nil
 			})
 		}),
+	}
+}
+
+// resumedView is what is printed of a job that was resumed.
+type resumedView struct {
+	Occurrences int64 `json:"missed_occurrences"`
+	Missed      struct {
+		Paused string `json:"paused"`
+	} `json:"missed"`
+}
+
+// ofThePause says what happens to the occurrences of the pause.
+func (v resumedView) ofThePause() string {
+	if v.Occurrences == 0 {
+		return ""
+	}
+	count := problem.Count(v.Occurrences, "occurrence")
+	switch v.Missed.Paused {
+	case "all":
+		return fmt.Sprintf("; %s of the pause will be caught up (missed.paused: all)", count)
+	case "once":
+		return fmt.Sprintf("; the newest of %s of the pause will run (missed.paused: once)", count)
+	default:
+		return fmt.Sprintf("; skipped %s of the pause (missed.paused: skip)", count)
 	}
 }
 

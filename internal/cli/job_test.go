@@ -49,12 +49,27 @@ func TestTheLifeOfAJob(t *testing.T) {
 
 	require.Equal(t, "paused report\n", a.Good("job", "pause", "report", "--note", "why not"))
 	require.Contains(t, a.Good("job", "get", "report"), "paused: why not")
-	require.Equal(t, "resumed report, 0 occurrences missed while it was paused\n", a.Good("job", "resume", "report"))
+	require.Equal(t, "resumed report\n", a.Good("job", "resume", "report"))
+	require.Equal(t, "unchanged report: it was not paused\n", a.Good("job", "resume", "report"))
 	require.Regexp(t, `^triggered run_\w{40}\n`, a.Good("job", "trigger", "report", "--payload", "[1]"))
 	require.Equal(t, "deleted report\n", a.Good("job", "delete", "report"))
 	s := a.Belfry("", "job", "get", "report")
 	require.Equal(t, "not_found", belfry.CodeOf(s.Failure))
 	require.Equal(t, 1, ExitCode(s.Failure))
+}
+
+// TestResumedOccurrences: what happens to the occurrences of a pause depends on missed.paused.
+func TestResumedOccurrences(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[string]string{
+		"skip": "; skipped 4 occurrences of the pause (missed.paused: skip)",
+		"once": "; the newest of 4 occurrences of the pause will run (missed.paused: once)",
+		"all":  "; 4 occurrences of the pause will be caught up (missed.paused: all)",
+	} {
+		v := resumedView{Occurrences: 4}
+		v.Missed.Paused = policy
+		require.Equal(t, want, v.ofThePause())
+	}
 }
 
 func TestEditByHand(t *testing.T) {
