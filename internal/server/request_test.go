@@ -13,8 +13,16 @@ import (
 func TestWrongRequestsAreToldSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	require.Equal(t, 201, b.call("POST", "/jobs", strings.Replace(hourly, "report", "there", 1)).status)
+	// job changes or adds members of a job.
 	job := func(change string) string {
-		return `{"name":"x","schedule":"0 9 * * *","target":{"kind":"noop"}` + change + `}`
+		out := `{"target":{"kind":"noop"}` + change + `}`
+		for name, value := range map[string]string{"name": `"x"`, "schedule": `"0 9 * * *"`} {
+			if !strings.Contains(change, `,"`+name+`":`) {
+				out = `{"` + name + `":` + value + "," + out[1:]
+			}
+		}
+		return out
 	}
 	for name, tc := range map[string]struct {
 		method, path, body string
@@ -153,6 +161,26 @@ func TestWrongRequestsAreToldSo(t *testing.T) {
 			"POST", "/jobs:bulk", `{"schedul":"every 1h"}`, 200,
 			[]string{`"field":"schedul"`, `did you mean schedule?`},
 		},
+		"name twice": {
+			"POST", "/jobs", job(`,"name":"y","name":"z"`), 422,
+			[]string{`"field":"name","problem":"it is written twice","fix":"write it once"`},
+		},
+		"twice in a part": {
+			"PUT", "/jobs/x", job(`,"retry":{"base":"1s","base":"2s"}`), 422,
+			[]string{`"field":"retry.base","problem":"it is written twice"`},
+		},
+		"twice in a patch": {
+			"PATCH", "/jobs/there", `{"priority":5,"priority":6}`, 422,
+			[]string{`"field":"priority","problem":"it is written twice"`},
+		},
+		"twice in a line": {
+			"POST", "/jobs:bulk", job(`,"name":"y","name":"z"`), 200,
+			[]string{`"field":"name","problem":"it is written twice"`, `"created":0`},
+		},
+		"twice in a preview": {
+			"POST", "/jobs:preview", `{"schedule":"@daily","schedule":"@hourly"}`, 422,
+			[]string{`"field":"schedule","problem":"it is written twice"`},
+		},
 		"no such job": {
 			"GET", "/jobs/none", "", 404,
 			[]string{`there is no such job in this namespace`},
@@ -174,9 +202,6 @@ func TestWrongRequestsAreToldSo(t *testing.T) {
 			var header []string
 			if strings.HasSuffix(tc.path, ":bulk") {
 				header = []string{"Content-Type", "application/x-ndjson"}
-			}
-			if name == "unknown in a patch" {
-				require.Equal(t, 201, b.call("POST", "/jobs", strings.Replace(hourly, "report", "there", 1)).status)
 			}
 			a := b.call(tc.method, tc.path, tc.body, header...)
 			require.Equal(t, tc.status, a.status, "%s", a.body)

@@ -31,7 +31,7 @@ func decodeStrictly(text []byte, into *JobInput) error {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			return rest.NewProblem("bad_request", "there is something behind the end of the object")
 		}
-		return nil
+		return rest.CheckMembers(text)
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return &problem.Problem{

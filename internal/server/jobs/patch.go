@@ -115,6 +115,9 @@ func (h *Handlers) patched(old job.Job, patch []byte) (job.Definition, error) {
 	if object(patch) == nil {
 		return job.Definition{}, rest.NewProblem("bad_request", "the body is not a JSON object")
 	}
+	if err := rest.CheckMembers(patch); err != nil {
+		return job.Definition{}, err
+	}
 	before := wireJob(old).JobInput
 	text, err := json.Marshal(before)
 	if err != nil {

@@ -91,7 +91,8 @@ func (a *API) config() huma.Config {
 	c.Servers = []*huma.Server{{URL: "/", Description: "The node that serves this description."}}
 	c.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // registerDocs serves them
-	c.CreateHooks = nil                                   // no $schema in responses
+	c.Formats = map[string]huma.Format{"application/json": strictJSON(), "json": strictJSON()}
+	c.CreateHooks = nil // no $schema in responses
 	c.RejectUnknownQueryParameters = true
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key": {

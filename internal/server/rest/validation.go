@@ -35,6 +35,10 @@ func fromHuma(ctx huma.Context, status int, message string, errs ...error) huma.
 		}
 		var d huma.ErrorDetailer
 		if errors.As(err, &d) {
+			if path, ok := twiceIn(d.ErrorDetail().Message); ok {
+				twice := memberTwice(path)
+				return listProblems([]FieldProblem{{twice.Field, twice.Problem, twice.Fix}})
+			}
 			p.Problems = append(p.Problems, v.explain(d.ErrorDetail())...)
 		}
 	}
