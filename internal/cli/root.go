@@ -71,7 +71,7 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 	client := cobra.Group{ID: "client", Title: "With a server (belfry login, or BELFRY_SERVER and BELFRY_KEY):"}
 	root.AddGroup(&own, &client)
 	add(root, own.ID, local.Commands()...)
-	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newQueue(), newDLQ(), newOperation())
+	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newDLQ(), newOperation())
 	add(root, client.ID, admin.Commands()...)
 	add(root, client.ID, files.Commands()...)
 	usage.Group(root)

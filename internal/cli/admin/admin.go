@@ -1,10 +1,10 @@
-// Package admin holds the client commands about a server and a namespace as a whole: keys, secrets, the audit
-// log, the cluster and versions.
+// Package admin holds the client commands about a server and a namespace as a whole: queues, keys, secrets, the
+// audit log, the cluster and versions.
 package admin
 
 import "github.com/spf13/cobra"
 
 // Commands returns the commands of this package.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{newKey(), newSecret(), newAudit(), newCluster(), newVersion()}
+	return []*cobra.Command{newQueue(), newKey(), newSecret(), newAudit(), newCluster(), newVersion()}
 }
