@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,17 +18,21 @@ import (
 func newJobTrigger() *cobra.Command {
 	var payload, at string
 	var wait bool
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "trigger JOB...", Short: "Run jobs now, in addition to their schedules", Args: usage.Args(1, usage.Many),
 		Long: `Run jobs now, in addition to their schedules. With --wait, it waits until the runs
-have ended and prints how; the exit code is 1 if one did not succeed. Ctrl-C ends
-the waiting, not the runs.`,
+have ended and prints how; the exit code is 1 if one did not succeed. Ctrl-C or
+--timeout ends the waiting, not the runs.`,
 		Example: `  belfry job trigger report
-  belfry job trigger report --wait
+  belfry job trigger report --wait --timeout 10m
   belfry job trigger report --at 2027-01-31T09:00:00Z
   belfry job trigger report --payload '{"day":"2026-01-31"}'
   belfry job trigger report --payload @payload.json`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			if r.Cmd.Flags().Changed("timeout") && (!wait || timeout <= 0) {
+				return usage.Errorf("--timeout limits how long --wait waits: use both, with a positive duration such as 10m")
+			}
 			body := map[string]any{}
 			if payload != "" {
 				p, err := readPayload(payload)
@@ -43,12 +48,22 @@ the waiting, not the runs.`,
 			if err != nil || !wait {
 				return err
 			}
-			return awaitRuns(ctx, r, runs)
+			if timeout <= 0 {
+				return awaitRuns(ctx, r, runs)
+			}
+			limited, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			err = awaitRuns(limited, r, runs)
+			if limited.Err() != nil && ctx.Err() == nil && errors.Is(err, errStillRuns) {
+				return fmt.Errorf("--timeout %s: %w", timeout, err)
+			}
+			return err
 		}),
 	}
 	cmd.Flags().StringVar(&payload, "payload", "", "JSON in place of the job's payload, or @FILE")
 	usage.TimeFlag(cmd.Flags(), &at, "at", "run them at this time, not now")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the runs have ended; exit with 1 if one did not succeed")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait, the longest time to wait (default: no limit)")
 	return cmd
 }
 
@@ -113,6 +128,9 @@ func eachJob(
 	return failed
 }
 
+// errStillRuns: the waiting ended before the runs.
+var errStillRuns = errors.New("no longer waited for; the run continues on the server")
+
 // awaitRuns waits until runs have ended, and prints how each did.
 func awaitRuns(ctx context.Context, r *remote.Server, runs []string) error {
 	bar := terminal.NewProgress(r.Cmd.ErrOrStderr(), "ended", int64(len(runs)))
@@ -122,8 +140,7 @@ func awaitRuns(ctx context.Context, r *remote.Server, runs []string) error {
 		for {
 			raw, err := r.Get(ctx, remote.RunPath(id), nil)
 			if ctx.Err() != nil {
-				return fmt.Errorf("no longer waited for; the run goes on at the server. Follow it with:"+
-					" belfry run get %s", id)
+				return fmt.Errorf("%w. See what it waits for with: belfry why %s", errStillRuns, id)
 			}
 			if err != nil {
 				return err
@@ -138,9 +155,10 @@ func awaitRuns(ctx context.Context, r *remote.Server, runs []string) error {
 				if v.State != "succeeded" {
 					bad++
 				}
-				r.Line("%s %s after %s, attempt %d%s", terminal.State(v.State), v.reference(), v.took(), v.Attempt, v.because())
+				r.Line("%s %s%s%s", terminal.State(v.State), v.reference(), v.lastAttempt(), v.because())
 				break
 			}
+			bar.Set(int64(i), int64(len(runs)))
 			remote.Pause(ctx, pollPause)
 		}
 	}
@@ -153,6 +171,14 @@ func awaitRuns(ctx context.Context, r *remote.Server, runs []string) error {
 		err = fmt.Errorf("%d of %d runs did not succeed", bad, len(runs))
 	}
 	return err
+}
+
+// lastAttempt returns the number of the last attempt and how long it took, to append to a sentence.
+func (v *runView) lastAttempt() string {
+	if v.StartedAt == nil || v.EndedAt == nil {
+		return ""
+	}
+	return fmt.Sprintf(" in attempt %d, which took %s", v.Attempt, v.took())
 }
 
 // because returns the outcome to append to a sentence.
