@@ -1666,6 +1666,8 @@ type JobPatch struct {
 		Cap string `json:"cap,omitempty,omitzero"`
 
 		// Jitter The random part of the delay. Default 0.2; -1 means none.
+		//
+		// Examples: 0.2
 		Jitter float64 `json:"jitter,omitempty,omitzero"`
 
 		// MaxAttempts Maximum number of attempts. Default 3.
@@ -2341,6 +2343,8 @@ type Retry struct {
 	Cap string `json:"cap,omitempty,omitzero"`
 
 	// Jitter The random part of the delay. Default 0.2; -1 means none.
+	//
+	// Examples: 0.2
 	Jitter float64 `json:"jitter,omitempty,omitzero"`
 
 	// MaxAttempts Maximum number of attempts. Default 3.

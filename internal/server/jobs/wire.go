@@ -80,7 +80,7 @@ type Retry struct {
 	Backoff     string        `json:"backoff,omitempty" enum:"none,fixed,linear,exponential"`
 	Base        rest.Duration `json:"base,omitempty" doc:"The first delay. Default 5s." example:"5s"`
 	Cap         rest.Duration `json:"cap,omitempty" doc:"The longest delay. Default 15m." example:"15m"`
-	Jitter      *float64      `json:"jitter,omitempty" minimum:"-1" maximum:"1"`
+	Jitter      *float64      `json:"jitter,omitempty" minimum:"-1" maximum:"1" example:"0.2"`
 }
 
 // Descriptions implements rest.Described.
