@@ -12,7 +12,7 @@ var groups = []struct {
 	tables []string
 }{
 	{"Namespaces and keys", []string{"namespace", "api_key"}},
-	{"Jobs and cursors", []string{"cursor", "cursor_skip", "job", "job_label", "job_version"}},
+	{"Jobs and cursors", []string{"cursor", "cursor_skip", "job", "job_label", "job_version", "job_pause_end"}},
 	{"Runs and history", []string{"run", "run_history", "run_output", "run_output_live", "dead_letter"}},
 	{"Queues and limits", []string{"queue", "queue_rate", "permit", "queue_waiter"}},
 	{"Sessions and partitions", []string{"session", "partition", "cluster", "failover"}},
@@ -41,6 +41,7 @@ var relations = []struct {
 	{"queue", "||--o{", "queue_waiter", "queue_id"},
 	{"job", "||--o{", "job_version", "job_id"},
 	{"job", "||--o{", "job_label", "job_id"},
+	{"job", "|o--o{", "job_pause_end", "job_id"},
 	{"job", "||--o{", "run", "job_id"},
 	{"job", "||--o{", "run_history", "job_id"},
 	{"job", "||--o{", "dead_letter", "job_id"},

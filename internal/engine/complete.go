@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -16,8 +17,8 @@ type Completer interface {
 	Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error)
 	// PauseFailing pauses jobs that have failed too often, and returns how many jobs it looked at.
 	PauseFailing(ctx context.Context, limit int) (int, error)
-	// ResumePaused resumes jobs whose pause ends, and returns how many jobs it looked at.
-	ResumePaused(ctx context.Context, limit int) (int, error)
+	// ResumePaused resumes jobs whose pause ends, and returns how many it resumed.
+	ResumePaused(ctx context.Context, partitions []int16, limit int) (int, error)
 	// RescueWorkers does the same for workers that are dead, in all partitions.
 	RescueWorkers(ctx context.Context, limit int) (retries []job.Run, found int, err error)
 }
@@ -147,20 +148,24 @@ const (
 	failingPause = 200 * time.Millisecond
 	failingLimit = 20 // jobs in one round
 	resumePause  = time.Second
+	resumeLimit  = 200 // jobs in one round, each in its own transaction
 )
 
-// pauseOnce pauses jobs that have failed too often, and resumes jobs whose pause ends. It asks the database about ends
-// of pauses once in resumePause, and about failures only if a job has failed.
+// pauseOnce pauses jobs that have failed too often, and resumes jobs of its own partitions whose pause ends. It asks the
+// database about ends of pauses once in resumePause, and about failures only if a job has failed. A failure of one does
+// not stop the other.
 func (e *Engine) pauseOnce(ctx context.Context) (time.Duration, error) {
-	n, err := e.Completer.PauseFailing(ctx, failingLimit)
-	if now := clock.Elapsed(); err == nil && now-e.resumed >= resumePause {
-		var ended int
-		if ended, err = e.Completer.ResumePaused(ctx, failingLimit); ended < failingLimit {
+	paused, err := e.Completer.PauseFailing(ctx, failingLimit)
+	more := paused == failingLimit
+	if now := clock.Elapsed(); now-e.resumed >= resumePause {
+		resumed, resumeErr := e.Completer.ResumePaused(ctx, e.Member.Owned(), resumeLimit)
+		if err = errors.Join(err, resumeErr); resumed < resumeLimit {
 			e.resumed = now
+		} else {
+			more = true
 		}
-		n = max(n, ended)
 	}
-	if n == failingLimit {
+	if more {
 		return 0, err
 	}
 	return failingPause, err

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -254,14 +255,23 @@ SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 
 SELECT count(*) FROM dead_letter d JOIN job j ON j.id = d.job_id WHERE j.name = 'fails' AND j.state = 2`, 4)
 }
 
-// TestANodeEndsAPause: a node resumes a job at the end of its pause, and runs what is due then.
+// cannotPause is a store that cannot pause failing jobs.
+type cannotPause struct{ engine.Completer }
+
+func (cannotPause) PauseFailing(context.Context, int) (int, error) {
+	return 0, errors.New("cannot pause")
+}
+
+// TestANodeEndsAPause: a node resumes a job at the end of its pause, and runs what is due then, even if it fails to pause
+// other jobs.
 func TestANodeEndsAPause(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	j := b.create(t, "paused", schedule.Spec{Every: "1s"}, func(*job.Definition) {})
-	_, err := b.store.PauseJob(t.Context(), job.ChangeParams{Namespace: j.Namespace, ID: j.ID}, "")
-	require.NoError(t, err)
-	_, err = b.pool.Exec(t.Context(), `UPDATE job SET paused_until = now() + interval '1 s'`)
+	var until time.Time
+	b.engine.Completer = cannotPause{b.engine.Completer}
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT clock_timestamp() + interval '3 s'`).Scan(&until))
+	_, err := b.store.PauseJob(t.Context(), job.ChangeParams{Namespace: j.Namespace, ID: j.ID, Until: until}, "")
 	require.NoError(t, err)
 	b.start(t)
 	b.eventually(t, "it is resumed", `SELECT count(*) FROM job WHERE state = 1 AND paused_until IS NULL`, 1)

@@ -105,6 +105,7 @@ type Engine struct {
 	lastCompared lastCompared
 	failing      failingJobs
 	removePass   removePass
+	resumePass   resumePass
 	marks        lowMarks
 }
 

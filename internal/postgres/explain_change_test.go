@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"time"
+
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
@@ -34,6 +36,25 @@ func (b *bulk) changeSteps() []*hot {
 			_, err := b.store.ResumeJob(ctx, job.ChangeParams{Namespace: namespace, ID: made.ID})
 			require.NoError(t, err)
 		}},
+		{name: "ResumePaused", before: func() {
+			_, err := b.store.PauseJob(
+				ctx, job.ChangeParams{Namespace: namespace, ID: made.ID, Actor: "ann", Until: b.now().Add(time.Hour)}, "",
+			)
+			require.NoError(t, err)
+			b.exec(`UPDATE job SET paused_until = now() WHERE id = $1`, made.ID)
+			b.exec(`UPDATE job_pause_end SET resume_at = now()`)
+			b.exec(`INSERT INTO job_pause_end
+				SELECT partition, now() + interval '1 day', id, namespace_id FROM job WHERE name LIKE 'job-%1'`)
+		}, step: func() {
+			n, err := b.store.ResumePaused(ctx, allPartitions(), 100)
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		}, ways: nil},
+		{name: "NoPauseEnds", step: func() {
+			n, err := b.store.ResumePaused(ctx, allPartitions(), 100)
+			require.NoError(t, err)
+			require.Zero(t, n)
+		}, ways: []string{"job_pause_end by partition resume_at"}},
 		{name: "TriggerJob", step: func() {
 			_, err := b.store.TriggerJob(ctx, job.ChangeParams{Namespace: namespace, ID: made.ID}, nil)
 			require.NoError(t, err)

@@ -80,10 +80,12 @@ func (c *change) pause(ctx context.Context, note string) (job.Change, error) {
 	p := &out.Job
 	p.State, p.Note, p.UpdatedAt, p.UpdatedBy, p.NextDue = job.Paused, note, c.now, c.actor(), time.Time{}
 	p.PausedAt, p.PausedBy, p.PausedUntil = c.now, c.actor(), c.order.Until
-	_, err := c.tx.Exec(
-		ctx, pauseJobRow, j.Partition, j.ID, c.now, note, later(j.planFrom, from), gone, c.actor(), orNull(c.order.Until),
+	var batch pgx.Batch
+	batch.Queue(
+		pauseJobRow, j.Partition, j.ID, c.now, note, later(j.planFrom, from), gone, c.actor(), orNull(c.order.Until),
 	)
-	return out, err
+	c.setPauseEnd(&batch, c.order.Until)
+	return out, c.tx.SendBatch(ctx, &batch).Close()
 }
 
 const pauseLongerRow = `
@@ -96,8 +98,10 @@ func (c *change) pauseLonger(ctx context.Context, note string) (job.Change, erro
 		return job.Change{Job: p, Now: c.now}, nil
 	}
 	p.PausedUntil, p.Note, p.UpdatedAt, p.UpdatedBy = until, cmp.Or(note, p.Note), c.now, c.actor()
-	_, err := c.tx.Exec(ctx, pauseLongerRow, p.Partition, p.ID, orNull(until), p.Note, c.now, p.UpdatedBy)
-	return job.Change{Job: p, Now: c.now, Changed: true}, err
+	var batch pgx.Batch
+	batch.Queue(pauseLongerRow, p.Partition, p.ID, orNull(until), p.Note, c.now, p.UpdatedBy)
+	c.setPauseEnd(&batch, until)
+	return job.Change{Job: p, Now: c.now, Changed: true}, c.tx.SendBatch(ctx, &batch).Close()
 }
 
 const resumeJobRow = `
@@ -109,49 +113,47 @@ RETURNING queue_id, admit, concurrency_key, concurrency_max, handler`
 
 // ResumeJob restarts a job's schedule. The policy missed.paused decides whether occurrences of the pause run or are
 // skipped.
-func (a *API) ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error) {
-	return a.resumeJob(ctx, o, 0)
-}
-
-// resumeJob is ResumeJob. With a lead it resumes only a job whose pause ends within that time.
-func (a *API) resumeJob(ctx context.Context, o job.ChangeParams, lead time.Duration) (job.Change, error) {
-	var out job.Change
-	err := a.changeJob(ctx, "resume", o, func(c *change) error {
-		out = job.Change{Job: c.job.Job, Now: c.now}
-		until := c.job.PausedUntil
-		ends := !until.IsZero() && !until.After(c.now.Add(lead))
-		if c.job.State != job.Paused || lead > 0 && !ends {
-			return nil
-		}
-		d, err := derive(c.job.Definition, o.ID)
-		if err != nil {
-			return err
-		}
-		r := resume{change: c, definition: d, end: c.now}
-		if ends {
-			r.end = c.pauseEnd()
-		}
-		if err := r.decide(ctx); err != nil {
-			return err
-		}
-		out.Changed, out.Missed = true, r.missed
-		out.Job.State, out.Job.Note, out.Job.UpdatedAt, out.Job.UpdatedBy = r.state, "", c.now, c.actor()
-		out.Job.PausedAt, out.Job.PausedBy, out.Job.PausedUntil = time.Time{}, "", time.Time{}
-		if err := r.write(ctx); err != nil {
-			return err
-		}
-		out.Job.NextDue, err = c.nextDue(
-			ctx, job.NextDueInput{State: r.state, Cursor: c.cursor.next, PlanFrom: r.planFrom, Schedule: d.own},
-		)
-		if err != nil {
-			return err
-		}
-		return c.audit(ctx, "job.resume", struct {
-			Name   string `json:"name"`
-			Missed int64  `json:"missed"`
-		}{c.job.Name, r.missed})
+func (a *API) ResumeJob(ctx context.Context, o job.ChangeParams) (out job.Change, err error) {
+	err = a.changeJob(ctx, "resume", o, func(c *change) error {
+		out, err = c.resume(ctx, 0)
+		return err
 	})
 	return out, err
+}
+
+// resume ends the pause of a job: at paused_until, if that has come or comes within the lead, or else now.
+func (c *change) resume(ctx context.Context, lead time.Duration) (job.Change, error) {
+	out := job.Change{Job: c.job.Job, Now: c.now}
+	if c.job.State != job.Paused {
+		return out, nil
+	}
+	d, err := derive(c.job.Definition, c.job.ID)
+	if err != nil {
+		return out, err
+	}
+	r := resume{change: c, definition: d, end: c.now}
+	if until := c.job.PausedUntil; !until.IsZero() && !until.After(c.now.Add(lead)) {
+		r.end, r.ended = until.Add(-instant), true // an occurrence at exactly paused_until runs
+	}
+	if err := r.decide(ctx); err != nil {
+		return out, err
+	}
+	if err := r.write(ctx); err != nil {
+		return out, err
+	}
+	out.Changed, out.Missed = true, r.missed
+	out.Job.State, out.Job.Note, out.Job.UpdatedAt, out.Job.UpdatedBy = r.state, "", c.now, c.actor()
+	out.Job.PausedAt, out.Job.PausedBy, out.Job.PausedUntil = time.Time{}, "", time.Time{}
+	out.Job.NextDue, err = c.nextDue(
+		ctx, job.NextDueInput{State: r.state, Cursor: c.cursor.next, PlanFrom: r.planFrom, Schedule: d.own},
+	)
+	if err != nil {
+		return out, err
+	}
+	return out, c.audit(ctx, "job.resume", struct {
+		Name   string `json:"name"`
+		Missed int64  `json:"missed"`
+	}{c.job.Name, r.missed})
 }
 
 // resume is the end of a pause, and what the job becomes by it.
@@ -159,6 +161,7 @@ type resume struct {
 	*change
 	definition *definition
 	end        time.Time // the last instant of the pause
+	ended      bool      // at the time that was set for it
 
 	state    job.State
 	planFrom time.Time
@@ -169,31 +172,34 @@ type resume struct {
 }
 
 // decide covers three consecutive ranges of time: until the end of the pause, its occurrences. From there to the cursor,
-// what the cursor has already planned for other jobs. Then the rest, which the cursor will plan. If the cursor is behind,
-// it takes over where it is, before the end of the pause.
+// what the cursor has already planned for other jobs. Then the rest, which the cursor will plan. If the cursor is behind
+// when a user resumes the job, it takes over where it is, before the end of the pause. A pause that ends by itself
+// covers everything up to its end.
 func (r *resume) decide(ctx context.Context) error {
 	j, d := &r.job, r.definition
+	plannedTo, from := deref(r.cursor.next), r.end.Add(instant)
+	switch {
+	case r.ended:
+		plannedTo = time.Time{}
+	case r.cursor.before(r.end):
+		from = *r.cursor.next
+	}
 	due, skips, err := keptBack(job.ResumedInput{
-		Schedule: d.own, Missed: d.Missed, PausedAt: j.planFrom.Add(-instant), PlannedTo: deref(r.cursor.next),
-		Now: r.end,
+		Schedule: d.own, Missed: d.Missed, PausedAt: j.planFrom.Add(-instant), PlannedTo: plannedTo, Now: r.end,
 	})
 	if err != nil {
 		return err
 	}
 	r.missed = int64(len(due))
 	for _, s := range skips {
-		// The cursor has accounted for what gaps and calendars took away.
+		// The cursor accounts for what gaps and calendars take away.
 		if s.Reason == job.ReasonPaused {
 			r.skips = append(r.skips, s)
 			r.missed += s.Count
 		}
 	}
-	from := r.end.Add(instant)
-	if r.cursor.before(r.end) {
-		from = *r.cursor.next
-	}
 	r.planFrom = later(j.planFrom, from)
-	ahead, err := plannedPast(d, r.cursor, r.planFrom, r.now)
+	ahead, err := r.sinceEnd(ctx)
 	if err != nil {
 		return err
 	}
@@ -218,6 +224,7 @@ func (r *resume) write(ctx context.Context) error {
 	runs.insert(r.tx, &batch, r.due, begin)
 	runs.skip(&batch, r.skips, r.now)
 	countSkips(r.tx, r.skips)
+	r.setPauseEnd(&batch, time.Time{})
 	return r.tx.SendBatch(ctx, &batch).Close()
 }
 

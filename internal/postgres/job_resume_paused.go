@@ -3,55 +3,227 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// resumeLead is how long before the end of a pause Belfry resumes the job, so that nodes know its runs in time. No
-// occurrence before the end of the pause runs because of it, and no run starts before that end.
-const resumeLead = 2 * time.Second
+var resumeEnds = statement("resume_ends")
 
-const findPauseEnds = `
-SELECT namespace_id, id FROM job
-WHERE paused_until <= now() + $1::interval AND belfry_clock_trusted()
-ORDER BY paused_until LIMIT $2`
+const (
+	// resumeLead is how long before the end of a pause Belfry resumes the job, so that nodes know its runs in time. No
+	// occurrence before the end of the pause runs because of it, and no run starts before that end.
+	resumeLead = 2 * time.Second
+	// resumeRetry is when Belfry retries to resume a job that it could not resume.
+	resumeRetry = 30 * time.Second
+	// resumeLate is how late a resume may be before what was due since the end of the pause counts as missed. A resume
+	// takes that long only if it failed.
+	resumeLate = time.Minute
+)
 
-// ResumePaused resumes up to limit jobs whose pause ends, and returns how many jobs it looked at. A job that cannot be
-// resumed does not stop the others.
-func (e *Engine) ResumePaused(ctx context.Context, limit int) (int, error) {
-	rows, err := e.db.Query(ctx, findPauseEnds, resumeLead, limit)
-	if err != nil {
-		return 0, err
+// pauseEnd is a row of job_pause_end.
+type pauseEnd struct {
+	Partition int16
+	ResumeAt  time.Time
+	Job       uuid.UUID
+	Namespace uuid.UUID
+}
+
+const deletePauseEnd = `DELETE FROM job_pause_end WHERE partition = $1 AND resume_at = $2 AND job_id = $3`
+
+// setPauseEnd queues that Belfry resumes the job at an instant, and no longer at paused_until as it was; zero: not at
+// all.
+func (c *change) setPauseEnd(batch *pgx.Batch, until time.Time) {
+	j := &c.job
+	if !j.PausedUntil.IsZero() {
+		batch.Queue(deletePauseEnd, j.Partition, j.PausedUntil, j.ID)
 	}
-	type found struct{ Namespace, ID uuid.UUID }
-	jobs, err := pgx.CollectRows(rows, pgx.RowToStructByPos[found])
+	if !until.IsZero() {
+		const insert = `
+INSERT INTO job_pause_end (partition, resume_at, job_id, namespace_id) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`
+		batch.Queue(insert, j.Partition, until, j.ID, j.Namespace)
+	}
+}
+
+// resumePass is where ResumePaused begins to search. Rows that were removed stay in the index while a transaction holds
+// an old snapshot, and a search from the beginning would pass all of them each second. So most passes begin shortly
+// before the last one. Every resumeAll a pass begins at the oldest row, and so does the first one with other partitions.
+type resumePass struct {
+	mu         sync.Mutex
+	partitions []int16
+	from       time.Time
+	all        time.Duration // clock.Elapsed at the last pass that began at the oldest row
+}
+
+const (
+	resumeAll = 5 * time.Minute
+	// resumeBack is more than the time between the instant of a pause and its commit.
+	resumeBack = time.Minute
+)
+
+// begin returns where the search begins.
+func (p *resumePass) begin(partitions []int16) (from time.Time, all bool) {
+	if p.from.IsZero() || clock.Elapsed()-p.all >= resumeAll || !slices.Equal(p.partitions, partitions) {
+		return time.Unix(0, 0), true
+	}
+	return p.from, false
+}
+
+// ResumePaused resumes up to limit jobs of partitions whose pause ends, and returns how many it resumed. A job that
+// cannot be resumed is retried later, and does not stop the others.
+func (e *Engine) ResumePaused(ctx context.Context, partitions []int16, limit int) (resumed int, err error) {
+	p := &e.resumePass
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from, all := p.begin(partitions)
+	ends, now, err := e.pauseEnds(ctx, partitions, from, limit)
 	if err != nil {
 		return 0, err
 	}
 	var failed []error
-	for _, f := range jobs {
-		_, err := e.api.resumeJob(ctx, job.ChangeParams{Namespace: f.Namespace, ID: f.ID}, resumeLead)
-		if err != nil && !errors.Is(err, ErrNotFound) {
+	for _, end := range ends {
+		changed, err := e.api.endPause(ctx, end)
+		switch {
+		case err == nil && changed:
+			resumed++
+		case errors.Is(err, ErrNotFound):
+			_, err = e.db.Exec(ctx, deletePauseEnd, end.Partition, end.ResumeAt, end.Job)
+		case err != nil && ctx.Err() == nil:
 			failed = append(failed, err)
+			err = e.retryResume(ctx, end)
+		}
+		if err != nil {
+			return resumed, errors.Join(append(failed, err)...)
 		}
 	}
-	return len(jobs), errors.Join(failed...)
+	if len(ends) < limit && !now.IsZero() {
+		p.from = now.Add(-resumeBack)
+		if all {
+			p.partitions, p.all = slices.Clone(partitions), clock.Elapsed()
+		}
+	}
+	return resumed, errors.Join(failed...)
 }
 
-// pauseEnd returns the last instant of a pause whose end has come, or comes within resumeLead. An occurrence at exactly
-// paused_until runs.
-//
-// If nodes were down at the end of the pause, the cursor may lie between that end and now. Occurrences that it has
-// passed and that are late by more than MissedGrace then belong to the pause: no node would decide about them.
-func (c *change) pauseEnd() time.Time {
-	end := c.job.PausedUntil.Add(-instant)
-	passed := c.now.Add(-job.MissedGrace)
-	if c.cursor.before(passed) {
-		passed = c.cursor.next.Add(-instant)
+// pauseEnds lists the pauses that end, and returns the time of the database; zero: its clock is in doubt.
+func (e *Engine) pauseEnds(
+	ctx context.Context, partitions []int16, from time.Time, limit int,
+) (ends []pauseEnd, now time.Time, err error) {
+	var trusted bool
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(pool.Apply(pool.KeyLookups))
+	batch.Queue(`SELECT now(), belfry_clock_trusted()`).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&now, &trusted)
+	})
+	batch.Queue(resumeEnds, partitions, from, resumeLead, limit).Query(func(rows pgx.Rows) error {
+		ends, err = pgx.CollectRows(rows, pgx.RowToStructByPos[pauseEnd])
+		return err
+	})
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, now, fmt.Errorf("list the pauses that end: %w", err)
 	}
-	return later(end, passed)
+	if !trusted {
+		return nil, time.Time{}, nil
+	}
+	return ends, now, nil
+}
+
+func (e *Engine) retryResume(ctx context.Context, end pauseEnd) error {
+	const later = `
+UPDATE job_pause_end SET resume_at = clock_timestamp() + $4::interval
+WHERE partition = $1 AND resume_at = $2 AND job_id = $3`
+	_, err := e.db.Exec(ctx, later, end.Partition, end.ResumeAt, end.Job, resumeRetry)
+	return err
+}
+
+// endPause resumes a job whose pause ends, and returns whether it did. If the pause has another end, or has already
+// ended, the row is of no use.
+func (a *API) endPause(ctx context.Context, end pauseEnd) (resumed bool, err error) {
+	o := job.ChangeParams{Namespace: end.Namespace, ID: end.Job}
+	err = a.changeJob(ctx, "resume", o, func(c *change) error {
+		resumed = false
+		until := c.job.PausedUntil
+		switch paused := c.job.State == job.Paused && !until.IsZero(); {
+		case paused && !until.After(c.now.Add(resumeLead)):
+			if _, err := c.resume(ctx, resumeLead); err != nil {
+				return err
+			}
+			resumed = true
+		case paused && until.Equal(end.ResumeAt):
+			return nil // the clock went back
+		}
+		_, err := c.tx.Exec(ctx, deletePauseEnd, end.Partition, end.ResumeAt, end.Job)
+		return err
+	})
+	return resumed, err
+}
+
+// maxSinceEnd bounds for how long occurrences since the end of a pause are counted. None that is older runs.
+const maxSinceEnd = time.Duration(job.MaxCatchUpWindow) + 24*time.Hour
+
+// sinceEnd returns the occurrences since the end of the pause that the cursor has passed. They run, however late,
+// except those that an outage missed, about which missed.policy decides.
+func (r *resume) sinceEnd(ctx context.Context) ([]job.DueTime, error) {
+	if !r.ended || !r.planFrom.Before(r.now) {
+		return plannedPast(r.definition, r.cursor, r.planFrom, r.now)
+	}
+	gap, _, err := r.unserved(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d, from, until := r.definition, r.planFrom, r.now.Add(schedule.Horizon)
+	if r.cursor.next != nil {
+		until = r.cursor.next.Add(-instant)
+	}
+	if until.Before(from) {
+		return nil, nil
+	}
+	missedUntil := later(gap.until, r.now.Add(-resumeLate))
+	if until.Before(missedUntil) { // one decision about all that was missed
+		until = missedUntil.Add(-instant)
+		r.planFrom = later(r.planFrom, missedUntil)
+	}
+	if oldest := r.now.Add(-maxSinceEnd); from.Before(oldest) {
+		if err := r.skipUncounted(from, oldest); err != nil {
+			return nil, err
+		}
+		from = oldest
+	}
+	planned, err := planAll(job.PlanInput{
+		Schedule: d.own, Missed: d.Missed, NextDue: from, Now: r.now, Until: until, MissedUntil: missedUntil,
+	})
+	for _, s := range planned.Skips {
+		// The cursor accounts for what gaps and calendars take away.
+		if s.Reason != job.ReasonGap && s.Reason != job.ReasonCalendar {
+			r.skips = append(r.skips, s)
+		}
+	}
+	return planned.Due, err
+}
+
+// skipUncounted skips what was due in a range as missed. It becomes one entry without a count.
+func (r *resume) skipUncounted(from, to time.Time) error {
+	d := r.definition
+	first, err := job.FirstDue(d.own, from.Add(-instant))
+	switch {
+	case errors.Is(err, schedule.ErrNoMore), err == nil && !first.Before(to):
+		return nil
+	case err != nil:
+		return err
+	}
+	why := job.ReasonMissedWindow
+	if d.Missed.Policy == job.MissedSkip {
+		why = job.ReasonMissed
+	}
+	r.skips = append(r.skips, job.Skip{From: first, To: to.Add(-instant), Reason: why})
+	return nil
 }

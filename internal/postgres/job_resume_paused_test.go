@@ -23,7 +23,8 @@ func (b *jobs) endPause(j job.Job, in time.Duration) (until time.Time) {
 	b.t.Helper()
 	until = b.now().Add(in).Truncate(time.Second)
 	b.exec(`UPDATE job SET paused_until = $1 WHERE id = $2`, until, j.ID)
-	n, err := b.store.ResumePaused(b.t.Context(), 10)
+	b.exec(`UPDATE job_pause_end SET resume_at = $1 WHERE job_id = $2`, until, j.ID)
+	n, err := b.store.ResumePaused(b.t.Context(), []int16{partition}, 10)
 	require.NoError(b.t, err)
 	require.Equal(b.t, 1, n)
 	return until
@@ -47,7 +48,7 @@ func TestAPauseEnds(t *testing.T) {
 	require.True(t, longer.Changed, "another end")
 	require.Equal(t, longer.Job, b.get(j))
 	require.Equal(t, c.Job.PausedAt, longer.Job.PausedAt)
-	n, err := b.store.ResumePaused(t.Context(), 10)
+	n, err := b.store.ResumePaused(t.Context(), []int16{partition}, 10)
 	require.NoError(t, err)
 	require.Zero(t, n, "its end has not come")
 
@@ -82,19 +83,179 @@ func TestAPauseEnds(t *testing.T) {
 	require.Contains(t, due, until.Add(-time.Second))
 }
 
-// TestAPauseEndsWhileNoNodeRuns: what was due after the end of the pause is missed by the outage, not by the pause.
-func TestAPauseEndsWhileNoNodeRuns(t *testing.T) {
+// TestOnlyThePauseIsPaused: missed.paused decides about occurrences before the end of the pause and about no others,
+// wherever the cursor is and however late the resume is. No run of the pause starts.
+func TestOnlyThePauseIsPaused(t *testing.T) {
+	t.Parallel()
+	const ahead = 20 * time.Second
+	tests := map[string]struct {
+		ends   time.Duration    // from now
+		policy job.MissedPolicy // of occurrences that an outage missed
+		behind bool             // the cursor is behind: a node plans after the resume
+		outage bool             // no node served the partition until MissedGrace ago
+	}{
+		"ended in an outage, cursor behind":    {-time.Minute, job.MissedAll, true, true},
+		"ends after an outage, cursor behind":  {2 * time.Second, job.MissedAll, true, true},
+		"ended in an outage, cursor ahead":     {-time.Minute, job.MissedAll, false, true},
+		"ended in an outage, missed runs skip": {-time.Minute, job.MissedSkip, false, true},
+		"cursor between the end and now":       {-105 * time.Second, job.MissedAll, true, true},
+		"the resume is late":                   {-30 * time.Second, job.MissedSkip, false, false},
+		"the resume is late, cursor behind":    {-30 * time.Second, job.MissedSkip, true, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupJobs(t)
+			d := definition("a", everySecond)
+			d.Missed = job.Missed{Policy: test.policy, Paused: job.MissedSkip, CatchUpWindow: job.Duration(time.Hour)}
+			j := b.create(d)
+			b.pauseUntil(j, b.now().Add(time.Hour))
+			b.back(j, 2*time.Minute)
+			b.cursorBack(j, 90*time.Second)
+			if !test.outage {
+				b.exec(`UPDATE partition SET missed_until = NULL`)
+			}
+			var end time.Time
+			if !test.behind {
+				end = b.plan(ahead).Now.Add(ahead)
+			}
+			until := b.endPause(j, test.ends)
+			if test.behind {
+				end = b.plan(ahead).Now.Add(ahead)
+			}
+			first := until
+			if test.policy == job.MissedSkip && test.outage {
+				require.NoError(t, b.pool.QueryRow(
+					t.Context(), `SELECT missed_until FROM partition WHERE id = $1`, partition,
+				).Scan(&first))
+			}
+			live := b.live(j)
+			require.Equal(t, grid(time.Second, first.Add(-time.Microsecond), end), dueTimes(live))
+			for _, e := range live {
+				require.False(t, e.RunAt.Before(until), "a run starts during the pause")
+			}
+			paused := false
+			for _, e := range b.ended(j) {
+				if e.Reason != job.ReasonPaused {
+					require.Equal(t, job.ReasonMissed, e.Reason)
+					require.False(t, e.Due.Before(until), "%v", e)
+					continue
+				}
+				paused = true
+				require.True(t, e.Due.Before(until), "%v", e)
+				require.True(t, e.To.Before(until), "%v", e)
+			}
+			require.True(t, paused)
+		})
+	}
+}
+
+// TestAJobThatCannotBeResumedStopsNoOther: it is retried later, and resumed once its definition can be read.
+func TestAJobThatCannotBeResumedStopsNoOther(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
+	resume := func() (int, error) { return b.store.ResumePaused(t.Context(), []int16{partition}, 2) }
+	var jobs []job.Job
+	for _, name := range []string{"a", "b", "c"} {
+		j := b.create(definition(name, everyMinute))
+		b.pauseUntil(j, b.now().Add(time.Hour))
+		jobs = append(jobs, j)
+	}
+	gone := b.create(definition("gone", everyMinute))
+	b.pauseUntil(gone, b.now().Add(time.Hour))
+	b.remove(gone)
+	b.exec(`UPDATE job SET paused_until = now()`)
+	b.exec(`UPDATE job_pause_end p SET resume_at = now() - interval '1 s' * (SELECT count(*) FROM job WHERE id > job_id)`)
+	b.exec(`UPDATE job SET schedule = '{"cron":"0 0 * * *","timezone":"No/Where"}' WHERE name IN ('a', 'b')`)
+	n, err := resume()
+	require.ErrorContains(t, err, "No/Where")
+	require.Zero(t, n)
+	n, err = resume()
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, job.Active, b.get(jobs[2]).State)
+	require.Equal(t, 2, b.count(`job_pause_end`), "those to be retried")
+
+	b.exec(`UPDATE job SET schedule = '{"every":"1m"}'`)
+	b.exec(`UPDATE job_pause_end SET resume_at = now()`)
+	n, err = resume()
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.Equal(t, job.Active, b.get(jobs[0]).State)
+	require.Zero(t, b.count(`job_pause_end`))
+}
+
+// TestAPauseHasOneEnd: another end, no end and a resume by a user leave no row of the old end.
+func TestAPauseHasOneEnd(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	j := b.create(definition("a", everyMinute))
+	b.pauseUntil(j, b.now().Add(time.Hour))
+	b.pauseUntil(j, b.now().Add(2*time.Hour))
+	require.Equal(t, 1, b.count(`job_pause_end`))
+	b.pauseUntil(j, time.Time{})
+	require.Zero(t, b.count(`job_pause_end`))
+	b.pauseUntil(j, b.now().Add(time.Hour))
+	b.resume(j)
+	require.Zero(t, b.count(`job_pause_end`))
+
+	// A row that no longer agrees with the job.
+	b.pauseUntil(j, b.now().Add(time.Hour))
+	b.exec(`INSERT INTO job_pause_end SELECT partition, now(), job_id, namespace_id FROM job_pause_end`)
+	n, err := b.store.ResumePaused(t.Context(), []int16{partition}, 10)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.Equal(t, job.Paused, b.get(j).State)
+	require.Equal(t, 1, b.count(`job_pause_end`))
+}
+
+// TestTheSearchForEndsOfPausesIsBounded: a search begins shortly before the last one, so that it does not pass what was
+// removed long ago. The first search in a partition begins at the oldest row.
+func TestTheSearchForEndsOfPausesIsBounded(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	resume := func(partitions ...int16) int {
+		n, err := b.store.ResumePaused(t.Context(), partitions, 10)
+		require.NoError(t, err)
+		return n
+	}
+	require.Zero(t, resume(partition))
+	j := b.create(definition("a", everyMinute))
+	b.pauseUntil(j, b.now().Add(time.Hour))
+	b.exec(`UPDATE job SET paused_until = now() - interval '1 h'`)
+	b.exec(`UPDATE job_pause_end SET resume_at = now() - interval '1 h'`)
+	require.Zero(t, resume(partition))
+	require.Equal(t, 1, resume(partition, partition+1))
+}
+
+// TestAPauseEndedLongAgo: after an outage of weeks, a node that has already planned resumes the job too, and what was
+// due since the end of the pause is in the ledger as missed.
+func TestAPauseEndedLongAgo(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	b := setupJobs(t)
 	d := definition("a", everySecond)
-	d.Missed = job.Missed{Policy: job.MissedAll, Paused: job.MissedSkip, CatchUpWindow: job.Duration(time.Hour)}
+	d.Missed = job.Missed{Policy: job.MissedOnce, Paused: job.MissedSkip, CatchUpWindow: job.Duration(time.Hour)}
 	j := b.create(d)
 	b.pauseUntil(j, b.now().Add(time.Hour))
-	b.back(j, 2*time.Minute)
-	b.cursorBack(j, 90*time.Second)
-	until := b.endPause(j, -time.Minute)
-	end := b.plan(20 * time.Second).Now.Add(20 * time.Second)
-	require.Subset(t, dueTimes(b.live(j)), grid(time.Second, until.Add(-time.Second), end))
+	b.back(j, 31*day)
+	b.cursorBack(j, 0)
+	end := b.plan(time.Minute).Now.Add(time.Minute)
+	until := b.endPause(j, -30*day)
+	live := b.live(j)
+	require.Equal(t, job.FromMissed, live[0].Origin)
+	require.Equal(t, job.FromSchedule, live[1].Origin)
+	require.Equal(t, grid(time.Second, live[0].Due.Add(-time.Second), end), dueTimes(live))
+	to := until
+	for _, e := range b.ended(j) {
+		if e.Reason == job.ReasonPaused {
+			require.True(t, e.To.Before(until))
+			continue
+		}
+		require.WithinDuration(t, to, e.Due, time.Second)
+		to = e.To.Add(time.Second)
+	}
+	require.WithinDuration(t, live[0].Due, to, time.Second)
 }
 
 // TestAnUnchangedDefinitionIsNotWritten: no version, no audit entry and the same tag.

@@ -39,13 +39,13 @@ func (u *update) accountForOld(ctx context.Context) (skipped int32, err error) {
 }
 
 // unserved reads the time in which no node served the job's partition, and whether its cursor cannot be planned.
-func (u *update) unserved(ctx context.Context) (gap unserved, broken bool, err error) {
+func (c *change) unserved(ctx context.Context) (gap unserved, broken bool, err error) {
 	const read = `
 SELECT g.since, g.until, (SELECT broken_at IS NOT NULL FROM cursor WHERE partition = $1 AND id = $2)
 FROM partition p, LATERAL (` + unservedTime + `) g(since, until)
 WHERE p.id = $1`
 	var from, until *time.Time
-	err = u.tx.QueryRow(ctx, read, u.job.Partition, u.job.cursor).Scan(&from, &until, &broken)
+	err = c.tx.QueryRow(ctx, read, c.job.Partition, c.job.cursor).Scan(&from, &until, &broken)
 	return unserved{deref(from), deref(until)}, broken, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -249,5 +250,13 @@ func TestMigrationsWaitBriefly(t *testing.T) {
 		text, err := fs.ReadFile(postgres.Migrations(), name)
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(string(text), "-- +goose Up\n\nSET LOCAL lock_timeout = '500ms';\n"), name)
+		for _, index := range createIndex.FindAllStringSubmatch(string(text), -1) {
+			require.Contains(
+				t, string(text), "CREATE TABLE "+index[1]+" (", "%s: an index on a full table locks it while it is built",
+				name,
+			)
+		}
 	}
 }
+
+var createIndex = regexp.MustCompile(`CREATE (?:UNIQUE )?INDEX \w+ ON (\w+)`)
