@@ -54,6 +54,11 @@ func cronText(text, spread string) (string, error) {
 		e := cronError(text, "unknown macro")
 		e.Fix = "use @hourly, @daily, @weekly, @monthly or @yearly; for @every use every"
 		return "", e
+	case len(f) == 1:
+		e := cronError(text, "it is not a cron expression: it has one field, not 5 or 6")
+		e.Fix = "write for example 0 9 * * 1-5; other schedules are every 15m, a time such as " +
+			"2027-01-31T09:00:00Z, or an rrule such as FREQ=MONTHLY"
+		return "", e
 	case len(f) != 5 && len(f) != 6:
 		e := cronError(text, "%d fields", len(f))
 		e.Fix = "write 5 (minute hour day-of-month month day-of-week) or 6 (second first); " +

@@ -3,8 +3,10 @@ package files
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +43,7 @@ func compare(ctx context.Context, r *remote.Server, j Job) (c comparison, err er
 	c = comparison{Job: j}
 	wanted, err := strictNormalForm(j.Raw)
 	if err != nil {
-		return c, err
+		return c, invalid(ctx, r, j, err)
 	}
 	raw, err := r.Get(ctx, remote.JobPath(j.Name), nil)
 	if belfry.CodeOf(err) == "not_found" {
@@ -69,11 +71,36 @@ func compare(ctx context.Context, r *remote.Server, j Job) (c comparison, err er
 	return c, nil
 }
 
+// validate asks the server whether it would accept a job, and changes nothing.
+func validate(ctx context.Context, r *remote.Server, j Job) error {
+	err := r.Call(ctx, belfry.Request{
+		Method: http.MethodPost, Path: "/jobs:preview", Body: map[string]any{"job": json.RawMessage(j.Raw), "count": 1},
+	}, nil)
+	if p, ok := errors.AsType[*belfry.Problem](err); ok {
+		for i := range p.Problems { // name the fields as in the file
+			p.Problems[i].Field = strings.TrimPrefix(p.Problems[i].Field, "job.")
+		}
+	}
+	return err
+}
+
+// invalid explains why a job cannot be decoded. The server knows more than the decoder: all problems, their
+// fields, and how to fix them.
+func invalid(ctx context.Context, r *remote.Server, j Job, err error) error {
+	if found := validate(ctx, r, j); found != nil {
+		return found
+	}
+	return err
+}
+
 // applyOne makes the server's job what the file says.
 func applyOne(ctx context.Context, r *remote.Server, j Job) (result string, err error) {
 	c, err := compare(ctx, r, j)
-	if err != nil || c.result == unchanged {
+	if err != nil {
 		return c.result, err
+	}
+	if c.result == unchanged { // what equals a default here may be invalid, such as max_attempts: 0
+		return c.result, validate(ctx, r, j)
 	}
 	q := belfry.Request{Method: http.MethodPut, Path: remote.JobPath(j.Name), Body: j.Raw}
 	if c.result == changed {

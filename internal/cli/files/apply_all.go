@@ -38,15 +38,16 @@ func applyAll(ctx context.Context, r *remote.Server, jobs []Job) error {
 		bar: terminal.NewProgress(r.Cmd.ErrOrStderr(), r.Cmd.Name(), int64(len(jobs))),
 	}
 	defer a.bar.End()
-	var valid []int
+	var valid, unreadable []int
 	for i, j := range jobs {
 		if _, err := strictNormalForm(j.Raw); err != nil {
-			a.record(i, "", err)
+			unreadable = append(unreadable, i)
 		} else {
 			valid = append(valid, i)
 		}
 	}
 	rest, err := a.createInBulk(ctx, valid)
+	rest = append(rest, unreadable...) // the server explains them
 	if err == nil {
 		err = a.applyEach(ctx, rest)
 	}

@@ -86,5 +86,47 @@ func TestFilesOfJobs(t *testing.T) {
 	} {
 		require.ErrorContains(t, a.Belfry(text, "apply", "-f", "-").Failure, want, text)
 	}
-	require.NoError(t, a.Belfry("---\n# nothing\n", "apply", "-f", "-").Failure)
+	for _, empty := range []string{"", "---\n# nothing\n", "[]"} {
+		for _, command := range []string{"apply", "diff"} {
+			s := a.Belfry(empty, command, "-f", "-")
+			require.ErrorContains(t, s.Failure, "-f -: the file has no jobs; write one, or leave the file out")
+			require.Equal(t, 2, cli.ExitCode(s.Failure))
+		}
+	}
+	s := a.Belfry("", "apply", "-f", "/nonexistent.yaml")
+	require.ErrorContains(t, s.Failure, "the file cannot be read: open /nonexistent.yaml")
+}
+
+// diff reports what the server would refuse, with the words of apply.
+func TestDiffValidates(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, cli.New)
+	a.Good("job", "create", "there", "--every", "1h", "--target", "noop")
+	for change, want := range map[string][]string{
+		"schedule: {cron: 0 2 * * *, timezone: Mars/Base}": {"schedule.timezone", "use an IANA name"},
+		"schedule: every 1h, retry: {max_attempts: 0}":     {"retry.max_attempts", "use 1 or more"},
+		"schedule: every 1h, retry: {max_atempts: 2}":      {"retry.max_atempts", "did you mean max_attempts?"},
+		"schedule: every 1h, timeout: 30":                  {"timeout: it is not a string", `write it in "quotes"`},
+		"schedule: every 1h, retry: {base: -1s}":           {"retry.base", "it is negative"},
+		"schedule: every 1h, priorty: 3":                   {"priorty", "did you mean priority?"},
+		"schedule: sometimes":                              {"schedule.cron", "every 15m"},
+	} {
+		for _, name := range []string{"new", "there"} {
+			file := "{name: " + name + ", target: {kind: noop}, " + change + "}\n"
+			s := a.Belfry(file, "diff", "-f", "-")
+			require.Error(t, s.Failure, file)
+			require.Equal(t, 2, cli.ExitCode(s.Failure))
+			applied := a.Belfry(file, "apply", "-f", "-")
+			require.Error(t, applied.Failure, file)
+			for _, part := range append(want, "standard input line 1", name) {
+				require.ErrorContains(t, s.Failure, part, file)
+				require.Contains(t, applied.Err, part, file)
+			}
+		}
+	}
+	s := a.Belfry(`- {name: a, target: {kind: noop}, schedule: every 1h, timeout: 30}
+- {name: b, target: {kind: noop}, schedule: 61 * * * *}
+- {name: c, target: {kind: noop}, schedule: every 1h}`, "diff", "-f", "-")
+	require.ErrorContains(t, s.Failure, "line 1: a: The request is not valid\n  timeout: it is not a string")
+	require.ErrorContains(t, s.Failure, "line 2: b: The request is not valid\n  schedule.cron")
 }

@@ -75,7 +75,8 @@ func newDiff() *cobra.Command {
 apply would change. Nothing is changed.
 
 The exit code is 0, and with --exit-code 1 if there is a difference. It is 2 if the
-comparison could not be made: a file cannot be read, the server is unreachable.`,
+comparison could not be made: a file cannot be read, the server would refuse a job
+or is unreachable.`,
 		Example: `  belfry diff -f jobs.yaml
   belfry diff -f jobs.yaml --exit-code   # for CI: 1 if there is a difference, 2 if it could not be found out`,
 	})
@@ -126,7 +127,7 @@ func diffAll(ctx context.Context, r *remote.Server, jobs []Job, code bool) error
 	return nil
 }
 
-// compareAll compares all jobs with the server's.
+// compareAll compares all jobs with the server's. Its error lists every job that the server would refuse.
 func compareAll(ctx context.Context, r *remote.Server, jobs []Job) ([]comparison, error) {
 	found := make([]comparison, len(jobs))
 	bar := terminal.NewProgress(r.Cmd.ErrOrStderr(), "diff", int64(len(jobs)))
@@ -136,13 +137,21 @@ func compareAll(ctx context.Context, r *remote.Server, jobs []Job) ([]comparison
 		which[i] = i
 	}
 	var done atomic.Int64
+	refusals := make([]error, len(jobs))
 	err := eachOf(ctx, which, func(ctx context.Context, i int) (err error) {
-		if found[i], err = compare(ctx, r, jobs[i]); err != nil && !remote.IsHopeless(err) && ctx.Err() == nil {
-			err = fmt.Errorf("%s: %s: %w", jobs[i].At, jobs[i].Name, err)
+		found[i], err = compare(ctx, r, jobs[i])
+		if err == nil {
+			err = validate(ctx, r, jobs[i])
+		}
+		if err != nil && !remote.IsHopeless(err) && ctx.Err() == nil {
+			refusals[i], err = fmt.Errorf("%s: %s: %w", jobs[i].At, jobs[i].Name, r.Explain(err, nil)), nil
 		}
 		bar.Set(done.Add(1), int64(len(jobs)))
 		return err
 	})
+	if err == nil {
+		err = errors.Join(refusals...)
+	}
 	return found, err
 }
 

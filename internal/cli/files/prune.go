@@ -26,21 +26,17 @@ type pruning struct {
 	prune, yes bool
 }
 
-func (p *pruning) check(jobs []Job) error {
-	switch {
-	case p.prune && p.set == "":
+func (p *pruning) check() error {
+	if p.prune && p.set == "" {
 		return usage.Errorf("--prune needs --set NAME, which marks the jobs that the files own;" +
 			" a job without the mark is never deleted")
-	case p.prune && len(jobs) == 0:
-		return usage.Errorf("the files have no jobs, and --prune would delete all jobs of the set %s;"+
-			" to do that, use belfry job delete", p.set)
 	}
 	return nil
 }
 
 // apply applies jobs and then deletes those of the set that are in no file. It asks before it changes anything.
 func (p *pruning) apply(ctx context.Context, r *remote.Server, jobs []Job) error {
-	if err := p.check(jobs); err != nil {
+	if err := p.check(); err != nil {
 		return err
 	}
 	if err := p.mark(jobs); err != nil {

@@ -84,7 +84,11 @@ func open(stdin io.Reader, file string) (io.ReadCloser, error) {
 	if file == "-" {
 		return io.NopCloser(stdin), nil
 	}
-	return os.Open(file) //nolint:gosec // the user names it
+	f, err := os.Open(file) //nolint:gosec // the user names it
+	if err != nil {
+		return nil, usage.Errorf("the file cannot be read: %w; is its name right?", err)
+	}
+	return f, nil
 }
 
 // readAll reads files of jobs and checks that each job has a name and that no name occurs twice.
@@ -97,6 +101,9 @@ func readAll(cmd *cobra.Command, files []string) (out []Job, err error) {
 		jobs, err := Read(cmd.InOrStdin(), file)
 		if err != nil {
 			return nil, err
+		}
+		if len(jobs) == 0 {
+			return nil, usage.Errorf("-f %s: the file has no jobs; write one, or leave the file out", file)
 		}
 		for _, j := range jobs {
 			if j.Name == "" {

@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -48,6 +49,9 @@ func (d Duration) Parse(field string, fallback time.Duration, example string) (t
 		return fallback, nil
 	}
 	if err := out.UnmarshalText([]byte(d)); err != nil {
+		if out.UnmarshalText([]byte(strings.TrimPrefix(string(d), "-"))) == nil {
+			return 0, &problem.Problem{Field: field, Problem: "it is negative", Fix: "write for example " + example}
+		}
 		return 0, &problem.Problem{Field: field, Problem: "it is not a duration", Fix: "write for example " + example}
 	}
 	return time.Duration(out), nil
