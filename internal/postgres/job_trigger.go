@@ -57,9 +57,10 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 		if err := tx.QueryRow(ctx, readClock).Scan(&key.DueAt); err != nil {
 			return err
 		}
-		key.DueAt = key.DueAt.UTC()
+		now := key.DueAt.UTC()
+		key.DueAt = now
 		if !o.At.IsZero() {
-			if err := job.CheckTriggerAt(o.At, key.DueAt); err != nil {
+			if err := job.CheckTriggerAt(o.At, now); err != nil {
 				return err
 			}
 			key.DueAt = roundUp(o.At).UTC()
@@ -72,7 +73,9 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 		if err != nil {
 			return err
 		}
-		pool.WakeOf(tx).Add(key.Partition, queue, pulled)
+		if key.DueAt.Sub(now) <= job.WakeAhead {
+			pool.WakeOf(tx).Add(key.Partition, queue, pulled)
+		}
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, key); err != nil {
 			return err
 		}

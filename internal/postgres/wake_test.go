@@ -62,6 +62,12 @@ func TestDueRunsAreReported(t *testing.T) {
 		_, err := b.store.TriggerJob(ctx, change(), nil)
 		require.NoError(t, err)
 	}))
+	require.Empty(t, b.takes(func() {
+		later := change()
+		later.At = b.now().Add(time.Hour)
+		_, err := b.store.TriggerJob(ctx, later, nil)
+		require.NoError(t, err)
+	}), "it is due in an hour")
 	b.exec(`UPDATE job SET created_at = created_at - interval '3 days'`)
 	require.Equal(t, in(), b.takes(func() {
 		out, err := b.store.BackfillJob(ctx, job.BackfillParams{
