@@ -68,7 +68,8 @@ func (w *wakes) wakeNode(k job.Wake) {
 
 // loops returns the loops that send and receive.
 func (w *wakes) loops() loop.Group {
-	backoff := loop.Backoff{Min: 200 * time.Millisecond, Max: 5 * time.Second}
+	// Wait, because otherwise failing rounds follow at the rate of wake-ups.
+	backoff := loop.Backoff{Min: 200 * time.Millisecond, Max: 5 * time.Second, Wait: true}
 	return loop.Group{
 		{
 			Name: "notify", Title: "wake-up of other nodes", Once: w.sendOnce, Wake: w.changed, Limit: wakeLimit,

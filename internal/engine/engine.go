@@ -202,7 +202,10 @@ func (e *Engine) loops() loop.Group {
 	g := loop.Group{
 		{Name: "plan", Once: e.planOnce, Limit: roundLimit},
 		{Name: "sweep", Once: e.sweepOnce, Limit: roundLimit},
-		{Name: "wake", Once: e.wakeOnce, Wake: e.woken.changed, Limit: roundLimit},
+		{
+			Name: "wake", Once: e.wakeOnce, Wake: e.woken.changed, Limit: roundLimit,
+			Backoff: loop.Backoff{Wait: true}, // otherwise failing rounds follow at the rate of wake-ups
+		},
 		{Name: "load", Once: e.loadOnce, Limit: roundLimit},
 		{Name: "overdue", Once: e.overdueOnce, Limit: roundLimit},
 		{Name: "rescue", Once: e.rescueOnce, Limit: roundLimit},

@@ -2,11 +2,13 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -61,6 +63,35 @@ func TestAWakeStartsATrigger(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("it did not start")
 	}
+}
+
+// failingStore has sweeps of wake-ups that fail, and reports when each began.
+type failingStore struct {
+	*pgtest.Store
+	begun chan time.Duration
+}
+
+func (s failingStore) Sweep(_ context.Context, in job.SweepParams) ([]job.Run, error) {
+	if in.Limit == 0 {
+		return nil, nil
+	}
+	s.begun <- clock.Elapsed()
+	return nil, errors.New("broken on purpose")
+}
+
+// While the database fails, wake-ups do not shorten the pause between rounds.
+func TestFailingWakesBackOff(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	store := failingStore{b.store, make(chan time.Duration, 100)}
+	b.engine.Planner = store
+	b.start(t)
+	var begun []time.Duration
+	for range 3 {
+		b.engine.Wake([]int16{1})
+		begun = append(begun, <-store.begun)
+	}
+	require.GreaterOrEqual(t, begun[2]-begun[0], 600*time.Millisecond, "the backoff is 200ms and then 400ms")
 }
 
 // However many wake-ups there are, they share one statement, which reads a bounded number of runs.
