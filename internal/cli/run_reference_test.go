@@ -40,7 +40,8 @@ func TestRunReferences(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	a := clitest.On(t, New, pool)
-	at := withHistory(t, a, pool).Format("2006-01-02T15")
+	hour := withHistory(t, a, pool)
+	at := hour.Format("2006-01-02T15")
 	lines := strings.Split(strings.TrimSpace(a.Good("run", "list")), "\n")[1:]
 	require.Len(t, lines, 4)
 	seen := map[string]bool{}
@@ -69,6 +70,18 @@ func TestRunReferences(t *testing.T) {
 	}
 	s := a.Belfry("", "run", "get", "report@"+at+":01")
 	require.Equal(t, 2, strings.Count(s.Failure.Error(), "\n  run_"), "the error lists the candidates")
+
+	// More runs than a page has: one behind it may match too.
+	_, err := pool.Exec(t.Context(), `INSERT INTO run_history
+  (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
+SELECT partition, s, 1, id, due, due, due + interval '1 s', 1, 1, sign(s), 0, queue_id
+FROM job, generate_series(0, 120) s, LATERAL (SELECT $1::timestamptz + interval '2 min' + s * interval '1 ms' AS due) d`,
+		hour)
+	require.NoError(t, err)
+	for _, reference := range []string{"report@" + at + ":02:00Z/60", "report@" + at + ":02/7"} {
+		require.ErrorContains(t, a.Belfry("", "run", "get", reference).Failure, "too many runs match", reference)
+	}
+	runID(t, a.Good("run", "get", "report@"+at+":02:00.060/60", "-o", "json"))
 }
 
 func runID(t *testing.T, raw string) string {

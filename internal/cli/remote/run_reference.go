@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
 	"github.com/belfry-dev/belfry/internal/job"
 )
@@ -122,7 +123,7 @@ func (r *Server) RunID(ctx context.Context, text string) (string, error) {
 		return "", usage.Errorf("%q does not name a run; write its id, run_…, or JOB@TIME such as"+
 			" report@2026-01-31T09:00:00Z, as belfry run list prints them", text)
 	}
-	// One page is enough: the window is short, and more candidates would not fit into an error.
+	// One page is enough: more candidates would not fit into an error.
 	raw, err := r.Get(ctx, JobPath(f.job)+"/runs", url.Values{
 		"due_from": {f.from.UTC().Format(time.RFC3339Nano)}, "due_to": {f.before.UTC().Format(time.RFC3339Nano)},
 		"page_size": {"100"},
@@ -136,6 +137,7 @@ func (r *Server) RunID(ctx context.Context, text string) (string, error) {
 	}
 	var page struct {
 		Items []found `json:"items"`
+		Next  string  `json:"next_page_token"`
 	}
 	if err := json.Unmarshal(raw, &page); err != nil {
 		return "", err
@@ -148,15 +150,19 @@ func (r *Server) RunID(ctx context.Context, text string) (string, error) {
 			matching = append(matching, run)
 		}
 	}
-	if len(matching) == 0 {
-		return "", usage.Errorf("there is no run %s; belfry job runs %s lists those of the job,"+
-			" and belfry why %s TIME explains a time without a run", text, f.job, f.job)
-	}
 	for _, run := range matching { // without /SEQ, an exact time means the first run of that time
 		k, err := job.ParseRunID(run.ID)
 		if err == nil && f.prefix == "" && k.Seq == 0 && k.DueAt.Equal(f.from) && f.before.Sub(f.from) <= time.Second {
 			return run.ID, nil
 		}
+	}
+	if page.Next != "" {
+		return "", usage.Errorf("too many runs match %s to find the one that is meant; write more of its time or its id,"+
+			" run_…, as belfry job runs %s -o name prints it", terminal.Clean(text), f.job)
+	}
+	if len(matching) == 0 {
+		return "", usage.Errorf("there is no run %s; belfry job runs %s lists those of the job,"+
+			" and belfry why %s TIME explains a time without a run", text, f.job, f.job)
 	}
 	return OnlyOne("run", text, matching, func(x found) (string, string) { return x.ID, x.State })
 }
