@@ -37,6 +37,8 @@ type Config struct {
 
 	// SweepPause is the pause between sweeps, for tests; 0: the default.
 	SweepPause time.Duration
+	// WakeBack is how long ago a run that a wake-up finds may have become due, for tests; 0: the default.
+	WakeBack time.Duration
 	// Scratch allows a node to work as the owner of its database. It is for benchmarks, which own theirs.
 	Scratch bool
 
@@ -191,7 +193,8 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
 		Auditor: store, Leases: db.Admin(),
 		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
-		Slots: c.Slots, LookAhead: c.LookAhead, SweepPause: c.SweepPause, KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
+		Slots: c.Slots, LookAhead: c.LookAhead, SweepPause: c.SweepPause, WakeBack: c.WakeBack,
+		KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
 	})
 	n.pull = pull.New(pull.Options{
 		Store: store, Sessions: store, Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m,

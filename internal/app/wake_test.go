@@ -43,7 +43,7 @@ func setupUnswept(t *testing.T) *unswept {
 
 func (u *unswept) serve(url, name string) (*serving, *client) {
 	c := testConfig(url)
-	c.Name, c.SweepPause = name, time.Hour
+	c.Name, c.SweepPause, c.WakeBack = name, time.Hour, time.Hour // a wake-up may be late
 	c.Started = func(late time.Duration) { u.started <- late }
 	key := make(chan string, 1)
 	c.Bootstrap = func(secret string) { key <- secret }
@@ -73,7 +73,7 @@ func (u *unswept) starts(c *client, path, body string) map[string]any {
 	require.Less(u.t, status, 300, "%s: %v", path, answer)
 	select {
 	case <-u.started:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		u.t.Fatalf("%s: its run did not start", path)
 	}
 	u.await(0, `SELECT count(*) FROM run WHERE run_at < now() + interval '1 hour'`)

@@ -66,7 +66,10 @@ type Options struct {
 	Lead      time.Duration // how long before its run time a run is claimed; 250ms
 	// SweepPause is the pause between sweeps; 500ms. Searches for overdue runs pause 20 times as long.
 	SweepPause time.Duration
-	Slots      int // attempts in flight at the same time; 1000
+	// WakeBack is how long ago a run that a wake-up finds may have become due, because the transaction that wrote it
+	// took time; 2s. The sweep finds older ones.
+	WakeBack time.Duration
+	Slots    int // attempts in flight at the same time; 1000
 	// MaxUpcoming is how many runs may wait in the wheel, at about 250 bytes each, while a backlog is planned;
 	// 1,000,000.
 	MaxUpcoming int
@@ -109,6 +112,9 @@ func New(o Options) *Engine {
 	}
 	if o.SweepPause == 0 {
 		o.SweepPause = 500 * time.Millisecond
+	}
+	if o.WakeBack == 0 {
+		o.WakeBack = 2 * time.Second
 	}
 	if o.Slots == 0 {
 		o.Slots = 1000

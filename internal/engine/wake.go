@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// wakeBack is how long the transaction that wrote a run may have taken. The sweep finds what took longer.
-	wakeBack = 2 * time.Second
 	// wakeRuns bounds the runs of one partition in a round, so that a flood in one does not delay those in others. The
 	// sweep finds the rest.
 	wakeRuns = 1000
@@ -38,7 +36,7 @@ func (e *Engine) wakeOnce(ctx context.Context) (time.Duration, error) {
 	}
 	begun, now := clock.Elapsed(), e.Bound.Now()
 	runs, err := e.Planner.Sweep(ctx, job.SweepParams{
-		Partitions: partitions, From: now.Add(-wakeBack), To: now.Add(job.WakeAhead), Limit: wakeRuns,
+		Partitions: partitions, From: now.Add(-e.WakeBack), To: now.Add(job.WakeAhead), Limit: wakeRuns,
 	})
 	if err != nil {
 		return 0, err // the sweep finds them

@@ -49,6 +49,7 @@ func setupWoken(t *testing.T) (*bundle, *wokenStore) {
 func TestAWakeStartsATrigger(t *testing.T) {
 	t.Parallel()
 	b, store := setupWoken(t)
+	b.engine.WakeBack = time.Hour // the wake-up may be late
 	close(store.gate)
 	received := make(chan job.Attempt, 1)
 	b.target.answer = func(a job.Attempt) job.Outcome { received <- a; return job.Outcome{Kind: job.Succeeded} }
