@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
+	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
 // setLabel marks the jobs that belfry apply --set created or changed, so that --prune deletes no other.
@@ -83,8 +85,15 @@ func (p *pruning) mark(jobs []Job) error {
 	return nil
 }
 
-// obsolete lists the names of the jobs of the set that the files no longer have.
-func (p *pruning) obsolete(ctx context.Context, r *remote.Server, jobs []Job) (names []string, err error) {
+// obsoleteJob is a job that will be deleted, as it was listed.
+type obsoleteJob struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Version int32  `json:"version"`
+}
+
+// obsolete lists the jobs of the set that the files no longer have.
+func (p *pruning) obsolete(ctx context.Context, r *remote.Server, jobs []Job) (gone []obsoleteJob, err error) {
 	if !p.prune {
 		return nil, nil
 	}
@@ -97,32 +106,30 @@ func (p *pruning) obsolete(ctx context.Context, r *remote.Server, jobs []Job) (n
 		if err != nil {
 			return nil, err
 		}
-		var found struct {
-			Name string `json:"name"`
-		}
+		var found obsoleteJob
 		if err := json.Unmarshal(raw, &found); err != nil {
 			return nil, err
 		}
 		if !kept[found.Name] {
-			names = append(names, found.Name)
+			gone = append(gone, found)
 		}
 	}
-	return names, nil
+	return gone, nil
 }
 
 // confirm shows what will be deleted and asks, unless --yes was given.
-func (p *pruning) confirm(r *remote.Server, names []string) error {
-	if len(names) == 0 || p.yes {
+func (p *pruning) confirm(r *remote.Server, gone []obsoleteJob) error {
+	if len(gone) == 0 || p.yes {
 		return nil
 	}
-	for _, name := range names {
-		r.Note("%s %s", planned[deleted], name)
+	for _, j := range gone {
+		r.Note("%s %s", planned[deleted], j.Name)
 	}
 	in := r.Cmd.InOrStdin()
 	if f, ok := in.(*os.File); !ok || !term.IsTerminal(f.Fd()) {
-		return usage.Errorf("--prune would delete %d jobs; nothing was changed. Repeat with --yes to do it", len(names))
+		return usage.Errorf("--prune would delete %d jobs; nothing was changed. Repeat with --yes to do it", len(gone))
 	}
-	_, _ = fmt.Fprintf(r.Cmd.ErrOrStderr(), "Delete these %d jobs? [y/N] ", len(names))
+	_, _ = fmt.Fprintf(r.Cmd.ErrOrStderr(), "Delete these %d jobs? [y/N] ", len(gone))
 	line, _ := bufio.NewReader(in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 		return usage.Errorf("nothing was changed")
@@ -130,13 +137,17 @@ func (p *pruning) confirm(r *remote.Server, names []string) error {
 	return nil
 }
 
-// deleteAll deletes the obsolete jobs.
-func deleteAll(ctx context.Context, r *remote.Server, names []string) error {
-	for i, name := range names {
-		if err := r.Delete(ctx, remote.JobPath(name)); err != nil {
-			return fmt.Errorf("%s (%d of %d are deleted): %w", name, i, len(names), err)
+// deleteAll deletes the obsolete jobs, each only if it is still as it was listed.
+func deleteAll(ctx context.Context, r *remote.Server, gone []obsoleteJob) error {
+	for i, j := range gone {
+		err := r.Call(ctx, belfry.Request{
+			Method: http.MethodDelete, Path: remote.JobPath(j.ID),
+			Header: map[string]string{"If-Match": belfry.IfMatch(j.Version)},
+		}, nil)
+		if err != nil {
+			return fmt.Errorf("%s (%d of %d are deleted): %w", j.Name, i, len(gone), err)
 		}
-		r.Line("%s %s", styled(deleted), terminal.Clean(name))
+		r.Line("%s %s", styled(deleted), terminal.Clean(j.Name))
 	}
 	return nil
 }

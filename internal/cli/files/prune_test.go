@@ -1,6 +1,10 @@
 package files_test
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -32,4 +36,44 @@ func TestPrune(t *testing.T) {
 	require.NoError(t, s.Failure)
 	require.Contains(t, s.Out, "deleted   two")
 	require.Equal(t, "other\none\n", a.Good("job", "list", "-o", "name"))
+}
+
+// A job that was changed after --prune listed it is not deleted.
+func TestPruneKeepsChangedJobs(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, cli.New)
+	const one = "{name: one, schedule: every 1h, target: {kind: noop}}\n"
+	const two = "---\n{name: two, schedule: every 1h, target: {kind: noop}}\n"
+	require.NoError(t, a.Belfry(one+two, "apply", "-f", "-", "--set", "billing").Failure)
+	to, err := url.Parse(a.URL)
+	require.NoError(t, err)
+	change := func() error {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, a.URL+"/api/v1/jobs/two",
+			strings.NewReader(`{"priority":1}`))
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Authorization", "Bearer "+a.Key)
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+		response, err := http.DefaultClient.Do(r)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		return err
+	}
+	forward := httputil.NewSingleHostReverseProxy(to)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			if err := change(); err != nil {
+				t.Error(err)
+			}
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	meanwhile := *a
+	meanwhile.URL = proxy.URL
+	s := meanwhile.Belfry(one, "apply", "-f", "-", "--set", "billing", "--prune", "--yes")
+	require.ErrorContains(t, s.Failure, "two (0 of 1 are deleted)")
+	require.Contains(t, a.Good("job", "list", "-o", "name"), "two\n")
 }
