@@ -134,7 +134,9 @@ func (s *story) commands(job string) (out []string) {
 	case "failed":
 		add("run get %s", run)
 		if s.Run != nil && s.Run.Dead {
-			add("dlq redrive %s", run)
+			if s.Run.JobName != "" { // the job is not deleted
+				add("dlq redrive %s", run)
+			}
 			add("dlq discard %s", run)
 		}
 		if s.Reason == "gone" {

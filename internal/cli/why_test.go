@@ -124,7 +124,7 @@ calendars: [{dates: [12-25]}]}}`
 	n.await("accepted", "--state", "accepted")
 	b.add("accepted", "Its target accepted it and has not reported", "accepted")
 	n.Good("run", "cancel", n.await("to cancel", "--state", "running").ID)
-	b.add("cancelled", "Somebody cancelled it", "to cancel")
+	b.add("cancelled", "A user cancelled it", "to cancel")
 	hand := strings.Fields(n.Good("job", "trigger", "by hand"))[1]
 	n.await("by hand", "--state", "succeeded")
 	n.until(func() bool { return strings.Contains(n.Good("run", "get", hand), "succeeded") })
@@ -139,6 +139,10 @@ target: {kind: http, config: {url: %q}}, retry: {max_attempts: 1}}`, n.target+"/
 	b.add("triggered-dead", "A trigger failed: the newest run, its dead letter, and the next occurrence", "yearly")
 	n.create("waits", "/ok", "--cron", "0 0 1 1 *", "--queue", "imports")
 	n.Good("job", "trigger", "waits")
+	n.file(`{name: pulled, schedule: {at: %q, timezone: Europe/Berlin},
+target: {kind: worker, config: {handler: send-invoice}}}`, soon(n))
+	n.await("pulled", "--state", "due")
+	b.add("no-worker", "It is due, and no worker asks for it", "pulled")
 	b.add("triggered-waits", "A trigger waits for a paused queue", "waits")
 
 	skipped := n.await("overlap skip", "--state", "skipped")
@@ -149,7 +153,7 @@ target: {kind: http, config: {url: %q}}, retry: {max_attempts: 1}}`, n.target+"/
 	skipped = n.await("overlap queue", "--state", "skipped")
 	b.add("queue-limit", "Skipped: one waits already", "overlap queue", skipped.DueAt)
 	replaced := n.await("overlap replace", "--state", "cancelled")
-	b.add("replaced", "A newer run took its place", "overlap replace", replaced.DueAt)
+	b.add("replaced", "A newer run replaced it", "overlap replace", replaced.DueAt)
 	n.await("counted", "--state", "succeeded")
 	n.until(func() bool { return strings.Contains(n.Good("why", "counted"), "finished") })
 	b.add("finished", "max_runs is reached", "counted", n.inAnHour())
@@ -170,6 +174,7 @@ target: {kind: http, config: {url: %q}}, retry: {max_attempts: 1}}`, n.target+"/
 	b.add("queue-paused", "Its queue is paused", "in imports", queued.DueAt)
 	late := n.await("urgent", "--state", "due")
 	n.until(func() bool { return n.now().Sub(*late.DueAt) > 1500*time.Millisecond })
+	b.add("queue-paused-expired", "Its queue is paused, and its deadline has passed", "urgent", late.DueAt)
 	n.Good("queue", "resume", "imports")
 	expired := n.await("urgent", "--state", "skipped")
 	b.add("expired", "Skipped: it could not start within its deadline", "urgent", expired.DueAt)
@@ -198,6 +203,13 @@ target: {kind: http, config: {url: %q}}, retry: {max_attempts: 1}}`, n.target+"/
 	n.Good("job", "delete", "doomed")
 	b.add("deleted-ran", "It ran, and its job was deleted since", doomed.ID)
 	b.add("deleted", "The job was deleted before", doomed.ID, "2098-06-01T02:30")
+
+	var dropped jobView
+	n.file(once, "dropped", soon(n), n.target+"/rejects", "max_attempts: 1")
+	n.await("dropped", "--state", "failed")
+	require.NoError(t, json.Unmarshal([]byte(n.Good("job", "get", "dropped", "-o", "json")), &dropped))
+	n.Good("job", "delete", "dropped")
+	b.add("deleted-dead", "A dead letter of a deleted job", dropped.ID)
 
 	b.missed()
 	b.done()

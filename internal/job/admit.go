@@ -69,7 +69,7 @@ func (p Policy) AdmitRule() AdmitRule {
 // newer run end it.
 func Admit(in AdmitInput) Admission {
 	started := in.Attempt > 0 && !in.Deferred
-	if !started && in.Deadline > 0 && in.Origin.hasDeadline() && in.Now.Sub(in.DueAt) > time.Duration(in.Deadline) {
+	if !started && in.Deadline > 0 && in.Origin.HasDeadline() && in.Now.Sub(in.DueAt) > time.Duration(in.Deadline) {
 		return Admission{AdmitSkip, ReasonExpired}
 	}
 	if in.Attempt > 0 {
@@ -81,8 +81,8 @@ func Admit(in AdmitInput) Admission {
 	return in.overlap()
 }
 
-// hasDeadline exempts backfills and redrives: a user asked for them long after the due time.
-func (o Origin) hasDeadline() bool { return o != FromBackfill && o != FromRedrive }
+// HasDeadline exempts backfills and redrives: a user asked for them long after the due time.
+func (o Origin) HasDeadline() bool { return o != FromBackfill && o != FromRedrive }
 
 // bySchedule is false for runs that a user requested. Those run even if the job is paused.
 func (in *AdmitInput) bySchedule() bool {

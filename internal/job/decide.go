@@ -122,7 +122,7 @@ func (in *DecideInput) lost() Decision {
 const maxDeferred = 30_000
 
 func (in *DecideInput) deferred() Decision {
-	first := in.tries() <= 1 && in.Run.Origin.hasDeadline()
+	first := in.tries() <= 1 && in.Run.Origin.HasDeadline()
 	wait := min(max(in.Outcome.RetryAfter, 0), MaxRetryAfter)
 	switch {
 	case in.Run.Attempt >= maxDeferred:

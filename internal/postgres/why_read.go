@@ -315,7 +315,7 @@ SELECT kind, found_at FROM audit_finding WHERE partition = $1 AND job_id = $2 AN
 func (y *whyReader) readAround(ctx context.Context) error {
 	f := &y.facts
 	f.QueuePaused, f.QueueNote, f.QueueBy, f.CancelledBy = time.Time{}, "", "", ""
-	f.Queue, f.KeyRunning = job.Queue{}, 0
+	f.Queue, f.KeyRunning, f.Workers = job.Queue{}, 0, false
 	if len(f.Entries) == 0 {
 		return nil
 	}
@@ -345,6 +345,10 @@ func (y *whyReader) readLimits(ctx context.Context, queue string) error {
 		}
 		return err
 	})
+	const workers = `
+SELECT EXISTS (SELECT FROM session s JOIN queue q ON q.id = s.queue_id
+               WHERE q.namespace_id = $1 AND q.name = $2 AND s.expires_at > now())`
+	batch.Queue(workers, y.order.Namespace, queue).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Workers) })
 	if key := f.Definition.Concurrency.ID(y.order.Namespace); key != 0 {
 		const running = `SELECT count(*) FROM permit WHERE limit_kind = 2 /* concurrency key */ AND limit_id = $1`
 		batch.Queue(running, key).QueryRow(func(row pgx.Row) error { return row.Scan(&f.KeyRunning) })

@@ -38,7 +38,7 @@ const (
 	NotDue       Code = "not_due"       // it will be planned shortly before its time
 	Paused       Code = "paused"        // not planned until the job is resumed
 	CreatedLater Code = "created_later" // the job did not exist yet
-	Deleted      Code = "deleted"       // the job did not exist any more
+	Deleted      Code = "deleted"       // the job no longer existed
 	Finished     Code = "finished"      // max_runs had been reached
 	BeforeStart  Code = "before_start"
 	AfterEnd     Code = "after_end"
@@ -81,6 +81,7 @@ type Facts struct {
 	QueueNote   string
 	Queue       job.Queue // of the run: its limits, and how many runs are running and waiting
 	KeyRunning  int       // live runs with the concurrency key of the job
+	Workers     bool      // a worker asks for runs of the queue
 	QueueBy     string    // who paused the queue; empty if not known
 	CancelledBy string    // who cancelled the run; empty if no user did, or not known
 }
@@ -174,8 +175,8 @@ func (x *explainer) describeMissing(story Story) Story {
 		return say(CreatedLater, x.sprintf("The job did not exist then: it was created at %s.", x.Created))
 	}
 	if !x.DeletedAt.IsZero() && x.At.After(x.DeletedAt) {
-		return say(Deleted, x.sprintf("The job did not exist any more: it was deleted at %s%s. Its history remains.",
-			x.DeletedAt, by(x.DeletedBy)))
+		return say(Deleted, x.doesNotRun(x.sprintf("the job was deleted at %s%s", x.DeletedAt, by(x.DeletedBy)))+
+			" Its history remains.")
 	}
 	if x.schedule == nil {
 		return say(Unknown, "This version of Belfry cannot read the schedule that the job had then.")
@@ -237,7 +238,7 @@ func (x *explainer) withoutEntry() (Code, string) {
 		return Forgotten, x.sprintf("It is no longer known: history is kept from %s on.", x.HistoryFrom)
 	}
 	if x.CursorGone && x.Found != auditor.Missing {
-		return Forgotten, "It has no entry of its own, and no job has the schedule that it had at that time any more, " +
+		return Forgotten, "It has no entry of its own, and no job has the schedule of that time any longer, " +
 			"so it is not known whether it was skipped with others in an outage. " + askOperator
 	}
 	text := "It is missing: the schedule has this occurrence and the ledger has no entry for it, which must not happen."

@@ -96,7 +96,7 @@ func TestExplain(t *testing.T) {
 		}},
 		"rejected, discarded": {
 			ended(job.StatusFailed, job.ReasonRejected), why.Failed, job.ReasonRejected,
-			[]string{"rejected it permanently", "was redriven or discarded"},
+			[]string{"rejected it permanently", "has been redriven or discarded"},
 		},
 		"lost": {ended(job.StatusFailed, job.ReasonLost), why.Failed, job.ReasonLost, []string{"lost repeatedly"}},
 		"unknown outcome": {
@@ -118,7 +118,7 @@ func TestExplain(t *testing.T) {
 		"overlap": {skip(job.ReasonOverlap), why.Skipped, job.ReasonOverlap, []string{"still live", "overlap: skip"}},
 		"queue limit": {
 			skip(job.ReasonOverlapLimit), why.Skipped, job.ReasonOverlapLimit,
-			[]string{"1000 runs of the job were waiting"},
+			[]string{"1000 runs of the job were already waiting"},
 		},
 		"expired":          {skip(job.ReasonExpired), why.Skipped, job.ReasonExpired, []string{"deadline, 5m"}},
 		"skipped replaced": {skip(job.ReasonReplaced), why.Skipped, job.ReasonReplaced, []string{"newer run"}},
@@ -157,7 +157,25 @@ func TestExplain(t *testing.T) {
 		}), why.Running, "", []string{"40 % done", "page 4 of 10"}},
 		"for a worker": {
 			live(job.StatusDue, func(e *job.Entry, _ *why.Facts) { e.Handler = "greet" }), why.Due, "",
-			[]string{"waits for a worker", "knows the handler greet"},
+			[]string{"no worker asks for runs of queue default", "Start a worker for queue default with the handler greet"},
+		},
+		"for a busy worker": {
+			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { e.Handler, f.Workers = "greet", true }), why.Due, "",
+			[]string{"waits for a worker", "knows the handler greet", "start more workers"},
+		},
+		"queue paused, expired": {
+			live(job.StatusDue, func(_ *job.Entry, f *why.Facts) { f.QueuePaused, f.Now = f.At, f.At.Add(6*time.Minute) }),
+			why.QueuePaused, "",
+			[]string{"skipped as expired", "its deadline, 5m after it was due, has passed"},
+		},
+		"queue paused, backfilled": {
+			live(job.StatusDue, func(e *job.Entry, f *why.Facts) {
+				e.Origin, f.QueuePaused, f.Now = job.FromBackfill, f.At, f.At.Add(6*time.Minute)
+			}), why.QueuePaused, "", []string{"its due runs then start"},
+		},
+		"created later, on another day in UTC": {
+			func(f *why.Facts) { f.Created = f.At.Add(14*time.Hour + 30*time.Minute) }, why.CreatedLater, "",
+			[]string{"created at 2026-11-11 00:30:00 CET (2026-11-10 23:30:00 UTC)"},
 		},
 		"running": {
 			live(job.StatusRunning, func(e *job.Entry, f *why.Facts) { e.Attempt, e.StartedAt = 1, f.At }), why.Running,
@@ -185,7 +203,7 @@ func TestExplain(t *testing.T) {
 		"queue paused": {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.QueuePaused, f.QueueNote = f.At, "repairs" }),
 			why.QueuePaused, "",
-			[]string{"queue default is paused", "(repairs)"},
+			[]string{"queue default has been paused", "(repairs)"},
 		},
 		"waits a turn": {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Others = 1 }), why.Behind, "",
@@ -203,7 +221,7 @@ func TestExplain(t *testing.T) {
 		}, why.Paused, "", []string{"paused since", "It did not run", "by key:ops (broken)", "missed.paused: skip"}},
 		"paused, to come": {func(f *why.Facts) {
 			f.Job.State, f.Job.PausedAt, f.Now = job.Paused, at.Add(-2*time.Hour), f.At.Add(-time.Hour)
-		}, why.Paused, "", []string{"It will not run as things are", "Resume the job before then"}},
+		}, why.Paused, "", []string{"It will not run: the job has been paused", "resume the job before that time"}},
 		"paused until later, past": {func(f *why.Facts) {
 			f.Job.State, f.Job.PausedAt, f.Job.PausedUntil = job.Paused, at.Add(-time.Hour), at.Add(time.Hour)
 		}, why.Paused, "", []string{
@@ -249,7 +267,11 @@ func TestExplain(t *testing.T) {
 		},
 		"deleted before": {
 			func(f *why.Facts) { deleted(f); f.DeletedAt, f.DeletedBy = at.Add(-time.Hour), "key:ci" }, why.Deleted, "",
-			[]string{"deleted at 2026-11-10 09:00:00 CET", "by key:ci"},
+			[]string{"It did not run: the job was deleted at 2026-11-10 09:00:00 CET", "by key:ci", "belfry job versions job_"},
+		},
+		"deleted, to come": {
+			func(f *why.Facts) { deleted(f); f.DeletedAt, f.Now = at.Add(-2*time.Hour), at.Add(-time.Hour) }, why.Deleted, "",
+			[]string{"It will not run: the job was deleted"},
 		},
 		"deleted later, succeeded": {
 			func(f *why.Facts) { deleted(f); f.DeletedAt = at.Add(time.Hour); entry(func(*job.Entry) {})(f) },

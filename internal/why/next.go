@@ -3,6 +3,7 @@ package why
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
 )
@@ -12,6 +13,10 @@ const askOperator = "Ask the operator to run belfry audit ledger for this time."
 
 // nextStep says what happens next, or what the user can do. Empty means nothing.
 func (x *explainer) nextStep(story Story) string {
+	if x.expired(story.Entry) {
+		return fmt.Sprintf("It will be skipped as expired instead of starting, because its deadline, %s after it was due, "+
+			"has passed. To run it after all, backfill it then.", x.Definition.Deadline)
+	}
 	switch story.Code {
 	case Failed:
 		return x.afterFailure(story.Entry)
@@ -20,7 +25,7 @@ func (x *explainer) nextStep(story Story) string {
 	case Skipped:
 		return x.afterSkip(story)
 	case Running:
-		return fmt.Sprintf("The attempt is ended after %s (timeout).", x.Definition.Timeout)
+		return fmt.Sprintf("The attempt ends after %s at the latest (timeout).", x.Definition.Timeout)
 	case Accepted:
 		return "Without a report by then the attempt counts as lost, and the run is retried; " +
 			"with delivery at_most_once the run fails."
@@ -31,28 +36,31 @@ func (x *explainer) nextStep(story Story) string {
 		return "No action needed."
 	case Due:
 		if !x.Owned {
-			return "Start a node, or look why none is alive. The run is not lost: it starts late."
+			return "Start a node, or find out why none is alive. The run is not lost: it starts late."
+		}
+		if story.Entry.Handler != "" {
+			return x.awaitWorker(story.Entry)
 		}
 		return "It starts by itself as soon as a slot is free. If this lasts: give the nodes more slots, add nodes, " +
 			"or raise the job's priority."
 	case QueuePaused:
-		return "Resume the queue: what waits starts then, by priority."
+		return "Resume the queue: its due runs then start, by priority."
 	case Behind:
 		return "It starts when the other run ends. If that one hangs, cancel it, or give the job a shorter timeout."
 	case Paused:
 		return x.afterPause(story)
 	case Finished:
-		return "Raise max_runs, or set it to 0, to let the job run on."
+		return "To let the job continue, raise max_runs or set it to 0."
 	case BeforeStart:
-		return "Move start_at if it is to run earlier."
+		return "To run it earlier, change start_at."
 	case AfterEnd:
-		return "Move end_at if the job is to run on."
+		return "To let the job continue, change end_at."
 	case Unplanned:
 		if !x.Owned {
-			return "Start a node, or look why none is alive."
+			return "Start a node, or find out why none is alive."
 		}
-		return "It is dealt with by itself within seconds. " +
-			"If this lasts, look into the log of the node for failures of plan."
+		return "A node handles it within seconds. " +
+			"If this lasts, look for failures of plan in the log of the node."
 	case Unknown:
 		if x.schedule == nil {
 			return ""
@@ -60,10 +68,27 @@ func (x *explainer) nextStep(story Story) string {
 		return "Keep the logs and the WAL of that time, and report it with the job's id and this time. " +
 			"To run it after all, backfill it. " + askOperator
 	case Deleted:
-		return "To run it again, create the job again: its versions are kept in the audit log."
+		return "To run it, create the job again. Its versions are kept: belfry job versions " + job.FormatJobID(x.ID) +
+			" lists them."
 	default:
 		return ""
 	}
+}
+
+// expired reports whether the deadline of a due run has passed, so that it will not start.
+func (x *explainer) expired(e *job.Entry) bool {
+	return e != nil && e.Status == job.StatusDue && e.Attempt == 0 && x.Definition.Deadline > 0 &&
+		e.Origin.HasDeadline() && x.Now.Sub(e.DueAt) > time.Duration(x.Definition.Deadline)
+}
+
+// awaitWorker says what a due run for workers needs.
+func (x *explainer) awaitWorker(e *job.Entry) string {
+	if !x.Workers {
+		return fmt.Sprintf("Start a worker for queue %s with the handler %s. The run is not lost: it starts late.",
+			e.Queue, e.Handler)
+	}
+	return fmt.Sprintf("It starts as soon as such a worker asks for it. If this lasts: check that a worker of the queue "+
+		"has the handler %s, and start more workers.", e.Handler)
 }
 
 func (x *explainer) afterFailure(e *job.Entry) string {
@@ -75,7 +100,7 @@ func (x *explainer) afterFailure(e *job.Entry) string {
 	case e.Reason == job.ReasonGone:
 		return "Fix the target or the job, redrive the dead letter, and resume the job: it is paused."
 	case e.Reason == job.ReasonUnknownOutcome:
-		return "Look at the target whether it happened. If not, redrive the dead letter; else discard it."
+		return "Check at the target whether it happened. If not, redrive the dead letter. If it did, discard it."
 	default:
 		return "It does not run again by itself. Fix the cause and redrive the dead letter, or discard it."
 	}
@@ -92,7 +117,7 @@ func (x *explainer) afterSkip(story Story) string {
 		if x.Definition.Missed.Policy == job.MissedOnce {
 			return backfill + "If each is needed after an outage, set missed.policy to all."
 		}
-		return backfill + "If missed ones are to be caught up after an outage, set missed.policy to once or all."
+		return backfill + "To catch up missed ones after an outage, set missed.policy to once or all."
 	case job.ReasonMissedWindow:
 		return backfill + "To catch up older ones after an outage, raise missed.catch_up_window."
 	case job.ReasonMissedMax:
@@ -103,7 +128,7 @@ func (x *explainer) afterSkip(story Story) string {
 		return backfill +
 			"If each is needed, set overlap to queue or allow, or make the runs shorter than the time between them."
 	case job.ReasonOverlapLimit:
-		return backfill + "The runs take longer than the time between them: make them shorter, or be due more rarely."
+		return backfill + "The runs take longer than the time between them: make them shorter, or schedule them less often."
 	case job.ReasonExpired:
 		return backfill + "If late is better than never, raise deadline or set it to 0."
 	case job.ReasonReplaced:
@@ -111,7 +136,7 @@ func (x *explainer) afterSkip(story Story) string {
 	case job.ReasonGap:
 		return backfill + "With dst.gap shift it runs when the gap ends."
 	case job.ReasonCalendar:
-		return backfill + "Change the calendars of the schedule if it is to run then."
+		return backfill + "To run it at such a time, change the calendars of the schedule."
 	default:
 		return ""
 	}
@@ -119,15 +144,15 @@ func (x *explainer) afterSkip(story Story) string {
 
 func (x *explainer) afterPause(story Story) string {
 	if story.At.After(x.Now) {
-		return "Resume the job before then, and it runs."
+		return "To run it, resume the job before that time."
 	}
 	resume := "Resume the job"
 	if !x.Job.PausedUntil.IsZero() {
 		resume = x.sprintf("Belfry resumes the job at %s, unless you do so before", x.Job.PausedUntil)
 	}
 	return fmt.Sprintf("%s: %s.", resume, map[job.MissedPolicy]string{
-		job.MissedSkip: "what the pause kept back is skipped then (missed.paused: skip)",
-		job.MissedOnce: "the newest of what the pause kept back runs then (missed.paused: once)",
-		job.MissedAll:  "what the pause kept back runs then (missed.paused: all)",
+		job.MissedSkip: "the occurrences of the pause are then skipped (missed.paused: skip)",
+		job.MissedOnce: "the newest occurrence of the pause then runs (missed.paused: once)",
+		job.MissedAll:  "the occurrences of the pause then run (missed.paused: all)",
 	}[cmp.Or(x.Definition.Missed.Paused, job.MissedSkip)])
 }

@@ -36,7 +36,7 @@ func (x *explainer) describe(e job.Entry) (Code, string) {
 		return Running, x.sprintf("It is running: attempt %d%s, for %s now, since %s.", e.Attempt, on(e),
 			max(x.Now.Sub(e.BeganAt()), 0), e.BeganAt()) + progress(e) + origin + x.earlierAttempts(e)
 	case job.StatusAccepted:
-		return Accepted, x.sprintf("Its target has accepted it, with attempt %d, and is to report by %s.", e.Attempt,
+		return Accepted, x.sprintf("Its target has accepted it, with attempt %d, and must report by %s.", e.Attempt,
 			e.ExpiresAt) + origin
 	default:
 		code, text := x.describePending(e)
@@ -48,11 +48,11 @@ func (x *explainer) describe(e job.Entry) (Code, string) {
 func (x *explainer) describePending(e job.Entry) (Code, string) {
 	switch {
 	case !x.QueuePaused.IsZero():
-		text := x.sprintf("It is not due yet: it is planned for %s. But it will not start as things are", e.RunAt)
+		text := x.sprintf("It is not due yet: it is planned for %s. It cannot start then", e.RunAt)
 		if e.Status == job.StatusDue {
-			text = x.sprintf("It is due since %s and does not start", e.RunAt)
+			text = x.sprintf("It has been due since %s but cannot start", e.RunAt)
 		}
-		return QueuePaused, text + x.sprintf(": its queue %s is paused since %s%s%s.", e.Queue, x.QueuePaused,
+		return QueuePaused, text + x.sprintf(": its queue %s has been paused since %s%s%s.", e.Queue, x.QueuePaused,
 			by(x.QueueBy), because(x.QueueNote))
 	case e.Message != "":
 		return Deferred, x.sprintf("It was deferred: %s. It may start from %s on. This does not count as an attempt.", e.Message,
@@ -63,30 +63,32 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 		return Planned, x.sprintf("It is not due yet: it is planned and starts in %s, at %s.", e.RunAt.Sub(x.Now),
 			e.RunAt)
 	case x.Others > 0 && x.Definition.Overlap != job.OverlapAllow:
-		return Behind, x.sprintf("It is due since %s and waits for another run of the job to end (overlap: %s).",
+		return Behind, x.sprintf("It has been due since %s and waits for another run of the job to end (overlap: %s).",
 			e.RunAt, x.Definition.Overlap)
 	case x.Definition.Concurrency.Key != "" && x.KeyRunning >= int(x.Definition.Concurrency.Max):
 		c := x.Definition.Concurrency
-		return KeyFull, x.sprintf("It is due since %s and waits for concurrency key %s: %d of %d running.", e.RunAt,
+		return KeyFull, x.sprintf("It has been due since %s and waits for concurrency key %s: %d of %d running.", e.RunAt,
 			problem.Quote(c.Key), x.KeyRunning, c.Max)
 	case x.Queue.Limits.MaxRunning > 0 && x.Queue.Running >= int64(x.Queue.Limits.MaxRunning):
 		return QueueFull, x.sprintf(
-			"It is due since %s and waits for a permit of queue %s: %d of %d running, %d waiting.", e.RunAt, e.Queue,
+			"It has been due since %s and waits for a permit of queue %s: %d of %d running, %d waiting.", e.RunAt, e.Queue,
 			x.Queue.Running, x.Queue.Limits.MaxRunning, x.Queue.Waiting,
 		)
 	case x.Queue.Limits.Rate.Count > 0 && x.Queue.Waiting > 0:
-		return QueueRate, x.sprintf("It is due since %s and waits for its turn in queue %s, which starts %s; %d wait.",
+		return QueueRate, x.sprintf("It has been due since %s and waits for its turn in queue %s, which starts %s; %d wait.",
 			e.RunAt, e.Queue, x.Queue.Limits.Rate, x.Queue.Waiting)
+	case e.Handler != "" && !x.Workers:
+		return Due, x.sprintf("It has been due since %s, but no worker asks for runs of queue %s.", e.RunAt, e.Queue)
 	case e.Handler != "":
 		return Due, x.sprintf(
-			"It is due since %s and waits for a worker: one of queue %s that knows the handler %s and has a free slot.",
+			"It has been due since %s and waits for a worker: one of queue %s that knows the handler %s and has a free slot.",
 			e.RunAt, e.Queue, e.Handler,
 		)
 	case !x.Owned:
-		return Due, x.sprintf("It is due since %s, but no live node owns the job's partition; it starts when one does.",
+		return Due, x.sprintf("It has been due since %s, but no live node owns the job's partition. It starts when one does.",
 			e.RunAt)
 	default:
-		return Due, x.sprintf("It is due since %s and waits for a free slot on its node.", e.RunAt)
+		return Due, x.sprintf("It has been due since %s and waits for a free slot on its node.", e.RunAt)
 	}
 }
 
@@ -121,7 +123,7 @@ var failures = map[job.Reason]string{
 
 var cancellations = map[job.Reason]string{
 	job.ReasonCancelled: "a user requested it",
-	job.ReasonReplaced:  "a newer run took its place (overlap: replace)",
+	job.ReasonReplaced:  "a newer run replaced it (overlap: replace)",
 	job.ReasonDeleted:   "the job was deleted",
 }
 
@@ -152,21 +154,21 @@ func (x *explainer) skipped(why job.Reason) string {
 			return fmt.Sprintf("It did not run: the job was paused, and when it was resumed "+
 				"it was not among those that were caught up (missed.paused: %s).", policy)
 		}
-		return "It did not run: the job was paused, and what a pause keeps back is skipped (missed.paused: skip)."
+		return "It did not run: the job was paused, and occurrences of a pause are skipped (missed.paused: skip)."
 	case job.ReasonOverlap:
 		return "It did not run: another run of the job was still live when it was due (overlap: skip)."
 	case job.ReasonOverlapLimit:
 		if p.Overlap == job.OverlapQueue {
 			return "It did not run: another run of the job was live when it was due, " +
-				"and one was waiting for that already (overlap: queue)."
+				"and another one was already waiting (overlap: queue)."
 		}
-		return fmt.Sprintf("It did not run: %d runs of the job were waiting already (overlap: %s).", job.MaxQueued,
+		return fmt.Sprintf("It did not run: %d runs of the job were already waiting (overlap: %s).", job.MaxQueued,
 			p.Overlap)
 	case job.ReasonExpired:
 		return fmt.Sprintf("It did not run: it could not start within the job's deadline, %s after it was due.",
 			p.Deadline)
 	case job.ReasonReplaced:
-		return "It did not run: a newer run took its place (overlap: replace)."
+		return "It did not run: a newer run replaced it (overlap: replace)."
 	case job.ReasonGap:
 		return x.doesNotRun("the clock is put forward past it that day, and dst.gap is skip")
 	case job.ReasonCalendar:
@@ -179,13 +181,13 @@ func (x *explainer) skipped(why job.Reason) string {
 }
 
 func (x *explainer) paused(future bool) string {
-	text := x.sprintf("the job is paused since %s", x.Job.PausedAt)
+	text := x.sprintf("the job has been paused since %s", x.Job.PausedAt)
 	if !x.Job.PausedUntil.IsZero() {
 		text += x.sprintf(" until %s", x.Job.PausedUntil)
 	}
 	text += by(x.Job.PausedBy) + because(x.Job.Note) + "."
 	if future {
-		return "It will not run as things are: " + text
+		return "It will not run: " + text
 	}
 	return "It did not run: " + text
 }
@@ -287,7 +289,7 @@ func deadLetterText(e job.Entry) string {
 	if e.DeadLetter {
 		return " It is a dead letter."
 	}
-	return " Its dead letter was redriven or discarded since."
+	return " Its dead letter has been redriven or discarded."
 }
 
 func lastMessage(e job.Entry) string {
@@ -375,5 +377,10 @@ func (x *explainer) when(at time.Time) string {
 	if x.zone == time.UTC {
 		return at.UTC().Format(form)
 	}
-	return at.In(x.zone).Format(form) + " (" + at.UTC().Format("15:04:05") + " UTC)"
+	local, utc := at.In(x.zone), at.UTC()
+	short := "15:04:05"
+	if local.Format(time.DateOnly) != utc.Format(time.DateOnly) {
+		short = time.DateTime
+	}
+	return local.Format(form) + " (" + utc.Format(short) + " UTC)"
 }

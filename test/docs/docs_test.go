@@ -148,7 +148,7 @@ func TestTheCheckerFails(t *testing.T) {
 		{"```sql setup\nCREATE TEMP TABLE a AS SELECT 2 AS b;\n```\n```sql returns=1\nSELECT b FROM a;\n```\n", "returns 2"},
 		{"```ini\nsynchronous_comit = on\n```\n", "synchronous_comit"},
 		{"```ini\n[Service]\nExecStart=/usr/bin/belfry server --confg x\n```\n", "--confg"},
-		{"```text like=internal/why\nIt is due since forever and waits for Godot.\n```\n", "nothing in internal/why prints"},
+		{"```text like=internal/why\nIt has been due since forever and waits for Godot.\n```\n", "nothing in internal/why prints"},
 		{"```text\nbelfry job list\n```\n", "is code; name its language"},
 		{"```python\nx\n```\n", "no checker knows this language"},
 		{"```json\n```\n", "an empty block"},
