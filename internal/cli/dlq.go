@@ -137,7 +137,7 @@ func redriveOrDiscard(ctx context.Context, r *remote.Server, verb string, runs [
 		if _, err := r.Post(ctx, "/dead-letters/"+belfry.PathEscape(id)+":"+verb, nil); err != nil {
 			bar.End()
 			if belfry.CodeOf(err) == "not_found" {
-				return remote.Explained(err, "%s is no dead letter; belfry dlq list shows them (%d of %d are done)",
+				return remote.Explained(err, "%s is not a dead letter; belfry dlq list shows them (%d of %d are done)",
 					id, i, len(runs))
 			}
 			return fmt.Errorf("%s (%d of %d are done): %w", id, i, len(runs), err)

@@ -21,7 +21,7 @@ func newJob() *cobra.Command {
   belfry job list --label team=finance
   belfry job runs report`,
 	}, newJobCreate(), newJobGet(), newJobList(), newJobEdit(), newJobPause(), newJobResume(), newJobTrigger(),
-		newJobBackfill(), newJobDelete(), newJobRuns(), newJobVersions(), newJobRollback()))
+		newJobBackfill(), newJobDelete(), newJobRuns(), newJobPreview(), newJobVersions(), newJobRollback()))
 }
 
 func newJobGet() *cobra.Command {

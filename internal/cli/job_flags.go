@@ -40,13 +40,13 @@ var fieldFlags = []fieldFlag{
 		help:  "times that happen twice: %s (default first)",
 		words: []string{"first", "second", "both"},
 	},
-	{flag: "queue", path: "queue", help: "the queue that its runs are in (default default)"},
+	{flag: "queue", path: "queue", help: "the queue of its runs (default \"default\")"},
 	{
 		flag: "overlap", path: "overlap",
 		help:  "when a run is due while another is live: %s (default skip)",
 		words: []string{"skip", "queue", "queue_all", "allow", "replace"},
 	},
-	{flag: "timeout", path: "timeout", help: "of one attempt, such as 30s (default 30s)"},
+	{flag: "timeout", path: "timeout", help: "maximum duration of one attempt (default 30s)"},
 	{
 		flag: "report-timeout", path: "report_timeout",
 		help: "how long a target that accepted a run may take to report on it (default 1h)",
@@ -70,7 +70,7 @@ var fieldFlags = []fieldFlag{
 		help:   "maximum number of them that are live at the same time (default 1)",
 		number: true,
 	},
-	{flag: "max-attempts", path: "retry.max_attempts", help: "attempts of a run in all (default 3)", number: true},
+	{flag: "max-attempts", path: "retry.max_attempts", help: "maximum number of attempts of a run (default 3)", number: true},
 	{
 		flag: "backoff", path: "retry.backoff",
 		help:  "how the delay between attempts grows: %s (default exponential)",
@@ -89,7 +89,7 @@ var fieldFlags = []fieldFlag{
 	},
 	{
 		flag: "max-missed", path: "missed.max",
-		help:   "with --missed all, so many run at most (default 100)",
+		help:   "with --missed all: the maximum number that run (default 100)",
 		number: true,
 	},
 	{
@@ -116,8 +116,8 @@ func jobFlags(f *pflag.FlagSet) {
 	f.StringArray("calendar", nil,
 		"when it does not run, as JSON or @FILE: '{\"weekdays\":[\"sat\",\"sun\"]}'; may be repeated")
 	f.String("url", "", "where runs go by HTTP")
-	f.String("method", "", "of HTTP (default POST)")
-	f.StringArray("header", nil, "of HTTP, 'Name: value'; may be repeated")
+	f.String("method", "", "HTTP method (default POST)")
+	f.StringArray("header", nil, "HTTP header, 'Name: value', not for secrets; may be repeated")
 	f.String("target", "", "another kind of target than http")
 	f.String("target-config", "", "settings of the target as JSON, or @FILE")
 	f.String("payload", "", "JSON that is sent with each run, or @FILE")

@@ -80,6 +80,7 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 	// Commands that have subcommands do nothing by themselves, so their help shows no usage line for them.
 	template := root.UsageTemplate()
 	template = strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)
+	template = strings.ReplaceAll(template, "Flags.FlagUsages ", "Flags.FlagUsagesWrapped 80 ")
 	root.SetUsageTemplate(template)
 	return root
 }

@@ -63,7 +63,7 @@ func (l QueueLimits) Validate() error {
 	case l.Burst < 0 || l.Burst > MaxRate:
 		c.Add("burst", fmt.Sprintf("%d is out of range", l.Burst), fmt.Sprintf("use 1 to %d, or leave it out", MaxRate))
 	case l.Burst > 0 && l.Rate.Count == 0:
-		c.Add("burst", "there is no rate that it could be of", "set rate as well, for example 100/s")
+		c.Add("burst", "it needs a rate", "set rate as well, for example 100/s")
 	}
 	return c.Err()
 }

@@ -47,7 +47,7 @@ func cronText(text, spread string) (string, error) {
 	f := strings.Fields(lower)
 	switch {
 	case strings.Contains(lower, "tz="):
-		e := cronError(text, "a time zone inside the expression is not taken")
+		e := cronError(text, "a time zone inside the expression is not supported")
 		e.Fix = "put it into timezone"
 		return "", e
 	case strings.HasPrefix(lower, "@"):

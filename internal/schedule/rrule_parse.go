@@ -178,7 +178,7 @@ func (p *rruleParser) setFreq(value string) error {
 	case "YEARLY":
 		p.freq = yearly
 	case "HOURLY", "MINUTELY", "SECONDLY":
-		return fmt.Errorf("rules faster than DAILY are not taken; use every or cron")
+		return fmt.Errorf("rules faster than DAILY are not supported; use every or cron")
 	default:
 		return fmt.Errorf("write DAILY, WEEKLY, MONTHLY or YEARLY")
 	}

@@ -33,7 +33,7 @@ func TestRefused(t *testing.T) {
 		},
 		`cron: "* * *": 3 fields; write 5 (minute hour day-of-month month day-of-week) or 6 (second first); ` +
 			`for years use start_at and end_at`: {Cron: "* * *"},
-		`cron: "TZ=": a time zone inside the expression is not taken; put it into timezone`: {Cron: "TZ="},
+		`cron: "TZ=": a time zone inside the expression is not supported; put it into timezone`: {Cron: "TZ="},
 		`cron: "@reboot": unknown macro; use @hourly, @daily, @weekly, @monthly or @yearly; ` +
 			`for @every use every`: {Cron: "@reboot"},
 		`cron: "H(9-3) * * * *": minute "h(9-3)": "9-3" is not a range for H`: {Cron: "H(9-3) * * * *"},
@@ -123,11 +123,11 @@ func TestRefused(t *testing.T) {
 			`there are at most 1 times to choose from`: {
 			RRule: "FREQ=DAILY;BYHOUR=1;BYSETPOS=2",
 		},
-		`rrule: "FREQ=HOURLY;INTERVAL=2;BYHOUR=1": FREQ="HOURLY": rules faster than DAILY are not taken; ` +
+		`rrule: "FREQ=HOURLY;INTERVAL=2;BYHOUR=1": FREQ="HOURLY": rules faster than DAILY are not supported; ` +
 			`use every or cron`: {
 			RRule: "FREQ=HOURLY;INTERVAL=2;BYHOUR=1",
 		},
-		`rrule: "FREQ=SECONDLY": FREQ="SECONDLY": rules faster than DAILY are not taken; use every or cron`: {
+		`rrule: "FREQ=SECONDLY": FREQ="SECONDLY": rules faster than DAILY are not supported; use every or cron`: {
 			RRule: "DTSTART:19700101T000000\nRRULE:FREQ=SECONDLY",
 		},
 		`rrule: "FREQ=DAILY;COUNT=5": COUNT needs a start to count from; set anchor, ` +

@@ -68,7 +68,7 @@ func (c *cluster) runShell(t *testing.T, b block, files map[string]string) (stri
 var (
 	exampleHost = regexp.MustCompile(`https?://[a-z0-9.-]*example\.com`)
 	devSink     = regexp.MustCompile(`http://127\.0\.0\.1:8421`)
-	jobOf       = regexp.MustCompile(`(?:job (?:get|edit|pause|resume|trigger|backfill|runs|delete|versions|rollback)|why|--job)` +
+	jobOf       = regexp.MustCompile(`(?:job (?:get|edit|pause|resume|trigger|backfill|runs|delete|versions|rollback|preview)|why|--job)` +
 		` +([a-z][a-z0-9-]*)|/jobs/([a-z][a-z0-9-]*)|"job": "([a-z-]+)"`)
 	created     = regexp.MustCompile(`(?:job create +|"name": ")([a-z0-9-]+)`)
 	placeholder = regexp.MustCompile(`run_…|\bRUN\b`)

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,11 +55,28 @@ func (e *auditEntryView) about() string {
 	return e.Object
 }
 
+// details lists the fields of the detail that about does not show, such as note=… and version=….
+func (e *auditEntryView) details() string {
+	var fields map[string]any
+	if json.Unmarshal(e.Detail, &fields) != nil {
+		return ""
+	}
+	delete(fields, "name")
+	parts := make([]string, 0, len(fields))
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if value := fmt.Sprint(fields[name]); fields[name] != nil && value != "" {
+			parts = append(parts, name+"="+value)
+		}
+	}
+	return terminal.Clean(strings.Join(parts, ", "))
+}
+
 func newAuditList() *cobra.Command {
 	cmd := remote.Flags(&cobra.Command{
 		Use: "list", Short: "List which key changed what, the newest first", Args: usage.Args(0, 0),
 		Long: `List the entries of the audit log of your namespace, the newest first: when, which
-key, what it did, and to what. -o json has the details. It needs the role admin.`,
+key, what it did, to what, and details such as the note of a pause. It needs the
+role admin.`,
 		Example: `  belfry audit list
   belfry audit list --limit 0 -o json`,
 	})
@@ -64,11 +84,11 @@ key, what it did, and to what. -o json has the details. It needs the role admin.
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 		return remote.List(ctx, r, remote.Listing{
 			Path: "/audit", Limit: *limit, None: "the audit log is empty", Name: "seq",
-			Headers: []string{"SEQ", "AT UTC", "BY", "ACTION", "OBJECT"},
+			Headers: []string{"SEQ", "AT UTC", "BY", "ACTION", "OBJECT", "DETAIL"},
 		}, func(e auditEntryView) []string {
 			return []string{
 				strconv.FormatInt(e.Seq, 10), terminal.Time(e.At, nil), remote.ActorName(e.Actor), e.Action,
-				terminal.Dash(e.about()),
+				terminal.Dash(e.about()), terminal.Dash(terminal.Truncate(e.details(), 200)),
 			}
 		})
 	})

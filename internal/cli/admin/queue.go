@@ -24,7 +24,7 @@ func newQueue() *cobra.Command {
 		Example: `  belfry queue list
   belfry queue set imports --max-running 50 --rate 100/s
   belfry queue pause imports`,
-	}, newQueueList(), newQueueSet(), newQueuePause(), newQueueResume()))
+	}, newQueueList(), newQueueGet(), newQueueSet(), newQueuePause(), newQueueResume()))
 }
 
 type queueView struct {
@@ -56,6 +56,13 @@ func (q *queueView) running() string {
 	}
 }
 
+func (q *queueView) state() string {
+	if q.Paused {
+		return "paused"
+	}
+	return "active"
+}
+
 func (q *queueView) waiting() string {
 	if q.Waiting == nil {
 		return "-"
@@ -66,6 +73,8 @@ func (q *queueView) waiting() string {
 func newQueueList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List queues", Args: usage.Args(0, 0),
+		Long: `List queues. RUNNING and WAITING are counted only for queues with limits; others
+show "-". belfry run list --state due --queue QUEUE lists what waits in any queue.`,
 		Example: `  belfry queue list
   belfry queue list -o json`,
 	}
@@ -73,27 +82,55 @@ func newQueueList() *cobra.Command {
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 		return remote.List(ctx, r, remote.Listing{
 			Path: "/queues", Limit: *limit,
-			Headers: []string{"NAME", "STATE", "RUNNING", "WAITING", "RATE", "SINCE UTC", "WHY"},
+			Headers: []string{"NAME", "STATE", "RUNNING", "WAITING", "RATE", "PAUSED UTC", "NOTE"},
 		}, func(q queueView) []string {
-			state, since, why := "active", q.CreatedAt, "-"
-			if q.Paused {
-				state, since, why = "paused", q.PausedAt, terminal.Dash(q.Note)
-			}
 			return []string{
-				q.Name, terminal.State(state), q.running(), q.waiting(), terminal.Dash(q.Rate),
-				terminal.Time(since, nil), why,
+				q.Name, terminal.State(q.state()), q.running(), q.waiting(), terminal.Dash(q.Rate),
+				terminal.Time(q.PausedAt, nil), terminal.Dash(q.Note),
 			}
 		})
 	})
 	return cmd
 }
 
+func newQueueGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get QUEUE", Short: "Show a queue", Args: usage.Args(1, 1),
+		Long: `Show a queue. Running and waiting runs are counted only for queues with limits;
+belfry run list --state due --queue QUEUE lists what waits in any queue.`,
+		Example: `  belfry queue get imports
+  belfry queue get imports -o json`,
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			raw, err := r.Get(ctx, queuePath(args[0]), nil)
+			if err != nil {
+				return err
+			}
+			return r.Show(raw, func() error {
+				q, err := terminal.Decode[queueView](raw)
+				if err != nil {
+					return err
+				}
+				return terminal.WriteFields(r.Out, []terminal.Field{
+					{"queue", terminal.Strong.Render(q.Name)},
+					{"state", terminal.State(q.state())},
+					{"note", q.Note},
+					{"limits", q.String()},
+					{"running", q.running()},
+					{"waiting", q.waiting()},
+					{"paused", terminal.Moment(q.PausedAt, nil)},
+					{"created", terminal.Moment(q.CreatedAt, nil)},
+				})
+			})
+		}),
+	}
+}
+
 func queuePath(name string) string { return "/queues/" + belfry.PathEscape(name) }
 
 func newQueueSet() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "set QUEUE", Short: "Set the limits of a queue, which is made if there is none", Args: usage.Args(1, 1),
-		Long: "Set the limits of a queue, which is made if there is none. What is not given stays as it is.",
+		Use: "set QUEUE", Short: "Set the limits of a queue, and create it if needed", Args: usage.Args(1, 1),
+		Long: "Set the limits of a queue, and create it if it does not exist. Limits that you do not\ngive stay as they are.",
 		Example: `  belfry queue set imports --max-running 50 --rate 100/s
   belfry queue set imports --max-running 0 --rate none`,
 	}

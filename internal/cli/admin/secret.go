@@ -37,9 +37,9 @@ func newSecretSet() *cobra.Command {
 	var file, keep string
 	cmd := &cobra.Command{
 		Use: "set NAME", Short: "Store a secret, read from standard input or a file", Args: usage.Args(1, 1),
-		Long: `Store a secret under a name, in place of the one that has it. The value is read from
-standard input, or from the file that --file names, as it is: one line break at
-its end is left away. Not from an argument: others see those.`,
+		Long: `Store a secret under a name, and replace the value it had. The value is read from
+standard input, or from the file that --file names, without one line break
+at its end. It cannot be an argument: other users of the machine see arguments.`,
 		Example: `  belfry secret set api-token <token.txt
   belfry secret set client-key --file key.pem
   belfry secret set hook-signing --keep-previous-for 7d <new.key`,
@@ -62,7 +62,7 @@ its end is left away. Not from an argument: others see those.`,
 	}
 	cmd.Flags().StringVar(&file, "file", "", "read the value from this file")
 	cmd.Flags().StringVar(&keep, "keep-previous-for", "",
-		"how long signatures are made with the value before it too (default 24h)")
+		"how long to sign with the previous value as well (default 24h)")
 	return cmd
 }
 

@@ -87,8 +87,8 @@ func TestApplyStopsWhereItIsHopeless(t *testing.T) {
 		most    int64
 		printed string
 	}{
-		"a bad key":           {jobs: 5, key: "bfk_wrong", want: "does not take the key from --key", most: 5},
-		"a bad key, and many": {jobs: 3000, key: "bfk_wrong", want: "does not take the key from --key", most: 1},
+		"a bad key":           {jobs: 5, key: "bfk_wrong", want: "rejects the key from --key", most: 5},
+		"a bad key, and many": {jobs: 3000, key: "bfk_wrong", want: "rejects the key from --key", most: 1},
 		"a proxy without its server": {
 			jobs: 3000, key: a.Key, want: "502 Bad Gateway", most: 1,
 			refuse: func(_ int64, w http.ResponseWriter) bool {

@@ -35,16 +35,18 @@ type importFlags struct {
 func newImportCrontab() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
-		Use: "crontab FILE", Short: "Make jobs of the lines of a crontab", Args: usage.Args(1, 1),
-		Long: `Create a job for each line of a crontab, or report why that is not possible. FILE is a
-user's crontab, /etc/crontab or a file of /etc/cron.d (--system for copies of
-those), or - for the standard input.
+		Use: "crontab FILE", Short: "Create jobs from the lines of a crontab", Args: usage.Args(1, 1),
+		Long: `Create a job for each line of a crontab, or report why that is not possible.
+FILE is a user's crontab, /etc/crontab or a file of /etc/cron.d (--system for
+copies of those), or - for the standard input.
 
-Each job calls --url, and the command is in its payload: {"command", "stdin", "user", "environment"}. What answers there has
-to run it. In the URL, {name} and {user} stand for those of the job.
+Each job calls --url, and the command is in its payload: {"command", "stdin",
+"user", "environment"}. The server at that URL has to run it. In the URL,
+{name} and {user} stand for those of the job.
 
-A job's name is made of the comment above its line, else of the command. CRON_TZ is
-the zone of the lines below it; without one it is --tz. RANDOM_DELAY becomes jitter.
+The comment above a line is the job's name; without one, it is the program's
+name. CRON_TZ is the zone of the lines below it; without one it is --tz.
+RANDOM_DELAY becomes jitter.
 A line that was imported before is changed only if it differs.`,
 		Example: `  belfry import crontab /etc/crontab --url https://runner.example.com/run --dry-run >jobs.yaml
   crontab -l | belfry import crontab - --url 'https://runner.example.com/{name}' --tz Europe/Berlin

@@ -28,6 +28,15 @@ func writePreviewTable(w io.Writer, s *schedule.Schedule, typed schedule.Spec, l
 	p := terminal.NewPrinter(w)
 	p.Line("%s in %s", previewTitle(s, typed), s.Zone())
 	p.Line("")
+	if err := p.Err(); err != nil {
+		return err
+	}
+	return WriteOccurrences(w, lines, notes)
+}
+
+// WriteOccurrences prints the lines of a preview, whose times are in the zone of the schedule.
+func WriteOccurrences(w io.Writer, lines []schedule.Preview, notes []string) error {
+	p := terminal.NewPrinter(w)
 	p.Line("%s", terminal.Faint.Render(fmt.Sprintf("%3s  %-28s  %s", "", "LOCAL", "UTC")))
 	n := 0
 	for _, r := range lines {

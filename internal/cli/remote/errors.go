@@ -43,7 +43,7 @@ func (r *Server) Explain(err error, args []string) error {
 	case belfry.CodeOf(err) == "not_found":
 		return r.missing(err, args)
 	case belfry.CodeOf(err) == "unauthenticated":
-		return Explained(err, "%s does not take the key from %s (%s);"+
+		return Explained(err, "%s rejects the key from %s (%s);"+
 			" belfry login saves another, and an admin makes one with belfry key create",
 			server, r.login.From, detail(err))
 	case !errors.As(err, &failed):
@@ -68,9 +68,9 @@ func detail(err error) string {
 
 // whereToLook says how to find what is missing, by the name of the argument in Use.
 var whereToLook = map[string]string{
-	"JOB":       "belfry job list shows those that are there; a deleted one is found by its id alone, job_…",
+	"JOB":       "belfry job list shows the jobs; name a deleted job by its id, job_…",
 	"RUN":       "is the id whole? belfry run list shows them",
-	"QUEUE":     "belfry queue list shows those that are there; the first job that names one makes it",
+	"QUEUE":     "belfry queue list shows the queues; the first job that names a queue creates it",
 	"KEY":       "belfry key list shows their ids, key_…",
 	"SECRET":    "belfry secret list shows those that are there",
 	"OPERATION": "is the id whole? The command that began it printed it",

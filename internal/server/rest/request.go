@@ -47,7 +47,7 @@ func checkMedia(o *huma.Operation, r *http.Request) *Problem {
 	if isJSON || slices.Contains(takes, kind) {
 		return nil
 	}
-	return NewProblem("unsupported_media", "the body is said to be "+Printable(kind)+"; send "+
+	return NewProblem("unsupported_media", "the Content-Type of the body is "+Printable(kind)+"; send "+
 		strings.Join(takes, " or ")+" and say so in the header Content-Type (curl: --json for JSON)")
 }
 
@@ -73,7 +73,7 @@ func checkQuery(o *huma.Operation, query url.Values) (bad []FieldProblem) {
 			query[name] = strings.Split(strings.Join(values, ","), ",")
 		case schema.Type == huma.TypeArray:
 		case len(values) > 1:
-			bad = append(bad, FieldProblem{Field: name, Problem: "it is there more than once", Fix: "send it once"})
+			bad = append(bad, FieldProblem{Field: name, Problem: "it is given more than once", Fix: "send it once"})
 		case values[0] == "" && (schema.Type != huma.TypeString || schema.Format != "" || len(schema.Enum) > 0):
 			bad = append(bad, emptyValue(name))
 		}
