@@ -107,6 +107,8 @@ func newDLQVerb(verb, about, long string) *cobra.Command {
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
 		filtered := all || f != (letterFilter{})
 		switch {
+		case r.Cmd.Flags().Changed("rate") && rate < 1:
+			return usage.Errorf("--rate %d is less than 1; use 1 or more per second, or leave it out for 50", rate)
 		case len(args) > 0 && filtered:
 			return usage.Errorf("name runs or a filter, not both")
 		case len(args) == 0 && !filtered:

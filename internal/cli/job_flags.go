@@ -228,6 +228,9 @@ func setFlags(f *pflag.FlagSet, job object) error {
 
 // checkPast rejects a time for --at that has passed, which is usually a typing error.
 func checkPast(f *pflag.FlagSet, job object) error {
+	if f.Changed("allow-past") && !f.Changed("at") {
+		return usage.Errorf("--allow-past is only for --at; leave it out")
+	}
 	if allowed, _ := f.GetBool("allow-past"); allowed || !f.Changed("at") {
 		return nil
 	}
@@ -310,7 +313,7 @@ func readPayload(text string) (json.RawMessage, error) {
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(name) //nolint:gosec // the user names it
 		if err != nil {
-			return nil, err
+			return nil, usage.Errorf("the file of @%s cannot be read: %w; is its name right?", name, err)
 		}
 		text = string(b)
 	}

@@ -58,6 +58,10 @@ job has changed in the meantime, nothing is restored.`,
 		Example: `  belfry job versions report
   belfry job rollback report --to 3`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			if r.Cmd.Flags().Changed("to") && to < 1 {
+				return usage.Errorf("--to %d is no version; they begin with 1, and belfry job versions %s lists them",
+					to, args[0])
+			}
 			if to < 1 {
 				return usage.Errorf("which version? Use --to; belfry job versions %s lists them", args[0])
 			}

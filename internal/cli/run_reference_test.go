@@ -63,7 +63,7 @@ func TestRunReferences(t *testing.T) {
 		"report@" + at + ":00:00Z/7": "there is no run",
 		"other@" + at + ":00:00Z":    "there is no",
 		"report@soon":                "does not name a run",
-		"run_123":                    "does not name a run",
+		"run_123":                    "is too short for a run",
 	} {
 		s := a.Belfry("", "run", "get", reference)
 		require.ErrorContains(t, s.Failure, want, reference)

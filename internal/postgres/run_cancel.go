@@ -59,5 +59,5 @@ func notLive(ctx context.Context, tx pgx.Tx, k job.Key) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the run has ended: %s", ErrConflict, job.EndedStatus(ended))
+	return fmt.Errorf("%w: the run has ended: %s; only a run that has not ended can be cancelled", ErrConflict, job.EndedStatus(ended))
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -83,6 +84,9 @@ func (f *importFlags) read(stdin io.Reader, file string) (*crontab, []Job, error
 	if f.url == "" {
 		return nil, nil, usage.Errorf("where do the runs go? --url URL;" +
 			" the commands are sent there. Jobs of kind command run programs on the nodes, see docs/guide/commands.md")
+	}
+	if _, err := time.LoadLocation(f.zone); err != nil {
+		return nil, nil, usage.Errorf("--tz %s: there is no such zone; use an IANA name such as Europe/Berlin", f.zone)
 	}
 	from, err := open(stdin, file)
 	if err != nil {

@@ -73,7 +73,7 @@ var whereToLook = map[string]string{
 	"QUEUE":     "belfry queue list shows the queues; the first job that names a queue creates it",
 	"KEY":       "belfry key list shows their ids, key_…",
 	"SECRET":    "belfry secret list shows those that are there",
-	"OPERATION": "is the id whole? The command that began it printed it",
+	"OPERATION": "is the id whole? belfry operation list shows them",
 }
 
 // missing explains not_found: it names the first argument, or the value of --job.

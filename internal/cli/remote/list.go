@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/usage"
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
@@ -46,6 +47,9 @@ type Listing struct {
 
 // List fetches a list and prints it. row returns the cells of Headers and of Wide.
 func List[T any](ctx context.Context, r *Server, from Listing, row func(T) []string) error {
+	if from.Limit < 0 {
+		return usage.Errorf("--limit %d is negative; use 1 or more, or 0 for all", from.Limit)
+	}
 	watch, _ := r.Cmd.Flags().GetBool("watch")
 	last := ""
 	for {

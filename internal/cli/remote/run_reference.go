@@ -119,6 +119,10 @@ func (r *Server) RunID(ctx context.Context, text string) (string, error) {
 		return text, nil
 	}
 	f, ok := parseRunReference(text)
+	if begun, isID := strings.CutPrefix(text, runPrefix); !ok && isID && len(begun) < jobLength {
+		return "", usage.Errorf("%s is too short for a run: write at least %d characters after %s,"+
+			" or JOB@TIME as belfry run list prints it", text, jobLength, runPrefix)
+	}
 	if !ok {
 		return "", usage.Errorf("%q does not name a run; write its id, run_…, or JOB@TIME such as"+
 			" report@2026-01-31T09:00:00Z, as belfry run list prints them", text)

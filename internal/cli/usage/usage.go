@@ -94,7 +94,15 @@ func Args(least, most int) cobra.PositionalArgs {
 		}
 		_, wanted, _ := strings.Cut(cmd.Use, " ")
 		if wanted == "" {
-			return fmt.Errorf("%s takes no arguments, got %d", cmd.CommandPath(), len(args))
+			return fmt.Errorf("%s takes no arguments, got %q; %s --help lists its flags",
+				cmd.CommandPath(), args[0], cmd.CommandPath())
+		}
+		if len(args) < least {
+			return fmt.Errorf("%s wants %s, got %d arguments; add what is missing", cmd.CommandPath(), wanted, len(args))
+		}
+		if most == 0 {
+			return fmt.Errorf("%s wants %s and no other arguments, got %q; is a flag missing before it?",
+				cmd.CommandPath(), wanted, args[0])
 		}
 		return fmt.Errorf("%s wants %s, got %d arguments; put names with spaces in quotes",
 			cmd.CommandPath(), wanted, len(args))

@@ -51,18 +51,20 @@ func fromHuma(ctx huma.Context, status int, message string, errs ...error) huma.
 // explained has the messages of huma that need no further detail.
 var explained = map[string]FieldProblem{
 	validation.MsgExpectedString:          {Problem: "it is not a string", Fix: `write it in "quotes"`},
-	validation.MsgExpectedInteger:         {Problem: "it is not a whole number"},
-	validation.MsgExpectedNumber:          {Problem: "it is not a number"},
-	validation.MsgExpectedBoolean:         {Problem: "it is not true or false"},
+	validation.MsgExpectedInteger:         {Problem: "it is not a whole number", Fix: wholeNumber},
+	validation.MsgExpectedNumber:          {Problem: "it is not a number", Fix: "write it as 0.5, without quotes"},
+	validation.MsgExpectedBoolean:         {Problem: "it is not true or false", Fix: "write true or false, without quotes"},
 	validation.MsgExpectedObject:          {Problem: "it is not an object", Fix: "write it as {…}"},
 	validation.MsgExpectedArray:           {Problem: "it is not a list", Fix: "write it as […]"},
-	"invalid integer":                     {Problem: "it is not a whole number"},
-	"invalid boolean":                     {Problem: "it is not true or false"},
+	"invalid integer":                     {Problem: "it is not a whole number", Fix: wholeNumber},
+	"invalid boolean":                     {Problem: "it is not true or false", Fix: "write true or false, without quotes"},
 	validation.MsgExpectedRFC3339DateTime: notATime,
 	"unexpected end of JSON input": {
 		Problem: "it is not JSON: it ends too early", Fix: "is it cut off, or is a bracket missing?",
 	},
 }
+
+const wholeNumber = "write it as 5, without quotes and fraction"
 
 var notATime = FieldProblem{Problem: "it is not a time", Fix: "write it as 2027-01-31T09:00:00Z, or with an offset"}
 
@@ -70,7 +72,7 @@ var notATime = FieldProblem{Problem: "it is not a time", Fix: "write it as 2027-
 var explainedPrefixes = []struct{ prefix, problem, fix string }{
 	{"expected number >= ", "it is less than %s", "use %s or more"},
 	{"expected number <= ", "it is more than %s", "use %s or less"},
-	{"expected length >= 1", "it is empty", ""},
+	{"expected length >= 1", "it is empty", "give it a value"},
 	{"expected length >= ", "it has less than %s characters", ""},
 	{"expected length <= ", "it has more than %s characters", "shorten it"},
 	{"expected array length <= ", "it has more than %s items", "send fewer"},
@@ -114,7 +116,7 @@ func (v validator) explain(d *huma.ErrorDetail) []FieldProblem {
 	}
 	if name, ok := strings.CutPrefix(d.Message, "expected required property "); ok {
 		name, _, _ = strings.Cut(name, " ")
-		p.Field, p.Problem = strings.TrimPrefix(field+"."+name, "body."), "it is missing"
+		p.Field, p.Problem, p.Fix = strings.TrimPrefix(field+"."+name, "body."), "it is missing", "add it; it has no default"
 		return []FieldProblem{p}
 	}
 	p.Problem = d.Message
