@@ -151,7 +151,7 @@ func (s whySubject) covers(other whySubject) bool {
 const newestRuns = `
 (SELECT due_at, seq FROM (
     (SELECT r.due_at, r.seq FROM run r
-     WHERE r.partition = $1 AND r.job_id = $2 AND (r.state <> 0 OR r.attempt > 0 OR r.run_at <= now())
+     WHERE r.partition = $1 AND r.job_id = $2 AND (r.state <> 0 /* pending */ OR r.attempt > 0 OR r.run_at <= now())
      ORDER BY r.due_at DESC, r.seq DESC LIMIT 1)
     UNION ALL
     (SELECT h.due_at, h.seq FROM run_history h

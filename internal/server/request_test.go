@@ -65,6 +65,10 @@ func TestWrongRequestsAreToldSo(t *testing.T) {
 			"GET", "/runs?state=failed,canceled", "", 422,
 			[]string{`"field":"state[1]"`, `use one of pending, retrying, due`},
 		},
+		"an empty state": {
+			"GET", "/runs?state=", "", 422,
+			[]string{`"field":"state"`, `it is empty`, `give it a value, or leave it out`},
+		},
 		"bad token": {
 			"GET", "/audit?page_token=x", "", 400,
 			[]string{`"field":"page_token"`},

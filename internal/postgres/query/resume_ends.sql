@@ -1,5 +1,5 @@
--- Resume: lists the pauses in partitions ($1) that end within $3, from $2 on, at most $4. Both ends are bounded, so that
--- a held snapshot cannot make it slower and slower.
+-- Resume: lists the pauses in partitions ($1) that end within $3, from $2 on, at most $4. Both ends are bounded, so
+-- that a held snapshot cannot make it slower and slower.
 -- Index: job_pause_end_pkey.
 SELECT e.* FROM unnest($1::smallint[]) p, LATERAL (
     SELECT partition, resume_at, job_id, namespace_id FROM job_pause_end

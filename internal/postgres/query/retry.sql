@@ -2,8 +2,8 @@
 -- definition that its job has now, because an edit could not change it while it was live. Nothing that an earlier
 -- statement read of the job is good enough: an edit may have committed since. If the job is gone, a node ends the
 -- run at its next delivery. It returns the run as it is now, and whether workers pull it.
---   $6  the attempt, as a JSON object, to be kept with the run (the newest 20) with its start, its session and the
---       name of that session, which may be gone when the run is read, and whether it is a worker; NULL: it is not recorded
+--   $6  the attempt, as a JSON object, to be kept with the run (the newest 20); NULL: it is not recorded. Its start and
+--       its session are added, with what the session may not say when the run is read: its name, and if it is a worker.
 --   $7  whether the attempt does not count against max_attempts
 --   $8  why the run was deferred; NULL: it was not. That the target of a node was busy says nothing about a worker.
 WITH ended AS (
@@ -18,6 +18,11 @@ WITH ended AS (
               FROM ended WHERE key_permit IS NOT NULL) e, LATERAL (
             SELECT p.ctid AS address FROM permit p
             WHERE p.limit_kind = e.kind AND p.limit_id = e.id AND p.number = e.number LIMIT 1) x))
+), kept AS MATERIALIZED (
+    SELECT $6::jsonb || jsonb_build_object(
+        'started_at', greatest(e.claimed_at, e.run_at), 'session', e.session_id,
+        'node', (SELECT s.name FROM session s WHERE s.id = e.session_id), 'worker', e.handler IS NOT NULL) AS attempt
+    FROM ended e
 )
 UPDATE run
 SET state = 0 /* pending */, run_at = $5, session_id = NULL, claimed_at = NULL, expires_at = NULL,
@@ -30,10 +35,8 @@ SET state = 0 /* pending */, run_at = $5, session_id = NULL, claimed_at = NULL, 
     free_attempts = CASE WHEN $7::boolean THEN coalesce(run.free_attempts, 0) + 1 ELSE run.free_attempts END,
     attempts = CASE WHEN $6::jsonb IS NULL THEN run.attempts ELSE (
         SELECT jsonb_agg(a ORDER BY n) FROM (
-            SELECT a, n FROM jsonb_array_elements(coalesce(run.attempts, '[]') || jsonb_build_array($6::jsonb ||
-                jsonb_build_object('started_at', greatest(run.claimed_at, run.run_at), 'session', run.session_id,
-                    'node', (SELECT s.name FROM session s WHERE s.id = run.session_id),
-                    'worker', run.handler IS NOT NULL))) WITH ORDINALITY x (a, n)
+            SELECT a, n FROM jsonb_array_elements(
+                coalesce(run.attempts, '[]') || (SELECT jsonb_build_array(attempt) FROM kept)) WITH ORDINALITY x (a, n)
             ORDER BY n DESC LIMIT 20) y) END
 FROM (SELECT) always LEFT JOIN LATERAL (
     SELECT version, priority, admit, queue_id, concurrency_key, concurrency_max, handler FROM job

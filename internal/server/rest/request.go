@@ -71,6 +71,9 @@ func checkQuery(o *huma.Operation, query url.Values) (bad []FieldProblem) {
 			})
 		case schema.Type == huma.TypeArray && schema.Items.Ref != "": // an Enum
 			query[name] = strings.Split(strings.Join(values, ","), ",")
+			if slices.Contains(query[name], "") {
+				bad = append(bad, emptyValue(name))
+			}
 		case schema.Type == huma.TypeArray:
 		case len(values) > 1:
 			bad = append(bad, FieldProblem{Field: name, Problem: "it is given more than once", Fix: "send it once"})
