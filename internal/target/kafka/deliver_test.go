@@ -79,7 +79,7 @@ func TestRefusals(t *testing.T) {
 		{b.name, `, "wait_for": "report"`, job.Accepted, false, ""},
 		{"none-" + b.name, ``, job.Failed, true, "there is no such topic"},
 		{"${payload.none}", ``, job.Failed, false, "have no none"},
-		{"${'a b'}", ``, job.Failed, false, "not the name of one"},
+		{"${'a b'}", ``, job.Failed, false, "is not a valid name"},
 		{b.name, `, "key": "${job.labels.none}"`, job.Failed, false, "have no none"},
 	} {
 		out := target.Deliver(t.Context(),
