@@ -334,7 +334,8 @@ var doctorFaults = []doctorFault{
 			return err == nil && tag.RowsAffected() == 1
 		}))
 		audit := func(args ...string) string {
-			out, err := exec.Command(binary, append([]string{"audit", "--database-url", p.url}, args...)...).CombinedOutput()
+			args = append([]string{"audit", "ledger", "--database-url", p.url}, args...)
+			out, err := exec.Command(binary, args...).CombinedOutput()
 			require.Error(p.t, err, "%s", out)
 			return string(out)
 		}
