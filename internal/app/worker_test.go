@@ -83,7 +83,7 @@ func TestAWorkersKeyIsGoodForItsQueuesAlone(t *testing.T) {
 		} {
 			got := string(w.call(key, "POST", at+":complete", `{"reports":[{`+lease+`,"outcome":`+outcome+`}]}`).body)
 			require.Contains(t, got, `"code":"stale"`, outcome)
-			require.Contains(t, got, `"reason":"lost"`, "and nothing is told of it: %s", outcome)
+			require.Contains(t, got, `"reason":"lost"`, "and nothing reports it: %s", outcome)
 		}
 		heartbeat := w.call(key, "POST", at+":heartbeat", `{"runs":[{`+lease+`,"percent":50,"progress":"stolen"}]}`)
 		require.Contains(t, string(heartbeat.body), `"reason":"lost"`)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	ttl      = time.Second
+	ttl      = 3 * time.Second // with less, a busy machine loses sessions all the time
 	interval = 200 * time.Millisecond
 	patience = time.Minute // on a busy machine
 	often    = 5 * time.Millisecond

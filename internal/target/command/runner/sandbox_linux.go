@@ -54,6 +54,9 @@ const (
 	seccompFD
 )
 
+// killed is the exit code that bwrap reports for a command that SIGKILL has ended.
+const killed = 128 + int(unix.SIGKILL)
+
 // limitError says which limit a command was killed for.
 type limitError string
 
@@ -112,16 +115,22 @@ func (b *sandbox) run(ctx context.Context, s *Spec, output outputFunc) Result {
 	return result(ctx, err, code, head.String())
 }
 
-// result returns how a command ended. An exit code counts, whatever happened after it.
+// result returns how a command ended. An exit code counts, whatever happened after it, except that of SIGKILL after the
+// runner has killed the command: bwrap may report it before it dies itself.
 func result(ctx context.Context, err error, code <-chan int, head string) Result {
 	var over limitError
+	var status int
+	ended := len(code) == 1
+	if ended {
+		status = <-code
+	}
 	switch cause := context.Cause(ctx); {
 	case err != nil:
 		return Result{End: NotStarted, Detail: err.Error() + suffix(head)}
 	case errors.As(cause, &over):
 		return Result{End: TooMuch, Detail: string(over)}
-	case len(code) == 1:
-		return Result{End: Exited, Code: <-code}
+	case ended && (cause == nil || status != killed):
+		return Result{End: Exited, Code: status}
 	case errors.Is(cause, context.DeadlineExceeded):
 		return Result{End: TimedOut}
 	case cause != nil:
