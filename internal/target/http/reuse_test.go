@@ -52,7 +52,8 @@ func TestOneConnectionForManyDeliveries(t *testing.T) {
 			for range times {
 				require.Equal(t, status, target.Deliver(t.Context(), to(url)).Status)
 			}
-			require.EqualValues(t, 1, conns.Load(), "%s, %d", name, status)
+			// net/http returns a connection just after the end of the response, so a next request may be faster.
+			require.LessOrEqual(t, int(conns.Load()), 1+times/20, "%s, %d", name, status)
 		}
 	}
 }
