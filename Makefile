@@ -81,6 +81,10 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 quickstart: ## do what the README's start says, in an empty directory, until a run is in history
 	dev/quickstart
 
+test-ui: web/node_modules ## test the web UI: its code, and in a real browser against a real node
+	@dev/need chromium
+	cd web && npm run --silent lint && npm run --silent test
+
 why: ## print each story of belfry why, from a real node (UPDATE=1: write what tests compare with)
 	@$(RAM) out=$$(mktemp) && trap 'rm -f "$$out"' EXIT && BELFRY_WHY=$(if $(UPDATE),update) BELFRY_WHY_FILE="$$out" \
 	go test -count=1 -run '^TestWhy$$' ./internal/cli && cat "$$out"
@@ -224,7 +228,7 @@ lint/code: $(TOOLS)/golangci-lint
 lint/prose: $(TOOLS)/vale ## check the words of docs, comments, messages, help and API description (seconds)
 	$(TOOLS)/vale test dev/vale
 	go run ./dev/prose $(TOOLS)/prose
-	$(TOOLS)/vale --output=line *.md docs sdk cmd internal test dev api/openapi.yaml $(TOOLS)/prose
+	$(TOOLS)/vale --output=line *.md docs sdk cmd internal test dev web/*.go api/openapi.yaml $(TOOLS)/prose
 
 house: ## report sizes, wide lines, SQL, background loops and duplicates (CHECK=1: fail if a goal is missed)
 	@go run ./dev/house $(if $(CHECK),-check)
@@ -232,7 +236,7 @@ house: ## report sizes, wide lines, SQL, background loops and duplicates (CHECK=
 fmt: $(TOOLS)/golangci-lint ## format the code
 	$(TOOLS)/golangci-lint fmt ./...
 
-generate: generate/mod generate/config generate/schema generate/api generate/sdk ## generate all generated files again
+generate: generate/mod generate/config generate/schema generate/api generate/sdk web ## generate all generated files again
 
 generate/mod:
 	go mod tidy
@@ -250,7 +254,23 @@ generate/api:
 generate/sdk: generate/api $(TOOLS)/oapi-codegen
 	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml >client.gen.go
 
-verify: verify/mod verify/config verify/schema verify/api verify/sdk ## fail if generate would change a file
+# The UI needs Node. Its packages are installed when the lock file has changed.
+web/node_modules: web/package-lock.json dev/typescript/package-lock.json
+	@dev/need npm
+	npm ci --prefix web --silent --no-audit --no-fund
+	npm ci --prefix dev/typescript --silent --no-audit --no-fund
+	touch $@
+
+web/types: web/node_modules ## generate the types of the API for the web UI
+	cd dev/typescript && npx openapi-typescript ../../api/openapi.yaml -o ../../web/src/api/schema.gen.ts >/dev/null
+
+web/build: web/types
+	cd web && npm run --silent build
+
+web: web/build ## build the web UI into web/dist.zip, which is committed
+	go run ./dev/webzip pack web/dist web/dist.zip
+
+verify: verify/mod verify/config verify/schema verify/api verify/sdk verify/web ## fail if generate would change a file
 
 verify/mod:
 	go mod tidy -diff
@@ -269,6 +289,9 @@ verify/api:
 verify/sdk: $(TOOLS)/oapi-codegen
 	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml | diff client.gen.go -
 
+verify/web: web/build
+	go run ./dev/webzip check web/dist web/dist.zip
+
 services: ## start the PostgreSQL that tests use
 	@dev/services up postgres-ram
 
@@ -282,7 +305,7 @@ $(PINNED) &: dev/tools/go.mod
 	touch $(PINNED)
 
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
-	rm -rf bin .tools
+	rm -rf bin .tools web/dist web/node_modules dev/typescript/node_modules
 
 # Every target is phony but the tools.
 .PHONY: $(shell sed -nE 's/^([a-z][a-z0-9/-]*):.*/\1/p' $(MAKEFILE_LIST))

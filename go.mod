@@ -2,6 +2,11 @@ module github.com/belfry-dev/belfry
 
 go 1.26.0
 
+ignore (
+	./dev/typescript/node_modules
+	./web/node_modules
+)
+
 require (
 	cel.dev/cel-go v0.33.1
 	charm.land/lipgloss/v2 v2.0.6

@@ -1,0 +1,101 @@
+import createClient, { type Middleware } from 'openapi-fetch';
+import type { components, paths } from './schema.gen';
+
+export type Schemas = components['schemas'];
+
+/** A problem as the API writes it, or one that the network caused. */
+export class ApiProblem extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly detail: string;
+  readonly requestId: string;
+  readonly problems: { field: string; problem: string; fix: string }[];
+  /** After how many milliseconds a retry makes sense; 0: now. */
+  readonly retryAfter: number;
+
+  constructor(status: number, body: Partial<Schemas['Problem']> & Record<string, unknown>, retryAfter = 0) {
+    super(String(body.detail ?? body.title ?? `HTTP ${status}`));
+    this.name = 'ApiProblem';
+    this.status = status;
+    this.code = String(body.code ?? (status === 0 ? 'network' : 'unknown'));
+    this.detail = this.message;
+    this.requestId = String(body.request_id ?? '');
+    this.problems = (body.errors ?? body.problems ?? []) as ApiProblem['problems'];
+    this.retryAfter = retryAfter;
+  }
+}
+
+const unreachable = () =>
+  new ApiProblem(0, { code: 'network', detail: 'The node does not answer. Check the network, or whether the node is running.' });
+
+// Cookies authenticate the UI. The header proves that a script of this origin sent the request.
+const client = createClient<paths>({ baseUrl: '', credentials: 'same-origin' });
+
+const header: Middleware = {
+  onRequest({ request }) {
+    request.headers.set('Belfry-UI', '1');
+  },
+};
+client.use(header);
+
+export const api = client;
+
+type Result<T> = { data?: T; error?: unknown; response: Response };
+
+/** The data of a call, or an ApiProblem. */
+export async function unwrap<T>(call: Promise<Result<T>>): Promise<T> {
+  let result: Result<T>;
+  try {
+    result = await call;
+  } catch (e) {
+    if (e instanceof DOMException && e.name === 'AbortError') throw e;
+    throw unreachable();
+  }
+  if (result.response.ok) return result.data as T;
+  throw problemOf(result.response, result.error);
+}
+
+function problemOf(response: Response, body: unknown): ApiProblem {
+  const retry = Number(response.headers.get('Retry-After') ?? 0) * 1000;
+  return new ApiProblem(response.status, (body ?? {}) as Record<string, unknown>, Number.isFinite(retry) ? retry : 0);
+}
+
+// Snapshots carry an ETag: if nothing has changed, the answer is 304 and the old data stays.
+const snapshots = new Map<string, { etag: string; data: unknown }>();
+const maxSnapshots = 50;
+
+/** GET with If-None-Match, for answers with an ETag. */
+export async function snapshot<T>(path: string, signal?: AbortSignal): Promise<T> {
+  const old = snapshots.get(path);
+  const headers: Record<string, string> = { 'Belfry-UI': '1', Accept: 'application/json' };
+  if (old) headers['If-None-Match'] = old.etag;
+  let response: Response;
+  try {
+    response = await fetch(path, { credentials: 'same-origin', headers, signal: signal ?? null });
+  } catch (e) {
+    if (e instanceof DOMException && e.name === 'AbortError') throw e;
+    throw unreachable();
+  }
+  if (response.status === 304 && old) return old.data as T;
+  if (!response.ok) throw problemOf(response, await response.json().catch(() => undefined));
+  const data = (await response.json()) as T;
+  const etag = response.headers.get('ETag');
+  if (etag) {
+    if (snapshots.size >= maxSnapshots) snapshots.clear();
+    snapshots.set(path, { etag, data });
+  }
+  return data;
+}
+
+/** The text of an answer, for JSON whose numbers must stay exact. */
+export async function text(path: string, signal?: AbortSignal): Promise<string> {
+  let response: Response;
+  try {
+    response = await fetch(path, { credentials: 'same-origin', headers: { 'Belfry-UI': '1' }, signal: signal ?? null });
+  } catch (e) {
+    if (e instanceof DOMException && e.name === 'AbortError') throw e;
+    throw unreachable();
+  }
+  if (!response.ok) throw problemOf(response, await response.json().catch(() => undefined));
+  return response.text();
+}

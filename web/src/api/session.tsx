@@ -1,0 +1,56 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { createContext, useContext, type ReactNode } from 'react';
+import { api, ApiProblem, unwrap } from './client';
+import type { Session } from './pending';
+
+export type { Session };
+export type Role = 'viewer' | 'operator' | 'editor' | 'admin';
+
+const roles: Role[] = ['viewer', 'operator', 'editor', 'admin'];
+
+const SessionContext = createContext<Session | null>(null);
+
+/** The session of the user. Only below SessionGate. */
+export function useSession(): Session & { may: (role: Role) => boolean } {
+  const s = useContext(SessionContext);
+  if (!s) throw new Error('useSession outside of SessionGate');
+  return { ...s, may: (role) => roles.indexOf(s.role as Role) >= roles.indexOf(role) };
+}
+
+export const sessionKey = ['session'] as const;
+
+/** Shows its children to a user who is logged in, and `login` to others. */
+export function SessionGate({ login, loading, failed, children }: {
+  login: ReactNode;
+  loading: ReactNode;
+  failed: (error: Error, retry: () => void) => ReactNode;
+  children: ReactNode;
+}) {
+  const q = useQuery({
+    queryKey: sessionKey,
+    queryFn: async () => {
+      try {
+        return await unwrap<Session>(api.GET('/api/v1/session' as never) as never);
+      } catch (e) {
+        if (e instanceof ApiProblem && e.status === 401) return null;
+        throw e;
+      }
+    },
+    staleTime: 60_000,
+    refetchInterval: 5 * 60_000,
+  });
+  if (q.data) return <SessionContext value={q.data}>{children}</SessionContext>;
+  if (q.data === null) return login;
+  if (q.error) return failed(q.error, () => void q.refetch());
+  return loading;
+}
+
+/** Ends the session in the browser and at the server. */
+export function useLogout(): () => Promise<void> {
+  const client = useQueryClient();
+  return async () => {
+    await unwrap(api.DELETE('/api/v1/session' as never) as never);
+    client.clear();
+    client.setQueryData(sessionKey, null);
+  };
+}

@@ -1,0 +1,70 @@
+import { PasswordInput } from '@mantine/core';
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef, useState } from 'react';
+import { api, ApiProblem, unwrap } from '../api/client';
+import { sessionKey } from '../api/session';
+import { Button, Command } from '../ui/control';
+import { Icon } from '../ui/icon';
+import { ProblemView } from '../ui/state';
+import css from './login.module.css';
+
+/** The one-time code of `belfry dev`, in the fragment, which browsers do not send to the server. */
+function takeCode(): string | null {
+  const m = /^#code=([\w-]+)$/.exec(location.hash);
+  if (!m) return null;
+  history.replaceState(null, '', location.pathname + location.search);
+  return m[1]!;
+}
+
+export function Login() {
+  const client = useQueryClient();
+  const [key, setKey] = useState('');
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<Error | null>(null);
+  const began = useRef(false);
+
+  const login = async (body: { key: string } | { code: string }) => {
+    setBusy(true);
+    setError(null);
+    try {
+      await unwrap(api.POST('/api/v1/session' as never, { body } as never) as never);
+      setKey('');
+      // A browser drops the cookie of a page that is neither HTTPS nor on this machine.
+      const session = await unwrap(api.GET('/api/v1/session' as never) as never).catch((e: unknown) => {
+        if (e instanceof ApiProblem && e.status === 401) {
+          throw new ApiProblem(0, { code: 'no_cookie', detail: 'The browser did not keep the session. Open Belfry over HTTPS.' });
+        }
+        throw e;
+      });
+      client.setQueryData(sessionKey, session);
+      if (location.pathname.endsWith('/login')) history.replaceState(null, '', '/ui/');
+    } catch (e) {
+      setError(e as Error);
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  useEffect(() => {
+    document.title = 'Log in · Belfry';
+    if (began.current) return;
+    began.current = true;
+    const code = takeCode();
+    if (code) void login({ code });
+  });
+
+  return (
+    <main className={css.page}>
+      <form className={css.card} onSubmit={(e) => { e.preventDefault(); if (key) void login({ key: key.trim() }); }}>
+        <span className={css.logo}><Icon name="bell" size={24} /></span>
+        <h1>Log in to Belfry</h1>
+        <PasswordInput label="API key" placeholder="bfk_…" value={key} onChange={(e) => setKey(e.currentTarget.value)} autoComplete="current-password"
+          data-autofocus spellCheck={false} description="It is sent once, and is not kept in the browser." />
+        {error && <ProblemView error={error} quiet />}
+        <Button type="submit" tone="primary" busy={busy} blocked={key ? undefined : 'Enter a key'} onClick={undefined}>Log in</Button>
+        <p className="dim">An admin creates a key with</p>
+        <Command>belfry key create --role operator NAME</Command>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,69 @@
+import { Modal } from '@mantine/core';
+import { useNavigate } from '@tanstack/react-router';
+import { useId, useState, type KeyboardEvent } from 'react';
+import { api, unwrap } from '../api/client';
+import { useData } from '../api/live';
+import { Icon, type IconName } from '../ui/icon';
+import css from './palette.module.css';
+
+type Entry = { id: string; icon: IconName; label: string; hint?: string; go: () => void };
+
+const screens: { to: string; label: string; icon: IconName }[] = [
+  { to: '/', label: 'Overview', icon: 'overview' }, { to: '/jobs', label: 'Jobs', icon: 'jobs' }, { to: '/jobs/new', label: 'New job', icon: 'plus' },
+  { to: '/import', label: 'Import jobs from a file', icon: 'import' }, { to: '/runs', label: 'Runs', icon: 'runs' },
+  { to: '/dead-letters', label: 'Dead letters', icon: 'dead' }, { to: '/load', label: 'Load of the next 24 hours', icon: 'load' },
+  { to: '/queues', label: 'Queues and workers', icon: 'queues' }, { to: '/operations', label: 'Operations', icon: 'operations' },
+  { to: '/cluster', label: 'Cluster', icon: 'cluster' }, { to: '/audit', label: 'Audit log', icon: 'audit' },
+  { to: '/settings', label: 'Settings', icon: 'settings' },
+];
+
+/** Finds a job by a part of its name, a run or job by its id, or a screen. */
+export function Palette({ close }: { close: () => void }) {
+  const [text, setText] = useState('');
+  const [at, setAt] = useState(0);
+  const navigate = useNavigate();
+  const list = useId();
+  const wanted = text.trim();
+  const jobs = useData({
+    key: ['palette', wanted],
+    get: (signal) => unwrap(api.GET('/api/v1/jobs', { params: { query: { name: wanted, page_size: 8 } }, signal })),
+    enabled: wanted.length > 0 && !/^(run|job)_/.test(wanted),
+    keep: true,
+  });
+  const go = (to: string) => () => { close(); void navigate({ to }); };
+  const entries: Entry[] = [];
+  if (wanted.startsWith('run_')) entries.push({ id: wanted, icon: 'runs', label: wanted, hint: 'run', go: go(`/runs/${wanted}`) });
+  if (wanted.startsWith('job_')) entries.push({ id: wanted, icon: 'jobs', label: wanted, hint: 'job', go: go(`/jobs/${wanted}`) });
+  if (wanted && !/^(run|job)_/.test(wanted)) {
+    for (const j of jobs.data?.items ?? []) entries.push({ id: j.id, icon: 'jobs', label: j.name, hint: 'job', go: go(`/jobs/${j.id}`) });
+  }
+  for (const s of screens) {
+    if (s.label.toLowerCase().includes(wanted.toLowerCase())) entries.push({ id: s.to, icon: s.icon, label: s.label, hint: 'go to', go: go(s.to) });
+  }
+  const shown = entries.slice(0, 14);
+  const current = Math.min(at, shown.length - 1);
+  const key = (e: KeyboardEvent) => {
+    if (e.key === 'ArrowDown' || e.key === 'ArrowUp') {
+      e.preventDefault();
+      setAt((current + (e.key === 'ArrowDown' ? 1 : shown.length - 1)) % Math.max(shown.length, 1));
+    } else if (e.key === 'Enter') {
+      e.preventDefault();
+      shown[current]?.go();
+    }
+  };
+  return (
+    <Modal opened onClose={close} withCloseButton={false} padding={0} size={560} aria-label="Find">
+      <input className={css.input} data-autofocus role="combobox" aria-expanded="true" aria-controls={list} aria-label="Find a job, run or action"
+        aria-activedescendant={shown[current] ? `${list}-${current}` : undefined} placeholder="Part of a job's name, run_…, job_…, or a screen"
+        value={text} onChange={(e) => { setText(e.currentTarget.value); setAt(0); }} onKeyDown={key} spellCheck={false} autoComplete="off" />
+      <ul id={list} role="listbox" aria-label="Results" className={css.list}>
+        {shown.map((e, i) => (
+          <li key={e.id} id={`${list}-${i}`} role="option" aria-selected={i === current} className={css.entry} onMouseEnter={() => setAt(i)} onClick={e.go}>
+            <Icon name={e.icon} /><span className="clip grow">{e.label}</span><span className="dim">{e.hint}</span>
+          </li>
+        ))}
+      </ul>
+      {shown.length === 0 && <p className={css.none}>{jobs.isFetching ? 'Searching …' : 'No job, run or screen matches.'}</p>}
+    </Modal>
+  );
+}

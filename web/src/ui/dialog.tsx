@@ -1,0 +1,39 @@
+import { Modal } from '@mantine/core';
+import type { ReactNode } from 'react';
+import { Button } from './control';
+import { ProblemView } from './state';
+import css from './dialog.module.css';
+
+type DialogProps = {
+  title: string;
+  open: boolean;
+  close: () => void;
+  /** Of the button that acts. */
+  action: string;
+  act: () => void;
+  busy?: boolean;
+  error?: Error | null;
+  /** Why it cannot be done now. */
+  blocked?: string | undefined;
+  danger?: boolean;
+  wide?: boolean;
+  children: ReactNode;
+};
+
+/** A dialog that asks before it acts. The focus returns to what opened it. */
+export function Dialog({ title, open, close, action, act, busy, error, blocked, danger, wide, children }: DialogProps) {
+  return (
+    <Modal opened={open} onClose={close} title={title} size={wide ? 'lg' : 'md'} closeButtonProps={{ 'aria-label': 'Close' }}>
+      <form className={css.form} onSubmit={(e) => { e.preventDefault(); if (!blocked && !busy) act(); }}>
+        {children}
+        {error && <ProblemView error={error} quiet />}
+        <div className={css.foot}>
+          {blocked && <span className="dim">{blocked}</span>}
+          <span className="grow" />
+          <Button onClick={close}>Cancel</Button>
+          <Button type="submit" tone={danger ? 'danger' : 'primary'} busy={busy ?? false} blocked={blocked} onClick={undefined}>{action}</Button>
+        </div>
+      </form>
+    </Modal>
+  );
+}

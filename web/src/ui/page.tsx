@@ -1,0 +1,56 @@
+import { useEffect, type ReactNode } from 'react';
+import { Link, type LinkProps } from '@tanstack/react-router';
+import { Icon } from './icon';
+import css from './page.module.css';
+
+type PageProps = {
+  title: ReactNode;
+  /** For the tab of the browser, if the title is not a text. */
+  name?: string;
+  sub?: ReactNode;
+  actions?: ReactNode;
+  crumbs?: { label: string; link: LinkProps }[];
+  children: ReactNode;
+};
+
+/** A screen: its title, its actions and its content. */
+export function Page({ title, name, sub, actions, crumbs, children }: PageProps) {
+  const tab = name ?? (typeof title === 'string' ? title : 'Belfry');
+  useEffect(() => {
+    document.title = `${tab} · Belfry`;
+  }, [tab]);
+  return (
+    <div className={css.page}>
+      {crumbs && (
+        <nav aria-label="Breadcrumb" className={css.crumbs}>
+          {crumbs.map((c) => <span key={c.label}><Link {...c.link}>{c.label}</Link><Icon name="right" size={12} /></span>)}
+        </nav>
+      )}
+      <header className={css.header}>
+        <div className={css.title}><h1>{title}</h1>{sub && <div className={css.sub}>{sub}</div>}</div>
+        {actions && <div className={css.actions}>{actions}</div>}
+      </header>
+      {children}
+    </div>
+  );
+}
+
+export function Section({ title, aside, children, id }: { title: ReactNode; aside?: ReactNode; children: ReactNode; id?: string }) {
+  return (
+    <section className={css.section} aria-labelledby={id}>
+      <div className={css.sectionHead}><h2 id={id}>{title}</h2>{aside}</div>
+      {children}
+    </section>
+  );
+}
+
+/** Names and values in a row: the facts about a thing. */
+export function Facts({ items }: { items: ([string, ReactNode] | null | false | undefined)[] }) {
+  return (
+    <dl className={css.facts}>
+      {items.filter((x): x is [string, ReactNode] => !!x).map(([name, value]) => (
+        <div key={name}><dt>{name}</dt><dd>{value}</dd></div>
+      ))}
+    </dl>
+  );
+}
