@@ -40,6 +40,7 @@ order of their next due time. All filters must hold.`,
 			Headers: []string{
 				"NAME", "STATE", "SCHEDULE", "ZONE", "NEXT DUE IN ZONE", "NEXT DUE UTC", "TARGET", "QUEUE",
 			},
+			Wide: []string{"IN WORDS"},
 			Query: url.Values{
 				"label": labels, "state": {state.String()}, "name": {name}, "target": {target}, "queue": {queue},
 				"due_from": {dueFrom}, "due_to": {dueTo},
@@ -48,7 +49,7 @@ order of their next due time. All filters must hold.`,
 			zone := j.zone()
 			return []string{
 				j.Name, terminal.State(j.State), j.when(), zone.String(),
-				terminal.Time(j.NextDueAt, zone), terminal.Time(j.NextDueAt, nil), j.Target.String(), j.Queue,
+				terminal.Time(j.NextDueAt, zone), terminal.Time(j.NextDueAt, nil), j.Target.String(), j.Queue, j.Words,
 			}
 		})
 	})

@@ -47,11 +47,17 @@ the job is paused. belfry preview does the same for a schedule that no job has.`
 
 func showPreview(r *remote.Server, raw []byte, zone *time.Location) error {
 	v, err := terminal.Decode[struct {
-		Occurrences []schedule.PreviewLine `json:"occurrences"`
-		More        bool                   `json:"more"`
+		Words        string                     `json:"words"`
+		Occurrences  []schedule.PreviewLine     `json:"occurrences"`
+		ClockChanges []schedule.ClockChangeLine `json:"clock_changes"`
+		More         bool                       `json:"more"`
 	}](raw)
 	if err != nil {
 		return err
+	}
+	if v.Words != "" {
+		r.Line("%s", terminal.Strong.Render(terminal.Clean(v.Words)))
+		r.Line("")
 	}
 	lines := make([]schedule.Preview, len(v.Occurrences))
 	for i, o := range v.Occurrences {
@@ -65,6 +71,9 @@ func showPreview(r *remote.Server, raw []byte, zone *time.Location) error {
 	var notes []string
 	if !v.More {
 		notes = append(notes, "no further occurrence")
+	}
+	for _, c := range v.ClockChanges {
+		notes = append(notes, "clock change: "+terminal.Local(c.At.In(zone))+", from "+c.Before+" to "+c.After)
 	}
 	return local.WriteOccurrences(r.Out, lines, notes)
 }

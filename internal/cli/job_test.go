@@ -25,12 +25,17 @@ func TestTheLifeOfAJob(t *testing.T) {
 	out = a.Good("job", "get", "report")
 	t.Log("\n" + out)
 	for _, want := range []string{
-		"active", "0 2 * * * in Europe/Berlin", "http PUT https://example.com/x", "team=web",
+		"active", "0 2 * * * in Europe/Berlin", "in words      at 02:00 every day, Europe/Berlin\n",
+		"http PUT https://example.com/x", "team=web",
 		`{"big":12345678901234567890}`, "7 attempts",
 		"missed        all, at most 100, within 30m; after a pause: skip", "priority 3", "UTC)",
 	} {
 		require.Contains(t, out, want)
 	}
+	require.Regexp(t, `default +at 02:00 every day, Europe/Berlin`, a.Good("job", "list", "-o", "wide"))
+	out = a.Good("job", "preview", "report", "--from", "2026-03-27T00:00:00Z", "-n", "1")
+	require.Regexp(t, `^at 02:00 every day, Europe/Berlin\n\n`, out)
+	require.Contains(t, out, "clock change: Sun 2026-03-29 03:00:00 CEST, from +01:00 to +02:00\n")
 	out = a.Good("job", "get", "report", "-o", "yaml")
 	t.Log("\n" + out)
 	require.Contains(t, out, "big: 12345678901234567890\n")

@@ -44,6 +44,7 @@ type jobView struct {
 	Version   int32             `json:"version"`
 	Labels    map[string]string `json:"labels"`
 	Schedule  schedule.Spec     `json:"schedule"`
+	Words     string            `json:"words"`
 	Target    targetView        `json:"target"`
 	Payload   json.RawMessage   `json:"payload"`
 	Queue     string            `json:"queue"`
@@ -236,6 +237,7 @@ func showJob(r *remote.Server, raw []byte) error {
 			{"paused", by(j.PausedAt, j.PausedBy, zone)},
 			{"paused until", terminal.Moment(j.PausedUntil, zone)},
 			{"schedule", j.when() + " in " + zone.String() + j.bounds(zone)},
+			{"in words", j.Words},
 			{"last run", j.lastRun(zone)},
 			{"next due", terminal.Moment(j.NextDueAt, zone)},
 			{"target", j.Target.String()},

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -15,7 +16,12 @@ func TestPreviews(t *testing.T) {
 		{"due_at":"2026-03-08T07:00:00Z","local":"2026-03-08T03:00:00-04:00",
 			"mark":"shifted","nominal":"2026-03-08T02:30:00"},
 		{"due_at":"2026-03-09T06:30:00Z","local":"2026-03-09T02:30:00-04:00"}]`
-	want := `{"schedule":` + spec + `,"occurrences":` + shifted + `,"more":true}`
+	want := `{"schedule":` + spec + `,"words":"at 02:30 every day, America/New_York","zone":"America/New_York",` +
+		`"occurrences":` + shifted + `,"more":true,"clock_changes":[
+		{"at":"2026-03-08T07:00:00Z","local":"2026-03-08T03:00:00-04:00",
+			"offset_before":"-05:00","offset_after":"-04:00"},
+		{"at":"2026-11-01T06:00:00Z","local":"2026-11-01T01:00:00-05:00",
+			"offset_before":"-04:00","offset_after":"-05:00"}]}`
 	a := b.callAs(viewer, "POST", "/jobs:preview", `{"schedule":`+spec+`,"from":"2026-03-07T12:00:00Z","count":2}`)
 	require.Equal(t, 200, a.status, "%s", a.body)
 	require.JSONEq(t, want, string(a.body))
@@ -23,6 +29,14 @@ func TestPreviews(t *testing.T) {
 	a = b.callAs(viewer, "POST", "/jobs:preview", `{"job":`+whole+`,"from":"2026-03-07T12:00:00Z","count":2}`)
 	require.JSONEq(t, want, string(a.body))
 	b.make(whole)
+	saved := b.callAs(viewer, "GET", "/jobs/x", "").json(t)
+	require.Equal(t, "at 02:30 every day, America/New_York", saved["words"])
+	require.Equal(t, "America/New_York", saved["zone"])
+	due, err := time.Parse(time.RFC3339, saved["next_due_at"].(string))
+	require.NoError(t, err)
+	zone, err := time.LoadLocation("America/New_York")
+	require.NoError(t, err)
+	require.Equal(t, due.In(zone).Format(time.RFC3339), saved["next_due_local"])
 	a = b.callAs(viewer, "GET", "/jobs/x/preview?from=2026-03-07T12:00:00Z&count=2", "")
 	require.JSONEq(t, want, string(a.body))
 	require.Len(t, b.callAs(viewer, "GET", "/jobs/x/preview", "").json(t)["occurrences"], 10)

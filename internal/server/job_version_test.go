@@ -32,6 +32,7 @@ func TestAJobIsRolledBack(t *testing.T) {
 	require.NotContains(t, page, "next_page_token")
 	old := b.call(http.MethodGet, "/jobs/a/versions/1", "").json(t)
 	require.EqualValues(t, 1, old["definition"].(map[string]any)["priority"])
+	require.NotEmpty(t, old["words"])
 	for _, path := range []string{"/jobs/a/versions/9", "/jobs/none/versions"} {
 		require.Equal(t, 404, b.call(http.MethodGet, path, "").status, path)
 	}

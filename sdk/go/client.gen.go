@@ -1181,6 +1181,27 @@ type ClaimedRun struct {
 	Version int32 `json:"version"`
 }
 
+// ClockChangeLine defines model for ClockChangeLine.
+type ClockChangeLine struct {
+	// At In UTC.
+	At time.Time `json:"at"`
+
+	// Local The same instant, as clocks show it from then on.
+	//
+	// Examples: 2026-03-29T03:00:00+02:00
+	Local string `json:"local"`
+
+	// OffsetAfter The offset from UTC from then on.
+	//
+	// Examples: +02:00
+	OffsetAfter string `json:"offset_after"`
+
+	// OffsetBefore The offset from UTC before.
+	//
+	// Examples: +01:00
+	OffsetBefore string `json:"offset_before"`
+}
+
 // Cluster defines model for Cluster.
 type Cluster struct {
 	// DatabaseTime The clock that decides what is due.
@@ -1389,6 +1410,11 @@ type Job struct {
 	// NextDueAt Next due time, calendars applied. null: paused, or no run is left.
 	NextDueAt time.Time `json:"next_due_at"`
 
+	// NextDueLocal The same in the schedule's zone.
+	//
+	// Examples: 2026-03-30T02:00:00+02:00
+	NextDueLocal string `json:"next_due_local,omitempty,omitzero"`
+
 	// Note Why it is paused.
 	Note string `json:"note,omitempty,omitzero"`
 
@@ -1450,6 +1476,16 @@ type Job struct {
 
 	// Warnings Of a create or change: what may not be as meant.
 	Warnings []Warning `json:"warnings,omitempty,omitzero"`
+
+	// Words The schedule, for people. UTC unless a zone is named.
+	//
+	// Examples: every 15 minutes
+	Words string `json:"words"`
+
+	// Zone Time zone of the schedule.
+	//
+	// Examples: Europe/Berlin
+	Zone string `json:"zone"`
 }
 
 // JobDelivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.
@@ -1737,6 +1773,16 @@ type JobVersionDetail struct {
 	CreatedBy  string   `json:"created_by"`
 	Definition JobInput `json:"definition"`
 	Version    int32    `json:"version"`
+
+	// Words The schedule, for people. UTC unless a zone is named.
+	//
+	// Examples: every 15 minutes
+	Words string `json:"words"`
+
+	// Zone Time zone of the schedule.
+	//
+	// Examples: Europe/Berlin
+	Zone string `json:"zone"`
 }
 
 // JobVersionList defines model for JobVersionList.
@@ -1979,6 +2025,9 @@ type PauseQueueRequest struct {
 
 // Preview defines model for Preview.
 type Preview struct {
+	// ClockChanges The next two of the zone, if it has any.
+	ClockChanges []ClockChangeLine `json:"clock_changes"`
+
 	// IdempotencyKey Key of the first run, with the job's payload.
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
@@ -1993,6 +2042,16 @@ type Preview struct {
 
 	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 	Schedule Schedule `json:"schedule"`
+
+	// Words The schedule, for people. UTC unless a zone is named.
+	//
+	// Examples: every 15 minutes
+	Words string `json:"words"`
+
+	// Zone Time zone of the schedule.
+	//
+	// Examples: Europe/Berlin
+	Zone string `json:"zone"`
 }
 
 // PreviewLine defines model for PreviewLine.
@@ -2255,6 +2314,11 @@ type ResumedJob struct {
 	// NextDueAt Next due time, calendars applied. null: paused, or no run is left.
 	NextDueAt time.Time `json:"next_due_at"`
 
+	// NextDueLocal The same in the schedule's zone.
+	//
+	// Examples: 2026-03-30T02:00:00+02:00
+	NextDueLocal string `json:"next_due_local,omitempty,omitzero"`
+
 	// Note Why it is paused.
 	Note string `json:"note,omitempty,omitzero"`
 
@@ -2316,6 +2380,16 @@ type ResumedJob struct {
 
 	// Warnings Of a create or change: what may not be as meant.
 	Warnings []Warning `json:"warnings,omitempty,omitzero"`
+
+	// Words The schedule, for people. UTC unless a zone is named.
+	//
+	// Examples: every 15 minutes
+	Words string `json:"words"`
+
+	// Zone Time zone of the schedule.
+	//
+	// Examples: Europe/Berlin
+	Zone string `json:"zone"`
 }
 
 // ResumedJobDelivery at_most_once: an attempt whose outcome is unknown is never retried. Default at_least_once.

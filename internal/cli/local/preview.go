@@ -88,7 +88,7 @@ func preview(w io.Writer, text string, f previewFlags) error {
 		return err
 	}
 	if *f.output != usage.Table {
-		return writePreviewData(w, *f.output, spec, lines)
+		return writePreviewData(w, *f.output, s, lines)
 	}
 	return writePreviewTable(w, s, spec, lines, previewNotes(spec, f.key, more))
 }

@@ -12,11 +12,12 @@ import (
 
 type previewJSON struct {
 	Schedule    schedule.Spec          `json:"schedule"`
+	Words       string                 `json:"words"`
 	Occurrences []schedule.PreviewLine `json:"occurrences"`
 }
 
-func writePreviewData(w io.Writer, format string, spec schedule.Spec, lines []schedule.Preview) error {
-	out := previewJSON{Schedule: spec, Occurrences: []schedule.PreviewLine{}}
+func writePreviewData(w io.Writer, format string, s *schedule.Schedule, lines []schedule.Preview) error {
+	out := previewJSON{Schedule: s.Spec(), Words: s.Words(), Occurrences: []schedule.PreviewLine{}}
 	for _, l := range lines {
 		out.Occurrences = append(out.Occurrences, l.JSON())
 	}
@@ -27,6 +28,7 @@ func writePreviewData(w io.Writer, format string, spec schedule.Spec, lines []sc
 func writePreviewTable(w io.Writer, s *schedule.Schedule, typed schedule.Spec, lines []schedule.Preview, notes []string) error {
 	p := terminal.NewPrinter(w)
 	p.Line("%s in %s", previewTitle(s, typed), s.Zone())
+	p.Line("%s", s.Words())
 	p.Line("")
 	if err := p.Err(); err != nil {
 		return err

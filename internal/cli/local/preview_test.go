@@ -79,6 +79,7 @@ func TestPreviewJSON(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{
 		"schedule": {"cron": "30 2 * * *", "timezone": "America/New_York"},
+		"words": "at 02:30 every day, America/New_York",
 		"occurrences": [{
 			"due_at": "2026-03-08T07:00:00Z", "local": "2026-03-08T03:00:00-04:00",
 			"mark": "shifted", "nominal": "2026-03-08T02:30:00"

@@ -48,9 +48,11 @@ type previewSavedInput struct {
 
 // Preview lists what a schedule says.
 type Preview struct {
-	Schedule    Schedule               `json:"schedule" doc:"As it was written."`
-	Occurrences []schedule.PreviewLine `json:"occurrences" doc:"In order, including skipped ones."`
-	More        bool                   `json:"more" doc:"false: the schedule ends there."`
+	Schedule Schedule `json:"schedule" doc:"As it was written."`
+	InWords
+	Occurrences  []schedule.PreviewLine     `json:"occurrences" doc:"In order, including skipped ones."`
+	More         bool                       `json:"more" doc:"false: the schedule ends there."`
+	ClockChanges []schedule.ClockChangeLine `json:"clock_changes" doc:"The next two of the zone, if it has any."`
 
 	Key        string `json:"idempotency_key,omitempty" doc:"Key of the first run, with the job's payload."`
 	KeyProblem string `json:"idempotency_key_problem,omitempty" doc:"Why there is no key."`
@@ -60,7 +62,10 @@ type previewOutput struct {
 	Body Preview
 }
 
-const defaultPreview = 10
+const (
+	defaultPreview = 10
+	clockChanges   = 2 // listed in a preview: the ten next times seldom include one
+)
 
 func (h *Handlers) previewUnsaved(ctx context.Context, in *previewUnsavedInput) (*previewOutput, error) {
 	b := &in.Body
@@ -132,7 +137,8 @@ func preview(spec schedule.Spec, spread string, from time.Time, n int) (*preview
 		return nil, job.ScheduleProblem(err)
 	}
 	out := &previewOutput{}
-	out.Body.Schedule, out.Body.More = Schedule{spec}, more
+	out.Body.Schedule, out.Body.InWords, out.Body.More = Schedule{spec}, wordsOf(compiled), more
+	out.Body.ClockChanges = rest.Map(compiled.ClockChanges(from, clockChanges), schedule.ClockChange.JSON)
 	out.Body.Occurrences = rest.Map(lines, schedule.Preview.JSON)
 	return out, nil
 }

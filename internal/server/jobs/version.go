@@ -48,6 +48,7 @@ type JobVersion struct {
 // JobVersionDetail is a version with its definition.
 type JobVersionDetail struct {
 	JobVersion
+	InWords
 	Definition JobInput `json:"definition" doc:"With all defaults filled in."`
 }
 
@@ -94,7 +95,8 @@ func (h *Handlers) getVersion(ctx context.Context, in *getVersionInput) (*getVer
 	if err != nil {
 		return nil, err
 	}
-	return &getVersionOutput{JobVersionDetail{wireVersion(v), wireDefinition(&v.Definition)}}, nil
+	words, _ := inWords(v.Schedule, id.String())
+	return &getVersionOutput{JobVersionDetail{wireVersion(v), words, wireDefinition(&v.Definition)}}, nil
 }
 
 // RollbackRequest names the version of a rollback.

@@ -208,19 +208,26 @@ type Job struct {
 	Warnings []Warning `json:"warnings,omitempty" doc:"Of a create or change: what may not be as meant."`
 
 	// NextDueAt is for users only: no decision depends on it.
-	NextDueAt *time.Time `json:"next_due_at" doc:"Next due time, calendars applied. null: paused, or no run is left."`
+	NextDueAt    *time.Time `json:"next_due_at" doc:"Next due time, calendars applied. null: paused, or no run is left."`
+	NextDueLocal string     `json:"next_due_local,omitempty" doc:"The same in the schedule's zone." example:"2026-03-30T02:00:00+02:00"`
+	InWords
 	JobInput
 }
 
 var stateNames = map[job.State]string{job.Active: "active", job.Paused: "paused", job.Finished: "finished"}
 
 func wireJob(j job.Job) Job {
+	words, zone := inWords(j.Schedule, j.ID.String())
+	local := ""
+	if !j.NextDue.IsZero() {
+		local = j.NextDue.In(zone).Format(time.RFC3339)
+	}
 	return Job{
 		ID: job.FormatJobID(j.ID), NextDueAt: rest.OptionalTime(j.NextDue), State: stateNames[j.State], Note: j.Note,
 		Version: j.Version, CreatedAt: j.CreatedAt, CreatedBy: j.CreatedBy, UpdatedAt: j.UpdatedAt,
 		UpdatedBy: j.UpdatedBy, PausedAt: rest.OptionalTime(j.PausedAt), PausedBy: j.PausedBy,
-		PausedUntil: rest.OptionalTime(j.PausedUntil),
-		JobInput:    wireDefinition(&j.Definition),
+		PausedUntil: rest.OptionalTime(j.PausedUntil), NextDueLocal: local, InWords: words,
+		JobInput: wireDefinition(&j.Definition),
 	}
 }
 
