@@ -18,7 +18,8 @@ const (
 	checkTime   = 30 * time.Second // for the runner to start and try its sandbox
 	firstPause  = 100 * time.Millisecond
 	maxPause    = 10 * time.Second
-	stopTime    = 10 * time.Second // for a killed command to end
+	killTime    = 30 * time.Second // for a killed command to end; the runner has a low priority on a busy machine
+	stopTime    = 10 * time.Second // for the runner to end
 	settingsID  = 0
 	maxErrorLog = 4 << 10
 )
@@ -168,7 +169,7 @@ func (p *process) run(ctx context.Context, s *runner.Spec, o *output) runner.Res
 }
 
 // do sends a request and waits for its result. When ctx ends, it has the command killed and waits until it
-// has ended, at most stopTime.
+// has ended, at most killTime.
 func (c *child) do(ctx context.Context, r *runner.Request, out *output) runner.Result {
 	one := &call{output: out, result: make(chan runner.Result, 1)}
 	c.mu.Lock()
@@ -186,7 +187,7 @@ func (c *child) do(ctx context.Context, r *runner.Request, out *output) runner.R
 	case <-ctx.Done():
 	}
 	c.send(&runner.Request{ID: r.ID, Stop: true})
-	limit := time.NewTimer(stopTime)
+	limit := time.NewTimer(killTime)
 	defer limit.Stop()
 	select {
 	case result := <-one.result:
