@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/jobs"
+	"github.com/belfry-dev/belfry/internal/server/load"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -18,6 +19,7 @@ type Options struct {
 	// Versions has the versions of definitions.
 	Versions jobs.Versions
 	Ledger   Ledger
+	Load     load.Store
 	Stories  Stories
 
 	DeadLetters DeadLetters
@@ -64,6 +66,7 @@ var groups = []rest.Group{
 			"Its id is the idempotency key that its target receives.",
 	},
 	{Name: "dead-letters", Description: "Runs that failed permanently and wait for redrive or discard."},
+	{Name: "load", Description: "When how many runs are due."},
 	{Name: "operations", Description: "Bulk work that nodes do in the background."},
 	{
 		Name:        "queues",
@@ -85,6 +88,7 @@ func New(o Options) *Server {
 	s.jobs = jobs.Register(api, jobs.Options{
 		Store: o.Jobs, Verbs: o.Verbs, Versions: o.Versions, Runs: o.Ledger, Check: o.Check,
 	})
+	load.Register(api, o.Load)
 	s.registerKeys()
 	s.registerRuns()
 	s.registerWhy()
