@@ -27,3 +27,23 @@ export type Overview = {
   attention: { code: string; text: string; count: number; queue?: string; job?: string }[];
   failing: { job: string; job_name: string; failed_1h: number; message?: string; recent?: { state: string; reason?: string; attempt?: number }[] }[];
 };
+
+export type DeadLetter = {
+  run: string; job: string; job_name?: string; queue: string; due_at: string; failed_at: string; attempt: number; reason: string; cause: string;
+  message?: string; status?: number;
+};
+
+export type DeadGroup = {
+  key: string; count: number; more: boolean; cause: string; reason: string; run: string; job: string; job_name?: string; queue: string;
+  message?: string; status?: number; oldest_at: string; newest_at: string; sparkline: number[];
+  since?: { from: string; succeeded: number; failed: number; jobs: number; more: boolean };
+};
+
+export type DeadSummary = { groups: DeadGroup[]; total: number; more: boolean; partial: boolean };
+
+export type Load = {
+  from: string; to: string; step: '1m' | '1h'; zone: string; counts: number[]; exact: boolean; fraction: number; capacity?: number;
+  hot: { at: string; count: number; schedules: LoadSchedule[] }[];
+};
+
+export type LoadSchedule = { schedule: unknown; words: string; jobs: number; count: number };
