@@ -11,7 +11,7 @@ var groups = []struct {
 	title  string
 	tables []string
 }{
-	{"Namespaces and keys", []string{"namespace", "api_key"}},
+	{"Namespaces and keys", []string{"namespace", "api_key", "login_session"}},
 	{"Jobs and cursors", []string{"cursor", "cursor_skip", "job", "job_label", "job_version", "job_pause_end"}},
 	{"Runs and history", []string{"run", "run_history", "run_output", "run_output_live", "dead_letter"}},
 	{"Queues and limits", []string{"queue", "queue_rate", "permit", "queue_waiter"}},
@@ -26,6 +26,7 @@ var relations = []struct {
 	from, cardinality, to, by string // by: columns of to
 }{
 	{"namespace", "||--o{", "api_key", "namespace_id"},
+	{"api_key", "||--o{", "login_session", "key_id"},
 	{"namespace", "||--o{", "queue", "namespace_id"},
 	{"namespace", "||--o{", "cursor", "namespace_id"},
 	{"namespace", "||--o{", "job", "namespace_id"},

@@ -137,7 +137,10 @@ type Principal struct {
 	NamespaceName string
 	Role          Role
 	Queues        []string // that a worker's key may serve
-	// Left is how long the key remains valid, counted from the lookup. 0 means until it is revoked.
+	// Login is the login session that sent the request. Zero: the request has the key itself.
+	Login uuid.UUID
+	// Left is how long the key, or the login session, remains valid, counted from the lookup. 0 means until it is
+	// revoked.
 	Left time.Duration
 }
 
@@ -163,15 +166,19 @@ const (
 var ErrBadKey = errors.New("not an API key")
 
 // FormatKey returns the secret for random bytes.
-func FormatKey(random [secretBytes]byte) string {
-	b := binary.BigEndian.AppendUint32(random[:], crc32.ChecksumIEEE(random[:]))
-	return keyPrefix + job.Alphabet.EncodeToString(b)
-}
+func FormatKey(random [secretBytes]byte) string { return formatSecret(keyPrefix, random) }
 
 // KeyHash is what the database stores of a secret. It returns ErrBadKey for a string that FormatKey did not make.
-func KeyHash(secret string) (hash [32]byte, err error) {
+func KeyHash(secret string) (hash [32]byte, err error) { return secretHash(keyPrefix, secret) }
+
+func formatSecret(prefix string, random [secretBytes]byte) string {
+	b := binary.BigEndian.AppendUint32(random[:], crc32.ChecksumIEEE(random[:]))
+	return prefix + job.Alphabet.EncodeToString(b)
+}
+
+func secretHash(prefix, secret string) (hash [32]byte, err error) {
 	var b [checkedBytes]byte
-	if !job.DecodeID(secret, keyPrefix, b[:]) ||
+	if !job.DecodeID(secret, prefix, b[:]) ||
 		binary.BigEndian.Uint32(b[secretBytes:]) != crc32.ChecksumIEEE(b[:secretBytes]) {
 		return hash, ErrBadKey
 	}

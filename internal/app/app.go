@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -51,6 +52,11 @@ type Config struct {
 
 	commands *command.Target // nil if commands are off
 	wakes    *wakes          // nil: of a store that reports no runs
+
+	// UI serves the web UI, below /ui/. nil: a page that says how to build it.
+	UI http.Handler
+	// LoginCode logs in to the UI without a key; nil: no code does.
+	LoginCode *LoginCode
 
 	// Bootstrap is called with the first key of the default namespace if that has no key yet. If it is nil,
 	// no key is created.
@@ -191,7 +197,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	}
 	n.engine = engine.New(engine.Options{
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
-		Auditor: store, Leases: db.Admin(),
+		Auditor: store, Leases: db.Admin(), Logins: db.Admin(),
 		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
 		Slots: c.Slots, LookAhead: c.LookAhead, SweepPause: c.SweepPause, WakeBack: c.WakeBack,
 		KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),

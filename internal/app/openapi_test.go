@@ -24,14 +24,23 @@ type operation struct {
 	body                   any    // what is sent
 }
 
-// change says whether the operation changes something that is audited: what a viewer may do changes nothing, and what
-// workers do is in the ledger.
+// change says whether the operation changes something that is audited: what a viewer may do changes nothing but login
+// sessions, and what workers do is in the ledger.
 func (o operation) change() bool {
+	if o.ofLogin() {
+		return o.method != http.MethodGet
+	}
 	return o.role != "viewer" && o.role != "worker" && !o.byToken() && o.method != http.MethodGet
 }
 
 // byToken says that it is done with the token of one run: TestReports has those.
 func (o operation) byToken() bool { return o.role == "run" }
+
+// public says that it needs no key.
+func (o operation) public() bool { return o.role == "none" }
+
+// ofLogin says that it is about login sessions.
+func (o operation) ofLogin() bool { return strings.Contains(o.id, "-login-session") }
 
 // at is the path with its parameters filled in.
 func (o operation) at(objects map[string]string) string {

@@ -24,19 +24,20 @@ import (
 // answerTime is how long stop waits for requests in progress.
 const answerTime = 5 * time.Second
 
-// web serves HTTP: health and metrics from start to end, the API while the node works.
+// web serves HTTP: the UI, health and metrics from start to end, the API while the node works.
 type web struct {
 	address string
 	servers []*http.Server
 	api     atomic.Pointer[http.Handler]
 }
 
-// listen starts to serve health and metrics. The API answers "unavailable" until open.
+// listen starts to serve the UI, health and metrics. The API answers "unavailable" until open.
 func listen(ctx context.Context, c Config, log *slog.Logger, m *metrics, h *health) (w *web, err error) {
 	w = &web{}
 	w.setAPI(rest.Unavailable("the node waits for its database"))
 	public, private := http.NewServeMux(), http.NewServeMux()
-	public.HandleFunc("/", func(out http.ResponseWriter, r *http.Request) { (*w.api.Load()).ServeHTTP(out, r) })
+	public.HandleFunc("/", w.serveAPI)
+	mountUI(public, c.UI, http.HandlerFunc(w.serveAPI))
 	h.handle(public)
 	if c.MetricsListen == "" {
 		private = public
@@ -93,6 +94,8 @@ func (w *web) url(c Config) string {
 	return "http://" + w.address
 }
 
+func (w *web) serveAPI(out http.ResponseWriter, r *http.Request) { (*w.api.Load()).ServeHTTP(out, r) }
+
 func (w *web) setAPI(h http.Handler) { w.api.Store(&h) }
 
 // open serves the API until ctx ends. Then new requests are sent to another node, and requests in progress
@@ -128,8 +131,8 @@ type apiStore struct {
 func (n *node) newAPI(db *postgres.DB) *server.Server {
 	store := apiStore{db.API(), db.Admin(), db.Engine()}
 	return server.New(server.Options{
-		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store,
-		Stories: store, DeadLetters: store, Operations: store,
+		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Stories: store,
+		DeadLetters: store, Operations: store, Logins: store, LoginCode: n.config.LoginCode,
 		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
 		Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets),
 		Version: n.config.Version, Log: n.log, Observe: n.metrics,

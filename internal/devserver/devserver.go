@@ -23,6 +23,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/seal"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
+	"github.com/belfry-dev/belfry/web"
 )
 
 const (
@@ -260,7 +261,7 @@ func (d *devServer) startNode(ctx context.Context, dir, ownerURL string) (*node,
 }
 
 func (d *devServer) nodeConfig(databaseURL string) app.Config {
-	c := app.Config{Config: config.Default(), Version: d.Version, NoPublicTargets: true}
+	c := app.Config{Config: config.Default(), Version: d.Version, NoPublicTargets: true, UI: web.Handler()}
 	c.DatabaseURL, c.Listen, c.Name, c.Drain = databaseURL, d.Listen, "dev", drainTime
 	c.Targets.Allow, c.Secrets.Keyset, c.Command = thisMachine, d.secrets.Keyset, d.Command
 	if d.Allow != "" {

@@ -54,6 +54,7 @@ type Options struct {
 	Limits    Limits  // nil: there are no limits
 	History   History // nil: this engine does not prune
 	Pruner    Pruner  // nil: this engine does not prune
+	Logins    Logins  // needed if there is a Pruner
 	Auditor   Auditor // nil: this engine does not audit
 	Leases    Leases  // for FailedOver
 	Member    Member

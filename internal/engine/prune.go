@@ -26,6 +26,11 @@ type Pruner interface {
 	DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error)
 }
 
+// Logins is the store as prune sees login sessions.
+type Logins interface {
+	DropLogins(ctx context.Context, limit int) (int, error)
+}
+
 // HistoryAhead is how many days of history are created in advance, so that runs can end even if prune
 // fails for days.
 const HistoryAhead = 14
@@ -75,6 +80,7 @@ func (e *Engine) pruneOnce(ctx context.Context) (time.Duration, error) {
 	e.pruneAll(ctx,
 		pruneStep{"drop output of ended attempts", e.Pruner.DropStaleOutputs},
 		pruneStep{"drop expired idempotent responses", e.Pruner.DropIdempotentResponses},
+		pruneStep{"drop expired login sessions", e.Logins.DropLogins},
 		pruneStep{"drop old skips", func(ctx context.Context, limit int) (int, error) {
 			return e.Pruner.DropSkips(ctx, e.KeepHistory, limit)
 		}},

@@ -19,7 +19,7 @@ type expired struct {
 	followed           int // calls of FollowZones
 	ended, oneOffs     int
 	outputs, responses int
-	skips              int
+	skips, logins      int
 	broken             error // of RemoveJobs
 }
 
@@ -67,12 +67,17 @@ func (e *expired) DropSkips(_ context.Context, _ time.Duration, limit int) (int,
 	return remove(&e.skips, limit)
 }
 
+func (e *expired) DropLogins(_ context.Context, limit int) (int, error) {
+	return remove(&e.logins, limit)
+}
+
 func TestPruneRemovesEverythingInBatches(t *testing.T) {
 	t.Parallel()
-	s := &expired{ended: 1, oneOffs: 2500, outputs: pruneBatch, responses: 3 * pruneBatch, skips: 7}
+	s := &expired{ended: 1, oneOffs: 2500, outputs: pruneBatch, responses: 3 * pruneBatch, skips: 7, logins: pruneBatch + 1}
 	var log bytes.Buffer
 	e := New(Options{
-		Member: ownsAll{}, History: s, Pruner: s, KeepHistory: 30 * 24 * time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Member: ownsAll{}, History: s, Pruner: s, Logins: s, KeepHistory: 30 * 24 * time.Hour,
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	pause, err := e.pruneOnce(t.Context())
 	require.NoError(t, err)
@@ -91,7 +96,7 @@ func TestPruneGoesOnAfterAFailedStep(t *testing.T) {
 	t.Parallel()
 	s := &expired{oneOffs: 1, skips: 1, broken: errors.New("permission denied")}
 	var log bytes.Buffer
-	e := New(Options{Member: ownsAll{}, History: s, Pruner: s, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	e := New(Options{Member: ownsAll{}, History: s, Pruner: s, Logins: s, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	_, err := e.finishOnce(t.Context())
 	require.NoError(t, err)
 	_, err = e.pruneOnce(t.Context())

@@ -122,15 +122,11 @@ type API struct {
 	index     indexSearch
 	schedules *schedules
 	sealer    Sealer
-	loads     loadBounds
 }
 
 // API returns an API.
 func (d *DB) API() *API {
-	return &API{
-		db: d.pool.Namespaced(), index: engineSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer,
-		loads: defaultLoadBounds,
-	}
+	return &API{db: d.pool.Namespaced(), index: engineSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer}
 }
 
 // Members has the sessions of nodes and the ownership of partitions. It keeps state

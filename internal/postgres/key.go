@@ -119,15 +119,17 @@ WHERE k.hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expire
 	return p, nil
 }
 
-// maxHashes bounds how many hashes KeyHashes returns. It prefers the newest keys.
+// maxHashes bounds how many hashes KeyHashes returns, of keys and of login sessions. It prefers the newest.
 const maxHashes = 100_000
 
-// KeyHashes returns the first bytes of the hashes of all keys that are not revoked.
+const selectHashes = `
+(SELECT substring(hash FOR 8) FROM api_key WHERE revoked_at IS NULL ORDER BY id DESC LIMIT $1)
+UNION ALL
+(SELECT substring(hash FOR 8) FROM login_session ORDER BY expires_at DESC LIMIT $1)`
+
+// KeyHashes returns the first bytes of the hashes of all keys that are not revoked, and of all login sessions.
 func (a *Admin) KeyHashes(ctx context.Context) ([][8]byte, error) {
-	rows, err := a.db.Query(
-		ctx, `SELECT substring(hash FOR 8) FROM api_key WHERE revoked_at IS NULL ORDER BY id DESC LIMIT $1`,
-		maxHashes,
-	)
+	rows, err := a.db.Query(ctx, selectHashes, maxHashes)
 	if err != nil {
 		return nil, fmt.Errorf("list the hashes of keys: %w", err)
 	}

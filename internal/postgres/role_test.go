@@ -35,6 +35,7 @@ var tables = []string{
 	"namespace", "session", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter",
 	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "secret", "permit", "queue_waiter",
 	"queue_rate", "run_output", "run_output_live", "audit_finding", "job_pause_end",
+	"login_session",
 }
 
 // TestNoRowCrossesANamespace: statements without any condition see and change only rows of the transaction's namespace.
@@ -78,6 +79,8 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 		SELECT gen_random_uuid(), id, 'discard', '{}', now(), 1, 'running', 1, 'test', now(), now() FROM namespace`)
 	b.exec(`INSERT INTO audit_finding SELECT partition, id, now(), 'missing', namespace_id, now() FROM job`)
 	b.exec(`INSERT INTO job_pause_end SELECT partition, now(), id, namespace_id FROM job`)
+	b.exec(`INSERT INTO login_session SELECT gen_random_uuid(), namespace_id, id, hash, '', now(), now(), now()
+		FROM api_key`)
 	b.exec(`INSERT INTO secret SELECT id, 'a', 1, '', NULL, NULL, now(), now(), '' FROM namespace`)
 	b.exec(`INSERT INTO idempotent_response (namespace_id, key, part, request_hash, created_at)
 		SELECT id, 'k', 0, '', now() FROM namespace`)

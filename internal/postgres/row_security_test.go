@@ -54,6 +54,7 @@ UNION ALL
 SELECT relname || ' can be changed by a server, which must not' FROM pg_class
 WHERE oid IN ('namespace'::regclass, 'api_key'::regclass)
       AND has_table_privilege('belfry_engine', oid, 'INSERT, UPDATE, DELETE')
+   OR oid = 'login_session'::regclass AND has_table_privilege('belfry_engine', oid, 'INSERT, UPDATE')
    OR oid = 'audit_log'::regclass
       AND (has_table_privilege('belfry_engine', oid, 'UPDATE, DELETE')
            OR has_table_privilege('belfry_api', oid, 'UPDATE, DELETE'))
@@ -101,6 +102,8 @@ func TestNothingIsUncovered(t *testing.T) {
 			GRANT DELETE ON audit_log TO belfry_api`,
 		"api_key can be changed by a server, which must not": `
 			GRANT INSERT ON api_key TO belfry_engine`,
+		"login_session can be changed by a server, which must not": `
+			GRANT UPDATE ON login_session TO belfry_engine`,
 		"run_history_today has no forced row-level security": `
 			CREATE TABLE run_history_today PARTITION OF run_history
 			FOR VALUES FROM ('2001-01-01') TO ('2001-01-02'); GRANT SELECT ON run_history_today TO belfry_api`,

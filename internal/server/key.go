@@ -39,13 +39,7 @@ func (s *Server) registerKeys() {
 }
 
 // Role is what a key may do.
-type Role = rest.Enum[roles]
-
-type roles struct{}
-
-func (roles) Name() string { return "Role" }
-
-func (roles) Values() []any { return []any{"viewer", "operator", "editor", "admin", "worker"} }
+type Role = rest.Role
 
 // Key is an API key, without its secret.
 type Key struct {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/jobs"
-	"github.com/belfry-dev/belfry/internal/server/load"
 	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/server/sessions"
 )
 
 // Options of a Server.
@@ -19,7 +19,6 @@ type Options struct {
 	// Versions has the versions of definitions.
 	Versions jobs.Versions
 	Ledger   Ledger
-	Load     load.Store
 	Stories  Stories
 
 	DeadLetters DeadLetters
@@ -32,6 +31,9 @@ type Options struct {
 	ReportKey []byte
 	Cluster   Clusters
 	Audit     AuditLog
+	// Logins has the login sessions of the web UI. LoginCode creates one without a key; nil: no code does.
+	Logins    sessions.Store
+	LoginCode *sessions.Code
 	// Interrupt ends an attempt early if this node is delivering it, and reports whether it is.
 	// nil means that it never is.
 	Interrupt func(k job.Key, attempt int16) bool
@@ -66,7 +68,6 @@ var groups = []rest.Group{
 			"Its id is the idempotency key that its target receives.",
 	},
 	{Name: "dead-letters", Description: "Runs that failed permanently and wait for redrive or discard."},
-	{Name: "load", Description: "When how many runs are due."},
 	{Name: "operations", Description: "Bulk work that nodes do in the background."},
 	{
 		Name:        "queues",
@@ -76,6 +77,8 @@ var groups = []rest.Group{
 	{Name: "audit", Description: "Who changed what."},
 	{Name: "cluster", Description: "The nodes."},
 	{Name: "self", Description: "The key that sends the request."},
+	{Name: "session", Description: "The login session of the web UI that sends the request."},
+	{Name: "sessions", Description: "The login sessions of the key that sends the request."},
 }
 
 // New returns a Server with all operations.
@@ -88,8 +91,8 @@ func New(o Options) *Server {
 	s.jobs = jobs.Register(api, jobs.Options{
 		Store: o.Jobs, Verbs: o.Verbs, Versions: o.Versions, Runs: o.Ledger, Check: o.Check,
 	})
-	load.Register(api, o.Load)
 	s.registerKeys()
+	sessions.Register(api, sessions.Options{Store: o.Logins, Code: o.LoginCode, Version: o.Version})
 	s.registerRuns()
 	s.registerWhy()
 	s.registerDeadLetters()

@@ -374,24 +374,6 @@ func (e JobPatchRetryBackoff) Valid() bool {
 	}
 }
 
-// Defines values for LoadStep.
-const (
-	LoadStepN1H LoadStep = "1h"
-	LoadStepN1M LoadStep = "1m"
-)
-
-// Valid indicates whether the value is a known member of the LoadStep enum.
-func (e LoadStep) Valid() bool {
-	switch e {
-	case LoadStepN1H:
-		return true
-	case LoadStepN1M:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for MissedCreated.
 const (
 	MissedCreatedAll  MissedCreated = "all"
@@ -908,24 +890,6 @@ func (e ReplaceJobParamsIfNoneMatch) Valid() bool {
 	}
 }
 
-// Defines values for GetLoadParamsStep.
-const (
-	GetLoadParamsStepN1H GetLoadParamsStep = "1h"
-	GetLoadParamsStepN1M GetLoadParamsStep = "1m"
-)
-
-// Valid indicates whether the value is a known member of the GetLoadParamsStep enum.
-func (e GetLoadParamsStep) Valid() bool {
-	switch e {
-	case GetLoadParamsStepN1H:
-		return true
-	case GetLoadParamsStepN1M:
-		return true
-	default:
-		return false
-	}
-}
-
 // Attempt defines model for Attempt.
 type Attempt struct {
 	// Attempt Number of the attempt.
@@ -1390,18 +1354,6 @@ type HeartbeatRequest struct {
 type HeartbeatResult struct {
 	// Gone Runs that are no longer yours. Stop working on them.
 	Gone []GoneRun `json:"gone"`
-}
-
-// HotStep defines model for HotStep.
-type HotStep struct {
-	// At When the step begins.
-	At time.Time `json:"at"`
-
-	// Count Runs that are due in it.
-	Count int64 `json:"count"`
-
-	// Schedules The five schedules with the most runs in it.
-	Schedules []LoadSchedule `json:"schedules"`
 }
 
 // Job defines model for Job.
@@ -1910,50 +1862,60 @@ type Lease struct {
 	Run string `json:"run"`
 }
 
-// Load defines model for Load.
-type Load struct {
-	// Capacity Runs that can start in a step. Only with a queue that has a rate.
-	Capacity int64 `json:"capacity,omitempty,omitzero"`
+// LoginRequest defines model for LoginRequest.
+type LoginRequest struct {
+	// Code The code that belfry dev printed. It works once.
+	Code string `json:"code,omitempty,omitzero"`
 
-	// Counts Runs that are due in each step. The first step begins at from.
-	Counts []int64 `json:"counts"`
-
-	// Exact false: the counts are estimates from a sample of the jobs.
-	Exact bool `json:"exact"`
-
-	// Fraction Fraction of the jobs that were counted.
-	Fraction float64   `json:"fraction"`
-	From     time.Time `json:"from"`
-
-	// Hot The ten busiest steps, the busiest first.
-	Hot  []HotStep `json:"hot"`
-	Step LoadStep  `json:"step"`
-	To   time.Time `json:"to"`
-
-	// Zone Time zone of the steps, always UTC.
-	//
-	// Examples: UTC
-	Zone string `json:"zone"`
+	// Key The key. It is not stored in the browser.
+	Key string `json:"key,omitempty,omitzero"`
 }
 
-// LoadStep defines model for Load.Step.
-type LoadStep string
+// LoginSession defines model for LoginSession.
+type LoginSession struct {
+	// Actor How versions and the audit log name the key.
+	Actor     string    `json:"actor"`
+	CreatedAt time.Time `json:"created_at"`
 
-// LoadSchedule defines model for LoadSchedule.
-type LoadSchedule struct {
-	// Count Their runs in it.
-	Count int64 `json:"count"`
+	// ExpiresAt When the session ends at the latest.
+	ExpiresAt time.Time `json:"expires_at"`
 
-	// Jobs Jobs with this schedule that are due in the step.
-	Jobs int64 `json:"jobs"`
+	// ID The id of the session. Not secret.
+	ID string `json:"id"`
 
-	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
-	Schedule Schedule `json:"schedule"`
+	// Name The name of the key that logged in.
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Role      Role   `json:"role"`
 
-	// Words The schedule in words.
-	//
-	// Examples: at 09:00 on weekdays, UTC
-	Words string `json:"words"`
+	// Version The version of the node that answers.
+	Version string `json:"version"`
+}
+
+// LoginSessionList defines model for LoginSessionList.
+type LoginSessionList struct {
+	// Items The newest first, at most 20.
+	Items []LoginSessionSummary `json:"items"`
+}
+
+// LoginSessionSummary defines model for LoginSessionSummary.
+type LoginSessionSummary struct {
+	// Client How the browser described itself (User-Agent).
+	Client    string    `json:"client"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Current Whether this session sends the request.
+	Current bool `json:"current"`
+
+	// ExpiresAt When it ends at the latest.
+	ExpiresAt time.Time `json:"expires_at"`
+	ID        string    `json:"id"`
+
+	// Name The name of the key that logged in.
+	Name string `json:"name"`
+
+	// UsedAt When it was last used, accurate to a minute.
+	UsedAt time.Time `json:"used_at"`
 }
 
 // Missed defines model for Missed.
@@ -2521,6 +2483,12 @@ type Retry struct {
 
 // RetryBackoff How the delay grows. Default exponential.
 type RetryBackoff string
+
+// RevokedSessions defines model for RevokedSessions.
+type RevokedSessions struct {
+	// Revoked How many sessions have ended, including the one that sent the request.
+	Revoked int64 `json:"revoked"`
+}
 
 // Role defines model for Role.
 type Role string
@@ -3152,27 +3120,6 @@ type CreateJobsParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
-// GetLoadParams defines parameters for GetLoad.
-type GetLoadParams struct {
-	// From Begin, rounded down to a full step. Default the next full step.
-	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
-
-	// To End, exclusive. Default a day after from; at most 10,080 steps after it.
-	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
-
-	// Step Length of a step.
-	Step *GetLoadParamsStep `form:"step,omitempty" json:"step,omitempty"`
-
-	// Queue Name of the queue.
-	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
-
-	// Label key=value. Repeat it to require several labels.
-	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
-}
-
-// GetLoadParamsStep defines parameters for GetLoad.
-type GetLoadParamsStep string
-
 // ListOperationsParams defines parameters for ListOperations.
 type ListOperationsParams struct {
 	// PageSize Maximum size. A shorter page need not be the last.
@@ -3319,6 +3266,9 @@ type FailRunJSONRequestBody = FailureReport
 
 // ReplaceSecretJSONRequestBody defines body for ReplaceSecret for application/json ContentType.
 type ReplaceSecretJSONRequestBody = SecretRequest
+
+// CreateLoginSessionJSONRequestBody defines body for CreateLoginSession for application/json ContentType.
+type CreateLoginSessionJSONRequestBody = LoginRequest
 
 // AsSchedule0 returns the union data inside the Schedule as a Schedule0
 func (t Schedule) AsSchedule0() (Schedule0, error) {
@@ -3781,15 +3731,6 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 	RevokeKey(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetLoad Count the runs that are due in each minute ahead
-	//
-	// Counts the occurrences of all active jobs, by due time. Jitter, retries, triggers and limits do not move them. Jobs that are paused now are not counted.
-	//
-	// The work depends on the number of different schedules, not on the number of jobs. In a namespace with very many jobs, it reads a fair sample of them: exact is then false and the counts are estimates. A response is at most 5 seconds old.
-	//
-	// Corresponds with GET /api/v1/load (the `GetLoad` operationId).
-	GetLoad(ctx context.Context, params *GetLoadParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
 	// ListOperations List operations, the newest first
 	//
 	// Corresponds with GET /api/v1/operations (the `ListOperations` operationId).
@@ -4070,6 +4011,50 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/self (the `GetSelf` operationId).
 	GetSelf(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteLoginSession Log out
+	//
+	// Ends the session that sends the request, and removes its cookie.
+	//
+	// Corresponds with DELETE /api/v1/session (the `DeleteLoginSession` operationId).
+	DeleteLoginSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetLoginSession Get the session that sends the request
+	//
+	// Corresponds with GET /api/v1/session (the `GetLoginSession` operationId).
+	GetLoginSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateLoginSessionWithBody Log in
+	//
+	// Trades a key for a login session and sets its cookie, which browsers keep from scripts. For the web UI: programs send the key itself with each request. A session lasts 12 hours, ends after an hour without a request, and ends with its key. A key has at most 20 sessions: the next login ends the oldest. Keys of workers cannot log in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/session (the `CreateLoginSession` operationId).
+	CreateLoginSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateLoginSession Log in
+	//
+	// Trades a key for a login session and sets its cookie, which browsers keep from scripts. For the web UI: programs send the key itself with each request. A session lasts 12 hours, ends after an hour without a request, and ends with its key. A key has at most 20 sessions: the next login ends the oldest. Keys of workers cannot log in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/session (the `CreateLoginSession` operationId).
+	CreateLoginSession(ctx context.Context, body CreateLoginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListLoginSessions List the sessions of the key
+	//
+	// Lists the live login sessions of the key that sends the request, or of the key of its session.
+	//
+	// Corresponds with GET /api/v1/sessions (the `ListLoginSessions` operationId).
+	ListLoginSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeLoginSessions Log out everywhere
+	//
+	// Ends all login sessions of the key that sends the request, or of the key of its session. Other nodes accept them for up to 5 seconds.
+	//
+	// Corresponds with POST /api/v1/sessions:revoke (the `RevokeLoginSessions` operationId).
+	RevokeLoginSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // ListAudit List who changed what, the newest first
@@ -4807,25 +4792,6 @@ func (c *RawClient) RevokeKey(ctx context.Context, key string, reqEditors ...Req
 	return c.Client.Do(req)
 }
 
-// GetLoad Count the runs that are due in each minute ahead
-//
-// Counts the occurrences of all active jobs, by due time. Jitter, retries, triggers and limits do not move them. Jobs that are paused now are not counted.
-//
-// The work depends on the number of different schedules, not on the number of jobs. In a namespace with very many jobs, it reads a fair sample of them: exact is then false and the counts are estimates. A response is at most 5 seconds old.
-//
-// Corresponds with GET /api/v1/load (the `GetLoad` operationId).
-func (c *RawClient) GetLoad(ctx context.Context, params *GetLoadParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetLoadRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
 // ListOperations List operations, the newest first
 //
 // Corresponds with GET /api/v1/operations (the `ListOperations` operationId).
@@ -5467,6 +5433,110 @@ func (c *RawClient) ReplaceSecret(ctx context.Context, secret string, body Repla
 // Corresponds with GET /api/v1/self (the `GetSelf` operationId).
 func (c *RawClient) GetSelf(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetSelfRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteLoginSession Log out
+//
+// Ends the session that sends the request, and removes its cookie.
+//
+// Corresponds with DELETE /api/v1/session (the `DeleteLoginSession` operationId).
+func (c *RawClient) DeleteLoginSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteLoginSessionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetLoginSession Get the session that sends the request
+//
+// Corresponds with GET /api/v1/session (the `GetLoginSession` operationId).
+func (c *RawClient) GetLoginSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetLoginSessionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateLoginSessionWithBody Log in
+//
+// Trades a key for a login session and sets its cookie, which browsers keep from scripts. For the web UI: programs send the key itself with each request. A session lasts 12 hours, ends after an hour without a request, and ends with its key. A key has at most 20 sessions: the next login ends the oldest. Keys of workers cannot log in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/session (the `CreateLoginSession` operationId).
+func (c *RawClient) CreateLoginSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateLoginSessionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateLoginSession Log in
+//
+// Trades a key for a login session and sets its cookie, which browsers keep from scripts. For the web UI: programs send the key itself with each request. A session lasts 12 hours, ends after an hour without a request, and ends with its key. A key has at most 20 sessions: the next login ends the oldest. Keys of workers cannot log in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/session (the `CreateLoginSession` operationId).
+func (c *RawClient) CreateLoginSession(ctx context.Context, body CreateLoginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateLoginSessionRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListLoginSessions List the sessions of the key
+//
+// Lists the live login sessions of the key that sends the request, or of the key of its session.
+//
+// Corresponds with GET /api/v1/sessions (the `ListLoginSessions` operationId).
+func (c *RawClient) ListLoginSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListLoginSessionsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeLoginSessions Log out everywhere
+//
+// Ends all login sessions of the key that sends the request, or of the key of its session. Other nodes accept them for up to 5 seconds.
+//
+// Corresponds with POST /api/v1/sessions:revoke (the `RevokeLoginSessions` operationId).
+func (c *RawClient) RevokeLoginSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeLoginSessionsRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -7297,108 +7367,6 @@ func NewRevokeKeyRequest(server string, key string) (*http.Request, error) {
 	return req, nil
 }
 
-// NewGetLoadRequest constructs an http.Request for the GetLoad method
-func NewGetLoadRequest(server string, params *GetLoadParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/load")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.From != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.To != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Step != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "step", *params.Step, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Queue != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "queue", *params.Queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Label != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "label", *params.Label, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
 // NewListOperationsRequest constructs an http.Request for the ListOperations method
 func NewListOperationsRequest(server string, params *ListOperationsParams) (*http.Request, error) {
 	var err error
@@ -8778,6 +8746,154 @@ func NewGetSelfRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewDeleteLoginSessionRequest constructs an http.Request for the DeleteLoginSession method
+func NewDeleteLoginSessionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetLoginSessionRequest constructs an http.Request for the GetLoginSession method
+func NewGetLoginSessionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateLoginSessionRequest calls the generic CreateLoginSession builder with application/json body
+func NewCreateLoginSessionRequest(server string, body CreateLoginSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateLoginSessionRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateLoginSessionRequestWithBody constructs an http.Request for the CreateLoginSession method, with any body, and a specified content type
+func NewCreateLoginSessionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListLoginSessionsRequest constructs an http.Request for the ListLoginSessions method
+func NewListLoginSessionsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRevokeLoginSessionsRequest constructs an http.Request for the RevokeLoginSessions method
+func NewRevokeLoginSessionsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sessions:revoke")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 func (c *RawClient) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -9181,17 +9297,6 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 	RevokeKeyWithResponse(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*RevokeKeyResponse, error)
 
-	// GetLoadWithResponse Count the runs that are due in each minute ahead
-	//
-	// Counts the occurrences of all active jobs, by due time. Jitter, retries, triggers and limits do not move them. Jobs that are paused now are not counted.
-	//
-	// The work depends on the number of different schedules, not on the number of jobs. In a namespace with very many jobs, it reads a fair sample of them: exact is then false and the counts are estimates. A response is at most 5 seconds old.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/load (the `GetLoad` operationId).
-	GetLoadWithResponse(ctx context.Context, params *GetLoadParams, reqEditors ...RequestEditorFn) (*GetLoadResponse, error)
-
 	// ListOperationsWithResponse List operations, the newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -9506,6 +9611,58 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/self (the `GetSelf` operationId).
 	GetSelfWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSelfResponse, error)
+
+	// DeleteLoginSessionWithResponse Log out
+	//
+	// Ends the session that sends the request, and removes its cookie.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/session (the `DeleteLoginSession` operationId).
+	DeleteLoginSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*DeleteLoginSessionResponse, error)
+
+	// GetLoginSessionWithResponse Get the session that sends the request
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/session (the `GetLoginSession` operationId).
+	GetLoginSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetLoginSessionResponse, error)
+
+	// CreateLoginSessionWithBodyWithResponse Log in
+	//
+	// Trades a key for a login session and sets its cookie, which browsers keep from scripts. For the web UI: programs send the key itself with each request. A session lasts 12 hours, ends after an hour without a request, and ends with its key. A key has at most 20 sessions: the next login ends the oldest. Keys of workers cannot log in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/session (the `CreateLoginSession` operationId).
+	CreateLoginSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateLoginSessionResponse, error)
+
+	// CreateLoginSessionWithResponse Log in
+	//
+	// Trades a key for a login session and sets its cookie, which browsers keep from scripts. For the web UI: programs send the key itself with each request. A session lasts 12 hours, ends after an hour without a request, and ends with its key. A key has at most 20 sessions: the next login ends the oldest. Keys of workers cannot log in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/session (the `CreateLoginSession` operationId).
+	CreateLoginSessionWithResponse(ctx context.Context, body CreateLoginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateLoginSessionResponse, error)
+
+	// ListLoginSessionsWithResponse List the sessions of the key
+	//
+	// Lists the live login sessions of the key that sends the request, or of the key of its session.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/sessions (the `ListLoginSessions` operationId).
+	ListLoginSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListLoginSessionsResponse, error)
+
+	// RevokeLoginSessionsWithResponse Log out everywhere
+	//
+	// Ends all login sessions of the key that sends the request, or of the key of its session. Other nodes accept them for up to 5 seconds.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sessions:revoke (the `RevokeLoginSessions` operationId).
+	RevokeLoginSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*RevokeLoginSessionsResponse, error)
 }
 
 type ListAuditResponse struct {
@@ -10971,54 +11128,6 @@ func (r RevokeKeyResponse) ContentType() string {
 	return ""
 }
 
-type GetLoadResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Load
-	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
-	ApplicationProblemJSONDefault *Problem
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetLoadResponse) GetJSON200() *Load {
-	return r.JSON200
-}
-
-// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r GetLoadResponse) GetApplicationProblemJSONDefault() *Problem {
-	return r.ApplicationProblemJSONDefault
-}
-
-// GetBody returns the raw response body bytes
-func (r GetLoadResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r GetLoadResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r GetLoadResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r GetLoadResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type ListOperationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12301,6 +12410,261 @@ func (r GetSelfResponse) ContentType() string {
 	return ""
 }
 
+// DeleteLoginSessionResponse204Headers the declared response headers of an HTTP 204 response for DeleteLoginSession
+type DeleteLoginSessionResponse204Headers struct {
+	SetCookie string
+}
+
+type DeleteLoginSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers204 the parsed response headers for an HTTP 204 response
+	Headers204 *DeleteLoginSessionResponse204Headers
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteLoginSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteLoginSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteLoginSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteLoginSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteLoginSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetLoginSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LoginSession
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetLoginSessionResponse) GetJSON200() *LoginSession {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetLoginSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetLoginSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetLoginSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetLoginSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetLoginSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateLoginSessionResponse201Headers the declared response headers of an HTTP 201 response for CreateLoginSession
+type CreateLoginSessionResponse201Headers struct {
+	Location  string
+	SetCookie string
+}
+
+type CreateLoginSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *LoginSession
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateLoginSessionResponse201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateLoginSessionResponse) GetJSON201() *LoginSession {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateLoginSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateLoginSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateLoginSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateLoginSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateLoginSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListLoginSessionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LoginSessionList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListLoginSessionsResponse) GetJSON200() *LoginSessionList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListLoginSessionsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListLoginSessionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListLoginSessionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListLoginSessionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListLoginSessionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RevokeLoginSessionsResponse200Headers the declared response headers of an HTTP 200 response for RevokeLoginSessions
+type RevokeLoginSessionsResponse200Headers struct {
+	SetCookie string
+}
+
+type RevokeLoginSessionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RevokedSessions
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RevokeLoginSessionsResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RevokeLoginSessionsResponse) GetJSON200() *RevokedSessions {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RevokeLoginSessionsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeLoginSessionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeLoginSessionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeLoginSessionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeLoginSessionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListAuditWithResponse List who changed what, the newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -12906,23 +13270,6 @@ func (c *ClientWithResponses) RevokeKeyWithResponse(ctx context.Context, key str
 	return ParseRevokeKeyResponse(rsp)
 }
 
-// GetLoadWithResponse Count the runs that are due in each minute ahead
-//
-// Counts the occurrences of all active jobs, by due time. Jitter, retries, triggers and limits do not move them. Jobs that are paused now are not counted.
-//
-// The work depends on the number of different schedules, not on the number of jobs. In a namespace with very many jobs, it reads a fair sample of them: exact is then false and the counts are estimates. A response is at most 5 seconds old.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/load (the `GetLoad` operationId).
-func (c *ClientWithResponses) GetLoadWithResponse(ctx context.Context, params *GetLoadParams, reqEditors ...RequestEditorFn) (*GetLoadResponse, error) {
-	rsp, err := c.GetLoad(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseGetLoadResponse(rsp)
-}
-
 // ListOperationsWithResponse List operations, the newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -13458,6 +13805,94 @@ func (c *ClientWithResponses) GetSelfWithResponse(ctx context.Context, reqEditor
 		return nil, err
 	}
 	return ParseGetSelfResponse(rsp)
+}
+
+// DeleteLoginSessionWithResponse Log out
+//
+// Ends the session that sends the request, and removes its cookie.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/session (the `DeleteLoginSession` operationId).
+func (c *ClientWithResponses) DeleteLoginSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*DeleteLoginSessionResponse, error) {
+	rsp, err := c.DeleteLoginSession(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteLoginSessionResponse(rsp)
+}
+
+// GetLoginSessionWithResponse Get the session that sends the request
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/session (the `GetLoginSession` operationId).
+func (c *ClientWithResponses) GetLoginSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetLoginSessionResponse, error) {
+	rsp, err := c.GetLoginSession(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetLoginSessionResponse(rsp)
+}
+
+// CreateLoginSessionWithBodyWithResponse Log in
+//
+// Trades a key for a login session and sets its cookie, which browsers keep from scripts. For the web UI: programs send the key itself with each request. A session lasts 12 hours, ends after an hour without a request, and ends with its key. A key has at most 20 sessions: the next login ends the oldest. Keys of workers cannot log in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/session (the `CreateLoginSession` operationId).
+func (c *ClientWithResponses) CreateLoginSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateLoginSessionResponse, error) {
+	rsp, err := c.CreateLoginSessionWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateLoginSessionResponse(rsp)
+}
+
+// CreateLoginSessionWithResponse Log in
+//
+// Trades a key for a login session and sets its cookie, which browsers keep from scripts. For the web UI: programs send the key itself with each request. A session lasts 12 hours, ends after an hour without a request, and ends with its key. A key has at most 20 sessions: the next login ends the oldest. Keys of workers cannot log in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/session (the `CreateLoginSession` operationId).
+func (c *ClientWithResponses) CreateLoginSessionWithResponse(ctx context.Context, body CreateLoginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateLoginSessionResponse, error) {
+	rsp, err := c.CreateLoginSession(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateLoginSessionResponse(rsp)
+}
+
+// ListLoginSessionsWithResponse List the sessions of the key
+//
+// Lists the live login sessions of the key that sends the request, or of the key of its session.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/sessions (the `ListLoginSessions` operationId).
+func (c *ClientWithResponses) ListLoginSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListLoginSessionsResponse, error) {
+	rsp, err := c.ListLoginSessions(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListLoginSessionsResponse(rsp)
+}
+
+// RevokeLoginSessionsWithResponse Log out everywhere
+//
+// Ends all login sessions of the key that sends the request, or of the key of its session. Other nodes accept them for up to 5 seconds.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sessions:revoke (the `RevokeLoginSessions` operationId).
+func (c *ClientWithResponses) RevokeLoginSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*RevokeLoginSessionsResponse, error) {
+	rsp, err := c.RevokeLoginSessions(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeLoginSessionsResponse(rsp)
 }
 
 // ParseListAuditResponse parses an HTTP response from a ListAuditWithResponse call
@@ -14572,39 +15007,6 @@ func ParseRevokeKeyResponse(rsp *http.Response) (*RevokeKeyResponse, error) {
 	return response, nil
 }
 
-// ParseGetLoadResponse parses an HTTP response from a GetLoadWithResponse call
-func ParseGetLoadResponse(rsp *http.Response) (*GetLoadResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &GetLoadResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Load
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
-		var dest Problem
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.ApplicationProblemJSONDefault = &dest
-
-	}
-
-	return response, nil
-}
-
 // ParseListOperationsResponse parses an HTTP response from a ListOperationsWithResponse call
 func ParseListOperationsResponse(rsp *http.Response) (*ListOperationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -15501,6 +15903,213 @@ func ParseGetSelfResponse(rsp *http.Response) (*GetSelfResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseDeleteLoginSessionResponse parses an HTTP response from a DeleteLoginSessionWithResponse call
+func ParseDeleteLoginSessionResponse(rsp *http.Response) (*DeleteLoginSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteLoginSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		var headers DeleteLoginSessionResponse204Headers
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = value
+		}
+		response.Headers204 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetLoginSessionResponse parses an HTTP response from a GetLoginSessionWithResponse call
+func ParseGetLoginSessionResponse(rsp *http.Response) (*GetLoginSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetLoginSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LoginSession
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateLoginSessionResponse parses an HTTP response from a CreateLoginSessionWithResponse call
+func ParseCreateLoginSessionResponse(rsp *http.Response) (*CreateLoginSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateLoginSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest LoginSession
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateLoginSessionResponse201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListLoginSessionsResponse parses an HTTP response from a ListLoginSessionsWithResponse call
+func ParseListLoginSessionsResponse(rsp *http.Response) (*ListLoginSessionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListLoginSessionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LoginSessionList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRevokeLoginSessionsResponse parses an HTTP response from a RevokeLoginSessionsWithResponse call
+func ParseRevokeLoginSessionsResponse(rsp *http.Response) (*RevokeLoginSessionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeLoginSessionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RevokedSessions
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RevokeLoginSessionsResponse200Headers
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil

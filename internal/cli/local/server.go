@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/telemetry"
+	"github.com/belfry-dev/belfry/web"
 )
 
 func newServer() *cobra.Command {
@@ -40,7 +41,7 @@ that --config names, else it has its default; belfry config show prints which.`,
 			ctx, stop := signal.NotifyContext(context.WithoutCancel(cmd.Context()), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends the process immediately
-			c := app.Config{Config: v.Config, Version: version(cmd)}
+			c := app.Config{Config: v.Config, Version: version(cmd), UI: web.Handler()}
 			if bootstrap {
 				c.Bootstrap = func(secret string) { err = printKey(cmd, firstKey, secret) }
 			}

@@ -48,6 +48,7 @@ type API struct {
 	tokens   cipher.AEAD // of page tokens
 	limiter  keyLimiter
 	failures failureLimiter
+	origins  http.CrossOriginProtection
 	slots    chan struct{} // one for each request in progress
 	logLines *rate.Limiter
 }
@@ -105,7 +106,12 @@ func (a *API) config() huma.Config {
 				"`Authorization: Bearer bfr_…`. For reports on that run alone.",
 		},
 	}
-	c.Security = []map[string][]string{{"key": {}}}
+	c.Components.SecuritySchemes["session"] = &huma.SecurityScheme{
+		Type: "apiKey", In: "cookie", Name: secureCookie,
+		Description: "A login session of the web UI, created by `POST /api/v1/session`. Requests that change something " +
+			"must come from a page of the same origin and have the header `" + intentHeader + ": 1`.",
+	}
+	c.Security = []map[string][]string{{"key": {}}, {"session": {}}}
 	for _, g := range a.opts.Groups {
 		c.Tags = append(c.Tags, &huma.Tag{Name: g.Name, Description: g.Description})
 	}
@@ -131,10 +137,10 @@ func (a *API) Handler() http.Handler { return a.observe(a.limit(a.mux)) }
 // ReadTimeout bounds reading a whole request.
 const ReadTimeout = 30 * time.Second
 
-// HTTP returns an HTTP server with the timeouts and limits of a node.
+// HTTP returns an HTTP server with the timeouts, limits and security headers of a node.
 func HTTP(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: ReadTimeout, WriteTimeout: 60 * time.Second,
+		Handler: secure(h), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: ReadTimeout, WriteTimeout: 60 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
 }
@@ -145,6 +151,7 @@ func Unavailable(why string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", retryAfter)
 		w.Header().Set("Connection", "close")
+		w.Header().Set("Cache-Control", "no-store")
 		writeProblem(w, NewProblem("unavailable", why))
 	})
 }

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -18,6 +19,8 @@ import (
 // Keys is the part of the store that authentication needs.
 type Keys interface {
 	Principal(ctx context.Context, hash [32]byte) (access.Principal, error)
+	// LoginPrincipal finds the key of a login session, and extends the session.
+	LoginPrincipal(ctx context.Context, hash [32]byte) (access.Principal, error)
 	KeyHashes(ctx context.Context) ([][8]byte, error)
 }
 
@@ -38,10 +41,11 @@ func Report(ctx context.Context) access.Report {
 	return r
 }
 
-// ForgetKey makes a revoked key useless on this node at once. Other nodes accept it for up to keyTTL.
+// ForgetKey makes a revoked key and its ended login sessions useless on this node at once. Other nodes accept them for
+// up to keyTTL.
 func (a *API) ForgetKey(id uuid.UUID) { a.keys.forget(id) }
 
-// authenticate lets a request pass if its key has the role that the operation needs.
+// authenticate lets a request pass if its key, or the key of its login session, has the role that the operation needs.
 func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 	r := recordOf(ctx.Context())
 	r.operation = ctx.Operation().OperationID
@@ -51,11 +55,16 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 		}
 	}
 	role := roleOf(ctx.Operation())
-	if role == ByToken {
+	switch role {
+	case ByToken:
 		a.authenticateReport(ctx, next)
 		return
+	case Public:
+		a.authenticateNobody(ctx, next)
+		return
 	}
-	p, err := a.identify(ctx.Context(), ctx.Header("Authorization"), ctx.RemoteAddr())
+	request, _ := humago.Unwrap(ctx)
+	p, err := a.identify(request)
 	if err != nil {
 		a.reject(ctx, err)
 		return
@@ -111,52 +120,106 @@ func (a *API) authenticateReport(ctx huma.Context, next func(huma.Context)) {
 	next(huma.WithValue(ctx, reportKey{}, r))
 }
 
+// authenticateNobody lets a request pass without a key, unless a page of another site sent it.
+func (a *API) authenticateNobody(ctx huma.Context, next func(huma.Context)) {
+	r, _ := humago.Unwrap(ctx)
+	if err := a.checkOrigin(r); err != nil {
+		a.reject(ctx, err)
+		return
+	}
+	next(ctx)
+}
+
 // reject answers a request before its operation is reached.
 func (a *API) reject(ctx huma.Context, err error) {
 	_, w := humago.Unwrap(ctx)
 	p := a.Problem(ctx.Context(), err)
-	switch p.Code {
-	case "unauthenticated":
-		w.Header().Set("WWW-Authenticate", `Bearer realm="belfry"`)
-	case "rate_limited", "unavailable":
-		w.Header().Set("Retry-After", retryAfter)
+	for name, values := range p.GetHeaders() {
+		w.Header()[name] = values
 	}
 	writeProblem(w, p)
 }
 
-// identify returns the principal of a request, by the header Authorization.
-func (a *API) identify(ctx context.Context, header, address string) (p access.Principal, err error) {
+// identify returns the principal of a request: by the header Authorization, else by the cookie of a login session.
+func (a *API) identify(r *http.Request) (p access.Principal, err error) {
+	header, session := r.Header.Get("Authorization"), sessionSecret(r)
 	scheme, secret, _ := strings.Cut(header, " ")
-	if header == "" || !strings.EqualFold(scheme, "Bearer") {
+	switch {
+	case header == "" && session != "":
+		if err := a.checkOrigin(r); err != nil {
+			return p, err
+		}
+		if err := checkIntent(r); err != nil {
+			return p, err
+		}
+		return a.identifyLogin(r.Context(), session, r.RemoteAddr)
+	case !strings.EqualFold(scheme, "Bearer"):
 		return p, NewProblem("unauthenticated",
 			"send a key: Authorization: Bearer bfk_…; belfry key create makes one")
 	}
-	hash, err := access.KeyHash(strings.TrimSpace(secret))
+	return a.identifyKey(r.Context(), strings.TrimSpace(secret), r.RemoteAddr)
+}
+
+func (a *API) identifyKey(ctx context.Context, secret, address string) (p access.Principal, err error) {
+	hash, err := access.KeyHash(secret)
 	if err != nil {
 		return p, NewProblem("unauthenticated", "that is not a key of Belfry; is it complete?")
 	}
-	p, fresh, known := a.keys.get(hash)
+	p, err = a.find(ctx, credential{hash, address, a.opts.Keys.Principal})
+	if errors.Is(err, job.ErrNotFound) {
+		return p, NewProblem("unauthenticated", "the key is unknown, revoked or expired")
+	}
+	return p, err
+}
+
+func (a *API) identifyLogin(ctx context.Context, secret, address string) (p access.Principal, err error) {
+	ended := NewProblem("unauthenticated", "the session has ended; log in again")
+	hash, err := access.LoginHash(secret)
+	if err != nil {
+		return p, ended
+	}
+	p, err = a.find(ctx, credential{hash, address, a.opts.Keys.LoginPrincipal})
+	if errors.Is(err, job.ErrNotFound) {
+		return p, ended
+	}
+	return p, err
+}
+
+// credential is the hash of a secret, where it came from, and how the store finds who has it.
+type credential struct {
+	hash    [32]byte
+	address string
+	lookup  func(ctx context.Context, hash [32]byte) (access.Principal, error)
+}
+
+// find returns the principal of a credential. ErrNotFound: it is not valid.
+func (a *API) find(ctx context.Context, c credential) (p access.Principal, err error) {
+	p, fresh, known := a.keys.get(c.hash)
 	if fresh {
 		return p, nil
 	}
 	// Guessing keys is hopeless; this limit keeps guesses away from the database. Behind a proxy all clients
 	// share one address, so a key that exists is accepted even while the address is over its limit.
-	if !known && !a.failures.mayTry(address) && !a.hashes.has(ctx, a.opts.Keys, hash) {
-		return p, NewProblem("rate_limited", "too many unknown keys came from this address; wait a second")
+	if !known && !a.failures.mayTry(c.address) && !a.hashes.has(ctx, a.opts.Keys, c.hash) {
+		return p, tooManyFailures()
 	}
 	lookedUpAt := clock.Elapsed()
 	limited, cancel := context.WithTimeout(ctx, keyLimit)
 	defer cancel()
-	p, err = a.opts.Keys.Principal(limited, hash)
+	p, err = c.lookup(limited, c.hash)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
-		a.keys.drop(hash)
-		a.failures.count(address)
-		return p, NewProblem("unauthenticated", "the key is unknown, revoked or expired")
+		a.keys.drop(c.hash)
+		a.failures.count(c.address)
+		return p, err
 	case err != nil:
 		recordOf(ctx).err = err
 		return p, NewProblem("unavailable", "the database does not answer; try again")
 	}
-	a.keys.put(hash, p, lookedUpAt)
+	a.keys.put(c.hash, p, lookedUpAt)
 	return p, nil
+}
+
+func tooManyFailures() *Problem {
+	return NewProblem("rate_limited", "too many unknown keys came from this address; wait a second")
 }

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"sync"
 )
 
@@ -42,8 +43,9 @@ func (a *API) serve(path, contentType string, read func() ([]byte, error)) {
 			return
 		}
 		w.Header().Set("Content-Type", contentType)
-		w.Header().Set("Content-Security-Policy", docsPolicy)
-		w.Header().Set("Referrer-Policy", "no-referrer")
+		if strings.HasPrefix(path, "/docs") {
+			w.Header().Set(policyHeader, docsPolicy)
+		}
 		_, _ = w.Write(body) // it fails only if the client has disconnected
 	})
 }

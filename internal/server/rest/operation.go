@@ -19,7 +19,7 @@ type Operation struct {
 	Route       string // method and path below /api/v1, such as "POST /jobs/{job}:pause"
 	Summary     string
 	Description string
-	Role        access.Role // that a key needs, or ByToken; none is Admin
+	Role        access.Role // that a key needs, or ByToken, or Public; none is Admin
 	Status      int         // of a success; none is 200, or 204 without a body
 
 	MaxBody     int64         // bytes; none is 1 MB
@@ -38,8 +38,12 @@ type Operation struct {
 // good for these operations on that run only.
 const ByToken access.Role = "run"
 
+// Public is the role of operations that need no key. What they do is open to everyone who reaches a node.
+const Public access.Role = "none"
+
 const (
-	basePath    = "/api/v1"
+	// BasePath is the path of the API.
+	BasePath    = "/api/v1"
 	defaultBody = 1 << 20 // bytes; a job has at most 256 kB of payload and 64 kB of config
 	// bulkHint is for operations that do not say what to do about a body that is too large.
 	bulkHint = "a payload may have 256 kB, and many jobs go through POST /api/v1/jobs:bulk"
@@ -47,7 +51,7 @@ const (
 
 // Path returns the path of a resource, for the header Location.
 func Path(collection, id string) string {
-	return basePath + "/" + collection + "/" + url.PathEscape(id)
+	return BasePath + "/" + collection + "/" + url.PathEscape(id)
 }
 
 // Register adds an operation. The handler may return any error: Register maps it to a Problem.
@@ -64,7 +68,7 @@ func Register[In, Out any](a *API, o Operation, handle func(context.Context, *In
 	addDescriptions(a.huma.OpenAPI().Components.Schemas)
 	if o.Describe != nil {
 		method, path, _ := strings.Cut(o.Route, " ")
-		o.Describe(a.huma.OpenAPI(), methodsOf(a.huma.OpenAPI().Paths[basePath+path])[method])
+		o.Describe(a.huma.OpenAPI(), methodsOf(a.huma.OpenAPI().Paths[BasePath+path])[method])
 	}
 }
 
@@ -87,12 +91,15 @@ func roleOf(o *huma.Operation) access.Role { return cmp.Or(operationOf(o).Role, 
 func (a *API) forHuma(o Operation) huma.Operation {
 	method, path, _ := strings.Cut(o.Route, " ")
 	out := huma.Operation{
-		OperationID: o.ID, Method: method, Path: basePath + path, Summary: o.Summary, Description: o.Description,
+		OperationID: o.ID, Method: method, Path: BasePath + path, Summary: o.Summary, Description: o.Description,
 		DefaultStatus: o.Status, MaxBodyBytes: o.MaxBody, BodyReadTimeout: o.BodyTimeout,
 		Metadata: map[string]any{metadata: o},
 	}
-	if o.Role == ByToken {
+	switch o.Role {
+	case ByToken:
 		out.Security = []map[string][]string{{"run": {}}}
+	case Public:
+		out.Security = []map[string][]string{{}}
 	}
 	if o.Enter != nil {
 		out.Middlewares = huma.Middlewares{a.enter}

@@ -41,12 +41,15 @@ func (p *Problem) GetStatus() int { return p.Status }
 // ContentType is called by huma.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// GetHeaders is called by huma. It says when to retry.
+// GetHeaders is called by huma. It says when to retry, and how to authenticate.
 func (p *Problem) GetHeaders() http.Header {
-	if p.Status != http.StatusServiceUnavailable {
-		return nil
+	switch p.Code {
+	case "unauthenticated":
+		return http.Header{"Www-Authenticate": {`Bearer realm="belfry"`}}
+	case "rate_limited", "unavailable":
+		return http.Header{"Retry-After": {retryAfter}}
 	}
-	return http.Header{"Retry-After": {retryAfter}}
+	return nil
 }
 
 // kinds is the one table from codes to HTTP statuses.

@@ -35,7 +35,8 @@ type Observer interface {
 type record struct {
 	id        string
 	operation string
-	object    string    // what its path names: a job, a run, …
+	object    string // what its path names: a job, a run, …
+	peer      Peer
 	key       uuid.UUID // zero until it is known
 	namespace string
 	err       error // for the log; the client does not see it
@@ -70,13 +71,12 @@ func LongPoll(ctx context.Context) context.Context {
 // headers nor body, because users put secrets into each of them.
 func (a *API) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rec := &record{id: r.Header.Get(requestIDHeader)}
+		rec := &record{id: r.Header.Get(requestIDHeader), peer: peerOf(r)}
 		if !requestID.MatchString(rec.id) {
 			rec.id = strings.ToLower(rand.Text())
 		}
 		h := w.Header()
 		h.Set(requestIDHeader, rec.id)
-		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		out := &statusWriter{ResponseWriter: w}
 		begun := clock.Elapsed()

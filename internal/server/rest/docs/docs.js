@@ -116,7 +116,7 @@ function draw(api, path, method, op) {
     el("h2", {}, op.summary || op.operationId),
     el("p", { class: "line" },
       el("span", { class: "method " + method }, method.toUpperCase()), el("span", { class: "path" }, path),
-      el("span", { class: "role" }, "needs " + (op["x-role"] || "admin"))),
+      el("span", { class: "role" }, op["x-role"] === "none" ? "needs no key" : "needs " + (op["x-role"] || "admin"))),
     ...(op.description || "").split("\n\n").map((text) => (text ? el("p", {}, text) : null)));
   const inputs = (op.parameters || []).map((p) => row(p.name, p.required, p.in + ", " + typeOf(api, p.schema), p.description, p.example ?? (resolve(api, p.schema).examples || [])[0]));
   const body = op.requestBody ? fields(api, bodyOf(op.requestBody.content), "", 0, []) : [];
