@@ -122,11 +122,15 @@ type API struct {
 	index     indexSearch
 	schedules *schedules
 	sealer    Sealer
+	loads     loadBounds
 }
 
 // API returns an API.
 func (d *DB) API() *API {
-	return &API{db: d.pool.Namespaced(), index: engineSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer}
+	return &API{
+		db: d.pool.Namespaced(), index: engineSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer,
+		loads: defaultLoadBounds,
+	}
 }
 
 // Members has the sessions of nodes and the ownership of partitions. It keeps state

@@ -10,9 +10,9 @@ import (
 )
 
 // indexSearch is the one exception to the rule that the API's side sees a single
-// namespace: three statements of lists that row-level security would keep from
-// their index. They return ids and due times of the namespace they name, and a
-// count of live runs; the API then reads each job under row-level security.
+// namespace: statements of lists and loads that row-level security would keep from
+// their index. They return ids, due times and schedules of the namespace they name,
+// and a count of live runs; the API then reads each job under row-level security.
 //
 // It is an interface, so that a method of API cannot reach the connections
 // behind it.
@@ -22,6 +22,8 @@ type indexSearch interface {
 	names(ctx context.Context, args pgx.NamedArgs) (ids []uuid.UUID, indexed bool, err error)
 	// plannedRuns reads the stream of planned runs.
 	plannedRuns(ctx context.Context, args pgx.NamedArgs, read func(pgx.Rows) error) error
+	// load runs a statement of a load.
+	load(ctx context.Context, sql loadStatement, args pgx.NamedArgs, read func(pgx.Rows) error) error
 }
 
 // engineSearch is indexSearch with the engine's view of the database.

@@ -6,6 +6,7 @@
 //
 //	server        operations, one file per noun, and the stores they need
 //	server/jobs   operations below /jobs and the JSON of a job
+//	server/load   the operation on the load
 //	server/rest   what all operations share: routing, authentication, limits, problems, pages
 //
 // The path of a request is described in server/rest.

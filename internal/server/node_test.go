@@ -85,7 +85,8 @@ func setupNode(t *testing.T) *node {
 		LookAhead: 5 * time.Second, Slots: 20, Queues: n.store, Limits: n.store,
 	})
 	web := httptest.NewServer(server.New(server.Options{
-		Keys: n.store, Jobs: n.store, Verbs: n.store, Versions: n.store, Ledger: n.store, Stories: n.store, Interrupt: n.engine.Interrupt,
+		Keys: n.store, Jobs: n.store, Verbs: n.store, Versions: n.store, Ledger: n.store, Load: n.store,
+		Stories: n.store, Interrupt: n.engine.Interrupt,
 		DeadLetters: n.store, Operations: n.store, Queues: n.store, Cluster: n.store, Audit: n.store,
 		Version: "test", Log: log,
 	}).Handler())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/jobs"
+	"github.com/belfry-dev/belfry/internal/server/load"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 	"github.com/belfry-dev/belfry/internal/server/sessions"
 )
@@ -19,6 +20,7 @@ type Options struct {
 	// Versions has the versions of definitions.
 	Versions jobs.Versions
 	Ledger   Ledger
+	Load     load.Store
 	Stories  Stories
 
 	DeadLetters DeadLetters
@@ -68,6 +70,7 @@ var groups = []rest.Group{
 			"Its id is the idempotency key that its target receives.",
 	},
 	{Name: "dead-letters", Description: "Runs that failed permanently and wait for redrive or discard."},
+	{Name: "load", Description: "When how many runs are due."},
 	{Name: "operations", Description: "Bulk work that nodes do in the background."},
 	{
 		Name:        "queues",
@@ -91,6 +94,7 @@ func New(o Options) *Server {
 	s.jobs = jobs.Register(api, jobs.Options{
 		Store: o.Jobs, Verbs: o.Verbs, Versions: o.Versions, Runs: o.Ledger, Check: o.Check,
 	})
+	load.Register(api, o.Load)
 	s.registerKeys()
 	sessions.Register(api, sessions.Options{Store: o.Logins, Code: o.LoginCode, Version: o.Version})
 	s.registerRuns()

@@ -38,8 +38,9 @@ func setup(t *testing.T) *bundle {
 	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
 	require.NoError(t, b.store.CreateHistory(t.Context(), 1))
 	s := server.New(server.Options{
-		Keys: b.store, Jobs: b.store, Verbs: b.store, Versions: b.store, Ledger: b.store, Stories: b.store, DeadLetters: b.store,
-		Logins: b.store, Operations: b.store, Queues: b.store, Cluster: b.store, Audit: b.store, Version: "test",
+		Keys: b.store, Jobs: b.store, Verbs: b.store, Versions: b.store, Ledger: b.store, Load: b.store,
+		Stories: b.store, DeadLetters: b.store, Logins: b.store,
+		Operations: b.store, Queues: b.store, Cluster: b.store, Audit: b.store, Version: "test",
 		Classify: func(err error) rest.ErrorClass {
 			if postgres.BadText(err) {
 				return rest.BadText

@@ -374,6 +374,24 @@ func (e JobPatchRetryBackoff) Valid() bool {
 	}
 }
 
+// Defines values for LoadStep.
+const (
+	LoadStepN1H LoadStep = "1h"
+	LoadStepN1M LoadStep = "1m"
+)
+
+// Valid indicates whether the value is a known member of the LoadStep enum.
+func (e LoadStep) Valid() bool {
+	switch e {
+	case LoadStepN1H:
+		return true
+	case LoadStepN1M:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MissedCreated.
 const (
 	MissedCreatedAll  MissedCreated = "all"
@@ -890,6 +908,24 @@ func (e ReplaceJobParamsIfNoneMatch) Valid() bool {
 	}
 }
 
+// Defines values for GetLoadParamsStep.
+const (
+	GetLoadParamsStepN1H GetLoadParamsStep = "1h"
+	GetLoadParamsStepN1M GetLoadParamsStep = "1m"
+)
+
+// Valid indicates whether the value is a known member of the GetLoadParamsStep enum.
+func (e GetLoadParamsStep) Valid() bool {
+	switch e {
+	case GetLoadParamsStepN1H:
+		return true
+	case GetLoadParamsStepN1M:
+		return true
+	default:
+		return false
+	}
+}
+
 // Attempt defines model for Attempt.
 type Attempt struct {
 	// Attempt Number of the attempt.
@@ -1354,6 +1390,18 @@ type HeartbeatRequest struct {
 type HeartbeatResult struct {
 	// Gone Runs that are no longer yours. Stop working on them.
 	Gone []GoneRun `json:"gone"`
+}
+
+// HotStep defines model for HotStep.
+type HotStep struct {
+	// At When the step begins.
+	At time.Time `json:"at"`
+
+	// Count Runs that are due in it.
+	Count int64 `json:"count"`
+
+	// Schedules The five schedules with the most runs in it.
+	Schedules []LoadSchedule `json:"schedules"`
 }
 
 // Job defines model for Job.
@@ -1860,6 +1908,52 @@ type Lease struct {
 
 	// Run The run's id.
 	Run string `json:"run"`
+}
+
+// Load defines model for Load.
+type Load struct {
+	// Capacity Runs that can start in a step. Only with a queue that has a rate.
+	Capacity int64 `json:"capacity,omitempty,omitzero"`
+
+	// Counts Runs that are due in each step. The first step begins at from.
+	Counts []int64 `json:"counts"`
+
+	// Exact false: the counts are estimates from a sample of the jobs.
+	Exact bool `json:"exact"`
+
+	// Fraction Fraction of the jobs that were counted.
+	Fraction float64   `json:"fraction"`
+	From     time.Time `json:"from"`
+
+	// Hot The ten busiest steps, the busiest first.
+	Hot  []HotStep `json:"hot"`
+	Step LoadStep  `json:"step"`
+	To   time.Time `json:"to"`
+
+	// Zone Time zone of the steps, always UTC.
+	//
+	// Examples: UTC
+	Zone string `json:"zone"`
+}
+
+// LoadStep defines model for Load.Step.
+type LoadStep string
+
+// LoadSchedule defines model for LoadSchedule.
+type LoadSchedule struct {
+	// Count Their runs in it.
+	Count int64 `json:"count"`
+
+	// Jobs Jobs with this schedule that are due in the step.
+	Jobs int64 `json:"jobs"`
+
+	// Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
+	Schedule Schedule `json:"schedule"`
+
+	// Words The schedule in words.
+	//
+	// Examples: at 09:00 on weekdays, UTC
+	Words string `json:"words"`
 }
 
 // LoginRequest defines model for LoginRequest.
@@ -3120,6 +3214,27 @@ type CreateJobsParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// GetLoadParams defines parameters for GetLoad.
+type GetLoadParams struct {
+	// From Begin, rounded down to a full step. Default the next full step.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To End, exclusive. Default a day after from; at most 10,080 steps after it.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Step Length of a step.
+	Step *GetLoadParamsStep `form:"step,omitempty" json:"step,omitempty"`
+
+	// Queue Name of the queue.
+	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
+
+	// Label key=value. Repeat it to require several labels.
+	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
+}
+
+// GetLoadParamsStep defines parameters for GetLoad.
+type GetLoadParamsStep string
+
 // ListOperationsParams defines parameters for ListOperations.
 type ListOperationsParams struct {
 	// PageSize Maximum size. A shorter page need not be the last.
@@ -3730,6 +3845,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 	RevokeKey(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetLoad Count the runs that are due in each minute ahead
+	//
+	// Counts the occurrences of all active jobs, by due time. Jitter, retries, triggers and limits do not move them. Jobs that are paused now are not counted.
+	//
+	// The work depends on the number of different schedules, not on the number of jobs. In a namespace with very many jobs, it reads a fair sample of them: exact is then false and the counts are estimates. A response is at most 5 seconds old.
+	//
+	// Corresponds with GET /api/v1/load (the `GetLoad` operationId).
+	GetLoad(ctx context.Context, params *GetLoadParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListOperations List operations, the newest first
 	//
@@ -4782,6 +4906,25 @@ func (c *RawClient) CreateKey(ctx context.Context, body CreateKeyJSONRequestBody
 // Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 func (c *RawClient) RevokeKey(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRevokeKeyRequest(c.Server, key)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetLoad Count the runs that are due in each minute ahead
+//
+// Counts the occurrences of all active jobs, by due time. Jitter, retries, triggers and limits do not move them. Jobs that are paused now are not counted.
+//
+// The work depends on the number of different schedules, not on the number of jobs. In a namespace with very many jobs, it reads a fair sample of them: exact is then false and the counts are estimates. A response is at most 5 seconds old.
+//
+// Corresponds with GET /api/v1/load (the `GetLoad` operationId).
+func (c *RawClient) GetLoad(ctx context.Context, params *GetLoadParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetLoadRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7367,6 +7510,108 @@ func NewRevokeKeyRequest(server string, key string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewGetLoadRequest constructs an http.Request for the GetLoad method
+func NewGetLoadRequest(server string, params *GetLoadParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/load")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Step != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "step", *params.Step, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Queue != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "queue", *params.Queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Label != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "label", *params.Label, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListOperationsRequest constructs an http.Request for the ListOperations method
 func NewListOperationsRequest(server string, params *ListOperationsParams) (*http.Request, error) {
 	var err error
@@ -9297,6 +9542,17 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 	RevokeKeyWithResponse(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*RevokeKeyResponse, error)
 
+	// GetLoadWithResponse Count the runs that are due in each minute ahead
+	//
+	// Counts the occurrences of all active jobs, by due time. Jitter, retries, triggers and limits do not move them. Jobs that are paused now are not counted.
+	//
+	// The work depends on the number of different schedules, not on the number of jobs. In a namespace with very many jobs, it reads a fair sample of them: exact is then false and the counts are estimates. A response is at most 5 seconds old.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/load (the `GetLoad` operationId).
+	GetLoadWithResponse(ctx context.Context, params *GetLoadParams, reqEditors ...RequestEditorFn) (*GetLoadResponse, error)
+
 	// ListOperationsWithResponse List operations, the newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -11122,6 +11378,54 @@ func (r RevokeKeyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RevokeKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetLoadResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Load
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetLoadResponse) GetJSON200() *Load {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetLoadResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetLoadResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetLoadResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetLoadResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetLoadResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13270,6 +13574,23 @@ func (c *ClientWithResponses) RevokeKeyWithResponse(ctx context.Context, key str
 	return ParseRevokeKeyResponse(rsp)
 }
 
+// GetLoadWithResponse Count the runs that are due in each minute ahead
+//
+// Counts the occurrences of all active jobs, by due time. Jitter, retries, triggers and limits do not move them. Jobs that are paused now are not counted.
+//
+// The work depends on the number of different schedules, not on the number of jobs. In a namespace with very many jobs, it reads a fair sample of them: exact is then false and the counts are estimates. A response is at most 5 seconds old.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/load (the `GetLoad` operationId).
+func (c *ClientWithResponses) GetLoadWithResponse(ctx context.Context, params *GetLoadParams, reqEditors ...RequestEditorFn) (*GetLoadResponse, error) {
+	rsp, err := c.GetLoad(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetLoadResponse(rsp)
+}
+
 // ListOperationsWithResponse List operations, the newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -14994,6 +15315,39 @@ func ParseRevokeKeyResponse(rsp *http.Response) (*RevokeKeyResponse, error) {
 	switch {
 	case rsp.StatusCode == 204:
 		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetLoadResponse parses an HTTP response from a GetLoadWithResponse call
+func ParseGetLoadResponse(rsp *http.Response) (*GetLoadResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetLoadResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Load
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

@@ -24,7 +24,7 @@ func setup(t *testing.T) (*belfry.Client, string) {
 	store := pgtest.NewStore(pgtest.AsServer(t, pgtest.New(t)))
 	require.NoError(t, store.CreateHistory(t.Context(), 1))
 	s := server.New(server.Options{
-		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Stories: store,
+		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store, Stories: store,
 		DeadLetters: store, Operations: store,
 		Queues: store, Secrets: store, Cluster: store, Audit: store, Version: "test",
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),

@@ -58,7 +58,7 @@ func setupNode(t *testing.T, ttl time.Duration) *node {
 	bound.Set(clock.Sample{Now: now})
 	p := pull.New(pull.Options{Store: n.store, Sessions: n.store, Bound: bound, TTL: ttl, Log: n.log})
 	s := server.New(server.Options{
-		Keys: n.store, Jobs: n.store, Verbs: n.store, Ledger: n.store, Stories: n.store,
+		Keys: n.store, Jobs: n.store, Verbs: n.store, Ledger: n.store, Load: n.store, Stories: n.store,
 		DeadLetters: n.store, Operations: n.store, Queues: n.store, Cluster: n.store, Audit: n.store,
 		Workers: p, Version: "test", Log: n.log,
 	})

@@ -1,4 +1,4 @@
-// Package admin holds the client commands about a server and a namespace as a whole: queues, keys, secrets, the
+// Package admin holds the client commands about a server and a namespace as a whole: queues, the load, keys, secrets, the
 // audit log, the cluster and versions.
 package admin
 
@@ -6,5 +6,5 @@ import "github.com/spf13/cobra"
 
 // Commands returns the commands of this package.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{newQueue(), newKey(), newSecret(), newAudit(), newCluster(), newVersion()}
+	return []*cobra.Command{newQueue(), newLoad(), newKey(), newSecret(), newAudit(), newCluster(), newVersion()}
 }

@@ -86,3 +86,15 @@ func TestKeys(t *testing.T) {
 	require.Regexp(t, `ci +viewer +revoked`, a.Good("key", "list"))
 	require.Equal(t, "not_found", belfry.CodeOf(a.Belfry("", "key", "revoke", "key_nonsense").Failure))
 }
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, cli.New)
+	a.Good("job", "create", "report", "--cron", "30 * * * *", "--url", "https://example.com/x")
+	a.Good("job", "create", "often", "--every", "15m", "--url", "https://example.com/x", "--queue", "slow")
+	out := a.Good("load")
+	require.Regexp(t, `(?m)^HOUR UTC +RUNS +PEAK +MINUTES 00 TO 59$`, out)
+	require.Regexp(t, `(?m)^\S+ \S+ +5 +2 +[·░▒▓█]{60}$`, out)
+	require.Regexp(t, `(?m)^\S+ \S+:30:00 +2 +1 × .*, 1 × `, out)
+	require.Contains(t, a.Good("load", "--queue", "slow", "-o", "json"), `"exact": true`)
+}

@@ -69,14 +69,8 @@ func (in *listJobsInput) params(ctx context.Context) (out job.ListParams, err er
 			out.State = state
 		}
 	}
-	for _, text := range in.Label {
-		key, value, ok := strings.Cut(text, "=")
-		if !ok {
-			return out, &problem.Problem{
-				Field: "label", Problem: "it is not key=value", Fix: "write for example label=team=billing",
-			}
-		}
-		out.Labels = append(out.Labels, job.Label{Key: key, Value: value})
+	if out.Labels, err = Labels(in.Label); err != nil {
+		return out, err
 	}
 	if !in.DueFrom.IsZero() || !in.DueTo.IsZero() {
 		out.Due = &job.DueRange{From: in.DueFrom, Before: in.DueTo}
@@ -89,6 +83,20 @@ func (in *listJobsInput) params(ctx context.Context) (out job.ListParams, err er
 		return out, rest.BadToken()
 	}
 	out.After = after.ListMark
+	return out, nil
+}
+
+// Labels reads labels that are written as key=value.
+func Labels(texts []string) (out []job.Label, err error) {
+	for _, text := range texts {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, &problem.Problem{
+				Field: "label", Problem: "it is not key=value", Fix: "write for example label=team=billing",
+			}
+		}
+		out = append(out, job.Label{Key: key, Value: value})
+	}
 	return out, nil
 }
 

@@ -4,8 +4,46 @@ export type Session = {
   id: string; namespace: string; role: string; name: string; actor: string; created_at: string; expires_at: string; version: string;
 };
 
+export type Minute = {
+  at: string; started: number; succeeded: number; failed: number; skipped: number; missed: number; late: number; p50_ms?: number; p99_ms?: number;
+};
+
 export type Overview = {
   now: string;
   late: { runs: number; more: boolean; oldest_due_at?: string };
+  lateness_5m: { p50_ms?: number; p99_ms?: number };
+  due_next_5m: number;
+  due_next_5m_exact: boolean;
+  running: number;
+  accepted: number;
+  retrying: number;
+  ended_1h: { succeeded: number; failed: number; cancelled: number; skipped: number; missed: number };
   dead_letters: { count: number; more: boolean };
+  paused: { jobs: number; queues: number; more: boolean };
+  broken: number;
+  unowned: number;
+  audit: { until?: string; missing: number; checked: number };
+  minutes: Minute[];
+  attention: { code: string; text: string; count: number; queue?: string; job?: string }[];
+  failing: { job: string; job_name: string; failed_1h: number; message?: string; recent?: { state: string; reason?: string; attempt?: number }[] }[];
 };
+
+export type DeadLetter = {
+  run: string; job: string; job_name?: string; queue: string; due_at: string; failed_at: string; attempt: number; reason: string; cause: string;
+  message?: string; status?: number;
+};
+
+export type DeadGroup = {
+  key: string; count: number; more: boolean; cause: string; reason: string; run: string; job: string; job_name?: string; queue: string;
+  message?: string; status?: number; oldest_at: string; newest_at: string; sparkline: number[];
+  since?: { from: string; succeeded: number; failed: number; jobs: number; more: boolean };
+};
+
+export type DeadSummary = { groups: DeadGroup[]; total: number; more: boolean; partial: boolean };
+
+export type Load = {
+  from: string; to: string; step: '1m' | '1h'; zone: string; counts: number[]; exact: boolean; fraction: number; capacity?: number;
+  hot: { at: string; count: number; schedules: LoadSchedule[] }[];
+};
+
+export type LoadSchedule = { schedule: unknown; words: string; jobs: number; count: number };

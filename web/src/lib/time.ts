@@ -30,7 +30,7 @@ function format(zone: string, options: Intl.DateTimeFormatOptions): Intl.DateTim
 export function offset(at: number, zone: string): string {
   const part = format(zone, { timeZoneName: 'longOffset' }).formatToParts(at).find((p) => p.type === 'timeZoneName');
   const m = /([+-]\d\d)(?::(\d\d))?/.exec(part?.value ?? '');
-  if (!m) return 'UTC';
+  if (!m || m[0] === '+00:00') return 'UTC';
   return m[1] + (m[2] && m[2] !== '00' ? ':' + m[2] : '');
 }
 

@@ -13,12 +13,16 @@ type PageProps = {
   children: ReactNode;
 };
 
+/** The text in the tab of the browser. */
+export function usePageTitle(name: string): void {
+  useEffect(() => {
+    document.title = `${name} · Belfry`;
+  }, [name]);
+}
+
 /** A screen: its title, its actions and its content. */
 export function Page({ title, name, sub, actions, crumbs, children }: PageProps) {
-  const tab = name ?? (typeof title === 'string' ? title : 'Belfry');
-  useEffect(() => {
-    document.title = `${tab} · Belfry`;
-  }, [tab]);
+  usePageTitle(name ?? (typeof title === 'string' ? title : 'Belfry'));
   return (
     <div className={css.page}>
       {crumbs && (

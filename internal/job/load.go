@@ -1,0 +1,343 @@
+package job
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/problem"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// Filter selects jobs. A zero field selects all.
+type Filter struct {
+	Labels []Label `json:"labels,omitempty"` // all of them
+	State  State   `json:"state,omitempty"`
+	Name   string  `json:"name,omitempty"` // a substring, in any case
+	Target string  `json:"target,omitempty"`
+	Queue  string  `json:"queue,omitempty"`
+}
+
+// Empty reports whether the filter selects all jobs.
+func (f *Filter) Empty() bool {
+	return len(f.Labels) == 0 && f.State == 0 && f.Name == "" && f.Target == "" && f.Queue == ""
+}
+
+// List returns a list of the jobs that the filter selects, in the order of their ids.
+func (f *Filter) List(namespace uuid.UUID) ListParams {
+	return ListParams{
+		Namespace: namespace, Labels: f.Labels, State: f.State, Name: f.Name, Target: f.Target, Queue: f.Queue,
+	}
+}
+
+// LoadParams asks how many runs are due in each step of a range of time.
+type LoadParams struct {
+	Namespace uuid.UUID
+	Filter    Filter
+	From, To  time.Time // zero: from the next full step on, for a day
+	Step      time.Duration
+}
+
+// The bounds of a load.
+const (
+	MaxLoadSteps = 7 * 24 * 60
+	defaultLoad  = 24 * time.Hour
+	hotSteps     = 10 // busiest steps of a load
+	hotSchedules = 5  // schedules of each of them
+)
+
+// At fills in the defaults and aligns the range with its steps. It reports what is wrong with it at an instant.
+func (p *LoadParams) At(now time.Time) error {
+	p.Step = cmp.Or(p.Step, time.Minute)
+	first := now.Truncate(p.Step)
+	if p.From.IsZero() {
+		p.From = first.Add(p.Step)
+	}
+	p.From = p.From.Truncate(p.Step)
+	if p.To.IsZero() {
+		p.To = p.From.Add(defaultLoad)
+	}
+	if to := p.To.Truncate(p.Step); to.Before(p.To) {
+		p.To = to.Add(p.Step)
+	}
+	var c problem.Checker
+	if p.From.Before(first) {
+		c.Add("from", "it has passed", "use a later time, or leave it out for the next full step")
+	}
+	if !p.From.Before(p.To) {
+		c.Add("to", "it is not after from", "use a later time, or leave it out for a day after from")
+	}
+	if p.To.Sub(p.From) > MaxLoadSteps*p.Step {
+		c.Add("to", "the range has more than 10080 steps", "use an earlier time, or step=1h")
+	}
+	return c.Err()
+}
+
+// Load is how many runs are due in each step of a range of time.
+type Load struct {
+	From, To time.Time
+	Step     time.Duration
+	Counts   []int64
+	Exact    bool
+	Fraction float64   // of the jobs, that were read; the counts are scaled by it
+	Hot      []HotStep // the busiest first
+}
+
+// HotStep is a busy step of a load.
+type HotStep struct {
+	At        time.Time
+	Count     int64
+	Schedules []LoadSchedule // with the most runs first
+}
+
+// LoadSchedule is a schedule in a busy step.
+type LoadSchedule struct {
+	Schedule *schedule.Schedule
+	Jobs     int64
+	Runs     int64 // due in the step, of these jobs
+}
+
+// LoadJobs are jobs that share a schedule, and what bounds their occurrences.
+type LoadJobs struct {
+	Schedule string     // canonical: see schedule.Key
+	From     *time.Time // no occurrence before; nil: no bound
+	End      *time.Time // none at this time or later; nil: no bound
+	RunsLeft *int32     // nil: no bound
+	NextDue  *time.Time // with RunsLeft, the first occurrence that counts against it
+	Jobs     int64
+}
+
+// LoadInput is what a load is computed from.
+type LoadInput struct {
+	From, To time.Time // aligned: see LoadParams.At
+	Step     time.Duration
+	Now      time.Time // occurrences before it do not count
+	Jobs     []LoadJobs
+	Planned  []PlannedRuns // that the schedules of Jobs do not have
+	Fraction float64       // of all jobs, that are in Jobs
+	Exact    bool          // Jobs and Planned are complete
+	Compile  func(text string) (*schedule.Schedule, error)
+	Budget   int // occurrences to visit; 0 means LoadBudget
+}
+
+// PlannedRuns are runs that are planned for one time.
+type PlannedRuns struct {
+	DueAt time.Time
+	Runs  int64
+}
+
+// LoadBudget bounds the work of one load to about a tenth of a second. Compiling a schedule costs as much as visiting
+// compileCost occurrences.
+const (
+	LoadBudget  = 250_000
+	compileCost = 12
+)
+
+// CountLoad counts the runs of each step. Its work depends on the number of schedules, not of jobs. If there are too
+// many schedules, it visits some of them and scales the counts.
+func CountLoad(in LoadInput) Load {
+	c := loadCounter{LoadInput: in, sums: make([]float64, int(in.To.Sub(in.From)/in.Step))}
+	visited, all := c.visit()
+	out := Load{From: in.From, To: in.To, Step: in.Step, Exact: in.Exact && all, Fraction: in.Fraction * visited}
+	for _, p := range in.Planned {
+		if i := int(p.DueAt.Sub(in.From) / in.Step); !p.DueAt.Before(in.From) && i < len(c.sums) {
+			c.sums[i] += float64(p.Runs) * out.Fraction // these are not scaled
+		}
+	}
+	out.Counts = make([]int64, len(c.sums))
+	for i, sum := range c.sums {
+		out.Counts[i] = scaled(sum, out.Fraction)
+	}
+	out.Hot = c.hot(out.Counts, out.Fraction)
+	return out
+}
+
+func scaled(n, fraction float64) int64 {
+	if fraction <= 0 {
+		return 0
+	}
+	return int64(math.Round(n / fraction))
+}
+
+// loadCounter adds up the occurrences of one schedule after the other.
+type loadCounter struct {
+	LoadInput
+	sums   []float64 // runs by step
+	lists  []loadList
+	budget int
+}
+
+// loadList is what one schedule adds.
+type loadList struct {
+	schedule *schedule.Schedule
+	steps    []loadStep // in order
+}
+
+type loadStep struct {
+	step       int
+	jobs, runs int64
+}
+
+// visit counts the schedules until the budget is used up. It returns the fraction of the jobs whose schedules were
+// counted. all is false if some were not, or could not be read.
+func (c *loadCounter) visit() (fraction float64, all bool) {
+	groups := map[string][]LoadJobs{}
+	var order []string
+	total := int64(0)
+	for _, j := range c.Jobs {
+		if groups[j.Schedule] == nil {
+			order = append(order, j.Schedule)
+		}
+		groups[j.Schedule] = append(groups[j.Schedule], j)
+		total += j.Jobs
+	}
+	if total == 0 {
+		return 1, true
+	}
+	c.budget = cmp.Or(c.Budget, LoadBudget)
+	counted, all := int64(0), true
+	for _, text := range order {
+		c.budget -= compileCost
+		if c.budget <= 0 {
+			return float64(counted) / float64(total), false
+		}
+		s, err := c.Compile(text)
+		if err != nil {
+			all = false
+			continue
+		}
+		due, complete := c.occurrences(s)
+		if !complete && counted > 0 {
+			return float64(counted) / float64(total), false
+		}
+		if !c.add(s, due, groups[text]) || !complete {
+			all = false
+		}
+		for _, j := range groups[text] {
+			counted += j.Jobs
+		}
+	}
+	return 1, all
+}
+
+// begin is where the range begins that is still to come.
+func (c *loadCounter) begin() time.Time { return later(c.From, c.Now) }
+
+// occurrences lists the due times of a schedule in the range, as many as the budget allows.
+func (c *loadCounter) occurrences(s *schedule.Schedule) (due []time.Time, complete bool) {
+	for o := range s.All(c.begin().Add(-time.Nanosecond), c.To.Add(-time.Nanosecond)) {
+		if c.budget--; c.budget < 0 {
+			return due, false
+		}
+		if o.Skip == "" {
+			due = append(due, o.Due)
+		}
+	}
+	return due, true
+}
+
+// left returns how many runs a group of jobs with RunsLeft has when the range begins.
+func (c *loadCounter) left(s *schedule.Schedule, g *LoadJobs) (left int, known bool) {
+	left = int(*g.RunsLeft)
+	if g.NextDue == nil {
+		return 0, true
+	}
+	from := *g.NextDue
+	if g.From != nil {
+		from = later(from, *g.From)
+	}
+	if !from.Before(c.begin()) {
+		return left, true
+	}
+	for o := range s.All(from.Add(-time.Nanosecond), c.begin().Add(-time.Nanosecond)) {
+		if c.budget--; c.budget < 0 {
+			return left, false
+		}
+		if o.Skip != "" {
+			continue
+		}
+		if left--; left <= 0 {
+			return 0, true
+		}
+	}
+	return left, true
+}
+
+// add counts the runs of the jobs of one schedule. Each group of jobs has a range of its occurrences. It returns false
+// if the budget did not suffice.
+func (c *loadCounter) add(s *schedule.Schedule, due []time.Time, groups []LoadJobs) (complete bool) {
+	complete = true
+	if len(due) == 0 {
+		return true
+	}
+	change := make([]int64, len(due)+1) // of the number of jobs, at each occurrence
+	first := func(t *time.Time) int {
+		if t == nil {
+			return 0
+		}
+		i, _ := slices.BinarySearchFunc(due, *t, time.Time.Compare)
+		return i
+	}
+	for _, g := range groups {
+		begin, end := first(g.From), len(due)
+		if g.End != nil {
+			end = first(g.End)
+		}
+		if g.RunsLeft != nil {
+			left, known := c.left(s, &g)
+			begin = max(begin, first(g.NextDue))
+			end = min(end, begin+left)
+			complete = complete && known
+		}
+		if begin < end {
+			change[begin] += g.Jobs
+			change[end] -= g.Jobs
+		}
+	}
+	list := loadList{schedule: s}
+	jobs := int64(0)
+	for i, t := range due {
+		if jobs += change[i]; jobs == 0 {
+			continue
+		}
+		step := int(t.Sub(c.From) / c.Step)
+		c.sums[step] += float64(jobs)
+		if n := len(list.steps); n == 0 || list.steps[n-1].step != step {
+			list.steps = append(list.steps, loadStep{step: step})
+		}
+		last := &list.steps[len(list.steps)-1]
+		last.jobs, last.runs = max(last.jobs, jobs), last.runs+jobs
+	}
+	c.lists = append(c.lists, list)
+	return complete
+}
+
+// hot returns the busiest steps and the schedules behind them.
+func (c *loadCounter) hot(counts []int64, fraction float64) (out []HotStep) {
+	busiest := make([]int, 0, len(counts))
+	for i, n := range counts {
+		if n > 0 {
+			busiest = append(busiest, i)
+		}
+	}
+	slices.SortStableFunc(busiest, func(a, b int) int { return cmp.Compare(counts[b], counts[a]) })
+	for _, step := range busiest[:min(hotSteps, len(busiest))] {
+		hot := HotStep{At: c.From.Add(time.Duration(step) * c.Step), Count: counts[step]}
+		for _, l := range c.lists {
+			i, found := slices.BinarySearchFunc(l.steps, step, func(s loadStep, n int) int { return cmp.Compare(s.step, n) })
+			if found {
+				hot.Schedules = append(hot.Schedules, LoadSchedule{
+					Schedule: l.schedule, Jobs: scaled(float64(l.steps[i].jobs), fraction),
+					Runs: scaled(float64(l.steps[i].runs), fraction),
+				})
+			}
+		}
+		slices.SortStableFunc(hot.Schedules, func(a, b LoadSchedule) int { return cmp.Compare(b.Runs, a.Runs) })
+		hot.Schedules = hot.Schedules[:min(hotSchedules, len(hot.Schedules))]
+		out = append(out, hot)
+	}
+	return out
+}

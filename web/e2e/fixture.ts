@@ -1,0 +1,62 @@
+import { expect, test as base, type Page } from '@playwright/test';
+import { readFileSync } from 'node:fs';
+
+export type Place = { url: string; key: string; targets: string };
+
+/** Where the world of this run is; see setup.ts. */
+export const place = (): Place => JSON.parse(readFileSync(process.env.BELFRY_E2E_PLACE!, 'utf8')) as Place;
+
+export async function call<T = Record<string, unknown>>(method: string, path: string, body?: unknown, type = 'application/json'): Promise<T> {
+  const { url, key } = place();
+  const r = await fetch(`${url}/api/v1${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${key}`, ...(body === undefined ? {} : { 'Content-Type': type }) },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  const text = await r.text();
+  if (!r.ok) throw new Error(`${method} ${path}: ${r.status} ${text}`);
+  return (text ? JSON.parse(text) : {}) as T;
+}
+
+const keys = new Map<string, string>([]);
+
+/** A key of a role. */
+export async function keyOf(role: string): Promise<string> {
+  if (role === 'admin') return place().key;
+  if (!keys.has(role)) keys.set(role, (await call<{ key: string; secret?: string }>('POST', '/keys', { name: `${role} of the tests`, role })).secret!);
+  return keys.get(role)!;
+}
+
+/** Logs in as a user of a role: through the login page, as people do. */
+export async function login(page: Page, role = 'admin'): Promise<void> {
+  await page.goto(`${place().url}/ui/`);
+  await page.getByLabel('API key').fill(await keyOf(role));
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await expect(page.getByRole('navigation', { name: 'Main', exact: true })).toBeAttached();
+}
+
+type Watched = { faults: string[] };
+
+/** A page that fails its test if the browser reports a violation of the policy, a foreign request or an error of a script. */
+export const test = base.extend<{ watched: Watched; user: Page }>({
+  watched: [async ({ page }, use) => {
+    const faults: string[] = [];
+    const origin = new URL(place().url).origin;
+    page.on('request', (r) => { if (!r.url().startsWith(origin) && !r.url().startsWith('data:')) faults.push(`foreign request: ${r.url()}`); });
+    page.on('pageerror', (e) => faults.push(`script error: ${e.message}`));
+    page.on('console', (m) => {
+      if (m.type() === 'error' && !/status of (401|403|404|409|412|429|503)/.test(m.text())) faults.push(`console: ${m.text()}`);
+    });
+    await page.addInitScript(() => {
+      document.addEventListener('securitypolicyviolation', (e) => console.error(`policy violation: ${e.violatedDirective} ${e.blockedURI}`));
+    });
+    await use({ faults });
+    expect(faults).toEqual([]);
+  }, { auto: true }],
+  user: async ({ page }, use) => {
+    await login(page);
+    await use(page);
+  },
+});
+
+export { expect };

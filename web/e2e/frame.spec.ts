@@ -1,0 +1,73 @@
+import { expect, keyOf, login, place, test } from './fixture';
+
+test('the printed URL logs in once', async ({ page, browser }) => {
+  const { login: url } = place() as unknown as { login: string };
+  await page.goto(url);
+  await expect(page.getByRole('navigation', { name: 'Main', exact: true })).toBeVisible();
+  expect(page.url()).not.toContain('code=');
+  const other = await browser.newPage();
+  await other.goto(url);
+  await expect(other.getByRole('alert')).toBeVisible();
+  await expect(other.getByRole('button', { name: 'Log in' })).toBeVisible();
+  await other.close();
+});
+
+test('a key logs in, and no storage of the browser holds it', async ({ page, context }) => {
+  await login(page);
+  const key = place().key;
+  const stored = await page.evaluate(() => JSON.stringify({ ...localStorage }) + JSON.stringify({ ...sessionStorage }) + document.cookie);
+  expect(stored).not.toContain(key.slice(4, 20));
+  for (const c of await context.cookies()) {
+    expect(c.value).not.toContain(key.slice(4, 20));
+    if (c.name.includes('belfry') && !/^belfry_(theme|zone|keys)$/.test(c.name)) {
+      expect(c.httpOnly).toBe(true);
+      expect(c.sameSite).toBe('Strict');
+    }
+  }
+});
+
+test('a wrong key and a worker key are refused', async ({ page }) => {
+  await page.goto(`${place().url}/ui/`);
+  await page.getByLabel('API key').fill('bfk_wrong');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await expect(page.getByRole('alert')).toBeVisible();
+});
+
+test('logging out ends the session', async ({ user: page }) => {
+  await page.getByRole('button', { name: /menu$/ }).click();
+  await page.getByRole('menuitem', { name: 'Log out' }).click();
+  await expect(page.getByLabel('API key')).toBeVisible();
+  await page.reload();
+  await expect(page.getByLabel('API key')).toBeVisible();
+});
+
+test('keys move between screens, and are dead in inputs', async ({ user: page }) => {
+  await page.keyboard.press('g');
+  await page.keyboard.press('j');
+  await expect(page).toHaveURL(/\/ui\/jobs/);
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: /Find/ }).fill('g o');
+  await expect(page).toHaveURL(/\/ui\/jobs/);
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('?');
+  await expect(page.getByRole('dialog')).toBeVisible();
+});
+
+test('the palette finds a job by a part of its name', async ({ user: page }) => {
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: /Find/ }).fill('nightly');
+  await page.getByRole('option', { name: /nightly-report/ }).click();
+  await expect(page.getByRole('heading', { level: 1 })).toContainText('nightly-report');
+});
+
+test('the theme survives a reload without a flash', async ({ user: page }) => {
+  await page.getByRole('button', { name: 'Dark theme' }).click();
+  const first = await page.request.get(`${place().url}/ui/`);
+  expect(await first.text()).toContain('data-mantine-color-scheme="dark"');
+});
+
+test('a viewer sees no audit log in the navigation', async ({ page }) => {
+  await keyOf('viewer');
+  await login(page, 'viewer');
+  await expect(page.getByRole('link', { name: 'Audit' })).toHaveCount(0);
+});

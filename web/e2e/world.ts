@@ -1,0 +1,142 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createServer as listen } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+// A real node with a database of its own, the targets of its jobs, and a worker. Everything is on loopback.
+
+const binary = resolve(import.meta.dirname, '../../bin/belfry');
+
+async function freePort(): Promise<number> {
+  const s = listen();
+  await new Promise<void>((done) => s.listen(0, '127.0.0.1', done));
+  const { port } = s.address() as AddressInfo;
+  await new Promise((done) => s.close(done));
+  return port;
+}
+
+/** Waits until a condition holds. It fails after two minutes, which no machine needs. */
+export async function until<T>(what: string, read: () => Promise<T | undefined | false>): Promise<T> {
+  const end = Date.now() + 120_000;
+  let last: unknown;
+  while (Date.now() < end) {
+    try {
+      const value = await read();
+      if (value) return value;
+    } catch (e) {
+      last = e;
+    }
+    await new Promise((done) => setTimeout(done, 100));
+  }
+  throw new Error(`${what}: not seen${last ? `: ${String(last)}` : ''}`);
+}
+
+export class World {
+  dir = '';
+  url = '';
+  key = '';
+  /** The URL that logs in once. */
+  loginURL = '';
+  targets = '';
+  /** Whether the target /billing answers 502. */
+  broken = true;
+  private child: ChildProcess | undefined;
+  private server: Server | undefined;
+  private worker = false;
+  private port = 0;
+  private echo = 0;
+
+  async start(): Promise<void> {
+    if (!existsSync(binary)) throw new Error(`${binary} is missing: run make build`);
+    // PostgreSQL may run as another user, who must reach the directory.
+    mkdirSync(join(tmpdir(), 'belfry-e2e'), { recursive: true, mode: 0o711 });
+    this.dir = mkdtempSync(join(tmpdir(), 'belfry-e2e', 'world-'));
+    this.port = await freePort();
+    this.echo = await freePort();
+    await this.startTargets();
+    await this.startNode();
+  }
+
+  /** Targets: /ok answers 200, /slow after two seconds, /billing 502 while broken, /gone 410, /bad 400. */
+  private async startTargets(): Promise<void> {
+    this.server = createServer((req, res) => {
+      const answer = (status: number, body: string) => { res.writeHead(status, { 'Content-Type': 'text/plain' }); res.end(body); };
+      req.resume();
+      const path = (req.url ?? '').split('?')[0];
+      if (path?.startsWith('/slow')) setTimeout(() => answer(200, 'done'), 2000);
+      else if (path?.startsWith('/billing')) answer(this.broken ? 502 : 200, this.broken ? 'Bad Gateway: upstream billing-7 refused' : 'ok');
+      else if (path?.startsWith('/crm')) answer(429, 'Too Many Requests');
+      else if (path?.startsWith('/gone')) answer(410, 'Gone');
+      else if (path?.startsWith('/bad')) answer(400, 'order 4711 is not known');
+      else answer(200, 'ok');
+    });
+    await new Promise<void>((done) => this.server!.listen(0, '127.0.0.1', done));
+    this.targets = `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
+  }
+
+  async startNode(): Promise<void> {
+    const args = ['dev', '--data', join(this.dir, 'data'), '--listen', `127.0.0.1:${this.port}`, '--echo', `127.0.0.1:${this.echo}`];
+    this.url = `http://127.0.0.1:${this.port}`;
+    this.child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    let out = '';
+    this.child.stdout!.on('data', (b: Buffer) => { out += b.toString(); });
+    this.child.stderr!.on('data', (b: Buffer) => { out += b.toString(); });
+    const child = this.child;
+    this.loginURL = await until(`the node to start`, async () => {
+      if (child.exitCode !== null) throw new Error(out);
+      return /http:\/\/\S+\/ui\/login#code=[\w-]+/.exec(out)?.[0];
+    });
+    const secrets = readFileSync(join(this.dir, 'data', 'secrets.yaml'), 'utf8');
+    this.key = /^key: (\S+)/m.exec(secrets)![1]!;
+  }
+
+  async stopNode(): Promise<void> {
+    const child = this.child;
+    if (!child || child.exitCode !== null) return;
+    const ended = new Promise((done) => child.once('exit', done));
+    child.kill('SIGINT');
+    await ended;
+  }
+
+  async stop(): Promise<void> {
+    this.worker = false;
+    await this.stopNode();
+    this.server?.closeAllConnections();
+    await new Promise((done) => (this.server ? this.server.close(done) : done(undefined)));
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+
+  /** A call to the API with the key. */
+  async call<T = Record<string, unknown>>(method: string, path: string, body?: unknown, type = 'application/json'): Promise<T> {
+    const r = await fetch(`${this.url}/api/v1${path}`, {
+      method,
+      headers: { Authorization: `Bearer ${this.key}`, ...(body === undefined ? {} : { 'Content-Type': type }) },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+    const text = await r.text();
+    if (!r.ok) throw new Error(`${method} ${path}: ${r.status} ${text}`);
+    return (text ? JSON.parse(text) : {}) as T;
+  }
+
+  /** A worker of a queue that succeeds with everything, until the world stops. */
+  async work(queue: string, handler: string): Promise<void> {
+    this.worker = true;
+    const session = await this.call<{ id: string }>('POST', `/queues/${queue}/sessions`, { name: 'worker-1' });
+    const base = `/queues/${queue}/sessions/${session.id}`;
+    const loop = async () => {
+      while (this.worker) {
+        try {
+          const got = await this.call<{ runs?: { run: string; attempt: number }[] }>('POST', `${base}:claim`, { handlers: [handler], max: 10, wait_ms: 1000 });
+          const reports = (got.runs ?? []).map((r) => ({ run: r.run, attempt: r.attempt, outcome: 'succeeded' }));
+          if (reports.length > 0) await this.call('POST', `${base}:complete`, { reports });
+        } catch {
+          await new Promise((done) => setTimeout(done, 500)); // the node restarts
+        }
+      }
+    };
+    void loop();
+  }
+}

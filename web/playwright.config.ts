@@ -1,0 +1,22 @@
+import { defineConfig } from '@playwright/test';
+
+export default defineConfig({
+  testDir: 'e2e',
+  globalSetup: './e2e/setup.ts',
+  fullyParallel: true,
+  workers: 2,
+  retries: 0,
+  timeout: 120_000, // for a busy machine; no test waits for a time
+  expect: { timeout: 30_000 },
+  reporter: [['list']],
+  use: {
+    viewport: { width: 1440, height: 900 },
+    timezoneId: 'America/New_York',
+    trace: 'retain-on-failure',
+    // Debian's browser: nothing is downloaded. As root, Chromium's own sandbox cannot work.
+    launchOptions: {
+      executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+      args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
+    },
+  },
+});

@@ -1,0 +1,110 @@
+import { useState } from 'react';
+import type { Minute } from '../../api/pending';
+import { count, plural, short } from '../../lib/number';
+import { clock, duration } from '../../lib/time';
+import { Mark, type Kind } from '../../ui/mark';
+import { Section } from '../../ui/page';
+import css from './overview.module.css';
+
+const width = 720;
+const left = 44;
+const bars = { top: 8, height: 128 };
+const lane = { top: 144, height: 18 };
+const line = { top: 170, height: 64 };
+const axis = 250;
+
+/** A round number that is at least n: 1, 2 or 5 times a power of ten. */
+export function ceiling(n: number): number {
+  if (n <= 1) return 1;
+  const p = 10 ** Math.floor(Math.log10(n));
+  return [1, 2, 5, 10].map((m) => m * p).find((x) => x >= n)!;
+}
+
+/** Milliseconds on a logarithmic scale between 1 ms and the top, as a share of the height. */
+export const logShare = (ms: number, top: number): number => Math.min(Math.max(Math.log10(Math.max(ms, 1)) / Math.log10(top), 0), 1);
+
+/** What the lane between the charts shows for a minute: the worst of what is too rare to be seen in a bar. */
+export function laneMark(m: Minute): Kind | null {
+  if (m.late > 0) return 'late';
+  if (m.failed > 0) return 'failed';
+  if (m.missed > 0) return 'missed';
+  return m.skipped > 0 ? 'skipped' : null;
+}
+
+const said = (m: Minute): string => {
+  const parts = [`${clock(Date.parse(m.at))} UTC`, `${count(m.started)} started`];
+  for (const k of ['failed', 'skipped', 'missed', 'late'] as const) if (m[k] > 0) parts.push(`${count(m[k])} ${k}`);
+  if (m.p99_ms !== undefined) parts.push(`lateness p99 ${duration(m.p99_ms)}`);
+  return parts.join(', ');
+};
+
+/** Started per minute, failures and skips in a lane of their own, and the lateness of starts, on one time axis. */
+export function LastHour({ minutes }: { minutes: Minute[] }) {
+  const [at, setAt] = useState<number | null>(null);
+  const top = ceiling(Math.max(...minutes.map((m) => m.started), 1));
+  const slow = Math.max(...minutes.map((m) => m.p99_ms ?? 0), 100);
+  const slowTop = 10 ** Math.ceil(Math.log10(slow) + 0.001);
+  const step = (width - left) / Math.max(minutes.length, 1);
+  const x = (i: number) => left + i * step;
+  const points = minutes.flatMap((m, i) => (m.p99_ms === undefined ? [] : [`${x(i) + step / 2},${line.top + line.height * (1 - logShare(m.p99_ms, slowTop))}`]));
+  const total = minutes.reduce((n, m) => n + m.started, 0);
+  const chosen = at === null ? undefined : minutes[at];
+  return (
+    <Section title="Last 60 minutes" aside={
+      <span className={css.legend}>
+        <span><i className={css.barSwatch} />started per minute</span><span><Mark kind="failed" size={10} label="" />failed</span>
+        <span><Mark kind="skipped" size={10} label="" />skipped</span><span><Mark kind="late" size={10} label="" />late</span>
+        <span><i className={css.lineSwatch} />start lateness, p99</span>
+      </span>
+    }>
+      <figure className={css.chart}>
+        <svg viewBox={`0 0 ${width} 262`} role="img" aria-label={`Last 60 minutes: ${plural(total, 'run')} started. The table below has each minute.`}
+          onMouseLeave={() => setAt(null)}>
+          {[0, 0.5, 1].map((share) => (
+            <g key={share}>
+              <line x1={left} x2={width} y1={bars.top + bars.height * (1 - share)} y2={bars.top + bars.height * (1 - share)} className={css.grid} />
+              <text x={left - 8} y={bars.top + bars.height * (1 - share) + 4} textAnchor="end">{short(top * share)}</text>
+            </g>
+          ))}
+          {[slowTop, slowTop / 10 >= 10 ? slowTop / 10 : 10].map((ms) => (
+            <g key={ms}>
+              <line x1={left} x2={width} y1={line.top + line.height * (1 - logShare(ms, slowTop))} y2={line.top + line.height * (1 - logShare(ms, slowTop))} className={css.grid} />
+              <text x={left - 8} y={line.top + line.height * (1 - logShare(ms, slowTop)) + 4} textAnchor="end">{duration(ms)}</text>
+            </g>
+          ))}
+          {minutes.map((m, i) => {
+            const h = (m.started / top) * bars.height;
+            const kind = laneMark(m);
+            return (
+              <g key={m.at}>
+                <rect x={x(i) + 1} width={Math.max(step - 2, 1)} y={bars.top + bars.height - h} height={h} rx={1}
+                  className={i === minutes.length - 1 ? css.barNow : css.bar} data-chosen={i === at || undefined} />
+                {kind && <g transform={`translate(${x(i) + step / 2 - 5}, ${lane.top + 4})`}><Mark kind={kind} size={10} label="" /></g>}
+                {new Date(m.at).getUTCMinutes() % 10 === 0 && <text x={x(i) + step / 2} y={axis} textAnchor="middle">{clock(Date.parse(m.at))}</text>}
+                <rect x={x(i)} width={step} y={0} height={axis - 14} fill="transparent" onMouseEnter={() => setAt(i)} />
+              </g>
+            );
+          })}
+          <line x1={left} x2={width} y1={lane.top} y2={lane.top} className={css.grid} />
+          <line x1={left} x2={width} y1={lane.top + lane.height} y2={lane.top + lane.height} className={css.grid} />
+          {points.length > 1 && <polyline points={points.join(' ')} className={css.line} />}
+        </svg>
+        <figcaption className={css.caption}>{chosen ? said(chosen) : 'Times are UTC. The last minute is not over.'}</figcaption>
+      </figure>
+      <details className={css.twin}>
+        <summary>Show as table</summary>
+        <table>
+          <thead><tr><th>Minute (UTC)</th><th>Started</th><th>Failed</th><th>Skipped</th><th>Missed</th><th>Late</th><th>p50</th><th>p99</th></tr></thead>
+          <tbody>
+            {minutes.map((m) => (
+              <tr key={m.at}>
+                <td>{clock(Date.parse(m.at))}</td><td>{count(m.started)}</td><td>{count(m.failed)}</td><td>{count(m.skipped)}</td><td>{count(m.missed)}</td>
+                <td>{count(m.late)}</td><td>{m.p50_ms === undefined ? '–' : duration(m.p50_ms)}</td><td>{m.p99_ms === undefined ? '–' : duration(m.p99_ms)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </details>
+    </Section>
+  );
+}

@@ -1,0 +1,195 @@
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { Overview } from '../../api/pending';
+import { useSession } from '../../api/session';
+import { useOverview } from '../../frame/frame';
+import { capped, count, plural } from '../../lib/number';
+import { clock, duration } from '../../lib/time';
+import { Code, Command, Count, LinkButton } from '../../ui/control';
+import { Icon } from '../../ui/icon';
+import { kindOf, Mark, Spark, type Kind } from '../../ui/mark';
+import { Section, usePageTitle } from '../../ui/page';
+import { Loaded } from '../../ui/state';
+import { useNow } from '../../ui/when';
+import { LastHour } from './chart';
+import css from './overview.module.css';
+
+/** Is everything on time, and if not, why? */
+export default function OverviewScreen() {
+  const overview = useOverview();
+  usePageTitle('Overview');
+  return (
+    <div className={css.page}>
+      <Loaded query={overview}>
+        {(o) => (isNew(o) ? <First /> : <Content o={o} />)}
+      </Loaded>
+    </div>
+  );
+}
+
+/** A namespace in which nothing has happened, and nothing will. */
+const isNew = (o: Overview) =>
+  o.due_next_5m === 0 && o.running + o.accepted + o.retrying === 0 && o.dead_letters.count === 0 && o.paused.jobs === 0 && o.late.runs === 0 &&
+  o.attention.length === 0 && Object.values(o.ended_1h).every((n) => n === 0) && !o.audit.checked;
+
+function Content({ o }: { o: Overview }) {
+  return (
+    <>
+      <header className={css.verdict}>
+        <Verdict o={o} />
+        <Ledger o={o} />
+      </header>
+      <Numbers o={o} />
+      <div className={css.columns}>
+        <div>
+          <LastHour minutes={o.minutes} />
+          {o.failing.length > 0 && <Failing o={o} />}
+        </div>
+        <Attention o={o} />
+      </div>
+    </>
+  );
+}
+
+/** The age of the oldest late run, which grows between two reads. */
+function Verdict({ o }: { o: Overview }) {
+  const now = useNow();
+  const { p50_ms: p50, p99_ms: p99 } = o.lateness_5m;
+  if (o.late.runs > 0) {
+    const behind = o.late.oldest_due_at ? Math.max(now, Date.parse(o.now)) - Date.parse(o.late.oldest_due_at) : 0;
+    return (
+      <div className={css.verdictText}>
+        <span className={`${css.sign} ${css.signLate}`}><Mark kind="late" size={16} label="" /></span>
+        <div>
+          <h1><Link to="/runs" search={{ state: 'due' } as never}>{capped(o.late.runs, o.late.more)} {o.late.runs === 1 ? 'run is' : 'runs are'} late</Link></h1>
+          <p>The oldest was due <b className="num">{duration(Math.floor(behind / 1000) * 1000)}</b> ago and has not started.</p>
+        </div>
+      </div>
+    );
+  }
+  return (
+    <div className={css.verdictText}>
+      <span className={css.sign}><Icon name="check" size={18} /></span>
+      <div>
+        <h1>Everything is on time</h1>
+        <p>
+          No run is late.{' '}
+          {p50 !== undefined && p99 !== undefined && (
+            <>Runs started <b className="num">{duration(p50)}</b> after their due time at the median, <b className="num">{duration(p99)}</b> at p99, over the last 5 minutes.</>
+          )}
+        </p>
+      </div>
+    </div>
+  );
+}
+
+function Ledger({ o }: { o: Overview }) {
+  if (!o.audit.until) return <div className={css.ledger}><span className="dim">Ledger: not checked yet</span></div>;
+  return (
+    <div className={css.ledger}>
+      <span className="dim">Ledger</span>{' '}
+      {o.audit.missing > 0
+        ? <b className="bad">{plural(o.audit.missing, 'occurrence')} missing</b>
+        : <b className="ok"><Icon name="check" size={12} /> 0 occurrences missing</b>}
+      <div className="dim">{plural(o.audit.checked, 'occurrence')} checked, until {clock(Date.parse(o.audit.until), 'UTC', true)} UTC</div>
+    </div>
+  );
+}
+
+function Numbers({ o }: { o: Overview }) {
+  const items: [string, string, string, Record<string, string>, boolean?][] = [
+    ['Due, next 5 min', count(o.due_next_5m) + (o.due_next_5m_exact ? '' : '+'), '/jobs', { order: 'due' }],
+    ['Running', count(o.running), '/runs', { state: 'running' }],
+    ['Waiting', count(o.accepted + o.retrying), '/runs', { state: 'retrying' }],
+    ['Failed, 1 h', count(o.ended_1h.failed), '/runs', { state: 'failed' }, o.ended_1h.failed > 0],
+    ['Skipped, 1 h', count(o.ended_1h.skipped + o.ended_1h.missed), '/runs', { state: 'skipped' }],
+    ['Dead letters', capped(o.dead_letters.count, o.dead_letters.more), '/dead-letters', {}, o.dead_letters.count > 0],
+  ];
+  return (
+    <dl className={css.strip}>
+      {items.map(([name, value, to, search, bad]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd className={bad ? 'bad' : undefined}><Link to={to} search={search as never}>{value}</Link></dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Failing({ o }: { o: Overview }) {
+  return (
+    <Section title="Failing most, last hour" aside={<Link to="/runs" search={{ state: 'failed' } as never}>All failed runs</Link>}>
+      <table className={css.failing}>
+        <thead><tr><th>Job</th><th>Last 12</th><th className="right">Failed</th><th>Last message</th></tr></thead>
+        <tbody>
+          {o.failing.map((f) => (
+            <tr key={f.job}>
+              <td><Link to="/jobs/$job" params={{ job: f.job }}><b>{f.job_name}</b></Link></td>
+              <td><Spark kinds={(f.recent ?? []).map((r) => kindOf(r))} /></td>
+              <td className="right num">{count(f.failed_1h)}</td>
+              <td className="clip">{f.message ? <code className="dim">{f.message}</code> : <span className="dim">–</span>}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Section>
+  );
+}
+
+const attentionMark: Record<string, Kind> = {
+  dead_letters: 'failed', failing: 'failed', queue_paused: 'paused', job_paused: 'paused', broken_schedule: 'missed', unowned: 'missed', audit: 'missed',
+  no_worker: 'late', late: 'late', clock: 'clock',
+};
+
+function Attention({ o }: { o: Overview }) {
+  const link = (a: Overview['attention'][number]): ReactNode => {
+    if (a.queue) return <Link to="/queues/$queue" params={{ queue: a.queue }}>Open queue<Icon name="right" size={12} /></Link>;
+    if (a.job) return <Link to="/jobs/$job" params={{ job: a.job }}>Open job<Icon name="right" size={12} /></Link>;
+    if (a.code.includes('dead')) return <Link to="/dead-letters">Review and redrive<Icon name="right" size={12} /></Link>;
+    if (/unowned|clock|audit|node/.test(a.code)) return <Link to="/cluster">Open cluster<Icon name="right" size={12} /></Link>;
+    return null;
+  };
+  return (
+    <Section title={<>Needs attention <Count>{o.attention.length}</Count></>}>
+      {o.attention.length === 0 && <p className={css.calm}>Nothing needs you.</p>}
+      <ul className={css.attention}>
+        {o.attention.map((a) => (
+          <li key={`${a.code} ${a.queue ?? ''} ${a.job ?? ''}`}>
+            <Mark kind={attentionMark[a.code] ?? 'late'} label="" />
+            <div><p>{a.text}</p>{link(a)}</div>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+/** The first job in three ways. */
+function First() {
+  const session = useSession();
+  return (
+    <div className={css.first}>
+      <span className={css.logo}><Icon name="bell" size={24} /></span>
+      <h1>Nothing is scheduled yet</h1>
+      <p>A job is a schedule, a target and policies. Create the first one in one of three ways.</p>
+      <div className={css.ways}>
+        <section>
+          <h2>In the browser</h2>
+          <p>Choose when and where, and see the next runs before you save.</p>
+          {session.may('editor') ? <LinkButton to="/jobs/new" tone="primary" icon="plus">New job</LinkButton> : <p className="dim">This needs the role editor.</p>}
+        </section>
+        <section>
+          <h2>On the command line</h2>
+          <p>One line, in any shell:</p>
+          <Command>{"belfry job create report --cron '0 2 * * *' --tz Europe/Berlin --url http://127.0.0.1:8421/report"}</Command>
+        </section>
+        <section>
+          <h2>From a file</h2>
+          <p>Drop YAML, JSON or a <Code>crontab</Code>, and see what would change.</p>
+          {session.may('editor') && <LinkButton to="/import" icon="import">Import a file</LinkButton>}
+        </section>
+      </div>
+    </div>
+  );
+}
