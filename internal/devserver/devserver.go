@@ -58,6 +58,7 @@ type devServer struct {
 	Options
 	p       *terminal.Printer
 	secrets secrets
+	code    *app.LoginCode
 }
 
 // secrets are kept next to the data.
@@ -248,6 +249,7 @@ func (d *devServer) startNode(ctx context.Context, dir, ownerURL string) (*node,
 		return nil, err
 	}
 	to.User = url.UserPassword(serverRole, d.secrets.Server)
+	d.code = app.NewLoginCode(d.secrets.Key)
 	c := d.nodeConfig(to.String())
 	if err := saveConfig(dir, c.Config); err != nil {
 		return nil, err
@@ -263,6 +265,7 @@ func (d *devServer) startNode(ctx context.Context, dir, ownerURL string) (*node,
 func (d *devServer) nodeConfig(databaseURL string) app.Config {
 	c := app.Config{Config: config.Default(), Version: d.Version, NoPublicTargets: true, UI: web.Handler()}
 	c.DatabaseURL, c.Listen, c.Name, c.Drain = databaseURL, d.Listen, "dev", drainTime
+	c.LoginCode = d.code
 	c.Targets.Allow, c.Secrets.Keyset, c.Command = thisMachine, d.secrets.Keyset, d.Command
 	if d.Allow != "" {
 		c.Targets.Allow += "," + d.Allow
@@ -335,8 +338,12 @@ func (d *devServer) welcome(dir, echoURL string) {
 		ends = "Ctrl-C stops it; its data stays in " + d.Data
 	}
 	d.p.Line("\n%s  %s\n", terminal.Green.Render("Belfry is running."), terminal.Faint.Render(ends))
+	base := "http://" + d.Listen
+	d.p.Line("  %s\n", base+"/ui/login#code="+d.code.Text())
+	d.p.Line("  %s\n", terminal.Faint.Render("Open this link to see it: it logs you in, once and within 10 minutes. "+
+		"Later, open\n  "+base+"/ui/ and log in with the key."))
 	_ = terminal.WriteFields(d.Out, []terminal.Field{
-		{"  API", "http://" + d.Listen + "/api/v1"},
+		{"  API", base + "/api/v1"},
 		{"  key", d.secrets.Key},
 		{"  echo", echoURL + terminal.Faint.Render("  prints below what it receives")},
 		{"  config", configFile(dir) + terminal.Faint.Render("  for belfry doctor --config")},

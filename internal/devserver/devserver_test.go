@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,6 +116,9 @@ func TestDev(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	require.NoError(t, os.Chmod(tmp, 0o755))
 	d := startDev(t, program, tmp)
+	link := strings.TrimSpace(d.until("/ui/login#code="))
+	require.True(t, strings.HasPrefix(link, d.url+"/ui/login#code="), link)
+	d.opensOnce(link)
 	fields := strings.Fields(d.until("key "))
 	for fields[0] != "key" { // "schema, role and key …" matches too
 		fields = strings.Fields(d.until("key "))
@@ -156,6 +160,24 @@ func TestDev(t *testing.T) {
 	other.until("another address: --echo")
 	require.Error(t, other.cmd.Wait())
 	gone(t, tmp)
+}
+
+// opensOnce checks that a link logs in, and does so once.
+func (d *devProcess) opensOnce(link string) {
+	d.t.Helper()
+	page, code, _ := strings.Cut(link, "#code=")
+	for _, want := range []int{http.StatusCreated, http.StatusUnauthorized} {
+		resp, err := http.Post(d.url+"/api/v1/session", "application/json", strings.NewReader(`{"code":"`+code+`"}`))
+		require.NoError(d.t, err)
+		require.NoError(d.t, resp.Body.Close())
+		require.Equal(d.t, want, resp.StatusCode)
+		require.Equal(d.t, want == http.StatusCreated, len(resp.Cookies()) == 1)
+	}
+	resp, err := http.Get(page)
+	require.NoError(d.t, err)
+	require.NoError(d.t, resp.Body.Close())
+	require.Equal(d.t, http.StatusOK, resp.StatusCode)
+	require.Contains(d.t, resp.Header.Get("Content-Security-Policy"), "script-src 'self'")
 }
 
 // taken returns an address that is in use until the test ends.

@@ -25,6 +25,7 @@ type Client struct {
 	Operations  Operations
 	Secrets     Secrets
 	Keys        Keys
+	Sessions    Sessions
 
 	api  *ClientWithResponses
 	base *url.URL
@@ -77,7 +78,8 @@ func New(server, key string, opts ...Option) (*Client, error) {
 	}
 	return &Client{
 		Jobs: Jobs{api}, Runs: Runs{api}, Queues: Queues{api}, DeadLetters: DeadLetters{api},
-		Operations: Operations{api}, Secrets: Secrets{api}, Keys: Keys{api}, api: api, base: base, doer: d,
+		Operations: Operations{api}, Secrets: Secrets{api}, Keys: Keys{api}, Sessions: Sessions{api},
+		api: api, base: base, doer: d,
 	}, nil
 }
 

@@ -193,3 +193,32 @@ func (k Keys) Revoke(ctx context.Context, key string, opts ...CallOption) error 
 	_, err := k.api.RevokeKeyWithResponse(ctx, key, opts...)
 	return err
 }
+
+// Sessions lists and ends the login sessions of the client's own key in the web UI.
+type Sessions struct{ api *ClientWithResponses }
+
+// List returns the sessions, newest first.
+func (s Sessions) List(ctx context.Context, opts ...CallOption) ([]LoginSessionSummary, error) {
+	r, err := s.api.ListLoginSessionsWithResponse(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	page, err := result(r.JSON200, r)
+	if err != nil {
+		return nil, err
+	}
+	return page.Items, nil
+}
+
+// Revoke ends all sessions, and returns how many there were.
+func (s Sessions) Revoke(ctx context.Context, opts ...CallOption) (int64, error) {
+	r, err := s.api.RevokeLoginSessionsWithResponse(ctx, opts...)
+	if err != nil {
+		return 0, err
+	}
+	ended, err := result(r.JSON200, r)
+	if err != nil {
+		return 0, err
+	}
+	return ended.Revoked, nil
+}

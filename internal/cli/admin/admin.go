@@ -6,5 +6,5 @@ import "github.com/spf13/cobra"
 
 // Commands returns the commands of this package.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{newQueue(), newLoad(), newKey(), newSecret(), newAudit(), newCluster(), newVersion()}
+	return []*cobra.Command{newQueue(), newLoad(), newKey(), newSession(), newSecret(), newAudit(), newCluster(), newVersion()}
 }

@@ -20,9 +20,9 @@ func newDev() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Run all of Belfry on this machine, to try it", Args: usage.Args(0, 0),
 		Long: `Start a PostgreSQL of its own, a node with the API, a target that prints what it
-receives, and a job that calls it every 10 seconds. It prints a key, listens on
-this machine alone, and needs nothing to be installed: a PostgreSQL that is there
-is used, else one is downloaded, once.
+receives, and a job that calls it every 10 seconds. It prints a link that opens
+the web UI, and a key. It listens on this machine alone, and needs nothing to be
+installed: a PostgreSQL that is there is used, else one is downloaded, once.
 
 Targets may reach this machine alone, unless --targets-allow names more; public
 means the public internet. Jobs may not run commands, unless --command-enabled and
