@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createServer as listen } from 'node:net';
@@ -52,8 +52,8 @@ export class World {
   async start(): Promise<void> {
     if (!existsSync(binary)) throw new Error(`${binary} is missing: run make build`);
     // PostgreSQL may run as another user, who must reach the directory.
-    mkdirSync(join(tmpdir(), 'belfry-e2e'), { recursive: true, mode: 0o711 });
-    this.dir = mkdtempSync(join(tmpdir(), 'belfry-e2e', 'world-'));
+    this.dir = mkdtempSync(join(tmpdir(), 'belfry-world-'));
+    chmodSync(this.dir, 0o711);
     this.port = await freePort();
     this.echo = await freePort();
     await this.startTargets();
@@ -85,10 +85,11 @@ export class World {
     this.child.stdout!.on('data', (b: Buffer) => { out += b.toString(); });
     this.child.stderr!.on('data', (b: Buffer) => { out += b.toString(); });
     const child = this.child;
-    this.loginURL = await until(`the node to start`, async () => {
+    await until(`the node to start`, async () => {
       if (child.exitCode !== null) throw new Error(out);
-      return /http:\/\/\S+\/ui\/login#code=[\w-]+/.exec(out)?.[0];
+      return out.includes('export BELFRY_SERVER');
     });
+    this.loginURL = /http:\/\/\S+\/ui\/login#code=[\w-]+/.exec(out)?.[0] ?? '';
     const secrets = readFileSync(join(this.dir, 'data', 'secrets.yaml'), 'utf8');
     this.key = /^key: (\S+)/m.exec(secrets)![1]!;
   }

@@ -1,8 +1,6 @@
-// Shapes of answers whose description is not generated yet.
+import type { Schemas } from './client';
 
-export type Session = {
-  id: string; namespace: string; role: string; name: string; actor: string; created_at: string; expires_at: string; version: string;
-};
+// Shapes of answers whose description is not generated yet.
 
 export type Minute = {
   at: string; started: number; succeeded: number; failed: number; skipped: number; missed: number; late: number; p50_ms?: number; p99_ms?: number;
@@ -41,9 +39,6 @@ export type DeadGroup = {
 
 export type DeadSummary = { groups: DeadGroup[]; total: number; more: boolean; partial: boolean };
 
-export type Load = {
-  from: string; to: string; step: '1m' | '1h'; zone: string; counts: number[]; exact: boolean; fraction: number; capacity?: number;
-  hot: { at: string; count: number; schedules: LoadSchedule[] }[];
-};
+export type Load = Schemas['Load'];
 
-export type LoadSchedule = { schedule: unknown; words: string; jobs: number; count: number };
+export type LoadSchedule = Schemas['LoadSchedule'];

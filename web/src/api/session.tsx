@@ -1,9 +1,8 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { createContext, useContext, type ReactNode } from 'react';
-import { api, ApiProblem, unwrap } from './client';
-import type { Session } from './pending';
+import { api, ApiProblem, unwrap, type Schemas } from './client';
 
-export type { Session };
+export type Session = Schemas['LoginSession'];
 export type Role = 'viewer' | 'operator' | 'editor' | 'admin';
 
 const roles: Role[] = ['viewer', 'operator', 'editor', 'admin'];
@@ -30,7 +29,7 @@ export function SessionGate({ login, loading, failed, children }: {
     queryKey: sessionKey,
     queryFn: async () => {
       try {
-        return await unwrap<Session>(api.GET('/api/v1/session' as never) as never);
+        return await unwrap(api.GET('/api/v1/session'));
       } catch (e) {
         if (e instanceof ApiProblem && e.status === 401) return null;
         throw e;
@@ -49,8 +48,8 @@ export function SessionGate({ login, loading, failed, children }: {
 export function useLogout(): () => Promise<void> {
   const client = useQueryClient();
   return async () => {
-    await unwrap(api.DELETE('/api/v1/session' as never) as never);
-    client.clear();
+    await unwrap(api.DELETE('/api/v1/session'));
     client.setQueryData(sessionKey, null);
+    client.removeQueries({ predicate: (q) => q.queryKey[0] !== sessionKey[0] });
   };
 }

@@ -27,10 +27,10 @@ export function Login() {
     setBusy(true);
     setError(null);
     try {
-      await unwrap(api.POST('/api/v1/session' as never, { body } as never) as never);
+      await unwrap(api.POST('/api/v1/session', { body }));
       setKey('');
       // A browser drops the cookie of a page that is neither HTTPS nor on this machine.
-      const session = await unwrap(api.GET('/api/v1/session' as never) as never).catch((e: unknown) => {
+      const session = await unwrap(api.GET('/api/v1/session')).catch((e: unknown) => {
         if (e instanceof ApiProblem && e.status === 401) {
           throw new ApiProblem(0, { code: 'no_cookie', detail: 'The browser did not keep the session. Open Belfry over HTTPS.' });
         }
