@@ -125,14 +125,16 @@ type apiStore struct {
 	*postgres.API
 	*postgres.Admin
 	*postgres.Engine
+	*postgres.Views
 }
 
 // newAPI creates the API. It has its own database connections, so that the engine never waits for users.
 func (n *node) newAPI(db *postgres.DB) *server.Server {
-	store := apiStore{db.API(), db.Admin(), db.Engine()}
+	store := apiStore{db.API(), db.Admin(), db.Engine(), db.Views()}
 	return server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store,
 		Stories: store, DeadLetters: store, Operations: store, Logins: store, LoginCode: n.config.LoginCode,
+		Views:  store,
 		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
 		Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets),
 		Version: n.config.Version, Log: n.log, Observe: n.metrics,

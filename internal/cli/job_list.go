@@ -4,26 +4,33 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/timeline"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
 )
 
 func newJobList() *cobra.Command {
 	var labels []string
 	var name, target, queue, dueFrom, dueTo string
+	var recent bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs", Args: usage.Args(0, 0),
 		Long: `List jobs in the order of their creation; with --due-from or --due-to in the
-order of their next due time. All filters must hold.`,
+order of their next due time. All filters must hold.
+
+--recent adds the last 12 runs and skips of each job, the newest at the right:
+  + succeeded, x failed, - skipped, / cancelled, > running or accepted, . due`,
 		Example: `  belfry job list
   belfry job list --label team=finance --state paused
   belfry job list --name report -o json --limit 0
-  belfry job list --due-to 2027-01-31T09:00:00Z`,
+  belfry job list --due-to 2027-01-31T09:00:00Z
+  belfry job list --recent`,
 	}
 	f := cmd.Flags()
 	limit := remote.LimitFlag(f)
@@ -34,8 +41,9 @@ order of their next due time. All filters must hold.`,
 	f.StringVar(&queue, "queue", "", "name of a queue")
 	usage.TimeFlag(f, &dueFrom, "due-from", "next due at this time or later")
 	usage.TimeFlag(f, &dueTo, "due-to", "next due before this time")
+	f.BoolVar(&recent, "recent", false, "show the last runs and skips")
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
-		return remote.List(ctx, r, remote.Listing{
+		listing := remote.Listing{
 			Path: "/jobs", Limit: *limit, None: "no jobs; belfry job create makes one, belfry apply many",
 			Headers: []string{
 				"NAME", "STATE", "SCHEDULE", "ZONE", "NEXT DUE IN ZONE", "NEXT DUE UTC", "TARGET", "QUEUE",
@@ -45,12 +53,21 @@ order of their next due time. All filters must hold.`,
 				"label": labels, "state": {state.String()}, "name": {name}, "target": {target}, "queue": {queue},
 				"due_from": {dueFrom}, "due_to": {dueTo},
 			},
-		}, func(j jobView) []string {
+		}
+		if recent {
+			listing.Query.Set("include", "recent")
+			listing.Headers = slices.Insert(listing.Headers, 2, "LAST 12")
+		}
+		return remote.List(ctx, r, listing, func(j jobView) []string {
 			zone := j.zone()
-			return []string{
+			row := []string{
 				j.Name, terminal.State(j.State), j.when(), zone.String(),
 				terminal.Time(j.NextDueAt, zone), terminal.Time(j.NextDueAt, nil), j.Target.String(), j.Queue, j.Words,
 			}
+			if recent {
+				row = slices.Insert(row, 2, timeline.Marks(j.Recent, j.RecentPartial))
+			}
+			return row
 		})
 	})
 	return cmd

@@ -33,6 +33,8 @@ func TestTheLifeOfAJob(t *testing.T) {
 		require.Contains(t, out, want)
 	}
 	require.Regexp(t, `default +at 02:00 every day, Europe/Berlin`, a.Good("job", "list", "-o", "wide"))
+	a.Good("job", "trigger", "report")
+	require.Regexp(t, `LAST 12 .*\nreport +active +\. +0 2`, a.Good("job", "list", "--recent"))
 	out = a.Good("job", "preview", "report", "--from", "2026-03-27T00:00:00Z", "-n", "1")
 	require.Regexp(t, `^at 02:00 every day, Europe/Berlin\n\n`, out)
 	require.Contains(t, out, "clock change: Sun 2026-03-29 03:00:00 CEST, from +01:00 to +02:00\n")

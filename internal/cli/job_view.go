@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/timeline"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -35,7 +36,9 @@ type jobView struct {
 		EndedAt   *time.Time `json:"ended_at"`
 		Reason    string     `json:"reason"`
 	} `json:"last_run"`
-	Warnings []struct {
+	Recent        []timeline.Run `json:"recent"`
+	RecentPartial bool           `json:"recent_partial"`
+	Warnings      []struct {
 		Field   string `json:"field"`
 		Message string `json:"message"`
 		Fix     string `json:"fix"`

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -152,4 +153,55 @@ type RunParams struct {
 	Actor      string
 	Idempotent *IdempotentRequest // for a retry or a redrive; nil: each request takes effect
 	Attempt    *int16             // for a retry: the last attempt that the user saw; nil means any
+}
+
+// MaxRecent is how many of the newest runs and skips of a job a list shows.
+const MaxRecent = 12
+
+// Recent is the newest runs and skips of a job, each once with its last state.
+type Recent struct {
+	Entries []Entry // by due time
+	Partial bool    // there may be older ones, though there are fewer than MaxRecent
+}
+
+// NewRecent keeps the newest of entries, which are ordered by due time, sequence number and end, the newest first.
+// more says that there may be others that were not read.
+func NewRecent(entries []Entry, more bool) Recent {
+	var out Recent
+	for _, e := range entries {
+		if n := len(out.Entries); n > 0 && out.Entries[n-1].sameAs(&e) {
+			continue // an earlier end of the same run
+		}
+		if len(out.Entries) == MaxRecent {
+			more = false
+			break
+		}
+		out.Entries = append(out.Entries, e)
+	}
+	out.Partial = more && len(out.Entries) < MaxRecent
+	slices.Reverse(out.Entries)
+	return out
+}
+
+// sameAs reports whether two entries are of the same run, or of the same range.
+func (e *Entry) sameAs(other *Entry) bool {
+	return e.Seq == other.Seq && e.DueAt.Equal(other.DueAt) && e.DueTo.Equal(other.DueTo)
+}
+
+// Lateness is how long after its time a run began its first attempt. spread is the jitter of its occurrence. ok is false
+// if it did not begin, if it is not known when, or if it had no time of its own: a backfill or a redrive.
+func (e *Entry) Lateness(spread time.Duration) (late time.Duration, ok bool) {
+	began, due := e.BeganAt(), e.RunAt
+	first := len(e.Attempts) > 0 && e.Attempts[0].Number == 1 && !e.Attempts[0].StartedAt.IsZero()
+	switch {
+	case e.Origin == FromBackfill || e.Origin == FromRedrive:
+		return 0, false
+	case first: // its run time is that of the last attempt
+		began, due = e.Attempts[0].StartedAt, e.DueAt.Add(spread)
+	case e.Attempt > 1 || began.IsZero():
+		return 0, false
+	case e.Origin == FromMissed: // its run time is when it was caught up
+		due = e.DueAt.Add(spread)
+	}
+	return max(began.Sub(due), 0), true
 }

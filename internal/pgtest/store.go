@@ -12,6 +12,7 @@ type Store struct {
 	*postgres.API
 	*postgres.Members
 	*postgres.Admin
+	*postgres.Views
 	DB *postgres.DB
 }
 
@@ -20,7 +21,7 @@ func NewStore(conns *pgxpool.Pool) *Store { return StoreOf(postgres.New(conns, p
 
 // StoreOf returns all sides of a database.
 func StoreOf(db *postgres.DB) *Store {
-	return &Store{db.Engine(), db.API(), db.Members(), db.Admin(), db}
+	return &Store{db.Engine(), db.API(), db.Members(), db.Admin(), db.Views(), db}
 }
 
 // ExpireSession is a statement that expires session $1 in a cluster whose nodes have been renewing all along, so that

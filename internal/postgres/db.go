@@ -133,6 +133,13 @@ func (d *DB) API() *API {
 	}
 }
 
+// Views reads jobs and their ledger as people look at them, many rows at once. Each call is a transaction of one
+// namespace, under row-level security.
+type Views struct{ db pool.Namespaced }
+
+// Views returns a Views.
+func (d *DB) Views() *Views { return &Views{d.pool.Namespaced()} }
+
 // Members has the sessions of nodes and the ownership of partitions. It keeps state
 // between calls, so a node has one.
 type Members struct {

@@ -21,6 +21,7 @@ type Options struct {
 	Versions jobs.Versions
 	Ledger   Ledger
 	Load     load.Store
+	Views    jobs.Views // what people look at
 	Stories  Stories
 
 	DeadLetters DeadLetters
@@ -92,7 +93,7 @@ func New(o Options) *Server {
 	})
 	s := &Server{opts: o, api: api, waiting: make(chan struct{}, maxWaiting)}
 	s.jobs = jobs.Register(api, jobs.Options{
-		Store: o.Jobs, Verbs: o.Verbs, Versions: o.Versions, Runs: o.Ledger, Check: o.Check,
+		Store: o.Jobs, Verbs: o.Verbs, Versions: o.Versions, Runs: o.Ledger, Views: o.Views, Check: o.Check,
 	})
 	load.Register(api, o.Load)
 	s.registerKeys()

@@ -893,6 +893,36 @@ func (e ListJobsParamsState) Valid() bool {
 	}
 }
 
+// Defines values for ListJobsParamsInclude.
+const (
+	ListJobsParamsIncludeRecent ListJobsParamsInclude = "recent"
+)
+
+// Valid indicates whether the value is a known member of the ListJobsParamsInclude enum.
+func (e ListJobsParamsInclude) Valid() bool {
+	switch e {
+	case ListJobsParamsIncludeRecent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetJobParamsInclude.
+const (
+	GetJobParamsIncludeRecent GetJobParamsInclude = "recent"
+)
+
+// Valid indicates whether the value is a known member of the GetJobParamsInclude enum.
+func (e GetJobParamsInclude) Valid() bool {
+	switch e {
+	case GetJobParamsIncludeRecent:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReplaceJobParamsIfNoneMatch.
 const (
 	ReplaceJobParamsIfNoneMatchAsterisk ReplaceJobParamsIfNoneMatch = "*"
@@ -1494,6 +1524,12 @@ type Job struct {
 
 	// Queue Queue of its runs. It is created on first use. Default: default.
 	Queue string `json:"queue,omitempty,omitzero"`
+
+	// Recent With include=recent: the newest 12 runs and skips, the oldest first.
+	Recent []RecentRun `json:"recent,omitempty,omitzero"`
+
+	// RecentPartial There may be older ones than recent, which were not read.
+	RecentPartial bool `json:"recent_partial,omitempty,omitzero"`
 
 	// ReportTimeout After a target has accepted a run with 202: maximum time until it reports or sends its next heartbeat, 1s to 7d. Default 1h.
 	//
@@ -2350,6 +2386,34 @@ type QueueRequest struct {
 	Rate string `json:"rate,omitempty,omitzero"`
 }
 
+// RecentRun defines model for RecentRun.
+type RecentRun struct {
+	// Count Of a range: how many occurrences it has, if they were counted.
+	Count int64 `json:"count,omitempty,omitzero"`
+
+	// DueAt Of a range: the first due time.
+	DueAt time.Time `json:"due_at"`
+
+	// LastDueAt Of a range: the last due time.
+	LastDueAt time.Time `json:"last_due_at,omitempty,omitzero"`
+
+	// LatenessMs How late its first attempt began, in milliseconds.
+	LatenessMs int64 `json:"lateness_ms,omitempty,omitzero"`
+
+	// Reason As in the run.
+	//
+	// Examples: attempts
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Run The id of the run. Absent: a range of skipped occurrences.
+	Run string `json:"run,omitempty,omitzero"`
+
+	// State As in the run.
+	//
+	// Examples: succeeded
+	State string `json:"state"`
+}
+
 // Report defines model for Report.
 type Report struct {
 	// Attempt The number of the attempt.
@@ -2500,6 +2564,12 @@ type ResumedJob struct {
 
 	// Queue Queue of its runs. It is created on first use. Default: default.
 	Queue string `json:"queue,omitempty,omitzero"`
+
+	// Recent With include=recent: the newest 12 runs and skips, the oldest first.
+	Recent []RecentRun `json:"recent,omitempty,omitzero"`
+
+	// RecentPartial There may be older ones than recent, which were not read.
+	RecentPartial bool `json:"recent_partial,omitempty,omitzero"`
 
 	// ReportTimeout After a target has accepted a run with 202: maximum time until it reports or sends its next heartbeat, 1s to 7d. Default 1h.
 	//
@@ -3075,6 +3145,9 @@ type ListJobsParams struct {
 	// DueTo Jobs that are due next before this time.
 	DueTo *time.Time `form:"due_to,omitempty" json:"due_to,omitempty"`
 
+	// Include recent: with the newest runs and skips of each job.
+	Include *ListJobsParamsInclude `form:"include,omitempty" json:"include,omitempty"`
+
 	// PageSize Maximum size. A shorter page need not be the last.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
@@ -3084,6 +3157,9 @@ type ListJobsParams struct {
 
 // ListJobsParamsState defines parameters for ListJobs.
 type ListJobsParamsState string
+
+// ListJobsParamsInclude defines parameters for ListJobs.
+type ListJobsParamsInclude string
 
 // CreateJobParams defines parameters for CreateJob.
 type CreateJobParams struct {
@@ -3096,6 +3172,15 @@ type DeleteJobParams struct {
 	// IfMatch The job's ETag: the change fails with 412 if the job was changed, paused or resumed since. A version alone, such as "3", checks only the definition. * checks only that the job exists.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
+
+// GetJobParams defines parameters for GetJob.
+type GetJobParams struct {
+	// Include recent: with the newest runs and skips of each job.
+	Include *GetJobParamsInclude `form:"include,omitempty" json:"include,omitempty"`
+}
+
+// GetJobParamsInclude defines parameters for GetJob.
+type GetJobParamsInclude string
 
 // UpdateJobParams defines parameters for UpdateJob.
 type UpdateJobParams struct {
@@ -3595,7 +3680,7 @@ type ClientInterface interface {
 
 	// ListJobs List jobs
 	//
-	// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
+	// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times. With due_from, due_to or include a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
 	//
 	// A page may be short or even empty without being the last: continue while there is a next_page_token.
 	//
@@ -3626,7 +3711,7 @@ type ClientInterface interface {
 	// GetJob Get a job
 	//
 	// Corresponds with GET /api/v1/jobs/{job} (the `GetJob` operationId).
-	GetJob(ctx context.Context, job string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetJob(ctx context.Context, job string, params *GetJobParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateJobWithBody Change parts of a job
 	//
@@ -4355,7 +4440,7 @@ func (c *RawClient) RedriveDeadLetters(ctx context.Context, params *RedriveDeadL
 
 // ListJobs List jobs
 //
-// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
+// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times. With due_from, due_to or include a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
 //
 // A page may be short or even empty without being the last: continue while there is a next_page_token.
 //
@@ -4426,8 +4511,8 @@ func (c *RawClient) DeleteJob(ctx context.Context, job string, params *DeleteJob
 // GetJob Get a job
 //
 // Corresponds with GET /api/v1/jobs/{job} (the `GetJob` operationId).
-func (c *RawClient) GetJob(ctx context.Context, job string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetJobRequest(c.Server, job)
+func (c *RawClient) GetJob(ctx context.Context, job string, params *GetJobParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetJobRequest(c.Server, job, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6268,6 +6353,18 @@ func NewListJobsRequest(server string, params *ListJobsParams) (*http.Request, e
 
 		}
 
+		if params.Include != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "include", *params.Include, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.PageSize != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
@@ -6411,7 +6508,7 @@ func NewDeleteJobRequest(server string, job string, params *DeleteJobParams) (*h
 }
 
 // NewGetJobRequest constructs an http.Request for the GetJob method
-func NewGetJobRequest(server string, job string) (*http.Request, error) {
+func NewGetJobRequest(server string, job string, params *GetJobParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -6434,6 +6531,33 @@ func NewGetJobRequest(server string, job string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Include != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "include", *params.Include, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -9269,7 +9393,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListJobsWithResponse List jobs
 	//
-	// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
+	// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times. With due_from, due_to or include a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
 	//
 	// A page may be short or even empty without being the last: continue while there is a next_page_token.
 	//
@@ -9306,7 +9430,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/jobs/{job} (the `GetJob` operationId).
-	GetJobWithResponse(ctx context.Context, job string, reqEditors ...RequestEditorFn) (*GetJobResponse, error)
+	GetJobWithResponse(ctx context.Context, job string, params *GetJobParams, reqEditors ...RequestEditorFn) (*GetJobResponse, error)
 
 	// UpdateJobWithBodyWithResponse Change parts of a job
 	//
@@ -13115,7 +13239,7 @@ func (c *ClientWithResponses) RedriveDeadLettersWithResponse(ctx context.Context
 
 // ListJobsWithResponse List jobs
 //
-// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times, and a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
+// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times. With due_from, due_to or include a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
 //
 // A page may be short or even empty without being the last: continue while there is a next_page_token.
 //
@@ -13176,8 +13300,8 @@ func (c *ClientWithResponses) DeleteJobWithResponse(ctx context.Context, job str
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/jobs/{job} (the `GetJob` operationId).
-func (c *ClientWithResponses) GetJobWithResponse(ctx context.Context, job string, reqEditors ...RequestEditorFn) (*GetJobResponse, error) {
-	rsp, err := c.GetJob(ctx, job, reqEditors...)
+func (c *ClientWithResponses) GetJobWithResponse(ctx context.Context, job string, params *GetJobParams, reqEditors ...RequestEditorFn) (*GetJobResponse, error) {
+	rsp, err := c.GetJob(ctx, job, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,17 @@ func (j Jobs) Update(ctx context.Context, job string, patch JobPatch, opts ...Ca
 
 // Get reads a job.
 func (j Jobs) Get(ctx context.Context, job string, opts ...CallOption) (*Job, error) {
-	r, err := j.api.GetJobWithResponse(ctx, job, opts...)
+	r, err := j.api.GetJobWithResponse(ctx, job, nil, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return result(r.JSON200, r)
+}
+
+// GetRecent reads a job with its newest runs and skips.
+func (j Jobs) GetRecent(ctx context.Context, job string, opts ...CallOption) (*Job, error) {
+	in := GetJobParams{Include: optional(GetJobParamsIncludeRecent)}
+	r, err := j.api.GetJobWithResponse(ctx, job, &in, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +92,8 @@ type JobFilter struct {
 	Target         string // kind of the target
 	Queue          string
 	DueFrom, DueTo time.Time // next due time: from is inclusive, to is exclusive
+
+	WithRecent bool // selects none: each job has its newest runs and skips
 }
 
 // List iterates over the jobs that a filter selects.
@@ -89,6 +101,9 @@ func (j Jobs) List(ctx context.Context, f JobFilter, opts ...CallOption) iter.Se
 	in := ListJobsParams{
 		State: optional(ListJobsParamsState(f.State)), Name: optional(f.Name), Target: optional(f.Target),
 		Queue: optional(f.Queue), DueFrom: optionalTime(f.DueFrom), DueTo: optionalTime(f.DueTo),
+	}
+	if f.WithRecent {
+		in.Include = optional(ListJobsParamsIncludeRecent)
 	}
 	if len(f.Labels) > 0 {
 		labels := make([]string, 0, len(f.Labels))

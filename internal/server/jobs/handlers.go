@@ -29,6 +29,11 @@ type Verbs interface {
 	BackfillJob(ctx context.Context, o job.BackfillParams) (job.BackfillResult, error)
 }
 
+// Views is the part of the store that reads jobs and their ledger as people look at them.
+type Views interface {
+	RecentRuns(ctx context.Context, namespace uuid.UUID, jobs []job.Job) ([]job.Recent, error)
+}
+
 // Options of Handlers.
 type Options struct {
 	Store Store
@@ -37,6 +42,8 @@ type Options struct {
 	Versions Versions
 	// Runs lists runs. nil: jobs have no last_run.
 	Runs Runs
+	// Views reads what people look at.
+	Views Views
 	// Check reports what is wrong with a target: its kind, or its config. nil accepts every target.
 	Check func(kind string, config json.RawMessage) error
 }
@@ -49,6 +56,7 @@ type Handlers struct {
 
 	versions Versions
 	runs     Runs
+	views    Views
 
 	check func(kind string, config json.RawMessage) error
 	bulks *bulkLimiter
@@ -57,7 +65,8 @@ type Handlers struct {
 // Register adds the operations on jobs to the API.
 func Register(api *rest.API, o Options) *Handlers {
 	h := &Handlers{
-		api: api, store: o.Store, verbs: o.Verbs, versions: o.Versions, runs: o.Runs, check: o.Check,
+		api: api, store: o.Store, verbs: o.Verbs, versions: o.Versions, runs: o.Runs, views: o.Views,
+		check: o.Check,
 		bulks: newBulkLimiter(api.Limits().Bulks),
 	}
 	h.registerJobs()

@@ -103,13 +103,23 @@ func (h *Handlers) checkedOutside(in *JobInput) (job.Definition, error) {
 	return d, err
 }
 
-func (h *Handlers) getJob(ctx context.Context, in *JobPath) (*JobOutput, error) {
+type getJobInput struct {
+	JobPath
+	Include
+}
+
+func (h *Handlers) getJob(ctx context.Context, in *getJobInput) (*JobOutput, error) {
 	j, err := h.find(ctx, in.Job)
 	if err != nil {
 		return nil, err
 	}
 	out := jobResult(j)
-	out.Body.LastRun, err = h.lastRun(ctx, &j)
+	if out.Body.LastRun, err = h.lastRun(ctx, &j); err != nil || in.Include.Include == "" {
+		return out, err
+	}
+	with := []Job{out.Body}
+	err = h.addRecent(ctx, []job.Job{j}, with)
+	out.Body = with[0]
 	return out, err
 }
 

@@ -15,7 +15,7 @@ func (h *Handlers) registerList() {
 	rest.Register(h.api, rest.Operation{
 		ID: "list-jobs", Route: "GET /jobs", Summary: "List jobs", Role: access.Viewer,
 		Description: "All filters must match. The order is that of creation; with due_from or due_to " +
-			"it is that of the due times, and a page has at most 100 jobs. " +
+			"it is that of the due times. With due_from, due_to or include a page has at most 100 jobs. " +
 			"If a calendar excludes the next occurrence of a job, due_from and due_to still match that " +
 			"occurrence; next_due_at is the time of the next run.\n\n" +
 			"A page may be short or even empty without being the last: continue while there is a next_page_token.",
@@ -30,6 +30,7 @@ type listJobsInput struct {
 	Queue   string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
 	DueFrom time.Time `query:"due_from" doc:"Jobs that are due next at this time or later."`
 	DueTo   time.Time `query:"due_to" doc:"Jobs that are due next before this time."`
+	Include
 	rest.PageInput
 }
 
@@ -54,6 +55,11 @@ func (h *Handlers) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOu
 	}
 	out := &listJobsOutput{}
 	out.Body.Items, out.Body.Partial = rest.Map(page.Jobs, wireJob), page.Partial
+	if in.Include.Include != "" {
+		if err := h.addRecent(ctx, page.Jobs, out.Body.Items); err != nil {
+			return nil, err
+		}
+	}
 	if page.Next != nil {
 		out.Body.NextPageToken = rest.Token(ctx, pageMark{params.Due != nil, *page.Next})
 	}
@@ -63,6 +69,9 @@ func (h *Handlers) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOu
 func (in *listJobsInput) params(ctx context.Context) (out job.ListParams, err error) {
 	out = job.ListParams{
 		Namespace: rest.Principal(ctx).Namespace, Name: in.Name, Target: in.Target, Queue: in.Queue, Limit: in.PageSize,
+	}
+	if in.Include.Include != "" {
+		out.Limit = min(out.Limit, maxRecentJobs)
 	}
 	for state, name := range stateNames {
 		if name == in.State {

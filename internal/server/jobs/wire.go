@@ -204,6 +204,7 @@ type Job struct {
 	PausedBy    string     `json:"paused_by,omitempty" doc:"The actor that paused it. belfry: Belfry, after failures."`
 	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"When Belfry resumes it. Absent: a user has to."`
 
+	Recent
 	LastRun  *LastRun  `json:"last_run,omitempty" doc:"Of get-job: the newest run that started, or was skipped."`
 	Warnings []Warning `json:"warnings,omitempty" doc:"Of a create or change: what may not be as meant."`
 
