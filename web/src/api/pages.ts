@@ -1,0 +1,87 @@
+import { useCallback, useEffect, useRef, useState } from 'react';
+import { useData } from './live';
+
+export type PageOf<T> = { items: T[]; next_page_token?: string };
+
+type Options<T> = {
+  /** Of the list with its filters. Another key begins a new list. */
+  key: readonly unknown[];
+  get: (token: string | undefined, signal?: AbortSignal) => Promise<PageOf<T>>;
+  id: (row: T) => string;
+  every?: number;
+  /** Keeps the order of the rows, such as while rows are selected or a dialog is open. */
+  hold?: boolean;
+};
+
+/** The rows of all pages once each, with the newest content that is known of each. */
+export function mergeRows<T>(pages: T[][], fresh: T[], id: (row: T) => string): T[] {
+  const latest = new Map(fresh.map((row) => [id(row), row]));
+  const seen = new Set<string>();
+  const rows: T[] = [];
+  for (const row of pages.flat()) {
+    const k = id(row);
+    if (seen.has(k)) continue;
+    seen.add(k);
+    rows.push(latest.get(k) ?? row);
+  }
+  return rows;
+}
+
+/**
+ * A list that is read page by page. The first page is polled. Once more pages are loaded, or while `hold`, the rows keep
+ * their order and only their content changes: `newer` counts what the first page has besides, and `refresh` shows it.
+ */
+export function usePages<T>({ key, get, id, every = 5000, hold = false }: Options<T>) {
+  const first = useData({ key, get: (signal) => get(undefined, signal), every, keep: true });
+  const name = JSON.stringify(key);
+  const [base, setBase] = useState<{ name: string; page: PageOf<T> } | null>(null);
+  const [more, setMore] = useState<{ name: string; pages: PageOf<T>[] }>({ name, pages: [] });
+  const [loading, setLoading] = useState(false);
+  const [error, setError] = useState<Error | null>(null);
+  const current = useRef(name);
+  useEffect(() => {
+    current.current = name;
+  }, [name]);
+
+  const pages = more.name === name ? more.pages : [];
+  const held = (hold || pages.length > 0) && base?.name === name;
+  const fresh = first.isPlaceholderData ? undefined : first.data;
+  if (fresh && !held && (base?.page !== fresh || base.name !== name)) setBase({ name, page: fresh });
+
+  const start = base?.name === name ? base.page : first.data;
+  const last = pages[pages.length - 1] ?? start;
+  const token = first.isPlaceholderData ? undefined : last?.next_page_token;
+  const rows = start ? mergeRows([start.items, ...pages.map((p) => p.items)], fresh?.items ?? [], id) : [];
+  let newer = 0;
+  if (held && fresh) {
+    const known = new Set(rows.map(id));
+    newer = fresh.items.filter((row) => !known.has(id(row))).length;
+  }
+
+  const busy = useRef(false);
+  const loadMore = useCallback(async () => {
+    if (!token || busy.current) return;
+    busy.current = true;
+    setLoading(true);
+    setError(null);
+    try {
+      const page = await get(token);
+      if (current.current === name) setMore((m) => ({ name, pages: [...(m.name === name ? m.pages : []), page] }));
+    } catch (e) {
+      if (current.current === name) setError(e as Error);
+    } finally {
+      busy.current = false;
+      setLoading(false);
+    }
+    // `get` is a new function on each render and depends on the key alone.
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, [name, token]);
+
+  const refresh = () => {
+    setMore({ name, pages: [] });
+    setBase(null);
+    setError(null);
+    void first.refetch();
+  };
+  return { first, rows, newer, refresh, loadMore, loading, error, more: !!token, last, stale: first.isPlaceholderData };
+}

@@ -1,0 +1,139 @@
+import { Menu } from '@mantine/core';
+import { useMutation } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { useEffect, useState, type ReactNode } from 'react';
+import { api, unwrap } from '../api/client';
+import type { BulkCount, BulkOperation } from '../api/pending-jobs';
+import { capped, count as format, plural } from '../lib/number';
+import { useAction } from './action';
+import { blockedBy, idsLimit, typedAbove } from './bulk-rules';
+import { Button, TextButton } from './control';
+import { Dialog } from './dialog';
+import { Field } from './field';
+import { Icon, type IconName } from './icon';
+import { Took } from './when';
+import css from './bulk.module.css';
+
+export type Bulk = {
+  /** Such as /api/v1/jobs:pause. */
+  path: string;
+  /** Of the button: "Pause". */
+  verb: string;
+  icon?: IconName;
+  noun: [one: string, many: string];
+  /** What happens to each of them. */
+  explain: ReactNode;
+  danger?: boolean;
+  /** Per second; the default of the API is 50. */
+  rate?: number;
+};
+
+/** What it acts on: ids, or a filter in the form of the API and in words. */
+export type BulkScope = { body: Record<string, unknown>; words: [name: string, value: string][] };
+
+const post = <T,>(path: string, body: unknown): Promise<T> => unwrap<T>(api.POST(path as never, { body } as never) as never);
+
+/** Asks the server how many it would act on, shows them, and starts an operation. */
+export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScope; close: () => void }) {
+  const navigate = useNavigate();
+  const [rate, setRate] = useState(String(bulk.rate ?? 50));
+  const [note, setNote] = useState('');
+  const [typed, setTyped] = useState('');
+  const dry = useMutation<BulkCount, Error>({ mutationFn: () => post(bulk.path, { ...scope.body, dry_run: true }) });
+  useEffect(() => {
+    dry.mutate();
+    // Counted once, when the dialog opens.
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, []);
+  const start = useAction<void, BulkOperation>(() => post(bulk.path, { ...scope.body, rate: Number(rate), ...(note ? { note } : {}) }), {
+    quiet: true,
+    done: (operation) => {
+      close();
+      void navigate({ to: '/operations/$operation', params: { operation: operation.id } });
+    },
+  });
+  const found = dry.data;
+  const [one, many] = bulk.noun;
+  const n = found?.count ?? 0;
+  const total = found ? `${capped(n, found.more)} ${n === 1 && !found.more ? one : many}` : many;
+  const blocked = blockedBy({ count: found?.count, more: found?.more ?? false, rate, typed, many });
+  return (
+    <Dialog open close={close} wide danger={bulk.danger ?? false} title={`${bulk.verb} ${total}`} act={() => start.mutate()} busy={start.isPending}
+      error={start.error ?? dry.error} blocked={dry.error ? 'The count failed' : blocked} action={found ? `${bulk.verb} ${total}` : bulk.verb}>
+      <p>{bulk.explain}</p>
+      <dl className={css.facts}>
+        {scope.words.map(([name, value]) => <div key={name + value}><dt>{name}</dt><dd>{value}</dd></div>)}
+        <div><dt>Counted</dt><dd>{found ? <>{capped(n, found.more)}{found.more ? ', and more match' : ', exact'}</> : dry.error ? '–' : 'counting …'}</dd></div>
+        {found && found.sample.length > 0 && (
+          <div><dt>Such as</dt><dd>{found.sample.slice(0, 5).map((s, i) => <code key={i} className={css.sample}>{sampleText(s)}</code>)}</dd></div>
+        )}
+      </dl>
+      <Field label="Rate" hint={found && Number(rate) > 0 && n > 0 &&
+        <>{found.more ? 'at least ' : ''}<Took ms={Math.ceil(n / Number(rate)) * 1000} /> until the last one</>}>
+        <span className="row"><input className={css.rate} value={rate} onChange={(e) => setRate(e.currentTarget.value)} inputMode="numeric" />per second</span>
+      </Field>
+      <Field label="Note" aside="for the audit log">
+        <input value={note} maxLength={500} onChange={(e) => setNote(e.currentTarget.value)} data-autofocus />
+      </Field>
+      {found && n > typedAbove && (
+        <Field label={`Type ${n} to confirm`}>
+          <input className="mono" value={typed} onChange={(e) => setTyped(e.currentTarget.value)} inputMode="numeric" autoComplete="off" />
+        </Field>
+      )}
+      <p className="dim">You can abort it at any time. What is done stays done.</p>
+    </Dialog>
+  );
+}
+
+function sampleText(s: BulkCount['sample'][number]): string {
+  return typeof s === 'string' ? s : s.name ?? s.job_name ?? s.run ?? s.job ?? s.id ?? '';
+}
+
+type BarProps = {
+  noun: [one: string, many: string];
+  selected: number;
+  /** Whether all that match are chosen, not only the rows that are ticked. */
+  all: boolean;
+  setAll: (all: boolean) => void;
+  clear: () => void;
+  bulks: Bulk[];
+  /** More actions, behind a menu. */
+  rest?: Bulk[];
+  scope: (all: boolean) => BulkScope;
+  /** Whether a dialog is open. */
+  onOpen?: (open: boolean) => void;
+};
+
+/** The bar above a list while rows are selected: act on these, or on all that match. */
+export function BulkBar({ noun, selected, all, setAll, clear, bulks, rest = [], scope, onOpen }: BarProps) {
+  const [open, setOpen] = useState<Bulk | null>(null);
+  const show = (b: Bulk | null) => {
+    setOpen(b);
+    onOpen?.(b !== null);
+  };
+  const tooMany = !all && selected > idsLimit ? `At most ${format(idsLimit)} can be chosen one by one. Choose all that match.` : undefined;
+  return (
+    <div className={css.bar} role="toolbar" aria-label={`Selected ${noun[1]}`}>
+      <b aria-live="polite">{all ? `All ${noun[1]} that match` : `${plural(selected, noun[0], noun[1])} selected`}</b>
+      {all ? <TextButton onClick={() => setAll(false)}>Only the {format(selected)} here</TextButton>
+        : <TextButton onClick={() => setAll(true)}>All that match</TextButton>}
+      <span className="grow" />
+      {bulks.map((b) => (
+        <Button key={b.path} {...(b.icon ? { icon: b.icon } : {})} tone={b.danger ? 'danger' : 'plain'} blocked={tooMany} onClick={() => show(b)}>{b.verb} …</Button>
+      ))}
+      {rest.length > 0 && (
+        <Menu position="bottom-end" width={180}>
+          <Menu.Target><button type="button" className={css.more} aria-label="More actions"><Icon name="more" /></button></Menu.Target>
+          <Menu.Dropdown>
+            {rest.map((b) => (
+              <Menu.Item key={b.path} disabled={!!tooMany} leftSection={b.icon && <Icon name={b.icon} size={14} />}
+                {...(b.danger ? { color: 'var(--bad)' } : {})} onClick={() => show(b)}>{b.verb} …</Menu.Item>
+            ))}
+          </Menu.Dropdown>
+        </Menu>
+      )}
+      <Button tone="quiet" iconOnly icon="close" onClick={clear}>Clear the selection</Button>
+      {open && <BulkDialog bulk={open} scope={scope(all)} close={() => show(null)} />}
+    </div>
+  );
+}
