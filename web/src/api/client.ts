@@ -99,3 +99,32 @@ export async function text(path: string, signal?: AbortSignal): Promise<string> 
   if (!response.ok) throw problemOf(response, await response.json().catch(() => undefined));
   return response.text();
 }
+
+/** Sends a body as it is written, for JSON whose numbers must stay exact and for NDJSON. The answer is a text. */
+export async function send(
+  method: 'POST' | 'PUT', path: string, body: string, headers: Record<string, string> = {}, signal?: AbortSignal,
+): Promise<string> {
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method, body, credentials: 'same-origin', signal: signal ?? null,
+      headers: { 'Belfry-UI': '1', 'Content-Type': 'application/json', ...headers },
+    });
+  } catch (e) {
+    if (e instanceof DOMException && e.name === 'AbortError') throw e;
+    throw unreachable();
+  }
+  const answer = await response.text();
+  if (response.ok) return answer;
+  let problem: unknown;
+  try {
+    problem = JSON.parse(answer);
+  } catch {
+    problem = undefined; // of a proxy
+  }
+  throw problemOf(response, problem);
+}
+
+/** A random key for Idempotency-Key. crypto.randomUUID needs a secure context, and a node may be without TLS. */
+export const idempotencyKey = (): string =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');

@@ -42,3 +42,15 @@ export type DeadSummary = { groups: DeadGroup[]; total: number; more: boolean; p
 export type Load = Schemas['Load'];
 
 export type LoadSchedule = Schemas['LoadSchedule'];
+
+export type FieldProblem = { field: string; problem: string; fix?: string };
+
+export type DiffItem = {
+  line: number; name?: string; result: 'create' | 'change' | 'same' | 'refused';
+  fields?: { field: string; before?: unknown; after?: unknown }[]; problems?: FieldProblem[];
+  occurrences_before?: number; occurrences_after?: number;
+};
+
+export type JobsDiff = { created: number; changed: number; unchanged: number; refused: number; items: DiffItem[] };
+
+export type CrontabImport = { jobs: unknown[]; problems: { line: number; text: string; problem: string }[] };
