@@ -1,7 +1,7 @@
 import { objectOf, scheduleOf, setIn, withOption } from '../../lib/definition';
 import { isObject, type Exact, type ExactObject } from '../../lib/json';
 import { Button } from '../../ui/control';
-import { Issues, TextField, useText } from '../../ui/field';
+import { Issues, TextField, useText } from '../../ui/input';
 import { useEditing } from './state';
 import css from './editor.module.css';
 

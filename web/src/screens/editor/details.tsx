@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { api, unwrap } from '../../api/client';
 import { useData } from '../../api/live';
 import { numberOr, setIn } from '../../lib/definition';
-import { Issues, SelectField, TextField } from '../../ui/field';
+import { Issues, SelectField, TextField } from '../../ui/input';
 import { JSONField } from './json-field';
 import { Pairs } from './pairs';
 import { useEditing, useField } from './state';

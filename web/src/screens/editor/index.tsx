@@ -8,7 +8,7 @@ import { compactExact } from '../../lib/json';
 import { useUrl } from '../../lib/search';
 import { Button, LinkButton } from '../../ui/control';
 import { Dialog } from '../../ui/dialog';
-import { Issues, type Issue } from '../../ui/field';
+import { Issues, type Issue } from '../../ui/input';
 import { Page } from '../../ui/page';
 import { Forbidden, Loaded, ProblemView } from '../../ui/state';
 import { ConflictDialog, WhatChanges } from './changes';

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'react';
 import { equalExact, formatExact, parseExact, TextError, type Exact } from '../../lib/json';
-import { TextAreaField, type Issue } from '../../ui/field';
+import { TextAreaField, type Issue } from '../../ui/input';
 import { useEditing } from './state';
 import css from './editor.module.css';
 

@@ -3,7 +3,7 @@ import { objectOf } from '../../lib/definition';
 import { compactExact, equalExact, isObject, type Exact, type ExactObject } from '../../lib/json';
 import { Button } from '../../ui/control';
 import css from './editor.module.css';
-import field from '../../ui/field.module.css';
+import field from '../../ui/input.module.css';
 
 type Row = { key: string; value: string; secret: boolean };
 

@@ -1,7 +1,7 @@
 import { useState, type ReactNode } from 'react';
 import { defaultText, getIn, isDefault, numberOr, scheduleOf, setIn, type Path } from '../../lib/definition';
 import { Button, Tag } from '../../ui/control';
-import { Issues, SelectField, TextField, type Option } from '../../ui/field';
+import { Issues, SelectField, TextField, type Option } from '../../ui/input';
 import { useEditing, useField } from './state';
 import css from './editor.module.css';
 

@@ -7,7 +7,7 @@ import { compactExact } from '../../lib/json';
 import { count } from '../../lib/number';
 import { clock, date, duration, localParts, minute, relative, weekday } from '../../lib/time';
 import { TextButton } from '../../ui/control';
-import type { Issue } from '../../ui/field';
+import type { Issue } from '../../ui/input';
 import { Mark } from '../../ui/mark';
 import { ProblemView, Skeleton } from '../../ui/state';
 import { useNow } from '../../ui/when';

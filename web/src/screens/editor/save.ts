@@ -5,7 +5,7 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 import { ApiProblem, idempotencyKey, send, text, type Schemas } from '../../api/client';
 import { inputForm, normalForm, type Definition } from '../../lib/definition';
 import { compactExact, isObject, parseExact, Raw, type Exact } from '../../lib/json';
-import type { Issue } from '../../ui/field';
+import type { Issue } from '../../ui/input';
 
 type Job = Schemas['Job'];
 

@@ -2,7 +2,7 @@ import { Autocomplete, SegmentedControl } from '@mantine/core';
 import { useMemo, useState } from 'react';
 import { kinds, scheduleOf, withExpression, type Kind } from '../../lib/definition';
 import { Button, TextButton } from '../../ui/control';
-import { Issues, TextField } from '../../ui/field';
+import { Issues, TextField } from '../../ui/input';
 import { Calendars } from './calendars';
 import { useEditing, useOption } from './state';
 import css from './editor.module.css';

@@ -1,7 +1,7 @@
 import { createContext, useContext } from 'react';
 import { getIn, scheduleOf, setIn, withOption, type Definition, type Path } from '../../lib/definition';
 import { Raw, type Exact } from '../../lib/json';
-import type { Issue } from '../../ui/field';
+import type { Issue } from '../../ui/input';
 
 // What the sections of the form share. The definition is the only state; each input shows and changes one part of it.
 

@@ -4,7 +4,7 @@ import { api, unwrap } from '../../api/client';
 import { useData } from '../../api/live';
 import { getIn, objectOf, setIn } from '../../lib/definition';
 import { isObject, parseExact, type Exact } from '../../lib/json';
-import { Issues, SelectField, TextField } from '../../ui/field';
+import { Issues, SelectField, TextField } from '../../ui/input';
 import { JSONField } from './json-field';
 import { Pairs } from './pairs';
 import { asText, useEditing, useField } from './state';

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'react';
 import { inputForm, type Definition } from '../../lib/definition';
 import { equalExact, isObject, TextError } from '../../lib/json';
 import { Command, Copy } from '../../ui/control';
-import { Issues, type Issue } from '../../ui/field';
+import { Issues, type Issue } from '../../ui/input';
 import { Skeleton } from '../../ui/state';
 import css from './yaml-view.module.css';
 
