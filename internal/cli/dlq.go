@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-dev/belfry/internal/cli/overview"
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
@@ -17,12 +18,17 @@ import (
 
 func newDLQ() *cobra.Command {
 	return remote.Flags(usage.Group(&cobra.Command{
-		Use: "dlq", Short: "List dead letters, run them again, discard them",
+		Use: "dlq", Short: "List and group dead letters, run them again, discard them",
 		Long: `Dead letters are runs that failed and will not be retried. They wait until you
 redrive or discard them. Their history stays.`,
-		Example: `  belfry dlq list --job report
+		Example: `  belfry dlq summary
+  belfry dlq list --job report
   belfry dlq redrive --job report --rate 10`,
-	}, newDLQList(),
+	}, newDLQList(), overview.DeadLetters(func(cmd *cobra.Command) func() url.Values {
+		var f letterFilter
+		f.add(cmd)
+		return f.query
+	}),
 		newDLQVerb("redrive", "Run dead letters again",
 			`Run dead letters again, under their old ids: their targets get the same idempotency
 keys as before. Name runs, or a filter; --all names all.
@@ -38,6 +44,7 @@ type letterFilter struct {
 	Job        string `json:"job,omitempty"`
 	Queue      string `json:"queue,omitempty"`
 	Reason     string `json:"reason,omitempty"`
+	Cause      string `json:"cause,omitempty"`
 	FailedFrom string `json:"failed_from,omitempty"`
 	FailedTo   string `json:"failed_to,omitempty"`
 }
@@ -47,13 +54,14 @@ func (v *letterFilter) add(cmd *cobra.Command) {
 	f.StringVar(&v.Job, "job", "", "id or name of a job")
 	f.StringVar(&v.Queue, "queue", "", "name of a queue")
 	f.StringVar(&v.Reason, "reason", "", "why they failed, such as attempts")
+	f.StringVar(&v.Cause, "cause", "", "failures that look alike; belfry dlq summary shows it")
 	usage.TimeFlag(f, &v.FailedFrom, "failed-from", "failed at this time or later")
 	usage.TimeFlag(f, &v.FailedTo, "failed-to", "failed before this time")
 }
 
 func (v *letterFilter) query() url.Values {
 	return url.Values{
-		"job": {v.Job}, "queue": {v.Queue}, "reason": {v.Reason},
+		"job": {v.Job}, "queue": {v.Queue}, "reason": {v.Reason}, "cause": {v.Cause},
 		"failed_from": {v.FailedFrom}, "failed_to": {v.FailedTo},
 	}
 }
@@ -92,7 +100,7 @@ func newDLQList() *cobra.Command {
 
 func newDLQVerb(verb, about, long string) *cobra.Command {
 	var f letterFilter
-	var all, detach bool
+	var all, detach, dry bool
 	var rate int
 	cmd := &cobra.Command{
 		Use: verb + " [RUN...]", Short: about, Long: long, Args: cobra.ArbitraryArgs,
@@ -102,6 +110,7 @@ func newDLQVerb(verb, about, long string) *cobra.Command {
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all of the namespace that the other filters leave")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only count the dead letters of a filter; change nothing")
 	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number per second (default 50)")
 	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait until it is done")
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
@@ -109,22 +118,28 @@ func newDLQVerb(verb, about, long string) *cobra.Command {
 		switch {
 		case r.Cmd.Flags().Changed("rate") && rate < 1:
 			return usage.Errorf("--rate %d is less than 1; use 1 or more per second, or leave it out for 50", rate)
+		case len(args) > 0 && dry:
+			return usage.Errorf("--dry-run counts what a filter selects; the runs that you name are %d", len(args))
 		case len(args) > 0 && filtered:
 			return usage.Errorf("name runs or a filter, not both")
 		case len(args) == 0 && !filtered:
 			return usage.Errorf("which ones? Name runs, or use" +
-				" --job, --queue, --reason, --failed-from, --failed-to or --all")
+				" --job, --queue, --reason, --cause, --failed-from, --failed-to or --all")
 		case len(args) > 0:
 			return redriveOrDiscard(ctx, r, verb, args)
 		}
 		body := struct {
 			letterFilter
-			All  bool `json:"all,omitempty"`
-			Rate int  `json:"rate,omitempty"`
-		}{f, all, rate}
+			All    bool `json:"all,omitempty"`
+			Rate   int  `json:"rate,omitempty"`
+			DryRun bool `json:"dry_run,omitempty"`
+		}{f, all, rate, dry}
 		raw, err := r.Post(ctx, "/dead-letters:"+verb, body)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case dry:
+			return overview.ShowDryRun(r, verb, raw)
 		}
 		return showOperation(ctx, r, raw, detach)
 	})

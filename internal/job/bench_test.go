@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -71,5 +72,13 @@ func BenchmarkDecide(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = job.Decide(in)
+	}
+}
+
+func BenchmarkCause(b *testing.B) {
+	message := `502 Bad Gateway: {"error":"upstream 10.0.0.7:443 did not reply in 30s","id":"9f1b2c3d"} ` +
+		strings.Repeat("x y ", 200)
+	for b.Loop() {
+		job.Cause(job.ReasonAttempts, 502, message)
 	}
 }

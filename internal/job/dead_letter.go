@@ -14,6 +14,8 @@ type DeadLetter struct {
 	FailedAt time.Time
 	Attempt  int16
 	Reason   Reason
+	Status   int    // of the target's protocol; 0 if none
+	Cause    string // see [Cause]
 	Message  string
 	JobName  string // empty if the job is deleted
 	Queue    string
@@ -24,6 +26,7 @@ type DeadFilter struct {
 	Job          uuid.UUID `json:"job,omitzero"`
 	Queue        string    `json:"queue,omitempty"`
 	Reason       Reason    `json:"reason,omitempty"`
+	Cause        string    `json:"cause,omitempty"`
 	FailedFrom   time.Time `json:"failed_from,omitzero"`
 	FailedBefore time.Time `json:"failed_before,omitzero"`
 }

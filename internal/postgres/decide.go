@@ -178,7 +178,8 @@ func (d *decided) write(in job.DecideInput, decision job.Decision) {
 		d.batch.Queue(acceptRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.ReportBy)
 	default:
 		if decision.DeadLetter {
-			d.batch.Queue(buryRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, string(decision.Reason), o.Message)
+			d.batch.Queue(buryRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, string(decision.Reason), o.Message,
+				int16(o.Status), job.Cause(decision.Reason, o.Status, o.Message))
 		}
 		status, message := int16(o.Status), o.Message
 		if o.Result != "" && o.Kind == job.Succeeded {

@@ -44,7 +44,13 @@ func (r *recording) add(sql string, args []any) {
 }
 
 func (r *recording) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	r.add(q.SQL, q.Args)
+	sql, args := q.SQL, q.Args
+	if len(args) == 1 {
+		if named, ok := args[0].(pgx.NamedArgs); ok {
+			sql, args, _ = named.RewriteQuery(ctx, nil, sql, args)
+		}
+	}
+	r.add(sql, args)
 	return ctx
 }
 func (r *recording) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
@@ -179,7 +185,7 @@ func explainOne(b *bulk, tx pgx.Tx, name string, s statement) *node {
 		text, err := tx.Conn().TypeMap().Encode(described.ParamOIDs[i], pgx.TextFormatCode, arg, nil)
 		require.NoError(b.t, err)
 		values[i] = "NULL"
-		if text != nil {
+		if _, word := arg.(string); word || text != nil { // the text of an empty string is nil
 			values[i] = "'" + strings.ReplaceAll(string(text), "'", "''") + "'"
 		}
 	}

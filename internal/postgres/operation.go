@@ -13,10 +13,13 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-const countDead = `
-SELECT count(*) FROM dead_letter d JOIN queue q ON q.id = d.queue_id
+// fromDead is the dead letters that a filter selects.
+const fromDead = `
+FROM dead_letter d JOIN queue q ON q.id = d.queue_id
 WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue)
   AND (@any_job OR d.partition = @partition AND d.job_id = @job) AND ` + wantDead
+
+const countDead = `SELECT count(*) ` + fromDead
 
 const insertOperation = `
 INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor, created_at, next_at)
@@ -37,12 +40,11 @@ func (a *API) BeginOperation(ctx context.Context, o job.OperationParams) (op job
 	if op.ID, err = uuid.NewV7(); err != nil {
 		return op, fmt.Errorf("%s: %w", what, err)
 	}
-	err = a.db.Tx(ctx, pool.In(o.Namespace), what, func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, pool.In(o.Namespace, pool.Lists), what, func(tx pgx.Tx) error {
 		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 			return err
 		}
 		args := deadArgs(o.Namespace, o.Filter)
-		args["any_job"] = o.Filter.Job == uuid.Nil
 		if err := tx.QueryRow(ctx, countDead, args).Scan(&op.Count); err != nil {
 			return err
 		}

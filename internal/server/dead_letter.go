@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/rest"
@@ -13,6 +15,8 @@ import (
 // DeadLetters is the part of the store that has the dead letters.
 type DeadLetters interface {
 	DeadLetters(ctx context.Context, q job.DeadQuery) (job.DeadPage, error)
+	SummarizeDeadLetters(ctx context.Context, q job.DeadQueryBy) (job.DeadSummary, error)
+	CountDeadLetters(ctx context.Context, namespace uuid.UUID, f job.DeadFilter) (count int64, more bool, err error)
 	RedriveDeadLetter(ctx context.Context, o job.RunParams) error
 	DiscardDeadLetter(ctx context.Context, o job.RunParams) error
 }
@@ -22,6 +26,12 @@ func (s *Server) registerDeadLetters() {
 		ID: "list-dead-letters", Route: "GET /dead-letters", Summary: "List dead letters, the newest first",
 		Role: access.Viewer,
 	}, s.listDeadLetters)
+	rest.Register(s.api, rest.Operation{
+		ID: "summarize-dead-letters", Route: "GET /dead-letters:summary", Summary: "Group dead letters by what they share",
+		Description: "The largest group is first, and there are at most 200. Counts stop at a limit, and then say so " +
+			"with more. At most 50,000 dead letters are counted, or 20,000 by job or of one job.",
+		Role: access.Viewer,
+	}, s.summarizeDeadLetters)
 	rest.Register(s.api, rest.Operation{
 		ID: "redrive-dead-letter", Route: "POST /dead-letters/{run}:redrive", Summary: "Redrive a dead letter",
 		Description: "The run is live again under its old id and idempotency key, " +
@@ -44,13 +54,24 @@ type DeadLetter struct {
 	FailedAt time.Time `json:"failed_at"`
 	Attempt  int16     `json:"attempt" doc:"The number of the last attempt."`
 	Reason   string    `json:"reason" example:"attempts"`
+	Status   int       `json:"status,omitempty" doc:"Status code of the target's protocol, such as 502."`
+	Cause    string    `json:"cause" example:"attempts-502-9f8e7d6c5b4a"`
 	Message  string    `json:"message,omitempty" doc:"Result of the last attempt."`
+}
+
+// Descriptions implements rest.Described.
+func (DeadLetter) Descriptions() map[string]string {
+	return map[string]string{
+		"cause": "Key of the failures that look alike: the same reason, status and message, whatever numbers, ids, " +
+			"times and quoted values the message has.",
+	}
 }
 
 func wireDeadLetter(d job.DeadLetter) DeadLetter {
 	return DeadLetter{
 		Run: job.FormatRunID(d.Key), Job: job.FormatJobID(d.Job), JobName: d.JobName, Queue: d.Queue, DueAt: d.DueAt,
-		FailedAt: d.FailedAt, Attempt: d.Attempt, Reason: string(d.Reason), Message: d.Message,
+		FailedAt: d.FailedAt, Attempt: d.Attempt, Reason: string(d.Reason), Status: d.Status, Cause: d.Cause,
+		Message: d.Message,
 	}
 }
 
@@ -59,6 +80,7 @@ type DeadFilter struct {
 	Job        string    `query:"job" maxLength:"600" doc:"Id or name of the job."`
 	Queue      string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
 	Reason     string    `query:"reason" maxLength:"40" doc:"Reason of the failure." example:"attempts"`
+	Cause      string    `query:"cause" maxLength:"64" doc:"Cause of the failure, as in the summary."`
 	FailedFrom time.Time `query:"failed_from" doc:"Failed at this time or later."`
 	FailedTo   time.Time `query:"failed_to" doc:"Failed before this time."`
 }
@@ -71,7 +93,7 @@ type listDeadLettersInput struct {
 // deadFilter returns a filter in the words of package job.
 func (s *Server) deadFilter(ctx context.Context, f DeadFilter) (out job.DeadFilter, err error) {
 	out = job.DeadFilter{
-		Queue: f.Queue, Reason: job.Reason(f.Reason), FailedFrom: f.FailedFrom, FailedBefore: f.FailedTo,
+		Queue: f.Queue, Reason: job.Reason(f.Reason), Cause: f.Cause, FailedFrom: f.FailedFrom, FailedBefore: f.FailedTo,
 	}
 	if f.Job != "" {
 		out.Job, err = s.jobs.ID(ctx, f.Job)

@@ -45,9 +45,9 @@ func (s *Server) registerBegin(kind job.OperationKind, example string) {
 		ID: string(kind) + "-dead-letters", Route: "POST /dead-letters:" + string(kind),
 		Summary: "Begin to " + string(kind) + " the dead letters that match a filter",
 		Description: "Returns an operation. Nodes work on it in the background at the given rate, and it survives " +
-			"the failure of any node. Runs that fail again after it began are left alone.",
-		Role: access.Operator, Status: http.StatusAccepted, Example: example,
-	}, func(ctx context.Context, in *beginOperationInput) (*begunOperationOutput, error) {
+			"the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.",
+		Role: access.Operator, Status: http.StatusAccepted, Example: example, Describe: rest.DryRun[Operation, DeadLetterCount](),
+	}, func(ctx context.Context, in *beginOperationInput) (*begunOrCountedOutput, error) {
 		return s.beginOperation(ctx, kind, in)
 	})
 }
@@ -97,7 +97,7 @@ func wireFilter(f job.DeadFilter) map[string]string {
 	if f.Job != uuid.Nil {
 		out["job"] = job.FormatJobID(f.Job)
 	}
-	for field, value := range map[string]string{"queue": f.Queue, "reason": string(f.Reason)} {
+	for field, value := range map[string]string{"queue": f.Queue, "reason": string(f.Reason), "cause": f.Cause} {
 		if value != "" {
 			out[field] = value
 		}
@@ -115,10 +115,12 @@ type OperationRequest struct {
 	Job        string    `json:"job,omitempty" maxLength:"600" doc:"Id or name of the job."`
 	Queue      string    `json:"queue,omitempty" maxLength:"63" doc:"Name of the queue."`
 	Reason     string    `json:"reason,omitempty" maxLength:"40" doc:"Reason of the failure."`
+	Cause      string    `json:"cause,omitempty" maxLength:"64" doc:"Cause of the failure, as in the summary."`
 	FailedFrom time.Time `json:"failed_from,omitzero" required:"false" doc:"Failed at this time or later."`
 	FailedTo   time.Time `json:"failed_to,omitzero" required:"false" doc:"Failed before this time."`
 	All        bool      `json:"all,omitempty" doc:"Required if there is no filter: all of the namespace."`
 	Rate       int       `json:"rate,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number per second. Default 50."`
+	DryRun     bool      `json:"dry_run,omitempty" doc:"Only count; change nothing."`
 }
 
 type beginOperationInput struct {
@@ -131,8 +133,15 @@ type operationOutput struct {
 }
 
 type begunOperationOutput struct {
-	Location string `header:"Location" doc:"Path of the operation."`
+	Location string
 	Body     Operation
+}
+
+// begunOrCountedOutput is a begunOperationOutput, or the result of a dry run.
+type begunOrCountedOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"Path of the operation."`
+	Body     any    // an Operation, or a DeadLetterCount
 }
 
 func begunOperation(o job.Operation) *begunOperationOutput {
@@ -145,10 +154,10 @@ const defaultRate = 50
 
 func (s *Server) beginOperation(
 	ctx context.Context, kind job.OperationKind, in *beginOperationInput,
-) (*begunOperationOutput, error) {
+) (*begunOrCountedOutput, error) {
 	b := &in.Body
 	f, err := s.deadFilter(ctx, DeadFilter{
-		Job: b.Job, Queue: b.Queue, Reason: b.Reason, FailedFrom: b.FailedFrom, FailedTo: b.FailedTo,
+		Job: b.Job, Queue: b.Queue, Reason: b.Reason, Cause: b.Cause, FailedFrom: b.FailedFrom, FailedTo: b.FailedTo,
 	})
 	if err != nil {
 		return nil, err
@@ -156,8 +165,11 @@ func (s *Server) beginOperation(
 	if f == (job.DeadFilter{}) && !b.All {
 		return nil, &problem.Problem{
 			Field: "all", Problem: "there is no filter",
-			Fix: `name a job, a queue, a reason or a time, or send "all": true`,
+			Fix: `name a job, a queue, a reason, a cause or a time, or send "all": true`,
 		}
+	}
+	if b.DryRun { // it changes nothing, so nothing is stored for its Idempotency-Key
+		return s.countDeadLetters(ctx, f)
 	}
 	b.Rate = cmp.Or(b.Rate, defaultRate)
 	begin := func(once *job.IdempotentRequest) (job.Operation, error) {
@@ -166,7 +178,11 @@ func (s *Server) beginOperation(
 			Namespace: p.Namespace, Kind: kind, Filter: f, Rate: b.Rate, Actor: p.Actor(), Idempotent: once,
 		})
 	}
-	return rest.Once(&in.Idempotency, string(kind)+"-dead-letters", b, begunOperation, begin)
+	out, err := rest.Once(&in.Idempotency, string(kind)+"-dead-letters", b, begunOperation, begin)
+	if err != nil {
+		return nil, err
+	}
+	return &begunOrCountedOutput{http.StatusAccepted, out.Location, out.Body}, nil
 }
 
 func (s *Server) listOperations(ctx context.Context, in *rest.PageInput) (*rest.PageOutput[Operation], error) {

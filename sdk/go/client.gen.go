@@ -872,6 +872,30 @@ func (e StoryCode) Valid() bool {
 	}
 }
 
+// Defines values for SummarizeDeadLettersParamsBy.
+const (
+	SummarizeDeadLettersParamsByCause  SummarizeDeadLettersParamsBy = "cause"
+	SummarizeDeadLettersParamsByJob    SummarizeDeadLettersParamsBy = "job"
+	SummarizeDeadLettersParamsByQueue  SummarizeDeadLettersParamsBy = "queue"
+	SummarizeDeadLettersParamsByReason SummarizeDeadLettersParamsBy = "reason"
+)
+
+// Valid indicates whether the value is a known member of the SummarizeDeadLettersParamsBy enum.
+func (e SummarizeDeadLettersParamsBy) Valid() bool {
+	switch e {
+	case SummarizeDeadLettersParamsByCause:
+		return true
+	case SummarizeDeadLettersParamsByJob:
+		return true
+	case SummarizeDeadLettersParamsByQueue:
+		return true
+	case SummarizeDeadLettersParamsByReason:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListJobsParamsState.
 const (
 	ListJobsParamsStateActive   ListJobsParamsState = "active"
@@ -1325,7 +1349,12 @@ type DSTGap string
 // DeadLetter defines model for DeadLetter.
 type DeadLetter struct {
 	// Attempt The number of the last attempt.
-	Attempt  int32     `json:"attempt"`
+	Attempt int32 `json:"attempt"`
+
+	// Cause Key of the failures that look alike: the same reason, status and message, whatever numbers, ids, times and quoted values the message has.
+	//
+	// Examples: attempts-502-9f8e7d6c5b4a
+	Cause    string    `json:"cause"`
 	DueAt    time.Time `json:"due_at"`
 	FailedAt time.Time `json:"failed_at"`
 
@@ -1344,6 +1373,66 @@ type DeadLetter struct {
 
 	// Run The id of the run, which is also the id of the dead letter.
 	Run string `json:"run"`
+
+	// Status Status code of the target's protocol, such as 502.
+	Status int64 `json:"status,omitempty,omitzero"`
+}
+
+// DeadLetterCount defines model for DeadLetterCount.
+type DeadLetterCount struct {
+	Count int64 `json:"count"`
+
+	// More Whether there are more than count, which is 100,000 then.
+	More bool `json:"more"`
+
+	// Sample The newest, at most 5.
+	Sample []DeadLetter `json:"sample"`
+}
+
+// DeadLetterGroup defines model for DeadLetterGroup.
+type DeadLetterGroup struct {
+	// Cause Of the last failure.
+	Cause string `json:"cause"`
+	Count int64  `json:"count"`
+
+	// Job The id of its job.
+	Job string `json:"job"`
+
+	// JobName Absent: the job is deleted.
+	JobName string `json:"job_name,omitempty,omitzero"`
+
+	// Key What the dead letters of the group have in common: the cause, the id of the job, the reason, or the name of the queue. As a filter of its name it selects exactly this group.
+	Key string `json:"key"`
+
+	// Message Of the last failure.
+	Message string `json:"message,omitempty,omitzero"`
+
+	// More Whether there are more than count.
+	More bool `json:"more"`
+
+	// NewestAt The last failure.
+	NewestAt time.Time `json:"newest_at"`
+
+	// OldestAt The first failure.
+	OldestAt time.Time `json:"oldest_at"`
+
+	// Queue The queue of the last run that failed.
+	Queue string `json:"queue"`
+
+	// Reason Of the last failure.
+	//
+	// Examples: attempts
+	Reason string `json:"reason"`
+
+	// Run The last run that failed.
+	Run   string          `json:"run"`
+	Since DeadLetterSince `json:"since,omitempty,omitzero"`
+
+	// Sparkline Number of failures in 24 parts of equal length, from oldest_at to newest_at. If there are more, it has the newest ones.
+	Sparkline []int64 `json:"sparkline"`
+
+	// Status Of the last failure: status code of the target's protocol.
+	Status int64 `json:"status,omitempty,omitzero"`
 }
 
 // DeadLetterList defines model for DeadLetterList.
@@ -1352,6 +1441,36 @@ type DeadLetterList struct {
 
 	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
+
+// DeadLetterSince defines model for DeadLetterSince.
+type DeadLetterSince struct {
+	Failed int64 `json:"failed"`
+
+	// From The last failure of the group, or 7 days ago if that is later.
+	From time.Time `json:"from"`
+
+	// Jobs Whose runs are counted: the jobs that failed last in the group, at most 5.
+	Jobs int64 `json:"jobs"`
+
+	// More Whether these jobs may have more such runs.
+	More      bool  `json:"more"`
+	Succeeded int64 `json:"succeeded"`
+}
+
+// DeadLetterSummary defines model for DeadLetterSummary.
+type DeadLetterSummary struct {
+	// Groups The largest first, at most 200.
+	Groups []DeadLetterGroup `json:"groups"`
+
+	// More Whether there are more than total.
+	More bool `json:"more"`
+
+	// Partial Whether groups may be missing, because there are too many.
+	Partial bool `json:"partial"`
+
+	// Total Number of dead letters that were counted.
+	Total int64 `json:"total"`
 }
 
 // Explanation defines model for Explanation.
@@ -2171,6 +2290,12 @@ type OperationList struct {
 type OperationRequest struct {
 	// All Required if there is no filter: all of the namespace.
 	All bool `json:"all,omitempty,omitzero"`
+
+	// Cause Cause of the failure, as in the summary.
+	Cause string `json:"cause,omitempty,omitzero"`
+
+	// DryRun Only count; change nothing.
+	DryRun bool `json:"dry_run,omitempty,omitzero"`
 
 	// FailedFrom Failed at this time or later.
 	FailedFrom time.Time `json:"failed_from,omitempty,omitzero"`
@@ -3091,6 +3216,9 @@ type ListDeadLettersParams struct {
 	// Reason Reason of the failure.
 	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
 
+	// Cause Cause of the failure, as in the summary.
+	Cause *string `form:"cause,omitempty" json:"cause,omitempty"`
+
 	// FailedFrom Failed at this time or later.
 	FailedFrom *time.Time `form:"failed_from,omitempty" json:"failed_from,omitempty"`
 
@@ -3121,6 +3249,33 @@ type RedriveDeadLettersParams struct {
 	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
+
+// SummarizeDeadLettersParams defines parameters for SummarizeDeadLetters.
+type SummarizeDeadLettersParams struct {
+	// By What to group by.
+	By *SummarizeDeadLettersParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// Job Id or name of the job.
+	Job *string `form:"job,omitempty" json:"job,omitempty"`
+
+	// Queue Name of the queue.
+	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
+
+	// Reason Reason of the failure.
+	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
+
+	// Cause Cause of the failure, as in the summary.
+	Cause *string `form:"cause,omitempty" json:"cause,omitempty"`
+
+	// FailedFrom Failed at this time or later.
+	FailedFrom *time.Time `form:"failed_from,omitempty" json:"failed_from,omitempty"`
+
+	// FailedTo Failed before this time.
+	FailedTo *time.Time `form:"failed_to,omitempty" json:"failed_to,omitempty"`
+}
+
+// SummarizeDeadLettersParamsBy defines parameters for SummarizeDeadLetters.
+type SummarizeDeadLettersParamsBy string
 
 // ListJobsParams defines parameters for ListJobs.
 type ListJobsParams struct {
@@ -3644,7 +3799,7 @@ type ClientInterface interface {
 
 	// DiscardDeadLettersWithBody Begin to discard the dead letters that match a filter
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3653,7 +3808,7 @@ type ClientInterface interface {
 
 	// DiscardDeadLetters Begin to discard the dead letters that match a filter
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3662,7 +3817,7 @@ type ClientInterface interface {
 
 	// RedriveDeadLettersWithBody Begin to redrive the dead letters that match a filter
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3671,12 +3826,19 @@ type ClientInterface interface {
 
 	// RedriveDeadLetters Begin to redrive the dead letters that match a filter
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
 	RedriveDeadLetters(ctx context.Context, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SummarizeDeadLetters Group dead letters by what they share
+	//
+	// The largest group is first, and there are at most 200. Counts stop at a limit, and then say so with more. At most 50,000 dead letters are counted, or 20,000 by job or of one job.
+	//
+	// Corresponds with GET /api/v1/dead-letters:summary (the `SummarizeDeadLetters` operationId).
+	SummarizeDeadLetters(ctx context.Context, params *SummarizeDeadLettersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListJobs List jobs
 	//
@@ -4364,7 +4526,7 @@ func (c *RawClient) RedriveDeadLetter(ctx context.Context, run string, params *R
 
 // DiscardDeadLettersWithBody Begin to discard the dead letters that match a filter
 //
-// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4383,7 +4545,7 @@ func (c *RawClient) DiscardDeadLettersWithBody(ctx context.Context, params *Disc
 
 // DiscardDeadLetters Begin to discard the dead letters that match a filter
 //
-// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4402,7 +4564,7 @@ func (c *RawClient) DiscardDeadLetters(ctx context.Context, params *DiscardDeadL
 
 // RedriveDeadLettersWithBody Begin to redrive the dead letters that match a filter
 //
-// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4421,13 +4583,30 @@ func (c *RawClient) RedriveDeadLettersWithBody(ctx context.Context, params *Redr
 
 // RedriveDeadLetters Begin to redrive the dead letters that match a filter
 //
-// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
 func (c *RawClient) RedriveDeadLetters(ctx context.Context, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRedriveDeadLettersRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SummarizeDeadLetters Group dead letters by what they share
+//
+// The largest group is first, and there are at most 200. Counts stop at a limit, and then say so with more. At most 50,000 dead letters are counted, or 20,000 by job or of one job.
+//
+// Corresponds with GET /api/v1/dead-letters:summary (the `SummarizeDeadLetters` operationId).
+func (c *RawClient) SummarizeDeadLetters(ctx context.Context, params *SummarizeDeadLettersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSummarizeDeadLettersRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5986,6 +6165,18 @@ func NewListDeadLettersRequest(server string, params *ListDeadLettersParams) (*h
 
 		}
 
+		if params.Cause != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cause", *params.Cause, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.FailedFrom != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "failed_from", *params.FailedFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
@@ -6236,6 +6427,132 @@ func NewRedriveDeadLettersRequestWithBody(server string, params *RedriveDeadLett
 			req.Header.Set("Idempotency-Key", headerParam0)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewSummarizeDeadLettersRequest constructs an http.Request for the SummarizeDeadLetters method
+func NewSummarizeDeadLettersRequest(server string, params *SummarizeDeadLettersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/dead-letters:summary")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "by", *params.By, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Job != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "job", *params.Job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Queue != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "queue", *params.Queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Reason != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "reason", *params.Reason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cause != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cause", *params.Cause, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.FailedFrom != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "failed_from", *params.FailedFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.FailedTo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "failed_to", *params.FailedTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -9357,7 +9674,7 @@ type ClientWithResponsesInterface interface {
 
 	// DiscardDeadLettersWithBodyWithResponse Begin to discard the dead letters that match a filter
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9366,7 +9683,7 @@ type ClientWithResponsesInterface interface {
 
 	// DiscardDeadLettersWithResponse Begin to discard the dead letters that match a filter
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9375,7 +9692,7 @@ type ClientWithResponsesInterface interface {
 
 	// RedriveDeadLettersWithBodyWithResponse Begin to redrive the dead letters that match a filter
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9384,12 +9701,21 @@ type ClientWithResponsesInterface interface {
 
 	// RedriveDeadLettersWithResponse Begin to redrive the dead letters that match a filter
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+	// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/dead-letters:redrive (the `RedriveDeadLetters` operationId).
 	RedriveDeadLettersWithResponse(ctx context.Context, params *RedriveDeadLettersParams, body RedriveDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveDeadLettersResponse, error)
+
+	// SummarizeDeadLettersWithResponse Group dead letters by what they share
+	//
+	// The largest group is first, and there are at most 200. Counts stop at a limit, and then say so with more. At most 50,000 dead letters are counted, or 20,000 by job or of one job.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/dead-letters:summary (the `SummarizeDeadLetters` operationId).
+	SummarizeDeadLettersWithResponse(ctx context.Context, params *SummarizeDeadLettersParams, reqEditors ...RequestEditorFn) (*SummarizeDeadLettersResponse, error)
 
 	// ListJobsWithResponse List jobs
 	//
@@ -10341,12 +10667,19 @@ type DiscardDeadLettersResponse202Headers struct {
 type DiscardDeadLettersResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeadLetterCount
 	// JSON202 the response for an HTTP 202 `application/json` response
 	JSON202 *Operation
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 	// Headers202 the parsed response headers for an HTTP 202 response
 	Headers202 *DiscardDeadLettersResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DiscardDeadLettersResponse) GetJSON200() *DeadLetterCount {
+	return r.JSON200
 }
 
 // GetJSON202 returns the response for an HTTP 202 `application/json` response
@@ -10396,12 +10729,19 @@ type RedriveDeadLettersResponse202Headers struct {
 type RedriveDeadLettersResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeadLetterCount
 	// JSON202 the response for an HTTP 202 `application/json` response
 	JSON202 *Operation
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 	// Headers202 the parsed response headers for an HTTP 202 response
 	Headers202 *RedriveDeadLettersResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RedriveDeadLettersResponse) GetJSON200() *DeadLetterCount {
+	return r.JSON200
 }
 
 // GetJSON202 returns the response for an HTTP 202 `application/json` response
@@ -10437,6 +10777,54 @@ func (r RedriveDeadLettersResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RedriveDeadLettersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SummarizeDeadLettersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeadLetterSummary
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SummarizeDeadLettersResponse) GetJSON200() *DeadLetterSummary {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SummarizeDeadLettersResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SummarizeDeadLettersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SummarizeDeadLettersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SummarizeDeadLettersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SummarizeDeadLettersResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13179,7 +13567,7 @@ func (c *ClientWithResponses) RedriveDeadLetterWithResponse(ctx context.Context,
 
 // DiscardDeadLettersWithBodyWithResponse Begin to discard the dead letters that match a filter
 //
-// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -13194,7 +13582,7 @@ func (c *ClientWithResponses) DiscardDeadLettersWithBodyWithResponse(ctx context
 
 // DiscardDeadLettersWithResponse Begin to discard the dead letters that match a filter
 //
-// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -13209,7 +13597,7 @@ func (c *ClientWithResponses) DiscardDeadLettersWithResponse(ctx context.Context
 
 // RedriveDeadLettersWithBodyWithResponse Begin to redrive the dead letters that match a filter
 //
-// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -13224,7 +13612,7 @@ func (c *ClientWithResponses) RedriveDeadLettersWithBodyWithResponse(ctx context
 
 // RedriveDeadLettersWithResponse Begin to redrive the dead letters that match a filter
 //
-// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone.
+// Returns an operation. Nodes work on it in the background at the given rate, and it survives the failure of any node. Runs that fail again after it began are left alone. With dry_run it only counts.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -13235,6 +13623,21 @@ func (c *ClientWithResponses) RedriveDeadLettersWithResponse(ctx context.Context
 		return nil, err
 	}
 	return ParseRedriveDeadLettersResponse(rsp)
+}
+
+// SummarizeDeadLettersWithResponse Group dead letters by what they share
+//
+// The largest group is first, and there are at most 200. Counts stop at a limit, and then say so with more. At most 50,000 dead letters are counted, or 20,000 by job or of one job.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/dead-letters:summary (the `SummarizeDeadLetters` operationId).
+func (c *ClientWithResponses) SummarizeDeadLettersWithResponse(ctx context.Context, params *SummarizeDeadLettersParams, reqEditors ...RequestEditorFn) (*SummarizeDeadLettersResponse, error) {
+	rsp, err := c.SummarizeDeadLetters(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSummarizeDeadLettersResponse(rsp)
 }
 
 // ListJobsWithResponse List jobs
@@ -14561,6 +14964,13 @@ func ParseDiscardDeadLettersResponse(rsp *http.Response) (*DiscardDeadLettersRes
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeadLetterCount
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
 		var dest Operation
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14607,6 +15017,13 @@ func ParseRedriveDeadLettersResponse(rsp *http.Response) (*RedriveDeadLettersRes
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeadLetterCount
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
 		var dest Operation
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14634,6 +15051,39 @@ func ParseRedriveDeadLettersResponse(rsp *http.Response) (*RedriveDeadLettersRes
 			headers.Location = value
 		}
 		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSummarizeDeadLettersResponse parses an HTTP response from a SummarizeDeadLettersWithResponse call
+func ParseSummarizeDeadLettersResponse(rsp *http.Response) (*SummarizeDeadLettersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SummarizeDeadLettersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeadLetterSummary
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -68,6 +68,7 @@ type DeadLetterFilter struct {
 	Job                  string // name or id
 	Queue                string
 	Reason               string
+	Cause                string // as in DeadLetters.Summary
 	FailedFrom, FailedTo time.Time
 }
 
@@ -75,7 +76,7 @@ type DeadLetterFilter struct {
 func (d DeadLetters) List(ctx context.Context, f DeadLetterFilter, opts ...CallOption) iter.Seq2[DeadLetter, error] {
 	in := ListDeadLettersParams{
 		Job: optional(f.Job), Queue: optional(f.Queue), Reason: optional(f.Reason),
-		FailedFrom: optionalTime(f.FailedFrom), FailedTo: optionalTime(f.FailedTo),
+		Cause: optional(f.Cause), FailedFrom: optionalTime(f.FailedFrom), FailedTo: optionalTime(f.FailedTo),
 	}
 	return Pages(func(token string) ([]DeadLetter, string, error) {
 		in.PageToken = optional(token)
@@ -89,6 +90,30 @@ func (d DeadLetters) List(ctx context.Context, f DeadLetterFilter, opts ...CallO
 		}
 		return page.Items, page.NextPageToken, nil
 	})
+}
+
+// Summary groups the dead letters that a filter selects by cause, job, reason or queue, the largest group first.
+func (d DeadLetters) Summary(
+	ctx context.Context, by SummarizeDeadLettersParamsBy, f DeadLetterFilter, opts ...CallOption,
+) (*DeadLetterSummary, error) {
+	r, err := d.api.SummarizeDeadLettersWithResponse(ctx, &SummarizeDeadLettersParams{
+		By: &by, Job: optional(f.Job), Queue: optional(f.Queue), Reason: optional(f.Reason), Cause: optional(f.Cause),
+		FailedFrom: optionalTime(f.FailedFrom), FailedTo: optionalTime(f.FailedTo),
+	}, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return result(r.JSON200, r)
+}
+
+// Count counts what RedriveAll and DiscardAll would cover, and changes nothing.
+func (d DeadLetters) Count(ctx context.Context, in OperationRequest, opts ...CallOption) (*DeadLetterCount, error) {
+	in.DryRun = true
+	r, err := d.api.RedriveDeadLettersWithResponse(ctx, nil, in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return result(r.JSON200, r)
 }
 
 // Redrive runs a dead letter again.

@@ -127,11 +127,16 @@ func (r *Server) ForPeople() bool { return r.format == usage.Table || r.format =
 
 // Show prints a response: as the user asked for programs, else by calling people.
 func (r *Server) Show(raw []byte, people func() error) error {
+	return r.ShowNamed(raw, raw, "name", people)
+}
+
+// ShowNamed is Show for a response whose names are a field of other objects.
+func (r *Server) ShowNamed(raw, objects []byte, field string, people func() error) error {
 	switch {
 	case r.ForPeople():
 		return people()
 	case r.format == outputName:
-		return r.printNames(raw, "name")
+		return r.printNames(objects, field)
 	}
 	return terminal.WriteData(r.Out, r.format, raw)
 }
