@@ -22,6 +22,7 @@ export type TimelineItem = {
 };
 export type TimelineBucket = {
   from: string; to: string; succeeded: number; failed: number; skipped: number; missed: number; cancelled: number; live: number; planned: number;
+  paused?: number; unknown?: number;
 };
 export type Timeline = {
   from: string; to: string; now: string; zone: string; items?: TimelineItem[]; buckets?: TimelineBucket[];

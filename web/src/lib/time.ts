@@ -101,3 +101,10 @@ export function localParts(text: string): { date: string; time: string; seconds:
     offset: o === 'Z' || o === '+00:00' ? 'UTC' : o.replace(/:00$/, ''),
   };
 }
+
+/** Milliseconds from UTC to a zone at an instant. */
+export function zoneOffset(at: number, zone: string): number {
+  const m = /^([+-])(\d\d)(?::(\d\d))?$/.exec(offset(at, zone));
+  if (!m) return 0;
+  return (m[1] === '-' ? -1 : 1) * (Number(m[2]) * hour + Number(m[3] ?? 0) * minute);
+}

@@ -3,18 +3,18 @@ import css from './mark.module.css';
 /** One shape per outcome. The shapes differ without colour at 10 px. */
 export type Kind =
   | 'succeeded' | 'retried' | 'failed' | 'running' | 'accepted' | 'retrying' | 'planned' | 'due' | 'skipped' | 'missed'
-  | 'cancelled' | 'late' | 'clock' | 'calendar' | 'paused';
+  | 'cancelled' | 'late' | 'clock' | 'calendar' | 'paused' | 'unknown';
 
 export const word: Record<Kind, string> = {
   succeeded: 'Succeeded', retried: 'Succeeded after a retry', failed: 'Failed', running: 'Running',
   accepted: 'Accepted, waits for a report', retrying: 'Waits for a retry', planned: 'Planned', due: 'Due', skipped: 'Skipped by a rule',
-  missed: 'Missed', cancelled: 'Cancelled', late: 'Late', clock: 'Clock change', calendar: 'Calendar', paused: 'Paused',
+  missed: 'Missed', cancelled: 'Cancelled', late: 'Late', clock: 'Clock change', calendar: 'Calendar', paused: 'Paused', unknown: 'Not known',
 };
 
 const colour: Record<Kind, string> = {
   succeeded: '--ok-mark', retried: '--ok-mark', failed: '--bad-mark', running: '--accent', accepted: '--accent', retrying: '--warn-mark',
   planned: '--future-mark', due: '--future-mark', skipped: '--off-mark', missed: '--warn-mark', cancelled: '--off-mark', late: '--warn-mark',
-  clock: '--warn-mark', calendar: '--off-mark', paused: '--off-mark',
+  clock: '--warn-mark', calendar: '--off-mark', paused: '--off-mark', unknown: '--off-mark',
 };
 
 /** The mark of a run. Missed occurrences are skips that no rule of the user asked for. */
@@ -28,6 +28,8 @@ export function kindOf(run: { state: string; reason?: string | undefined; attemp
     case 'cancelled': return 'cancelled';
     case 'skipped': return /^(missed|unplanned)/.test(run.reason ?? '') ? 'missed' : 'skipped';
     case 'due': return 'due';
+    case 'paused': return 'paused';
+    case 'forgotten': case 'unknown': return 'unknown';
     default: return 'planned';
   }
 }
@@ -49,6 +51,7 @@ function shape(kind: Kind, c: string) {
     case 'clock': return <path d="m6 1.6 5 8.800H1z" fill={c} stroke="none" />;
     case 'calendar': return <path d="M1.8 3.200h8.400v7H1.800zM1.8 5.600h8.400M4 1.600v2.200M8 1.600v2.2" strokeWidth="1.1" />;
     case 'paused': return <path d="M4 2.500v7M8 2.500v7" strokeWidth="2" />;
+    case 'unknown': return <path d="M3.8 4.200c.2-1.4 1.1-2.1 2.2-2.1 1.3 0 2.2.8 2.2 2 0 1.600-2.200 1.700-2.200 3.400M6 9.700v.4" strokeLinecap="round" />;
   }
 }
 
