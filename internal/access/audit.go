@@ -57,3 +57,24 @@ func (b *AuditBroken) Error() string {
 	return fmt.Sprintf("entry %d of %s is not what was written there: it, or one before it, was changed or removed",
 		b.Seq, b.At.Format(time.RFC3339))
 }
+
+// AuditParams selects entries of the audit log of a namespace. A zero filter selects all.
+type AuditParams struct {
+	Namespace uuid.UUID
+	// Actor is what entries have, or the name or id of a key.
+	Actor string
+	// Action is an action such as "job.pause", or all actions on a kind of object, such as "job".
+	Action   string
+	Object   string
+	From, To time.Time // From is included, To is not
+	Before   int64     // only entries with a lower sequence number; 0: all
+	Limit    int
+}
+
+// AuditPage is a page of the audit log, newest first.
+type AuditPage struct {
+	Entries []AuditEntry
+	// Next is the sequence number before which the next page begins. 0: there is none. A page may be shorter than the
+	// limit even if there is a next one: the filters matched few of the entries that were read.
+	Next int64
+}

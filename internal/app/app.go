@@ -186,6 +186,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	}
 	members := db.Members()
 	members.OnFailover = n.failedOver
+	members.Slots = func() (all, free int) { return c.Slots, n.engine.Counts().Free }
 	n.member, err = member.New(member.Options{
 		Store: members, Clock: members, Process: db.Process(), Name: c.Name, Bound: n.bound, Log: log,
 		TTL: c.SessionTTL, Interval: min(c.SessionTTL/5, time.Second), // postgres.Members relies on the second
@@ -203,7 +204,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
 	})
 	n.pull = pull.New(pull.Options{
-		Store: store, Sessions: store, Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m,
+		Store: store, Sessions: store, Handlers: db.Admin(), Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m,
 	})
 	n.wakes = cmp.Or(c.wakes, newWakes())
 	n.wakes.start(n)

@@ -8,6 +8,7 @@ import (
 
 // Queue is a named group of runs that share limits and can be paused together.
 type Queue struct {
+	ID        int32
 	Name      string
 	Paused    bool
 	PausedAt  time.Time // zero if it is not paused
@@ -34,6 +35,25 @@ type Cluster struct {
 	Schema  int64     // version of the database schema
 	Nodes   []Node
 	Unowned []int16 // partitions that no live node owns
+
+	Owners       []PartitionOwner // one for each partition
+	LagMore      bool             // there are too many live runs to read: a partition may be later than it says
+	ClockInDoubt bool
+	Database     DatabaseFacts
+}
+
+// PartitionOwner is who works on a partition, and how late.
+type PartitionOwner struct {
+	Owner       uuid.UUID // the session of the node; the zero value: none that is alive
+	Epoch       int64
+	OldestDueAt time.Time // of a run that could start and has not; zero: there is none
+}
+
+// DatabaseFacts are what a node sees of the database server.
+type DatabaseFacts struct {
+	Version        string
+	Connections    int // of all clients to this database
+	MaxConnections int
 }
 
 // Node is a live server process.
@@ -44,4 +64,9 @@ type Node struct {
 	ExpiresAt  time.Time // unless it is renewed
 	Owns       bool      // may own partitions; false while it drains
 	Partitions []int16
+
+	Version   string
+	ZoneRules string // identifies the time zone rules
+	Slots     *int   // attempts at the same time; nil: not reported yet
+	SlotsFree *int   // at the last renewal
 }

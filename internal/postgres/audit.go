@@ -78,20 +78,6 @@ func (c *change) audit(ctx context.Context, action string, detail any) error {
 const selectAudit = `
 SELECT seq, at, actor, action, object, detail, hash FROM audit_log WHERE namespace_id = $1 `
 
-// Audit lists the entries of a namespace before a sequence number, newest first; 0: all.
-func (a *API) Audit(
-	ctx context.Context, namespace uuid.UUID, before int64, limit int,
-) (out []access.AuditEntry, err error) {
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
-		out, err = pgx.CollectRows(rows, scanAudit)
-		return err
-	}, selectAudit+`AND ($2 = 0 OR seq < $2) ORDER BY seq DESC LIMIT $3`, namespace, before, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list the audit log: %w", err)
-	}
-	return out, nil
-}
-
 func scanAudit(row pgx.CollectableRow) (e access.AuditEntry, err error) {
 	var hash []byte
 	err = row.Scan(&e.Seq, &e.At, &e.Actor, &e.Action, &e.Object, &e.Detail, &hash)

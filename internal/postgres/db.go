@@ -147,6 +147,8 @@ type Members struct {
 	node       *doctor.Node
 	OnFailover func(job.Failover) // called when a renewal notices that the database failed over; may be nil
 	last       lastRenewal
+	// Slots returns how many slots the node has, and how many of them are free; nil: renewals do not report them.
+	Slots func() (all, free int)
 }
 
 // Members returns a new Members.

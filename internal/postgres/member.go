@@ -67,7 +67,7 @@ WITH ` + seen + `, unserved AS (
     WHERE s.id = $1 AND s.renewed_at < now() - ` + grace + ` AND s.expires_at > '-infinity' AND owner = s.id
       AND belfry_clock_trusted()
 ), before AS MATERIALIZED (SELECT renewed_at FROM session WHERE id = $1)
-UPDATE session SET renewed_at = t, expires_at = t + $2::interval, may_own = $3
+UPDATE session SET renewed_at = t, expires_at = t + $2::interval, may_own = $3, slots = $4, slots_free = $5
 FROM ` + servedTime + `
 WHERE id = $1 AND expires_at > '-infinity'
 RETURNING ` + readSample + `, ` + serverColumns
@@ -77,7 +77,8 @@ RETURNING ` + readSample + `, ` + serverColumns
 // was long ago, no node served the session's partitions meanwhile.
 func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now clock.Sample, err error) {
 	var s server
-	now, err = scanSample(m.db.QueryRow(ctx, renew, id, ttl, owns), s.columns()...)
+	slots, free := m.slots()
+	now, err = scanSample(m.db.QueryRow(ctx, renew, id, ttl, owns, slots, free), s.columns()...)
 	switch {
 	case err == nil:
 		return now, m.notice(ctx, id, now.Now, s)
@@ -86,6 +87,15 @@ func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, ow
 	default:
 		return now, fmt.Errorf("renew session: %w", err)
 	}
+}
+
+// slots returns what the node reports about its slots; nil: nothing.
+func (m *Members) slots() (all, free *int) {
+	if m.Slots == nil {
+		return nil, nil
+	}
+	n, left := m.Slots()
+	return &n, &left
 }
 
 // expired is a condition on session s: it has expired, and its process had time to renew it. In normal operation other

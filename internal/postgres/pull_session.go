@@ -28,7 +28,7 @@ func (e *Engine) OpenSession(
 		if w.Queue, err = queueOf(ctx, tx, o); err != nil || o.Adopt != uuid.Nil {
 			return err
 		}
-		return tx.QueryRow(ctx, insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).Scan(&w.ExpiresAt)
+		return tx.QueryRow(ctx, insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue, o.Slots).Scan(&w.ExpiresAt)
 	})
 	if err != nil || o.Adopt == uuid.Nil {
 		return w, nil, err
@@ -39,8 +39,8 @@ func (e *Engine) OpenSession(
 }
 
 const insertSession = `
-INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
-VALUES ($1, $2, now(), now() + $3::interval, false, $4, $5)
+INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id, slots)
+VALUES ($1, $2, now(), now() + $3::interval, false, $4, $5, nullif($6, 0))
 RETURNING expires_at`
 
 // familyBytes is how many bytes of its id a session shares with the session that it adopts, so that the sessions of one
@@ -100,7 +100,7 @@ func (e *Engine) adoptRuns(
 			known = tag.RowsAffected() > 0
 			return nil
 		})
-		batch.Queue(insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue).
+		batch.Queue(insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue, o.Slots).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&w.ExpiresAt) })
 		batch.Queue(lockMoved, k.partition, k.job, k.dueAt, k.seq, old, w.Queue)
 		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, old, w.ID, w.Queue).Query(collectLeases(has))

@@ -14,7 +14,7 @@ import (
 
 // Only limited queues know how many runs are live and how many wait: the runs of others are not counted.
 const selectQueues = `
-SELECT name, paused, paused_at, note, created_at, coalesce(max_running, 0), coalesce(rate, 0),
+SELECT id, name, paused, paused_at, note, created_at, coalesce(max_running, 0), coalesce(rate, 0),
        coalesce(rate_seconds, 0), coalesce(burst, 0),
        CASE WHEN limited THEN (
            SELECT count(*) FROM permit WHERE limit_kind = 1 /* queue */ AND limit_id = queue.id) ELSE 0 END,
@@ -28,7 +28,7 @@ func scanQueue(row pgx.CollectableRow) (q job.Queue, err error) {
 	var paused *time.Time
 	l := &q.Limits
 	err = row.Scan(
-		&q.Name, &q.Paused, &paused, &q.Note, &q.CreatedAt, &l.MaxRunning, &l.Rate.Count, &l.Rate.Seconds, &l.Burst,
+		&q.ID, &q.Name, &q.Paused, &paused, &q.Note, &q.CreatedAt, &l.MaxRunning, &l.Rate.Count, &l.Rate.Seconds, &l.Burst,
 		&q.Running, &q.Waiting,
 	)
 	q.PausedAt, q.CreatedAt = deref(paused).UTC(), q.CreatedAt.UTC()
@@ -107,48 +107,4 @@ func (e *Engine) PausedAndLimitedQueues(ctx context.Context) (paused, limited []
 		return nil, nil, fmt.Errorf("list paused and limited queues: %w", err)
 	}
 	return paused, limited, nil
-}
-
-const liveNodes = `
-SELECT s.id, s.name, s.started_at, s.expires_at, s.may_own,
-       ARRAY(SELECT p.id FROM partition p WHERE p.owner = s.id ORDER BY p.id)
-FROM session s
-WHERE s.expires_at > now() AND s.queue_id IS NULL
-ORDER BY s.started_at, s.id`
-
-// Cluster returns the nodes that are alive and the partitions that they own.
-func (a *Admin) Cluster(ctx context.Context) (c job.Cluster, err error) {
-	rows, err := a.db.Query(ctx, liveNodes)
-	if err != nil {
-		return c, fmt.Errorf("read the cluster: %w", err)
-	}
-	owned := map[int16]bool{}
-	var n job.Node
-	_, err = pgx.ForEachRow(
-		rows,
-		[]any{&n.Session, &n.Name, &n.StartedAt, &n.ExpiresAt, &n.Owns, &n.Partitions},
-		func() error {
-			n.StartedAt, n.ExpiresAt = n.StartedAt.UTC(), n.ExpiresAt.UTC()
-			c.Nodes = append(c.Nodes, n)
-			for _, p := range n.Partitions {
-				owned[p] = true
-			}
-			n.Partitions = nil // the next row must not share it
-			return nil
-		},
-	)
-	if err != nil {
-		return c, fmt.Errorf("read the cluster: %w", err)
-	}
-	if err := a.db.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&c.Now); err != nil { // also when no node is alive
-		return c, fmt.Errorf("read the cluster: %w", err)
-	}
-	c.Now = c.Now.UTC()
-	for p := range int16(job.Partitions) {
-		if !owned[p] {
-			c.Unowned = append(c.Unowned, p)
-		}
-	}
-	c.Schema, err = a.SchemaVersion(ctx)
-	return c, err
 }

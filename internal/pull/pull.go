@@ -42,6 +42,7 @@ func (noObserver) Failed(string)         {}
 type Options struct {
 	Store    Store
 	Sessions Sessions
+	Handlers HandlerNotes // may be nil
 	Bound    *clock.Bound
 	TTL      time.Duration // of workers' sessions
 	Log      *slog.Logger
@@ -65,6 +66,7 @@ type Puller struct {
 	scanning    bool
 	stopped     bool
 	sessions    map[uuid.UUID]job.WorkerSession // a cache
+	noted       map[uuid.UUID][]string          // the handlers of sessions that are stored, a cache
 	claimSlots  chan struct{}
 	wakeScan    chan struct{}
 	reports     reports
@@ -82,6 +84,7 @@ func New(o Options) *Puller {
 	}
 	return &Puller{
 		Options: o, queues: map[int32]*queue{}, sessions: map[uuid.UUID]job.WorkerSession{},
+		noted:      map[uuid.UUID][]string{},
 		claimSlots: make(chan struct{}, maxClaims), wakeScan: make(chan struct{}, 1),
 		undelivered: undeliveredRuns{unresolved: map[job.RunKey]int32{}},
 	}
@@ -109,6 +112,7 @@ func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullParams
 	if err != nil {
 		return nil, err
 	}
+	p.noteHandlers(ctx, w, o.Handlers)
 	poll := &longPoll{Poll: job.Poll{Session: w.ID, Handlers: o.Handlers, Max: o.Max}, reply: make(chan reply, 1)}
 	q, err := p.enter(w.Queue, poll) //nolint:contextcheck // a claim serves many polls and outlives each of them
 	if err != nil || q == nil {

@@ -3,6 +3,7 @@ package pull
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,6 +26,43 @@ type Sessions interface {
 		ctx context.Context, w job.WorkerSession, ttl time.Duration, leases []job.Lease,
 	) (time.Time, []job.Gone, error)
 	EndSession(ctx context.Context, w job.WorkerSession) error
+}
+
+// HandlerNotes stores which handlers a worker claims runs for, so that users see what no worker asks for.
+type HandlerNotes interface {
+	NoteHandlers(ctx context.Context, w job.WorkerSession, handlers []string) error
+}
+
+// noteHandlers stores the handlers of a claim, unless this node knows that they are stored: once per session and node.
+// A claim does not depend on it, so a failure is logged, and the next claim retries.
+func (p *Puller) noteHandlers(ctx context.Context, w job.WorkerSession, handlers []string) {
+	p.mu.Lock()
+	known := p.noted[w.ID]
+	p.mu.Unlock()
+	if p.Handlers == nil || containsAll(known, handlers) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, heartbeatLimit)
+	defer cancel()
+	if err := p.Handlers.NoteHandlers(ctx, w, handlers); err != nil {
+		p.Log.WarnContext(ctx, "storing the handlers of a worker failed", "worker", w.Name, "error", err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.noted) >= maxSessions {
+		clear(p.noted)
+	}
+	p.noted[w.ID] = append(slices.Clone(known), handlers...)
+}
+
+func containsAll(set, wanted []string) bool {
+	for _, w := range wanted {
+		if !slices.Contains(set, w) {
+			return false
+		}
+	}
+	return true
 }
 
 // Open opens a session for a worker.
@@ -96,4 +134,5 @@ func (p *Puller) forget(id uuid.UUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.sessions, id)
+	delete(p.noted, id)
 }

@@ -13,7 +13,7 @@ import (
 
 // AuditLog is the part of the store that reads the audit log.
 type AuditLog interface {
-	Audit(ctx context.Context, namespace uuid.UUID, before int64, limit int) ([]access.AuditEntry, error)
+	Audit(ctx context.Context, o access.AuditParams) (access.AuditPage, error)
 	VerifyAudit(
 		ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int,
 	) (good access.AuditMark, more bool, err error)
@@ -21,7 +21,10 @@ type AuditLog interface {
 
 func (s *Server) registerAudit() {
 	rest.Register(s.api, rest.Operation{
-		ID: "list-audit", Route: "GET /audit", Summary: "List who changed what, the newest first", Role: access.Admin,
+		ID: "list-audit", Route: "GET /audit", Summary: "List who changed what, the newest first",
+		Description: "A page with filters may be short, or empty, although there are more entries: " +
+			"go on with next_page_token as long as there is one.",
+		Role: access.Admin,
 	}, s.listAudit)
 	rest.Register(s.api, rest.Operation{
 		ID: "verify-audit", Route: "GET /audit:verify", Summary: "Check that nothing was changed in the audit log",
@@ -50,10 +53,33 @@ func wireAudit(e access.AuditEntry) AuditEntry {
 	}
 }
 
-func (s *Server) listAudit(ctx context.Context, in *rest.PageInput) (*rest.PageOutput[AuditEntry], error) {
-	return rest.List[int64, access.AuditEntry, AuditEntry]{
-		Read: s.opts.Audit.Audit, Mark: func(e access.AuditEntry) int64 { return e.Seq }, Wire: wireAudit,
-	}.Page(ctx, in)
+type listAuditInput struct {
+	rest.PageInput
+	Actor  string    `query:"actor" maxLength:"300" doc:"Name or id of a key, or the actor as entries have it." example:"ci"`
+	Action string    `query:"action" maxLength:"60" doc:"An action, or a kind of object for all actions on it." example:"job.pause"`
+	Object string    `query:"object" maxLength:"300" doc:"Id or name of the changed object."`
+	From   time.Time `query:"from" doc:"Entries of this time and later."`
+	To     time.Time `query:"to" doc:"Entries before this time."`
+}
+
+func (s *Server) listAudit(ctx context.Context, in *listAuditInput) (*rest.PageOutput[AuditEntry], error) {
+	params := access.AuditParams{
+		Namespace: rest.Principal(ctx).Namespace, Actor: in.Actor, Action: in.Action, Object: in.Object,
+		From: in.From, To: in.To, Limit: in.PageSize,
+	}
+	if err := in.After(ctx, &params.Before); err != nil {
+		return nil, err
+	}
+	page, err := s.opts.Audit.Audit(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	out := &rest.PageOutput[AuditEntry]{}
+	out.Body.Items = rest.Map(page.Entries, wireAudit)
+	if page.Next > 0 {
+		out.Body.NextPageToken = rest.Token(ctx, page.Next)
+	}
+	return out, nil
 }
 
 // maxVerified is how many entries one request checks.
@@ -67,6 +93,7 @@ type verifyAuditInput struct {
 type AuditVerification struct {
 	OK      bool   `json:"ok" doc:"Whether all checked entries are unchanged."`
 	Entries int64  `json:"entries" doc:"Number of unchanged entries, from the first on."`
+	Hash    []byte `json:"hash,omitempty" doc:"Hash of the last unchanged entry. Keep it elsewhere, and compare it later."`
 	Problem string `json:"problem,omitempty" doc:"What is wrong with the next entry."`
 
 	NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
@@ -91,6 +118,9 @@ func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verify
 		return nil, err
 	}
 	out.Body.OK, out.Body.Entries = out.Body.Problem == "", good.Seq
+	if good.Seq > 0 {
+		out.Body.Hash = good.Hash[:]
+	}
 	if more && out.Body.OK {
 		out.Body.NextPageToken = rest.Token(ctx, good)
 	}

@@ -101,10 +101,10 @@ func TestAnAuditActorIsOneKey(t *testing.T) {
 	for i, key := range []string{one, other} {
 		a := b.callAs(key, "POST", "/jobs", strings.Replace(hourly, "report", fmt.Sprintf("job-%d", i), 1))
 		require.Equal(t, 201, a.status, "%s", a.body)
-		entries, err := b.store.Audit(t.Context(), defaultNamespace, 0, 1)
+		page, err := b.store.Audit(t.Context(), access.AuditParams{Namespace: defaultNamespace, Limit: 1})
 		require.NoError(t, err)
 		self := b.callAs(key, "GET", "/self", "").json(t)
-		require.Equal(t, fmt.Sprintf("key:%s [%s]", self["name"], self["key"]), entries[0].Actor)
+		require.Equal(t, fmt.Sprintf("key:%s [%s]", self["name"], self["key"]), page.Entries[0].Actor)
 	}
 }
 
@@ -146,8 +146,9 @@ SELECT namespace_id, seq + n * 8, at, actor, action, object, detail, hash FROM a
 // rechain computes every hash of the log again, as the store does when it writes an entry.
 func (b *bundle) rechain() {
 	b.t.Helper()
-	entries, err := b.store.Audit(b.t.Context(), defaultNamespace, 0, 100_000)
+	page, err := b.store.Audit(b.t.Context(), access.AuditParams{Namespace: defaultNamespace, Limit: 100_000})
 	require.NoError(b.t, err)
+	entries := page.Entries
 	var before [32]byte
 	hashes := make([][]byte, len(entries))
 	seqs := make([]int64, len(entries))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/cluster"
 	"github.com/belfry-dev/belfry/internal/server/jobs"
 	"github.com/belfry-dev/belfry/internal/server/load"
 	"github.com/belfry-dev/belfry/internal/server/rest"
@@ -26,13 +27,13 @@ type Options struct {
 
 	DeadLetters DeadLetters
 	Operations  Operations
-	Queues      Queues
+	Queues      cluster.Queues
 	Workers     Workers
 	Secrets     Secrets
 	Reports     Reports
 	// ReportKey is the cluster's key for run tokens. Without it, every run token is rejected.
 	ReportKey []byte
-	Cluster   Clusters
+	Cluster   cluster.Clusters
 	Audit     AuditLog
 	// Logins has the login sessions of the web UI. LoginCode creates one without a key; nil: no code does.
 	Logins    sessions.Store
@@ -80,6 +81,7 @@ var groups = []rest.Group{
 	{Name: "keys", Description: "API keys of the namespace."},
 	{Name: "audit", Description: "Who changed what."},
 	{Name: "cluster", Description: "The nodes."},
+	{Name: "schedules", Description: "What the schedules of all jobs have in common."},
 	{Name: "self", Description: "The key that sends the request."},
 	{Name: "session", Description: "The login session of the web UI that sends the request."},
 	{Name: "sessions", Description: "The login sessions of the key that sends the request."},
@@ -102,11 +104,10 @@ func New(o Options) *Server {
 	s.registerWhy()
 	s.registerDeadLetters()
 	s.registerOperations()
-	s.registerQueues()
+	cluster.Register(api, cluster.Options{Queues: o.Queues, Cluster: o.Cluster, Version: o.Version})
 	s.registerWorkers()
 	s.registerSecrets()
 	s.registerReports()
-	s.registerCluster()
 	s.registerAudit()
 	return s
 }

@@ -157,10 +157,10 @@ func TestTheLifeOfAJob(t *testing.T) {
 
 	require.Equal(t, 204, b.call("DELETE", "/jobs/report", "").status)
 	require.Equal(t, 404, b.call("GET", "/jobs/report", "").status)
-	entries, err := b.store.Audit(t.Context(), defaultNamespace, 0, 100)
+	page, err := b.store.Audit(t.Context(), access.AuditParams{Namespace: defaultNamespace, Limit: 100})
 	require.NoError(t, err)
 	var actions []string
-	for _, e := range entries {
+	for _, e := range page.Entries {
 		actions = append(actions, e.Action)
 	}
 	require.Equal(t, []string{
@@ -168,7 +168,7 @@ func TestTheLifeOfAJob(t *testing.T) {
 	}, actions)
 	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditMark{}, 1000)
 	require.NoError(t, err)
-	require.EqualValues(t, len(entries), good.Seq)
+	require.EqualValues(t, len(page.Entries), good.Seq)
 }
 
 func TestWhatIsWrongIsToldAtOnce(t *testing.T) {

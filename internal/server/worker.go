@@ -9,6 +9,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
+	"github.com/belfry-dev/belfry/internal/server/cluster"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -82,7 +83,7 @@ func (s *Server) registerWorkers() {
 
 // SessionPath names a session.
 type SessionPath struct {
-	QueuePath
+	cluster.QueuePath
 	Session string `path:"session" maxLength:"40" doc:"The session's id." example:"ses_06f8m2tq5dtk1e7n9q0c3s5v7g"`
 }
 
@@ -149,10 +150,11 @@ type SessionRequest struct {
 	Name  string  `json:"name" minLength:"1" maxLength:"200" doc:"Name, for people." example:"invoices-7d9f"`
 	Adopt string  `json:"adopt,omitempty" maxLength:"40" doc:"Session to end; of its runs, only those in runs are kept."`
 	Runs  []Lease `json:"runs,omitempty" maxItems:"10000" doc:"With adopt: the runs that you still work on."`
+	Slots int     `json:"slots,omitempty" minimum:"0" maximum:"100000" doc:"How many runs you work on at most, for people."`
 }
 
 type openSessionInput struct {
-	QueuePath
+	cluster.QueuePath
 	Body SessionRequest
 }
 
@@ -175,7 +177,7 @@ const beatsPerTTL = 3
 func (s *Server) openSession(ctx context.Context, in *openSessionInput) (*openSessionOutput, error) {
 	p := rest.Principal(ctx)
 	params := job.SessionParams{
-		Namespace: p.Namespace, Queue: in.Queue, Name: in.Body.Name, Make: p.Role == access.Worker,
+		Namespace: p.Namespace, Queue: in.Queue, Name: in.Body.Name, Make: p.Role == access.Worker, Slots: in.Body.Slots,
 		Runs: make([]job.Lease, len(in.Body.Runs)),
 	}
 	var err error

@@ -980,6 +980,36 @@ func (e GetLoadParamsStep) Valid() bool {
 	}
 }
 
+// Defines values for ListQueuesParamsInclude.
+const (
+	ListQueuesParamsIncludeCounts ListQueuesParamsInclude = "counts"
+)
+
+// Valid indicates whether the value is a known member of the ListQueuesParamsInclude enum.
+func (e ListQueuesParamsInclude) Valid() bool {
+	switch e {
+	case ListQueuesParamsIncludeCounts:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetQueueParamsInclude.
+const (
+	GetQueueParamsIncludeCounts GetQueueParamsInclude = "counts"
+)
+
+// Valid indicates whether the value is a known member of the GetQueueParamsInclude enum.
+func (e GetQueueParamsInclude) Valid() bool {
+	switch e {
+	case GetQueueParamsIncludeCounts:
+		return true
+	default:
+		return false
+	}
+}
+
 // Attempt defines model for Attempt.
 type Attempt struct {
 	// Attempt Number of the attempt.
@@ -1037,6 +1067,9 @@ type AuditVerification struct {
 	// Entries Number of unchanged entries, from the first on.
 	Entries int64 `json:"entries"`
 
+	// Hash Hash of the last unchanged entry. Keep it elsewhere, and compare it later.
+	Hash []byte `json:"hash,omitempty,omitzero"`
+
 	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 
@@ -1093,6 +1126,43 @@ type BackfillRequest struct {
 	//
 	// Examples: 2026-05-02T00:00:00Z
 	To time.Time `json:"to"`
+}
+
+// BrokenJob defines model for BrokenJob.
+type BrokenJob struct {
+	// Job The job's id.
+	Job  string `json:"job"`
+	Name string `json:"name"`
+}
+
+// BrokenSchedule defines model for BrokenSchedule.
+type BrokenSchedule struct {
+	// Jobs Active jobs with this schedule, at most 1,000.
+	Jobs int64 `json:"jobs"`
+
+	// More There are more jobs.
+	More bool `json:"more"`
+
+	// Problem Why it cannot be planned.
+	Problem string `json:"problem"`
+
+	// RetryAt When nodes try again.
+	RetryAt time.Time `json:"retry_at,omitempty,omitzero"`
+
+	// Sample Up to five of these jobs.
+	Sample []BrokenJob `json:"sample"`
+
+	// Schedule The schedule as it is stored.
+	Schedule interface{} `json:"schedule"`
+	Since    time.Time   `json:"since"`
+}
+
+// BrokenSchedules defines model for BrokenSchedules.
+type BrokenSchedules struct {
+	Items []BrokenSchedule `json:"items"`
+
+	// Partial There may be more than the list has.
+	Partial bool `json:"partial"`
 }
 
 // BulkItem defines model for BulkItem.
@@ -1294,9 +1364,19 @@ type ClockChangeLine struct {
 
 // Cluster defines model for Cluster.
 type Cluster struct {
+	// ClockInDoubt Whether nodes do not trust that clock, and start nothing.
+	ClockInDoubt bool     `json:"clock_in_doubt"`
+	Database     Database `json:"database"`
+
 	// DatabaseTime The clock that decides what is due.
 	DatabaseTime time.Time `json:"database_time"`
-	Nodes        []Node    `json:"nodes"`
+
+	// LagMore There are more live runs than were read: a partition may be later than it says.
+	LagMore bool   `json:"lag_more"`
+	Nodes   []Node `json:"nodes"`
+
+	// Owners Of each partition, from 0.
+	Owners []PartitionOwner `json:"owners"`
 
 	// Partitions Number of partitions.
 	Partitions    int64 `json:"partitions"`
@@ -1345,6 +1425,14 @@ type DSTFold string
 
 // DSTGap A time that does not happen. Default shift: once, when the gap ends.
 type DSTGap string
+
+// Database defines model for Database.
+type Database struct {
+	// Connections Open connections to this database, of all clients.
+	Connections    int64  `json:"connections"`
+	MaxConnections int64  `json:"max_connections"`
+	Version        string `json:"version"`
+}
 
 // DeadLetter defines model for DeadLetter.
 type DeadLetter struct {
@@ -2236,8 +2324,20 @@ type Node struct {
 	Partitions []int32 `json:"partitions"`
 
 	// Session Random per process: two nodes with the same name are two sessions.
-	Session   string    `json:"session"`
+	Session string `json:"session"`
+
+	// Slots Attempts that it makes at most at the same time.
+	Slots int64 `json:"slots,omitempty,omitzero"`
+
+	// SlotsFree How many slots were free when it renewed its session.
+	SlotsFree int64     `json:"slots_free,omitempty,omitzero"`
 	StartedAt time.Time `json:"started_at"`
+
+	// Tzdata Identifies its time zone rules. Nodes should have the same.
+	Tzdata string `json:"tzdata"`
+
+	// Version Version of Belfry.
+	Version string `json:"version"`
 }
 
 // Operation defines model for Operation.
@@ -2318,6 +2418,18 @@ type OperationRequest struct {
 
 // Origin defines model for Origin.
 type Origin string
+
+// PartitionOwner defines model for PartitionOwner.
+type PartitionOwner struct {
+	// Epoch Counts changes of the owner.
+	Epoch int64 `json:"epoch"`
+
+	// Node Index of its owner in nodes. Absent: no live node owns it.
+	Node int64 `json:"node,omitempty,omitzero"`
+
+	// OldestDueAt Since when the oldest run waits that nothing keeps from starting.
+	OldestDueAt time.Time `json:"oldest_due_at,omitempty,omitzero"`
+}
 
 // PauseJobRequest defines model for PauseJobRequest.
 type PauseJobRequest struct {
@@ -2444,8 +2556,9 @@ type Problem struct {
 // Queue defines model for Queue.
 type Queue struct {
 	// Burst With rate: how many runs may start at once after a quiet period. Default: a tenth of one second's rate, at least 1.
-	Burst     int32     `json:"burst,omitempty,omitzero"`
-	CreatedAt time.Time `json:"created_at"`
+	Burst     int32       `json:"burst,omitempty,omitzero"`
+	Counts    QueueCounts `json:"counts,omitempty,omitzero"`
+	CreatedAt time.Time   `json:"created_at"`
 
 	// MaxRunning Maximum number of runs that are live at the same time. Absent: no limit.
 	MaxRunning int32  `json:"max_running,omitempty,omitzero"`
@@ -2468,6 +2581,33 @@ type Queue struct {
 
 	// Waiting With limits: due runs that wait for a permit, at most 2 s old.
 	Waiting int64 `json:"waiting,omitempty,omitzero"`
+}
+
+// QueueCounts defines model for QueueCounts.
+type QueueCounts struct {
+	// Due Runs that may start and have not.
+	Due int64 `json:"due"`
+
+	// HandlersWithoutWorker Handlers of due runs for which no worker asks: the runs wait.
+	HandlersWithoutWorker []string `json:"handlers_without_worker"`
+
+	// More There are more live runs than were read: every number is a lower bound.
+	More bool `json:"more"`
+
+	// OldestDueAt Since when the oldest of them may start.
+	OldestDueAt time.Time `json:"oldest_due_at,omitempty,omitzero"`
+
+	// Planned1M Runs that may start within the next minute.
+	Planned1M int64 `json:"planned_1m"`
+
+	// Running Runs that run or wait for their target's report.
+	Running int64 `json:"running"`
+
+	// Waiting Due runs that wait for a permit.
+	Waiting int64 `json:"waiting"`
+
+	// Workers Workers with a live session.
+	Workers int64 `json:"workers"`
 }
 
 // QueueLimits defines model for QueueLimits.
@@ -3112,6 +3252,9 @@ type SessionRequest struct {
 
 	// Runs With adopt: the runs that you still work on.
 	Runs []Lease `json:"runs,omitempty,omitzero"`
+
+	// Slots How many runs you work on at most, for people.
+	Slots int64 `json:"slots,omitempty,omitzero"`
 }
 
 // Story defines model for Story.
@@ -3190,6 +3333,45 @@ type Warning struct {
 	Message string `json:"message"`
 }
 
+// WorkerSession defines model for WorkerSession.
+type WorkerSession struct {
+	// ExpiresAt When its runs are lost, unless a heartbeat comes.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Handlers Handlers for which it has claimed runs. Empty: it has not claimed yet.
+	Handlers []string `json:"handlers"`
+
+	// HeartbeatAt When it was heard last.
+	HeartbeatAt time.Time `json:"heartbeat_at"`
+
+	// ID The session's id.
+	ID string `json:"id"`
+
+	// Running Runs that it has now.
+	Running int64 `json:"running"`
+
+	// RunningMore The queue has more runs than were read: running is a lower bound.
+	RunningMore bool `json:"running_more"`
+
+	// Silent Whether two heartbeats are missing.
+	Silent bool `json:"silent"`
+
+	// Slots How many runs it works on at most at the same time, if it says so.
+	Slots     int64     `json:"slots,omitempty,omitzero"`
+	StartedAt time.Time `json:"started_at"`
+
+	// Worker The name that the worker gave itself.
+	Worker string `json:"worker"`
+}
+
+// WorkerSessionList defines model for WorkerSessionList.
+type WorkerSessionList struct {
+	Items []WorkerSession `json:"items"`
+
+	// NextPageToken page_token of the next page. Absent: no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
+
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
 	// PageSize Maximum size. A shorter page need not be the last.
@@ -3197,6 +3379,21 @@ type ListAuditParams struct {
 
 	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+
+	// Actor Name or id of a key, or the actor as entries have it.
+	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// Action An action, or a kind of object for all actions on it.
+	Action *string `form:"action,omitempty" json:"action,omitempty"`
+
+	// Object Id or name of the changed object.
+	Object *string `form:"object,omitempty" json:"object,omitempty"`
+
+	// From Entries of this time and later.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Entries before this time.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 }
 
 // VerifyAuditParams defines parameters for VerifyAudit.
@@ -3491,6 +3688,30 @@ type ListQueuesParams struct {
 
 	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+
+	// Include counts: with the live runs and workers of the queue.
+	Include *ListQueuesParamsInclude `form:"include,omitempty" json:"include,omitempty"`
+}
+
+// ListQueuesParamsInclude defines parameters for ListQueues.
+type ListQueuesParamsInclude string
+
+// GetQueueParams defines parameters for GetQueue.
+type GetQueueParams struct {
+	// Include counts: with the live runs and workers of the queue.
+	Include *GetQueueParamsInclude `form:"include,omitempty" json:"include,omitempty"`
+}
+
+// GetQueueParamsInclude defines parameters for GetQueue.
+type GetQueueParamsInclude string
+
+// ListSessionsParams defines parameters for ListSessions.
+type ListSessionsParams struct {
+	// PageSize Maximum size. A shorter page need not be the last.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken next_page_token of the last page. Keep the filters.
+	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
 // ListRunsParams defines parameters for ListRuns.
@@ -3763,6 +3984,8 @@ type ClientInterface interface {
 
 	// ListAudit List who changed what, the newest first
 	//
+	// A page with filters may be short, or empty, although there are more entries: go on with next_page_token as long as there is one.
+	//
 	// Corresponds with GET /api/v1/audit (the `ListAudit` operationId).
 	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3774,6 +3997,8 @@ type ClientInterface interface {
 	VerifyAudit(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetCluster Get the live nodes and what they work on
+	//
+	// The response is at most a second old. It has nothing of other namespaces.
 	//
 	// Corresponds with GET /api/v1/cluster (the `GetCluster` operationId).
 	GetCluster(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4121,6 +4346,8 @@ type ClientInterface interface {
 
 	// ListQueues List the queues by name
 	//
+	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+	//
 	// Corresponds with GET /api/v1/queues (the `ListQueues` operationId).
 	ListQueues(ctx context.Context, params *ListQueuesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -4144,8 +4371,10 @@ type ClientInterface interface {
 
 	// GetQueue Get a queue
 	//
+	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+	//
 	// Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
-	GetQueue(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetQueue(ctx context.Context, queue string, params *GetQueueParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReplaceQueueLimitsWithBody Set the limits of a queue
 	//
@@ -4164,6 +4393,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/queues/{queue} (the `ReplaceQueueLimits` operationId).
 	ReplaceQueueLimits(ctx context.Context, queue string, body ReplaceQueueLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSessions List the workers of a queue by name
+	//
+	// A session that has expired stays in the list for a minute, unless the worker ended it.
+	//
+	// Corresponds with GET /api/v1/queues/{queue}/sessions (the `ListSessions` operationId).
+	ListSessions(ctx context.Context, queue string, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateSessionWithBody Open a worker's session
 	//
@@ -4348,6 +4584,13 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 	RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListBrokenSchedules List the schedules that cannot be planned
+	//
+	// Nodes cannot compute the next time of such a schedule, for example because a node of an older version cannot read it. Its jobs do not run, and nodes retry. The oldest problem comes first.
+	//
+	// Corresponds with GET /api/v1/schedules:broken (the `ListBrokenSchedules` operationId).
+	ListBrokenSchedules(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListSecrets List the secrets by name, without their values
 	//
 	// Corresponds with GET /api/v1/secrets (the `ListSecrets` operationId).
@@ -4430,6 +4673,8 @@ type ClientInterface interface {
 
 // ListAudit List who changed what, the newest first
 //
+// A page with filters may be short, or empty, although there are more entries: go on with next_page_token as long as there is one.
+//
 // Corresponds with GET /api/v1/audit (the `ListAudit` operationId).
 func (c *RawClient) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAuditRequest(c.Server, params)
@@ -4461,6 +4706,8 @@ func (c *RawClient) VerifyAudit(ctx context.Context, params *VerifyAuditParams, 
 }
 
 // GetCluster Get the live nodes and what they work on
+//
+// The response is at most a second old. It has nothing of other namespaces.
 //
 // Corresponds with GET /api/v1/cluster (the `GetCluster` operationId).
 func (c *RawClient) GetCluster(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5248,6 +5495,8 @@ func (c *RawClient) AbortOperation(ctx context.Context, operation string, reqEdi
 
 // ListQueues List the queues by name
 //
+// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+//
 // Corresponds with GET /api/v1/queues (the `ListQueues` operationId).
 func (c *RawClient) ListQueues(ctx context.Context, params *ListQueuesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListQueuesRequest(c.Server, params)
@@ -5301,9 +5550,11 @@ func (c *RawClient) CreateQueue(ctx context.Context, body CreateQueueJSONRequest
 
 // GetQueue Get a queue
 //
+// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+//
 // Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
-func (c *RawClient) GetQueue(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetQueueRequest(c.Server, queue)
+func (c *RawClient) GetQueue(ctx context.Context, queue string, params *GetQueueParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetQueueRequest(c.Server, queue, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5342,6 +5593,23 @@ func (c *RawClient) ReplaceQueueLimitsWithBody(ctx context.Context, queue string
 // Corresponds with PUT /api/v1/queues/{queue} (the `ReplaceQueueLimits` operationId).
 func (c *RawClient) ReplaceQueueLimits(ctx context.Context, queue string, body ReplaceQueueLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReplaceQueueLimitsRequest(c.Server, queue, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSessions List the workers of a queue by name
+//
+// A session that has expired stays in the list for a minute, unless the worker ended it.
+//
+// Corresponds with GET /api/v1/queues/{queue}/sessions (the `ListSessions` operationId).
+func (c *RawClient) ListSessions(ctx context.Context, queue string, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSessionsRequest(c.Server, queue, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5765,6 +6033,23 @@ func (c *RawClient) RetryRun(ctx context.Context, run string, params *RetryRunPa
 	return c.Client.Do(req)
 }
 
+// ListBrokenSchedules List the schedules that cannot be planned
+//
+// Nodes cannot compute the next time of such a schedule, for example because a node of an older version cannot read it. Its jobs do not run, and nodes retry. The oldest problem comes first.
+//
+// Corresponds with GET /api/v1/schedules:broken (the `ListBrokenSchedules` operationId).
+func (c *RawClient) ListBrokenSchedules(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBrokenSchedulesRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListSecrets List the secrets by name, without their values
 //
 // Corresponds with GET /api/v1/secrets (the `ListSecrets` operationId).
@@ -5997,6 +6282,66 @@ func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request,
 		if params.PageToken != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Actor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "actor", *params.Actor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Action != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "action", *params.Action, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Object != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "object", *params.Object, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -8239,6 +8584,18 @@ func NewListQueuesRequest(server string, params *ListQueuesParams) (*http.Reques
 
 		}
 
+		if params.Include != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "include", *params.Include, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -8294,7 +8651,7 @@ func NewCreateQueueRequestWithBody(server string, contentType string, body io.Re
 }
 
 // NewGetQueueRequest constructs an http.Request for the GetQueue method
-func NewGetQueueRequest(server string, queue string) (*http.Request, error) {
+func NewGetQueueRequest(server string, queue string, params *GetQueueParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8317,6 +8674,33 @@ func NewGetQueueRequest(server string, queue string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Include != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "include", *params.Include, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -8370,6 +8754,79 @@ func NewReplaceQueueLimitsRequestWithBody(server string, queue string, contentTy
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListSessionsRequest constructs an http.Request for the ListSessions method
+func NewListSessionsRequest(server string, queue string, params *ListSessionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "queue", queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/queues/%s/sessions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -9258,6 +9715,33 @@ func NewRetryRunRequest(server string, run string, params *RetryRunParams) (*htt
 	return req, nil
 }
 
+// NewListBrokenSchedulesRequest constructs an http.Request for the ListBrokenSchedules method
+func NewListBrokenSchedulesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/schedules:broken")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListSecretsRequest constructs an http.Request for the ListSecrets method
 func NewListSecretsRequest(server string, params *ListSecretsParams) (*http.Request, error) {
 	var err error
@@ -9626,6 +10110,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListAuditWithResponse List who changed what, the newest first
 	//
+	// A page with filters may be short, or empty, although there are more entries: go on with next_page_token as long as there is one.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/audit (the `ListAudit` operationId).
@@ -9641,6 +10127,8 @@ type ClientWithResponsesInterface interface {
 	VerifyAuditWithResponse(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*VerifyAuditResponse, error)
 
 	// GetClusterWithResponse Get the live nodes and what they work on
+	//
+	// The response is at most a second old. It has nothing of other namespaces.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10028,6 +10516,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListQueuesWithResponse List the queues by name
 	//
+	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/queues (the `ListQueues` operationId).
@@ -10053,10 +10543,12 @@ type ClientWithResponsesInterface interface {
 
 	// GetQueueWithResponse Get a queue
 	//
+	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
-	GetQueueWithResponse(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*GetQueueResponse, error)
+	GetQueueWithResponse(ctx context.Context, queue string, params *GetQueueParams, reqEditors ...RequestEditorFn) (*GetQueueResponse, error)
 
 	// ReplaceQueueLimitsWithBodyWithResponse Set the limits of a queue
 	//
@@ -10075,6 +10567,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v1/queues/{queue} (the `ReplaceQueueLimits` operationId).
 	ReplaceQueueLimitsWithResponse(ctx context.Context, queue string, body ReplaceQueueLimitsJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplaceQueueLimitsResponse, error)
+
+	// ListSessionsWithResponse List the workers of a queue by name
+	//
+	// A session that has expired stays in the list for a minute, unless the worker ended it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/queues/{queue}/sessions (the `ListSessions` operationId).
+	ListSessionsWithResponse(ctx context.Context, queue string, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResponse, error)
 
 	// CreateSessionWithBodyWithResponse Open a worker's session
 	//
@@ -10276,6 +10777,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 	RetryRunWithResponse(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*RetryRunResponse, error)
+
+	// ListBrokenSchedulesWithResponse List the schedules that cannot be planned
+	//
+	// Nodes cannot compute the next time of such a schedule, for example because a node of an older version cannot read it. Its jobs do not run, and nodes retry. The oldest problem comes first.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/schedules:broken (the `ListBrokenSchedules` operationId).
+	ListBrokenSchedulesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListBrokenSchedulesResponse, error)
 
 	// ListSecretsWithResponse List the secrets by name, without their values
 	//
@@ -12287,6 +12797,54 @@ func (r ReplaceQueueLimitsResponse) ContentType() string {
 	return ""
 }
 
+type ListSessionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkerSessionList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSessionsResponse) GetJSON200() *WorkerSessionList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListSessionsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSessionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSessionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSessionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSessionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CreateSessionResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13041,6 +13599,54 @@ func (r RetryRunResponse) ContentType() string {
 	return ""
 }
 
+type ListBrokenSchedulesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BrokenSchedules
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBrokenSchedulesResponse) GetJSON200() *BrokenSchedules {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListBrokenSchedulesResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBrokenSchedulesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBrokenSchedulesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBrokenSchedulesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBrokenSchedulesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListSecretsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13483,6 +14089,8 @@ func (r RevokeLoginSessionsResponse) ContentType() string {
 
 // ListAuditWithResponse List who changed what, the newest first
 //
+// A page with filters may be short, or empty, although there are more entries: go on with next_page_token as long as there is one.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/audit (the `ListAudit` operationId).
@@ -13510,6 +14118,8 @@ func (c *ClientWithResponses) VerifyAuditWithResponse(ctx context.Context, param
 }
 
 // GetClusterWithResponse Get the live nodes and what they work on
+//
+// The response is at most a second old. It has nothing of other namespaces.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -14161,6 +14771,8 @@ func (c *ClientWithResponses) AbortOperationWithResponse(ctx context.Context, op
 
 // ListQueuesWithResponse List the queues by name
 //
+// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/queues (the `ListQueues` operationId).
@@ -14204,11 +14816,13 @@ func (c *ClientWithResponses) CreateQueueWithResponse(ctx context.Context, body 
 
 // GetQueueWithResponse Get a queue
 //
+// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
-func (c *ClientWithResponses) GetQueueWithResponse(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*GetQueueResponse, error) {
-	rsp, err := c.GetQueue(ctx, queue, reqEditors...)
+func (c *ClientWithResponses) GetQueueWithResponse(ctx context.Context, queue string, params *GetQueueParams, reqEditors ...RequestEditorFn) (*GetQueueResponse, error) {
+	rsp, err := c.GetQueue(ctx, queue, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -14243,6 +14857,21 @@ func (c *ClientWithResponses) ReplaceQueueLimitsWithResponse(ctx context.Context
 		return nil, err
 	}
 	return ParseReplaceQueueLimitsResponse(rsp)
+}
+
+// ListSessionsWithResponse List the workers of a queue by name
+//
+// A session that has expired stays in the list for a minute, unless the worker ended it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/queues/{queue}/sessions (the `ListSessions` operationId).
+func (c *ClientWithResponses) ListSessionsWithResponse(ctx context.Context, queue string, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResponse, error) {
+	rsp, err := c.ListSessions(ctx, queue, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSessionsResponse(rsp)
 }
 
 // CreateSessionWithBodyWithResponse Open a worker's session
@@ -14582,6 +15211,21 @@ func (c *ClientWithResponses) RetryRunWithResponse(ctx context.Context, run stri
 		return nil, err
 	}
 	return ParseRetryRunResponse(rsp)
+}
+
+// ListBrokenSchedulesWithResponse List the schedules that cannot be planned
+//
+// Nodes cannot compute the next time of such a schedule, for example because a node of an older version cannot read it. Its jobs do not run, and nodes retry. The oldest problem comes first.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/schedules:broken (the `ListBrokenSchedules` operationId).
+func (c *ClientWithResponses) ListBrokenSchedulesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListBrokenSchedulesResponse, error) {
+	rsp, err := c.ListBrokenSchedules(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBrokenSchedulesResponse(rsp)
 }
 
 // ListSecretsWithResponse List the secrets by name, without their values
@@ -16179,6 +16823,39 @@ func ParseReplaceQueueLimitsResponse(rsp *http.Response) (*ReplaceQueueLimitsRes
 	return response, nil
 }
 
+// ParseListSessionsResponse parses an HTTP response from a ListSessionsWithResponse call
+func ParseListSessionsResponse(rsp *http.Response) (*ListSessionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSessionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkerSessionList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseCreateSessionResponse parses an HTTP response from a CreateSessionWithResponse call
 func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -16703,6 +17380,39 @@ func ParseRetryRunResponse(rsp *http.Response) (*RetryRunResponse, error) {
 			headers.Location = value
 		}
 		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListBrokenSchedulesResponse parses an HTTP response from a ListBrokenSchedulesWithResponse call
+func ParseListBrokenSchedulesResponse(rsp *http.Response) (*ListBrokenSchedulesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBrokenSchedulesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BrokenSchedules
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -9,9 +9,10 @@ import (
 // Queues limits, pauses and reads queues.
 type Queues struct{ api *ClientWithResponses }
 
-// Get reads a queue.
+// Get reads a queue, with the counts of its live runs and workers.
 func (q Queues) Get(ctx context.Context, queue string, opts ...CallOption) (*Queue, error) {
-	r, err := q.api.GetQueueWithResponse(ctx, queue, opts...)
+	counts := GetQueueParamsIncludeCounts
+	r, err := q.api.GetQueueWithResponse(ctx, queue, &GetQueueParams{Include: &counts}, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -22,6 +23,21 @@ func (q Queues) Get(ctx context.Context, queue string, opts ...CallOption) (*Que
 func (q Queues) List(ctx context.Context, opts ...CallOption) iter.Seq2[Queue, error] {
 	return Pages(func(token string) ([]Queue, string, error) {
 		r, err := q.api.ListQueuesWithResponse(ctx, &ListQueuesParams{PageToken: optional(token)}, opts...)
+		if err != nil {
+			return nil, "", err
+		}
+		page, err := result(r.JSON200, r)
+		if err != nil {
+			return nil, "", err
+		}
+		return page.Items, page.NextPageToken, nil
+	})
+}
+
+// Workers iterates over the workers of a queue.
+func (q Queues) Workers(ctx context.Context, queue string, opts ...CallOption) iter.Seq2[WorkerSession, error] {
+	return Pages(func(token string) ([]WorkerSession, string, error) {
+		r, err := q.api.ListSessionsWithResponse(ctx, queue, &ListSessionsParams{PageToken: optional(token)}, opts...)
 		if err != nil {
 			return nil, "", err
 		}

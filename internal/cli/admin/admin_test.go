@@ -37,13 +37,13 @@ func TestAuditLog(t *testing.T) {
 	a.Good("job", "create", "report", "--every", "1h", "--url", "https://example.com/x")
 	a.Good("job", "pause", "report", "--note", "moved")
 	a.Good("queue", "set", "imports", "--max-running", "5")
-	require.Regexp(t, `limits +at most 5 running\nrunning +0 of 5\n`, a.Good("queue", "get", "imports"))
+	require.Regexp(t, `limits +at most 5 running\ndue +0\nrunning +0 of 5\n`, a.Good("queue", "get", "imports"))
 	require.Regexp(t, `(?s)LOCAL.*\n  1 .*\n  2 `, a.Good("job", "preview", "report", "-n", "2"))
 	out := a.Good("audit", "list")
 	require.Contains(t, out, "note=moved")
 	require.Regexp(t, `\d+ +\S+ \S+ +test +job\.pause`, out)
 	require.Less(t, strings.Index(out, "job.pause"), strings.Index(out, "job.create"), "newest first")
-	require.Regexp(t, `^verified: no entry was changed, of \d+\n$`, a.Good("audit", "verify"))
+	require.Regexp(t, `^verified: no entry was changed, of \d+\nhash of the last one: \S{44}\n$`, a.Good("audit", "verify"))
 
 	_, err := pool.Exec(t.Context(), "UPDATE audit_log SET actor = 'x' WHERE action = 'job.create'")
 	require.NoError(t, err)
@@ -97,4 +97,30 @@ func TestLoad(t *testing.T) {
 	require.Regexp(t, `(?m)^\S+ \S+ +5 +2 +[·░▒▓█]{60}$`, out)
 	require.Regexp(t, `(?m)^\S+ \S+:30:00 +2 +1 × .*, 1 × `, out)
 	require.Contains(t, a.Good("load", "--queue", "slow", "-o", "json"), `"exact": true`)
+}
+
+// The lists show what the API counts.
+func TestQueuesWorkersAndFilters(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	a := clitest.On(t, cli.New, pool)
+	a.Good("job", "create", "bill", "--every", "1h", "--queue", "work", "--target", "worker", "--target-config",
+		`{"handler":"invoice"}`)
+	a.Good("job", "trigger", "bill")
+	require.Regexp(t, `(?m)^work +active +1 +\S+ \S+ +0 +0 +0 +0!`, a.Good("queue", "list"))
+	require.Contains(t, a.Good("queue", "get", "work"), "no worker asks for handler invoice")
+	require.Empty(t, a.Good("queue", "workers", "work"))
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO session (id, name, namespace_id, queue_id, started_at, expires_at, may_own, slots, handlers)
+		SELECT gen_random_uuid(), 'w-1', namespace_id, id, now(), now() + interval '1 min', false, 5, '{invoice,mail}'
+		FROM queue WHERE name = 'work'`)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^w-1 +active +0 of 5 +invoice, mail`, a.Good("queue", "workers", "work"))
+	require.Equal(t, "w-1\n", a.Good("queue", "workers", "work", "-o", "name"))
+
+	out := a.Good("audit", "list", "--action", "job.trigger")
+	require.Contains(t, out, "job.trigger")
+	require.NotContains(t, out, "job.create")
+	require.Empty(t, a.Good("audit", "list", "--to", "2020-01-01"))
+	require.Contains(t, a.Good("audit", "list", "--from", "2020-01-01", "--actor", "test"), "job.create")
 }

@@ -78,12 +78,22 @@ func newAuditList() *cobra.Command {
 key, what it did, to what, and details such as the note of a pause. It needs the
 role admin.`,
 		Example: `  belfry audit list
-  belfry audit list --limit 0 -o json`,
+  belfry audit list --actor ci --action job.pause --from 2026-03-01
+  belfry audit list --object imports --limit 0 -o json`,
 	})
 	limit := remote.LimitFlag(cmd.Flags())
+	f := cmd.Flags()
+	actor := f.String("actor", "", "by this key: its name or id")
+	action := f.String("action", "", "an action such as job.pause, or job for all on jobs")
+	object := f.String("object", "", "of this object: the id of a job or run, or a name")
+	from := f.String("from", "", "at this time or later: a date or RFC 3339")
+	to := f.String("to", "", "before this time")
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 		return remote.List(ctx, r, remote.Listing{
-			Path: "/audit", Limit: *limit, None: "the audit log is empty", Name: "seq",
+			Path: "/audit", Limit: *limit, None: "no entries", Name: "seq",
+			Query: url.Values{
+				"actor": {*actor}, "action": {*action}, "object": {*object}, "from": {atMidnight(*from)}, "to": {atMidnight(*to)},
+			},
 			Headers: []string{"SEQ", "AT UTC", "BY", "ACTION", "OBJECT", "DETAIL"},
 		}, func(e auditEntryView) []string {
 			return []string{
@@ -95,12 +105,21 @@ role admin.`,
 	return cmd
 }
 
+// atMidnight returns a time as the API reads it: a date begins at midnight UTC.
+func atMidnight(text string) string {
+	if _, err := time.Parse(time.DateOnly, text); err == nil {
+		return text + "T00:00:00Z"
+	}
+	return text
+}
+
 // ErrAuditBroken is the error of audit verify if an entry was changed or removed.
 var ErrAuditBroken = errors.New("the audit log was changed")
 
 type verifyView struct {
 	OK            bool   `json:"ok"`
 	Entries       int64  `json:"entries"`
+	Hash          string `json:"hash,omitempty"` // of the last entry
 	Problem       string `json:"problem,omitempty"`
 	NextPageToken string `json:"next_page_token,omitempty"`
 }
@@ -126,6 +145,9 @@ role admin.`,
 			err = r.Show(raw, func() error {
 				if v.OK {
 					r.Line("%s: no entry was changed, of %d", terminal.Green.Render("verified"), v.Entries)
+					if v.Hash != "" {
+						r.Line("hash of the last one: %s", v.Hash)
+					}
 				}
 				return nil
 			})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +21,12 @@ import (
 
 func newQueue() *cobra.Command {
 	return remote.Flags(usage.Group(&cobra.Command{
-		Use: "queue", Short: "List, limit, pause and resume queues",
+		Use: "queue", Short: "List, limit, pause and resume queues, and list their workers",
 		Example: `  belfry queue list
+  belfry queue workers imports
   belfry queue set imports --max-running 50 --rate 100/s
   belfry queue pause imports`,
-	}, newQueueList(), newQueueGet(), newQueueSet(), newQueuePause(), newQueueResume()))
+	}, newQueueList(), newQueueGet(), newQueueWorkers(), newQueueSet(), newQueuePause(), newQueueResume()))
 }
 
 type queueView struct {
@@ -34,8 +36,18 @@ type queueView struct {
 	Note      string     `json:"note"`
 	CreatedAt *time.Time `json:"created_at"`
 	queueLimits
-	Running *int64 `json:"running"`
-	Waiting *int64 `json:"waiting"`
+	Counts *queueCounts `json:"counts"`
+}
+
+type queueCounts struct {
+	Due         int64      `json:"due"`
+	OldestDueAt *time.Time `json:"oldest_due_at"`
+	Running     int64      `json:"running"`
+	Waiting     int64      `json:"waiting"`
+	Planned     int64      `json:"planned_1m"`
+	Workers     int64      `json:"workers"`
+	Orphans     []string   `json:"handlers_without_worker"`
+	More        bool       `json:"more"`
 }
 
 type queueLimits struct {
@@ -44,16 +56,57 @@ type queueLimits struct {
 	Burst      int    `json:"burst,omitempty"`
 }
 
+// count formats a number that may be a lower bound.
+func (q *queueView) count(n func(*queueCounts) int64) string {
+	switch {
+	case q.Counts == nil: // a server that does not count
+		return "-"
+	case q.Counts.More:
+		return strconv.FormatInt(n(q.Counts), 10) + "+"
+	default:
+		return strconv.FormatInt(n(q.Counts), 10)
+	}
+}
+
+func (q *queueView) due() string     { return q.count(func(c *queueCounts) int64 { return c.Due }) }
+func (q *queueView) waiting() string { return q.count(func(c *queueCounts) int64 { return c.Waiting }) }
+
+func (q *queueView) planned() string { return q.count(func(c *queueCounts) int64 { return c.Planned }) }
+
 // running returns how many runs are live, and the limit if there is one.
 func (q *queueView) running() string {
-	switch {
-	case q.Running == nil:
-		return "-"
-	case q.MaxRunning > 0:
-		return fmt.Sprintf("%d of %d", *q.Running, q.MaxRunning)
-	default:
-		return strconv.FormatInt(*q.Running, 10)
+	n := q.count(func(c *queueCounts) int64 { return c.Running })
+	if q.MaxRunning > 0 {
+		return fmt.Sprintf("%s of %d", n, q.MaxRunning)
 	}
+	return n
+}
+
+func (q *queueView) oldest() *time.Time {
+	if q.Counts == nil {
+		return nil
+	}
+	return q.Counts.OldestDueAt
+}
+
+// workers returns the number of workers, in red if due runs wait for one that is not there.
+func (q *queueView) workers() string {
+	switch {
+	case q.Counts == nil:
+		return "-"
+	case len(q.Counts.Orphans) > 0:
+		return terminal.Red.Render(strconv.FormatInt(q.Counts.Workers, 10) + "!")
+	default:
+		return strconv.FormatInt(q.Counts.Workers, 10)
+	}
+}
+
+// orphans says which handlers wait for a worker.
+func (q *queueView) orphans() string {
+	if q.Counts == nil || len(q.Counts.Orphans) == 0 {
+		return ""
+	}
+	return terminal.Red.Render("due runs wait, but no worker asks for handler " + strings.Join(q.Counts.Orphans, ", "))
 }
 
 func (q *queueView) state() string {
@@ -63,30 +116,28 @@ func (q *queueView) state() string {
 	return "active"
 }
 
-func (q *queueView) waiting() string {
-	if q.Waiting == nil {
-		return "-"
-	}
-	return strconv.FormatInt(*q.Waiting, 10)
-}
+var includeCounts = url.Values{"include": {"counts"}}
 
 func newQueueList() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List queues", Args: usage.Args(0, 0),
-		Long: `List queues. RUNNING and WAITING are counted only for queues with limits; others
-show "-". belfry run list --state due --queue QUEUE lists what waits in any queue.`,
+		Use: "list", Short: "List queues with their live runs and workers", Args: usage.Args(0, 0),
+		Long: `List queues, with their live runs: DUE may start and have not, WAITING are those of
+them that wait for a permit, and NEXT MIN may start within a minute. A number with +
+is a lower bound: there are more live runs than the server counts. WORKERS with !:
+due runs wait, but no worker asks for their handler; belfry queue get names it.`,
 		Example: `  belfry queue list
   belfry queue list -o json`,
 	}
 	limit := remote.LimitFlag(cmd.Flags())
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 		return remote.List(ctx, r, remote.Listing{
-			Path: "/queues", Limit: *limit,
-			Headers: []string{"NAME", "STATE", "RUNNING", "WAITING", "RATE", "PAUSED UTC", "NOTE"},
+			Path: "/queues", Limit: *limit, Query: includeCounts,
+			Headers: []string{"NAME", "STATE", "DUE", "OLDEST DUE UTC", "RUNNING", "WAITING", "NEXT MIN", "WORKERS", "RATE", "NOTE"},
+			Wide:    []string{"PAUSED UTC"},
 		}, func(q queueView) []string {
 			return []string{
-				q.Name, terminal.State(q.state()), q.running(), q.waiting(), terminal.Dash(q.Rate),
-				terminal.Time(q.PausedAt, nil), terminal.Dash(q.Note),
+				q.Name, terminal.State(q.state()), q.due(), terminal.Time(q.oldest(), nil), q.running(), q.waiting(),
+				q.planned(), q.workers(), terminal.Dash(q.Rate), terminal.Dash(q.Note), terminal.Time(q.PausedAt, nil),
 			}
 		})
 	})
@@ -96,12 +147,12 @@ show "-". belfry run list --state due --queue QUEUE lists what waits in any queu
 func newQueueGet() *cobra.Command {
 	return &cobra.Command{
 		Use: "get QUEUE", Short: "Show a queue", Args: usage.Args(1, 1),
-		Long: `Show a queue. Running and waiting runs are counted only for queues with limits;
-belfry run list --state due --queue QUEUE lists what waits in any queue.`,
+		Long: `Show a queue, with its live runs and workers. A number with + is a lower bound:
+there are more live runs than the server counts.`,
 		Example: `  belfry queue get imports
   belfry queue get imports -o json`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
-			raw, err := r.Get(ctx, queuePath(args[0]), nil)
+			raw, err := r.Get(ctx, queuePath(args[0]), includeCounts)
 			if err != nil {
 				return err
 			}
@@ -115,8 +166,13 @@ belfry run list --state due --queue QUEUE lists what waits in any queue.`,
 					{"state", terminal.State(q.state())},
 					{"note", q.Note},
 					{"limits", q.String()},
+					{"due", q.due()},
+					{"oldest due", terminal.Moment(q.oldest(), nil)},
 					{"running", q.running()},
 					{"waiting", q.waiting()},
+					{"next minute", q.planned()},
+					{"workers", q.workers()},
+					{"no worker", q.orphans()},
 					{"paused", terminal.Moment(q.PausedAt, nil)},
 					{"created", terminal.Moment(q.CreatedAt, nil)},
 				})

@@ -171,10 +171,10 @@ func TestALoginSession(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, again.status)
 	require.Equal(t, `Bearer realm="belfry"`, again.header.Get("WWW-Authenticate"))
 	require.Contains(t, again.body, "log in again")
-	entries, err := b.store.Audit(t.Context(), access.DefaultNamespace, 0, 10)
+	page, err := b.store.Audit(t.Context(), access.AuditParams{Namespace: access.DefaultNamespace, Limit: 10})
 	require.NoError(t, err)
 	found := map[string]string{}
-	for _, e := range entries {
+	for _, e := range page.Entries {
 		if strings.HasPrefix(e.Action, "session.") {
 			found[e.Action] = e.Actor + " " + e.Object
 		}

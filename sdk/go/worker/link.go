@@ -189,8 +189,9 @@ func (l *link) replace(ctx context.Context) error {
 		Name  string      `json:"name"`
 		Adopt string      `json:"adopt,omitempty"`
 		Runs  []leaseWire `json:"runs,omitempty"`
+		Slots int         `json:"slots,omitempty"`
 	}
-	body.Name, body.Adopt = l.worker.name, l.id
+	body.Name, body.Adopt, body.Slots = l.worker.name, l.id, l.worker.slots
 	sent := now()
 	if l.id != "" {
 		body.Runs = l.worker.leases(false)

@@ -1,4 +1,4 @@
-package server
+package cluster
 
 import (
 	"context"
@@ -23,35 +23,37 @@ type Queues interface {
 	LimitQueue(ctx context.Context, o job.QueueParams) error
 }
 
-func (s *Server) registerQueues() {
-	rest.Register(s.api, rest.Operation{
-		ID: "list-queues", Route: "GET /queues", Summary: "List the queues by name", Role: access.Viewer,
-	}, s.listQueues)
-	rest.Register(s.api, rest.Operation{
-		ID: "get-queue", Route: "GET /queues/{queue}", Summary: "Get a queue", Role: access.Viewer,
-	}, s.getQueue)
-	rest.Register(s.api, rest.Operation{
+func (h *handlers) registerQueues() {
+	rest.Register(h.api, rest.Operation{
+		ID: "list-queues", Route: "GET /queues", Summary: "List the queues by name",
+		Description: aboutCounts, Role: access.Viewer,
+	}, h.listQueues)
+	rest.Register(h.api, rest.Operation{
+		ID: "get-queue", Route: "GET /queues/{queue}", Summary: "Get a queue", Description: aboutCounts,
+		Role: access.Viewer,
+	}, h.getQueue)
+	rest.Register(h.api, rest.Operation{
 		ID: "create-queue", Route: "POST /queues", Summary: "Create a queue",
 		Description: "Jobs create their queues themselves. Use this to set limits before the first run.",
 		Role:        access.Editor, Status: http.StatusCreated,
-	}, s.createQueue)
-	rest.Register(s.api, rest.Operation{
+	}, h.createQueue)
+	rest.Register(h.api, rest.Operation{
 		ID: "replace-queue-limits", Route: "PUT /queues/{queue}", Summary: "Set the limits of a queue",
 		Description: "A limit that is absent is removed. Limits apply to all nodes and workers together, " +
 			"within about a second. Runs over a limit wait, the highest priority first, then the oldest. " +
 			"Live runs count; a lower limit never ends them.",
 		Role: access.Editor,
-	}, s.limitQueue)
-	rest.Register(s.api, rest.Operation{
+	}, h.limitQueue)
+	rest.Register(h.api, rest.Operation{
 		ID: "pause-queue", Route: "POST /queues/{queue}:pause", Summary: "Pause a queue",
 		Description: "Within about a second, no run of the queue starts any more, whether by schedule, trigger " +
 			"or retry. Attempts in progress end as usual. Runs wait and are not lost, but may expire if their job " +
 			"has a deadline.",
 		Role: access.Operator, Example: `{"note":"the database moves"}`,
-	}, s.pauseQueue)
-	rest.Register(s.api, rest.Operation{
+	}, h.pauseQueue)
+	rest.Register(h.api, rest.Operation{
 		ID: "resume-queue", Route: "POST /queues/{queue}:resume", Summary: "Resume a queue", Role: access.Operator,
-	}, s.resumeQueue)
+	}, h.resumeQueue)
 }
 
 // Queue is a queue, with its limits and what uses them.
@@ -64,6 +66,8 @@ type Queue struct {
 	QueueLimits
 	Running *int64 `json:"running,omitempty" doc:"With limits: runs that run or wait for their target's report."`
 	Waiting *int64 `json:"waiting,omitempty" doc:"With limits: due runs that wait for a permit, at most 2 s old."`
+
+	Counts *QueueCounts `json:"counts,omitempty" doc:"With include=counts: the live runs and workers of the queue."`
 }
 
 // QueueLimits limit the runs of a queue.
@@ -112,22 +116,40 @@ type queueOutput struct {
 	Body Queue
 }
 
-func (s *Server) listQueues(ctx context.Context, in *rest.PageInput) (*rest.PageOutput[Queue], error) {
-	return rest.List[string, job.Queue, Queue]{
-		Read: s.opts.Queues.Queues, Mark: func(q job.Queue) string { return q.Name }, Wire: wireQueue,
-	}.Page(ctx, in)
+type listQueuesInput struct {
+	rest.PageInput
+	IncludeCounts
 }
 
-func (s *Server) getQueue(ctx context.Context, in *QueuePath) (*queueOutput, error) {
-	q, err := s.opts.Queues.Queue(ctx, rest.Principal(ctx).Namespace, in.Queue)
+func (h *handlers) listQueues(ctx context.Context, in *listQueuesInput) (*rest.PageOutput[Queue], error) {
+	wire, err := h.wireQueues(ctx, in.Include)
 	if err != nil {
 		return nil, err
 	}
-	return &queueOutput{wireQueue(q)}, nil
+	return rest.List[string, job.Queue, Queue]{
+		Read: h.Queues.Queues, Mark: func(q job.Queue) string { return q.Name }, Wire: wire,
+	}.Page(ctx, &in.PageInput)
+}
+
+type getQueueInput struct {
+	QueuePath
+	IncludeCounts
+}
+
+func (h *handlers) getQueue(ctx context.Context, in *getQueueInput) (*queueOutput, error) {
+	wire, err := h.wireQueues(ctx, in.Include)
+	if err != nil {
+		return nil, err
+	}
+	q, err := h.Queues.Queue(ctx, rest.Principal(ctx).Namespace, in.Queue)
+	if err != nil {
+		return nil, err
+	}
+	return &queueOutput{wire(q)}, nil
 }
 
 // changeQueue carries out a change and returns the queue as it is then.
-func (s *Server) changeQueue(
+func (h *handlers) changeQueue(
 	ctx context.Context, params job.QueueParams, change func(context.Context, job.QueueParams) error,
 ) (*queueOutput, error) {
 	p := rest.Principal(ctx)
@@ -135,7 +157,7 @@ func (s *Server) changeQueue(
 	if err := change(ctx, params); err != nil {
 		return nil, err
 	}
-	return s.getQueue(ctx, &QueuePath{params.Name})
+	return h.getQueue(ctx, &getQueueInput{QueuePath: QueuePath{params.Name}})
 }
 
 // QueueRequest describes a new queue.
@@ -153,12 +175,12 @@ type createQueueOutput struct {
 	Body     Queue
 }
 
-func (s *Server) createQueue(ctx context.Context, in *createQueueInput) (*createQueueOutput, error) {
+func (h *handlers) createQueue(ctx context.Context, in *createQueueInput) (*createQueueOutput, error) {
 	l, err := in.Body.limits()
 	if err = errors.Join(job.ValidateQueue(in.Body.Name), err); err != nil {
 		return nil, err
 	}
-	q, err := s.changeQueue(ctx, job.QueueParams{Name: in.Body.Name, Limits: l}, s.opts.Queues.CreateQueue)
+	q, err := h.changeQueue(ctx, job.QueueParams{Name: in.Body.Name, Limits: l}, h.Queues.CreateQueue)
 	if err != nil {
 		return nil, err
 	}
@@ -170,12 +192,12 @@ type limitQueueInput struct {
 	Body QueueLimits
 }
 
-func (s *Server) limitQueue(ctx context.Context, in *limitQueueInput) (*queueOutput, error) {
+func (h *handlers) limitQueue(ctx context.Context, in *limitQueueInput) (*queueOutput, error) {
 	l, err := in.Body.limits()
 	if err != nil {
 		return nil, err
 	}
-	return s.changeQueue(ctx, job.QueueParams{Name: in.Queue, Limits: l}, s.opts.Queues.LimitQueue)
+	return h.changeQueue(ctx, job.QueueParams{Name: in.Queue, Limits: l}, h.Queues.LimitQueue)
 }
 
 // PauseQueueRequest says why a queue is paused.
@@ -188,14 +210,14 @@ type pauseQueueInput struct {
 	Body *PauseQueueRequest
 }
 
-func (s *Server) pauseQueue(ctx context.Context, in *pauseQueueInput) (*queueOutput, error) {
+func (h *handlers) pauseQueue(ctx context.Context, in *pauseQueueInput) (*queueOutput, error) {
 	params := job.QueueParams{Name: in.Queue}
 	if in.Body != nil {
 		params.Note = in.Body.Note
 	}
-	return s.changeQueue(ctx, params, s.opts.Queues.PauseQueue)
+	return h.changeQueue(ctx, params, h.Queues.PauseQueue)
 }
 
-func (s *Server) resumeQueue(ctx context.Context, in *QueuePath) (*queueOutput, error) {
-	return s.changeQueue(ctx, job.QueueParams{Name: in.Queue}, s.opts.Queues.ResumeQueue)
+func (h *handlers) resumeQueue(ctx context.Context, in *QueuePath) (*queueOutput, error) {
+	return h.changeQueue(ctx, job.QueueParams{Name: in.Queue}, h.Queues.ResumeQueue)
 }

@@ -1,0 +1,37 @@
+// Package cluster has the operations on what does the work: nodes with their partitions, queues and workers.
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
+)
+
+// Options has the parts of the store.
+type Options struct {
+	Queues  Queues
+	Cluster Clusters
+	Version string // of this node
+}
+
+type handlers struct {
+	Options
+	api     *rest.API
+	live    snapshot[job.LiveCounts]
+	cluster snapshot[job.Cluster]
+}
+
+// snapshotAge is how old the numbers of a response may be. All viewers of a node together cost one read in that time.
+const snapshotAge = time.Second
+
+// Register adds the operations to the API.
+func Register(api *rest.API, o Options) {
+	h := &handlers{Options: o, api: api}
+	h.live.read = func(ctx context.Context) (job.LiveCounts, error) { return o.Cluster.CountLive(ctx) }
+	h.cluster.read = func(ctx context.Context) (job.Cluster, error) { return o.Cluster.Cluster(ctx) }
+	h.registerQueues()
+	h.registerWorkers()
+	h.registerCluster()
+}
