@@ -177,5 +177,5 @@ func serveIndex(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	_, _ = w.Write(page) //nolint:gosec // the cookie is one of two texts; an error means that the client has disconnected
+	_, _ = w.Write(page) //nolint:gosec // the cookie is one of two strings; an error means that the client has disconnected
 }

@@ -67,7 +67,7 @@ export class World {
       req.resume();
       const path = (req.url ?? '').split('?')[0];
       if (path?.startsWith('/slow')) setTimeout(() => answer(200, 'done'), 2000);
-      else if (path?.startsWith('/billing')) answer(this.broken ? 502 : 200, this.broken ? 'Bad Gateway: upstream billing-7 refused' : 'ok');
+      else if (path?.startsWith('/billing')) answer(this.broken ? 502 : 200, this.broken ? 'upstream billing-7 refused the connection' : 'ok');
       else if (path?.startsWith('/crm')) answer(429, 'Too Many Requests');
       else if (path?.startsWith('/gone')) answer(410, 'Gone');
       else if (path?.startsWith('/bad')) answer(400, 'order 4711 is not known');
@@ -125,16 +125,22 @@ export class World {
   /** A worker of a queue that succeeds with everything, until the world stops. */
   async work(queue: string, handler: string): Promise<void> {
     this.worker = true;
-    const session = await this.call<{ id: string }>('POST', `/queues/${queue}/sessions`, { name: 'worker-1' });
-    const base = `/queues/${queue}/sessions/${session.id}`;
+    const open = async () => {
+      const session = await this.call<{ id: string }>('POST', `/queues/${queue}/sessions`, { name: 'worker-1' });
+      return `/queues/${queue}/sessions/${session.id}`;
+    };
+    let base = await open();
     const loop = async () => {
       while (this.worker) {
         try {
+          base ||= await open();
           const got = await this.call<{ runs?: { run: string; attempt: number }[] }>('POST', `${base}:claim`, { handlers: [handler], max: 10, wait_ms: 1000 });
           const reports = (got.runs ?? []).map((r) => ({ run: r.run, attempt: r.attempt, outcome: 'succeeded' }));
           if (reports.length > 0) await this.call('POST', `${base}:complete`, { reports });
-        } catch {
-          await new Promise((done) => setTimeout(done, 500)); // the node restarts
+          await this.call('POST', `${base}:heartbeat`, { runs: [] });
+        } catch { // the node restarts, or the session has ended
+          base = '';
+          await new Promise((done) => setTimeout(done, 500));
         }
       }
     };

@@ -26,18 +26,11 @@ export type Overview = {
   failing: { job: string; job_name: string; failed_1h: number; message?: string; recent?: { state: string; reason?: string; attempt?: number }[] }[];
 };
 
-export type DeadLetter = {
-  run: string; job: string; job_name?: string; queue: string; due_at: string; failed_at: string; attempt: number; reason: string; cause: string;
-  message?: string; status?: number;
-};
+export type DeadLetter = Schemas['DeadLetter'];
 
-export type DeadGroup = {
-  key: string; count: number; more: boolean; cause: string; reason: string; run: string; job: string; job_name?: string; queue: string;
-  message?: string; status?: number; oldest_at: string; newest_at: string; sparkline: number[];
-  since?: { from: string; succeeded: number; failed: number; jobs: number; more: boolean };
-};
+export type DeadGroup = Schemas['DeadLetterGroup'];
 
-export type DeadSummary = { groups: DeadGroup[]; total: number; more: boolean; partial: boolean };
+export type DeadSummary = Schemas['DeadLetterSummary'];
 
 export type Load = Schemas['Load'];
 

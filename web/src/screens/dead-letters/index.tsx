@@ -88,7 +88,7 @@ function Group({ g, by, filter, open, toggle }: { g: DeadGroup; by: By; filter: 
           <span className={css.what}>
             <code className={css.message}>{title}</code>
             <span className={css.where}>
-              {g.status ? <Tag tone="bad">{g.status}</Tag> : null} {g.reason} · queue {g.queue}{by !== 'job' && <> · last in {g.job_name ?? 'a deleted job'}</>}
+              {g.status && !title.startsWith(String(g.status)) ? <><Tag tone="bad">{g.status}</Tag> </> : null}{g.reason} · queue {g.queue}{by !== 'job' && <> · last in {g.job_name ?? 'a deleted job'}</>}
             </span>
           </span>
         </button>

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { median, move, rowsOf, shade } from './heat';
+import { median, move, rowsOf, scaleOf, shade } from './heat';
 
 const begin = Date.UTC(2026, 2, 30, 12, 31);
 
@@ -27,15 +27,17 @@ it('arrow keys reach every cell and never leave the range', () => {
   }));
 });
 
-it('shades grow with the count', () => {
-  fc.assert(fc.property(fc.nat(1e6), fc.nat(1e6), (a, b) => {
-    const top = Math.max(a, b);
-    expect(shade(Math.min(a, b), top)).toBeLessThanOrEqual(shade(top, top));
-    expect(shade(top, top)).toBeLessThanOrEqual(5);
+it('shades grow with the count, from 1 for the smallest to 5 for the largest', () => {
+  fc.assert(fc.property(fc.array(fc.nat(1e6), { minLength: 1, maxLength: 50 }), (counts) => {
+    const scale = scaleOf(counts);
+    const sorted = counts.toSorted((a, b) => a - b).map((n) => shade(n, scale));
+    expect(sorted).toEqual(sorted.toSorted());
+    for (const n of counts) expect(shade(n, scale)).toBe(n === 0 ? 0 : Math.max(1, Math.min(5, shade(n, scale))));
+    if (scale.top > scale.low) expect(shade(scale.top, scale)).toBe(5);
   }));
-  expect(shade(0, 10)).toBe(0);
-  expect(shade(11, 100, 10)).toBe(6);
-  expect(shade(21, 100, 10)).toBe(7);
+  expect(shade(63, scaleOf([63, 63, 63]))).toBe(1);
+  expect(shade(11, scaleOf([1, 100], 10))).toBe(6);
+  expect(shade(21, scaleOf([1, 100], 10))).toBe(7);
 });
 
 it('the median is in the middle', () => {

@@ -29,12 +29,21 @@ export function median(counts: number[]): number {
   return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-/** The shade of a count, 0 to 5, by its logarithm. Over capacity it is 6, and over twice the capacity 7. */
-export function shade(count: number, top: number, capacity?: number): number {
+/** The counts that the shades reach from and to. */
+export type Scale = { low: number; top: number; capacity?: number | undefined };
+
+export function scaleOf(counts: number[], capacity?: number): Scale {
+  const some = counts.filter((n) => n > 0);
+  return { low: Math.min(...some, Infinity), top: Math.max(...some, 1), capacity };
+}
+
+/** The shade of a count, 0 to 5, by its logarithm between the smallest and the largest count. Over capacity it is 6, and over twice the capacity 7. */
+export function shade(count: number, { low, top, capacity }: Scale): number {
   if (capacity && count > 2 * capacity) return 7;
   if (capacity && count > capacity) return 6;
   if (count <= 0) return 0;
-  return Math.min(5, 1 + Math.floor((4 * Math.log(count)) / Math.log(Math.max(top, 2))));
+  if (top <= low) return 1;
+  return Math.min(5, 1 + Math.floor((4 * Math.log(count / low)) / Math.log(top / low) + 1e-9));
 }
 
 /** Where an arrow key leads from a cell of the grid; null: nowhere. */

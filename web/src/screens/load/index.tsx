@@ -12,7 +12,7 @@ import { Button, Chip, Code, LinkButton, TextButton } from '../../ui/control';
 import { Mark } from '../../ui/mark';
 import { Page } from '../../ui/page';
 import { Empty, Loaded } from '../../ui/state';
-import { median, move, rowsOf, shade } from './heat';
+import { median, move, rowsOf, scaleOf, shade } from './heat';
 import { SpreadDialog } from './spread';
 import css from './load.module.css';
 
@@ -60,7 +60,7 @@ function Heat({ load, filter }: { load: Load; filter: Record<string, string> }) 
   const [url, setUrl] = useUrl();
   const from = Date.parse(load.from);
   const rows = useMemo(() => rowsOf(from, load.counts), [from, load.counts]);
-  const top = Math.max(...load.counts);
+  const scale = useMemo(() => scaleOf(load.counts, load.capacity), [load.counts, load.capacity]);
   const middle = median(load.counts);
   const asked = url.at ? Date.parse(url.at) : NaN;
   const hottest = load.hot[0] ? Date.parse(load.hot[0].at) : from;
@@ -85,7 +85,7 @@ function Heat({ load, filter }: { load: Load; filter: Record<string, string> }) 
     <div className={css.columns}>
       <div>
         <div className={css.legend} aria-hidden="true">
-          <span>0</span>{[0, 1, 2, 3, 4, 5].map((s) => <i key={s} data-shade={s} />)}<span>{count(top)}</span>
+          <span>0</span>{[0, 1, 2, 3, 4, 5].map((s) => <i key={s} data-shade={s} />)}<span>{count(scale.top)}</span>
           {load.capacity !== undefined && <><i data-shade="6" /><i data-shade="7" /><span>over capacity, twice over</span></>}
         </div>
         <div className={css.head} aria-hidden="true"><span />{[0, 15, 30, 45].map((m) => <span key={m}>:{String(m).padStart(2, '0')}</span>)}</div>
@@ -97,7 +97,7 @@ function Heat({ load, filter }: { load: Load; filter: Record<string, string> }) 
                 {(r === 0 || new Date(row.hour).getUTCHours() === 0) && <span className={css.day}>{date(row.hour)}</span>}{clock(row.hour).slice(0, 2)}
               </span>
               {row.cells.map((cell, i) => cell === null ? <span key={i} role="gridcell" className={css.none} /> : (
-                <span key={i} role="gridcell" className={css.cell} data-shade={shade(cell.count, top, load.capacity)} tabIndex={cell.at === chosen ? 0 : -1}
+                <span key={i} role="gridcell" className={css.cell} data-shade={shade(cell.count, scale)} tabIndex={cell.at === chosen ? 0 : -1}
                   aria-selected={cell.at === chosen} aria-label={`${clock(cell.at)} UTC: ${plural(cell.count, 'run')}`} onClick={() => choose(cell.at)} />
               ))}
             </div>
@@ -108,7 +108,7 @@ function Heat({ load, filter }: { load: Load; filter: Record<string, string> }) 
             <span className="dim">Busiest</span>
             {load.hot.map((h) => (
               <button key={h.at} type="button" aria-pressed={Date.parse(h.at) === chosen} onClick={() => choose(Date.parse(h.at))}>
-                <i data-shade={shade(h.count, top, load.capacity)} aria-hidden="true" /><b>{clock(Date.parse(h.at))}</b> {count(h.count)}
+                <i data-shade={shade(h.count, scale)} aria-hidden="true" /><b>{clock(Date.parse(h.at))}</b> {count(h.count)}
               </button>
             ))}
           </div>
