@@ -21,7 +21,7 @@ async function ofKey(key: string): Promise<Option[]> {
   return values.map((v) => ({ value: `${key}=${v.value}`, hint: `${count(v.jobs)}${v.more ? '+' : ''}` }));
 }
 
-async function queues(): Promise<Option[]> {
+export async function queueOptions(): Promise<Option[]> {
   const { items } = await unwrap(api.GET('/api/v1/queues', { params: { query: { page_size: 100 } } }));
   return items.map((q) => ({ value: q.name }));
 }
@@ -32,7 +32,7 @@ export const fields = (rows: Job[]): Field[] => [
     key: 'label', label: 'Label', multi: true, free: 'key=value',
     load: (text) => labels(text).catch(() => seen(rows)),
   },
-  { key: 'queue', label: 'Queue', load: queues, free: 'Name of a queue' },
+  { key: 'queue', label: 'Queue', load: queueOptions, free: 'Name of a queue' },
   { key: 'target', label: 'Target', options: kinds.map((value) => ({ value })) },
   {
     key: 'due', label: 'Due within', free: 'Duration such as 90m',

@@ -1,0 +1,7 @@
+// What terminals read as commands: colours, movements of the cursor, titles of windows, and single control characters.
+// oxlint-disable-next-line no-control-regex
+const codes = /\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[PX^_][^\u001b]*(?:\u001b\\)?|\u001b[ -/]*[0-~]|[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
+
+/** The text without the codes of terminals. A carriage return begins the line again, as progress bars do. */
+export const plainText = (text: string): string =>
+  text.replaceAll('\r\n', '\n').split('\n').map((line) => line.slice(line.lastIndexOf('\r') + 1)).join('\n').replace(codes, '');
