@@ -34,7 +34,7 @@ test('a wrong key and a worker key are refused', async ({ page }) => {
 });
 
 test('logging out ends the session', async ({ user: page }) => {
-  await page.getByRole('button', { name: /menu$/ }).click();
+  await page.getByRole('button', { name: /Menu of the user$/ }).click();
   await page.getByRole('menuitem', { name: 'Log out' }).click();
   await expect(page.getByLabel('API key')).toBeVisible();
   await page.reload();

@@ -5,7 +5,7 @@ import { call, expect, login, place, test } from './fixture';
 const corpus = [
   `<script>window.pwned=1</script>`, `<img src=x onerror="window.pwned=1">`, `"><svg onload=window.pwned=1>`, `javascript:window.pwned=1`,
   `{{constructor.constructor('window.pwned=1')()}}`, `\${window.pwned=1}`, `</title><script>window.pwned=1</script>`, `'-window.pwned=1-'`,
-  `\u202Egnp.exe`, `<a href="javascript:window.pwned=1">x</a>`, `<iframe srcdoc="<script>parent.pwned=1</script>">`, `<style>*{background:url(http://127.0.0.1:1/x)}</style>`,
+  `<a href="javascript:window.pwned=1">x</a>`, `<iframe srcdoc="<script>parent.pwned=1</script>">`, `<style>*{background:url(http://127.0.0.1:1/x)}</style>`,
 ];
 
 test('hostile text stays text on every screen', async ({ page }) => {
@@ -13,20 +13,17 @@ test('hostile text stays text on every screen', async ({ page }) => {
   const ids: string[] = [];
   for (const [i, text] of corpus.entries()) {
     const job = await call<{ id: string }>('POST', '/jobs', {
-      name: `${i} ${text}`.slice(0, 200), description: text, owner: text.slice(0, 200), schedule: 'every 24h',
-      labels: { team: text.slice(0, 60) }, payload: { [text]: text }, target: { kind: 'http', config: { url: `${targets}/bad?q=${encodeURIComponent(text)}` } },
-      retry: { max_attempts: 1 }, queue: 'hostile',
-    }).catch(async () => call<{ id: string }>('POST', '/jobs', {
-      name: `${i} ${text}`.slice(0, 200), description: text, owner: text.slice(0, 200), schedule: 'every 24h', payload: { [text]: text },
-      target: { kind: 'http', config: { url: `${targets}/bad` } }, retry: { max_attempts: 1 }, queue: 'hostile',
-    }));
+      name: `${i} ${text}`.slice(0, 200), description: text, owner: text, schedule: 'every 24h', payload: { [text]: `${text}\u202Egnp.exe` },
+      target: { kind: 'http', config: { url: `${targets}/echo?q=${encodeURIComponent(text)}` } }, retry: { max_attempts: 1 }, queue: 'hostile',
+    });
     ids.push(job.id);
     await call('POST', `/jobs/${job.id}:trigger`, {});
     await call('POST', `/jobs/${job.id}:pause`, { note: text });
   }
   await call('POST', '/keys', { name: corpus[0], role: 'viewer' });
   await login(page);
-  const letters = await call<{ items: { run: string }[] }>('GET', '/dead-letters?queue=hostile&page_size=1');
+  await expect.poll(async () => (await call<{ items: unknown[] }>('GET', '/dead-letters?queue=hostile&page_size=100')).items.length).toBe(corpus.length);
+  const letters = await call<{ items: { run: string }[] }>('GET', '/dead-letters?queue=hostile&page_size=100');
   const paths = ['/', '/jobs?name=%3Cscript', '/runs', '/dead-letters?queue=hostile', '/load', '/queues/hostile', '/operations', '/audit', '/settings',
     `/jobs?name=${encodeURIComponent(corpus[1]!)}`, `/runs/${encodeURIComponent(corpus[0]!)}`, `/jobs/${encodeURIComponent(corpus[2]!)}`, '/cluster', '/import',
     ...ids.flatMap((id) => [`/jobs/${id}`]), `/jobs/${ids[0]}?tab=definition`, `/jobs/${ids[0]}/edit`, ...letters.items.map((l) => `/runs/${l.run}`)];

@@ -60,7 +60,7 @@ export class World {
     await this.startNode();
   }
 
-  /** Targets: /ok answers 200, /slow after two seconds, /billing 502 while broken, /gone 410, /bad 400. */
+  /** Targets: /ok answers 200, /slow after two seconds, /billing 502 while broken, /gone 410, /bad 400, /echo 400 with its query. */
   private async startTargets(): Promise<void> {
     this.server = createServer((req, res) => {
       const answer = (status: number, body: string) => { res.writeHead(status, { 'Content-Type': 'text/plain' }); res.end(body); };
@@ -70,6 +70,7 @@ export class World {
       else if (path?.startsWith('/billing')) answer(this.broken ? 502 : 200, this.broken ? 'upstream billing-7 refused the connection' : 'ok');
       else if (path?.startsWith('/crm')) answer(429, 'Too Many Requests');
       else if (path?.startsWith('/gone')) answer(410, 'Gone');
+      else if (path?.startsWith('/echo')) answer(400, new URL(req.url!, 'http://x').searchParams.get('q') ?? '');
       else if (path?.startsWith('/bad')) answer(400, 'order 4711 is not known');
       else answer(200, 'ok');
     });

@@ -145,9 +145,10 @@ function Me({ openHelp }: { openHelp: () => void }) {
     <div className={css.me}>
       <Menu position="top-start" width={200}>
         <Menu.Target>
-          <button type="button" className={css.who} aria-label={`${session.name}, ${session.role}: menu`}>
+          <button type="button" className={css.who}>
             <span className={css.avatar} aria-hidden="true">{session.name.slice(0, 1).toUpperCase()}</span>
             <span className={`${css.whoText} ${css.wide}`}><span className="clip">{session.name}</span><span className="dim">{session.role}</span></span>
+            <span className="sr">Menu of the user</span>
           </button>
         </Menu.Target>
         <Menu.Dropdown>
