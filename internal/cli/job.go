@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/timeline"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
 	"github.com/belfry-dev/belfry/internal/problem"
 )
@@ -21,7 +22,7 @@ func newJob() *cobra.Command {
   belfry job list --label team=finance
   belfry job runs report`,
 	}, newJobCreate(), newJobGet(), newJobList(), newJobEdit(), newJobPause(), newJobResume(), newJobTrigger(),
-		newJobBackfill(), newJobDelete(), newJobRuns(), newJobPreview(), newJobVersions(), newJobRollback()))
+		newJobBackfill(), newJobDelete(), newJobRuns(), timeline.New(), newJobPreview(), newJobVersions(), newJobRollback()))
 }
 
 func newJobGet() *cobra.Command {

@@ -34,6 +34,10 @@ func TestTheLifeOfAJob(t *testing.T) {
 	}
 	require.Regexp(t, `default +at 02:00 every day, Europe/Berlin`, a.Good("job", "list", "-o", "wide"))
 	a.Good("job", "trigger", "report")
+	out = a.Good("job", "timeline", "report")
+	require.Regexp(t, `DUE Europe/Berlin +DUE UTC +STATE +WHY +ORIGIN`, out)
+	require.Regexp(t, `02:00:00 +\S+ \S+ +planned`, out)
+	require.Regexp(t, `due +- +trigger`, out)
 	require.Regexp(t, `LAST 12 .*\nreport +active +\. +0 2`, a.Good("job", "list", "--recent"))
 	out = a.Good("job", "preview", "report", "--from", "2026-03-27T00:00:00Z", "-n", "1")
 	require.Regexp(t, `^at 02:00 every day, Europe/Berlin\n\n`, out)

@@ -133,3 +133,8 @@ const (
 	ReasonGone           Reason = "gone"            // the target is gone permanently
 	ReasonCancelled      Reason = "cancelled"       // by a user
 )
+
+// Missed reports whether an occurrence was skipped because no node served its job when it was due.
+func (r Reason) Missed() bool {
+	return r == ReasonMissed || r == ReasonMissedWindow || r == ReasonMissedMax
+}

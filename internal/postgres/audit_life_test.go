@@ -154,6 +154,7 @@ FROM run_history WHERE job_id = $1 AND due_at = (SELECT min(due_at) FROM run_his
 			r := b.audit(auditor.Params{Oracle: true})
 			require.Empty(t, r.Findings[:min(len(r.Findings), 3)], "%s", &r)
 			require.Zero(t, r.Unreadable)
+			b.requireTimelines()
 			if lose == `SELECT` {
 				return
 			}

@@ -117,10 +117,13 @@ func (n *node) accesses(into map[string]bool) {
 	}
 }
 
-// relations returns the tables below a node.
+// relations returns the tables below a node, except those of which a limit leaves over a few rows.
 func (n *node) relations() map[string]bool {
 	all := map[string]bool{}
 	for i := range n.Plans {
+		if n.Plans[i].Type == "Limit" {
+			continue
+		}
 		if r := n.Plans[i].Relation; r != "" {
 			all[r] = true
 		}

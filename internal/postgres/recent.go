@@ -66,7 +66,7 @@ func (v *Views) RecentRuns(ctx context.Context, namespace uuid.UUID, jobs []job.
 		return nil, err
 	}
 	since := now.Add(-time.Duration(max(recentSearches/len(jobs), 1)) * 24 * time.Hour)
-	settings := pool.In(namespace, pool.Lists, pool.NoBitmaps, pool.Timeout("5s"))
+	settings := pool.In(namespace, pool.Lists, pool.NoBitmaps, pool.InOrder, pool.Timeout("5s"))
 	err = v.db.Query(ctx, settings, func(rows pgx.Rows) error {
 		clear(read)
 		var n int32

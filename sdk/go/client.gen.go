@@ -872,6 +872,54 @@ func (e StoryCode) Valid() bool {
 	}
 }
 
+// Defines values for TimelineItemMark.
+const (
+	TimelineItemMarkFirstPass  TimelineItemMark = "first_pass"
+	TimelineItemMarkSecondPass TimelineItemMark = "second_pass"
+	TimelineItemMarkShifted    TimelineItemMark = "shifted"
+)
+
+// Valid indicates whether the value is a known member of the TimelineItemMark enum.
+func (e TimelineItemMark) Valid() bool {
+	switch e {
+	case TimelineItemMarkFirstPass:
+		return true
+	case TimelineItemMarkSecondPass:
+		return true
+	case TimelineItemMarkShifted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TimelineItemOrigin.
+const (
+	TimelineItemOriginBackfill TimelineItemOrigin = "backfill"
+	TimelineItemOriginMissed   TimelineItemOrigin = "missed"
+	TimelineItemOriginRedrive  TimelineItemOrigin = "redrive"
+	TimelineItemOriginSchedule TimelineItemOrigin = "schedule"
+	TimelineItemOriginTrigger  TimelineItemOrigin = "trigger"
+)
+
+// Valid indicates whether the value is a known member of the TimelineItemOrigin enum.
+func (e TimelineItemOrigin) Valid() bool {
+	switch e {
+	case TimelineItemOriginBackfill:
+		return true
+	case TimelineItemOriginMissed:
+		return true
+	case TimelineItemOriginRedrive:
+		return true
+	case TimelineItemOriginSchedule:
+		return true
+	case TimelineItemOriginTrigger:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SummarizeDeadLettersParamsBy.
 const (
 	SummarizeDeadLettersParamsByCause  SummarizeDeadLettersParamsBy = "cause"
@@ -3310,6 +3358,152 @@ type Target struct {
 	Kind string `json:"kind"`
 }
 
+// Timeline defines model for Timeline.
+type Timeline struct {
+	// Buckets If there are more than 500 items: counts, in order of time.
+	Buckets []TimelineBucket `json:"buckets,omitempty,omitzero"`
+
+	// CoveredFrom If partial: all is complete from here on.
+	CoveredFrom time.Time `json:"covered_from,omitempty,omitzero"`
+
+	// CoveredTo If partial: all is complete before this time.
+	CoveredTo time.Time `json:"covered_to,omitempty,omitzero"`
+
+	// From Start of the window, inclusive.
+	From time.Time `json:"from"`
+
+	// HistoryFrom History is kept from here on.
+	HistoryFrom time.Time `json:"history_from"`
+
+	// Items By due time. Empty if there are buckets.
+	Items []TimelineItem `json:"items"`
+
+	// Now When it was read, by the clock of the database.
+	Now time.Time `json:"now"`
+
+	// Partial Not all of the window could be read.
+	Partial bool `json:"partial"`
+
+	// To End of the window, exclusive.
+	To time.Time `json:"to"`
+
+	// Versions Versions that took effect in the window, in order.
+	Versions []TimelineVersion `json:"versions"`
+
+	// Zone Time zone of the schedule; local times are in it.
+	//
+	// Examples: Europe/Berlin
+	Zone string `json:"zone"`
+}
+
+// TimelineBucket defines model for TimelineBucket.
+type TimelineBucket struct {
+	Cancelled int64     `json:"cancelled"`
+	Failed    int64     `json:"failed"`
+	From      time.Time `json:"from"`
+
+	// Live Due, retrying, running or accepted.
+	Live int64 `json:"live"`
+
+	// Missed Skipped because no node served the job when it was due.
+	Missed int64 `json:"missed"`
+
+	// Paused The resume of the job decides.
+	Paused int64 `json:"paused"`
+
+	// Planned Not due yet.
+	Planned int64 `json:"planned"`
+
+	// Skipped For any reason but an outage.
+	Skipped   int64 `json:"skipped"`
+	Succeeded int64 `json:"succeeded"`
+
+	// To Exclusive.
+	To time.Time `json:"to"`
+
+	// Unknown Unknown or forgotten.
+	Unknown int64 `json:"unknown"`
+}
+
+// TimelineItem defines model for TimelineItem.
+type TimelineItem struct {
+	// Attempt Number of the last attempt.
+	Attempt int32 `json:"attempt,omitempty,omitzero"`
+
+	// Count Number of occurrences, if the item is a range that cannot be listed one by one.
+	Count int64     `json:"count,omitempty,omitzero"`
+	DueAt time.Time `json:"due_at"`
+
+	// DurationMs How long the last attempt took, in milliseconds.
+	DurationMs int64     `json:"duration_ms,omitempty,omitzero"`
+	EndedAt    time.Time `json:"ended_at,omitempty,omitzero"`
+
+	// LastDueAt The last due time, if the item is a range.
+	LastDueAt time.Time `json:"last_due_at,omitempty,omitzero"`
+
+	// LastLocal The same in the zone.
+	LastLocal string `json:"last_local,omitempty,omitzero"`
+
+	// LatenessMs How late the first attempt began, in milliseconds.
+	LatenessMs int64 `json:"lateness_ms,omitempty,omitzero"`
+
+	// Local The same in the zone.
+	//
+	// Examples: 2026-03-29T03:00:00+02:00
+	Local string `json:"local"`
+
+	// Mark What a clock change did to it.
+	Mark TimelineItemMark `json:"mark,omitempty,omitzero"`
+
+	// Nominal The local time that does not exist.
+	//
+	// Examples: 2026-03-29T02:30:00
+	Nominal string `json:"nominal,omitempty,omitzero"`
+
+	// Origin What created the run.
+	Origin TimelineItemOrigin `json:"origin,omitempty,omitzero"`
+
+	// Reason Why it was skipped, failed or was cancelled.
+	//
+	// Examples: missed
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Run Id of its run. Absent: it has none.
+	Run string `json:"run,omitempty,omitzero"`
+
+	// RunAt When the run may start: jitter and retries move it.
+	RunAt time.Time `json:"run_at,omitempty,omitzero"`
+
+	// StartedAt Start of the last attempt.
+	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
+
+	// State That of its run, or: planned (not due yet), paused (the resume decides), due (late, and no node has planned it yet), skipped (see reason), forgotten (what its schedule skipped then is no longer known), unknown (the ledger does not explain it, which must not happen).
+	//
+	// Examples: succeeded
+	State string `json:"state"`
+
+	// Version Version of the run, or the one that was in force.
+	Version int32 `json:"version,omitempty,omitzero"`
+}
+
+// TimelineItemMark What a clock change did to it.
+type TimelineItemMark string
+
+// TimelineItemOrigin What created the run.
+type TimelineItemOrigin string
+
+// TimelineVersion defines model for TimelineVersion.
+type TimelineVersion struct {
+	// Actor The actor that wrote it, as in the audit log.
+	//
+	// Examples: key:deploy
+	Actor string `json:"actor"`
+
+	// At When it took effect.
+	At      time.Time `json:"at"`
+	Version int32     `json:"version"`
+}
+
 // TriggerRequest defines model for TriggerRequest.
 type TriggerRequest struct {
 	// At When the run is due, at most 366 days from now. Default now.
@@ -3589,6 +3783,15 @@ type ListJobRunsParams struct {
 
 	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// GetJobTimelineParams defines parameters for GetJobTimeline.
+type GetJobTimelineParams struct {
+	// From Due at this time or later. Default 14 days ago.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Due before this time, at most 400 days after from.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 }
 
 // ListJobVersionsParams defines parameters for ListJobVersions.
@@ -4154,6 +4357,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
 	ListJobRuns(ctx context.Context, job string, params *ListJobRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetJobTimeline Show what a job did, does and will do
+	//
+	// One item for each occurrence of the schedule, whether it ran, was skipped, waits or is still to come, and one for each run that a user made. Unlike the list of runs it has what was skipped for a whole schedule, as in an outage, and what a clock change or a calendar removes. By its id, a deleted job has its timeline too.
+	//
+	// More than 500 items are counted in buckets instead. If there is too much to read, partial is true, and covered_from and covered_to say which part of the window is complete.
+	//
+	// Corresponds with GET /api/v1/jobs/{job}/timeline (the `GetJobTimeline` operationId).
+	GetJobTimeline(ctx context.Context, job string, params *GetJobTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListJobVersions List the versions of a job, newest first
 	//
@@ -5064,6 +5276,25 @@ func (c *RawClient) PreviewJob(ctx context.Context, job string, params *PreviewJ
 // Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
 func (c *RawClient) ListJobRuns(ctx context.Context, job string, params *ListJobRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListJobRunsRequest(c.Server, job, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetJobTimeline Show what a job did, does and will do
+//
+// One item for each occurrence of the schedule, whether it ran, was skipped, waits or is still to come, and one for each run that a user made. Unlike the list of runs it has what was skipped for a whole schedule, as in an outage, and what a clock change or a calendar removes. By its id, a deleted job has its timeline too.
+//
+// More than 500 items are counted in buckets instead. If there is too much to read, partial is true, and covered_from and covered_to say which part of the window is complete.
+//
+// Corresponds with GET /api/v1/jobs/{job}/timeline (the `GetJobTimeline` operationId).
+func (c *RawClient) GetJobTimeline(ctx context.Context, job string, params *GetJobTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetJobTimelineRequest(c.Server, job, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7583,6 +7814,79 @@ func NewListJobRunsRequest(server string, job string, params *ListJobRunsParams)
 		if params.PageToken != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetJobTimelineRequest constructs an http.Request for the GetJobTimeline method
+func NewGetJobTimelineRequest(server string, job string, params *GetJobTimelineParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs/%s/timeline", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -10305,6 +10609,17 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
 	ListJobRunsWithResponse(ctx context.Context, job string, params *ListJobRunsParams, reqEditors ...RequestEditorFn) (*ListJobRunsResponse, error)
 
+	// GetJobTimelineWithResponse Show what a job did, does and will do
+	//
+	// One item for each occurrence of the schedule, whether it ran, was skipped, waits or is still to come, and one for each run that a user made. Unlike the list of runs it has what was skipped for a whole schedule, as in an outage, and what a clock change or a calendar removes. By its id, a deleted job has its timeline too.
+	//
+	// More than 500 items are counted in buckets instead. If there is too much to read, partial is true, and covered_from and covered_to say which part of the window is complete.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/jobs/{job}/timeline (the `GetJobTimeline` operationId).
+	GetJobTimelineWithResponse(ctx context.Context, job string, params *GetJobTimelineParams, reqEditors ...RequestEditorFn) (*GetJobTimelineResponse, error)
+
 	// ListJobVersionsWithResponse List the versions of a job, newest first
 	//
 	// Each change of the definition is a version. By its id, a deleted job has its versions too.
@@ -11755,6 +12070,54 @@ func (r ListJobRunsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListJobRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetJobTimelineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Timeline
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetJobTimelineResponse) GetJSON200() *Timeline {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetJobTimelineResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetJobTimelineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetJobTimelineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetJobTimelineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetJobTimelineResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -14422,6 +14785,23 @@ func (c *ClientWithResponses) ListJobRunsWithResponse(ctx context.Context, job s
 	return ParseListJobRunsResponse(rsp)
 }
 
+// GetJobTimelineWithResponse Show what a job did, does and will do
+//
+// One item for each occurrence of the schedule, whether it ran, was skipped, waits or is still to come, and one for each run that a user made. Unlike the list of runs it has what was skipped for a whole schedule, as in an outage, and what a clock change or a calendar removes. By its id, a deleted job has its timeline too.
+//
+// More than 500 items are counted in buckets instead. If there is too much to read, partial is true, and covered_from and covered_to say which part of the window is complete.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/jobs/{job}/timeline (the `GetJobTimeline` operationId).
+func (c *ClientWithResponses) GetJobTimelineWithResponse(ctx context.Context, job string, params *GetJobTimelineParams, reqEditors ...RequestEditorFn) (*GetJobTimelineResponse, error) {
+	rsp, err := c.GetJobTimeline(ctx, job, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetJobTimelineResponse(rsp)
+}
+
 // ListJobVersionsWithResponse List the versions of a job, newest first
 //
 // Each change of the definition is a version. By its id, a deleted job has its versions too.
@@ -16052,6 +16432,39 @@ func ParseListJobRunsResponse(rsp *http.Response) (*ListJobRunsResponse, error) 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest RunList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetJobTimelineResponse parses an HTTP response from a GetJobTimelineWithResponse call
+func ParseGetJobTimelineResponse(rsp *http.Response) (*GetJobTimelineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetJobTimelineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Timeline
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

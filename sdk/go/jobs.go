@@ -171,6 +171,17 @@ func (j Jobs) Preview(ctx context.Context, job string, n int, opts ...CallOption
 	return result(r.JSON200, r)
 }
 
+// Timeline returns each occurrence of a job that is due from from on and before to: what ran, what was skipped and why,
+// and what is planned. With zero times it is from 14 days ago to 7 days ahead.
+func (j Jobs) Timeline(ctx context.Context, job string, from, to time.Time, opts ...CallOption) (*Timeline, error) {
+	in := GetJobTimelineParams{From: optionalTime(from), To: optionalTime(to)}
+	r, err := j.api.GetJobTimelineWithResponse(ctx, job, &in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return result(r.JSON200, r)
+}
+
 // Why explains what happened to the occurrence at a due time. With the zero time it explains the newest run, and the
 // next occurrence.
 func (j Jobs) Why(ctx context.Context, job string, at time.Time, opts ...CallOption) (*Explanation, error) {

@@ -23,6 +23,10 @@ set_config('plan_cache_mode', 'force_custom_plan', true)`
 	// NoBitmaps makes a list use the order of an index.
 	NoBitmaps Settings = `set_config('enable_bitmapscan', 'off', true)`
 
+	// InOrder keeps PostgreSQL from sorting rows that an index has in order. If it believes that a job has few rows, it
+	// reads and sorts all of them to return the first.
+	InOrder Settings = `set_config('enable_sort', 'off', true)`
+
 	// LazyCommit lets a commit return before it is on disk: losing it is harmless.
 	LazyCommit Settings = `set_config('synchronous_commit', 'off', true)`
 )

@@ -8,6 +8,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/timeline"
 )
 
 // Store is the part of the store that has the definitions of jobs.
@@ -32,6 +33,7 @@ type Verbs interface {
 // Views is the part of the store that reads jobs and their ledger as people look at them.
 type Views interface {
 	RecentRuns(ctx context.Context, namespace uuid.UUID, jobs []job.Job) ([]job.Recent, error)
+	Timeline(ctx context.Context, p timeline.Params) (timeline.Facts, error)
 }
 
 // Options of Handlers.
@@ -77,6 +79,7 @@ func Register(api *rest.API, o Options) *Handlers {
 	h.registerBackfill()
 	h.registerVerbs()
 	h.registerVersions()
+	h.registerTimeline()
 	return h
 }
 
