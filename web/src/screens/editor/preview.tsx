@@ -36,6 +36,7 @@ export type Answer = { preview?: Preview; issues: Issue[] };
 
 /** What the server says of a job, or of its schedule alone while the rest is not valid yet. */
 async function answer(def: Definition, signal: AbortSignal): Promise<Answer> {
+  if (scheduleOf(def.schedule).expression === '') return { issues: [] }; // there is nothing to ask about yet
   try {
     return { preview: await ask(`{"job":${compactExact(def)},"count":10}`, signal), issues: [] };
   } catch (e) {
