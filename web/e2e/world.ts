@@ -127,7 +127,7 @@ export class World {
   async work(queue: string, handler: string): Promise<void> {
     this.worker = true;
     const open = async () => {
-      const session = await this.call<{ id: string }>('POST', `/queues/${queue}/sessions`, { name: 'worker-1' });
+      const session = await this.call<{ id: string }>('POST', `/queues/${queue}/sessions`, { name: 'worker-1', slots: 10 });
       return `/queues/${queue}/sessions/${session.id}`;
     };
     let base = await open();
