@@ -17,16 +17,17 @@ export type BulkOperation = Schemas['Operation'];
 
 /** An occurrence in the timeline of a job: past, live or future. */
 export type TimelineItem = {
-  due_at: string; local: string; state: string; reason?: string; origin: string; run?: string; run_at?: string; started_at?: string; ended_at?: string;
-  lateness_ms?: number; duration_ms?: number; attempt?: number; version?: number; count?: number; last_due_at?: string; last_local?: string; marks?: string[];
+  due_at: string; local: string; state: string; reason?: string; origin?: string; run?: string; run_at?: string; started_at?: string; ended_at?: string;
+  lateness_ms?: number; duration_ms?: number; attempt?: number; version?: number; count?: number; last_due_at?: string; last_local?: string; mark?: string;
+  nominal?: string;
 };
 export type TimelineBucket = {
   from: string; to: string; succeeded: number; failed: number; skipped: number; missed: number; cancelled: number; live: number; planned: number;
-  paused?: number; unknown?: number;
+  paused: number; unknown: number;
 };
 export type Timeline = {
-  from: string; to: string; now: string; zone: string; items?: TimelineItem[]; buckets?: TimelineBucket[];
-  versions?: { version: number; at: string; actor: string }[]; partial?: boolean;
+  from: string; to: string; now: string; history_from: string; zone: string; items: TimelineItem[]; buckets?: TimelineBucket[];
+  versions: { version: number; at: string; actor: string }[]; partial: boolean; covered_from?: string; covered_to?: string;
 };
 export type JobStats = {
   runs: number; succeeded: number; failed: number; skipped: number; success_rate?: number; duration_ms?: { p50?: number; p95?: number };

@@ -1,5 +1,5 @@
 import { Modal } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { useEffect, useState, type ReactNode } from 'react';
 import { Button } from './control';
 import { ProblemView } from './state';
 import css from './dialog.module.css';
@@ -22,6 +22,13 @@ type DialogProps = {
 
 /** A dialog that asks before it acts. The focus returns to what opened it. */
 export function Dialog({ title, open, close, action, act, busy, error, blocked, danger, wide, children }: DialogProps) {
+  // A dialog that is mounted open is gone before Mantine could give the focus back.
+  const [opener] = useState(() => document.activeElement);
+  useEffect(() => () => {
+    setTimeout(() => {
+      if (opener instanceof HTMLElement && opener.isConnected && document.activeElement === document.body) opener.focus();
+    });
+  }, [opener]);
   return (
     <Modal opened={open} onClose={close} title={title} size={wide ? 'lg' : 'md'} closeButtonProps={{ 'aria-label': 'Close' }}>
       <form className={css.form} onSubmit={(e) => { e.preventDefault(); if (!blocked && !busy) act(); }}>

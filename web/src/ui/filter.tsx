@@ -133,15 +133,17 @@ function Values({ field, close }: { field: Field; close: () => void }) {
   };
   const options = [...(field.options ?? []), ...(loaded.data ?? [])].filter((o) => (o.label ?? o.value).toLowerCase().includes(wanted.toLowerCase()));
   const searchable = !!field.free || !!field.load;
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => box.current?.querySelector<HTMLElement>('input, button')?.focus(), []);
   return (
-    <div>
+    <div ref={box}>
       {searchable && (
         <form onSubmit={(e) => {
           e.preventDefault();
           const value = field.free ? wanted : options[0]?.value;
           if (value) choose(value);
         }}>
-          <input className={css.input} data-autofocus aria-label={field.label} placeholder={field.free ?? field.label} value={text} spellCheck={false} autoComplete="off"
+          <input className={css.input} aria-label={field.label} placeholder={field.free ?? field.label} value={text} spellCheck={false} autoComplete="off"
             onChange={(e) => setText(e.currentTarget.value)}
             onKeyDown={(e) => {
               if (e.key === 'ArrowDown') e.currentTarget.closest('div')?.querySelector<HTMLElement>('li button')?.focus();
@@ -149,9 +151,9 @@ function Values({ field, close }: { field: Field; close: () => void }) {
         </form>
       )}
       <ul className={css.list}>
-        {options.slice(0, 50).map((o, i) => (
+        {options.slice(0, 50).map((o) => (
           <li key={o.value}>
-            <button type="button" data-autofocus={(!searchable && i === 0) || undefined} onClick={() => choose(o.value)} onKeyDown={arrows}>
+            <button type="button" onClick={() => choose(o.value)} onKeyDown={arrows}>
               <span className="clip">{o.label ?? o.value}</span>{o.hint && <span className="dim">{o.hint}</span>}
             </button>
           </li>

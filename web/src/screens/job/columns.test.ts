@@ -77,7 +77,7 @@ test('buckets of the server keep their sums, and there are never too many column
     const buckets = list.map(({ n, ...counts }) => ({
       ...counts, from: new Date(start + n * hours * hour).toISOString(), to: new Date(start + (n + 1) * hours * hour).toISOString(),
     }));
-    const columns = layout({ from: start, to: start + 200 * hours * hour, buckets });
+    const columns = layout({ from: start, to: start + 200 * hours * hour, items: [], buckets });
     for (const key of outcomes) {
       expect(columns.reduce((n, c) => n + (c.kind === 'many' ? c.counts[key] : 0), 0)).toBe(buckets.reduce((n, b) => n + b[key], 0));
     }

@@ -41,14 +41,14 @@ const steps = [
 /** The shortest step that leaves at most `most` columns between two instants. */
 export const stepFor = (from: number, to: number): number => steps.find((s) => (to - from) / s <= most) ?? 28 * day;
 
-type Input = { from: number; to: number; items?: TimelineItem[] | undefined; buckets?: TimelineBucket[] | undefined };
+type Input = { from: number; to: number; items: TimelineItem[]; buckets?: TimelineBucket[] | undefined };
 
 /**
  * The columns of a timeline in the order of time. `offset` gives the milliseconds from UTC to the zone of the job at an instant: days and
  * hours begin when they do there.
  */
 export function layout({ from, to, items, buckets }: Input, offset: (at: number) => number = () => 0): TimelineColumn[] {
-  if (items && items.length <= most) {
+  if (!buckets?.length && items.length <= most) {
     return items.map((item) => ({ kind: 'one' as const, at: Date.parse(item.due_at), item })).sort((a, b) => a.at - b.at);
   }
   const step = stepFor(from, to);
@@ -66,7 +66,7 @@ export function layout({ from, to, items, buckets }: Input, offset: (at: number)
   };
   // Every column of the range is there, also an empty one: equal widths are equal times.
   for (let at = from, n = 0; at < to && n <= most; at += step, n++) column(at);
-  for (const item of items ?? []) {
+  for (const item of items) {
     const c = column(Date.parse(item.due_at));
     c.counts[outcomeOf(item)] += weight(item);
     c.total += weight(item);
@@ -75,8 +75,8 @@ export function layout({ from, to, items, buckets }: Input, offset: (at: number)
   for (const b of buckets ?? []) {
     const c = column(Date.parse(b.from));
     for (const key of outcomes) {
-      c.counts[key] += b[key] ?? 0;
-      c.total += b[key] ?? 0;
+      c.counts[key] += b[key];
+      c.total += b[key];
     }
   }
   return [...columns.values()].sort((a, b) => a.at - b.at);
@@ -134,14 +134,22 @@ export function columnText(c: TimelineColumn, zone: string, mode: ZoneMode): str
   const what = [word[kindOf(i)] + (i.reason && i.state !== 'succeeded' ? `: ${i.reason}` : '')];
   if ((i.count ?? 1) > 1) what.push(`${count(i.count!)} occurrences`);
   if (i.duration_ms) what.push(`took ${duration(i.duration_ms)}`);
-  for (const m of i.marks ?? []) what.push(markText[m] ?? m);
+  const mark = markOf(i);
+  if (mark) what.push(mark.text);
   return `${itemTime(i, zone, mode)}, ${what.join(', ')}`;
 }
 
-export const markText: Record<string, string> = {
-  shifted: 'shifted by a clock change', repeated: 'the clock shows this time twice', first_pass: 'the first of two equal times',
-  second_pass: 'the second of two equal times', calendar: 'excluded by a calendar',
+const clockText: Record<string, string> = {
+  shifted: 'moved by a clock change', first_pass: 'the first of two equal times', second_pass: 'the second of two equal times',
 };
+
+/** What a clock change or a calendar did to an occurrence. */
+export function markOf(i: Pick<TimelineItem, 'mark' | 'nominal' | 'reason'>): { kind: 'clock' | 'calendar'; text: string } | undefined {
+  if (i.mark) return { kind: 'clock', text: (clockText[i.mark] ?? i.mark) + (i.nominal ? ` from ${i.nominal.slice(11, 16)}` : '') };
+  if (i.reason === 'dst_gap') return { kind: 'clock', text: 'this time did not exist' };
+  if (i.reason === 'calendar') return { kind: 'calendar', text: 'excluded by a calendar' };
+  return undefined;
+}
 
 /** "Fri 27 Mar 2026, 02:30 +01": the server's text in the zone of the job, or this browser's in another. */
 export function itemTime(i: Pick<TimelineItem, 'due_at' | 'local'>, zone: string, mode: ZoneMode): string {

@@ -62,7 +62,7 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
         <Loaded query={timeline} rows={4}>
           {(t: Timeline) => (
             <>
-              {t.partial && <p className="dim">Only a part of this time could be read. Zoom in to see all of it.</p>}
+              <Completeness timeline={t} />
               <TimelineView timeline={t} offset={timeline.offset} selected={chosen} choose={(i) => choose(i.due_at)} zoomTo={zoomTo} />
             </>
           )}
@@ -89,6 +89,20 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
       </Tabs>
     </>
   );
+}
+
+/** Says what the timeline does not show. */
+function Completeness({ timeline: t }: { timeline: Timeline }) {
+  if (t.partial) {
+    return (
+      <p className="dim">
+        Complete {t.covered_from && <>from <When at={t.covered_from} zone={t.zone} utc={false} /></>} {t.covered_to && <>to <When at={t.covered_to} zone={t.zone} utc={false} /></>} only.
+        Choose a shorter time to see all of it.
+      </p>
+    );
+  }
+  if (t.history_from > t.from) return <p className="dim">History is kept from <When at={t.history_from} zone={t.zone} utc={false} /> on.</p>;
+  return null;
 }
 
 /** How far occurrences are apart, as far as the newest ones and the next one tell. */

@@ -1,5 +1,7 @@
 import { Menu } from '@mantine/core';
+import { useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
+import { useEffect } from 'react';
 import { api, ApiProblem, unwrap } from '../../api/client';
 import { useData } from '../../api/live';
 import type { Job } from '../../api/pending-jobs';
@@ -26,6 +28,15 @@ export default function JobScreen() {
     get: (signal) => unwrap(api.GET('/api/v1/jobs/{job}', { params: { path: { job: id }, query: { include: 'recent' } }, signal })),
     every: 5000,
   });
+  // A name leads to the id, which stays the same when the job is renamed.
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const own = job.data?.id;
+  useEffect(() => {
+    if (own === undefined || own === id) return;
+    client.setQueryData(['job', own], job.data);
+    void navigate({ to: '.', params: ((old: Record<string, string>) => ({ ...old, job: own })) as never, search: true as never, replace: true, resetScroll: false });
+  }, [own, id, client, navigate, job.data]);
   if (job.error instanceof ApiProblem && job.error.status === 404) return <Deleted id={id} error={job.error} />;
   if (!job.data) {
     return <Page title="Job" crumbs={[{ label: 'Jobs', link: { to: '/jobs' } }]}>{job.error ? <ProblemView error={job.error} retry={() => void job.refetch()} /> : <Skeleton />}</Page>;

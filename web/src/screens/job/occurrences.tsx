@@ -8,7 +8,7 @@ import { kindOf, Mark, Outcome, word } from '../../ui/mark';
 import { Empty } from '../../ui/state';
 import { Table, type Column } from '../../ui/table';
 import { Took, useZone, When, ZoneContext } from '../../ui/when';
-import { itemTime, markText, outcomes } from './columns';
+import { itemTime, markOf, outcomes } from './columns';
 import css from './job.module.css';
 
 type Props = { timeline: Timeline; selected: number | undefined; choose: (at: string) => void; zoomTo: (from: number, to: number) => void };
@@ -21,8 +21,8 @@ export function Occurrences({ timeline, selected, choose, zoomTo }: Props) {
   const mode = useContext(ZoneContext);
   const zone = useZone(timeline.zone);
   const [future, setFuture] = useState(false);
-  if (timeline.buckets) return <Buckets buckets={timeline.buckets} zone={timeline.zone} zoomTo={zoomTo} />;
-  const all = (timeline.items ?? []).toReversed();
+  if (timeline.buckets?.length) return <Buckets buckets={timeline.buckets} zone={timeline.zone} zoomTo={zoomTo} />;
+  const all = timeline.items.toReversed();
   const planned = all.filter((i) => Date.parse(i.due_at) > Date.parse(timeline.now));
   const rows = future ? all : all.slice(Math.max(0, planned.length - soon));
   if (rows.length === 0) return <Empty title="No occurrence in this time">Choose a longer time, or go to an earlier one.</Empty>;
@@ -51,29 +51,29 @@ export function Occurrences({ timeline, selected, choose, zoomTo }: Props) {
 }
 
 function Reason({ item }: { item: TimelineItem }) {
-  const marks = item.marks ?? [];
+  const mark = markOf(item);
   return (
     <span className={css.reason}>
       {item.state !== 'succeeded' && item.reason && <code>{item.reason}</code>}
-      {item.origin !== 'schedule' && <span className="dim">by {item.origin}</span>}
+      {item.origin && item.origin !== 'schedule' && <span className="dim">by {item.origin}</span>}
       {(item.attempt ?? 0) > 1 && item.state === 'succeeded' && <span className="dim">after {item.attempt! - 1} {item.attempt === 2 ? 'retry' : 'retries'}</span>}
-      {marks.map((m) => <span key={m} className="dim row"><Mark kind={m === 'calendar' ? 'calendar' : 'clock'} size={10} label="" />{markText[m] ?? m}</span>)}
+      {mark && <span className="dim row"><Mark kind={mark.kind} size={10} label="" />{mark.text}</span>}
     </span>
   );
 }
 
-const total = (b: TimelineBucket): number => outcomes.reduce((n, k) => n + (b[k] ?? 0), 0);
+const total = (b: TimelineBucket): number => outcomes.reduce((n, k) => n + (b[k]), 0);
 
 function Buckets({ buckets, zone, zoomTo }: { buckets: TimelineBucket[]; zone: string; zoomTo: (from: number, to: number) => void }) {
   const rows = buckets.filter((b) => total(b) > b.planned).toReversed();
   const planned = buckets.reduce((n, b) => n + b.planned, 0);
   const seconds = buckets.some((b) => Date.parse(b.from) % 60_000 !== 0);
-  const used = outcomes.filter((k) => rows.some((b) => (b[k] ?? 0) > 0));
+  const used = outcomes.filter((k) => rows.some((b) => (b[k]) > 0));
   const columns: Column<TimelineBucket>[] = [
     { head: 'From', width: '190px', cell: (b) => <When at={b.from} zone={zone} utc={false} seconds={seconds} /> },
     ...used.map((k): Column<TimelineBucket> => ({
       head: k.slice(0, 1).toUpperCase() + k.slice(1), right: true,
-      cell: (b) => ((b[k] ?? 0) > 0 ? <span className={k === 'failed' ? 'bad' : k === 'missed' ? 'warn' : ''}>{count(b[k] ?? 0)}</span> : <span className="dim">0</span>),
+      cell: (b) => ((b[k]) > 0 ? <span className={k === 'failed' ? 'bad' : k === 'missed' ? 'warn' : ''}>{count(b[k])}</span> : <span className="dim">0</span>),
     })),
   ];
   return (

@@ -25,7 +25,7 @@ export function Performance({ job, range: whole, timeline }: Props) {
     keep: true,
   });
   // A timeline of buckets has no single runs: the newest 500 of the range stand for them.
-  const many = !!timeline?.buckets;
+  const many = !!timeline?.buckets?.length;
   const runs = useData({
     key: ['runs-of', job.id, from, to],
     get: (signal) => unwrap(api.GET('/api/v1/jobs/{job}/runs', { params: { path: { job: job.id }, query: { due_from: from, due_to: to, page_size: 500 } }, signal })),

@@ -6,7 +6,7 @@ import { clock } from '../../lib/time';
 import { kindOf, Mark, word, type Kind } from '../../ui/mark';
 import { useZone, ZoneContext } from '../../ui/when';
 import { every, nowAt, ticks } from './axis';
-import { columnText, layout, outcomes, stack, type ManyColumn, type OneColumn, type OutcomeKey, type TimelineColumn } from './columns';
+import { columnText, layout, markOf, outcomes, stack, type ManyColumn, type OneColumn, type OutcomeKey, type TimelineColumn } from './columns';
 import css from './timeline.module.css';
 
 type Props = {
@@ -30,7 +30,7 @@ export function TimelineView({ timeline, offset, selected, choose, zoomTo }: Pro
   const [from, to, now] = [Date.parse(timeline.from), Date.parse(timeline.to), Date.parse(timeline.now)];
   const columns = useMemo(() => layout({ from, to, items: timeline.items, buckets: timeline.buckets }, offset), [timeline, offset, from, to]);
   const labels = useMemo(() => ticks(columns, zone, mode), [columns, zone, mode]);
-  const flags = useMemo(() => versionFlags(columns, timeline.versions ?? []), [columns, timeline.versions]);
+  const flags = useMemo(() => versionFlags(columns, timeline.versions), [columns, timeline.versions]);
   const chosen = columns.findIndex((c) => c.kind === 'one' && c.at === selected);
   const line = nowAt(columns, now, from, to);
   const most = Math.max(1, ...columns.map((c) => (c.kind === 'many' ? c.total : 0)));
@@ -64,10 +64,10 @@ export function TimelineView({ timeline, offset, selected, choose, zoomTo }: Pro
         {columns.map((c, i) => {
           const props = {
             key: `${c.at}-${c.kind === 'one' ? c.item.run ?? i : ''}`, 'data-column': true, tabIndex: i === (chosen >= 0 ? chosen : at) ? 0 : -1,
-            className: `${css.column} ${c.at > now ? css.future : ''}`,
+            className: `${css.column} ${unread(c, timeline) ? css.unread : c.at > now ? css.future : ''}`,
           };
           const { key, ...rest } = props;
-          const text = columnText(c, zone, mode);
+          const text = columnText(c, zone, mode) + (unread(c, timeline) ? ' that was read; choose a shorter time' : '');
           return (
             <button type="button" key={key} {...rest} title={text} aria-pressed={c.kind === 'one' ? i === chosen : undefined}
               onClick={() => (c.kind === 'one' ? choose(c.item) : zoomTo(c.at, c.to))}>
@@ -91,18 +91,17 @@ export function TimelineView({ timeline, offset, selected, choose, zoomTo }: Pro
   );
 }
 
+/** Whether a column is outside of the time that could be read. */
+const unread = (c: TimelineColumn, t: Timeline): boolean =>
+  c.kind === 'many' && ((!!t.covered_from && c.to <= Date.parse(t.covered_from)) || (!!t.covered_to && c.at >= Date.parse(t.covered_to)));
+
 function Marks({ column }: { column: TimelineColumn }) {
   if (column.kind === 'many') {
     const { failed, missed, unknown } = column.counts;
     return failed > 0 ? <Mark kind="failed" size={9} label="" /> : missed + unknown > 0 ? <Mark kind="missed" size={9} label="" /> : null;
   }
-  const marks = column.item.marks ?? [];
-  return (
-    <>
-      {marks.some((m) => m === 'shifted' || m === 'repeated' || m.endsWith('_pass')) && <Mark kind="clock" size={10} label="" />}
-      {marks.includes('calendar') && <Mark kind="calendar" size={10} label="" />}
-    </>
-  );
+  const mark = markOf(column.item);
+  return mark ? <Mark kind={mark.kind} size={10} label="" /> : null;
 }
 
 function One({ column: { item }, slowest }: { column: OneColumn; slowest: number }) {
@@ -151,16 +150,16 @@ const short: Partial<Record<Kind, string>> = { retried: 'after a retry', accepte
 /** The marks that are in view, with their words. */
 export function Legend({ timeline }: { timeline: Timeline }) {
   const kinds = new Set<Kind>(['succeeded']);
-  for (const i of timeline.items ?? []) kinds.add(kindOf(i));
-  for (const b of timeline.buckets ?? []) for (const o of outcomes) if ((b[o] ?? 0) > 0) kinds.add(counted[o]);
-  const marks = new Set((timeline.items ?? []).flatMap((i) => i.marks ?? []));
+  for (const i of timeline.items) kinds.add(kindOf(i));
+  for (const b of timeline.buckets ?? []) for (const o of outcomes) if (b[o] > 0) kinds.add(counted[o]);
+  const marks = new Set(timeline.items.map((i) => markOf(i)?.kind));
   const shown = [...legendKinds.filter((k) => kinds.has(k)), ...[...kinds].filter((k) => !legendKinds.includes(k))];
   return (
     <ul className={css.legend} aria-label="Legend">
       {shown.map((k) => <li key={k}><Mark kind={k} size={10} label="" />{short[k] ?? word[k].toLowerCase()}</li>)}
-      {[...marks].some((m) => m !== 'calendar') && <li><Mark kind="clock" size={10} label="" />clock change</li>}
+      {marks.has('clock') && <li><Mark kind="clock" size={10} label="" />clock change</li>}
       {marks.has('calendar') && <li><Mark kind="calendar" size={10} label="" />calendar</li>}
-      {timeline.items?.some((i) => i.duration_ms) && <li><i className={css.took} />time taken</li>}
+      {timeline.items.some((i) => i.duration_ms) && <li><i className={css.took} />time taken</li>}
     </ul>
   );
 }
