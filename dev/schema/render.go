@@ -16,7 +16,7 @@ var groups = []struct {
 	{"Runs and history", []string{"run", "run_history", "run_output", "run_output_live", "dead_letter"}},
 	{"Queues and limits", []string{"queue", "queue_rate", "permit", "queue_waiter"}},
 	{"Sessions and partitions", []string{"session", "partition", "cluster", "failover"}},
-	{"Requests and operations", []string{"idempotent_response", "operation"}},
+	{"Requests and operations", []string{"idempotent_response", "operation", "operation_item"}},
 	{"Secrets", []string{"secret", "cluster_key"}},
 	{"Audit", []string{"audit_log", "audit_finding"}},
 }
@@ -32,6 +32,7 @@ var relations = []struct {
 	{"namespace", "||--o{", "job", "namespace_id"},
 	{"namespace", "||--o{", "secret", "namespace_id"},
 	{"namespace", "||--o{", "operation", "namespace_id"},
+	{"operation", "||--o{", "operation_item", "operation_id"},
 	{"namespace", "||--o{", "audit_log", "namespace_id"},
 	{"partition", "||--o{", "job", "partition"},
 	{"cursor", "||--o{", "job", "cursor_id"},

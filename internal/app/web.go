@@ -126,11 +126,12 @@ type apiStore struct {
 	*postgres.Admin
 	*postgres.Engine
 	*postgres.Views
+	*postgres.Operations
 }
 
 // newAPI creates the API. It has its own database connections, so that the engine never waits for users.
 func (n *node) newAPI(db *postgres.DB) *server.Server {
-	store := apiStore{db.API(), db.Admin(), db.Engine(), db.Views()}
+	store := apiStore{db.API(), db.Admin(), db.Engine(), db.Views(), db.Operations()}
 	return server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store,
 		Stories: store, DeadLetters: store, Operations: store, Logins: store, LoginCode: n.config.LoginCode,

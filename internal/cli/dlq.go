@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-dev/belfry/internal/cli/bulk"
 	"github.com/belfry-dev/belfry/internal/cli/overview"
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
@@ -141,7 +142,7 @@ func newDLQVerb(verb, about, long string) *cobra.Command {
 		case dry:
 			return overview.ShowDryRun(r, verb, raw)
 		}
-		return showOperation(ctx, r, raw, detach)
+		return bulk.Show(ctx, r, raw, detach)
 	})
 	return cmd
 }
@@ -170,65 +171,4 @@ func redriveOrDiscard(ctx context.Context, r *remote.Server, verb string, runs [
 		r.Line("%s: %d of %d done", verb, len(runs), len(runs))
 		return nil
 	})
-}
-
-// pollPause is the pause between two requests for the state of an operation.
-const pollPause = 500 * time.Millisecond
-
-// showOperation waits for the end of an operation, unless detach is set, and prints its state.
-func showOperation(ctx context.Context, r *remote.Server, raw []byte, detach bool) error {
-	if !detach {
-		var err error
-		if raw, err = awaitOperation(ctx, r, raw); err != nil {
-			return err
-		}
-	}
-	o, err := terminal.Decode[operationView](raw)
-	if err != nil {
-		return err
-	}
-	return r.Show(raw, func() error {
-		switch {
-		case o.Count == 0:
-			r.Line("no dead letters: there is nothing to %s", o.Kind)
-		case o.State == "running":
-			r.Line("%s of %d dead letters has begun at the server, %s",
-				o.Kind, o.Count, terminal.Faint.Render("to end it: belfry operation abort "+o.ID))
-		default:
-			r.Line("%s: %s, %d of %d done, %d failed", o.Kind, terminal.State(o.State), o.Done, o.Count, o.Failed)
-		}
-		if o.Failed > 0 {
-			r.Line("%s", terminal.Faint.Render(
-				"failed: their job is deleted, or the run is live; they are still dead letters"))
-		}
-		return nil
-	})
-}
-
-// awaitOperation waits for the end of an operation, and returns its last state.
-func awaitOperation(ctx context.Context, r *remote.Server, raw []byte) ([]byte, error) {
-	o, err := terminal.Decode[operationView](raw)
-	if err != nil {
-		return nil, err
-	}
-	bar := terminal.NewProgress(r.Cmd.ErrOrStderr(), o.Kind, o.Count)
-	defer bar.End()
-	for o.State == "running" {
-		bar.Set(o.Done+o.Failed, o.Count)
-		remote.Pause(ctx, pollPause)
-		if ctx.Err() == nil {
-			raw, err = r.Get(ctx, operationPath(o.ID), nil)
-		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("no longer waited for, after %d of %d; the %s goes on at the server."+
-				" To end it: belfry operation abort %s", o.Done+o.Failed, o.Count, o.Kind, o.ID)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if o, err = terminal.Decode[operationView](raw); err != nil {
-			return nil, err
-		}
-	}
-	return raw, nil
 }

@@ -59,7 +59,7 @@ func TestFlagsOfAJob(t *testing.T) {
 		"job list --limit -1":                             "--limit -1 is negative; use 1 or more, or 0 for all",
 		"run list --limit -1":                             "--limit -1 is negative; use 1 or more, or 0 for all",
 		"job list extra":                                  `takes no arguments, got "extra"`,
-		"job pause":                                       "wants JOB..., got 0 arguments; add what is missing",
+		"job pause":                                       "which ones? Use names, a filter such as --queue, or --all",
 		"apply jobs.yaml":                                 "is a flag missing before it?",
 		"job rollback x --to -1":                          "--to -1 is no version; they begin with 1",
 		"dlq redrive --all --rate 0":                      "--rate 0 is less than 1; use 1 or more per second",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-dev/belfry/internal/cli/bulk"
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/timeline"
@@ -22,7 +23,8 @@ func newJob() *cobra.Command {
   belfry job list --label team=finance
   belfry job runs report`,
 	}, newJobCreate(), newJobGet(), newJobList(), newJobEdit(), newJobPause(), newJobResume(), newJobTrigger(),
-		newJobBackfill(), newJobDelete(), newJobRuns(), timeline.New(), newJobPreview(), newJobVersions(), newJobRollback()))
+		newJobBackfill(), newJobDelete(), bulk.NewRelabel(), bulk.NewSpread(),
+		newJobRuns(), timeline.New(), newJobPreview(), newJobVersions(), newJobRollback()))
 }
 
 func newJobGet() *cobra.Command {
@@ -42,19 +44,26 @@ func newJobGet() *cobra.Command {
 
 func newJobPause() *cobra.Command {
 	var note, until string
+	var many bulk.JobFlags
 	cmd := &cobra.Command{
-		Use: "pause JOB...", Short: "Start no more runs of jobs", Args: usage.Args(1, usage.Many),
+		Use: "pause [JOB...]", Short: "Start no more runs of jobs",
 		Long: `Start no more runs of jobs. Attempts in progress end as usual. missed.paused of a job
 decides what happens to the occurrences of the pause when it is resumed. With
---until, Belfry resumes them at that time.`,
+--until, Belfry resumes them at that time.
+
+` + bulk.About,
 		Example: `  belfry job pause report --note 'the target is being moved'
-  belfry job pause report invoices --until 2027-01-31T06:00:00Z`,
+  belfry job pause report invoices --until 2027-01-31T06:00:00Z
+  belfry job pause --label team=billing --dry-run`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			body := map[string]any{"note": note}
+			if until != "" {
+				body["until"] = until
+			}
+			if done, err := many.Many(ctx, r, args, "pause", body); done {
+				return err
+			}
 			return eachJob(ctx, r, args, true, func(name string) (json.RawMessage, error) {
-				body := map[string]string{"note": note}
-				if until != "" {
-					body["until"] = until
-				}
 				raw, err := r.Post(ctx, remote.JobPath(name)+":pause", body)
 				if err == nil {
 					r.Line("%s %s", terminal.Yellow.Render("paused"), terminal.Clean(name))
@@ -65,15 +74,22 @@ decides what happens to the occurrences of the pause when it is resumed. With
 	}
 	cmd.Flags().StringVar(&note, "note", "", "why; belfry job get and belfry why show it")
 	usage.TimeFlag(cmd.Flags(), &until, "until", "resume them at this time")
+	many.Add(cmd)
 	return cmd
 }
 
 func newJobResume() *cobra.Command {
-	return &cobra.Command{
-		Use: "resume JOB...", Short: "Let paused jobs run again", Args: usage.Args(1, usage.Many),
+	var many bulk.JobFlags
+	cmd := &cobra.Command{
+		Use: "resume [JOB...]", Short: "Let paused jobs run again",
+		Long: "Let paused jobs run again.\n\n" + bulk.About,
 		Example: `  belfry job resume report
-  belfry job resume report invoices`,
+  belfry job resume report invoices
+  belfry job resume --label team=billing --state paused`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			if done, err := many.Many(ctx, r, args, "resume", map[string]any{}); done {
+				return err
+			}
 			return eachJob(ctx, r, args, true, func(name string) (json.RawMessage, error) {
 				before, err := r.Get(ctx, remote.JobPath(name), nil)
 				if err != nil {
@@ -100,6 +116,8 @@ func newJobResume() *cobra.Command {
 			})
 		}),
 	}
+	many.Add(cmd)
+	return cmd
 }
 
 // resumedView is what is printed of a job that was resumed.
@@ -127,11 +145,17 @@ func (v resumedView) ofThePause() string {
 }
 
 func newJobDelete() *cobra.Command {
-	return &cobra.Command{
-		Use: "delete JOB...", Short: "Delete jobs; their history stays", Args: usage.Args(1, usage.Many),
+	var many bulk.JobFlags
+	cmd := &cobra.Command{
+		Use: "delete [JOB...]", Short: "Delete jobs; their history stays",
+		Long: "Delete jobs. Their history stays.\n\n" + bulk.About,
 		Example: `  belfry job delete report
-  belfry job delete report old-report`,
+  belfry job delete report old-report
+  belfry job delete --state finished --dry-run`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			if done, err := many.Many(ctx, r, args, "delete", map[string]any{}); done {
+				return err
+			}
 			type result struct {
 				Name   string `json:"name"`
 				Result string `json:"result"`
@@ -151,4 +175,6 @@ func newJobDelete() *cobra.Command {
 			return r.Show(raw, func() error { return nil })
 		}),
 	}
+	many.Add(cmd)
+	return cmd
 }

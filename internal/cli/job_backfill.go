@@ -135,7 +135,7 @@ func awaitBackfill(ctx context.Context, r *remote.Server, job string, b backfill
 			return showEnded(ctx, r, job, within, b)
 		}
 		bar.Set(b.Runs-left, b.Runs)
-		remote.Pause(ctx, pollPause+time.Duration(left)*time.Millisecond)
+		remote.Pause(ctx, remote.PollPause+time.Duration(left)*time.Millisecond)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-dev/belfry/internal/cli/bulk"
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
@@ -19,17 +20,27 @@ func newJobTrigger() *cobra.Command {
 	var payload, at string
 	var wait bool
 	var timeout time.Duration
+	var many bulk.JobFlags
 	cmd := &cobra.Command{
-		Use: "trigger JOB...", Short: "Run jobs now, in addition to their schedules", Args: usage.Args(1, usage.Many),
+		Use: "trigger [JOB...]", Short: "Run jobs now, in addition to their schedules",
 		Long: `Run jobs now, in addition to their schedules. With --wait, it waits until the runs
 have ended and prints how; the exit code is 1 if one did not succeed. Ctrl-C or
---timeout ends the waiting, not the runs.`,
+--timeout ends the waiting, not the runs.
+
+` + bulk.About,
 		Example: `  belfry job trigger report
   belfry job trigger report --wait --timeout 10m
   belfry job trigger report --at 2027-01-31T09:00:00Z
   belfry job trigger report --payload '{"day":"2026-01-31"}'
-  belfry job trigger report --payload @payload.json`,
+  belfry job trigger report --payload @payload.json
+  belfry job trigger --label team=billing --rate 10`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			if len(args) == 0 && payload+at != "" {
+				return usage.Errorf("--payload and --at need the names of jobs")
+			}
+			if done, err := many.Many(ctx, r, args, "trigger", map[string]any{}); done {
+				return err
+			}
 			if r.Cmd.Flags().Changed("timeout") && (!wait || timeout <= 0) {
 				return usage.Errorf("--timeout limits how long --wait waits: use both, with a positive duration such as 10m")
 			}
@@ -64,6 +75,7 @@ have ended and prints how; the exit code is 1 if one did not succeed. Ctrl-C or
 	usage.TimeFlag(cmd.Flags(), &at, "at", "run them at this time, not now")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the runs have ended; exit with 1 if one did not succeed")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait, the longest time to wait (default: no limit)")
+	many.Add(cmd)
 	return cmd
 }
 
@@ -159,7 +171,7 @@ func awaitRuns(ctx context.Context, r *remote.Server, runs []string) error {
 				break
 			}
 			bar.Set(int64(i), int64(len(runs)))
-			remote.Pause(ctx, pollPause)
+			remote.Pause(ctx, remote.PollPause)
 		}
 	}
 	bar.End()

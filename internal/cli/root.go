@@ -3,6 +3,7 @@
 //
 //	local      commands that need no server: server, migrate, dev, bench …
 //	admin      keys, secrets, the audit log, the cluster
+//	bulk       operations, and flags of commands on many jobs or runs
 //	files      apply, diff and import: jobs from files
 //	completion names and flags that a shell completes
 //	remote     the connection to a server, for all client commands
@@ -20,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/cli/admin"
+	"github.com/belfry-dev/belfry/internal/cli/bulk"
 	"github.com/belfry-dev/belfry/internal/cli/completion"
 	"github.com/belfry-dev/belfry/internal/cli/files"
 	"github.com/belfry-dev/belfry/internal/cli/local"
@@ -71,7 +73,7 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 	client := cobra.Group{ID: "client", Title: "With a server (belfry login, or BELFRY_SERVER and BELFRY_KEY):"}
 	root.AddGroup(&own, &client)
 	add(root, own.ID, local.Commands()...)
-	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newDLQ(), newOperation())
+	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newDLQ(), bulk.NewOperation())
 	add(root, client.ID, admin.Commands()...)
 	add(root, client.ID, files.Commands()...)
 	usage.Group(root)

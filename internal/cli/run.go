@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-dev/belfry/internal/cli/bulk"
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
@@ -286,13 +287,56 @@ func newRunGet() *cobra.Command {
 }
 
 func newRunCancel() *cobra.Command {
-	return &cobra.Command{
-		Use: "cancel RUN", Short: "Cancel a live run", Args: usage.Args(1, 1),
+	cmd := &cobra.Command{
+		Use: "cancel [RUN]", Short: "Cancel a live run, or all that match", Args: usage.Args(0, 1),
 		Long: `Cancel a live run. One that has not started will not start. Of one that has, what
-it reports is ignored; its target may still finish what it began.`,
-		Example: `  belfry run cancel run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000`,
-		RunE:    runVerb("cancel", terminal.Yellow.Render("cancelled")),
+it reports is ignored; its target may still finish what it began.
+
+With a filter or --all, the server cancels all that match in the background, at --rate
+per second: those that are due by now, unless --due-to says otherwise.`,
+		Example: `  belfry run cancel run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000
+  belfry run cancel --job report --state due --dry-run`,
 	}
+	manyRuns(cmd, "cancel", terminal.Yellow.Render("cancelled"), nil)
+	return cmd
+}
+
+// manyRuns adds filters to a command, and what it does: the verb, to a run or to all that match. check looks at the
+// filter first; may be nil.
+func manyRuns(cmd *cobra.Command, verb, done string, check func(*runFilter) error) {
+	var f runFilter
+	var named string
+	var many bulk.Flags
+	f.add(cmd)
+	cmd.Flags().StringVar(&named, "job", "", "id or name of a job")
+	many.Add(cmd, "runs")
+	one := runVerb(verb, done)
+	all := remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+		filter := map[string]any{}
+		for field, values := range remote.DropEmpty(f.query()) {
+			filter[field] = values[0]
+		}
+		if states := f.states.Values(); len(states) > 0 {
+			filter["state"] = states
+		}
+		if named != "" {
+			id, err := r.JobID(ctx, named)
+			if err != nil {
+				return err
+			}
+			filter["job"] = id
+		}
+		if check != nil && len(args) == 0 {
+			if err := check(&f); err != nil {
+				return err
+			}
+		}
+		if done, err := many.RunFilter(ctx, r, args, verb, filter); done {
+			return err
+		}
+		return one(cmd, args)
+	})
+	cmd.RunE = all
 }
 
 // runVerb returns the RunE of a command that does something to one run.

@@ -12,6 +12,7 @@ type Store struct {
 	*postgres.API
 	*postgres.Members
 	*postgres.Admin
+	*postgres.Operations
 	*postgres.Views
 	DB *postgres.DB
 }
@@ -21,7 +22,7 @@ func NewStore(conns *pgxpool.Pool) *Store { return StoreOf(postgres.New(conns, p
 
 // StoreOf returns all sides of a database.
 func StoreOf(db *postgres.DB) *Store {
-	return &Store{db.Engine(), db.API(), db.Members(), db.Admin(), db.Views(), db}
+	return &Store{db.Engine(), db.API(), db.Members(), db.Admin(), db.Operations(), db.Views(), db}
 }
 
 // ExpireSession is a statement that expires session $1 in a cluster whose nodes have been renewing all along, so that

@@ -123,6 +123,7 @@ type API struct {
 	schedules *schedules
 	sealer    Sealer
 	loads     loadBounds
+	step      *operationStep // of the operation that changes are part of; nil: of none
 }
 
 // API returns an API.

@@ -22,6 +22,7 @@ const maxTries = 20
 
 // retrying runs work in a transaction for a namespace, and repeats it after a conflict with another transaction.
 func (a *API) retrying(ctx context.Context, namespace uuid.UUID, what string, work func(pgx.Tx) error) error {
+	work = a.step.around(ctx, work)
 	for try := 1; ; try++ {
 		err := a.db.Tx(ctx, pool.In(namespace, pool.KeyLookups), what, work)
 		code := Code(err)

@@ -22,72 +22,122 @@ WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue)
 const countDead = `SELECT count(*) ` + fromDead
 
 const insertOperation = `
-INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor, created_at, next_at)
-VALUES ($1, $2, $3, $4, now(), $5, 'running', $6, $7, now(), now())
+INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor, created_at, change,
+                       count_more, next_at)
+VALUES ($1, $2, $3, $4, now(), $5, 'running', $6, $7, now(), $8, $9, now())
 RETURNING created_at`
 
-// BeginOperation starts to redrive or discard all dead letters that match the filter now.
-func (a *API) BeginOperation(ctx context.Context, o job.OperationParams) (op job.Operation, err error) {
-	what := "begin to " + string(o.Kind) + " dead letters"
+// Operations has the operations on many dead letters, jobs and runs of one namespace, under row-level security.
+type Operations struct{ api *API }
+
+// Operations returns an Operations.
+func (d *DB) Operations() *Operations { return &Operations{d.API()} }
+
+// BeginOperation starts to change all dead letters, jobs or runs that a filter selects now.
+func (s *Operations) BeginOperation(ctx context.Context, o job.OperationParams) (op job.Operation, err error) {
+	what := "begin to " + string(o.Kind)
 	if err := o.Validate(); err != nil {
 		return op, fmt.Errorf("%s: %w", what, err)
 	}
-	filter, err := toJSON(o.Filter)
-	if err != nil {
-		return op, fmt.Errorf("%s: %w", what, err)
+	op = job.Operation{
+		Kind: o.Kind, Filter: o.Filter, Set: o.Set, Change: o.Change, Rate: o.Rate, State: job.OperationRunning, Actor: o.Actor,
 	}
-	op = job.Operation{Kind: o.Kind, Filter: o.Filter, Rate: o.Rate, State: job.OperationRunning, Actor: o.Actor}
 	if op.ID, err = uuid.NewV7(); err != nil {
 		return op, fmt.Errorf("%s: %w", what, err)
 	}
-	err = a.db.Tx(ctx, pool.In(o.Namespace, pool.Lists), what, func(tx pgx.Tx) error {
-		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
-			return err
+	if !o.Kind.OfDeadLetters() {
+		n, err := s.CountSet(ctx, o.Namespace, o.Kind, o.Set)
+		if err != nil {
+			return op, fmt.Errorf("%s: %w", what, err)
 		}
-		args := deadArgs(o.Namespace, o.Filter)
-		if err := tx.QueryRow(ctx, countDead, args).Scan(&op.Count); err != nil {
-			return err
-		}
-		row := tx.QueryRow(ctx, insertOperation, op.ID, o.Namespace, o.Kind, filter, o.Rate, op.Count, o.Actor)
-		if err := row.Scan(&op.CreatedAt); err != nil {
-			return err
-		}
-		op.CreatedAt = op.CreatedAt.UTC()
-		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, op); err != nil {
-			return err
-		}
-		entry := auditParams{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}
-		return audit(ctx, tx, entry, struct {
-			Kind   job.OperationKind `json:"kind"`
-			Filter job.DeadFilter    `json:"filter"`
-			Count  int64             `json:"count"`
-			Rate   int               `json:"rate"`
-		}{o.Kind, o.Filter, op.Count, o.Rate})
+		op.Count, op.More = n.Count, n.More
+	}
+	err = s.api.db.Tx(ctx, pool.In(o.Namespace, pool.Lists), what, func(tx pgx.Tx) error {
+		return begin(ctx, tx, &o, &op)
 	})
 	return op, err
 }
 
+func begin(ctx context.Context, tx pgx.Tx, o *job.OperationParams, op *job.Operation) error {
+	if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
+		return err
+	}
+	var which any = o.Set
+	if o.Kind.OfDeadLetters() {
+		which = o.Filter
+		args := deadArgs(o.Namespace, o.Filter)
+		if err := tx.QueryRow(ctx, countDead, args).Scan(&op.Count); err != nil {
+			return err
+		}
+	}
+	filter, err := toJSON(which)
+	if err != nil {
+		return err
+	}
+	change, err := toJSON(o.Change)
+	if err != nil {
+		return err
+	}
+	row := tx.QueryRow(
+		ctx, insertOperation, op.ID, o.Namespace, o.Kind, filter, o.Rate, op.Count, o.Actor, change, op.More,
+	)
+	if err := row.Scan(&op.CreatedAt); err != nil {
+		return err
+	}
+	op.CreatedAt = op.CreatedAt.UTC()
+	if err := job.CheckUntil(o.Change.Until, op.CreatedAt); err != nil {
+		return err
+	}
+	if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, *op); err != nil {
+		return err
+	}
+	entry := auditParams{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}
+	return audit(ctx, tx, entry, struct {
+		Kind   job.OperationKind `json:"kind"`
+		Filter any               `json:"filter"`
+		Note   string            `json:"note,omitempty"`
+		Count  int64             `json:"count"`
+		Rate   int               `json:"rate"`
+	}{o.Kind, which, o.Change.Note, op.Count, o.Rate})
+}
+
 const selectOperation = `
-SELECT id, kind, filter, rate, state, count, done, failed, coalesce(problem, ''), actor, created_at, ended_at
+SELECT id, kind, filter, rate, state, count, done, failed, coalesce(problem, ''), actor, created_at, ended_at, change,
+       count_more
 FROM operation `
 
 func scanOperation(row pgx.CollectableRow) (o job.Operation, err error) {
-	var filter string
+	var filter, change string
 	var ended *time.Time
 	err = row.Scan(
 		&o.ID, &o.Kind, &filter, &o.Rate, &o.State, &o.Count, &o.Done, &o.Failed, &o.Problem, &o.Actor,
-		&o.CreatedAt, &ended,
+		&o.CreatedAt, &ended, &change, &o.More,
 	)
 	if err != nil {
 		return o, err
 	}
 	o.CreatedAt, o.EndedAt = o.CreatedAt.UTC(), deref(ended).UTC()
-	return o, json.Unmarshal([]byte(filter), &o.Filter)
+	return o, readOperation(&o, filter, change)
 }
 
-// Operations lists the operations of a namespace that began before a given one, newest first.
-func (a *API) Operations(ctx context.Context, namespace, before uuid.UUID, limit int) (out []job.Operation, err error) {
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+// readOperation reads what is stored as JSON.
+func readOperation(o *job.Operation, filter, change string) error {
+	var which any = &o.Set
+	if o.Kind.OfDeadLetters() {
+		which = &o.Filter
+	}
+	if err := json.Unmarshal([]byte(filter), which); err != nil {
+		return fmt.Errorf("read its filter: %w", err)
+	}
+	if err := json.Unmarshal([]byte(change), &o.Change); err != nil {
+		return fmt.Errorf("read its change: %w", err)
+	}
+	return nil
+}
+
+// ListOperations lists the operations of a namespace that began before a given one, newest first.
+func (s *Operations) ListOperations(ctx context.Context, namespace, before uuid.UUID, limit int) (out []job.Operation, err error) {
+	err = s.api.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanOperation)
 		return err
 	}, selectOperation+`WHERE namespace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3`, namespace, before, limit)
@@ -98,8 +148,8 @@ func (a *API) Operations(ctx context.Context, namespace, before uuid.UUID, limit
 }
 
 // Operation returns an operation of a namespace, or ErrNotFound.
-func (a *API) Operation(ctx context.Context, namespace, id uuid.UUID) (o job.Operation, err error) {
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+func (s *Operations) Operation(ctx context.Context, namespace, id uuid.UUID) (o job.Operation, err error) {
+	err = s.api.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		o, err = pgx.CollectExactlyOneRow(rows, scanOperation)
 		return err
 	}, selectOperation+`WHERE namespace_id = $1 AND id = $2`, namespace, id)
@@ -113,8 +163,8 @@ func (a *API) Operation(ctx context.Context, namespace, id uuid.UUID) (o job.Ope
 }
 
 // AbortOperation ends an operation. What it has changed stays changed.
-func (a *API) AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor string) error {
-	return a.db.Tx(ctx, pool.In(namespace), "abort operation", func(tx pgx.Tx) error {
+func (s *Operations) AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor string) error {
+	return s.api.db.Tx(ctx, pool.In(namespace), "abort operation", func(tx pgx.Tx) error {
 		var state job.OperationState
 		const lock = `SELECT state FROM operation WHERE namespace_id = $1 AND id = $2 FOR UPDATE`
 		err := tx.QueryRow(ctx, lock, namespace, id).Scan(&state)

@@ -20,7 +20,8 @@ type activeOperation struct {
 	namespace uuid.UUID
 	until     time.Time
 	now       time.Time
-	mark      deadMark
+	at        string    // the position as it is stored
+	mark      deadMark  // the position in dead letters
 	nextAt    time.Time // when it was due, which identifies the batch
 	failures  int
 }
@@ -35,7 +36,8 @@ type deadMark struct {
 
 // The row lock is the lease: it ends with the transaction, also if the node dies.
 const dueOperation = `
-SELECT id, namespace_id, kind, filter, rate, failed_until, resume_after, next_at, failures, now() FROM operation
+SELECT id, namespace_id, kind, filter, change, rate, failed_until, resume_after, next_at, failures, actor, now()
+FROM operation
 WHERE state = 'running' AND next_at <= now() AND belfry_clock_trusted()
 ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 
@@ -45,21 +47,14 @@ ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
 	var o activeOperation
 	err = e.db.Tx(ctx, "work on an operation", func(tx pgx.Tx) error {
-		var filter, mark string
-		err := tx.QueryRow(ctx, dueOperation).
-			Scan(&o.ID, &o.namespace, &o.Kind, &filter, &o.Rate, &o.until, &mark, &o.nextAt, &o.failures, &o.now)
-		if noRows(err) {
-			return nil
-		}
-		if err != nil {
+		if worked, err = o.take(ctx, tx); err != nil || !worked {
 			return err
 		}
-		worked = true
-		if err := json.Unmarshal([]byte(filter), &o.Filter); err != nil {
-			return fmt.Errorf("read its filter: %w", err)
+		if !o.Kind.OfDeadLetters() {
+			return o.reserve(ctx, tx)
 		}
-		if mark != "" {
-			if err := json.Unmarshal([]byte(mark), &o.mark); err != nil {
+		if o.at != "" {
+			if err := json.Unmarshal([]byte(o.at), &o.mark); err != nil {
 				return fmt.Errorf("read its mark: %w", err)
 			}
 		}
@@ -69,10 +64,28 @@ func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
 		}
 		return o.work(ctx, tx)
 	})
+	if err == nil && worked && !o.Kind.OfDeadLetters() {
+		err = e.workItems(ctx, &o)
+	}
 	if err != nil && worked && ctx.Err() == nil {
 		return false, errors.Join(fmt.Errorf("%s: %w", job.FormatOperationID(o.ID), err), e.postpone(ctx, &o, err))
 	}
 	return worked && err == nil, err
+}
+
+// take locks an operation that is due and reads it. It returns false if there is none.
+func (o *activeOperation) take(ctx context.Context, tx pgx.Tx) (bool, error) {
+	var filter, change string
+	err := tx.QueryRow(ctx, dueOperation).Scan(
+		&o.ID, &o.namespace, &o.Kind, &filter, &change, &o.Rate, &o.until, &o.at, &o.nextAt, &o.failures, &o.Actor, &o.now,
+	)
+	if noRows(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, readOperation(&o.Operation, filter, change)
 }
 
 // The condition on next_at lets only one of several nodes that failed at the same batch write.

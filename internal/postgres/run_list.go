@@ -130,6 +130,17 @@ func (l *runList) states() []job.RunStatus {
 	})
 }
 
+// The marks of the three lists, after an entry.
+func markOfJob(e job.Entry) job.RunMark {
+	return job.RunMark{At: e.DueAt.Add(instant), Key: e.Key, EndedAt: orFar(e.EndedAt)}
+}
+
+func markEnded(e job.Entry) job.RunMark {
+	return job.RunMark{At: e.EndedAt.Add(instant), Key: e.Key, EndedAt: e.EndedAt}
+}
+
+func markLive(e job.Entry) job.RunMark { return job.RunMark{At: e.DueAt, Key: e.Key} }
+
 func orFar(t time.Time) time.Time {
 	if t.IsZero() {
 		return far
@@ -140,9 +151,7 @@ func orFar(t time.Time) time.Time {
 func (l *runList) ofJob(ctx context.Context) error {
 	q := &l.query
 	l.sql = runsOfJob
-	l.mark = func(e job.Entry) job.RunMark {
-		return job.RunMark{At: e.DueAt.Add(instant), Key: e.Key, EndedAt: orFar(e.EndedAt)}
-	}
+	l.mark = markOfJob
 	w := walk{bottom: later(q.DueFrom, time.Unix(0, 0)), to: orFar(q.DueBefore), width: allTime}
 	if len(q.States) > 0 || q.Reason != "" || q.Queue != "" || !q.EndedFrom.IsZero() || !q.EndedBefore.IsZero() {
 		w.width = 24 * time.Hour // matching runs may be rare
@@ -156,9 +165,7 @@ func (l *runList) ofJob(ctx context.Context) error {
 func (l *runList) ended(ctx context.Context, oldest time.Time) error {
 	q := &l.query
 	l.sql = runsEnded
-	l.mark = func(e job.Entry) job.RunMark {
-		return job.RunMark{At: e.EndedAt.Add(instant), Key: e.Key, EndedAt: e.EndedAt}
-	}
+	l.mark = markEnded
 	w := walk{bottom: later(q.EndedFrom, oldest), to: orFar(q.EndedBefore), width: 10 * time.Second}
 	if !slices.Contains(l.args["ended"].([]int16), int16(job.EndedSucceeded)) {
 		l.sql, w.width = runsUnsuccessful, 24*time.Hour
@@ -195,7 +202,7 @@ func (l *runList) walk(ctx context.Context, w walk) error {
 // timeout, so that each page makes progress.
 func (l *runList) live(ctx context.Context) error {
 	l.sql = runsLive
-	l.mark = func(e job.Entry) job.RunMark { return job.RunMark{At: e.DueAt, Key: e.Key} }
+	l.mark = markLive
 	if l.query.After.At.IsZero() {
 		l.args["after_part"] = int16(-1)
 	}

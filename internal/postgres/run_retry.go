@@ -113,13 +113,21 @@ func readEnded(ctx context.Context, tx pgx.Tx, k job.Key) (e ended, err error) {
 	return e, err
 }
 
+// errRanAgain says that a run has run again since the user saw it. To users it is a conflict like others.
+var errRanAgain error = ranAgainError{ErrConflict}
+
+// ranAgainError is a conflict of its own.
+type ranAgainError struct{ error }
+
+func (e ranAgainError) Unwrap() error { return e.error }
+
 func (e *ended) mayRetry(o job.RunParams, gone, deadOnly bool) error {
 	switch {
 	case deadOnly && !e.dead:
 		return ErrNotFound
 	case o.Attempt != nil && *o.Attempt != e.attempt:
 		return fmt.Errorf(
-			"%w: the run last ended with attempt %d, not %d; look at how that went", ErrConflict, e.attempt,
+			"%w: the run last ended with attempt %d, not %d; look at how that went", errRanAgain, e.attempt,
 			*o.Attempt,
 		)
 	case gone:

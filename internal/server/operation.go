@@ -14,10 +14,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-// Operations is the part of the store that has the operations on many dead letters.
+// Operations is the part of the store that has the operations on many dead letters, jobs and runs.
 type Operations interface {
+	Sets
 	BeginOperation(ctx context.Context, o job.OperationParams) (job.Operation, error)
-	Operations(ctx context.Context, namespace, before uuid.UUID, limit int) ([]job.Operation, error)
+	ListOperations(ctx context.Context, namespace, before uuid.UUID, limit int) ([]job.Operation, error)
 	Operation(ctx context.Context, namespace, id uuid.UUID) (job.Operation, error)
 	AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor string) error
 }
@@ -33,6 +34,11 @@ func (s *Server) registerOperations() {
 		ID: "get-operation", Route: "GET /operations/{operation}", Summary: "Get an operation with its progress",
 		Role: access.Viewer,
 	}, s.getOperation)
+	rest.Register(s.api, rest.Operation{
+		ID: "list-operation-items", Route: "GET /operations/{operation}/items",
+		Summary: "List the items that an operation could not change", Role: access.Viewer,
+		Description: "Operations on jobs and runs note the first 1,000 of them. The order is that of the work.",
+	}, s.listOperationItems)
 	rest.Register(s.api, rest.Operation{
 		ID: "abort-operation", Route: "POST /operations/{operation}:abort", Summary: "Abort an operation",
 		Description: "Completed work stays done.", Role: access.Operator,
@@ -52,14 +58,16 @@ func (s *Server) registerBegin(kind job.OperationKind, example string) {
 	})
 }
 
-// Operation is work on many dead letters, which nodes do in the background.
+// Operation is work on many dead letters, jobs or runs, which nodes do in the background.
 type Operation struct {
 	ID        string            `json:"id" example:"op_06f8m2tq5dtk1e7n9q0c3s5v7g"`
-	Kind      string            `json:"kind" enum:"redrive,discard"`
+	Kind      string            `json:"kind" enum:"redrive,discard,pause,resume,trigger,delete,relabel,spread,cancel,retry"`
 	State     string            `json:"state" enum:"running,finished,aborted,failed"`
-	Filter    map[string]string `json:"filter" doc:"Which dead letters it covers."`
+	Filter    map[string]string `json:"filter" doc:"Which dead letters, jobs or runs it covers."`
+	Note      string            `json:"note,omitempty" doc:"The reason, for people."`
 	Rate      int               `json:"rate" doc:"Maximum number per second."`
-	Count     int64             `json:"count" doc:"Number of dead letters when it began."`
+	Count     int64             `json:"count" doc:"Number of items when it began."`
+	More      bool              `json:"more,omitempty" doc:"There were more than count."`
 	Done      int64             `json:"done"`
 	Failed    int64             `json:"failed"`
 	Problem   string            `json:"problem,omitempty"`
@@ -73,22 +81,32 @@ type Operation struct {
 func (Operation) Descriptions() map[string]string {
 	return map[string]string{
 		"state": "failed: the nodes gave up, see problem. Completed work stays done.",
-		"failed": "Number of runs that could not be redriven, because their job is deleted or the run is live. " +
-			"They are still dead letters.",
+		"kind":  "redrive and discard change dead letters. cancel and retry change runs. The others change jobs.",
+		"failed": "Number of items that could not be changed: see the operation's items. Dead letters whose job is " +
+			"deleted, or whose run is live, are still dead letters.",
 		"problem": "Why the last try failed. Nodes retry with growing delays and give up after ten failures in a row.",
 	}
 }
 
 func wireOperation(o job.Operation) Operation {
 	out := Operation{
-		ID: job.FormatOperationID(o.ID), Kind: string(o.Kind), State: string(o.State), Filter: wireFilter(o.Filter),
-		Rate: o.Rate, Count: o.Count, Done: o.Done, Failed: o.Failed, Problem: o.Problem, Progress: 1,
+		ID: job.FormatOperationID(o.ID), Kind: string(o.Kind), State: string(o.State), Filter: wireWhich(&o),
+		Note: o.Change.Note, Rate: o.Rate, Count: o.Count, More: o.More, Done: o.Done, Failed: o.Failed,
+		Problem: o.Problem, Progress: 1,
 		CreatedBy: o.Actor, CreatedAt: o.CreatedAt, EndedAt: rest.OptionalTime(o.EndedAt),
 	}
 	if o.State != job.OperationFinished && o.Count > 0 {
 		out.Progress = min(1, float64(o.Done+o.Failed)/float64(o.Count))
 	}
 	return out
+}
+
+// wireWhich returns what an operation covers.
+func wireWhich(o *job.Operation) map[string]string {
+	if o.Kind.OfDeadLetters() {
+		return wireFilter(o.Filter)
+	}
+	return wireSet(&o.Set)
 }
 
 // wireFilter returns the fields of a filter that are set.
@@ -187,7 +205,7 @@ func (s *Server) beginOperation(
 
 func (s *Server) listOperations(ctx context.Context, in *rest.PageInput) (*rest.PageOutput[Operation], error) {
 	return rest.List[uuid.UUID, job.Operation, Operation]{
-		First: uuid.Max, Read: s.opts.Operations.Operations,
+		First: uuid.Max, Read: s.opts.Operations.ListOperations,
 		Mark: func(o job.Operation) uuid.UUID { return o.ID }, Wire: wireOperation,
 	}.Page(ctx, in)
 }

@@ -104,6 +104,8 @@ func New(o Options) *Server {
 	s.registerWhy()
 	s.registerDeadLetters()
 	s.registerOperations()
+	s.registerBulkJobs()
+	s.registerBulkRuns()
 	cluster.Register(api, cluster.Options{Queues: o.Queues, Cluster: o.Cluster, Version: o.Version})
 	s.registerWorkers()
 	s.registerSecrets()

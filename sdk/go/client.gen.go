@@ -374,6 +374,27 @@ func (e JobPatchRetryBackoff) Valid() bool {
 	}
 }
 
+// Defines values for JobsFilterState.
+const (
+	JobsFilterStateActive   JobsFilterState = "active"
+	JobsFilterStateFinished JobsFilterState = "finished"
+	JobsFilterStatePaused   JobsFilterState = "paused"
+)
+
+// Valid indicates whether the value is a known member of the JobsFilterState enum.
+func (e JobsFilterState) Valid() bool {
+	switch e {
+	case JobsFilterStateActive:
+		return true
+	case JobsFilterStateFinished:
+		return true
+	case JobsFilterStatePaused:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LoadStep.
 const (
 	LoadStepN1H LoadStep = "1h"
@@ -457,16 +478,40 @@ func (e MissedPolicy) Valid() bool {
 
 // Defines values for OperationKind.
 const (
+	OperationKindCancel  OperationKind = "cancel"
+	OperationKindDelete  OperationKind = "delete"
 	OperationKindDiscard OperationKind = "discard"
+	OperationKindPause   OperationKind = "pause"
 	OperationKindRedrive OperationKind = "redrive"
+	OperationKindRelabel OperationKind = "relabel"
+	OperationKindResume  OperationKind = "resume"
+	OperationKindRetry   OperationKind = "retry"
+	OperationKindSpread  OperationKind = "spread"
+	OperationKindTrigger OperationKind = "trigger"
 )
 
 // Valid indicates whether the value is a known member of the OperationKind enum.
 func (e OperationKind) Valid() bool {
 	switch e {
+	case OperationKindCancel:
+		return true
+	case OperationKindDelete:
+		return true
 	case OperationKindDiscard:
 		return true
+	case OperationKindPause:
+		return true
 	case OperationKindRedrive:
+		return true
+	case OperationKindRelabel:
+		return true
+	case OperationKindResume:
+		return true
+	case OperationKindRetry:
+		return true
+	case OperationKindSpread:
+		return true
+	case OperationKindTrigger:
 		return true
 	default:
 		return false
@@ -782,6 +827,21 @@ func (e RunState) Valid() bool {
 	}
 }
 
+// Defines values for SpreadPreviewStep.
+const (
+	SpreadPreviewStepN1M SpreadPreviewStep = "1m"
+)
+
+// Valid indicates whether the value is a known member of the SpreadPreviewStep enum.
+func (e SpreadPreviewStep) Valid() bool {
+	switch e {
+	case SpreadPreviewStepN1M:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StoryCode.
 const (
 	StoryCodeAccepted     StoryCode = "accepted"
@@ -1028,6 +1088,21 @@ func (e GetLoadParamsStep) Valid() bool {
 	}
 }
 
+// Defines values for ListOperationItemsParamsResult.
+const (
+	ListOperationItemsParamsResultFailed ListOperationItemsParamsResult = "failed"
+)
+
+// Valid indicates whether the value is a known member of the ListOperationItemsParamsResult enum.
+func (e ListOperationItemsParamsResult) Valid() bool {
+	switch e {
+	case ListOperationItemsParamsResultFailed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListQueuesParamsInclude.
 const (
 	ListQueuesParamsIncludeCounts ListQueuesParamsInclude = "counts"
@@ -1226,6 +1301,19 @@ type BulkItem struct {
 	Warnings []Warning `json:"warnings,omitempty,omitzero"`
 }
 
+// BulkPreview defines model for BulkPreview.
+type BulkPreview struct {
+	// Count Jobs or runs that match now: at most 10,000 jobs or 1,000 runs.
+	Count int64 `json:"count"`
+
+	// More There are more than count.
+	More bool `json:"more"`
+
+	// Sample Up to five of them.
+	Sample []BulkSample  `json:"sample"`
+	Spread SpreadPreview `json:"spread,omitempty,omitzero"`
+}
+
 // BulkResult defines model for BulkResult.
 type BulkResult struct {
 	// Created Number of jobs created.
@@ -1238,6 +1326,22 @@ type BulkResult struct {
 	Refused int64 `json:"refused"`
 }
 
+// BulkSample defines model for BulkSample.
+type BulkSample struct {
+	// DueAt Due time of the run, or next due time of the job.
+	DueAt time.Time `json:"due_at,omitempty,omitzero"`
+
+	// EndedAt When the run ended.
+	EndedAt time.Time `json:"ended_at,omitempty,omitzero"`
+
+	// ID Id of the job or the run.
+	ID string `json:"id"`
+
+	// Name Name of the job.
+	Name  string `json:"name,omitempty,omitzero"`
+	State string `json:"state"`
+}
+
 // Calendar defines model for Calendar.
 type Calendar struct {
 	// Dates 2026-12-25, 2026-12-24/2027-01-01, or each year 12-25.
@@ -1248,6 +1352,25 @@ type Calendar struct {
 
 	// Windows 12:00-13:00
 	Windows []string `json:"windows,omitempty,omitzero"`
+}
+
+// CancelRunsRequest defines model for CancelRunsRequest.
+type CancelRunsRequest struct {
+	// All Required if there is neither a filter nor ids: all of the namespace.
+	All bool `json:"all,omitempty,omitzero"`
+
+	// DryRun Only count; change nothing.
+	DryRun bool       `json:"dry_run,omitempty,omitzero"`
+	Filter RunsFilter `json:"filter,omitempty,omitzero"`
+
+	// Ids Ids, in place of a filter.
+	Ids []string `json:"ids,omitempty,omitzero"`
+
+	// Note The reason, for people.
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Rate Maximum number per second. Default 50.
+	Rate int64 `json:"rate,omitempty,omitzero"`
 }
 
 // CancelledRun defines model for CancelledRun.
@@ -2132,6 +2255,44 @@ type JobVersionList struct {
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 }
 
+// JobsFilter defines model for JobsFilter.
+type JobsFilter struct {
+	// Label key=value. All of them must match.
+	Label []string `json:"label,omitempty,omitzero"`
+
+	// Name Part of the name, ignoring case.
+	Name string `json:"name,omitempty,omitzero"`
+
+	// Queue Name of the queue.
+	Queue string          `json:"queue,omitempty,omitzero"`
+	State JobsFilterState `json:"state,omitempty,omitzero"`
+
+	// Target The kind of target.
+	Target string `json:"target,omitempty,omitzero"`
+}
+
+// JobsFilterState defines model for JobsFilter.State.
+type JobsFilterState string
+
+// JobsRequest defines model for JobsRequest.
+type JobsRequest struct {
+	// All Required if there is neither a filter nor ids: all of the namespace.
+	All bool `json:"all,omitempty,omitzero"`
+
+	// DryRun Only count; change nothing.
+	DryRun bool       `json:"dry_run,omitempty,omitzero"`
+	Filter JobsFilter `json:"filter,omitempty,omitzero"`
+
+	// Ids Ids, in place of a filter.
+	Ids []string `json:"ids,omitempty,omitzero"`
+
+	// Note The reason, for people.
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Rate Maximum number per second. Default 50.
+	Rate int64 `json:"rate,omitempty,omitzero"`
+}
+
 // Key defines model for Key.
 type Key struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -2390,22 +2551,30 @@ type Node struct {
 
 // Operation defines model for Operation.
 type Operation struct {
-	// Count Number of dead letters when it began.
+	// Count Number of items when it began.
 	Count     int64     `json:"count"`
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by"`
 	Done      int64     `json:"done"`
 	EndedAt   time.Time `json:"ended_at,omitempty,omitzero"`
 
-	// Failed Number of runs that could not be redriven, because their job is deleted or the run is live. They are still dead letters.
+	// Failed Number of items that could not be changed: see the operation's items. Dead letters whose job is deleted, or whose run is live, are still dead letters.
 	Failed int64 `json:"failed"`
 
-	// Filter Which dead letters it covers.
+	// Filter Which dead letters, jobs or runs it covers.
 	Filter map[string]string `json:"filter"`
 
 	// ID Examples: op_06f8m2tq5dtk1e7n9q0c3s5v7g
-	ID   string        `json:"id"`
+	ID string `json:"id"`
+
+	// Kind redrive and discard change dead letters. cancel and retry change runs. The others change jobs.
 	Kind OperationKind `json:"kind"`
+
+	// More There were more than count.
+	More bool `json:"more,omitempty,omitzero"`
+
+	// Note The reason, for people.
+	Note string `json:"note,omitempty,omitzero"`
 
 	// Problem Why the last try failed. Nodes retry with growing delays and give up after ten failures in a row.
 	Problem string `json:"problem,omitempty,omitzero"`
@@ -2420,11 +2589,36 @@ type Operation struct {
 	State OperationState `json:"state"`
 }
 
-// OperationKind defines model for Operation.Kind.
+// OperationKind redrive and discard change dead letters. cancel and retry change runs. The others change jobs.
 type OperationKind string
 
 // OperationState failed: the nodes gave up, see problem. Completed work stays done.
 type OperationState string
+
+// OperationFailure defines model for OperationFailure.
+type OperationFailure struct {
+	At time.Time `json:"at"`
+
+	// Error Why it could not be changed.
+	Error string `json:"error"`
+
+	// Job The id of the job.
+	Job string `json:"job,omitempty,omitzero"`
+
+	// Name Name of the job.
+	Name string `json:"name,omitempty,omitzero"`
+
+	// Run The id of the run.
+	Run string `json:"run,omitempty,omitzero"`
+}
+
+// OperationFailureList defines model for OperationFailureList.
+type OperationFailureList struct {
+	Items []OperationFailure `json:"items"`
+
+	// NextPageToken page_token of the next page. Absent: no more.
+	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
 
 // OperationList defines model for OperationList.
 type OperationList struct {
@@ -2485,6 +2679,28 @@ type PauseJobRequest struct {
 	Note string `json:"note,omitempty,omitzero"`
 
 	// Until When Belfry resumes the job. Absent: a user has to.
+	Until time.Time `json:"until,omitempty,omitzero"`
+}
+
+// PauseJobsRequest defines model for PauseJobsRequest.
+type PauseJobsRequest struct {
+	// All Required if there is neither a filter nor ids: all of the namespace.
+	All bool `json:"all,omitempty,omitzero"`
+
+	// DryRun Only count; change nothing.
+	DryRun bool       `json:"dry_run,omitempty,omitzero"`
+	Filter JobsFilter `json:"filter,omitempty,omitzero"`
+
+	// Ids Ids, in place of a filter.
+	Ids []string `json:"ids,omitempty,omitzero"`
+
+	// Note The reason, for people.
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Rate Maximum number per second. Default 50.
+	Rate int64 `json:"rate,omitempty,omitzero"`
+
+	// Until When Belfry resumes them. Absent: a user has to.
 	Until time.Time `json:"until,omitempty,omitzero"`
 }
 
@@ -2727,6 +2943,31 @@ type RecentRun struct {
 	State string `json:"state"`
 }
 
+// RelabelJobsRequest defines model for RelabelJobsRequest.
+type RelabelJobsRequest struct {
+	// All Required if there is neither a filter nor ids: all of the namespace.
+	All bool `json:"all,omitempty,omitzero"`
+
+	// DryRun Only count; change nothing.
+	DryRun bool       `json:"dry_run,omitempty,omitzero"`
+	Filter JobsFilter `json:"filter,omitempty,omitzero"`
+
+	// Ids Ids, in place of a filter.
+	Ids []string `json:"ids,omitempty,omitzero"`
+
+	// Note The reason, for people.
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Rate Maximum number per second. Default 50.
+	Rate int64 `json:"rate,omitempty,omitzero"`
+
+	// Remove Keys of labels to remove.
+	Remove []string `json:"remove,omitempty,omitzero"`
+
+	// Set Labels to set.
+	Set map[string]string `json:"set,omitempty,omitzero"`
+}
+
 // Report defines model for Report.
 type Report struct {
 	// Attempt The number of the attempt.
@@ -2961,6 +3202,25 @@ type Retry struct {
 // RetryBackoff How the delay grows. Default exponential.
 type RetryBackoff string
 
+// RetryRunsRequest defines model for RetryRunsRequest.
+type RetryRunsRequest struct {
+	// All Required if there is neither a filter nor ids: all of the namespace.
+	All bool `json:"all,omitempty,omitzero"`
+
+	// DryRun Only count; change nothing.
+	DryRun bool       `json:"dry_run,omitempty,omitzero"`
+	Filter RunsFilter `json:"filter,omitempty,omitzero"`
+
+	// Ids Ids, in place of a filter.
+	Ids []string `json:"ids,omitempty,omitzero"`
+
+	// Note The reason, for people.
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Rate Maximum number per second. Default 50.
+	Rate int64 `json:"rate,omitempty,omitzero"`
+}
+
 // RevokedSessions defines model for RevokedSessions.
 type RevokedSessions struct {
 	// Revoked How many sessions have ended, including the one that sent the request.
@@ -3182,6 +3442,35 @@ type RunProgress struct {
 // RunState defines model for RunState.
 type RunState string
 
+// RunsFilter defines model for RunsFilter.
+type RunsFilter struct {
+	// DueFrom Due at this time or later.
+	DueFrom time.Time `json:"due_from,omitempty,omitzero"`
+
+	// DueTo Due before this time.
+	DueTo time.Time `json:"due_to,omitempty,omitzero"`
+
+	// EndedFrom Ended at this time or later.
+	EndedFrom time.Time `json:"ended_from,omitempty,omitzero"`
+
+	// EndedTo Ended before this time.
+	EndedTo time.Time `json:"ended_to,omitempty,omitzero"`
+
+	// Job Id or name of the job.
+	Job string `json:"job,omitempty,omitzero"`
+
+	// Queue Name of the queue.
+	Queue string `json:"queue,omitempty,omitzero"`
+
+	// Reason Reason of the end.
+	//
+	// Examples: overlap
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// State States of the runs.
+	State []RunState `json:"state,omitempty,omitzero"`
+}
+
 // Schedule Examples: 0 9 * * 1-5, {"cron":"30 2 * * *","timezone":"America/New_York"}
 type Schedule struct {
 	union json.RawMessage
@@ -3304,6 +3593,52 @@ type SessionRequest struct {
 	// Slots How many runs you work on at most, for people.
 	Slots int64 `json:"slots,omitempty,omitzero"`
 }
+
+// SpreadJobsRequest defines model for SpreadJobsRequest.
+type SpreadJobsRequest struct {
+	// All Required if there is neither a filter nor ids: all of the namespace.
+	All bool `json:"all,omitempty,omitzero"`
+
+	// DryRun Only count; change nothing.
+	DryRun bool       `json:"dry_run,omitempty,omitzero"`
+	Filter JobsFilter `json:"filter,omitempty,omitzero"`
+
+	// Ids Ids, in place of a filter.
+	Ids []string `json:"ids,omitempty,omitzero"`
+
+	// Jitter Set this jitter, up to 24h. Absent: H in place of minute 0.
+	//
+	// Examples: 5m
+	Jitter string `json:"jitter,omitempty,omitzero"`
+
+	// Note The reason, for people.
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Rate Maximum number per second. Default 50.
+	Rate int64 `json:"rate,omitempty,omitzero"`
+}
+
+// SpreadPreview defines model for SpreadPreview.
+type SpreadPreview struct {
+	// After The same after the spread.
+	After []int64 `json:"after"`
+
+	// Before Starts of these jobs in each minute, for 24 hours. Jitter counts.
+	Before []int64 `json:"before"`
+
+	// Changed Jobs that get a new version.
+	Changed int64 `json:"changed"`
+
+	// Exact false: there are too many jobs, and only some of them are counted.
+	Exact bool `json:"exact"`
+
+	// From The first minute.
+	From time.Time         `json:"from"`
+	Step SpreadPreviewStep `json:"step"`
+}
+
+// SpreadPreviewStep defines model for SpreadPreview.Step.
+type SpreadPreviewStep string
 
 // Story defines model for Story.
 type Story struct {
@@ -3854,6 +4189,42 @@ type CreateJobsParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// DeleteJobsParams defines parameters for DeleteJobs.
+type DeleteJobsParams struct {
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PauseJobsParams defines parameters for PauseJobs.
+type PauseJobsParams struct {
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RelabelJobsParams defines parameters for RelabelJobs.
+type RelabelJobsParams struct {
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ResumeJobsParams defines parameters for ResumeJobs.
+type ResumeJobsParams struct {
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// SpreadJobsParams defines parameters for SpreadJobs.
+type SpreadJobsParams struct {
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// TriggerJobsParams defines parameters for TriggerJobs.
+type TriggerJobsParams struct {
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // GetLoadParams defines parameters for GetLoad.
 type GetLoadParams struct {
 	// From Begin, rounded down to a full step. Default the next full step.
@@ -3883,6 +4254,21 @@ type ListOperationsParams struct {
 	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
+
+// ListOperationItemsParams defines parameters for ListOperationItems.
+type ListOperationItemsParams struct {
+	// Result Which items. Only failed ones are noted.
+	Result *ListOperationItemsParamsResult `form:"result,omitempty" json:"result,omitempty"`
+
+	// PageSize Maximum size. A shorter page need not be the last.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken next_page_token of the last page. Keep the filters.
+	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// ListOperationItemsParamsResult defines parameters for ListOperationItems.
+type ListOperationItemsParamsResult string
 
 // ListQueuesParams defines parameters for ListQueues.
 type ListQueuesParams struct {
@@ -3971,6 +4357,18 @@ type RetryRunParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// CancelRunsParams defines parameters for CancelRuns.
+type CancelRunsParams struct {
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RetryRunsParams defines parameters for RetryRuns.
+type RetryRunsParams struct {
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
 	// PageSize Maximum size. A shorter page need not be the last.
@@ -4010,8 +4408,26 @@ type RollbackJobJSONRequestBody = RollbackRequest
 // TriggerJobJSONRequestBody defines body for TriggerJob for application/json ContentType.
 type TriggerJobJSONRequestBody = TriggerRequest
 
+// DeleteJobsJSONRequestBody defines body for DeleteJobs for application/json ContentType.
+type DeleteJobsJSONRequestBody = JobsRequest
+
+// PauseJobsJSONRequestBody defines body for PauseJobs for application/json ContentType.
+type PauseJobsJSONRequestBody = PauseJobsRequest
+
 // PreviewNewJobJSONRequestBody defines body for PreviewNewJob for application/json ContentType.
 type PreviewNewJobJSONRequestBody = PreviewRequest
+
+// RelabelJobsJSONRequestBody defines body for RelabelJobs for application/json ContentType.
+type RelabelJobsJSONRequestBody = RelabelJobsRequest
+
+// ResumeJobsJSONRequestBody defines body for ResumeJobs for application/json ContentType.
+type ResumeJobsJSONRequestBody = JobsRequest
+
+// SpreadJobsJSONRequestBody defines body for SpreadJobs for application/json ContentType.
+type SpreadJobsJSONRequestBody = SpreadJobsRequest
+
+// TriggerJobsJSONRequestBody defines body for TriggerJobs for application/json ContentType.
+type TriggerJobsJSONRequestBody = JobsRequest
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
@@ -4042,6 +4458,12 @@ type CompleteRunJSONRequestBody = SuccessReport
 
 // FailRunJSONRequestBody defines body for FailRun for application/json ContentType.
 type FailRunJSONRequestBody = FailureReport
+
+// CancelRunsJSONRequestBody defines body for CancelRuns for application/json ContentType.
+type CancelRunsJSONRequestBody = CancelRunsRequest
+
+// RetryRunsJSONRequestBody defines body for RetryRuns for application/json ContentType.
+type RetryRunsJSONRequestBody = RetryRunsRequest
 
 // ReplaceSecretJSONRequestBody defines body for ReplaceSecret for application/json ContentType.
 type ReplaceSecretJSONRequestBody = SecretRequest
@@ -4484,6 +4906,42 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/jobs:bulk (the `CreateJobs` operationId).
 	CreateJobsWithBody(ctx context.Context, params *CreateJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DeleteJobsWithBody Delete the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Their history stays.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/jobs:delete (the `DeleteJobs` operationId).
+	DeleteJobsWithBody(ctx context.Context, params *DeleteJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteJobs Delete the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Their history stays.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/jobs:delete (the `DeleteJobs` operationId).
+	DeleteJobs(ctx context.Context, params *DeleteJobsParams, body DeleteJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseJobsWithBody Pause the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/jobs:pause (the `PauseJobs` operationId).
+	PauseJobsWithBody(ctx context.Context, params *PauseJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseJobs Pause the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/jobs:pause (the `PauseJobs` operationId).
+	PauseJobs(ctx context.Context, params *PauseJobsParams, body PauseJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// PreviewNewJobWithBody Preview a schedule or a job that is not saved
 	//
 	// Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
@@ -4501,6 +4959,78 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/jobs:preview (the `PreviewNewJob` operationId).
 	PreviewNewJob(ctx context.Context, body PreviewNewJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RelabelJobsWithBody Set and remove labels of the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Each job that changes gets a new version.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/jobs:relabel (the `RelabelJobs` operationId).
+	RelabelJobsWithBody(ctx context.Context, params *RelabelJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RelabelJobs Set and remove labels of the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Each job that changes gets a new version.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/jobs:relabel (the `RelabelJobs` operationId).
+	RelabelJobs(ctx context.Context, params *RelabelJobsParams, body RelabelJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeJobsWithBody Resume the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/jobs:resume (the `ResumeJobs` operationId).
+	ResumeJobsWithBody(ctx context.Context, params *ResumeJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeJobs Resume the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/jobs:resume (the `ResumeJobs` operationId).
+	ResumeJobs(ctx context.Context, params *ResumeJobsParams, body ResumeJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SpreadJobsWithBody Spread the jobs that match a filter over time
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/jobs:spread (the `SpreadJobs` operationId).
+	SpreadJobsWithBody(ctx context.Context, params *SpreadJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SpreadJobs Spread the jobs that match a filter over time
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/jobs:spread (the `SpreadJobs` operationId).
+	SpreadJobs(ctx context.Context, params *SpreadJobsParams, body SpreadJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TriggerJobsWithBody Run the jobs that match a filter once
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/jobs:trigger (the `TriggerJobs` operationId).
+	TriggerJobsWithBody(ctx context.Context, params *TriggerJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TriggerJobs Run the jobs that match a filter once
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/jobs:trigger (the `TriggerJobs` operationId).
+	TriggerJobs(ctx context.Context, params *TriggerJobsParams, body TriggerJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListKeys List the keys
 	//
@@ -4548,6 +5078,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/operations/{operation} (the `GetOperation` operationId).
 	GetOperation(ctx context.Context, operation string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListOperationItems List the items that an operation could not change
+	//
+	// Operations on jobs and runs note the first 1,000 of them. The order is that of the work.
+	//
+	// Corresponds with GET /api/v1/operations/{operation}/items (the `ListOperationItems` operationId).
+	ListOperationItems(ctx context.Context, operation string, params *ListOperationItemsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AbortOperation Abort an operation
 	//
@@ -4795,6 +5332,42 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 	RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelRunsWithBody Cancel the live runs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that are due after the operation was created are not, unless due_to says so.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/runs:cancel (the `CancelRuns` operationId).
+	CancelRunsWithBody(ctx context.Context, params *CancelRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelRuns Cancel the live runs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that are due after the operation was created are not, unless due_to says so.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/runs:cancel (the `CancelRuns` operationId).
+	CancelRuns(ctx context.Context, params *CancelRunsParams, body CancelRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryRunsWithBody Run the ended runs that match a filter again
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/runs:retry (the `RetryRuns` operationId).
+	RetryRunsWithBody(ctx context.Context, params *RetryRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryRuns Run the ended runs that match a filter again
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/runs:retry (the `RetryRuns` operationId).
+	RetryRuns(ctx context.Context, params *RetryRunsParams, body RetryRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListBrokenSchedules List the schedules that cannot be planned
 	//
@@ -5552,6 +6125,82 @@ func (c *RawClient) CreateJobsWithBody(ctx context.Context, params *CreateJobsPa
 	return c.Client.Do(req)
 }
 
+// DeleteJobsWithBody Delete the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Their history stays.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/jobs:delete (the `DeleteJobs` operationId).
+func (c *RawClient) DeleteJobsWithBody(ctx context.Context, params *DeleteJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteJobsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteJobs Delete the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Their history stays.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/jobs:delete (the `DeleteJobs` operationId).
+func (c *RawClient) DeleteJobs(ctx context.Context, params *DeleteJobsParams, body DeleteJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteJobsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseJobsWithBody Pause the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/jobs:pause (the `PauseJobs` operationId).
+func (c *RawClient) PauseJobsWithBody(ctx context.Context, params *PauseJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseJobsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseJobs Pause the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/jobs:pause (the `PauseJobs` operationId).
+func (c *RawClient) PauseJobs(ctx context.Context, params *PauseJobsParams, body PauseJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseJobsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // PreviewNewJobWithBody Preview a schedule or a job that is not saved
 //
 // Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
@@ -5580,6 +6229,158 @@ func (c *RawClient) PreviewNewJobWithBody(ctx context.Context, contentType strin
 // Corresponds with POST /api/v1/jobs:preview (the `PreviewNewJob` operationId).
 func (c *RawClient) PreviewNewJob(ctx context.Context, body PreviewNewJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPreviewNewJobRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RelabelJobsWithBody Set and remove labels of the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Each job that changes gets a new version.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/jobs:relabel (the `RelabelJobs` operationId).
+func (c *RawClient) RelabelJobsWithBody(ctx context.Context, params *RelabelJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRelabelJobsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RelabelJobs Set and remove labels of the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Each job that changes gets a new version.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/jobs:relabel (the `RelabelJobs` operationId).
+func (c *RawClient) RelabelJobs(ctx context.Context, params *RelabelJobsParams, body RelabelJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRelabelJobsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeJobsWithBody Resume the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/jobs:resume (the `ResumeJobs` operationId).
+func (c *RawClient) ResumeJobsWithBody(ctx context.Context, params *ResumeJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeJobsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeJobs Resume the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/jobs:resume (the `ResumeJobs` operationId).
+func (c *RawClient) ResumeJobs(ctx context.Context, params *ResumeJobsParams, body ResumeJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeJobsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SpreadJobsWithBody Spread the jobs that match a filter over time
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/jobs:spread (the `SpreadJobs` operationId).
+func (c *RawClient) SpreadJobsWithBody(ctx context.Context, params *SpreadJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSpreadJobsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SpreadJobs Spread the jobs that match a filter over time
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/jobs:spread (the `SpreadJobs` operationId).
+func (c *RawClient) SpreadJobs(ctx context.Context, params *SpreadJobsParams, body SpreadJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSpreadJobsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TriggerJobsWithBody Run the jobs that match a filter once
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/jobs:trigger (the `TriggerJobs` operationId).
+func (c *RawClient) TriggerJobsWithBody(ctx context.Context, params *TriggerJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTriggerJobsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TriggerJobs Run the jobs that match a filter once
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/jobs:trigger (the `TriggerJobs` operationId).
+func (c *RawClient) TriggerJobs(ctx context.Context, params *TriggerJobsParams, body TriggerJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTriggerJobsRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5697,6 +6498,23 @@ func (c *RawClient) ListOperations(ctx context.Context, params *ListOperationsPa
 // Corresponds with GET /api/v1/operations/{operation} (the `GetOperation` operationId).
 func (c *RawClient) GetOperation(ctx context.Context, operation string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOperationRequest(c.Server, operation)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListOperationItems List the items that an operation could not change
+//
+// Operations on jobs and runs note the first 1,000 of them. The order is that of the work.
+//
+// Corresponds with GET /api/v1/operations/{operation}/items (the `ListOperationItems` operationId).
+func (c *RawClient) ListOperationItems(ctx context.Context, operation string, params *ListOperationItemsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListOperationItemsRequest(c.Server, operation, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6254,6 +7072,82 @@ func (c *RawClient) HeartbeatRun(ctx context.Context, run string, reqEditors ...
 // Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 func (c *RawClient) RetryRun(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRetryRunRequest(c.Server, run, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelRunsWithBody Cancel the live runs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that are due after the operation was created are not, unless due_to says so.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/runs:cancel (the `CancelRuns` operationId).
+func (c *RawClient) CancelRunsWithBody(ctx context.Context, params *CancelRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelRunsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelRuns Cancel the live runs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that are due after the operation was created are not, unless due_to says so.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/runs:cancel (the `CancelRuns` operationId).
+func (c *RawClient) CancelRuns(ctx context.Context, params *CancelRunsParams, body CancelRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelRunsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryRunsWithBody Run the ended runs that match a filter again
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/runs:retry (the `RetryRuns` operationId).
+func (c *RawClient) RetryRunsWithBody(ctx context.Context, params *RetryRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryRunsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryRuns Run the ended runs that match a filter again
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/runs:retry (the `RetryRuns` operationId).
+func (c *RawClient) RetryRuns(ctx context.Context, params *RetryRunsParams, body RetryRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryRunsRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8459,6 +9353,116 @@ func NewCreateJobsRequestWithBody(server string, params *CreateJobsParams, conte
 	return req, nil
 }
 
+// NewDeleteJobsRequest calls the generic DeleteJobs builder with application/json body
+func NewDeleteJobsRequest(server string, params *DeleteJobsParams, body DeleteJobsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDeleteJobsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewDeleteJobsRequestWithBody constructs an http.Request for the DeleteJobs method, with any body, and a specified content type
+func NewDeleteJobsRequestWithBody(server string, params *DeleteJobsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs:delete")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPauseJobsRequest calls the generic PauseJobs builder with application/json body
+func NewPauseJobsRequest(server string, params *PauseJobsParams, body PauseJobsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPauseJobsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewPauseJobsRequestWithBody constructs an http.Request for the PauseJobs method, with any body, and a specified content type
+func NewPauseJobsRequestWithBody(server string, params *PauseJobsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs:pause")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewPreviewNewJobRequest calls the generic PreviewNewJob builder with application/json body
 func NewPreviewNewJobRequest(server string, body PreviewNewJobJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -8495,6 +9499,226 @@ func NewPreviewNewJobRequestWithBody(server string, contentType string, body io.
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRelabelJobsRequest calls the generic RelabelJobs builder with application/json body
+func NewRelabelJobsRequest(server string, params *RelabelJobsParams, body RelabelJobsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRelabelJobsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewRelabelJobsRequestWithBody constructs an http.Request for the RelabelJobs method, with any body, and a specified content type
+func NewRelabelJobsRequestWithBody(server string, params *RelabelJobsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs:relabel")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewResumeJobsRequest calls the generic ResumeJobs builder with application/json body
+func NewResumeJobsRequest(server string, params *ResumeJobsParams, body ResumeJobsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResumeJobsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewResumeJobsRequestWithBody constructs an http.Request for the ResumeJobs method, with any body, and a specified content type
+func NewResumeJobsRequestWithBody(server string, params *ResumeJobsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs:resume")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSpreadJobsRequest calls the generic SpreadJobs builder with application/json body
+func NewSpreadJobsRequest(server string, params *SpreadJobsParams, body SpreadJobsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSpreadJobsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSpreadJobsRequestWithBody constructs an http.Request for the SpreadJobs method, with any body, and a specified content type
+func NewSpreadJobsRequestWithBody(server string, params *SpreadJobsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs:spread")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewTriggerJobsRequest calls the generic TriggerJobs builder with application/json body
+func NewTriggerJobsRequest(server string, params *TriggerJobsParams, body TriggerJobsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTriggerJobsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewTriggerJobsRequestWithBody constructs an http.Request for the TriggerJobs method, with any body, and a specified content type
+func NewTriggerJobsRequestWithBody(server string, params *TriggerJobsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs:trigger")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -8792,6 +10016,91 @@ func NewGetOperationRequest(server string, operation string) (*http.Request, err
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListOperationItemsRequest constructs an http.Request for the ListOperationItems method
+func NewListOperationItemsRequest(server string, operation string, params *ListOperationItemsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "operation", operation, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/operations/%s/items", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Result != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "result", *params.Result, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -10019,6 +11328,116 @@ func NewRetryRunRequest(server string, run string, params *RetryRunParams) (*htt
 	return req, nil
 }
 
+// NewCancelRunsRequest calls the generic CancelRuns builder with application/json body
+func NewCancelRunsRequest(server string, params *CancelRunsParams, body CancelRunsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCancelRunsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCancelRunsRequestWithBody constructs an http.Request for the CancelRuns method, with any body, and a specified content type
+func NewCancelRunsRequestWithBody(server string, params *CancelRunsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs:cancel")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRetryRunsRequest calls the generic RetryRuns builder with application/json body
+func NewRetryRunsRequest(server string, params *RetryRunsParams, body RetryRunsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRetryRunsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewRetryRunsRequestWithBody constructs an http.Request for the RetryRuns method, with any body, and a specified content type
+func NewRetryRunsRequestWithBody(server string, params *RetryRunsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs:retry")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListBrokenSchedulesRequest constructs an http.Request for the ListBrokenSchedules method
 func NewListBrokenSchedulesRequest(server string) (*http.Request, error) {
 	var err error
@@ -10745,6 +12164,42 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/jobs:bulk (the `CreateJobs` operationId).
 	CreateJobsWithBodyWithResponse(ctx context.Context, params *CreateJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateJobsResponse, error)
 
+	// DeleteJobsWithBodyWithResponse Delete the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Their history stays.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:delete (the `DeleteJobs` operationId).
+	DeleteJobsWithBodyWithResponse(ctx context.Context, params *DeleteJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeleteJobsResponse, error)
+
+	// DeleteJobsWithResponse Delete the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Their history stays.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:delete (the `DeleteJobs` operationId).
+	DeleteJobsWithResponse(ctx context.Context, params *DeleteJobsParams, body DeleteJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*DeleteJobsResponse, error)
+
+	// PauseJobsWithBodyWithResponse Pause the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:pause (the `PauseJobs` operationId).
+	PauseJobsWithBodyWithResponse(ctx context.Context, params *PauseJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PauseJobsResponse, error)
+
+	// PauseJobsWithResponse Pause the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:pause (the `PauseJobs` operationId).
+	PauseJobsWithResponse(ctx context.Context, params *PauseJobsParams, body PauseJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*PauseJobsResponse, error)
+
 	// PreviewNewJobWithBodyWithResponse Preview a schedule or a job that is not saved
 	//
 	// Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
@@ -10762,6 +12217,78 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/jobs:preview (the `PreviewNewJob` operationId).
 	PreviewNewJobWithResponse(ctx context.Context, body PreviewNewJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewNewJobResponse, error)
+
+	// RelabelJobsWithBodyWithResponse Set and remove labels of the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Each job that changes gets a new version.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:relabel (the `RelabelJobs` operationId).
+	RelabelJobsWithBodyWithResponse(ctx context.Context, params *RelabelJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RelabelJobsResponse, error)
+
+	// RelabelJobsWithResponse Set and remove labels of the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Each job that changes gets a new version.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:relabel (the `RelabelJobs` operationId).
+	RelabelJobsWithResponse(ctx context.Context, params *RelabelJobsParams, body RelabelJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*RelabelJobsResponse, error)
+
+	// ResumeJobsWithBodyWithResponse Resume the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:resume (the `ResumeJobs` operationId).
+	ResumeJobsWithBodyWithResponse(ctx context.Context, params *ResumeJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeJobsResponse, error)
+
+	// ResumeJobsWithResponse Resume the jobs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:resume (the `ResumeJobs` operationId).
+	ResumeJobsWithResponse(ctx context.Context, params *ResumeJobsParams, body ResumeJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeJobsResponse, error)
+
+	// SpreadJobsWithBodyWithResponse Spread the jobs that match a filter over time
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:spread (the `SpreadJobs` operationId).
+	SpreadJobsWithBodyWithResponse(ctx context.Context, params *SpreadJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SpreadJobsResponse, error)
+
+	// SpreadJobsWithResponse Spread the jobs that match a filter over time
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:spread (the `SpreadJobs` operationId).
+	SpreadJobsWithResponse(ctx context.Context, params *SpreadJobsParams, body SpreadJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*SpreadJobsResponse, error)
+
+	// TriggerJobsWithBodyWithResponse Run the jobs that match a filter once
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:trigger (the `TriggerJobs` operationId).
+	TriggerJobsWithBodyWithResponse(ctx context.Context, params *TriggerJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TriggerJobsResponse, error)
+
+	// TriggerJobsWithResponse Run the jobs that match a filter once
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:trigger (the `TriggerJobs` operationId).
+	TriggerJobsWithResponse(ctx context.Context, params *TriggerJobsParams, body TriggerJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*TriggerJobsResponse, error)
 
 	// ListKeysWithResponse List the keys
 	//
@@ -10819,6 +12346,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/operations/{operation} (the `GetOperation` operationId).
 	GetOperationWithResponse(ctx context.Context, operation string, reqEditors ...RequestEditorFn) (*GetOperationResponse, error)
+
+	// ListOperationItemsWithResponse List the items that an operation could not change
+	//
+	// Operations on jobs and runs note the first 1,000 of them. The order is that of the work.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/operations/{operation}/items (the `ListOperationItems` operationId).
+	ListOperationItemsWithResponse(ctx context.Context, operation string, params *ListOperationItemsParams, reqEditors ...RequestEditorFn) (*ListOperationItemsResponse, error)
 
 	// AbortOperationWithResponse Abort an operation
 	//
@@ -11092,6 +12628,42 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{run}:retry (the `RetryRun` operationId).
 	RetryRunWithResponse(ctx context.Context, run string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*RetryRunResponse, error)
+
+	// CancelRunsWithBodyWithResponse Cancel the live runs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that are due after the operation was created are not, unless due_to says so.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs:cancel (the `CancelRuns` operationId).
+	CancelRunsWithBodyWithResponse(ctx context.Context, params *CancelRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelRunsResponse, error)
+
+	// CancelRunsWithResponse Cancel the live runs that match a filter
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that are due after the operation was created are not, unless due_to says so.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs:cancel (the `CancelRuns` operationId).
+	CancelRunsWithResponse(ctx context.Context, params *CancelRunsParams, body CancelRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelRunsResponse, error)
+
+	// RetryRunsWithBodyWithResponse Run the ended runs that match a filter again
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs:retry (the `RetryRuns` operationId).
+	RetryRunsWithBodyWithResponse(ctx context.Context, params *RetryRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetryRunsResponse, error)
+
+	// RetryRunsWithResponse Run the ended runs that match a filter again
+	//
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs:retry (the `RetryRuns` operationId).
+	RetryRunsWithResponse(ctx context.Context, params *RetryRunsParams, body RetryRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*RetryRunsResponse, error)
 
 	// ListBrokenSchedulesWithResponse List the schedules that cannot be planned
 	//
@@ -12584,6 +14156,130 @@ func (r CreateJobsResponse) ContentType() string {
 	return ""
 }
 
+// DeleteJobsResponse202Headers the declared response headers of an HTTP 202 response for DeleteJobs
+type DeleteJobsResponse202Headers struct {
+	Location string
+}
+
+type DeleteJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BulkPreview
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *DeleteJobsResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteJobsResponse) GetJSON200() *BulkPreview {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r DeleteJobsResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteJobsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PauseJobsResponse202Headers the declared response headers of an HTTP 202 response for PauseJobs
+type PauseJobsResponse202Headers struct {
+	Location string
+}
+
+type PauseJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BulkPreview
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *PauseJobsResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseJobsResponse) GetJSON200() *BulkPreview {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r PauseJobsResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PauseJobsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type PreviewNewJobResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12626,6 +14322,254 @@ func (r PreviewNewJobResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PreviewNewJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RelabelJobsResponse202Headers the declared response headers of an HTTP 202 response for RelabelJobs
+type RelabelJobsResponse202Headers struct {
+	Location string
+}
+
+type RelabelJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BulkPreview
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *RelabelJobsResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RelabelJobsResponse) GetJSON200() *BulkPreview {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RelabelJobsResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RelabelJobsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RelabelJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RelabelJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RelabelJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RelabelJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ResumeJobsResponse202Headers the declared response headers of an HTTP 202 response for ResumeJobs
+type ResumeJobsResponse202Headers struct {
+	Location string
+}
+
+type ResumeJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BulkPreview
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *ResumeJobsResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeJobsResponse) GetJSON200() *BulkPreview {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ResumeJobsResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ResumeJobsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SpreadJobsResponse202Headers the declared response headers of an HTTP 202 response for SpreadJobs
+type SpreadJobsResponse202Headers struct {
+	Location string
+}
+
+type SpreadJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BulkPreview
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *SpreadJobsResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SpreadJobsResponse) GetJSON200() *BulkPreview {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r SpreadJobsResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SpreadJobsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SpreadJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SpreadJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SpreadJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SpreadJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// TriggerJobsResponse202Headers the declared response headers of an HTTP 202 response for TriggerJobs
+type TriggerJobsResponse202Headers struct {
+	Location string
+}
+
+type TriggerJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BulkPreview
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *TriggerJobsResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TriggerJobsResponse) GetJSON200() *BulkPreview {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r TriggerJobsResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r TriggerJobsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r TriggerJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TriggerJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TriggerJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TriggerJobsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12907,6 +14851,54 @@ func (r GetOperationResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetOperationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListOperationItemsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OperationFailureList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListOperationItemsResponse) GetJSON200() *OperationFailureList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListOperationItemsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListOperationItemsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListOperationItemsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListOperationItemsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListOperationItemsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13962,6 +15954,130 @@ func (r RetryRunResponse) ContentType() string {
 	return ""
 }
 
+// CancelRunsResponse202Headers the declared response headers of an HTTP 202 response for CancelRuns
+type CancelRunsResponse202Headers struct {
+	Location string
+}
+
+type CancelRunsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BulkPreview
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *CancelRunsResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelRunsResponse) GetJSON200() *BulkPreview {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CancelRunsResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CancelRunsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelRunsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelRunsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelRunsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RetryRunsResponse202Headers the declared response headers of an HTTP 202 response for RetryRuns
+type RetryRunsResponse202Headers struct {
+	Location string
+}
+
+type RetryRunsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BulkPreview
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *RetryRunsResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RetryRunsResponse) GetJSON200() *BulkPreview {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RetryRunsResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RetryRunsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RetryRunsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetryRunsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetryRunsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetryRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListBrokenSchedulesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15005,6 +17121,66 @@ func (c *ClientWithResponses) CreateJobsWithBodyWithResponse(ctx context.Context
 	return ParseCreateJobsResponse(rsp)
 }
 
+// DeleteJobsWithBodyWithResponse Delete the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Their history stays.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:delete (the `DeleteJobs` operationId).
+func (c *ClientWithResponses) DeleteJobsWithBodyWithResponse(ctx context.Context, params *DeleteJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeleteJobsResponse, error) {
+	rsp, err := c.DeleteJobsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteJobsResponse(rsp)
+}
+
+// DeleteJobsWithResponse Delete the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Their history stays.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:delete (the `DeleteJobs` operationId).
+func (c *ClientWithResponses) DeleteJobsWithResponse(ctx context.Context, params *DeleteJobsParams, body DeleteJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*DeleteJobsResponse, error) {
+	rsp, err := c.DeleteJobs(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteJobsResponse(rsp)
+}
+
+// PauseJobsWithBodyWithResponse Pause the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:pause (the `PauseJobs` operationId).
+func (c *ClientWithResponses) PauseJobsWithBodyWithResponse(ctx context.Context, params *PauseJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PauseJobsResponse, error) {
+	rsp, err := c.PauseJobsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseJobsResponse(rsp)
+}
+
+// PauseJobsWithResponse Pause the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:pause (the `PauseJobs` operationId).
+func (c *ClientWithResponses) PauseJobsWithResponse(ctx context.Context, params *PauseJobsParams, body PauseJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*PauseJobsResponse, error) {
+	rsp, err := c.PauseJobs(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseJobsResponse(rsp)
+}
+
 // PreviewNewJobWithBodyWithResponse Preview a schedule or a job that is not saved
 //
 // Nothing is saved. H in a cron expression is spread by the job's id, which is not known yet: its times are an example.
@@ -15033,6 +17209,126 @@ func (c *ClientWithResponses) PreviewNewJobWithResponse(ctx context.Context, bod
 		return nil, err
 	}
 	return ParsePreviewNewJobResponse(rsp)
+}
+
+// RelabelJobsWithBodyWithResponse Set and remove labels of the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Each job that changes gets a new version.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:relabel (the `RelabelJobs` operationId).
+func (c *ClientWithResponses) RelabelJobsWithBodyWithResponse(ctx context.Context, params *RelabelJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RelabelJobsResponse, error) {
+	rsp, err := c.RelabelJobsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRelabelJobsResponse(rsp)
+}
+
+// RelabelJobsWithResponse Set and remove labels of the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Each job that changes gets a new version.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:relabel (the `RelabelJobs` operationId).
+func (c *ClientWithResponses) RelabelJobsWithResponse(ctx context.Context, params *RelabelJobsParams, body RelabelJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*RelabelJobsResponse, error) {
+	rsp, err := c.RelabelJobs(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRelabelJobsResponse(rsp)
+}
+
+// ResumeJobsWithBodyWithResponse Resume the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:resume (the `ResumeJobs` operationId).
+func (c *ClientWithResponses) ResumeJobsWithBodyWithResponse(ctx context.Context, params *ResumeJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeJobsResponse, error) {
+	rsp, err := c.ResumeJobsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeJobsResponse(rsp)
+}
+
+// ResumeJobsWithResponse Resume the jobs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:resume (the `ResumeJobs` operationId).
+func (c *ClientWithResponses) ResumeJobsWithResponse(ctx context.Context, params *ResumeJobsParams, body ResumeJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeJobsResponse, error) {
+	rsp, err := c.ResumeJobs(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeJobsResponse(rsp)
+}
+
+// SpreadJobsWithBodyWithResponse Spread the jobs that match a filter over time
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:spread (the `SpreadJobs` operationId).
+func (c *ClientWithResponses) SpreadJobsWithBodyWithResponse(ctx context.Context, params *SpreadJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SpreadJobsResponse, error) {
+	rsp, err := c.SpreadJobsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSpreadJobsResponse(rsp)
+}
+
+// SpreadJobsWithResponse Spread the jobs that match a filter over time
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:spread (the `SpreadJobs` operationId).
+func (c *ClientWithResponses) SpreadJobsWithResponse(ctx context.Context, params *SpreadJobsParams, body SpreadJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*SpreadJobsResponse, error) {
+	rsp, err := c.SpreadJobs(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSpreadJobsResponse(rsp)
+}
+
+// TriggerJobsWithBodyWithResponse Run the jobs that match a filter once
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:trigger (the `TriggerJobs` operationId).
+func (c *ClientWithResponses) TriggerJobsWithBodyWithResponse(ctx context.Context, params *TriggerJobsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TriggerJobsResponse, error) {
+	rsp, err := c.TriggerJobsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTriggerJobsResponse(rsp)
+}
+
+// TriggerJobsWithResponse Run the jobs that match a filter once
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:trigger (the `TriggerJobs` operationId).
+func (c *ClientWithResponses) TriggerJobsWithResponse(ctx context.Context, params *TriggerJobsParams, body TriggerJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*TriggerJobsResponse, error) {
+	rsp, err := c.TriggerJobs(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTriggerJobsResponse(rsp)
 }
 
 // ListKeysWithResponse List the keys
@@ -15132,6 +17428,21 @@ func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, oper
 		return nil, err
 	}
 	return ParseGetOperationResponse(rsp)
+}
+
+// ListOperationItemsWithResponse List the items that an operation could not change
+//
+// Operations on jobs and runs note the first 1,000 of them. The order is that of the work.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/operations/{operation}/items (the `ListOperationItems` operationId).
+func (c *ClientWithResponses) ListOperationItemsWithResponse(ctx context.Context, operation string, params *ListOperationItemsParams, reqEditors ...RequestEditorFn) (*ListOperationItemsResponse, error) {
+	rsp, err := c.ListOperationItems(ctx, operation, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListOperationItemsResponse(rsp)
 }
 
 // AbortOperationWithResponse Abort an operation
@@ -15591,6 +17902,66 @@ func (c *ClientWithResponses) RetryRunWithResponse(ctx context.Context, run stri
 		return nil, err
 	}
 	return ParseRetryRunResponse(rsp)
+}
+
+// CancelRunsWithBodyWithResponse Cancel the live runs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that are due after the operation was created are not, unless due_to says so.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs:cancel (the `CancelRuns` operationId).
+func (c *ClientWithResponses) CancelRunsWithBodyWithResponse(ctx context.Context, params *CancelRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelRunsResponse, error) {
+	rsp, err := c.CancelRunsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelRunsResponse(rsp)
+}
+
+// CancelRunsWithResponse Cancel the live runs that match a filter
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that are due after the operation was created are not, unless due_to says so.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs:cancel (the `CancelRuns` operationId).
+func (c *ClientWithResponses) CancelRunsWithResponse(ctx context.Context, params *CancelRunsParams, body CancelRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelRunsResponse, error) {
+	rsp, err := c.CancelRuns(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelRunsResponse(rsp)
+}
+
+// RetryRunsWithBodyWithResponse Run the ended runs that match a filter again
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs:retry (the `RetryRuns` operationId).
+func (c *ClientWithResponses) RetryRunsWithBodyWithResponse(ctx context.Context, params *RetryRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetryRunsResponse, error) {
+	rsp, err := c.RetryRunsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetryRunsResponse(rsp)
+}
+
+// RetryRunsWithResponse Run the ended runs that match a filter again
+//
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs:retry (the `RetryRuns` operationId).
+func (c *ClientWithResponses) RetryRunsWithResponse(ctx context.Context, params *RetryRunsParams, body RetryRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*RetryRunsResponse, error) {
+	rsp, err := c.RetryRuns(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetryRunsResponse(rsp)
 }
 
 // ListBrokenSchedulesWithResponse List the schedules that cannot be planned
@@ -16831,6 +19202,112 @@ func ParseCreateJobsResponse(rsp *http.Response) (*CreateJobsResponse, error) {
 	return response, nil
 }
 
+// ParseDeleteJobsResponse parses an HTTP response from a DeleteJobsWithResponse call
+func ParseDeleteJobsResponse(rsp *http.Response) (*DeleteJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BulkPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers DeleteJobsResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePauseJobsResponse parses an HTTP response from a PauseJobsWithResponse call
+func ParsePauseJobsResponse(rsp *http.Response) (*PauseJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BulkPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers PauseJobsResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
 // ParsePreviewNewJobResponse parses an HTTP response from a PreviewNewJobWithResponse call
 func ParsePreviewNewJobResponse(rsp *http.Response) (*PreviewNewJobResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -16859,6 +19336,218 @@ func ParsePreviewNewJobResponse(rsp *http.Response) (*PreviewNewJobResponse, err
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseRelabelJobsResponse parses an HTTP response from a RelabelJobsWithResponse call
+func ParseRelabelJobsResponse(rsp *http.Response) (*RelabelJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RelabelJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BulkPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers RelabelJobsResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseResumeJobsResponse parses an HTTP response from a ResumeJobsWithResponse call
+func ParseResumeJobsResponse(rsp *http.Response) (*ResumeJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BulkPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers ResumeJobsResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSpreadJobsResponse parses an HTTP response from a SpreadJobsWithResponse call
+func ParseSpreadJobsResponse(rsp *http.Response) (*SpreadJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SpreadJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BulkPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers SpreadJobsResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTriggerJobsResponse parses an HTTP response from a TriggerJobsWithResponse call
+func ParseTriggerJobsResponse(rsp *http.Response) (*TriggerJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TriggerJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BulkPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers TriggerJobsResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
 	}
 
 	return response, nil
@@ -17041,6 +19730,39 @@ func ParseGetOperationResponse(rsp *http.Response) (*GetOperationResponse, error
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListOperationItemsResponse parses an HTTP response from a ListOperationItemsWithResponse call
+func ParseListOperationItemsResponse(rsp *http.Response) (*ListOperationItemsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListOperationItemsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OperationFailureList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -17785,6 +20507,112 @@ func ParseRetryRunResponse(rsp *http.Response) (*RetryRunResponse, error) {
 	switch {
 	case rsp.StatusCode == 202:
 		var headers RetryRunResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCancelRunsResponse parses an HTTP response from a CancelRunsWithResponse call
+func ParseCancelRunsResponse(rsp *http.Response) (*CancelRunsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelRunsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BulkPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers CancelRunsResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRetryRunsResponse parses an HTTP response from a RetryRunsWithResponse call
+func ParseRetryRunsResponse(rsp *http.Response) (*RetryRunsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetryRunsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BulkPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers RetryRunsResponse202Headers
 		if values := rsp.Header.Values("Location"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

@@ -4,6 +4,7 @@ package clitest
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -40,6 +41,7 @@ type API struct {
 	T        *testing.T
 	NewRoot  NewRoot
 	URL, Key string
+	store    *pgtest.Store
 }
 
 // New starts a real API on a database of its own, without a node. The key is an admin's.
@@ -68,7 +70,20 @@ func On(t *testing.T, newRoot NewRoot, pool *pgxpool.Pool) *API {
 		Namespace: access.DefaultNamespace, Name: "test", Role: access.Admin, Actor: "test",
 	})
 	require.NoError(t, err)
-	return &API{t, newRoot, web.URL, secret}
+	return &API{t, newRoot, web.URL, secret, store}
+}
+
+// Operate works on operations until the test ends, as nodes do.
+func (a *API) Operate() {
+	ctx, cancel := context.WithCancel(a.T.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			_, _ = a.store.WorkOperation(ctx)
+		}
+	}()
+	a.T.Cleanup(func() { cancel(); <-ended })
 }
 
 // Output is what a command printed.

@@ -20,6 +20,9 @@ import (
 // MaxPage is the largest page_size that the API accepts.
 const MaxPage = 500
 
+// PollPause is the pause between two requests for the state of something that a command waits for.
+const PollPause = 500 * time.Millisecond
+
 // watchPause is the pause between two requests of --watch.
 const watchPause = 2 * time.Second
 

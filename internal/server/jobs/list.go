@@ -73,11 +73,7 @@ func (in *listJobsInput) params(ctx context.Context) (out job.ListParams, err er
 	if in.Include.Include != "" {
 		out.Limit = min(out.Limit, maxRecentJobs)
 	}
-	for state, name := range stateNames {
-		if name == in.State {
-			out.State = state
-		}
-	}
+	out.State = State(in.State)
 	if out.Labels, err = Labels(in.Label); err != nil {
 		return out, err
 	}
@@ -94,6 +90,19 @@ func (in *listJobsInput) params(ctx context.Context) (out job.ListParams, err er
 	out.After = after.ListMark
 	return out, nil
 }
+
+// State returns the state that a name is of, or 0.
+func State(name string) job.State {
+	for state, other := range stateNames {
+		if other == name {
+			return state
+		}
+	}
+	return 0
+}
+
+// StateName returns the name of a state.
+func StateName(s job.State) string { return stateNames[s] }
 
 // Labels reads labels that are written as key=value.
 func Labels(texts []string) (out []job.Label, err error) {

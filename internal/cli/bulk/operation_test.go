@@ -1,4 +1,4 @@
-package cli
+package bulk_test
 
 import (
 	"strings"
@@ -6,13 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/cli"
 	"github.com/belfry-dev/belfry/internal/cli/clitest"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	a := clitest.New(t, New)
+	a := clitest.New(t, cli.New)
 	require.Contains(t, a.Belfry("", "operation", "list").Err, "no operations")
 	a.Good("dlq", "redrive", "--all", "--detach")
 	out := a.Good("operation", "list")

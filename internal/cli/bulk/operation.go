@@ -1,8 +1,9 @@
-package cli
+package bulk
 
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,15 +14,16 @@ import (
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
-func newOperation() *cobra.Command {
+// NewOperation returns the command that lists, follows and aborts operations.
+func NewOperation() *cobra.Command {
 	return remote.Flags(usage.Group(&cobra.Command{
-		Use: "operation", Short: "List, follow and abort operations on many runs",
-		Long: `An operation is work on many runs that the server does in the background, such as a
-redrive of all dead letters of a job. It survives the failure of any node.`,
+		Use: "operation", Short: "List, follow and abort operations on many jobs or runs",
+		Long: `An operation is work on many jobs or runs that the server does in the background,
+such as a redrive of all dead letters of a job. It survives the failure of any node.`,
 		Example: `  belfry operation list
   belfry operation get op_06f8m2tq5dtk1e7n9q0c3s5v7g
   belfry operation abort op_06f8m2tq5dtk1e7n9q0c3s5v7g`,
-	}, newOperationList(), newOperationGet(), newOperationAbort()))
+	}, newOperationList(), newOperationGet(), newOperationItems(), newOperationAbort()))
 }
 
 // operationView is an operation that the server works on in the background.
@@ -31,7 +33,9 @@ type operationView struct {
 	State     string            `json:"state"`
 	Filter    map[string]string `json:"filter"`
 	Rate      int               `json:"rate"`
+	Note      string            `json:"note"`
 	Count     int64             `json:"count"`
+	More      bool              `json:"more"`
 	Done      int64             `json:"done"`
 	Failed    int64             `json:"failed"`
 	Problem   string            `json:"problem"`
@@ -42,11 +46,19 @@ type operationView struct {
 
 // progress says how much is done, of how much.
 func (o *operationView) progress() string {
-	text := fmt.Sprintf("%d of %d", o.Done, o.Count)
+	text := fmt.Sprintf("%d of %s", o.Done, o.size())
 	if o.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", o.Failed)
 	}
 	return text
+}
+
+// size returns how many items there were, as far as they were counted.
+func (o *operationView) size() string {
+	if o.More {
+		return fmt.Sprintf("more than %d", o.Count)
+	}
+	return strconv.FormatInt(o.Count, 10)
 }
 
 func operationPath(id string) string { return "/operations/" + belfry.PathEscape(id) }
@@ -92,6 +104,7 @@ func newOperationGet() *cobra.Command {
 					{"done", o.progress()},
 					{"problem", o.Problem},
 					{"filter", terminal.Pairs(o.Filter)},
+					{"note", o.Note},
 					{"rate", fmt.Sprintf("at most %d per second", o.Rate)},
 					{"by", o.CreatedBy},
 					{"started", terminal.Moment(o.CreatedAt, nil)},
@@ -100,6 +113,32 @@ func newOperationGet() *cobra.Command {
 			})
 		}),
 	}
+}
+
+func newOperationItems() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "items OPERATION", Short: "List the jobs or runs that an operation could not change", Args: usage.Args(1, 1),
+		Example: `  belfry operation items op_06f8m2tq5dtk1e7n9q0c3s5v7g`,
+	}
+	limit := remote.LimitFlag(cmd.Flags())
+	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+		return remote.List(ctx, r, remote.Listing{
+			Path: operationPath(args[0]) + "/items", Limit: *limit, None: "none failed",
+			Headers: []string{"AT UTC", "JOB", "ID", "WHY"},
+		}, func(i itemView) []string {
+			return []string{terminal.Time(i.At, nil), terminal.Dash(i.Name), i.Run + i.Job, i.Error}
+		})
+	})
+	return cmd
+}
+
+// itemView is a job or a run that an operation could not change.
+type itemView struct {
+	Job   string     `json:"job"`
+	Run   string     `json:"run"`
+	Name  string     `json:"name"`
+	Error string     `json:"error"`
+	At    *time.Time `json:"at"`
 }
 
 func newOperationAbort() *cobra.Command {

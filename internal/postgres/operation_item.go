@@ -1,0 +1,330 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// An operation on jobs or runs changes each item in a transaction of its own, because a change takes locks that a batch
+// of changes would take in an order that deadlocks with others. The same transaction moves the position of the operation
+// past the item, if it is still where this node left it. Each item is therefore changed once, whatever nodes do.
+const (
+	itemBatch    = 100              // items that are read at once
+	itemTime     = 10 * time.Second // after which a batch ends
+	itemTries    = 3                // failures of a batch before its first item counts as failed
+	maxItems     = 1_000            // failed items that are stored
+	createdLater = time.Minute      // how far clocks of nodes, which ids are made by, may be apart
+)
+
+// reserve keeps other nodes from the operation while this one works on a batch. If this one dies, others continue.
+func (o *activeOperation) reserve(ctx context.Context, tx pgx.Tx) error {
+	const sql = `UPDATE operation SET next_at = now() + interval '20 seconds' WHERE id = $1 RETURNING next_at`
+	return tx.QueryRow(ctx, sql, o.ID).Scan(&o.nextAt)
+}
+
+// errStepLost says that the operation has ended, or that another node works on it.
+var errStepLost = errors.New("the operation has moved on")
+
+// operationStep is a step of an operation, from one position to another.
+type operationStep struct {
+	operation uuid.UUID
+	from, to  string
+	count     string // the column that counts it
+}
+
+// around makes work a part of the step. A step that is nil is none.
+func (s *operationStep) around(ctx context.Context, work func(pgx.Tx) error) func(pgx.Tx) error {
+	if s == nil {
+		return work
+	}
+	return func(tx pgx.Tx) error {
+		var state job.OperationState
+		var at string
+		const lock = `SELECT state, resume_after FROM operation WHERE id = $1 FOR UPDATE`
+		if err := tx.QueryRow(ctx, lock, s.operation).Scan(&state, &at); err != nil {
+			return err
+		}
+		if state != job.OperationRunning || at != s.from {
+			return errStepLost
+		}
+		if err := work(tx); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE operation SET `+s.count+` = `+s.count+` + 1, resume_after = $2, failures = 0,
+			problem = NULL WHERE id = $1`, s.operation, s.to)
+		return err
+	}
+}
+
+// itemMark is the position of an operation on jobs or runs.
+type itemMark struct {
+	Jobs job.ListMark `json:"jobs,omitzero"`
+	Runs job.RunMark  `json:"runs,omitzero"`
+	IDs  int          `json:"ids,omitempty"`
+}
+
+// item is a job or a run to change, and the position after it.
+type item struct {
+	object, name string
+	run          *job.Entry // nil: only its id is known
+	after        itemMark
+}
+
+// itemPage are the next items of an operation, and the position after them; nil: there are no more.
+type itemPage struct {
+	items []item
+	next  *itemMark
+}
+
+// workItems changes the next items of an operation.
+func (e *Engine) workItems(ctx context.Context, o *activeOperation) error {
+	var mark itemMark
+	if o.at != "" {
+		if err := json.Unmarshal([]byte(o.at), &mark); err != nil {
+			return fmt.Errorf("read its position: %w", err)
+		}
+	}
+	page, err := e.api.itemsOf(ctx, o, mark)
+	if err != nil {
+		return err
+	}
+	began := clock.Elapsed()
+	for i, it := range page.items {
+		if clock.Elapsed()-began > itemTime {
+			page.items, page.next = page.items[:i], &page.items[i-1].after
+			break
+		}
+		if err := e.api.workItem(ctx, o, &it); err != nil {
+			if errors.Is(err, errStepLost) {
+				return nil
+			}
+			return err
+		}
+	}
+	return e.endBatch(ctx, o, &page)
+}
+
+// endBatch stores where the operation is and when it continues, or that it has finished.
+func (e *Engine) endBatch(ctx context.Context, o *activeOperation, page *itemPage) error {
+	if page.next == nil {
+		_, err := e.db.Exec(ctx, `UPDATE operation SET state = 'finished', ended_at = now(), failures = 0, problem = NULL
+			WHERE id = $1 AND state = 'running' AND resume_after = $2`, o.ID, o.at)
+		return err
+	}
+	at, err := toJSON(page.next)
+	if err != nil {
+		return err
+	}
+	_, err = e.db.Exec(ctx, `UPDATE operation SET resume_after = $3, failures = 0, problem = NULL,
+		next_at = now() + interval '1 second' * $4::integer / rate
+		WHERE id = $1 AND state = 'running' AND resume_after = $2`, o.ID, o.at, at, len(page.items))
+	return err
+}
+
+// workItem changes one item, or notes why it could not be changed.
+func (a *API) workItem(ctx context.Context, o *activeOperation, it *item) error {
+	to, err := toJSON(it.after)
+	if err != nil {
+		return err
+	}
+	within := *a
+	within.step = &operationStep{operation: o.ID, from: o.at, to: to, count: "done"}
+	err = within.change(ctx, o, it)
+	gone := errors.Is(err, ErrNotFound) && len(o.Set.IDs) == 0
+	if gone || errors.Is(err, errRanAgain) { // it is no longer in the set
+		return nil
+	}
+	if text, ok := o.failure(err); ok {
+		within.step.count = "failed"
+		err = within.retrying(ctx, o.namespace, "note a failed item", func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, insertItem, o.ID, o.namespace, it.object, it.name, text, maxItems)
+			return err
+		})
+	}
+	if err == nil {
+		o.at, o.failures = to, 0
+	}
+	return err
+}
+
+const insertItem = `
+INSERT INTO operation_item (operation_id, number, namespace_id, at, object, name, error)
+SELECT o.id, o.failed + 1, $2, clock_timestamp(), $3, $4, $5 FROM operation o WHERE o.id = $1 AND o.failed < $6`
+
+// failure returns what to say about an item that could not be changed. ok is false if there was no error, or one that
+// may pass. An item that keeps failing must not hold up all others.
+func (o *activeOperation) failure(err error) (text string, ok bool) {
+	unreadable, isSchedule := errors.AsType[*schedule.Error](err)
+	switch {
+	case err == nil, errors.Is(err, errStepLost):
+		return "", false
+	case errors.Is(err, ErrNotFound):
+		return "not found", true
+	case errors.Is(err, ErrConflict), len(problem.All(err)) > 0:
+		return reason(err), true
+	case isSchedule:
+		return unreadable.Error(), true
+	case o.failures >= itemTries:
+		return "a node could not change it; the nodes' log says more", true
+	default:
+		return "", false
+	}
+}
+
+// reason returns the text of an error without what the store was doing.
+func reason(err error) string {
+	var out []string
+	for _, p := range problem.All(err) {
+		out = append(out, p.Error())
+	}
+	if out == nil {
+		_, detail, _ := strings.Cut(err.Error(), ErrConflict.Error())
+		out = append(out, strings.TrimPrefix(detail, ": "))
+	}
+	return strings.Join(out, "; ")
+}
+
+// change changes one item.
+func (a *API) change(ctx context.Context, o *activeOperation, it *item) error {
+	if o.Kind.OfRuns() {
+		return a.changeRun(ctx, o, it)
+	}
+	id, err := job.ParseJobID(it.object)
+	if err != nil {
+		return ErrNotFound
+	}
+	p := job.ChangeParams{Namespace: o.namespace, ID: id, Actor: o.Actor}
+	switch o.Kind {
+	case job.PauseJobs:
+		p.Until = o.Change.Until
+		_, err = a.PauseJob(ctx, p, o.Change.Note)
+	case job.ResumeJobs:
+		_, err = a.ResumeJob(ctx, p)
+	case job.TriggerJobs:
+		_, err = a.TriggerJob(ctx, p, nil)
+	case job.DeleteJobs:
+		_, err = a.DeleteJob(ctx, p)
+	default:
+		err = a.redefine(ctx, o, p)
+	}
+	return err
+}
+
+// redefine gives a job the definition that the operation makes of its current one.
+func (a *API) redefine(ctx context.Context, o *activeOperation, p job.ChangeParams) error {
+	for try := 1; ; try++ {
+		j, err := a.Job(ctx, p.Namespace, p.ID)
+		if err != nil {
+			return err
+		}
+		d, _ := o.Change.Apply(o.Kind, j.Definition)
+		_, err = a.UpdateJob(ctx, job.UpdateParams{
+			Namespace: p.Namespace, ID: p.ID, IfVersion: j.Version, Definition: d, Actor: p.Actor,
+		})
+		if !errors.Is(err, ErrConflict) || try == maxTries { // another change came between
+			return err
+		}
+	}
+}
+
+func (a *API) changeRun(ctx context.Context, o *activeOperation, it *item) error {
+	k, err := job.ParseRunID(it.object)
+	if err != nil {
+		return ErrNotFound
+	}
+	p := job.RunParams{Namespace: o.namespace, Key: k, Actor: o.Actor}
+	if o.Kind == job.CancelRuns {
+		_, err = a.CancelRun(ctx, p)
+		return err
+	}
+	if it.run != nil {
+		p.Attempt = &it.run.Attempt
+	}
+	return a.RetryRun(ctx, p)
+}
+
+// itemsOf reads the next items of an operation.
+func (a *API) itemsOf(ctx context.Context, o *activeOperation, mark itemMark) (itemPage, error) {
+	limit := min(o.Rate, itemBatch)
+	switch {
+	case o.Set.Jobs != nil:
+		return a.jobItems(ctx, o, mark.Jobs, limit)
+	case o.Set.Runs != nil:
+		return a.runItems(ctx, o, mark.Runs, limit)
+	}
+	var page itemPage
+	end := min(mark.IDs+limit, len(o.Set.IDs))
+	for i := mark.IDs; i < end; i++ {
+		page.items = append(page.items, item{object: o.Set.IDs[i], after: itemMark{IDs: i + 1}})
+	}
+	if end < len(o.Set.IDs) {
+		page.next = &itemMark{IDs: end}
+	}
+	return page, nil
+}
+
+// jobItems reads jobs in the order of their ids. Those that were created after the operation are left out, and once
+// they are certain to be all that is left, there are no more.
+func (a *API) jobItems(ctx context.Context, o *activeOperation, after job.ListMark, limit int) (page itemPage, err error) {
+	order := o.Set.Jobs.List(o.namespace)
+	order.After, order.Limit = after, limit
+	list, err := a.ListJobs(ctx, order)
+	if err != nil {
+		return page, err
+	}
+	if list.Next != nil {
+		page.next = &itemMark{Jobs: *list.Next}
+	}
+	for i := range list.Jobs {
+		j := &list.Jobs[i]
+		switch {
+		case j.CreatedAt.After(o.until.Add(createdLater)):
+			page.next = nil
+			return page, nil
+		case !j.CreatedAt.After(o.until):
+			mark := job.ListMark{ID: j.ID, Scan: after.Scan}
+			page.items = append(page.items, item{
+				object: job.FormatJobID(j.ID), name: j.Name, after: itemMark{Jobs: mark},
+			})
+		}
+	}
+	return page, nil
+}
+
+func (a *API) runItems(ctx context.Context, o *activeOperation, after job.RunMark, limit int) (page itemPage, err error) {
+	q := runsOfSet(o.namespace, o.Kind, *o.Set.Runs, o.until)
+	q.After, q.Limit = after, limit
+	list, err := a.Runs(ctx, q)
+	if err != nil {
+		return page, err
+	}
+	if list.Next != nil {
+		page.next = &itemMark{Runs: *list.Next}
+	}
+	mark := markEnded
+	switch {
+	case q.Job != uuid.Nil:
+		mark = markOfJob
+	case o.Kind == job.CancelRuns:
+		mark = markLive
+	}
+	for i := range list.Entries {
+		e := &list.Entries[i]
+		page.items = append(page.items, item{
+			object: job.FormatRunID(e.Key), name: e.JobName, run: e, after: itemMark{Runs: mark(*e)},
+		})
+	}
+	return page, nil
+}

@@ -1,0 +1,325 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/access"
+)
+
+// makeMany creates jobs of two teams and returns their ids.
+func (b *bundle) makeMany(count int) (ids []string) {
+	b.t.Helper()
+	for i := range count {
+		ids = append(ids, b.make(fmt.Sprintf(`{"name":"job-%02d","schedule":"0 %d * * *","target":{"kind":"noop"},`+
+			`"labels":{"team":"t%d"}}`, i, i%24, i%2)))
+	}
+	return ids
+}
+
+// begin sends a request for an operation and returns the path of the operation.
+func (b *bundle) begin(path, body string) string {
+	b.t.Helper()
+	a := b.call("POST", path, body)
+	require.Equal(b.t, 202, a.status, "%s", a.body)
+	op := a.json(b.t)
+	require.Equal(b.t, "/api/v1/operations/"+op["id"].(string), a.header.Get("Location"))
+	return "/operations/" + op["id"].(string)
+}
+
+// finish works on operations until one has ended, and returns it.
+func (b *bundle) finish(path string) map[string]any {
+	b.t.Helper()
+	for range 1000 {
+		op := b.call("GET", path, "").json(b.t)
+		if op["state"] != "running" {
+			return op
+		}
+		b.due()
+		_, err := b.store.WorkOperation(b.t.Context())
+		require.NoError(b.t, err)
+	}
+	require.Fail(b.t, "it does not end")
+	return nil
+}
+
+// due lets operations continue now, whatever their rate.
+func (b *bundle) due() {
+	b.t.Helper()
+	_, err := b.pool.Exec(b.t.Context(), `UPDATE operation SET next_at = now() WHERE state = 'running'`)
+	require.NoError(b.t, err)
+}
+
+// counted returns one number that a statement selects.
+func (b *bundle) counted(sql string) (n int) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), sql).Scan(&n))
+	return n
+}
+
+func TestJobsInBulk(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.makeMany(30)
+	a := b.call("POST", "/jobs:pause", `{"filter":{"label":["team=t1"]},"dry_run":true}`)
+	require.Equal(t, 200, a.status, "%s", a.body)
+	require.Empty(t, a.header.Get("Location"))
+	preview := a.json(t)
+	require.EqualValues(t, 15, preview["count"])
+	require.Equal(t, false, preview["more"])
+	require.Len(t, preview["sample"], 5)
+	first := preview["sample"].([]any)[0].(map[string]any)
+	require.Equal(t, ids[1], first["id"])
+	require.Equal(t, "job-01", first["name"])
+	require.Equal(t, "active", first["state"])
+	require.Zero(t, b.counted(`SELECT count(*) FROM operation`), "a dry run begins nothing")
+
+	op := b.begin("/jobs:pause", `{"filter":{"label":["team=t1"]},"note":"moving","rate":4}`)
+	late := b.make(`{"name":"late","schedule":"every 1h","target":{"kind":"noop"},"labels":{"team":"t1"}}`)
+	done := b.finish(op)
+	require.Equal(t, "finished", done["state"])
+	require.Equal(t, "pause", done["kind"])
+	require.Equal(t, "moving", done["note"])
+	require.Equal(t, map[string]any{"label": "team=t1"}, done["filter"])
+	require.EqualValues(t, 15, done["count"])
+	require.EqualValues(t, 15, done["done"])
+	require.EqualValues(t, 0, done["failed"])
+	require.EqualValues(t, 1, done["progress"])
+	require.Equal(t, 15, b.counted(`SELECT count(*) FROM job WHERE state = 2 AND note = 'moving'`))
+	require.Equal(t, "active", b.call("GET", "/jobs/"+late, "").json(t)["state"], "it was created later")
+	require.Equal(t, 15, b.counted(`SELECT count(*) FROM audit_log WHERE action = 'job.pause'`), "why needs each")
+
+	done = b.finish(b.begin("/jobs:resume", `{"filter":{"state":"paused"},"rate":1000}`))
+	require.EqualValues(t, 15, done["done"])
+	require.Zero(t, b.counted(`SELECT count(*) FROM job WHERE state = 2`))
+
+	done = b.finish(b.begin("/jobs:relabel", `{"filter":{"name":"JOB-1"},"set":{"env":"prod"},"remove":["team"]}`))
+	require.EqualValues(t, 10, done["done"])
+	require.Equal(t, 10, b.counted(`SELECT count(*) FROM job WHERE labels = '{"env":"prod"}' AND version = 2`))
+	done = b.finish(b.begin("/jobs:relabel", `{"filter":{"name":"job-1"},"set":{"env":"prod"}}`))
+	require.EqualValues(t, 10, done["done"])
+	require.Zero(t, b.counted(`SELECT count(*) FROM job WHERE version = 3`), "nothing changes, so there is no new version")
+
+	require.Equal(t, 204, b.call("DELETE", "/jobs/"+ids[2], "").status)
+	op = b.begin("/jobs:delete", fmt.Sprintf(`{"ids":[%q,%q,%q],"rate":2}`, ids[1], ids[2], ids[3]))
+	done = b.finish(op)
+	require.Equal(t, "finished", done["state"])
+	require.EqualValues(t, 2, done["count"])
+	require.EqualValues(t, 2, done["done"])
+	require.EqualValues(t, 1, done["failed"])
+	items := b.call("GET", op+"/items?result=failed", "").json(t)["items"].([]any)
+	require.Len(t, items, 1)
+	require.Equal(t, ids[2], items[0].(map[string]any)["job"])
+	require.Equal(t, "not found", items[0].(map[string]any)["error"])
+	require.Equal(t, 404, b.call("GET", "/jobs/"+ids[3], "").status)
+	require.Equal(t, 28, b.counted(`SELECT count(*) FROM job`))
+
+	op = b.begin("/jobs:delete", `{"all":true,"rate":5}`)
+	worked, err := b.store.WorkOperation(t.Context())
+	require.NoError(t, err)
+	require.True(t, worked)
+	require.Equal(t, 200, b.call("POST", op+":abort", "").status)
+	done = b.finish(op)
+	require.Equal(t, "aborted", done["state"])
+	require.EqualValues(t, 5, done["done"])
+	require.Equal(t, 23, b.counted(`SELECT count(*) FROM job`))
+}
+
+func TestBulkRequestsAreChecked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.makeMany(1)[0]
+	for path, bodies := range map[string][]string{
+		"/jobs:pause": {
+			`{}`, `{"filter":{}}`, `{"ids":["job_x"]}`, `{"filter":{"label":["x"]}}`, `{"all":true,"rate":0}`,
+			`{"filter":{"name":"x"},"ids":["` + id + `"]}`, `{"all":true,"until":"2020-01-01T00:00:00Z"}`,
+			`{"all":true,"jitter":"5m"}`, `{"filter":{"job":"x"}}`,
+		},
+		"/jobs:relabel": {`{"all":true}`, `{"all":true,"set":{" ":"x"}}`},
+		"/jobs:spread":  {`{"all":true,"jitter":"25h"}`, `{"all":true,"jitter":"0s"}`},
+		"/runs:retry":   {`{"all":true}`, `{"filter":{"state":["due"]}}`, `{"ids":["` + id + `"]}`},
+		"/runs:cancel":  {`{}`, `{"filter":{"state":["failed"]}}`},
+	} {
+		for _, body := range bodies {
+			a := b.call("POST", path, body)
+			require.Equal(t, 422, a.status, "%s %s: %s", path, body, a.body)
+		}
+	}
+	require.Equal(t, 404, b.call("POST", "/runs:cancel", `{"filter":{"job":"none"}}`).status)
+	require.Zero(t, b.counted(`SELECT count(*) FROM operation`))
+
+	operator, viewer := b.newKey(defaultNamespace, access.Operator), b.newKey(defaultNamespace, access.Viewer)
+	for path, forOperator := range map[string]int{
+		"/jobs:pause": 200, "/jobs:resume": 200, "/jobs:trigger": 200, "/jobs:delete": 403, "/jobs:relabel": 403,
+		"/jobs:spread": 403, "/runs:cancel": 200,
+	} {
+		require.Equal(t, forOperator, b.callAs(operator, "POST", path, `{"all":true,"dry_run":true}`).status, path)
+		require.Equal(t, 403, b.callAs(viewer, "POST", path, `{"all":true,"dry_run":true}`).status, path)
+	}
+	const again = `{"all":true}`
+	one := b.call("POST", "/jobs:trigger", again, "Idempotency-Key", "k").json(t)["id"]
+	require.Equal(t, one, b.call("POST", "/jobs:trigger", again, "Idempotency-Key", "k").json(t)["id"])
+	require.Equal(t, 1, b.counted(`SELECT count(*) FROM operation`))
+}
+
+// TestBulkChangesEachItemOnce, while many nodes work on the operation without regard for each other, and connections
+// break in the middle of a transaction.
+func TestBulkChangesEachItemOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const count = 60
+	b.makeMany(count)
+	_, err := b.pool.Exec(t.Context(), `
+		CREATE SEQUENCE tries;
+		GRANT USAGE ON SEQUENCE tries TO PUBLIC;
+		CREATE FUNCTION break() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+		    IF nextval('public.tries') % 13 = 0 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;
+		    RETURN NEW;
+		END $$;
+		CREATE TRIGGER break AFTER INSERT ON run FOR EACH ROW EXECUTE FUNCTION break()`)
+	require.NoError(t, err)
+	op := b.begin("/jobs:trigger", `{"all":true,"rate":1000}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var nodes sync.WaitGroup
+	broken := make([]int, 4)
+	for i := range broken {
+		nodes.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := b.store.WorkOperation(ctx); err != nil {
+					broken[i]++
+				}
+				// No reservation and no pause holds.
+				_, _ = b.pool.Exec(ctx, `UPDATE operation SET next_at = now(), failures = 0 WHERE state = 'running'`)
+			}
+		})
+	}
+	for b.call("GET", op, "").json(t)["state"] == "running" {
+		require.NoError(t, ctx.Err())
+	}
+	cancel()
+	nodes.Wait()
+	done := b.call("GET", op, "").json(t)
+	require.Equal(t, "finished", done["state"])
+	require.EqualValues(t, count, done["done"], "%v", done)
+	require.EqualValues(t, 0, done["failed"])
+	require.Equal(t, count, b.counted(`SELECT count(*) FROM run WHERE origin = 1`))
+	require.Equal(t, count, b.counted(`SELECT count(DISTINCT job_id) FROM run`))
+	require.Positive(t, broken[0]+broken[1]+broken[2]+broken[3], "connections did break")
+}
+
+// TestAnItemThatKeepsFailingHoldsUpNoOther: it counts as failed after some tries.
+func TestAnItemThatKeepsFailingHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.makeMany(3)
+	_, err := b.pool.Exec(t.Context(), `
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no such luck'; END $$;
+		CREATE TRIGGER refuse BEFORE UPDATE ON job FOR EACH ROW WHEN (OLD.name = 'job-01') EXECUTE FUNCTION refuse()`)
+	require.NoError(t, err)
+	op := b.begin("/jobs:pause", `{"all":true}`)
+	for range 3 {
+		b.due()
+		_, err := b.store.WorkOperation(t.Context())
+		require.ErrorContains(t, err, "no such luck")
+	}
+	done := b.finish(op)
+	require.Equal(t, "finished", done["state"])
+	require.EqualValues(t, 2, done["done"])
+	require.EqualValues(t, 1, done["failed"])
+	item := b.call("GET", op+"/items", "").json(t)["items"].([]any)[0].(map[string]any)
+	require.Equal(t, ids[1], item["job"])
+	require.Equal(t, "job-01", item["name"])
+	require.NotContains(t, item["error"], "luck", "what the error says stays inside")
+}
+
+func TestSpreadInBulk(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i := range 40 {
+		b.make(fmt.Sprintf(`{"name":"hourly-%02d","schedule":"0 * * * *","target":{"kind":"noop"}}`, i))
+	}
+	b.make(`{"name":"other","schedule":"17 * * * *","target":{"kind":"noop"}}`)
+	a := b.call("POST", "/jobs:spread", `{"all":true,"dry_run":true}`)
+	require.Equal(t, 200, a.status, "%s", a.body)
+	var preview struct {
+		Count  int64 `json:"count"`
+		Spread struct {
+			Before, After []int64
+			Changed       int64
+			Exact         bool
+		}
+	}
+	require.NoError(t, json.Unmarshal(a.body, &preview))
+	peak := func(counts []int64) (most, total int64) {
+		for _, n := range counts {
+			most, total = max(most, n), total+n
+		}
+		return most, total
+	}
+	require.EqualValues(t, 41, preview.Count)
+	require.EqualValues(t, 40, preview.Spread.Changed)
+	require.True(t, preview.Spread.Exact)
+	most, total := peak(preview.Spread.Before)
+	require.EqualValues(t, 40, most)
+	require.EqualValues(t, 41*24, total)
+	most, total = peak(preview.Spread.After)
+	require.Less(t, most, int64(10))
+	require.EqualValues(t, 41*24, total, "none is lost")
+
+	require.EqualValues(t, 41, b.finish(b.begin("/jobs:spread", `{"all":true,"rate":1000}`))["done"])
+	require.Equal(t, 40, b.counted(`SELECT count(*) FROM job WHERE version = 2 AND schedule LIKE '%"H * * * *"%'`))
+	require.Equal(t, 1, b.counted(`SELECT count(*) FROM job WHERE version = 1`))
+	require.Equal(t, 200, b.call("POST", "/jobs/hourly-00:rollback", `{"version":1}`).status)
+	require.EqualValues(t, 41, b.finish(b.begin("/jobs:spread", `{"all":true,"jitter":"10m"}`))["done"])
+	require.Equal(t, 41, b.counted(`SELECT count(*) FROM job WHERE jitter_ms = 600000`))
+	require.EqualValues(t, 41, b.finish(b.begin("/jobs:spread", `{"all":true,"jitter":"5m"}`))["done"])
+	require.Equal(t, 41, b.counted(`SELECT count(*) FROM job WHERE jitter_ms = 600000`), "they have more already")
+}
+
+func TestRunsInBulk(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	id := n.create("bad", yearly, "/no", `"overlap":"allow"`)
+	other := n.create("other", yearly, "/no", `"overlap":"allow"`)
+	for range 3 {
+		n.trigger(id)
+	}
+	n.trigger(other)
+	b := &bundle{t: t, pool: n.pool, store: n.store, url: n.url, key: n.key}
+	preview := b.call("POST", "/runs:cancel", `{"filter":{"job":"bad"},"dry_run":true}`).json(t)
+	require.EqualValues(t, 3, preview["count"])
+	require.Equal(t, "bad", preview["sample"].([]any)[0].(map[string]any)["name"])
+	preview = b.call("POST", "/runs:cancel", `{"all":true,"dry_run":true}`).json(t)
+	require.EqualValues(t, 4, preview["count"])
+
+	op := b.begin("/runs:cancel", `{"filter":{"job":"bad"},"rate":2}`)
+	later := n.trigger(id)
+	done := b.finish(op)
+	require.EqualValues(t, 3, done["done"], "%v", done)
+	require.Equal(t, map[string]any{"job": id}, done["filter"])
+	require.Equal(t, "due", n.get("/runs/" + later)["state"], "it was due later")
+	require.Equal(t, 3, b.counted(`SELECT count(*) FROM run_history WHERE ended = 3`))
+	done = b.finish(b.begin("/runs:cancel", `{"all":true,"rate":1000}`))
+	require.EqualValues(t, 2, done["done"])
+	op = b.begin("/runs:cancel", fmt.Sprintf(`{"ids":[%q]}`, later))
+	require.EqualValues(t, 1, b.finish(op)["failed"])
+	item := n.get(op + "/items")["items"].([]any)[0].(map[string]any)
+	require.Equal(t, later, item["run"])
+	require.Contains(t, item["error"], "the run has ended: cancelled")
+
+	stop := n.work()
+	n.die(id, 3)
+	stop()
+	n.set("/no", 200)
+	op = b.begin("/runs:retry", `{"filter":{"state":["failed"]},"rate":2}`)
+	done = b.finish(op)
+	require.EqualValues(t, 3, done["done"], "%v", done)
+	require.Equal(t, 3, b.counted(`SELECT count(*) FROM run WHERE origin = 4`))
+	require.Zero(t, b.counted(`SELECT count(*) FROM dead_letter`))
+}
