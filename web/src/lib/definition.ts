@@ -254,7 +254,7 @@ export function conflicts(base: Definition, mine: Definition, theirs: Definition
 /** A value on one line, for a list of changes. */
 export function brief(value: Exact | undefined, field = ''): string {
   if (value === undefined) return defaultText(field) || 'none';
-  if (typeof value === 'string') return value;
+  if (typeof value === 'string' && value !== '') return value;
   return compactExact(value);
 }
 

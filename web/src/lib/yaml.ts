@@ -25,13 +25,17 @@ export function toYAML(value: Exact): string {
   });
   visit(doc, {
     Scalar(_key, node) {
-      // The command line would read 1e400 as a string, and << as a merge.
-      if (node.value instanceof Raw && !Number.isFinite(Number(node.value.source))) node.tag = 'tag:yaml.org,2002:float';
+      // The command line would read 1e400 as a string, -0 as 0, and << as a merge.
+      if (node.value instanceof Raw && (node.value.source === '-0' || !Number.isFinite(Number(node.value.source))))
+        node.tag = 'tag:yaml.org,2002:float';
       if (typeof node.value === 'string' && quoted.test(node.value)) node.type = Scalar.QUOTE_DOUBLE;
     },
   });
-  return doc.toString({ lineWidth: 0 });
+  return doc.toString({ lineWidth: 0 }).replace(unprintable, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
 }
+
+// Characters that readers fold or refuse if they are not escaped. Texts with them are in double quotes.
+const unprintable = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g;
 
 // Texts that are not the same after a plain or block scalar is read again.
 const quoted = /^<<$|^=$|[^\P{C}\n]|[\u2028\u2029\ufeff]|^\s|\s$/u;
@@ -121,7 +125,8 @@ class Reader {
     if (v === null || v === undefined) return null;
     if (typeof v === 'boolean') return v;
     const source = n.source ?? String(v);
-    if (typeof v === 'string') return n.type === Scalar.PLAIN && !n.tag ? (older(source) ?? v) : v;
+    const tagged = /:(int|float)$/.test(n.tag ?? '');
+    if (typeof v === 'string' && !tagged) return n.type === Scalar.PLAIN && !n.tag ? (older(source) ?? v) : v;
     const found = plainNumber(source);
     if (!found) this.fail(n, `${source} is not a number of JSON. Put it in quotes if it is a string.`);
     return found;

@@ -68,7 +68,6 @@ export default function EditorScreen() {
   );
 }
 
-
 function Editor({
   initial,
   crumbs,
@@ -210,8 +209,9 @@ function Editor({
               fresh={!initial.id}
               query={query}
               edited={!initial.id || list.some((c) => c.path[0] === 'schedule')}
-            />
-            {initial.id && <WhatChanges base={base.def} def={def} valid={settled && all.length === 0} />}
+            >
+              {initial.id && <WhatChanges base={base.def} def={def} valid={settled && all.length === 0} />}
+            </PreviewPane>
           </aside>
           {!yaml && (
             <div className={css.rest}>

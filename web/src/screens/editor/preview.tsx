@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'react';
+import { useEffect, useState, type ReactNode } from 'react';
 import { ApiProblem, send, snapshot, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
 import type { Load } from '../../api/pending';
@@ -79,12 +79,15 @@ export function PreviewPane({
   query,
   edited,
   fresh,
+  children,
 }: {
   def: Definition;
   base: Definition;
   fresh: boolean;
   query: ReturnType<typeof usePreview>['query'];
   edited: boolean;
+  /** What saving would change: before the load, which may be far down. */
+  children?: ReactNode;
 }) {
   const now = useNow();
   const data = query.data;
@@ -99,14 +102,17 @@ export function PreviewPane({
   if (!p) {
     const empty = expression === '';
     return (
-      <div className={css.none}>
-        <h2>{empty ? 'When will it run?' : 'This is not a schedule yet'}</h2>
-        <p>
-          {empty
-            ? 'Write a schedule. Its next occurrences, in local time and UTC, are shown here while you type.'
-            : 'The problem is shown at its field.'}
-        </p>
-      </div>
+      <>
+        <div className={css.none}>
+          <h2>{empty ? 'When will it run?' : 'This is not a schedule yet'}</h2>
+          <p>
+            {empty
+              ? 'Write a schedule. Its next occurrences, in local time and UTC, are shown here while you type.'
+              : 'The problem is shown at its field.'}
+          </p>
+        </div>
+        {children}
+      </>
     );
   }
   const zone = p.zone.split('/').at(-1)!.replaceAll('_', ' ');
@@ -155,6 +161,7 @@ export function PreviewPane({
           </ul>
         </section>
       )}
+      {children}
       {first && (
         <LoadPicture
           at={first}
