@@ -37,7 +37,11 @@ func newJobGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showJob(r, raw)
+			stats := ""
+			if r.ForPeople() {
+				stats = timeline.Stats(ctx, r, args[0])
+			}
+			return showJob(r, raw, stats)
 		}),
 	}
 }

@@ -220,7 +220,7 @@ func number(n int) string {
 }
 
 // showJob prints a page about a job.
-func showJob(r *remote.Server, raw []byte) error {
+func showJob(r *remote.Server, raw []byte, stats string) error {
 	return r.Show(raw, func() error {
 		j, err := terminal.Decode[jobView](raw)
 		if err != nil {
@@ -242,6 +242,7 @@ func showJob(r *remote.Server, raw []byte) error {
 			{"schedule", j.when() + " in " + zone.String() + j.bounds(zone)},
 			{"in words", j.Words},
 			{"last run", j.lastRun(zone)},
+			{"last 14 days", stats},
 			{"next due", terminal.Moment(j.NextDueAt, zone)},
 			{"target", j.Target.String()},
 			{"payload", terminal.Truncate(string(j.Payload), 200)},

@@ -49,6 +49,18 @@ FROM job, unnest(ARRAY['2026-02-01T01:30:00Z', '2026-02-04T01:30:00Z']::timestam
 	runs := b.callAs(viewer, "GET", "/jobs/"+id+"/runs", "").json(t)["items"].([]any)
 	require.Len(t, runs, 2+len(pendingOf(runs)), "the list of runs does not have them")
 
+	stats := b.callAs(viewer, "GET", "/jobs/a/stats?from=2026-02-01T00:00:00Z&to=2026-02-05T00:00:00Z", "").json(t)
+	for field, want := range map[string]any{
+		"runs": 2.0, "succeeded": 0.0, "failed": 2.0, "missed": 2.0, "skipped": 0.0, "success_rate": 0.0, "partial": false,
+		"streak": map[string]any{"state": "failed", "count": 2.0}, "lateness_ms": map[string]any{"p50": 2000.0, "p95": 2000.0},
+	} {
+		require.Equal(t, want, stats[field], field)
+	}
+	require.NotContains(t, stats, "last_success_at")
+	require.NotEmpty(t, stats["last_failure_at"])
+	require.Nil(t, b.callAs(viewer, "GET", "/jobs/a/stats?to=2026-01-01T00:00:00Z", "").json(t)["success_rate"])
+	require.Equal(t, 404, b.call("GET", "/jobs/none/stats", "").status)
+
 	next := springAfter(clock.Now())
 	got = get("from=" + url.QueryEscape(next.AddDate(0, 0, -1).Format(time.RFC3339)) + "&to=" +
 		url.QueryEscape(next.AddDate(0, 0, 2).Format(time.RFC3339))).json(t)

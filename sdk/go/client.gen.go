@@ -932,6 +932,24 @@ func (e StoryCode) Valid() bool {
 	}
 }
 
+// Defines values for StreakState.
+const (
+	StreakStateFailed    StreakState = "failed"
+	StreakStateSucceeded StreakState = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the StreakState enum.
+func (e StreakState) Valid() bool {
+	switch e {
+	case StreakStateFailed:
+		return true
+	case StreakStateSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineItemMark.
 const (
 	TimelineItemMarkFirstPass  TimelineItemMark = "first_pass"
@@ -2212,6 +2230,49 @@ type JobPatchOverlap string
 // JobPatchRetryBackoff How the delay grows. Default exponential.
 type JobPatchRetryBackoff string
 
+// JobStats defines model for JobStats.
+type JobStats struct {
+	Cancelled  int64     `json:"cancelled"`
+	DurationMs Quantiles `json:"duration_ms"`
+	Failed     int64     `json:"failed"`
+
+	// From Start of what is counted, inclusive. If partial, later than was asked for.
+	From time.Time `json:"from"`
+
+	// LastFailureAt End of the last failure in the window.
+	LastFailureAt time.Time `json:"last_failure_at,omitempty,omitzero"`
+
+	// LastSuccessAt End of the last success in the window.
+	LastSuccessAt time.Time `json:"last_success_at,omitempty,omitzero"`
+	LatenessMs    Quantiles `json:"lateness_ms"`
+
+	// Live Runs that are due, retrying, running or accepted.
+	Live int64 `json:"live"`
+
+	// Missed Skipped because no node served the job when they were due.
+	Missed int64 `json:"missed"`
+
+	// Partial Not all of the window could be read. The counts are exact between from and to.
+	Partial bool `json:"partial"`
+
+	// Runs Runs that ended: succeeded, failed or cancelled.
+	Runs int64 `json:"runs"`
+
+	// Skipped Occurrences that were skipped, for any reason but an outage.
+	Skipped   int64  `json:"skipped"`
+	Streak    Streak `json:"streak,omitempty,omitzero"`
+	Succeeded int64  `json:"succeeded"`
+
+	// SuccessRate Share of succeeded in succeeded and failed. null: there are none.
+	SuccessRate float64 `json:"success_rate"`
+
+	// To End of what is counted, exclusive.
+	To time.Time `json:"to"`
+
+	// Unknown Occurrences that nothing explains, or that are forgotten.
+	Unknown int64 `json:"unknown"`
+}
+
 // JobVersion defines model for JobVersion.
 type JobVersion struct {
 	// CreatedAt When it took effect.
@@ -2815,6 +2876,15 @@ type Problem struct {
 	//
 	// Examples: urn:belfry:problem:invalid
 	Type string `json:"type"`
+}
+
+// Quantiles defines model for Quantiles.
+type Quantiles struct {
+	// P50 Milliseconds that half of them do not exceed.
+	P50 int64 `json:"p50,omitempty,omitzero"`
+
+	// P95 Milliseconds that 95 of 100 do not exceed.
+	P95 int64 `json:"p95,omitempty,omitzero"`
 }
 
 // Queue defines model for Queue.
@@ -3674,6 +3744,15 @@ type Story struct {
 // StoryCode defines model for StoryCode.
 type StoryCode string
 
+// Streak defines model for Streak.
+type Streak struct {
+	Count int64       `json:"count"`
+	State StreakState `json:"state"`
+}
+
+// StreakState defines model for Streak.State.
+type StreakState string
+
 // SuccessReport defines model for SuccessReport.
 type SuccessReport struct {
 	// Message The result, for people.
@@ -4118,6 +4197,15 @@ type ListJobRunsParams struct {
 
 	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// GetJobStatsParams defines parameters for GetJobStats.
+type GetJobStatsParams struct {
+	// From Due at this time or later. Default 14 days before to.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Due before this time, at most 400 days after from. Default now.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 }
 
 // GetJobTimelineParams defines parameters for GetJobTimeline.
@@ -4779,6 +4867,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
 	ListJobRuns(ctx context.Context, job string, params *ListJobRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetJobStats Count what a job did
+	//
+	// Numbers about the runs and skips of a window of due times, as the timeline shows them. By its id, a deleted job has them too.
+	//
+	// Corresponds with GET /api/v1/jobs/{job}/stats (the `GetJobStats` operationId).
+	GetJobStats(ctx context.Context, job string, params *GetJobStatsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetJobTimeline Show what a job did, does and will do
 	//
@@ -5849,6 +5944,23 @@ func (c *RawClient) PreviewJob(ctx context.Context, job string, params *PreviewJ
 // Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
 func (c *RawClient) ListJobRuns(ctx context.Context, job string, params *ListJobRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListJobRunsRequest(c.Server, job, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetJobStats Count what a job did
+//
+// Numbers about the runs and skips of a window of due times, as the timeline shows them. By its id, a deleted job has them too.
+//
+// Corresponds with GET /api/v1/jobs/{job}/stats (the `GetJobStats` operationId).
+func (c *RawClient) GetJobStats(ctx context.Context, job string, params *GetJobStatsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetJobStatsRequest(c.Server, job, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8708,6 +8820,79 @@ func NewListJobRunsRequest(server string, job string, params *ListJobRunsParams)
 		if params.PageToken != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetJobStatsRequest constructs an http.Request for the GetJobStats method
+func NewGetJobStatsRequest(server string, job string, params *GetJobStatsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs/%s/stats", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -12028,6 +12213,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/jobs/{job}/runs (the `ListJobRuns` operationId).
 	ListJobRunsWithResponse(ctx context.Context, job string, params *ListJobRunsParams, reqEditors ...RequestEditorFn) (*ListJobRunsResponse, error)
 
+	// GetJobStatsWithResponse Count what a job did
+	//
+	// Numbers about the runs and skips of a window of due times, as the timeline shows them. By its id, a deleted job has them too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/jobs/{job}/stats (the `GetJobStats` operationId).
+	GetJobStatsWithResponse(ctx context.Context, job string, params *GetJobStatsParams, reqEditors ...RequestEditorFn) (*GetJobStatsResponse, error)
+
 	// GetJobTimelineWithResponse Show what a job did, does and will do
 	//
 	// One item for each occurrence of the schedule, whether it ran, was skipped, waits or is still to come, and one for each run that a user made. Unlike the list of runs it has what was skipped for a whole schedule, as in an outage, and what a clock change or a calendar removes. By its id, a deleted job has its timeline too.
@@ -13642,6 +13836,54 @@ func (r ListJobRunsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListJobRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetJobStatsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JobStats
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetJobStatsResponse) GetJSON200() *JobStats {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetJobStatsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetJobStatsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetJobStatsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetJobStatsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetJobStatsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -16901,6 +17143,21 @@ func (c *ClientWithResponses) ListJobRunsWithResponse(ctx context.Context, job s
 	return ParseListJobRunsResponse(rsp)
 }
 
+// GetJobStatsWithResponse Count what a job did
+//
+// Numbers about the runs and skips of a window of due times, as the timeline shows them. By its id, a deleted job has them too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/jobs/{job}/stats (the `GetJobStats` operationId).
+func (c *ClientWithResponses) GetJobStatsWithResponse(ctx context.Context, job string, params *GetJobStatsParams, reqEditors ...RequestEditorFn) (*GetJobStatsResponse, error) {
+	rsp, err := c.GetJobStats(ctx, job, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetJobStatsResponse(rsp)
+}
+
 // GetJobTimelineWithResponse Show what a job did, does and will do
 //
 // One item for each occurrence of the schedule, whether it ran, was skipped, waits or is still to come, and one for each run that a user made. Unlike the list of runs it has what was skipped for a whole schedule, as in an outage, and what a clock change or a calendar removes. By its id, a deleted job has its timeline too.
@@ -18803,6 +19060,39 @@ func ParseListJobRunsResponse(rsp *http.Response) (*ListJobRunsResponse, error) 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest RunList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetJobStatsResponse parses an HTTP response from a GetJobStatsWithResponse call
+func ParseGetJobStatsResponse(rsp *http.Response) (*GetJobStatsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetJobStatsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JobStats
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -182,6 +182,17 @@ func (j Jobs) Timeline(ctx context.Context, job string, from, to time.Time, opts
 	return result(r.JSON200, r)
 }
 
+// Stats counts what a job did with occurrences that are due from from on and before to. With zero times these are the
+// last 14 days.
+func (j Jobs) Stats(ctx context.Context, job string, from, to time.Time, opts ...CallOption) (*JobStats, error) {
+	in := GetJobStatsParams{From: optionalTime(from), To: optionalTime(to)}
+	r, err := j.api.GetJobStatsWithResponse(ctx, job, &in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return result(r.JSON200, r)
+}
+
 // Why explains what happened to the occurrence at a due time. With the zero time it explains the newest run, and the
 // next occurrence.
 func (j Jobs) Why(ctx context.Context, job string, at time.Time, opts ...CallOption) (*Explanation, error) {

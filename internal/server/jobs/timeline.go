@@ -22,6 +22,12 @@ func (h *Handlers) registerTimeline() {
 			"partial is true, and covered_from and covered_to say which part of the window is complete.",
 		Role: access.Viewer,
 	}, h.getTimeline)
+	rest.Register(h.api, rest.Operation{
+		ID: "get-job-stats", Route: "GET /jobs/{job}/stats", Summary: "Count what a job did",
+		Description: "Numbers about the runs and skips of a window of due times, as the timeline shows them. By its " +
+			"id, a deleted job has them too.",
+		Role: access.Viewer,
+	}, h.getStats)
 }
 
 // Window is a range of due times.
