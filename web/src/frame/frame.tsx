@@ -72,7 +72,7 @@ export function Frame() {
         <div className={css.main}>
           <div className={css.top}>
             <button type="button" className={css.find} onClick={() => setPalette(true)}>
-              <Icon name="search" /><span>Find a job, run or action</span><Kbd>Ctrl K</Kbd>
+              <Icon name="search" /><b className="sr">Find</b><span>Find a job, run or action</span><Kbd>Ctrl K</Kbd>
             </button>
             <span className="grow" />
             <LiveChip />

@@ -1,9 +1,9 @@
 import { SegmentedControl } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
-import { unwrap, api } from '../../api/client';
+import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import { count } from '../../lib/number';
+import { capped, count } from '../../lib/number';
 import { clock } from '../../lib/time';
 import { useAction } from '../../ui/action';
 import { Code } from '../../ui/control';
@@ -11,39 +11,53 @@ import { Dialog } from '../../ui/dialog';
 import { ProblemView } from '../../ui/state';
 import css from './load.module.css';
 
-type Preview = { count: number; more: boolean; sample: { name: string }[]; load?: { from: string; before: number[]; after: number[] } };
-
 /** Shows the curve before and after. Nothing changes until it is applied, and each job can be rolled back. */
 export function SpreadDialog({ at, filter, close }: { at: number; filter: Record<string, string>; close: () => void }) {
   const navigate = useNavigate();
-  const [within, setWithin] = useState('1h');
-  const body = { filter: { ...filter, minute: new Date(at).getUTCMinutes() }, within };
-  const preview = useData<Preview>({
+  const [how, setHow] = useState('hash');
+  const body: Schemas['SpreadJobsRequest'] = {
+    ...(Object.keys(filter).length > 0 ? { filter: bulkFilter(filter) } : { all: true }), ...(how === 'hash' ? {} : { jitter: how }),
+  };
+  const preview = useData<Schemas['BulkPreview']>({
     key: ['spread', body], keep: true,
-    get: (signal) => unwrap(api.POST('/api/v1/jobs:spread' as never, { body: { ...body, dry_run: true }, signal } as never) as never),
+    get: (signal) => unwrap(api.POST('/api/v1/jobs:spread', { body: { ...body, dry_run: true }, signal })) as Promise<Schemas['BulkPreview']>,
   });
-  const begin = useAction(() => unwrap<{ id: string }>(api.POST('/api/v1/jobs:spread' as never, { body } as never) as never), {
+  const begin = useAction(() => unwrap(api.POST('/api/v1/jobs:spread', { body })) as Promise<Schemas['Operation']>, {
     quiet: true,
     done: (o) => { close(); void navigate({ to: '/operations/$operation', params: { operation: o.id } }); },
   });
   const p = preview.data;
   return (
-    <Dialog wide title={`Spread ${clock(at)} UTC`} open close={close} act={() => begin.mutate(undefined)} busy={begin.isPending} error={begin.error}
-      action={p ? `Spread ${count(p.count)} jobs` : 'Spread'} blocked={!p ? 'Counting …' : p.count === 0 ? 'No job here has a fixed minute 0' : undefined}>
-      <p className="dim">Gives each job a fixed minute of its own (<Code>H</Code> instead of <Code>0</Code>), chosen by a hash. Each job gets a new version that can be rolled back.</p>
-      <SegmentedControl aria-label="Within" size="xs" value={within} onChange={setWithin}
-        data={[{ value: '5m', label: '5 min' }, { value: '15m', label: '15 min' }, { value: '30m', label: '30 min' }, { value: '1h', label: '1 hour' }]} />
+    <Dialog wide title={`Spread the jobs of ${clock(at)} UTC`} open close={close} act={() => begin.mutate(undefined)} busy={begin.isPending} error={begin.error}
+      action={p?.spread ? `Spread ${count(p.spread.changed)} jobs` : 'Spread'} blocked={!p ? 'Counting …' : p.spread?.changed === 0 ? 'No job would change' : undefined}>
+      <p className="dim">
+        With <Code>H</Code>, a job that runs at minute 0 gets a minute of its own within the hour, by a hash. With jitter, each run starts up to that much later.
+        Every job of the {Object.keys(filter).length > 0 ? 'filter' : 'namespace'} that changes gets a new version, which can be rolled back.
+      </p>
+      <SegmentedControl aria-label="How" size="xs" value={how} onChange={setHow}
+        data={[{ value: 'hash', label: 'H for minute 0' }, { value: '1m', label: 'jitter 1 min' }, { value: '5m', label: '5 min' }, { value: '15m', label: '15 min' }]} />
       {preview.error && <ProblemView error={preview.error} retry={() => void preview.refetch()} quiet />}
-      {p?.load && <Curve before={p.load.before} after={p.load.after} />}
+      {p?.spread && <Curve before={around(p.spread.before, p.spread.from, at)} after={around(p.spread.after, p.spread.from, at)} />}
       {p && (
         <dl className={css.facts}>
-          <div><dt>Jobs changed</dt><dd>{count(p.count)}{p.more && '+'}</dd></div>
-          {p.load && <div><dt>Busiest minute</dt><dd><s className="dim">{count(Math.max(...p.load.before))}</s> {count(Math.max(...p.load.after))}</dd></div>}
+          {p.spread && <div><dt>Jobs that change</dt><dd>{p.spread.exact ? '' : '≥ '}{count(p.spread.changed)} of {capped(p.count, p.more)}</dd></div>}
+          {p.spread && <div><dt>Busiest minute</dt><dd><s className="dim">{count(Math.max(...p.spread.before))}</s> {count(Math.max(...p.spread.after))}</dd></div>}
         </dl>
       )}
     </Dialog>
   );
 }
+
+/** The hour that begins shortly before the chosen minute. */
+export function around(counts: number[], from: string, at: number): number[] {
+  const i = Math.max(Math.round((at - Date.parse(from)) / 60_000) - 5, 0);
+  return counts.slice(i, i + 65);
+}
+
+/** The filter of the screen in the words of bulk requests. */
+const bulkFilter = (filter: Record<string, string>): Schemas['JobsFilter'] => ({
+  ...(filter.queue ? { queue: filter.queue } : {}), ...(filter.label ? { label: [filter.label] } : {}),
+});
 
 function Curve({ before, after }: { before: number[]; after: number[] }) {
   const top = Math.max(...before, ...after, 1);
