@@ -16,19 +16,10 @@ export type BulkCount = {
 export type BulkOperation = Schemas['Operation'];
 
 /** An occurrence in the timeline of a job: past, live or future. */
-export type TimelineItem = {
-  due_at: string; local: string; state: string; reason?: string; origin?: string; run?: string; run_at?: string; started_at?: string; ended_at?: string;
-  lateness_ms?: number; duration_ms?: number; attempt?: number; version?: number; count?: number; last_due_at?: string; last_local?: string; mark?: string;
-  nominal?: string;
-};
-export type TimelineBucket = {
-  from: string; to: string; succeeded: number; failed: number; skipped: number; missed: number; cancelled: number; live: number; planned: number;
-  paused: number; unknown: number;
-};
-export type Timeline = {
-  from: string; to: string; now: string; history_from: string; zone: string; items: TimelineItem[]; buckets?: TimelineBucket[];
-  versions: { version: number; at: string; actor: string }[]; partial: boolean; covered_from?: string; covered_to?: string;
-};
+export type TimelineItem = Schemas['TimelineItem'];
+export type TimelineBucket = Schemas['TimelineBucket'];
+export type Timeline = Schemas['Timeline'];
+
 export type JobStats = {
   runs: number; succeeded: number; failed: number; skipped: number; success_rate?: number; duration_ms?: { p50?: number; p95?: number };
   lateness_ms?: { p50?: number; p95?: number }; streak?: { state: string; count: number }; last_success_at?: string; last_failure_at?: string; partial?: boolean;

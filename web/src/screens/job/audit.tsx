@@ -14,7 +14,7 @@ type Entries = Schemas['AuditEntryList'];
 export function AuditTab({ job }: { job: Job }) {
   const list = useData<Entries>({
     key: ['audit', job.id],
-    get: (signal) => unwrap<Entries>(api.GET('/api/v1/audit', { params: { query: { object: job.id, page_size: 50 } }, signal } as never) as never),
+    get: (signal) => unwrap(api.GET('/api/v1/audit', { params: { query: { object: job.id, page_size: 50 } }, signal })),
   });
   const columns: Column<Entry>[] = [
     { head: 'When', width: '260px', cell: (e) => <When at={e.at} zone={job.zone} seconds /> },

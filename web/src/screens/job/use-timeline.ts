@@ -10,7 +10,7 @@ export function useTimeline(job: string, range: { from: number; to: number }) {
   const to = new Date(range.to).toISOString();
   const query = useData<Timeline>({
     key: ['timeline', job, from, to],
-    get: (signal) => unwrap<Timeline>(api.GET('/api/v1/jobs/{job}/timeline' as never, { params: { path: { job }, query: { from, to } }, signal } as never) as never),
+    get: (signal) => unwrap(api.GET('/api/v1/jobs/{job}/timeline', { params: { path: { job }, query: { from, to } }, signal })),
     ...(Date.now() < range.to + 60_000 ? { every: 5000 } : {}),
     keep: true,
   });

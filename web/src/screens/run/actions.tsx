@@ -42,11 +42,14 @@ function send(act: Act, run: Run, key: string): Promise<unknown> {
   }
 }
 
-/** What a conflict means to the user: the run has changed since the page was read. */
-const told = (e: Error | null): Error | null =>
-  e instanceof ApiProblem && (e.status === 409 || (e.status === 404 && e.code !== 'not_found'))
-    ? new ApiProblem(e.status, { code: e.code, request_id: e.requestId, detail: `Somebody was faster: ${e.detail}` })
-    : e;
+/** What a conflict means to the user: the run has changed since the page was read. A dead letter that is gone was redriven or discarded. */
+function told(act: Act, e: Error | null): Error | null {
+  if (!(e instanceof ApiProblem)) return e;
+  const gone = e.status === 404 && (act === 'redrive' || act === 'discard');
+  if (e.status !== 409 && !gone) return e;
+  const detail = `Somebody was faster: ${gone ? 'the run is no longer a dead letter' : e.detail}`;
+  return new ApiProblem(e.status, { code: e.code, request_id: e.requestId, detail });
+}
 
 export function RunActions({ run }: { run: Run }) {
   const { may } = useSession();
@@ -69,7 +72,7 @@ function ActDialog({ act, run, close }: { act: Act; run: Run; close: () => void 
   const t = texts[act];
   const action = useAction(() => send(act, run, key), { quiet: true, done: () => { close(); return t.done; } });
   return (
-    <Dialog open close={close} title={t.title} action={t.action} danger={t.danger ?? false} act={() => action.mutate()} busy={action.isPending} error={told(action.error)}>
+    <Dialog open close={close} title={t.title} action={t.action} danger={t.danger ?? false} act={() => action.mutate()} busy={action.isPending} error={told(act, action.error)}>
       <p>{t.explain}</p>
     </Dialog>
   );
