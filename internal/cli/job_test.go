@@ -209,3 +209,14 @@ func TestLogin(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, a.Key, got.Key, "a wrong key is not saved")
 }
+
+func TestLabelList(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, New)
+	require.Empty(t, a.Good("label", "list"))
+	a.Good("job", "create", "a", "--every", "1h", "--url", "https://example.com/x", "--label", "team=web")
+	require.Regexp(t, `KEY +VALUES +JOBS\nteam +1 +1\n`, a.Good("label", "list"))
+	require.Regexp(t, `VALUE +JOBS\nweb +1\n`, a.Good("label", "list", "team", "--prefix", "w"))
+	require.Contains(t, a.Good("label", "list", "team", "-o", "json"), `"partial": false`)
+	require.ErrorContains(t, a.Belfry("", "label", "list", "--prefix", "w").Failure, "--prefix needs a KEY")
+}

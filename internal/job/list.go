@@ -92,3 +92,27 @@ func NextDue(in NextDueInput) time.Time {
 	}
 	return next.UTC()
 }
+
+// The bounds of what is read about labels.
+const (
+	MaxLabelKeys   = 100   // keys of a namespace
+	MaxKeyValues   = 20    // values that are counted for each key
+	MaxLabelValues = 200   // values of one key
+	MaxLabelJobs   = 1_000 // jobs that are counted for each key or value
+)
+
+// LabelKey is a key of labels.
+type LabelKey struct {
+	Key        string
+	Values     int64 // how many different values it has
+	MoreValues bool  // there are more than Values
+	Jobs       int64 // how many jobs have it
+	MoreJobs   bool  // there are more than Jobs
+}
+
+// LabelValue is a value of a label.
+type LabelValue struct {
+	Value    string
+	Jobs     int64 // how many jobs have it
+	MoreJobs bool  // there are more than Jobs
+}

@@ -72,6 +72,7 @@ var groups = []rest.Group{
 			"Its id is the idempotency key that its target receives.",
 	},
 	{Name: "dead-letters", Description: "Runs that failed permanently and wait for redrive or discard."},
+	{Name: "labels", Description: "The labels of jobs, for filters."},
 	{Name: "load", Description: "When how many runs are due."},
 	{Name: "operations", Description: "Bulk work that nodes do in the background."},
 	{

@@ -2396,6 +2396,51 @@ type KeyRequest struct {
 	Role   Role     `json:"role"`
 }
 
+// Label defines model for Label.
+type Label struct {
+	// Jobs Number of jobs that have it.
+	Jobs int64 `json:"jobs"`
+
+	// Key Examples: team
+	Key string `json:"key"`
+
+	// More There are more jobs than that.
+	More bool `json:"more,omitempty,omitzero"`
+
+	// MoreValues There are more values than that.
+	MoreValues bool `json:"more_values,omitempty,omitzero"`
+
+	// Values Number of different values.
+	Values int64 `json:"values"`
+}
+
+// LabelList defines model for LabelList.
+type LabelList struct {
+	Labels []Label `json:"labels"`
+
+	// Partial There are more keys.
+	Partial bool `json:"partial"`
+}
+
+// LabelValue defines model for LabelValue.
+type LabelValue struct {
+	// Jobs Number of jobs that have it.
+	Jobs int64 `json:"jobs"`
+
+	// More There are more jobs than that.
+	More bool `json:"more,omitempty,omitzero"`
+
+	// Value Examples: billing
+	Value string `json:"value"`
+}
+
+// LabelValueList defines model for LabelValueList.
+type LabelValueList struct {
+	// Partial There are more values. Use prefix to find them.
+	Partial bool         `json:"partial"`
+	Values  []LabelValue `json:"values"`
+}
+
 // LastRun defines model for LastRun.
 type LastRun struct {
 	DueAt   time.Time `json:"due_at"`
@@ -4313,6 +4358,12 @@ type TriggerJobsParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListLabelValuesParams defines parameters for ListLabelValues.
+type ListLabelValuesParams struct {
+	// Prefix Only values that begin with this.
+	Prefix *string `form:"prefix,omitempty" json:"prefix,omitempty"`
+}
+
 // GetLoadParams defines parameters for GetLoad.
 type GetLoadParams struct {
 	// From Begin, rounded down to a full step. Default the next full step.
@@ -5154,6 +5205,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 	RevokeKey(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListLabels List the keys of the labels of jobs
+	//
+	// At most 100 keys, in order. Counts stop at 20 values and 1,000 jobs, and say so.
+	//
+	// Corresponds with GET /api/v1/labels (the `ListLabels` operationId).
+	ListLabels(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListLabelValues List the values of a label
+	//
+	// At most 200 values, in order. Counts stop at 1,000 jobs, and say so. If no job has the key, the list is empty.
+	//
+	// Corresponds with GET /api/v1/labels/{key} (the `ListLabelValues` operationId).
+	ListLabelValues(ctx context.Context, key string, params *ListLabelValuesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetLoad Count the runs that are due in each minute ahead
 	//
@@ -6561,6 +6626,40 @@ func (c *RawClient) CreateKey(ctx context.Context, body CreateKeyJSONRequestBody
 // Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 func (c *RawClient) RevokeKey(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRevokeKeyRequest(c.Server, key)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListLabels List the keys of the labels of jobs
+//
+// At most 100 keys, in order. Counts stop at 20 values and 1,000 jobs, and say so.
+//
+// Corresponds with GET /api/v1/labels (the `ListLabels` operationId).
+func (c *RawClient) ListLabels(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListLabelsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListLabelValues List the values of a label
+//
+// At most 200 values, in order. Counts stop at 1,000 jobs, and say so. If no job has the key, the list is empty.
+//
+// Corresponds with GET /api/v1/labels/{key} (the `ListLabelValues` operationId).
+func (c *RawClient) ListLabelValues(ctx context.Context, key string, params *ListLabelValuesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListLabelValuesRequest(c.Server, key, params)
 	if err != nil {
 		return nil, err
 	}
@@ -10009,6 +10108,94 @@ func NewRevokeKeyRequest(server string, key string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListLabelsRequest constructs an http.Request for the ListLabels method
+func NewListLabelsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/labels")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListLabelValuesRequest constructs an http.Request for the ListLabelValues method
+func NewListLabelValuesRequest(server string, key string, params *ListLabelValuesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "key", key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/labels/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Prefix != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "prefix", *params.Prefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetLoadRequest constructs an http.Request for the GetLoad method
 func NewGetLoadRequest(server string, params *GetLoadParams) (*http.Request, error) {
 	var err error
@@ -12516,6 +12703,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 	RevokeKeyWithResponse(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*RevokeKeyResponse, error)
 
+	// ListLabelsWithResponse List the keys of the labels of jobs
+	//
+	// At most 100 keys, in order. Counts stop at 20 values and 1,000 jobs, and say so.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/labels (the `ListLabels` operationId).
+	ListLabelsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListLabelsResponse, error)
+
+	// ListLabelValuesWithResponse List the values of a label
+	//
+	// At most 200 values, in order. Counts stop at 1,000 jobs, and say so. If no job has the key, the list is empty.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/labels/{key} (the `ListLabelValues` operationId).
+	ListLabelValuesWithResponse(ctx context.Context, key string, params *ListLabelValuesParams, reqEditors ...RequestEditorFn) (*ListLabelValuesResponse, error)
+
 	// GetLoadWithResponse Count the runs that are due in each minute ahead
 	//
 	// Counts the occurrences of all active jobs, by due time. Jitter, retries, triggers and limits do not move them. Jobs that are paused now are not counted.
@@ -14949,6 +15154,102 @@ func (r RevokeKeyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RevokeKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListLabelsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LabelList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListLabelsResponse) GetJSON200() *LabelList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListLabelsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListLabelsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListLabelsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListLabelsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListLabelsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListLabelValuesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LabelValueList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListLabelValuesResponse) GetJSON200() *LabelValueList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListLabelValuesResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListLabelValuesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListLabelValuesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListLabelValuesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListLabelValuesResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -17644,6 +17945,36 @@ func (c *ClientWithResponses) RevokeKeyWithResponse(ctx context.Context, key str
 	return ParseRevokeKeyResponse(rsp)
 }
 
+// ListLabelsWithResponse List the keys of the labels of jobs
+//
+// At most 100 keys, in order. Counts stop at 20 values and 1,000 jobs, and say so.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/labels (the `ListLabels` operationId).
+func (c *ClientWithResponses) ListLabelsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListLabelsResponse, error) {
+	rsp, err := c.ListLabels(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListLabelsResponse(rsp)
+}
+
+// ListLabelValuesWithResponse List the values of a label
+//
+// At most 200 values, in order. Counts stop at 1,000 jobs, and say so. If no job has the key, the list is empty.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/labels/{key} (the `ListLabelValues` operationId).
+func (c *ClientWithResponses) ListLabelValuesWithResponse(ctx context.Context, key string, params *ListLabelValuesParams, reqEditors ...RequestEditorFn) (*ListLabelValuesResponse, error) {
+	rsp, err := c.ListLabelValues(ctx, key, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListLabelValuesResponse(rsp)
+}
+
 // GetLoadWithResponse Count the runs that are due in each minute ahead
 //
 // Counts the occurrences of all active jobs, by due time. Jitter, retries, triggers and limits do not move them. Jobs that are paused now are not counted.
@@ -19925,6 +20256,72 @@ func ParseRevokeKeyResponse(rsp *http.Response) (*RevokeKeyResponse, error) {
 	switch {
 	case rsp.StatusCode == 204:
 		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListLabelsResponse parses an HTTP response from a ListLabelsWithResponse call
+func ParseListLabelsResponse(rsp *http.Response) (*ListLabelsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListLabelsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LabelList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListLabelValuesResponse parses an HTTP response from a ListLabelValuesWithResponse call
+func ParseListLabelValuesResponse(rsp *http.Response) (*ListLabelValuesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListLabelValuesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LabelValueList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

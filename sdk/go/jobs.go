@@ -193,6 +193,24 @@ func (j Jobs) Stats(ctx context.Context, job string, from, to time.Time, opts ..
 	return result(r.JSON200, r)
 }
 
+// Labels returns the keys of the labels of jobs.
+func (j Jobs) Labels(ctx context.Context, opts ...CallOption) (*LabelList, error) {
+	r, err := j.api.ListLabelsWithResponse(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return result(r.JSON200, r)
+}
+
+// LabelValues returns the values of a label that begin with a prefix, which may be empty.
+func (j Jobs) LabelValues(ctx context.Context, key, prefix string, opts ...CallOption) (*LabelValueList, error) {
+	r, err := j.api.ListLabelValuesWithResponse(ctx, key, &ListLabelValuesParams{Prefix: optional(prefix)}, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return result(r.JSON200, r)
+}
+
 // Why explains what happened to the occurrence at a due time. With the zero time it explains the newest run, and the
 // next occurrence.
 func (j Jobs) Why(ctx context.Context, job string, at time.Time, opts ...CallOption) (*Explanation, error) {

@@ -34,6 +34,10 @@ type Verbs interface {
 type Views interface {
 	RecentRuns(ctx context.Context, namespace uuid.UUID, jobs []job.Job) ([]job.Recent, error)
 	Timeline(ctx context.Context, p timeline.Params) (timeline.Facts, error)
+	Labels(ctx context.Context, namespace uuid.UUID) (keys []job.LabelKey, more bool, err error)
+	LabelValues(
+		ctx context.Context, namespace uuid.UUID, key, prefix string,
+	) (values []job.LabelValue, more bool, err error)
 }
 
 // Options of Handlers.
@@ -80,6 +84,7 @@ func Register(api *rest.API, o Options) *Handlers {
 	h.registerVerbs()
 	h.registerVersions()
 	h.registerTimeline()
+	h.registerLabels()
 	return h
 }
 
