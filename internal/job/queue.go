@@ -49,6 +49,11 @@ type PartitionOwner struct {
 	OldestDueAt time.Time // of a run that could start and has not; zero: there is none
 }
 
+// NodeSettings are the settings of a node that users notice, as durations. A node that does not report one has "".
+type NodeSettings struct {
+	KeepHistory, LookAhead, WorkerTTL string
+}
+
 // DatabaseFacts are what a node sees of the database server.
 type DatabaseFacts struct {
 	Version        string
@@ -67,6 +72,7 @@ type Node struct {
 
 	Version   string
 	ZoneRules string // identifies the time zone rules
-	Slots     *int   // attempts at the same time; nil: not reported yet
-	SlotsFree *int   // at the last renewal
+	Settings  NodeSettings
+	Slots     *int // attempts at the same time; nil: not reported yet
+	SlotsFree *int // at the last renewal
 }

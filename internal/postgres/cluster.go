@@ -14,7 +14,8 @@ import (
 
 const liveNodes = `
 SELECT s.id, s.name, s.started_at, s.expires_at, s.may_own, coalesce(s.info ->> 'version', ''),
-       coalesce(s.info ->> 'zones', ''), s.slots, s.slots_free
+       coalesce(s.info ->> 'zones', ''), s.slots, s.slots_free, coalesce(s.info ->> 'keep_history', ''),
+       coalesce(s.info ->> 'look_ahead', ''), coalesce(s.info ->> 'worker_ttl', '')
 FROM session s
 WHERE s.expires_at > now() AND s.queue_id IS NULL
 ORDER BY s.started_at, s.id`
@@ -91,6 +92,7 @@ func (a *Admin) readCluster(ctx context.Context, limit int) (c job.Cluster, err 
 func scanNode(row pgx.CollectableRow) (n job.Node, err error) {
 	err = row.Scan(
 		&n.Session, &n.Name, &n.StartedAt, &n.ExpiresAt, &n.Owns, &n.Version, &n.ZoneRules, &n.Slots, &n.SlotsFree,
+		&n.Settings.KeepHistory, &n.Settings.LookAhead, &n.Settings.WorkerTTL,
 	)
 	n.StartedAt, n.ExpiresAt = n.StartedAt.UTC(), n.ExpiresAt.UTC()
 	return n, err

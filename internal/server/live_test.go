@@ -100,7 +100,7 @@ func TestQueueCounts(t *testing.T) {
 func TestClusterSaysWhoIsLate(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
-	n.exec(`UPDATE session SET info = '{"version":"v9","zones":"abc"}', slots = 20, slots_free = 13`)
+	n.exec(`UPDATE session SET info = '{"version":"v9","zones":"abc","keep_history":"720h0m0s"}', slots = 20, slots_free = 13`)
 	late := func() (out []int) {
 		for p, o := range n.get("/cluster")["owners"].([]any) {
 			if o.(map[string]any)["oldest_due_at"] != nil {
@@ -110,8 +110,9 @@ func TestClusterSaysWhoIsLate(t *testing.T) {
 		return out
 	}
 	got := n.get("/cluster")
-	require.Equal(t, map[string]any{"version": "v9", "tzdata": "abc", "slots": 20., "slots_free": 13.},
-		pick(got["nodes"].([]any)[0].(map[string]any), "version", "tzdata", "slots", "slots_free"))
+	require.Equal(t, map[string]any{
+		"version": "v9", "tzdata": "abc", "slots": 20., "slots_free": 13., "keep_history": "720h0m0s",
+	}, pick(got["nodes"].([]any)[0].(map[string]any), "version", "tzdata", "slots", "slots_free", "keep_history", "look_ahead"))
 	require.Len(t, got["owners"], job.Partitions)
 	require.Equal(t, map[string]any{"node": 0., "epoch": 1.}, got["owners"].([]any)[0])
 	require.Equal(t, false, got["clock_in_doubt"])

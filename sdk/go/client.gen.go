@@ -2633,7 +2633,17 @@ type Node struct {
 
 	// ExpiresAt When other nodes take over, unless it renews its session.
 	ExpiresAt time.Time `json:"expires_at"`
-	Name      string    `json:"name"`
+
+	// KeepHistory How long ended runs are kept.
+	//
+	// Examples: 720h0m0s
+	KeepHistory string `json:"keep_history,omitempty,omitzero"`
+
+	// LookAhead How far ahead of their time runs are planned.
+	//
+	// Examples: 1m0s
+	LookAhead string `json:"look_ahead,omitempty,omitzero"`
+	Name      string `json:"name"`
 
 	// Partitions Partitions that it owns.
 	Partitions []int32 `json:"partitions"`
@@ -2653,6 +2663,11 @@ type Node struct {
 
 	// Version Version of Belfry.
 	Version string `json:"version"`
+
+	// WorkerTTL After how long a worker without a heartbeat loses its runs.
+	//
+	// Examples: 15s
+	WorkerTTL string `json:"worker_ttl,omitempty,omitzero"`
 }
 
 // Operation defines model for Operation.

@@ -47,13 +47,18 @@ type Node struct {
 	TZData     string    `json:"tzdata" doc:"Identifies its time zone rules. Nodes should have the same."`
 	Slots      *int      `json:"slots,omitempty" doc:"Attempts that it makes at most at the same time."`
 	SlotsFree  *int      `json:"slots_free,omitempty" doc:"How many slots were free when it renewed its session."`
+
+	KeepHistory string `json:"keep_history,omitempty" doc:"How long ended runs are kept." example:"720h0m0s"`
+	LookAhead   string `json:"look_ahead,omitempty" doc:"How far ahead of their time runs are planned." example:"1m0s"`
+	WorkerTTL   string `json:"worker_ttl,omitempty" doc:"After how long a worker without a heartbeat loses its runs." example:"15s"`
 }
 
 func wireNode(n job.Node) Node {
 	return Node{
 		Name: n.Name, Session: n.Session.String(), StartedAt: n.StartedAt, ExpiresAt: n.ExpiresAt, Draining: !n.Owns,
 		Partitions: append([]int16{}, n.Partitions...), Version: n.Version, TZData: n.ZoneRules, Slots: n.Slots,
-		SlotsFree: n.SlotsFree,
+		SlotsFree: n.SlotsFree, KeepHistory: n.Settings.KeepHistory, LookAhead: n.Settings.LookAhead,
+		WorkerTTL: n.Settings.WorkerTTL,
 	}
 }
 

@@ -78,7 +78,7 @@ function Summary({ queues, more }: { queues: Queue[]; more: boolean }) {
   const lower = more || queues.some((q) => q.counts?.more);
   return (
     <>{capped(queues.length, more)} queues · {capped(due, lower)} due · {capped(running, lower)} running
-      {paused > 0 && <> · <Link to="/queues" search={{ state: 'paused' } as never}>{paused} paused</Link></>}</>
+      {paused > 0 && <> · <Link to="/queues" search={{ state: 'paused' } as never} className={css.under}>{paused} paused</Link></>}</>
   );
 }
 
