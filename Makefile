@@ -81,9 +81,9 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 quickstart: ## do what the README's start says, in an empty directory, until a run is in history
 	dev/quickstart
 
-test-ui: web/node_modules ## test the web UI: its code, and in a real browser against a real node
+test-ui: web/types build ## test the web UI: its code, and in a real browser against a real node (SHOTS=directory: pictures)
 	@dev/need chromium
-	cd web && npm run --silent lint && npm run --silent test
+	cd web && npm run --silent lint && npm run --silent test && npm run --silent e2e
 
 why: ## print each story of belfry why, from a real node (UPDATE=1: write what tests compare with)
 	@$(RAM) out=$$(mktemp) && trap 'rm -f "$$out"' EXIT && BELFRY_WHY=$(if $(UPDATE),update) BELFRY_WHY_FILE="$$out" \
