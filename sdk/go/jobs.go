@@ -171,8 +171,8 @@ func (j Jobs) Preview(ctx context.Context, job string, n int, opts ...CallOption
 	return result(r.JSON200, r)
 }
 
-// Timeline returns each occurrence of a job that is due from from on and before to: what ran, what was skipped and why,
-// and what is planned. With zero times it is from 14 days ago to 7 days ahead.
+// Timeline returns each occurrence of a job in a range, which includes its begin and not its end: what ran, what was
+// skipped and why, and what is planned. With zero times it is from 14 days ago to 7 days ahead.
 func (j Jobs) Timeline(ctx context.Context, job string, from, to time.Time, opts ...CallOption) (*Timeline, error) {
 	in := GetJobTimelineParams{From: optionalTime(from), To: optionalTime(to)}
 	r, err := j.api.GetJobTimelineWithResponse(ctx, job, &in, opts...)
@@ -182,8 +182,8 @@ func (j Jobs) Timeline(ctx context.Context, job string, from, to time.Time, opts
 	return result(r.JSON200, r)
 }
 
-// Stats counts what a job did with occurrences that are due from from on and before to. With zero times these are the
-// last 14 days.
+// Stats counts what a job did with the occurrences of a range, which includes its begin and not its end. With zero
+// times these are the last 14 days.
 func (j Jobs) Stats(ctx context.Context, job string, from, to time.Time, opts ...CallOption) (*JobStats, error) {
 	in := GetJobStatsParams{From: optionalTime(from), To: optionalTime(to)}
 	r, err := j.api.GetJobStatsWithResponse(ctx, job, &in, opts...)
