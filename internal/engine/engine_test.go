@@ -245,7 +245,8 @@ func TestFailingJobsArePaused(t *testing.T) {
 		return job.Outcome{Kind: job.Failed, Gone: true, Status: 410}
 	}}
 	b.start(t)
-	j := b.create(t, "fails", schedule.Spec{Every: "2s"}, func(d *job.Definition) { d.PauseAfterFailures = 2 })
+	// Long enough that the pause comes before a third run, also on a busy machine.
+	j := b.create(t, "fails", schedule.Spec{Every: "6s"}, func(d *job.Definition) { d.PauseAfterFailures = 2 })
 	b.create(t, "gone", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.Target.Kind = "gone" })
 	b.eventually(t, "both are paused", `SELECT count(*) FROM job WHERE state = 2 AND paused_by = 'belfry'`, 2)
 	b.eventually(t, "after two failures", `
