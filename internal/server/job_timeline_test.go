@@ -118,5 +118,5 @@ func TestTimelineBuckets(t *testing.T) {
 	got = b.call("GET", "/jobs/"+id+"/timeline?from=2100-01-01T00:00:00Z&to=2101-01-01T00:00:00Z", "").json(t)
 	require.Equal(t, true, got["partial"])
 	require.Equal(t, "2100-01-01T00:00:00Z", got["covered_from"])
-	require.Equal(t, "2100-01-14T21:20:00Z", got["covered_to"], "20,000 minutes")
+	require.Equal(t, "2100-01-15T14:00:00Z", got["covered_to"], "21,000 minutes")
 }

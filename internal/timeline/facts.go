@@ -11,10 +11,10 @@ import (
 
 // The bounds of a timeline.
 const (
-	// MaxEntries is how many entries of the ledger are read.
-	MaxEntries = 20_000
+	// MaxEntries is how many entries of the ledger are read: enough for a job of each minute in a window by default.
+	MaxEntries = 21_000
 	// MaxOccurrences is how many occurrences are listed, of the past and of the future each.
-	MaxOccurrences = 20_000
+	MaxOccurrences = 21_000
 	// MaxVersions is how many versions of the definition are read.
 	MaxVersions = 20
 	// MaxSkips is how many ranges of cursors are read.
