@@ -64,6 +64,9 @@ func (o operation) payload(t *testing.T) string {
 	return string(text)
 }
 
+// noJob selects no job: an operation on all of them would change what other steps need.
+const noJob = `{"filter":{"name":"no job has this name"}}`
+
 // operations reads the description of a node.
 func operations(t *testing.T, base string) (out []operation) {
 	t.Helper()
@@ -108,9 +111,13 @@ var bodies = map[string]string{
 	"backfill-job":         `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`,
 	"discard-dead-letters": `{"all":true}`,
 	"redrive-dead-letters": `{"all":true}`,
-	"claim-runs":           `{"handlers":["sample"],"max":1}`,
-	"heartbeat-session":    `{"runs":[]}`,
-	"complete-runs":        `{"reports":[{"run":"run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000","attempt":1,"outcome":"succeeded"}]}`,
+	"pause-jobs":           noJob, "resume-jobs": noJob, "trigger-jobs": noJob, "delete-jobs": noJob, "spread-jobs": noJob,
+	"relabel-jobs":      `{"filter":{"name":"no job has this name"},"set":{"a":"b"}}`,
+	"cancel-runs":       `{"filter":{"queue":"none"}}`,
+	"retry-runs":        `{"filter":{"queue":"none","state":["failed"]}}`,
+	"claim-runs":        `{"handlers":["sample"],"max":1}`,
+	"heartbeat-session": `{"runs":[]}`,
+	"complete-runs":     `{"reports":[{"run":"run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000","attempt":1,"outcome":"succeeded"}]}`,
 }
 
 // meant is what a sample has where the schema alone does not say it.

@@ -334,7 +334,8 @@ func TestNoByteCrossesANamespace(t *testing.T) {
 		case o.byToken():
 			require.Equal(t, http.StatusUnauthorized, got.status, "%s: %s", o.id, got.body)
 		case len(o.params) > 0:
-			if !strings.HasPrefix(string(got.body), `{"items":[]`) { // the runs of a job that may have been deleted
+			// The runs of a job that may have been deleted, and the values of a label that this namespace does not have.
+			if text := string(got.body); !strings.HasPrefix(text, `{"items":[]`) && !strings.HasPrefix(text, `{"values":[]`) {
 				require.Equal(t, http.StatusNotFound, got.status, "%s: %s", o.id, got.body)
 			}
 			swapped++

@@ -116,6 +116,8 @@ func TestLiveCountsAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 	})
-	require.Equal(t, []string{"queue", "run by queue_id", "session", "sort of queue run", "sort of session"},
-		b.explain(sent, "force_generic_plan"))
+	require.Equal(t, []string{"queue", "run by queue_id", "session"},
+		slices.DeleteFunc(b.explain(sent, "force_generic_plan"), func(way string) bool {
+			return strings.HasPrefix(way, "sort") // of what was read, which is limited
+		}))
 }

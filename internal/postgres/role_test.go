@@ -33,7 +33,8 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 // see TestSessionsOfOthers.
 var tables = []string{
 	"namespace", "session", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter",
-	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "secret", "permit", "queue_waiter",
+	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "operation_item", "secret", "permit",
+	"queue_waiter",
 	"queue_rate", "run_output", "run_output_live", "audit_finding", "job_pause_end",
 	"login_session",
 }
@@ -77,6 +78,7 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 	b.exec(`INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor,
 		created_at, next_at)
 		SELECT gen_random_uuid(), id, 'discard', '{}', now(), 1, 'running', 1, 'test', now(), now() FROM namespace`)
+	b.exec(`INSERT INTO operation_item SELECT id, 1, namespace_id, now(), 'job_x', 'x', 'test' FROM operation`)
 	b.exec(`INSERT INTO audit_finding SELECT partition, id, now(), 'missing', namespace_id, now() FROM job`)
 	b.exec(`INSERT INTO job_pause_end SELECT partition, now(), id, namespace_id FROM job`)
 	b.exec(`INSERT INTO login_session SELECT gen_random_uuid(), namespace_id, id, hash, '', now(), now(), now()
