@@ -42,10 +42,11 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 }
 
 // awaitRunTime waits until the database clock has certainly reached a time. Runs are claimed a little
-// before theirs. It returns false if ctx is done first.
+// before theirs. It asks the bound again and again, because a clock that was in doubt may be right again
+// long before the wait would end. It returns false if ctx is done first.
 func (e *Engine) awaitRunTime(ctx context.Context, timer *time.Timer, at time.Time) bool {
 	for wait := e.Bound.Until(at); wait > 0 && ctx.Err() == nil; wait = e.Bound.Until(at) {
-		timer.Reset(wait)
+		timer.Reset(min(wait, e.Lead))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
