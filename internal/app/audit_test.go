@@ -89,7 +89,7 @@ func TestEachChangeIsAudited(t *testing.T) {
 		if o.byToken() {
 			continue // outcomes of attempts are in the ledger
 		}
-		ask := func() reply { return w.ask(n.key, o, o.at(n.objects), o.payload(t)) }
+		ask := func() reply { return w.ask(n.key, o, o.at(n.objects)+required[o.id], o.payload(t)) }
 		if o.ofLogin() {
 			ask = w.asBrowser(n, o)
 		}

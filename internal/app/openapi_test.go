@@ -67,6 +67,9 @@ func (o operation) payload(t *testing.T) string {
 // noJob selects no job: an operation on all of them would change what other steps need.
 const noJob = `{"filter":{"name":"no job has this name"}}`
 
+// required are the query parameters that an operation cannot do without.
+var required = map[string]string{"import-crontab": "?url=https://runner.example.com"}
+
 // operations reads the description of a node.
 func operations(t *testing.T, base string) (out []operation) {
 	t.Helper()
@@ -115,6 +118,7 @@ var bodies = map[string]string{
 	"relabel-jobs":      `{"filter":{"name":"no job has this name"},"set":{"a":"b"}}`,
 	"cancel-runs":       `{"filter":{"queue":"none"}}`,
 	"retry-runs":        `{"filter":{"queue":"none","state":["failed"]}}`,
+	"import-crontab":    "0 * * * * /bin/true\n",
 	"claim-runs":        `{"handlers":["sample"],"max":1}`,
 	"heartbeat-session": `{"runs":[]}`,
 	"complete-runs":     `{"reports":[{"run":"run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000","attempt":1,"outcome":"succeeded"}]}`,

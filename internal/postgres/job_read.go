@@ -82,6 +82,27 @@ func (a *API) JobByName(ctx context.Context, namespace uuid.UUID, name string) (
 	return a.readJob(ctx, namespace, `WHERE j.namespace_id IS NOT DISTINCT FROM $1 AND j.name = $2`, namespace, name)
 }
 
+// selectNamed reads jobs by their names. IS NOT DISTINCT FROM: see whereJob.
+const selectNamed = jobColumns + `
+FROM unnest($2::text[]) n, LATERAL (
+    SELECT * FROM job WHERE namespace_id IS NOT DISTINCT FROM $1 AND name = n LIMIT 1) j`
+
+// JobsByName returns the jobs of a namespace that have one of some names, by their names.
+func (a *API) JobsByName(ctx context.Context, namespace uuid.UUID, names []string) (map[string]job.Job, error) {
+	out := make(map[string]job.Job, len(names))
+	err := a.db.Query(ctx, pool.In(namespace, pool.KeyLookups), func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, (&jobScan{policies: map[string]job.Policy{}}).job)
+		for i := range found {
+			out[found[i].Name] = found[i].Job
+		}
+		return err
+	}, selectNamed, namespace, names)
+	if err != nil {
+		return nil, fmt.Errorf("read jobs by name: %w", err)
+	}
+	return out, nil
+}
+
 func (a *API) readJob(ctx context.Context, namespace uuid.UUID, where string, args ...any) (job.Job, error) {
 	var row jobRow
 	err := a.db.Query(ctx, pool.In(namespace, pool.KeyLookups), func(rows pgx.Rows) (err error) {

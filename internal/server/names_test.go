@@ -61,7 +61,7 @@ func TestOperationsHaveOneVerbScheme(t *testing.T) {
 		"get": {"get", "list"}, "post": {"create"}, "put": {"replace"}, "patch": {"update"}, "delete": {"delete"},
 	}
 	own := map[string]string{ // operations whose id says more than their path
-		"create-jobs":            "POST /jobs:bulk",
+		"create-jobs": "POST /jobs:bulk", "import-crontab": "POST /imports:crontab",
 		"summarize-dead-letters": "GET /dead-letters:summary", "explain-job": "GET /jobs/{job}/why",
 		"list-broken-schedules": "GET /schedules:broken", "explain-run": "GET /runs/{run}/why", "preview-job": "GET /jobs/{job}/preview",
 	}

@@ -66,6 +66,7 @@ var groups = []rest.Group{
 		Description: "A job is a saved definition: a schedule, a target, policies and a payload. " +
 			"In a path it is named by its id, or by its name, escaped.",
 	},
+	{Name: "imports", Description: "Jobs from elsewhere, converted."},
 	{
 		Name: "runs",
 		Description: "A run is one occurrence of a job, live or ended. " +

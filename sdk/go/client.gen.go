@@ -179,6 +179,30 @@ func (e JobState) Valid() bool {
 	}
 }
 
+// Defines values for JobDiffResult.
+const (
+	JobDiffResultChange  JobDiffResult = "change"
+	JobDiffResultCreate  JobDiffResult = "create"
+	JobDiffResultRefused JobDiffResult = "refused"
+	JobDiffResultSame    JobDiffResult = "same"
+)
+
+// Valid indicates whether the value is a known member of the JobDiffResult enum.
+func (e JobDiffResult) Valid() bool {
+	switch e {
+	case JobDiffResultChange:
+		return true
+	case JobDiffResultCreate:
+		return true
+	case JobDiffResultRefused:
+		return true
+	case JobDiffResultSame:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for JobInputDelivery.
 const (
 	JobInputDeliveryAtLeastOnce JobInputDelivery = "at_least_once"
@@ -1600,6 +1624,18 @@ type Concurrency struct {
 	Max int32 `json:"max,omitempty,omitzero"`
 }
 
+// CrontabImport defines model for CrontabImport.
+type CrontabImport struct {
+	// Jobs In the order of the lines.
+	Jobs []JobInput `json:"jobs"`
+
+	// Notes What was left out, for people.
+	Notes []string `json:"notes"`
+
+	// Problems Lines that are no job.
+	Problems []LineProblem `json:"problems"`
+}
+
 // DST defines model for DST.
 type DST struct {
 	// Fold A time that happens twice. Default first.
@@ -1750,6 +1786,24 @@ type DeadLetterSummary struct {
 	Total int64 `json:"total"`
 }
 
+// DiffResult defines model for DiffResult.
+type DiffResult struct {
+	// Changed Number of jobs that would change.
+	Changed int64 `json:"changed"`
+
+	// Created Number of jobs that do not exist.
+	Created int64 `json:"created"`
+
+	// Items One per line that is not empty.
+	Items []JobDiff `json:"items"`
+
+	// Refused Number of lines that are not valid.
+	Refused int64 `json:"refused"`
+
+	// Unchanged Number of jobs that are the same.
+	Unchanged int64 `json:"unchanged"`
+}
+
 // Explanation defines model for Explanation.
 type Explanation struct {
 	Items []Story `json:"items"`
@@ -1770,6 +1824,20 @@ type FailureReport struct {
 	//
 	// Examples: 5m
 	RetryAfter string `json:"retry_after,omitempty,omitzero"`
+}
+
+// FieldDiff defines model for FieldDiff.
+type FieldDiff struct {
+	// After Absent: the field would be removed.
+	After interface{} `json:"after,omitempty,omitzero"`
+
+	// Before Absent: the job has no such field.
+	Before interface{} `json:"before,omitempty,omitzero"`
+
+	// Field Path of the field.
+	//
+	// Examples: retry.max_attempts
+	Field string `json:"field"`
 }
 
 // FieldProblem defines model for FieldProblem.
@@ -1976,6 +2044,35 @@ type JobOverlap string
 
 // JobState finished: no occurrence is left.
 type JobState string
+
+// JobDiff defines model for JobDiff.
+type JobDiff struct {
+	// Fields Fields that differ from the job that exists.
+	Fields []FieldDiff `json:"fields,omitempty,omitzero"`
+
+	// ID Id of the job that exists.
+	ID string `json:"id,omitempty,omitzero"`
+
+	// Line Line number, from 1.
+	Line int64  `json:"line"`
+	Name string `json:"name,omitempty,omitzero"`
+
+	// OccurrencesAfter The same if the job were saved.
+	OccurrencesAfter int64 `json:"occurrences_after,omitempty,omitzero"`
+
+	// OccurrencesBefore Occurrences of the schedule in the next 24 hours as the job is now. Absent: not counted, because the lines have too many in all.
+	OccurrencesBefore int64 `json:"occurrences_before,omitempty,omitzero"`
+
+	// Problems Why the line is refused.
+	Problems []FieldProblem `json:"problems,omitempty,omitzero"`
+	Result   JobDiffResult  `json:"result"`
+
+	// Version Version of the job that exists, for If-Match.
+	Version int32 `json:"version,omitempty,omitzero"`
+}
+
+// JobDiffResult defines model for JobDiff.Result.
+type JobDiffResult string
 
 // JobInput defines model for JobInput.
 type JobInput struct {
@@ -2466,6 +2563,18 @@ type Lease struct {
 
 	// Run The run's id.
 	Run string `json:"run"`
+}
+
+// LineProblem defines model for LineProblem.
+type LineProblem struct {
+	// Line Line number, from 1.
+	Line int64 `json:"line"`
+
+	// Problem What is wrong with it.
+	Problem string `json:"problem"`
+
+	// Text The line.
+	Text string `json:"text"`
 }
 
 // Load defines model for Load.
@@ -4142,6 +4251,24 @@ type SummarizeDeadLettersParams struct {
 // SummarizeDeadLettersParamsBy defines parameters for SummarizeDeadLetters.
 type SummarizeDeadLettersParamsBy string
 
+// ImportCrontabTextBody defines parameters for ImportCrontab.
+type ImportCrontabTextBody = string
+
+// ImportCrontabParams defines parameters for ImportCrontab.
+type ImportCrontabParams struct {
+	// URL Where the runs go. {name} and {user} are filled in.
+	URL string `form:"url" json:"url"`
+
+	// Timezone IANA zone of lines without CRON_TZ.
+	Timezone *string `form:"timezone,omitempty" json:"timezone,omitempty"`
+
+	// Prefix Begins the name of each job.
+	Prefix *string `form:"prefix,omitempty" json:"prefix,omitempty"`
+
+	// System The lines have users before the commands, as in /etc/crontab.
+	System *bool `form:"system,omitempty" json:"system,omitempty"`
+}
+
 // ListJobsParams defines parameters for ListJobs.
 type ListJobsParams struct {
 	// Label key=value. Repeat it to require several labels.
@@ -4538,6 +4665,9 @@ type DiscardDeadLettersJSONRequestBody = OperationRequest
 // RedriveDeadLettersJSONRequestBody defines body for RedriveDeadLetters for application/json ContentType.
 type RedriveDeadLettersJSONRequestBody = OperationRequest
 
+// ImportCrontabTextRequestBody defines body for ImportCrontab for text/plain ContentType.
+type ImportCrontabTextRequestBody = ImportCrontabTextBody
+
 // CreateJobJSONRequestBody defines body for CreateJob for application/json ContentType.
 type CreateJobJSONRequestBody = JobInput
 
@@ -4844,6 +4974,28 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/dead-letters:summary (the `SummarizeDeadLetters` operationId).
 	SummarizeDeadLetters(ctx context.Context, params *SummarizeDeadLettersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ImportCrontabWithBody Convert a crontab to jobs
+	//
+	// The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
+	//
+	// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
+	ImportCrontabWithBody(ctx context.Context, params *ImportCrontabParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportCrontabWithTextBody Convert a crontab to jobs
+	//
+	// The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
+	//
+	// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+	//
+	// Takes a body of the `text/plain` content type.
+	//
+	// Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
+	ImportCrontabWithTextBody(ctx context.Context, params *ImportCrontabParams, body ImportCrontabTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListJobs List jobs
 	//
 	// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times. With due_from, due_to or include a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
@@ -5084,6 +5236,17 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/jobs:delete (the `DeleteJobs` operationId).
 	DeleteJobs(ctx context.Context, params *DeleteJobsParams, body DeleteJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DiffJobsWithBody Compare jobs with those that exist
+	//
+	// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB. Each is compared with the job of that name: what would saving it change? Nothing is saved.
+	//
+	// Fields that have their default are equal to fields that are left out. Lines are independent: the status is 200 even if no line is valid.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/jobs:diff (the `DiffJobs` operationId).
+	DiffJobsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PauseJobsWithBody Pause the jobs that match a filter
 	//
@@ -5824,6 +5987,48 @@ func (c *RawClient) SummarizeDeadLetters(ctx context.Context, params *SummarizeD
 	return c.Client.Do(req)
 }
 
+// ImportCrontabWithBody Convert a crontab to jobs
+//
+// The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
+//
+// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
+func (c *RawClient) ImportCrontabWithBody(ctx context.Context, params *ImportCrontabParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportCrontabRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportCrontabWithTextBody Convert a crontab to jobs
+//
+// The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
+//
+// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+//
+// Takes a body of the `text/plain` content type.
+//
+// Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
+func (c *RawClient) ImportCrontabWithTextBody(ctx context.Context, params *ImportCrontabParams, body ImportCrontabTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportCrontabRequestWithTextBody(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListJobs List jobs
 //
 // All filters must match. The order is that of creation; with due_from or due_to it is that of the due times. With due_from, due_to or include a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
@@ -6345,6 +6550,27 @@ func (c *RawClient) DeleteJobsWithBody(ctx context.Context, params *DeleteJobsPa
 // Corresponds with POST /api/v1/jobs:delete (the `DeleteJobs` operationId).
 func (c *RawClient) DeleteJobs(ctx context.Context, params *DeleteJobsParams, body DeleteJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteJobsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DiffJobsWithBody Compare jobs with those that exist
+//
+// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB. Each is compared with the job of that name: what would saving it change? Nothing is saved.
+//
+// Fields that have their default are equal to fields that are left out. Lines are independent: the status is 200 even if no line is valid.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/jobs:diff (the `DiffJobs` operationId).
+func (c *RawClient) DiffJobsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiffJobsRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8254,6 +8480,105 @@ func NewSummarizeDeadLettersRequest(server string, params *SummarizeDeadLettersP
 	return req, nil
 }
 
+// NewImportCrontabRequestWithTextBody calls the generic ImportCrontab builder with text/plain body
+func NewImportCrontabRequestWithTextBody(server string, params *ImportCrontabParams, body ImportCrontabTextRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	if stringer, ok := interface{}(body).(fmt.Stringer); ok {
+		bodyReader = strings.NewReader(stringer.String())
+	} else {
+		bodyReader = strings.NewReader(fmt.Sprint(body))
+	}
+	return NewImportCrontabRequestWithBody(server, params, "text/plain", bodyReader)
+}
+
+// NewImportCrontabRequestWithBody constructs an http.Request for the ImportCrontab method, with any body, and a specified content type
+func NewImportCrontabRequestWithBody(server string, params *ImportCrontabParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/imports:crontab")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", false, "url", params.URL, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Timezone != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "timezone", *params.Timezone, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Prefix != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "prefix", *params.Prefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.System != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "system", *params.System, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListJobsRequest constructs an http.Request for the ListJobs method
 func NewListJobsRequest(server string, params *ListJobsParams) (*http.Request, error) {
 	var err error
@@ -9703,6 +10028,35 @@ func NewDeleteJobsRequestWithBody(server string, params *DeleteJobsParams, conte
 		}
 
 	}
+
+	return req, nil
+}
+
+// NewDiffJobsRequestWithBody constructs an http.Request for the DiffJobs method, with any body, and a specified content type
+func NewDiffJobsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/jobs:diff")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -12315,6 +12669,28 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/dead-letters:summary (the `SummarizeDeadLetters` operationId).
 	SummarizeDeadLettersWithResponse(ctx context.Context, params *SummarizeDeadLettersParams, reqEditors ...RequestEditorFn) (*SummarizeDeadLettersResponse, error)
 
+	// ImportCrontabWithBodyWithResponse Convert a crontab to jobs
+	//
+	// The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
+	//
+	// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
+	ImportCrontabWithBodyWithResponse(ctx context.Context, params *ImportCrontabParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportCrontabResponse, error)
+
+	// ImportCrontabWithTextBodyWithResponse Convert a crontab to jobs
+	//
+	// The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
+	//
+	// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+	//
+	// Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
+	ImportCrontabWithTextBodyWithResponse(ctx context.Context, params *ImportCrontabParams, body ImportCrontabTextRequestBody, reqEditors ...RequestEditorFn) (*ImportCrontabResponse, error)
+
 	// ListJobsWithResponse List jobs
 	//
 	// All filters must match. The order is that of creation; with due_from or due_to it is that of the due times. With due_from, due_to or include a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
@@ -12577,6 +12953,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/jobs:delete (the `DeleteJobs` operationId).
 	DeleteJobsWithResponse(ctx context.Context, params *DeleteJobsParams, body DeleteJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*DeleteJobsResponse, error)
+
+	// DiffJobsWithBodyWithResponse Compare jobs with those that exist
+	//
+	// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB. Each is compared with the job of that name: what would saving it change? Nothing is saved.
+	//
+	// Fields that have their default are equal to fields that are left out. Lines are independent: the status is 200 even if no line is valid.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/jobs:diff (the `DiffJobs` operationId).
+	DiffJobsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiffJobsResponse, error)
 
 	// PauseJobsWithBodyWithResponse Pause the jobs that match a filter
 	//
@@ -13642,6 +14029,54 @@ func (r SummarizeDeadLettersResponse) ContentType() string {
 	return ""
 }
 
+type ImportCrontabResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CrontabImport
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ImportCrontabResponse) GetJSON200() *CrontabImport {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ImportCrontabResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ImportCrontabResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ImportCrontabResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ImportCrontabResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ImportCrontabResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListJobsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14674,6 +15109,54 @@ func (r DeleteJobsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DeleteJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DiffJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DiffResult
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DiffJobsResponse) GetJSON200() *DiffResult {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DiffJobsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DiffJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DiffJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DiffJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DiffJobsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -17287,6 +17770,40 @@ func (c *ClientWithResponses) SummarizeDeadLettersWithResponse(ctx context.Conte
 	return ParseSummarizeDeadLettersResponse(rsp)
 }
 
+// ImportCrontabWithBodyWithResponse Convert a crontab to jobs
+//
+// The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
+//
+// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
+func (c *ClientWithResponses) ImportCrontabWithBodyWithResponse(ctx context.Context, params *ImportCrontabParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportCrontabResponse, error) {
+	rsp, err := c.ImportCrontabWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportCrontabResponse(rsp)
+}
+
+// ImportCrontabWithTextBodyWithResponse Convert a crontab to jobs
+//
+// The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
+//
+// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+//
+// Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
+func (c *ClientWithResponses) ImportCrontabWithTextBodyWithResponse(ctx context.Context, params *ImportCrontabParams, body ImportCrontabTextRequestBody, reqEditors ...RequestEditorFn) (*ImportCrontabResponse, error) {
+	rsp, err := c.ImportCrontabWithTextBody(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportCrontabResponse(rsp)
+}
+
 // ListJobsWithResponse List jobs
 //
 // All filters must match. The order is that of creation; with due_from or due_to it is that of the due times. With due_from, due_to or include a page has at most 100 jobs. If a calendar excludes the next occurrence of a job, due_from and due_to still match that occurrence; next_due_at is the time of the next run.
@@ -17722,6 +18239,23 @@ func (c *ClientWithResponses) DeleteJobsWithResponse(ctx context.Context, params
 		return nil, err
 	}
 	return ParseDeleteJobsResponse(rsp)
+}
+
+// DiffJobsWithBodyWithResponse Compare jobs with those that exist
+//
+// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB. Each is compared with the job of that name: what would saving it change? Nothing is saved.
+//
+// Fields that have their default are equal to fields that are left out. Lines are independent: the status is 200 even if no line is valid.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/jobs:diff (the `DiffJobs` operationId).
+func (c *ClientWithResponses) DiffJobsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiffJobsResponse, error) {
+	rsp, err := c.DiffJobsWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiffJobsResponse(rsp)
 }
 
 // PauseJobsWithBodyWithResponse Pause the jobs that match a filter
@@ -19087,6 +19621,39 @@ func ParseSummarizeDeadLettersResponse(rsp *http.Response) (*SummarizeDeadLetter
 	return response, nil
 }
 
+// ParseImportCrontabResponse parses an HTTP response from a ImportCrontabWithResponse call
+func ParseImportCrontabResponse(rsp *http.Response) (*ImportCrontabResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ImportCrontabResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CrontabImport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListJobsResponse parses an HTTP response from a ListJobsWithResponse call
 func ParseListJobsResponse(rsp *http.Response) (*ListJobsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -19886,6 +20453,39 @@ func ParseDeleteJobsResponse(rsp *http.Response) (*DeleteJobsResponse, error) {
 			headers.Location = value
 		}
 		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDiffJobsResponse parses an HTTP response from a DiffJobsWithResponse call
+func ParseDiffJobsResponse(rsp *http.Response) (*DiffJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DiffJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DiffResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
+	"github.com/belfry-dev/belfry/internal/job"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
@@ -35,13 +36,12 @@ type comparison struct {
 	Job
 	result  string
 	version int32
-	changes []change
 }
 
 // compare finds out what applying a job would do.
 func compare(ctx context.Context, r *remote.Server, j Job) (c comparison, err error) {
 	c = comparison{Job: j}
-	wanted, err := strictNormalForm(j.Raw)
+	wanted, err := strictDefinition(j.Raw)
 	if err != nil {
 		return c, invalid(ctx, r, j, err)
 	}
@@ -53,7 +53,7 @@ func compare(ctx context.Context, r *remote.Server, j Job) (c comparison, err er
 	if err != nil {
 		return c, err
 	}
-	found, err := normalForm(raw)
+	found, err := definitionOf(raw)
 	if err != nil {
 		return c, fmt.Errorf("the server's form of the job cannot be read;"+
 			" is this belfry older than the server? %w", err)
@@ -64,8 +64,12 @@ func compare(ctx context.Context, r *remote.Server, j Job) (c comparison, err er
 	if err := json.Unmarshal(raw, &versioned); err != nil {
 		return c, err
 	}
-	c.version, c.changes, c.result = versioned.Version, changes(found, wanted), unchanged
-	if len(c.changes) > 0 {
+	changes, err := job.Changes(found, wanted)
+	if err != nil {
+		return c, err
+	}
+	c.version, c.result = versioned.Version, unchanged
+	if len(changes) > 0 {
 		c.result = changed
 	}
 	return c, nil

@@ -40,7 +40,7 @@ func applyAll(ctx context.Context, r *remote.Server, jobs []Job) error {
 	defer a.bar.End()
 	var valid, unreadable []int
 	for i, j := range jobs {
-		if _, err := strictNormalForm(j.Raw); err != nil {
+		if _, err := strictDefinition(j.Raw); err != nil {
 			unreadable = append(unreadable, i)
 		} else {
 			valid = append(valid, i)

@@ -1,52 +1,26 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
-	"sync/atomic"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
+	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
 // change is a field whose values differ. A missing value is nil.
 type change struct {
-	Field string `json:"field"`
-	Old   any    `json:"old,omitempty"`
-	New   any    `json:"new,omitempty"`
-}
-
-// changes lists the fields in which two objects differ.
-func changes(old, wanted map[string]any) []change { return fieldChanges("", old, wanted, nil) }
-
-func fieldChanges(path string, old, wanted map[string]any, out []change) []change {
-	keys := map[string]bool{}
-	for k := range old {
-		keys[k] = true
-	}
-	for k := range wanted {
-		keys[k] = true
-	}
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		a, b := old[k], wanted[k]
-		inA, okA := a.(map[string]any)
-		inB, okB := b.(map[string]any)
-		switch {
-		case okA && okB:
-			out = fieldChanges(path+k+".", inA, inB, out)
-		case !reflect.DeepEqual(a, b):
-			out = append(out, change{path + k, a, b})
-		}
-	}
-	return out
+	Field string          `json:"field"`
+	Old   json.RawMessage `json:"old,omitempty"`
+	New   json.RawMessage `json:"new,omitempty"`
 }
 
 // difference is what diff prints for a job.
@@ -104,17 +78,16 @@ func diffAll(ctx context.Context, r *remote.Server, jobs []Job, code bool) error
 	if err != nil {
 		return err
 	}
-	results, differs := []difference{}, false
-	for _, c := range found {
-		results = append(results, difference{c.Name, planned[c.result], c.changes})
-		differs = differs || c.result != unchanged
-		r.Line("%s %s", styled(planned[c.result]), terminal.Clean(c.Name))
-		for _, change := range c.changes {
+	differs := false
+	for _, d := range found {
+		differs = differs || d.Result != unchanged
+		r.Line("%s %s", styled(d.Result), terminal.Clean(d.Name))
+		for _, change := range d.Changes {
 			r.Line("    %s: %s → %s", terminal.Clean(change.Field),
 				terminal.Red.Render(brief(change.Old)), terminal.Green.Render(brief(change.New)))
 		}
 	}
-	raw, err := json.Marshal(results)
+	raw, err := json.Marshal(found)
 	if err != nil {
 		return err
 	}
@@ -127,42 +100,76 @@ func diffAll(ctx context.Context, r *remote.Server, jobs []Job, code bool) error
 	return nil
 }
 
+// lineDiff is what the server says about one job.
+type lineDiff struct {
+	Line   int    `json:"line"`
+	Result string `json:"result"`
+	Fields []struct {
+		Field  string          `json:"field"`
+		Before json.RawMessage `json:"before"`
+		After  json.RawMessage `json:"after"`
+	} `json:"fields"`
+	Problems []belfry.FieldProblem `json:"problems"`
+}
+
 // compareAll compares all jobs with the server's. Its error lists every job that the server would refuse.
-func compareAll(ctx context.Context, r *remote.Server, jobs []Job) ([]comparison, error) {
-	found := make([]comparison, len(jobs))
+func compareAll(ctx context.Context, r *remote.Server, jobs []Job) ([]difference, error) {
 	bar := terminal.NewProgress(r.Cmd.ErrOrStderr(), "diff", int64(len(jobs)))
 	defer bar.End()
-	which := make([]int, len(jobs))
-	for i := range which {
-		which[i] = i
-	}
-	var done atomic.Int64
-	refusals := make([]error, len(jobs))
-	err := eachOf(ctx, which, func(ctx context.Context, i int) (err error) {
-		found[i], err = compare(ctx, r, jobs[i])
-		if err == nil {
-			err = validate(ctx, r, jobs[i])
+	found, refusals := make([]difference, len(jobs)), []error{}
+	for begin := 0; begin < len(jobs); {
+		var body bytes.Buffer
+		end := begin
+		for ; end < len(jobs) && end-begin < bulkJobs && (end == begin || body.Len()+len(jobs[end].Raw) < bulkBytes); end++ {
+			if err := json.Compact(&body, jobs[end].Raw); err != nil {
+				return nil, fmt.Errorf("%s: %w", jobs[end].At, err)
+			}
+			body.WriteByte('\n')
 		}
-		if err != nil && !remote.IsHopeless(err) && ctx.Err() == nil {
-			refusals[i], err = fmt.Errorf("%s: %s: %w", jobs[i].At, jobs[i].Name, r.Explain(err, nil)), nil
+		var response struct {
+			Items []lineDiff `json:"items"`
 		}
-		bar.Set(done.Add(1), int64(len(jobs)))
-		return err
-	})
-	if err == nil {
-		err = errors.Join(refusals...)
+		err := r.Call(ctx, belfry.Request{
+			Method: http.MethodPost, Path: "/jobs:diff", Body: body.Bytes(),
+			Header: map[string]string{"Content-Type": "application/x-ndjson"},
+		}, &response)
+		if err != nil {
+			return nil, err
+		}
+		if len(response.Items) != end-begin {
+			return nil, errors.New("the server's answer has other lines than were sent;" +
+				" is this belfry older than the server?")
+		}
+		for i, d := range response.Items {
+			j := jobs[begin+i]
+			if d.Result == refused {
+				p := &belfry.Problem{Code: "invalid", Title: "The request is not valid", Problems: d.Problems}
+				refusals = append(refusals, fmt.Errorf("%s: %s: %w", j.At, j.Name, r.Explain(p, nil)))
+			}
+			found[begin+i] = d.of(j.Name)
+		}
+		begin = end
+		bar.Set(int64(end), int64(len(jobs)))
 	}
-	return found, err
+	return found, errors.Join(refusals...)
+}
+
+// of returns the difference of the job with a name.
+func (d *lineDiff) of(name string) difference {
+	out := difference{Name: name, Result: d.Result}
+	if d.Result == "same" {
+		out.Result = unchanged
+	}
+	for _, f := range d.Fields {
+		out.Changes = append(out.Changes, change{f.Field, f.Before, f.After})
+	}
+	return out
 }
 
 // brief formats a value on one line.
-func brief(v any) string {
+func brief(v json.RawMessage) string {
 	if v == nil {
 		return "none"
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return "?"
-	}
-	return terminal.Clean(terminal.Truncate(string(text), 120))
+	return terminal.Clean(terminal.Truncate(string(v), 120))
 }

@@ -55,37 +55,23 @@ func fieldsOf[T any]() map[string]bool {
 	return out
 }
 
-// normalForm fills in all defaults, so that definitions with the same meaning become equal.
-func normalForm(raw []byte) (map[string]any, error) {
-	return normalFormOf(json.NewDecoder(bytes.NewReader(raw)))
-}
+// definitionOf reads a job that the server sent.
+func definitionOf(raw []byte) (d job.Definition, err error) { return d, json.Unmarshal(raw, &d) }
 
-// strictNormalForm does the same and rejects fields that a job does not have.
-func strictNormalForm(raw []byte) (map[string]any, error) {
+// strictDefinition reads a job of a file, and rejects fields that a job does not have.
+func strictDefinition(raw []byte) (def job.Definition, err error) {
 	fields, err := yamljson.DecodeObject(raw)
 	if err != nil {
-		return nil, err
+		return def, err
 	}
 	known := fieldsOf[belfry.JobInput]()
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !known[name] {
-			return nil, fmt.Errorf("a job has no field %q; it has %s",
+			return def, fmt.Errorf("a job has no field %q; it has %s",
 				name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	return normalFormOf(d)
-}
-
-func normalFormOf(d *json.Decoder) (map[string]any, error) {
-	var def job.Definition
-	if err := d.Decode(&def); err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(def.WithDefaults())
-	if err != nil {
-		return nil, err
-	}
-	return yamljson.DecodeObject(text)
+	return def, d.Decode(&def)
 }

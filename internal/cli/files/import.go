@@ -2,16 +2,11 @@ package files
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"net/url"
-	"path"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +14,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
 	"github.com/belfry-dev/belfry/internal/cli/yamljson"
+	"github.com/belfry-dev/belfry/internal/crontab"
 )
 
 func newImport() *cobra.Command {
@@ -67,7 +63,7 @@ A line that was imported before is changed only if it differs.`,
 			if err != nil {
 				return err
 			}
-			return tab.report(cmd.ErrOrStderr(), len(jobs))
+			return reportCrontab(cmd.ErrOrStderr(), tab, len(jobs))
 		},
 	}
 	fl := cmd.Flags()
@@ -80,7 +76,7 @@ A line that was imported before is changed only if it differs.`,
 }
 
 // read converts a crontab to jobs.
-func (f *importFlags) read(stdin io.Reader, file string) (*crontab, []Job, error) {
+func (f *importFlags) read(stdin io.Reader, file string) (*crontab.Crontab, []Job, error) {
 	if f.url == "" {
 		return nil, nil, usage.Errorf("where do the runs go? --url URL;" +
 			" the commands are sent there. Jobs of kind command run programs on the nodes, see docs/guide/commands.md")
@@ -95,79 +91,22 @@ func (f *importFlags) read(stdin io.Reader, file string) (*crontab, []Job, error
 	defer func() { _ = from.Close() }()
 	abs, _ := filepath.Abs(file) // only compared, never opened
 	system := f.system || abs == "/etc/crontab" || filepath.Dir(abs) == "/etc/cron.d"
-	tab, err := parseCrontab(from, system, f.zone)
+	tab, err := crontab.Parse(from, system, f.zone)
+	if errors.Is(err, crontab.ErrForm) {
+		return nil, nil, usage.Errorf("%v; use --system", err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	var jobs []Job
-	seen := map[string]int{}
-	for _, e := range tab.entries {
-		name := f.prefix + e.name()
-		if seen[name]++; seen[name] > 1 {
-			name = fmt.Sprintf("%s-%d", name, seen[name])
-		}
-		raw, err := json.Marshal(f.job(name, e))
+	for i, j := range (crontab.Options{URL: f.url, Prefix: f.prefix}).Jobs(tab) {
+		raw, err := j.JSON()
 		if err != nil {
 			return nil, nil, err
 		}
-		jobs = append(jobs, Job{name, fmt.Sprintf("crontab line %d", e.line), raw})
+		jobs = append(jobs, Job{j.Name, fmt.Sprintf("crontab line %d", tab.Entries[i].Line), raw})
 	}
 	return tab, jobs, nil
-}
-
-// importedJob has the fields of the API that an entry needs, in the API's order.
-type importedJob struct {
-	Name     string            `json:"name"`
-	Labels   map[string]string `json:"labels"`
-	Schedule any               `json:"schedule"`
-	Target   struct {
-		Kind   string            `json:"kind"`
-		Config map[string]string `json:"config"`
-	} `json:"target"`
-	Payload struct {
-		Command     string            `json:"command"`
-		Stdin       string            `json:"stdin,omitempty"`
-		User        string            `json:"user,omitempty"`
-		Environment map[string]string `json:"environment,omitempty"`
-	} `json:"payload"`
-	Overlap string `json:"overlap"`
-}
-
-func (f *importFlags) job(name string, e cronEntry) importedJob {
-	j := importedJob{Name: name, Schedule: e.spec, Labels: map[string]string{"source": "crontab"}}
-	if e.user != "" {
-		j.Labels["user"] = e.user
-	}
-	if comment := []rune(e.comment); len(comment) > 0 {
-		j.Labels["comment"] = string(comment[:min(len(comment), 200)])
-	}
-	j.Target.Kind = "http"
-	fill := strings.NewReplacer("{name}", url.PathEscape(name), "{user}", url.PathEscape(e.user))
-	j.Target.Config = map[string]string{"url": fill.Replace(f.url)}
-	j.Payload.Command, j.Payload.Stdin, j.Payload.User, j.Payload.Environment = e.command, e.stdin, e.user, e.env
-	j.Overlap = "allow" // as cron does
-	return j
-}
-
-var notInName = regexp.MustCompile(`[^a-z0-9]+`)
-
-// name is made from the comment, else from the program that the command calls.
-func (e *cronEntry) name() string {
-	const most = 60
-	text := e.comment
-	if text == "" {
-		for _, word := range strings.Fields(e.command) {
-			if !strings.Contains(word, "=") { // skip variables before the program
-				text = strings.TrimSuffix(path.Base(word), path.Ext(word))
-				break
-			}
-		}
-	}
-	name := strings.Trim(notInName.ReplaceAllString(strings.ToLower(text), "-"), "-")
-	if len(name) > most {
-		name = strings.TrimRight(name[:most], "-")
-	}
-	return cmp.Or(name, "job")
 }
 
 // writeJobs prints jobs in the form that belfry apply reads.
@@ -187,16 +126,16 @@ func writeJobs(w io.Writer, jobs []Job) error {
 	return err
 }
 
-// report prints what was not imported.
-func (c *crontab) report(w io.Writer, taken int) error {
-	for _, n := range c.notes {
+// reportCrontab prints what was not imported.
+func reportCrontab(w io.Writer, c *crontab.Crontab, taken int) error {
+	for _, n := range c.Notes {
 		_, _ = fmt.Fprintln(w, n)
 	}
-	for _, no := range c.refused {
-		_, _ = fmt.Fprintf(w, "line %d: not taken: %s\n    %s\n", no.line, no.reason, no.text)
+	for _, no := range c.Refused {
+		_, _ = fmt.Fprintf(w, "line %d: not taken: %s\n    %s\n", no.Line, no.Reason, no.Text)
 	}
-	if len(c.refused) > 0 {
-		return fmt.Errorf("%d lines were taken and %d were not", taken, len(c.refused))
+	if len(c.Refused) > 0 {
+		return fmt.Errorf("%d lines were taken and %d were not", taken, len(c.Refused))
 	}
 	return nil
 }

@@ -21,12 +21,13 @@ type Store interface {
 	ListJobs(ctx context.Context, o job.ListParams) (job.ListPage, error)
 }
 
-// Verbs is the part of the store that acts on jobs.
+// Verbs is the part of the store that acts on jobs, and reads many for a comparison.
 type Verbs interface {
 	PauseJob(ctx context.Context, o job.ChangeParams, note string) (job.Change, error)
 	ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error)
 	TriggerJob(ctx context.Context, o job.ChangeParams, payload json.RawMessage) (job.Key, error)
 	CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResult, error)
+	JobsByName(ctx context.Context, namespace uuid.UUID, names []string) (map[string]job.Job, error)
 	BackfillJob(ctx context.Context, o job.BackfillParams) (job.BackfillResult, error)
 }
 
@@ -66,6 +67,8 @@ type Handlers struct {
 
 	check func(kind string, config json.RawMessage) error
 	bulks *bulkLimiter
+
+	validate func(line []byte) error // as create-job validates its body
 }
 
 // Register adds the operations on jobs to the API.
@@ -78,6 +81,9 @@ func Register(api *rest.API, o Options) *Handlers {
 	h.registerJobs()
 	h.registerList()
 	h.registerBulk()
+	h.validate = rest.Validator[JobInput](api)
+	h.registerDiff()
+	h.registerImport()
 	h.registerPatch()
 	h.registerPreviews()
 	h.registerBackfill()

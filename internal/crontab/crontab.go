@@ -1,4 +1,5 @@
-package files
+// Package crontab reads crontabs, as crontab(5) describes them, and converts their lines to jobs. Pure.
+package crontab
 
 import (
 	"bufio"
@@ -11,44 +12,43 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/belfry-dev/belfry/internal/cli/usage"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// crontab is the content of a crontab, read as crontab(5) describes.
-type crontab struct {
-	entries []cronEntry
-	refused []cronRefusal
-	notes   []string
+// Crontab is the content of a crontab.
+type Crontab struct {
+	Entries []Entry
+	Refused []Refusal
+	Notes   []string // what was left out, and why
 }
 
-// cronEntry is a line with a schedule and a command.
-type cronEntry struct {
-	line    int
-	spec    schedule.Spec
-	user    string // only in a system crontab
-	command string
-	stdin   string // the text after the first %
-	env     map[string]string
-	comment string // the comment above the line
+// Entry is a line with a schedule and a command.
+type Entry struct {
+	Line    int
+	Spec    schedule.Spec
+	User    string // only in a system crontab
+	Command string
+	Stdin   string // the text after the first %
+	Env     map[string]string
+	Comment string // the comment above the line
 }
 
-// cronRefusal is a line that cannot be imported.
-type cronRefusal struct {
-	line         int
-	text, reason string
+// Refusal is a line that cannot be imported.
+type Refusal struct {
+	Line         int
+	Text, Reason string
 }
 
 var (
-	cronVariable = regexp.MustCompile(`^\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z_][A-Za-z0-9_]*))\s*=\s*(.*?)\s*$`)
-	cronFields   = regexp.MustCompile(`^\s*-?(@\S+|(?:\S+\s+){4}\S+)\s+(.*?)\s*$`)
-	cronUser     = regexp.MustCompile(`^(\S+)\s+(.*)$`)
+	variableLine   = regexp.MustCompile(`^\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z_][A-Za-z0-9_]*))\s*=\s*(.*?)\s*$`)
+	entryLine      = regexp.MustCompile(`^\s*-?(@\S+|(?:\S+\s+){4}\S+)\s+(.*?)\s*$`)
+	userAndCommand = regexp.MustCompile(`^(\S+)\s+(.*)$`)
 )
 
-// parseCrontab reads a crontab. system means the form of /etc/crontab, with a user before the command.
+// Parse reads a crontab. system means the form of /etc/crontab, with a user before the command.
 // zone applies to lines that have no CRON_TZ above them.
-func parseCrontab(r io.Reader, system bool, zone string) (*crontab, error) {
-	p := &cronParser{system: system, zone: zone, machineZone: zone, env: map[string]string{}, out: &crontab{}}
+func Parse(r io.Reader, system bool, zone string) (*Crontab, error) {
+	p := &parser{system: system, zone: zone, machineZone: zone, env: map[string]string{}, out: &Crontab{}}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
@@ -60,17 +60,17 @@ func parseCrontab(r io.Reader, system bool, zone string) (*crontab, error) {
 	return p.out, p.checkForm()
 }
 
-type cronParser struct {
+type parser struct {
 	system      bool
 	machineZone string
 	zone        string // of the current line
 	jitter      string
 	env         map[string]string
 	comment     string
-	out         *crontab
+	out         *Crontab
 }
 
-func (p *cronParser) line(n int, text string) {
+func (p *parser) line(n int, text string) {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
 		p.comment = ""
@@ -79,7 +79,7 @@ func (p *cronParser) line(n int, text string) {
 	if comment, ok := strings.CutPrefix(trimmed, "#"); ok {
 		comment = strings.TrimSpace(strings.TrimLeft(comment, "#"))
 		// An entry that was commented out is not a name for the next one.
-		if m := cronFields.FindStringSubmatch(comment); m != nil {
+		if m := entryLine.FindStringSubmatch(comment); m != nil {
 			if _, err := p.schedule(m[1]); err == nil {
 				return
 			}
@@ -87,17 +87,17 @@ func (p *cronParser) line(n int, text string) {
 		p.comment = cmp.Or(comment, p.comment)
 		return
 	}
-	if m := cronVariable.FindStringSubmatch(text); m != nil {
+	if m := variableLine.FindStringSubmatch(text); m != nil {
 		p.variable(n, cmp.Or(m[1], m[2], m[3]), unquote(m[4]))
 		return
 	}
 	if err := p.entry(n, text); err != nil {
-		p.out.refused = append(p.out.refused, cronRefusal{n, trimmed, err.Error()})
+		p.out.Refused = append(p.out.Refused, Refusal{n, trimmed, err.Error()})
 	}
 	p.comment = ""
 }
 
-func (p *cronParser) variable(n int, name, value string) {
+func (p *parser) variable(n int, name, value string) {
 	switch name {
 	case "CRON_TZ":
 		p.zone = cmp.Or(value, p.machineZone)
@@ -107,39 +107,39 @@ func (p *cronParser) variable(n int, name, value string) {
 			p.jitter = strconv.Itoa(minutes) + "m"
 		}
 	case "MAILTO", "MAILFROM":
-		p.out.notes = append(p.out.notes, fmt.Sprintf(
+		p.out.Notes = append(p.out.Notes, fmt.Sprintf(
 			"line %d: %s is left out: Belfry sends no mail; failed runs are dead letters (belfry dlq list)", n, name))
 	default:
 		p.env[name] = value
 	}
 }
 
-func (p *cronParser) entry(n int, text string) error {
-	m := cronFields.FindStringSubmatch(text)
+func (p *parser) entry(n int, text string) error {
+	m := entryLine.FindStringSubmatch(text)
 	if m == nil {
 		return errors.New("it is not five fields and a command")
 	}
-	e := cronEntry{line: n, comment: p.comment, env: map[string]string{}}
+	e := Entry{Line: n, Comment: p.comment, Env: map[string]string{}}
 	rest := m[2]
 	if p.system {
-		u := cronUser.FindStringSubmatch(rest)
+		u := userAndCommand.FindStringSubmatch(rest)
 		if u == nil {
-			return errors.New("there is no command behind the user; is this a user's crontab? Then leave out --system")
+			return errors.New("there is no command behind the user; is this a user's crontab, and not a system one?")
 		}
-		e.user, rest = u[1], u[2]
+		e.User, rest = u[1], u[2]
 	}
 	var err error
-	if e.spec, err = p.schedule(m[1]); err != nil {
+	if e.Spec, err = p.schedule(m[1]); err != nil {
 		return err
 	}
-	e.command, e.stdin = splitPercent(rest)
-	maps.Copy(e.env, p.env)
-	p.out.entries = append(p.out.entries, e)
+	e.Command, e.Stdin = splitPercent(rest)
+	maps.Copy(e.Env, p.env)
+	p.out.Entries = append(p.out.Entries, e)
 	return nil
 }
 
 // schedule parses the time fields of an entry, and rejects what the server would reject.
-func (p *cronParser) schedule(fields string) (schedule.Spec, error) {
+func (p *parser) schedule(fields string) (schedule.Spec, error) {
 	if fields == "@reboot" {
 		return schedule.Spec{}, errors.New("@reboot is not a time; start it with the system, such as by systemd")
 	}
@@ -148,16 +148,19 @@ func (p *cronParser) schedule(fields string) (schedule.Spec, error) {
 	return spec, err
 }
 
+// ErrForm says that a system crontab was read as a user's.
+var ErrForm = errors.New("read it as a system crontab")
+
 // checkForm rejects a system crontab that is read as a user's: every command would begin with the name
 // of a user.
-func (p *cronParser) checkForm() error {
+func (p *parser) checkForm() error {
 	if p.system {
 		return nil
 	}
-	for _, e := range p.out.entries {
-		if strings.HasPrefix(e.command, "root ") {
-			return usage.Errorf("line %d: the command begins with root: this looks like /etc/crontab, which has users;"+
-				" read it with --system", e.line)
+	for _, e := range p.out.Entries {
+		if strings.HasPrefix(e.Command, "root ") {
+			return fmt.Errorf("%w: line %d: the command begins with root; this looks like /etc/crontab, which has users",
+				ErrForm, e.Line)
 		}
 	}
 	return nil

@@ -1,0 +1,132 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/access"
+)
+
+// ndjson sends lines to an operation that takes them.
+func (b *bundle) ndjson(path string, lines ...string) map[string]any {
+	b.t.Helper()
+	a := b.call("POST", path, strings.Join(lines, "\n"), "Content-Type", "application/x-ndjson")
+	require.Equal(b.t, 200, a.status, "%s", a.body)
+	return a.json(b.t)
+}
+
+func TestDiffOfJobs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.make(hourly)
+	b.make(`{"name":"other","schedule":"every 15m","target":{"kind":"noop"},"payload":{"n":9007199254740993}}`)
+	got := b.ndjson("/jobs:diff",
+		`{"name":"report","schedule":{"cron":"*/30 * * * *","timezone":"Europe/Berlin"},`+
+			`"target":{"kind":"http","config":{"url":"https://example.com/hook"}},"payload":{"a":1},"priority":3}`,
+		``,
+		`{"name":"other","schedule":"every 15m","target":{"kind":"noop"},"payload":{"n":9007199254740993},"queue":"default"}`,
+		`{"name":"new","schedule":"every 1h","target":{"kind":"noop"}}`,
+		`{"name":"bad","schedule":"61 * * * *","target":{"kind":"noop"},"timeout":"eternal"}`,
+		`{"name":"bad","retry":{"max_atempts":1},"schedule":"every 1h","target":{"kind":"noop"}}`,
+		`{`,
+		`{"name":"new","schedule":"every 1h","target":{"kind":"noop"}}`,
+	)
+	for field, want := range map[string]int{"created": 1, "changed": 1, "unchanged": 1, "refused": 4} {
+		require.EqualValues(t, want, got[field], field)
+	}
+	items := got["items"].([]any)
+	require.Len(t, items, 7)
+	item := func(i int) map[string]any { return items[i].(map[string]any) }
+	require.Equal(t, map[string]any{
+		"line": 1., "name": "report", "result": "change", "id": id, "version": 1.,
+		"occurrences_before": 24., "occurrences_after": 48.,
+		"fields": []any{
+			map[string]any{"field": "priority", "after": 3.},
+			map[string]any{"field": "schedule.cron", "before": "0 * * * *", "after": "*/30 * * * *"},
+		},
+	}, item(0))
+	require.Equal(t, "same", item(1)["result"], "a default is what is left out")
+	require.EqualValues(t, 3, item(1)["line"])
+	require.EqualValues(t, 96, item(1)["occurrences_after"])
+	require.Equal(t, "create", item(2)["result"])
+	require.EqualValues(t, 0, item(2)["occurrences_before"])
+	require.EqualValues(t, 24, item(2)["occurrences_after"])
+	require.Len(t, item(3)["problems"], 2, "all of them")
+	require.Equal(t, "retry.max_atempts", item(4)["problems"].([]any)[0].(map[string]any)["field"])
+	require.Equal(t, "refused", item(5)["result"])
+	require.Contains(t, item(6)["problems"].([]any)[0].(map[string]any)["problem"], "line 4 has the same name")
+
+	text, err := json.Marshal(b.ndjson("/jobs:diff",
+		`{"name":"other","schedule":"every 15m","target":{"kind":"noop"},"payload":{"n":9007199254740992}}`))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"result":"change"`, "numbers are not rounded")
+	require.Equal(t, 2, b.counted(`SELECT count(*) FROM job`), "nothing is saved")
+
+	viewer := b.newKey(defaultNamespace, access.Viewer)
+	a := b.callAs(viewer, "POST", "/jobs:diff", `{"name":"x"}`, "Content-Type", "application/x-ndjson")
+	require.Equal(t, 200, a.status, "%s", a.body)
+}
+
+func TestDiffCountsABoundedNumberOfOccurrences(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var lines []string
+	for i := range 20 {
+		lines = append(lines, fmt.Sprintf(`{"name":"job-%d","schedule":"every 1s","target":{"kind":"noop"}}`, i))
+	}
+	items := b.ndjson("/jobs:diff", lines...)["items"].([]any)
+	require.EqualValues(t, 24*3600, items[0].(map[string]any)["occurrences_after"])
+	last := items[19].(map[string]any)
+	require.Equal(t, "create", last["result"])
+	require.NotContains(t, last, "occurrences_after", "it is not counted, and no wrong number is sent")
+}
+
+func TestImportOfACrontab(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const tab = "# Nightly backup\n30 2 * * * /usr/bin/backup\n@reboot /bin/start\n" +
+		"MAILTO=x@example.com\n0 9 * * 1 /bin/mail a%b\n"
+	query := "?url=" + url.QueryEscape("https://runner.example.com/{name}") + "&timezone=Europe%2FBerlin&prefix=web1-"
+	a := b.call("POST", "/imports:crontab"+query, tab, "Content-Type", "text/plain")
+	require.Equal(t, 200, a.status, "%s", a.body)
+	var got struct {
+		Jobs     []json.RawMessage
+		Problems []struct {
+			Line          int
+			Text, Problem string
+		}
+		Notes []string
+	}
+	require.NoError(t, json.Unmarshal(a.body, &got))
+	require.Len(t, got.Jobs, 2)
+	require.Len(t, got.Problems, 1)
+	require.Equal(t, 3, got.Problems[0].Line)
+	require.Equal(t, "@reboot /bin/start", got.Problems[0].Text)
+	require.Contains(t, got.Problems[0].Problem, "@reboot is not a time")
+	require.Len(t, got.Notes, 1)
+
+	// What it returns is what the other operations take.
+	lines := []string{string(got.Jobs[0]), string(got.Jobs[1])}
+	require.EqualValues(t, 2, b.ndjson("/jobs:diff", lines...)["created"])
+	require.EqualValues(t, 2, b.ndjson("/jobs:bulk", lines...)["created"])
+	require.EqualValues(t, 2, b.ndjson("/jobs:diff", lines...)["unchanged"])
+	made := b.call("GET", "/jobs/web1-nightly-backup", "").json(t)
+	require.Equal(t, map[string]any{"cron": "30 2 * * *", "timezone": "Europe/Berlin"}, made["schedule"])
+	require.Equal(t, "https://runner.example.com/web1-nightly-backup",
+		made["target"].(map[string]any)["config"].(map[string]any)["url"])
+
+	for query, body := range map[string]string{
+		"":                                 tab,
+		query + "x&timezone=Mars/Base":     tab,
+		"?url=http://x&timezone=Mars/Base": tab,
+		"?url=http://x":                    "0 0 * * * root /bin/true\n",
+	} {
+		a := b.call("POST", "/imports:crontab"+query, body, "Content-Type", "text/plain")
+		require.Equal(t, 422, a.status, "%s: %s", query, a.body)
+	}
+}
