@@ -19,6 +19,7 @@ var groups = []struct {
 	{"Requests and operations", []string{"idempotent_response", "operation", "operation_item"}},
 	{"Secrets", []string{"secret", "cluster_key"}},
 	{"Audit", []string{"audit_log", "audit_finding"}},
+	{"Statistics", []string{"stat_minute"}},
 }
 
 // relations are the main ones, for the diagram. There are no foreign keys to read them from.

@@ -12,7 +12,10 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/config"
@@ -159,7 +162,10 @@ type node struct {
 	targets map[string]target.Target
 	wakes   *wakes
 
-	reportKey []byte // the key of the cluster for run tokens
+	reportKey []byte    // the key of the cluster for run tokens
+	process   uuid.UUID // whose statistics are its own
+	stats     sync.Mutex
+	audited   int64 // occurrences that the statistics have
 }
 
 func (c *Config) guard() (*guard.Guard, error) {
@@ -172,7 +178,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		return nil, err
 	}
 	store := db.Engine()
-	n = &node{config: c, db: db, store: store, log: log, bound: &clock.Bound{}, metrics: m}
+	n = &node{config: c, db: db, store: store, log: log, bound: m.bound, metrics: m, process: uuid.New()}
 	n.targets = target.New(target.Options{
 		Guard: connect, Secrets: &secrets{read: db.API().Secret}, Report: n.report, Now: n.bound.Now,
 		Command: c.commands, Gate: gate.Options{Slots: c.Slots, PerHost: c.Targets.PerHost},
@@ -198,7 +204,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	}
 	n.engine = engine.New(engine.Options{
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
-		Auditor: store, Leases: db.Admin(), Logins: db.Admin(),
+		Auditor: store, Leases: db.Admin(), Logins: db.Admin(), Minutes: db.Admin(),
 		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
 		Slots: c.Slots, LookAhead: c.LookAhead, SweepPause: c.SweepPause, WakeBack: c.WakeBack,
 		KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
@@ -232,6 +238,9 @@ func (n *node) run(ctx context.Context) error {
 	defer cancel()
 	err := n.member.Drain(last)
 	err = errors.Join(err, <-worked)
+	if _, e := n.statsOnce(last); e != nil {
+		n.log.Warn("the last statistics of this node are lost", "error", e)
+	}
 	stopRenewing()
 	<-membership
 	if e := n.member.Close(last); e != nil {

@@ -8,6 +8,7 @@ func (n *node) background() loop.Group {
 	operations := &operator{work: n.store.WorkOperation, idle: operationPolls}
 	g := loop.Group{
 		{Name: "sample", Title: "queue sampling", Once: n.sampleOnce},
+		{Name: "stats", Title: "statistics", Once: n.statsOnce},
 		{Name: "operations", Title: "operation worker", Once: operations.once},
 		{Name: "reseal", Title: "secret reseal", Once: n.resealOnce},
 	}

@@ -83,6 +83,7 @@ func (n *node) sampleOnce(ctx context.Context) (time.Duration, error) {
 		return samplePause, err
 	}
 	n.metrics.depth.last.Store(&d)
+	n.noteLate(&d)
 	broken, _, err := n.store.BrokenCursors(ctx, maxBroken)
 	if err == nil {
 		n.metrics.broken.Store(int64(broken))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
@@ -31,8 +32,8 @@ func TestEachMetricIsExplained(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	// A family without a value is not gathered, and has no type then.
-	b.metrics.Entered(job.EndedSucceeded, job.ReasonNone, 1)
-	b.metrics.Skipped(job.ReasonMissed, 1)
+	b.metrics.Entered(1, job.EndedSucceeded, job.ReasonNone, 1)
+	b.metrics.Skipped(uuid.New(), job.ReasonMissed, 1)
 	b.metrics.Failed("plan")
 	b.metrics.Answered("get-job", 200, time.Second)
 	b.metrics.depth.last.Store(&postgres.Depth{Queues: []postgres.QueueDepth{{Namespace: "n", Queue: "q"}}})

@@ -6,15 +6,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/belfry-dev/belfry/internal/auditor"
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
+	"github.com/belfry-dev/belfry/internal/tally"
 )
 
 // metrics of a node. It is the Observer of the engine, the store and the API. Every label has few values:
@@ -34,6 +37,8 @@ type metrics struct {
 	findings *prometheus.CounterVec
 	answered *prometheus.HistogramVec
 	depth    depth
+	tally    *tally.Tally             // for the statistics of minutes
+	bound    *clock.Bound             // that the tally follows
 	broken   atomic.Int64             // broken cursors, as of the last sample
 	started  func(late time.Duration) // may be nil
 }
@@ -53,8 +58,9 @@ func newMetrics(c Config) *metrics {
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
+	bound := &clock.Bound{}
 	m := &metrics{
-		registry: prometheus.NewRegistry(), started: c.Started,
+		registry: prometheus.NewRegistry(), started: c.Started, bound: bound, tally: tally.New(bound.Now),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "belfry_schedule_lag_seconds", Help: "Delay between run_at and the start of an attempt.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
@@ -99,7 +105,8 @@ func newMetrics(c Config) *metrics {
 }
 
 // Started is called by the engine for each attempt.
-func (m *metrics) Started(late time.Duration) {
+func (m *metrics) Started(queue int32, late time.Duration) {
+	m.tally.Started(queue, late)
 	m.lateness.Observe(late.Seconds())
 	if m.started != nil {
 		m.started(late)
@@ -116,12 +123,14 @@ func (m *metrics) Failed(loop string) { m.failed.WithLabelValues(loop).Inc() }
 func (m *metrics) Found(kind auditor.Kind) { m.findings.WithLabelValues(string(kind)).Inc() }
 
 // Entered is called by the store when runs have entered history.
-func (m *metrics) Entered(how job.Ended, why job.Reason, runs int64) {
+func (m *metrics) Entered(queue int32, how job.Ended, why job.Reason, runs int64) {
+	m.tally.Entered(queue, how, why, runs)
 	m.ended.WithLabelValues(endNames[how], string(why)).Add(float64(runs))
 }
 
 // Skipped is called by the store when due times were skipped for all jobs of a cursor.
-func (m *metrics) Skipped(why job.Reason, dueTimes int64) {
+func (m *metrics) Skipped(namespace uuid.UUID, why job.Reason, dueTimes int64) {
+	m.tally.Skipped(namespace, why, dueTimes)
 	m.skipped.WithLabelValues(string(why)).Add(float64(dueTimes))
 }
 

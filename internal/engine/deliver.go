@@ -33,7 +33,7 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 	late := -e.Bound.Until(a.RunAt)
 	o := e.deliverOne(ctx, &a)
 	if o.Kind != job.Deferred { // a deferred attempt did not start: its target was busy
-		e.Observe.Started(late)
+		e.Observe.Started(a.Queue, late)
 	}
 	e.Observe.Ended(o)
 	e.inFlight.setCancel(&a, nil)

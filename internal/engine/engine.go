@@ -32,7 +32,7 @@ type Member interface {
 
 // Observer receives events for metrics.
 type Observer interface {
-	Started(late time.Duration)
+	Started(queue int32, late time.Duration)
 	Ended(o job.Outcome)
 	Failed(loop string)      // a round of a loop failed and will be retried
 	Found(kind auditor.Kind) // the audit found something new
@@ -40,10 +40,10 @@ type Observer interface {
 
 type noObserver struct{}
 
-func (noObserver) Started(time.Duration) {}
-func (noObserver) Ended(job.Outcome)     {}
-func (noObserver) Failed(string)         {}
-func (noObserver) Found(auditor.Kind)    {}
+func (noObserver) Started(int32, time.Duration) {}
+func (noObserver) Ended(job.Outcome)            {}
+func (noObserver) Failed(string)                {}
+func (noObserver) Found(auditor.Kind)           {}
 
 // Options of an Engine. Zero values mean the defaults.
 type Options struct {
@@ -55,6 +55,7 @@ type Options struct {
 	History   History // nil: this engine does not prune
 	Pruner    Pruner  // nil: this engine does not prune
 	Logins    Logins  // needed if there is a Pruner
+	Minutes   Minutes // needed if there is a Pruner
 	Auditor   Auditor // nil: this engine does not audit
 	Leases    Leases  // for FailedOver
 	Member    Member

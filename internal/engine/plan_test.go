@@ -73,7 +73,10 @@ func (ownsAll) Owned() []int16 {
 // While the database clock is in doubt, no loop touches the store. Here there is none, so it would fail.
 func TestNoLoopWorksWhileTheClockIsInDoubt(t *testing.T) {
 	t.Parallel()
-	e := New(Options{Member: ownsAll{}, Bound: &clock.Bound{}, History: &expired{}, Pruner: &expired{}, Logins: &expired{}})
+	e := New(Options{
+		Member: ownsAll{}, Bound: &clock.Bound{}, History: &expired{}, Pruner: &expired{}, Logins: &expired{},
+		Minutes: &expired{},
+	})
 	loops := e.loops()
 	require.GreaterOrEqual(t, len(loops), 8)
 	for _, l := range loops {

@@ -31,6 +31,11 @@ type Logins interface {
 	DropLogins(ctx context.Context, limit int) (int, error)
 }
 
+// Minutes is the store as prune sees the statistics of minutes.
+type Minutes interface {
+	DropStats(ctx context.Context, keep time.Duration, limit int) (int, error)
+}
+
 // HistoryAhead is how many days of history are created in advance, so that runs can end even if prune
 // fails for days.
 const HistoryAhead = 14
@@ -81,6 +86,9 @@ func (e *Engine) pruneOnce(ctx context.Context) (time.Duration, error) {
 		pruneStep{"drop output of ended attempts", e.Pruner.DropStaleOutputs},
 		pruneStep{"drop expired idempotent responses", e.Pruner.DropIdempotentResponses},
 		pruneStep{"drop expired login sessions", e.Logins.DropLogins},
+		pruneStep{"drop old statistics", func(ctx context.Context, limit int) (int, error) {
+			return e.Minutes.DropStats(ctx, job.KeepStats, limit)
+		}},
 		pruneStep{"drop old skips", func(ctx context.Context, limit int) (int, error) {
 			return e.Pruner.DropSkips(ctx, e.KeepHistory, limit)
 		}},

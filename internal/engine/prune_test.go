@@ -20,6 +20,7 @@ type expired struct {
 	ended, oneOffs     int
 	outputs, responses int
 	skips, logins      int
+	stats              int
 	broken             error // of RemoveJobs
 }
 
@@ -71,12 +72,22 @@ func (e *expired) DropLogins(_ context.Context, limit int) (int, error) {
 	return remove(&e.logins, limit)
 }
 
+func (e *expired) DropStats(_ context.Context, keep time.Duration, limit int) (int, error) {
+	if keep != job.KeepStats {
+		return 0, errors.New("another retention")
+	}
+	return remove(&e.stats, limit)
+}
+
 func TestPruneRemovesEverythingInBatches(t *testing.T) {
 	t.Parallel()
-	s := &expired{ended: 1, oneOffs: 2500, outputs: pruneBatch, responses: 3 * pruneBatch, skips: 7, logins: pruneBatch + 1}
+	s := &expired{
+		ended: 1, oneOffs: 2500, outputs: pruneBatch, responses: 3 * pruneBatch, skips: 7, logins: pruneBatch + 1,
+		stats: pruneBatch + 2,
+	}
 	var log bytes.Buffer
 	e := New(Options{
-		Member: ownsAll{}, History: s, Pruner: s, Logins: s, KeepHistory: 30 * 24 * time.Hour,
+		Member: ownsAll{}, History: s, Pruner: s, Logins: s, Minutes: s, KeepHistory: 30 * 24 * time.Hour,
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	pause, err := e.pruneOnce(t.Context())
@@ -96,7 +107,9 @@ func TestPruneGoesOnAfterAFailedStep(t *testing.T) {
 	t.Parallel()
 	s := &expired{oneOffs: 1, skips: 1, broken: errors.New("permission denied")}
 	var log bytes.Buffer
-	e := New(Options{Member: ownsAll{}, History: s, Pruner: s, Logins: s, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	e := New(Options{
+		Member: ownsAll{}, History: s, Pruner: s, Logins: s, Minutes: s, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	_, err := e.finishOnce(t.Context())
 	require.NoError(t, err)
 	_, err = e.pruneOnce(t.Context())

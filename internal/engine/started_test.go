@@ -19,7 +19,7 @@ type watcher struct {
 	ends []job.OutcomeKind
 }
 
-func (w *watcher) Started(late time.Duration) {
+func (w *watcher) Started(_ int32, late time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.late = append(w.late, late)

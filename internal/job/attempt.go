@@ -18,6 +18,7 @@ type Attempt struct {
 	Version   int32
 	Origin    Origin
 	RunAt     time.Time
+	Queue     int32 // its id in the database
 	Timeout   time.Duration
 	Namespace uuid.UUID
 	Kind      string  // of the target; empty if the job was deleted since
@@ -36,6 +37,7 @@ type Completion struct {
 	Key     Key
 	Attempt int16
 	Session uuid.UUID // that the attempt must be leased to
+	Queue   int32     // of the run, for statistics; 0: not known
 	Outcome Outcome
 	Limits  []Limit // whose permits its end frees, as far as the caller knows
 	OwnKey  string  // see Attempt; stored with the run
@@ -44,7 +46,8 @@ type Completion struct {
 // Completion is the attempt with an outcome.
 func (a *Attempt) Completion(o Outcome) Completion {
 	return Completion{
-		Key: a.Key, Session: a.Session, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey, Limits: a.Limits,
+		Key: a.Key, Session: a.Session, Queue: a.Queue, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey,
+		Limits: a.Limits,
 	}
 }
 

@@ -19,7 +19,7 @@ var (
 )
 
 const liveOfJob = `
-SELECT due_at, seq FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 /* live */ FOR UPDATE`
+SELECT due_at, seq, queue_id FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 /* live */ FOR UPDATE`
 
 // Admit decides about one run that Claim left. The policy may say start, wait
 // (then the result is empty, as for a run that is gone), skip, or replace. A run
@@ -133,7 +133,7 @@ func (e *Engine) admit(ctx context.Context, a *admission) error {
 		return nil
 	case job.AdmitSkip:
 		a.done = true
-		pool.LedgerOf(a.tx).Ended(job.EndedSkipped, verdict.Reason, 1)
+		pool.LedgerOf(a.tx).Ended(a.candidate.Queue, job.EndedSkipped, verdict.Reason, 1)
 		_, err := a.tx.Exec(ctx, endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedSkipped), int16(0),
 			string(verdict.Reason), "", "")
 		return err
@@ -177,10 +177,11 @@ func cancelLive(ctx context.Context, tx pgx.Tx, key job.Key, now time.Time, reas
 	var batch pgx.Batch
 	var due time.Time
 	var seq int16
-	_, err = pgx.ForEachRow(rows, []any{&due, &seq}, func() error {
+	var queue int32
+	_, err = pgx.ForEachRow(rows, []any{&due, &seq, &queue}, func() error {
 		batch.Queue(endRun, key.Partition, key.Job, due, seq, now, int16(job.EndedCancelled), int16(0),
 			string(reason), "", "")
-		pool.LedgerOf(tx).Ended(job.EndedCancelled, reason, 1)
+		pool.LedgerOf(tx).Ended(queue, job.EndedCancelled, reason, 1)
 		return nil
 	})
 	if err != nil {

@@ -319,12 +319,16 @@ func (c *catchUp) write(ctx context.Context, until time.Time) error {
 			return err
 		}
 		var id uuid.UUID
-		tag, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error { c.skipped[id]++; return nil })
+		var queue int32
+		tag, err := pgx.ForEachRow(rows, []any{raw(&id), &queue}, func() error {
+			c.skipped[id]++
+			pool.LedgerOf(c.tx).Ended(queue, job.EndedSkipped, reason, 1)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
 		c.out.Skipped += tag.RowsAffected()
-		pool.LedgerOf(c.tx).Ended(job.EndedSkipped, reason, tag.RowsAffected())
 	}
 	if r := &c.starts; len(r.job) > 0 {
 		tag, err := c.tx.Exec(ctx, catchUpStart, r.partition, r.job, r.dueAt, r.runAt, until)

@@ -52,7 +52,7 @@ func (c *catchUp) giveBack(ctx context.Context, f freedRuns) error {
 		runs := d.runsOf(&j.Job, j.queueID)
 		runs.insert(c.tx, &batch, due, c.now)
 		runs.skip(&batch, skips, c.now)
-		countSkips(c.tx, skips)
+		countSkips(c.tx, j.queueID, skips)
 	}
 	batch.Queue(updateRunsLeft, f.job.partition, f.job.id, left, int16(state), c.now)
 	return c.tx.SendBatch(ctx, &batch).Close()

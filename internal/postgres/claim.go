@@ -105,7 +105,7 @@ func forEachClaimed(rows pgx.Rows, each func(job.Claimed)) error {
 	_, err := pgx.ForEachRow(rows, []any{
 		&c.Key.Partition, raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Number, &c.Version, &c.Origin, &c.RunAt,
 		raw(&c.Session), &c.ClaimedAt, &c.Handler, raw(&c.Namespace), &c.JobName, &timeout, &c.Kind, &c.Config,
-		&c.Payload, &c.Trace, &c.OwnKey, &policy, &c.About,
+		&c.Payload, &c.Trace, &c.OwnKey, &policy, &c.About, &c.Queue,
 	}, func() error {
 		c.Timeout = time.Duration(timeout) * time.Millisecond
 		c.KeyExpression = keyExpression(policy)

@@ -13,6 +13,15 @@ import (
 
 var completeSucceeded = statement("complete")
 
+// reportSucceeded counts runs that succeeded.
+func (e *Engine) reportSucceeded(done []job.Completion) {
+	var l pool.Ledger
+	for i := range done {
+		l.Ended(done[i].Queue, job.EndedSucceeded, job.ReasonNone, 1)
+	}
+	e.db.Report(&l)
+}
+
 // CompleteSucceeded ends runs whose attempt succeeded. It returns how many were
 // fenced: another attempt or session took over, and nothing changed.
 func (e *Engine) CompleteSucceeded(ctx context.Context, done []job.Completion) (fenced int, err error) {
@@ -32,9 +41,7 @@ func (e *Engine) CompleteSucceeded(ctx context.Context, done []job.Completion) (
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return 0, fmt.Errorf("complete %d runs: %w", len(done), err)
 	}
-	var l pool.Ledger
-	l.Ended(job.EndedSucceeded, job.ReasonNone, int64(ended))
-	e.db.Report(&l)
+	e.reportSucceeded(done[:ended]) // if others were fenced, it may count the queue of one of them
 	if ended == len(done) {
 		return 0, nil
 	}

@@ -66,11 +66,12 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 			return err
 		}
 		var n int
+		var queue int32
 		var policy *string
 		var namespace *uuid.UUID
 		var in job.DecideInput
 		_, err = pgx.ForEachRow(rows, []any{
-			&n, &in.Run.Attempt, &in.Run.FreeAttempts, &in.Run.Origin, &policy, &namespace, &in.Now,
+			&n, &in.Run.Attempt, &in.Run.FreeAttempts, &in.Run.Origin, &queue, &policy, &namespace, &in.Now,
 		}, func() error {
 			c := done[n-1]
 			in.Run.Key, in.Outcome, in.Policy = c.Key, c.Outcome, readPolicy(policy)
@@ -92,7 +93,7 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 			d.write(in, decision)
 			d.output(in, namespace)
 			if decision.Kind == job.DecideFinish {
-				pool.LedgerOf(tx).Ended(decision.Ended, decision.Reason, 1)
+				pool.LedgerOf(tx).Ended(queue, decision.Ended, decision.Reason, 1)
 			}
 			switch {
 			case namespace != nil && decision.PauseJob:

@@ -158,7 +158,7 @@ func (c *creation) decide(n *newJob, rows *jobRows, runs *runRows, skipped *skip
 	of := d.runsOf(j, queue)
 	runs.add(of, due, c.now)
 	skipped.add(of, skips)
-	countSkips(c.tx, skips)
+	countSkips(c.tx, queue, skips)
 	return nil
 }
 

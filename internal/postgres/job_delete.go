@@ -40,11 +40,11 @@ func (a *API) DeleteJob(ctx context.Context, o job.ChangeParams) (job.Change, er
 		batch.Queue(deleteRuns, j.Partition, j.ID, c.now).QueryRow(func(row pgx.Row) error {
 			var cancelled, skipped int64
 			err := row.Scan(&cancelled, &skipped)
-			pool.LedgerOf(c.tx).Ended(job.EndedCancelled, job.ReasonDeleted, cancelled)
-			pool.LedgerOf(c.tx).Ended(job.EndedSkipped, job.ReasonDeleted, skipped)
+			pool.LedgerOf(c.tx).Ended(j.queueID, job.EndedCancelled, job.ReasonDeleted, cancelled)
+			pool.LedgerOf(c.tx).Ended(j.queueID, job.EndedSkipped, job.ReasonDeleted, skipped)
 			return err
 		})
-		countSkips(c.tx, skips)
+		countSkips(c.tx, j.queueID, skips)
 		(&runsOf{partition: j.Partition, job: j.ID, version: j.Version, queue: j.queueID}).skip(&batch, skips, c.now)
 		batch.Queue(`DELETE FROM job WHERE partition = $1 AND id = $2`, j.Partition, j.ID)
 		batch.Queue(dropCursors, []int16{j.Partition}, []int64{j.cursor})

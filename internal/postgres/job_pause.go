@@ -67,7 +67,7 @@ func (c *change) pause(ctx context.Context, note string) (job.Change, error) {
 	if err := c.tx.QueryRow(ctx, pauseRuns, j.Partition, j.ID, c.now, j.planFrom).Scan(&gone, &skipped); err != nil {
 		return out, err
 	}
-	pool.LedgerOf(c.tx).Ended(job.EndedSkipped, job.ReasonPaused, skipped)
+	pool.LedgerOf(c.tx).Ended(j.queueID, job.EndedSkipped, job.ReasonPaused, skipped)
 	if j.State == job.Finished && gone == 0 {
 		return out, nil
 	}
@@ -223,7 +223,7 @@ func (r *resume) write(ctx context.Context) error {
 	var batch pgx.Batch
 	runs.insert(r.tx, &batch, r.due, begin)
 	runs.skip(&batch, r.skips, r.now)
-	countSkips(r.tx, r.skips)
+	countSkips(r.tx, runs.queue, r.skips)
 	r.setPauseEnd(&batch, time.Time{})
 	return r.tx.SendBatch(ctx, &batch).Close()
 }

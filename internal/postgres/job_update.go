@@ -194,7 +194,7 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 	runs := d.runsOf(&j, u.queue)
 	runs.insert(u.tx, &batch, u.due, u.now)
 	runs.skip(&batch, u.skips, u.now)
-	countSkips(u.tx, u.skips)
+	countSkips(u.tx, u.queue, u.skips)
 	if u.to.id != u.job.cursor {
 		batch.Queue(dropCursors, []int16{j.Partition}, []int64{u.job.cursor})
 	}

@@ -17,9 +17,9 @@ import (
 )
 
 // countSkips reports the ranges that a transaction writes into history. A range without a count counts as one.
-func countSkips(tx pgx.Tx, skips []job.Skip) {
+func countSkips(tx pgx.Tx, queue int32, skips []job.Skip) {
 	for _, s := range skips {
-		pool.LedgerOf(tx).Ended(job.EndedSkipped, s.Reason, max(s.Count, 1))
+		pool.LedgerOf(tx).Ended(queue, job.EndedSkipped, s.Reason, max(s.Count, 1))
 	}
 }
 
@@ -41,7 +41,9 @@ type Depth struct {
 // QueueDepth is how many live runs of a queue there are, by state.
 type QueueDepth struct {
 	Namespace, Queue                 string
+	ID                               int32
 	Scheduled, Due, Running, Waiting int64
+	Late                             int64 // of those that are due, for more than job.LateAfter
 }
 
 const (
@@ -50,15 +52,16 @@ const (
 )
 
 const queueDepth = `
-SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''),
+SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''), coalesce(q.id, 0),
        count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at > now()),
        count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at <= now()),
        count(*) FILTER (WHERE r.state = 1 /* running */),
-       count(*) FILTER (WHERE r.state = 2 /* waiting */)
+       count(*) FILTER (WHERE r.state = 2 /* waiting */),
+       count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at <= now() - $3::interval)
 FROM (SELECT queue_id, state, run_at FROM run WHERE partition = ANY ($1) LIMIT $2) r
 LEFT JOIN queue q ON q.id = r.queue_id
 LEFT JOIN namespace n ON n.id = q.namespace_id
-GROUP BY 1, 2
+GROUP BY 1, 2, 3
 ORDER BY count(*) DESC`
 
 const otherDepth = `
@@ -73,7 +76,7 @@ func (e *Engine) Depth(ctx context.Context, partitions []int16) (d Depth, err er
 	var batch pgx.Batch // one round trip, one transaction
 	// The server cancels the statement first: if this side does, it has to close the connection.
 	batch.Queue(`SELECT set_config('statement_timeout', '1s', true)`)
-	batch.Queue(queueDepth, partitions, depthLimit).Query(func(rows pgx.Rows) error {
+	batch.Queue(queueDepth, partitions, depthLimit, job.LateAfter).Query(func(rows pgx.Rows) error {
 		d.Queues, err = pgx.CollectRows(rows, pgx.RowToStructByPos[QueueDepth])
 		return err
 	})

@@ -43,8 +43,8 @@ func TestDepth(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, postgres.Depth{
 		Queues: []postgres.QueueDepth{
-			{Namespace: "team", Queue: "mail", Scheduled: 1, Due: 2, Running: 1, Waiting: 1},
-			{Namespace: "00000000-0000-7000-8000-000000000003", Queue: "of-nobody", Scheduled: 1, Due: 1},
+			{Namespace: "team", Queue: "mail", ID: 1, Scheduled: 1, Due: 2, Running: 1, Waiting: 1},
+			{Namespace: "00000000-0000-7000-8000-000000000003", Queue: "of-nobody", ID: 2, Scheduled: 1, Due: 1},
 		},
 		DeadLetters: 2, Sessions: 1,
 	}, d)

@@ -84,13 +84,13 @@ func TestASuccessThatWasOvertakenEnds(t *testing.T) {
 // entered counts what the ledger reports.
 type entered struct{ succeeded int64 }
 
-func (e *entered) Entered(how job.Ended, _ job.Reason, n int64) {
+func (e *entered) Entered(_ int32, how job.Ended, _ job.Reason, n int64) {
 	if how == job.EndedSucceeded {
 		e.succeeded += n
 	}
 }
 
-func (e *entered) Skipped(job.Reason, int64) {}
+func (e *entered) Skipped(uuid.UUID, job.Reason, int64) {}
 
 // TestAnUnresolvedClaimThatWasOvertakenIsFound: no other node would deliver it.
 func TestAnUnresolvedClaimThatWasOvertakenIsFound(t *testing.T) {

@@ -74,7 +74,6 @@ SELECT now(), belfry_clock_trusted() FROM (
 			out = job.Planned{Now: out.Now, More: true}
 			return nil
 		}
-		out.Skipped = batch.count(tx)
 		return batch.write(ctx, tx, out.Now.Add(in.LookAhead), &out)
 	})
 	return out, err
@@ -307,6 +306,7 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *
 	}
 	if k := &b.skipped; len(k.cursor) > 0 {
 		batch.Queue(planSkips, k.partition, k.cursor, k.from, k.to, k.count, k.reason, out.Now)
+		b.countSkipped(tx, &batch, out)
 	}
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
@@ -336,15 +336,6 @@ func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]int32, now tim
 		batch.Queue(planCountRuns, partitions, ids, counts, now)
 	}
 	return tx.SendBatch(ctx, &batch).Close()
-}
-
-// count reports the due times that are skipped, and returns how many there are.
-func (b *planBatch) count(tx pgx.Tx) (n int64) {
-	for i, why := range b.skipped.reason {
-		pool.LedgerOf(tx).Skipped(job.Reason(why), b.skipped.count[i])
-		n += b.skipped.count[i]
-	}
-	return n
 }
 
 // collectPlanned reads the planned runs. If counted is not nil, it counts the runs of each job.

@@ -77,7 +77,7 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (m
 			runs := d.runsOf(&j.Job, j.queueID)
 			runs.insert(tx, &batch, due, now)
 			runs.skip(&batch, r.Skips, now)
-			countSkips(tx, r.Skips)
+			countSkips(tx, j.queueID, r.Skips)
 		}
 		batch.Queue(finishPlannedAlone, j.Partition, j.ID, now, left)
 	}

@@ -99,9 +99,7 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("complete %d runs of workers: %w", len(done), err)
 	}
-	var l pool.Ledger
-	l.Ended(job.EndedSucceeded, job.ReasonNone, int64(ended))
-	e.db.Report(&l)
+	e.reportSucceeded(done[:ended])
 	return nil
 }
 

@@ -36,7 +36,7 @@ var tables = []string{
 	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "operation_item", "secret", "permit",
 	"queue_waiter",
 	"queue_rate", "run_output", "run_output_live", "audit_finding", "job_pause_end",
-	"login_session",
+	"login_session", "stat_minute",
 }
 
 // TestNoRowCrossesANamespace: statements without any condition see and change only rows of the transaction's namespace.
@@ -83,6 +83,8 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 	b.exec(`INSERT INTO job_pause_end SELECT partition, now(), id, namespace_id FROM job`)
 	b.exec(`INSERT INTO login_session SELECT gen_random_uuid(), namespace_id, id, hash, '', now(), now(), now()
 		FROM api_key`)
+	b.exec(`INSERT INTO stat_minute
+		SELECT id, 0, now(), gen_random_uuid(), 1, 0, 0, 0, 0, 0, 0, 0, '{}' FROM namespace`)
 	b.exec(`INSERT INTO secret SELECT id, 'a', 1, '', NULL, NULL, now(), now(), '' FROM namespace`)
 	b.exec(`INSERT INTO idempotent_response (namespace_id, key, part, request_hash, created_at)
 		SELECT id, 'k', 0, '', now() FROM namespace`)

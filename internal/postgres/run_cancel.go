@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-const lockRun = `SELECT state, attempt, belfry_clock() FROM run WHERE ` + byKey + ` FOR UPDATE`
+const lockRun = `SELECT state, attempt, queue_id, belfry_clock() FROM run WHERE ` + byKey + ` FOR UPDATE`
 
 // CancelRun ends a live run. It does not wait for an attempt that is under way: its report is fenced. It returns the
 // number of that attempt; 0: there was none.
@@ -19,8 +19,9 @@ func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, er
 	k := o.Key
 	err = a.retrying(ctx, o.Namespace, "cancel "+job.FormatRunID(k), func(tx pgx.Tx) error {
 		var state job.RunState
+		var queue int32
 		var now time.Time
-		err := tx.QueryRow(ctx, lockRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&state, &attempt, &now)
+		err := tx.QueryRow(ctx, lockRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&state, &attempt, &queue, &now)
 		if noRows(err) {
 			return notLive(ctx, tx, k)
 		}
@@ -32,7 +33,7 @@ func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, er
 		if err != nil {
 			return err
 		}
-		pool.LedgerOf(tx).Ended(job.EndedCancelled, job.ReasonCancelled, 1)
+		pool.LedgerOf(tx).Ended(queue, job.EndedCancelled, job.ReasonCancelled, 1)
 		if state == job.Pending {
 			attempt = 0
 		}

@@ -202,7 +202,7 @@ func (q *queue) reply(r *round, err error) {
 	for _, runs := range r.claimed {
 		p.counters.claimed.Add(int64(len(runs)))
 		for _, c := range runs {
-			p.Observe.Started(now.Sub(c.RunAt))
+			p.Observe.Started(c.Queue, now.Sub(c.RunAt))
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 		return nil, err
 	}
 	for i := range done {
-		done[i].Session = w.ID
+		done[i].Session, done[i].Queue = w.ID, w.Queue
 		done[i].KeepKey()
 	}
 	r := &report{completions: done, written: make(chan struct{})}

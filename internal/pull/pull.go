@@ -27,16 +27,16 @@ type Store interface {
 
 // Observer receives events for metrics.
 type Observer interface {
-	Started(late time.Duration)
+	Started(queue int32, late time.Duration)
 	Ended(o job.Outcome)
 	Failed(loop string) // a round of a loop
 }
 
 type noObserver struct{}
 
-func (noObserver) Started(time.Duration) {}
-func (noObserver) Ended(job.Outcome)     {}
-func (noObserver) Failed(string)         {}
+func (noObserver) Started(int32, time.Duration) {}
+func (noObserver) Ended(job.Outcome)            {}
+func (noObserver) Failed(string)                {}
 
 // Options of a Puller. Log and Observe may be nil.
 type Options struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/cluster"
 	"github.com/belfry-dev/belfry/internal/server/jobs"
 	"github.com/belfry-dev/belfry/internal/server/load"
+	"github.com/belfry-dev/belfry/internal/server/overview"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 	"github.com/belfry-dev/belfry/internal/server/sessions"
 )
@@ -22,6 +23,7 @@ type Options struct {
 	Versions jobs.Versions
 	Ledger   Ledger
 	Load     load.Store
+	Overview overview.Views
 	Views    jobs.Views // what people look at
 	Stories  Stories
 
@@ -75,6 +77,7 @@ var groups = []rest.Group{
 	{Name: "dead-letters", Description: "Runs that failed permanently and wait for redrive or discard."},
 	{Name: "labels", Description: "The labels of jobs, for filters."},
 	{Name: "load", Description: "When how many runs are due."},
+	{Name: "stats", Description: "What happened in each minute or hour."},
 	{Name: "operations", Description: "Bulk work that nodes do in the background."},
 	{
 		Name:        "queues",
@@ -100,6 +103,7 @@ func New(o Options) *Server {
 		Store: o.Jobs, Verbs: o.Verbs, Versions: o.Versions, Runs: o.Ledger, Views: o.Views, Check: o.Check,
 	})
 	load.Register(api, o.Load)
+	overview.Register(api, &overview.Handlers{Views: o.Overview})
 	s.registerKeys()
 	sessions.Register(api, sessions.Options{Store: o.Logins, Code: o.LoginCode, Version: o.Version})
 	s.registerRuns()

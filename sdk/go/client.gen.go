@@ -866,6 +866,24 @@ func (e SpreadPreviewStep) Valid() bool {
 	}
 }
 
+// Defines values for StatsStep.
+const (
+	StatsStepN1H StatsStep = "1h"
+	StatsStepN1M StatsStep = "1m"
+)
+
+// Valid indicates whether the value is a known member of the StatsStep enum.
+func (e StatsStep) Valid() bool {
+	switch e {
+	case StatsStepN1H:
+		return true
+	case StatsStepN1M:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StoryCode.
 const (
 	StoryCodeAccepted     StoryCode = "accepted"
@@ -1169,6 +1187,42 @@ const (
 func (e GetQueueParamsInclude) Valid() bool {
 	switch e {
 	case GetQueueParamsIncludeCounts:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetStatsParamsStep.
+const (
+	GetStatsParamsStepN1H GetStatsParamsStep = "1h"
+	GetStatsParamsStepN1M GetStatsParamsStep = "1m"
+)
+
+// Valid indicates whether the value is a known member of the GetStatsParamsStep enum.
+func (e GetStatsParamsStep) Valid() bool {
+	switch e {
+	case GetStatsParamsStepN1H:
+		return true
+	case GetStatsParamsStepN1M:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetStatsParamsBy.
+const (
+	GetStatsParamsByQueue GetStatsParamsBy = "queue"
+	GetStatsParamsByState GetStatsParamsBy = "state"
+)
+
+// Valid indicates whether the value is a known member of the GetStatsParamsBy enum.
+func (e GetStatsParamsBy) Valid() bool {
+	switch e {
+	case GetStatsParamsByQueue:
+		return true
+	case GetStatsParamsByState:
 		return true
 	default:
 		return false
@@ -3879,6 +3933,57 @@ type SpreadPreview struct {
 // SpreadPreviewStep defines model for SpreadPreview.Step.
 type SpreadPreviewStep string
 
+// StatPoint defines model for StatPoint.
+type StatPoint struct {
+	// At When the step began.
+	At        time.Time `json:"at"`
+	Cancelled int64     `json:"cancelled"`
+
+	// Counted Whether a node was counting. If not, nothing is known about the step.
+	Counted bool  `json:"counted"`
+	Failed  int64 `json:"failed"`
+
+	// Late Runs that had been due for more than 3 seconds and had not started, at the end of the step; of an hour, in its worst minute.
+	Late int64 `json:"late"`
+
+	// Missed Occurrences that were missed while no node served them. A due time that no job of a schedule runs for counts once in each partition.
+	Missed int64 `json:"missed"`
+
+	// P50Ms Estimated median lateness of starts. Absent: none started.
+	P50Ms float64 `json:"p50_ms,omitempty,omitzero"`
+
+	// P99Ms Estimated 99th percentile of the lateness of starts.
+	P99Ms float64 `json:"p99_ms,omitempty,omitzero"`
+
+	// Skipped Without those that were missed.
+	Skipped int64 `json:"skipped"`
+
+	// Started Attempts that started.
+	Started   int64 `json:"started"`
+	Succeeded int64 `json:"succeeded"`
+}
+
+// StatSeries defines model for StatSeries.
+type StatSeries struct {
+	// Key Name of the queue. Empty: all queues together.
+	Key    string      `json:"key"`
+	Points []StatPoint `json:"points"`
+}
+
+// Stats defines model for Stats.
+type Stats struct {
+	From time.Time `json:"from"`
+
+	// Partial Whether there was too much to read: the oldest points are not complete.
+	Partial bool         `json:"partial"`
+	Series  []StatSeries `json:"series"`
+	Step    StatsStep    `json:"step"`
+	To      time.Time    `json:"to"`
+}
+
+// StatsStep defines model for Stats.Step.
+type StatsStep string
+
 // Story defines model for Story.
 type Story struct {
 	Code StoryCode `json:"code"`
@@ -4658,6 +4763,28 @@ type ListSecretsParams struct {
 	// PageToken next_page_token of the last page. Keep the filters.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
+
+// GetStatsParams defines parameters for GetStats.
+type GetStatsParams struct {
+	// From Default: an hour before to, or a day if the step is an hour.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Default: now.
+	To   *time.Time          `form:"to,omitempty" json:"to,omitempty"`
+	Step *GetStatsParamsStep `form:"step,omitempty" json:"step,omitempty"`
+
+	// Queue Name of a queue. Default: all queues together.
+	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
+
+	// By queue: one series for each queue.
+	By *GetStatsParamsBy `form:"by,omitempty" json:"by,omitempty"`
+}
+
+// GetStatsParamsStep defines parameters for GetStats.
+type GetStatsParamsStep string
+
+// GetStatsParamsBy defines parameters for GetStats.
+type GetStatsParamsBy string
 
 // DiscardDeadLettersJSONRequestBody defines body for DiscardDeadLetters for application/json ContentType.
 type DiscardDeadLettersJSONRequestBody = OperationRequest
@@ -5792,6 +5919,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/sessions:revoke (the `RevokeLoginSessions` operationId).
 	RevokeLoginSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetStats Get what happened in each minute or hour
+	//
+	// Statistics, not the ledger: nodes count in memory and write every 5 seconds, so a node that is killed loses its last seconds. They are kept for 14 days. Quantiles are estimated from a histogram.
+	//
+	// Corresponds with GET /api/v1/stats (the `GetStats` operationId).
+	GetStats(ctx context.Context, params *GetStatsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // ListAudit List who changed what, the newest first
@@ -7806,6 +7940,23 @@ func (c *RawClient) ListLoginSessions(ctx context.Context, reqEditors ...Request
 // Corresponds with POST /api/v1/sessions:revoke (the `RevokeLoginSessions` operationId).
 func (c *RawClient) RevokeLoginSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRevokeLoginSessionsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetStats Get what happened in each minute or hour
+//
+// Statistics, not the ledger: nodes count in memory and write every 5 seconds, so a node that is killed loses its last seconds. They are kept for 14 days. Quantiles are estimated from a histogram.
+//
+// Corresponds with GET /api/v1/stats (the `GetStats` operationId).
+func (c *RawClient) GetStats(ctx context.Context, params *GetStatsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetStatsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -12528,6 +12679,108 @@ func NewRevokeLoginSessionsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewGetStatsRequest constructs an http.Request for the GetStats method
+func NewGetStatsRequest(server string, params *GetStatsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/stats")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Step != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "step", *params.Step, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Queue != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "queue", *params.Queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "by", *params.By, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 func (c *RawClient) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -13567,6 +13820,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/sessions:revoke (the `RevokeLoginSessions` operationId).
 	RevokeLoginSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*RevokeLoginSessionsResponse, error)
+
+	// GetStatsWithResponse Get what happened in each minute or hour
+	//
+	// Statistics, not the ledger: nodes count in memory and write every 5 seconds, so a node that is killed loses its last seconds. They are kept for 14 days. Quantiles are estimated from a histogram.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/stats (the `GetStats` operationId).
+	GetStatsWithResponse(ctx context.Context, params *GetStatsParams, reqEditors ...RequestEditorFn) (*GetStatsResponse, error)
 }
 
 type ListAuditResponse struct {
@@ -17607,6 +17869,54 @@ func (r RevokeLoginSessionsResponse) ContentType() string {
 	return ""
 }
 
+type GetStatsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Stats
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetStatsResponse) GetJSON200() *Stats {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetStatsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetStatsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetStatsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetStatsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListAuditWithResponse List who changed what, the newest first
 //
 // A page with filters may be short, or empty, although there are more entries: go on with next_page_token as long as there is one.
@@ -19273,6 +19583,21 @@ func (c *ClientWithResponses) RevokeLoginSessionsWithResponse(ctx context.Contex
 		return nil, err
 	}
 	return ParseRevokeLoginSessionsResponse(rsp)
+}
+
+// GetStatsWithResponse Get what happened in each minute or hour
+//
+// Statistics, not the ledger: nodes count in memory and write every 5 seconds, so a node that is killed loses its last seconds. They are kept for 14 days. Quantiles are estimated from a histogram.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/stats (the `GetStats` operationId).
+func (c *ClientWithResponses) GetStatsWithResponse(ctx context.Context, params *GetStatsParams, reqEditors ...RequestEditorFn) (*GetStatsResponse, error) {
+	rsp, err := c.GetStats(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetStatsResponse(rsp)
 }
 
 // ParseListAuditResponse parses an HTTP response from a ListAuditWithResponse call
@@ -22291,6 +22616,39 @@ func ParseRevokeLoginSessionsResponse(rsp *http.Response) (*RevokeLoginSessionsR
 			headers.SetCookie = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetStatsResponse parses an HTTP response from a GetStatsWithResponse call
+func ParseGetStatsResponse(rsp *http.Response) (*GetStatsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetStatsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Stats
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil

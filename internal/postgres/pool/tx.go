@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -62,40 +63,46 @@ func (p *Pool) inTx(ctx context.Context, what string, work func(pgx.Tx) error) e
 // Observer learns what was written into the ledger, after the commit, so that it
 // counts what the ledger says. Many goroutines call it.
 type Observer interface {
-	// Entered counts runs that entered history. A skipped range counts as its occurrences.
-	Entered(how job.Ended, why job.Reason, runs int64)
-	// Skipped counts due times that no job of a cursor runs for.
-	Skipped(why job.Reason, dueTimes int64)
+	// Entered counts runs of a queue that entered history. A skipped range counts as its occurrences.
+	Entered(queue int32, how job.Ended, why job.Reason, runs int64)
+	// Skipped counts due times of a namespace that no job of a cursor runs for.
+	Skipped(namespace uuid.UUID, why job.Reason, dueTimes int64)
 }
 
 // Ledger counts what one transaction writes into the ledger.
 type Ledger struct {
 	ended   map[end]int64
-	skipped map[job.Reason]int64
+	skipped map[skip]int64
+}
+
+type skip struct {
+	namespace uuid.UUID
+	why       job.Reason
 }
 
 type end struct {
-	how job.Ended
-	why job.Reason
+	queue int32
+	how   job.Ended
+	why   job.Reason
 }
 
-// Ended counts runs that enter history.
-func (l *Ledger) Ended(how job.Ended, why job.Reason, n int64) {
+// Ended counts runs of a queue that enter history.
+func (l *Ledger) Ended(queue int32, how job.Ended, why job.Reason, n int64) {
 	if n <= 0 {
 		return
 	}
 	if l.ended == nil {
 		l.ended = map[end]int64{}
 	}
-	l.ended[end{how, why}] += n
+	l.ended[end{queue, how, why}] += n
 }
 
-// Skipped counts due times that no job of a cursor runs for.
-func (l *Ledger) Skipped(why job.Reason, n int64) {
+// Skipped counts due times of a namespace that no job of a cursor runs for.
+func (l *Ledger) Skipped(namespace uuid.UUID, why job.Reason, n int64) {
 	if l.skipped == nil {
-		l.skipped = map[job.Reason]int64{}
+		l.skipped = map[skip]int64{}
 	}
-	l.skipped[why] += n
+	l.skipped[skip{namespace, why}] += n
 }
 
 // countingTx is a transaction of Tx with what it wrote into the ledger, and the runs it wrote that are due.
@@ -127,9 +134,9 @@ func (p *Pool) report(l *Ledger) {
 		return
 	}
 	for e, n := range l.ended {
-		p.observer.Entered(e.how, e.why, n)
+		p.observer.Entered(e.queue, e.how, e.why, n)
 	}
-	for why, n := range l.skipped {
-		p.observer.Skipped(why, n)
+	for s, n := range l.skipped {
+		p.observer.Skipped(s.namespace, s.why, n)
 	}
 }

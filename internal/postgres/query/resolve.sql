@@ -16,7 +16,7 @@ WITH k AS MATERIALIZED (
             LIMIT 1) x
         WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > '-infinity')))
     RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, session_id, claimed_at, handler,
-              payload, trace, idempotency_key
+              payload, trace, idempotency_key, queue_id
 )
 SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at, c.session_id, c.claimed_at,
        coalesce(c.handler, ''), coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.name, ''),
@@ -30,7 +30,8 @@ SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c
             THEN jsonb_build_object('name', j.name, 'labels', j.labels,
                      'queue', (SELECT q.name FROM queue q WHERE q.id = j.queue_id),
                      'namespace', (SELECT n.name FROM namespace n WHERE n.id = j.namespace_id))::text
-            ELSE '' END
+            ELSE '' END,
+       c.queue_id
 FROM claimed c LEFT JOIN LATERAL (
     SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j ON true, LATERAL (
     SELECT octet_length(coalesce(c.payload, j.payload, '')) + octet_length(coalesce(j.target_config, '')) > 2048

@@ -9,7 +9,7 @@ WITH p AS MATERIALIZED (
         queue_permit = p.queue_permit, key_permit = p.key_permit
     FROM p WHERE r.ctid = p.address
     RETURNING r.partition, r.job_id, r.due_at, r.seq, r.attempt, r.version, r.origin, r.run_at, r.session_id,
-              r.claimed_at, r.handler, r.payload, r.trace, r.idempotency_key
+              r.claimed_at, r.handler, r.payload, r.trace, r.idempotency_key, r.queue_id
 )
 SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at, c.session_id, c.claimed_at,
        coalesce(c.handler, ''), coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.name, ''),
@@ -23,7 +23,8 @@ SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c
             THEN jsonb_build_object('name', j.name, 'labels', j.labels,
                      'queue', (SELECT q.name FROM queue q WHERE q.id = j.queue_id),
                      'namespace', (SELECT n.name FROM namespace n WHERE n.id = j.namespace_id))::text
-            ELSE '' END
+            ELSE '' END,
+       c.queue_id
 FROM claimed c LEFT JOIN LATERAL (
     SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j ON true, LATERAL (
     SELECT octet_length(coalesce(c.payload, j.payload, '')) + octet_length(coalesce(j.target_config, '')) > 2048

@@ -1,0 +1,137 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+const statColumns = `s.minute, s.started, s.succeeded, s.failed, s.cancelled, s.skipped, s.missed, s.late, s.audited, s.lateness`
+
+// The rows of a namespace or of its queues, and those that show when any process was counting.
+const (
+	statsOfNamespace = `
+SELECT '' AS queue, ` + statColumns + ` FROM stat_minute s
+WHERE s.namespace_id = @namespace AND s.queue_id = 0 AND s.minute >= @from AND s.minute < @to
+ORDER BY s.minute DESC LIMIT @limit`
+
+	statsOfQueues = `
+SELECT q.name, x.* FROM queue q, LATERAL (
+    SELECT ` + statColumns + ` FROM stat_minute s
+    WHERE s.namespace_id = @namespace AND s.queue_id = q.id AND s.minute >= @from AND s.minute < @to
+    ORDER BY s.minute DESC LIMIT @limit) x
+WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue)
+ORDER BY x.minute DESC LIMIT @limit`
+
+	statsOfProcesses = `
+SELECT DISTINCT date_bin(@step, s.minute, @from) FROM stat_minute s
+WHERE s.namespace_id = '00000000-0000-0000-0000-000000000000' AND s.queue_id = 0
+  AND s.minute >= @from AND s.minute < @to`
+)
+
+// Stats returns series of what happened in each step of a range. The number of rows it reads is bounded.
+func (v *Views) Stats(ctx context.Context, p job.StatParams) (out job.Stats, err error) {
+	b := statBuilder{StatParams: p, series: map[string][]job.StatPoint{}}
+	sql := statsOfNamespace
+	if p.ByQueue || p.Queue != "" {
+		sql = statsOfQueues
+	}
+	args := pgx.NamedArgs{
+		"namespace": p.Namespace, "queue": p.Queue, "from": p.From, "to": p.To, "step": p.Step,
+		"limit": job.MaxStatRows,
+	}
+	err = v.db.Tx(ctx, pool.In(p.Namespace, pool.Lists, pool.NoBitmaps), "read statistics", func(tx pgx.Tx) error {
+		b.rows = 0
+		var batch pgx.Batch
+		batch.Queue(statsOfProcesses, args).Query(b.counted)
+		batch.Queue(sql, args).Query(b.read)
+		return tx.SendBatch(ctx, &batch).Close()
+	})
+	if err != nil {
+		return out, err
+	}
+	return b.stats(), nil
+}
+
+// statBuilder sums rows by step.
+type statBuilder struct {
+	job.StatParams
+	known  map[int]bool // steps in which a process was counting
+	series map[string][]job.StatPoint
+	rows   int
+}
+
+func (b *statBuilder) steps() int { return int((b.To.Sub(b.From) + b.Step - 1) / b.Step) }
+
+func (b *statBuilder) counted(rows pgx.Rows) error {
+	b.known = map[int]bool{}
+	var at time.Time
+	_, err := pgx.ForEachRow(rows, []any{&at}, func() error {
+		b.known[int(at.Sub(b.From)/b.Step)] = true
+		return nil
+	})
+	return err
+}
+
+func (b *statBuilder) read(rows pgx.Rows) error {
+	clear(b.series)
+	var queue string
+	var r job.StatRow
+	var lateness []int64
+	_, err := pgx.ForEachRow(rows, append([]any{&queue}, statFields(&r, &lateness)...), func() error {
+		b.rows++
+		r.Lateness = lateness
+		if b.series[queue] == nil {
+			b.series[queue] = make([]job.StatPoint, b.steps())
+		}
+		p := &b.series[queue][int(r.Minute.Sub(b.From)/b.Step)]
+		late := p.Late
+		p.Add(&r.Stat)
+		if b.Step > time.Minute {
+			p.Late = max(late, r.Late) // of the minutes of a step, the worst
+		}
+		return nil
+	})
+	return err
+}
+
+// statFields are the fields that statColumns are read into.
+func statFields(r *job.StatRow, lateness *[]int64) []any {
+	return []any{
+		&r.Minute, &r.Started, &r.Succeeded, &r.Failed, &r.Cancelled, &r.Skipped, &r.Missed, &r.Late, &r.Audited,
+		lateness,
+	}
+}
+
+func (b *statBuilder) stats() job.Stats {
+	out := job.Stats{
+		From: b.From.UTC(), To: b.To.UTC(), Step: b.Step, Partial: b.rows >= job.MaxStatRows,
+	}
+	if !b.ByQueue && b.series[b.Queue] == nil {
+		b.series[b.Queue] = make([]job.StatPoint, b.steps())
+	}
+	for queue, points := range b.series {
+		for i := range points {
+			points[i].At, points[i].Counted = out.From.Add(time.Duration(i)*b.Step), b.known[i]
+		}
+		out.Series = append(out.Series, job.StatSeries{Queue: queue, Points: points})
+	}
+	slices.SortFunc(out.Series, func(a, b job.StatSeries) int { return strings.Compare(a.Queue, b.Queue) })
+	return out
+}
+
+// Now reads the clock of the database.
+func (v *Views) Now(ctx context.Context, namespace uuid.UUID) (now time.Time, err error) {
+	err = v.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+		now, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[time.Time])
+		return err
+	}, `SELECT now()`)
+	return now.UTC(), err
+}

@@ -1,0 +1,95 @@
+package postgres_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// statRow is a row of the bulk namespace.
+func statRow(queue int32, minute time.Time, started int64) job.StatRow {
+	r := job.StatRow{StatKey: job.StatKey{Namespace: bulkUUID(), Queue: queue, Minute: minute}}
+	r.Started = started
+	for range started {
+		r.Lateness.Count(10 * time.Millisecond)
+	}
+	return r
+}
+
+// TestStatsOfProcessesAdd: what several processes wrote is added up, a row that is written again replaces itself, and
+// another namespace sees none of it.
+func TestStatsOfProcessesAdd(t *testing.T) {
+	t.Parallel()
+	r := &recording{}
+	b := setupBulk(t, r)
+	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE
+		VALUES (1, ` + bulkNamespace + `, 'default'), (2, ` + bulkNamespace + `, 'slow')`)
+	ctx, now := t.Context(), b.now().UTC().Truncate(time.Minute)
+	one, two := uuid.New(), uuid.New()
+	write := func(process uuid.UUID, rows ...job.StatRow) {
+		require.NoError(t, b.store.WriteStats(ctx, process, rows))
+	}
+	process := job.StatRow{StatKey: job.StatKey{Minute: now}}
+	write(one, process, statRow(0, now, 5), statRow(1, now, 3), statRow(2, now, 2), statRow(0, now.Add(-time.Hour), 1))
+	write(two, process, statRow(0, now, 10), statRow(1, now, 10))
+	write(one, process, statRow(0, now, 6), statRow(1, now, 4), statRow(2, now, 2)) // again, and one more
+
+	p := job.StatParams{
+		Namespace: bulkUUID(), From: now.Add(-2 * time.Hour), To: now.Add(time.Minute), Step: time.Minute,
+	}
+	var s job.Stats
+	sent := r.during(func() {
+		var err error
+		s, err = b.store.Stats(ctx, p)
+		require.NoError(t, err)
+	})
+	require.Len(t, s.Series, 1)
+	points := s.Series[0].Points
+	require.Len(t, points, 121)
+	require.EqualValues(t, 16, points[120].Started)
+	require.True(t, points[120].Counted)
+	require.EqualValues(t, 1, points[60].Started)
+	require.False(t, points[60].Counted, "no process says that it was counting")
+	p50, ok := points[120].Lateness.Quantile(0.5)
+	require.True(t, ok)
+	require.InDelta(t, 10, p50.Seconds()*1000, 4)
+
+	p.ByQueue = true
+	s, err := b.store.Stats(ctx, p)
+	require.NoError(t, err)
+	require.Len(t, s.Series, 2)
+	require.Equal(t, "default", s.Series[0].Queue)
+	require.EqualValues(t, 14, s.Series[0].Points[120].Started)
+	p.ByQueue, p.Queue, p.Step = false, "slow", time.Hour
+	p.From = now.Truncate(time.Hour).Add(-time.Hour)
+	sent = append(sent, r.during(func() { s, err = b.store.Stats(ctx, p) })...)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, s.Series[0].Points[len(s.Series[0].Points)-1].Started)
+
+	p.Queue, p.Namespace = "", uuid.New()
+	s, err = b.store.Stats(ctx, p)
+	require.NoError(t, err)
+	for _, point := range s.Series[0].Points {
+		require.Zero(t, point.Started)
+	}
+
+	b.exec(`INSERT INTO stat_minute SELECT namespace_id, queue_id, minute - g * interval '1 min', process_id, started,
+		succeeded, failed, cancelled, skipped, missed, late, audited, lateness
+		FROM stat_minute, generate_series(1, 5000) g WHERE minute = date_trunc('minute', now()) ON CONFLICT DO NOTHING`)
+	for _, statistics := range []string{"never analysed", "analysed"} {
+		ways := slices.DeleteFunc(b.explain(sent, "force_custom_plan"), func(way string) bool {
+			return strings.HasPrefix(way, "sort of")
+		})
+		require.Equal(t, []string{"queue", "stat_minute by namespace_id queue_id minute"}, ways, statistics)
+		b.exec(`ANALYZE stat_minute`)
+	}
+	n, err := b.store.DropStats(ctx, time.Hour, 100)
+	require.NoError(t, err)
+	require.Equal(t, 100, n)
+}

@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+// NamespacesOf returns the namespaces of queues.
+func (a *Admin) NamespacesOf(ctx context.Context, queues []int32) (map[int32]uuid.UUID, error) {
+	out := map[int32]uuid.UUID{}
+	rows, err := a.db.Query(ctx, `SELECT id, namespace_id FROM queue WHERE id = ANY ($1)`, queues)
+	if err == nil {
+		var queue int32
+		var namespace uuid.UUID
+		_, err = pgx.ForEachRow(rows, []any{&queue, &namespace}, func() error {
+			out[queue] = namespace
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the namespaces of queues: %w", err)
+	}
+	return out, nil
+}
+
+// Rows that have not changed are not written again.
+const writeStats = `
+INSERT INTO stat_minute (namespace_id, queue_id, minute, process_id, started, succeeded, failed, cancelled, skipped,
+                         missed, late, audited, lateness)
+SELECT unnest($2::uuid[]), unnest($3::integer[]), unnest($4::timestamptz[]), $1, unnest($5::bigint[]),
+       unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::bigint[]), unnest($10::bigint[]),
+       unnest($11::bigint[]), unnest($12::bigint[]), unnest($13::text[])::bigint[]
+ON CONFLICT (namespace_id, queue_id, minute, process_id) DO UPDATE
+SET started = excluded.started, succeeded = excluded.succeeded, failed = excluded.failed,
+    cancelled = excluded.cancelled, skipped = excluded.skipped, missed = excluded.missed, late = excluded.late,
+    audited = excluded.audited, lateness = excluded.lateness
+WHERE (stat_minute.started, stat_minute.succeeded, stat_minute.failed, stat_minute.cancelled, stat_minute.skipped,
+       stat_minute.missed, stat_minute.late, stat_minute.audited)
+    IS DISTINCT FROM (excluded.started, excluded.succeeded, excluded.failed, excluded.cancelled, excluded.skipped,
+                      excluded.missed, excluded.late, excluded.audited)`
+
+// WriteStats writes the statistics of a process, in one statement. Losing them is harmless, so the commit does not wait
+// for the disk.
+func (a *Admin) WriteStats(ctx context.Context, process uuid.UUID, rows []job.StatRow) error {
+	n := len(rows)
+	namespaces, queues, minutes := make([]uuid.UUID, n), make([]int32, n), make([]time.Time, n)
+	var counts [8][]int64
+	for i := range counts {
+		counts[i] = make([]int64, n)
+	}
+	lateness := make([]string, n)
+	for i := range rows {
+		r := &rows[i]
+		namespaces[i], queues[i], minutes[i] = r.Namespace, r.Queue, r.Minute
+		for c, value := range [8]int64{
+			r.Started, r.Succeeded, r.Failed, r.Cancelled, r.Skipped, r.Missed, r.Late, r.Audited,
+		} {
+			counts[c][i] = value
+		}
+		lateness[i] = "{" + strings.Trim(strings.Join(strings.Fields(fmt.Sprint([]int64(r.Lateness))), ","), "[]") + "}"
+	}
+	args := []any{process, namespaces, queues, minutes}
+	for _, column := range counts {
+		args = append(args, column)
+	}
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(pool.Apply(pool.LazyCommit))
+	batch.Queue(writeStats, append(args, lateness)...)
+	if err := a.db.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("write statistics: %w", err)
+	}
+	return nil
+}
+
+const dropStats = `
+DELETE FROM stat_minute WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM stat_minute
+    WHERE minute AT TIME ZONE 'UTC' < (now() - $1::interval) AT TIME ZONE 'UTC'
+    ORDER BY minute AT TIME ZONE 'UTC' LIMIT $2))`
+
+// DropStats removes statistics that are older than keep, up to limit, and returns how many there were.
+func (a *Admin) DropStats(ctx context.Context, keep time.Duration, limit int) (int, error) {
+	tag, err := a.db.Exec(ctx, dropStats, keep, limit)
+	if err != nil {
+		return 0, fmt.Errorf("drop old statistics: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
