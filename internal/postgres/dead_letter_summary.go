@@ -51,9 +51,9 @@ type deadGroup struct {
 	jobs []uuid.UUID // those that failed last
 }
 
-// step is the length of a part of the sparkline.
+// step is the length of a part of the sparkline, in whole microseconds, as the database has them.
 func (g *deadGroup) step() time.Duration {
-	return g.Last.FailedAt.Sub(g.OldestAt)/job.DeadSparkline + time.Microsecond
+	return (g.Last.FailedAt.Sub(g.OldestAt) / job.DeadSparkline).Truncate(time.Microsecond) + time.Microsecond
 }
 
 func (g *deadGroup) add(at time.Time, n int64) {

@@ -100,6 +100,10 @@ func TestSummaryCountsWhatTheListHas(t *testing.T) {
 					sum += n
 				}
 				require.Equal(t, g.Count, sum)
+				require.Positive(t, g.Sparkline[0], "the first failure")
+				if g.Last.FailedAt.Sub(g.OldestAt) > time.Second {
+					require.Positive(t, g.Sparkline[job.DeadSparkline-1], "the last failure")
+				}
 				require.True(t, i == 0 || s.Groups[i-1].Count >= g.Count, "the largest first")
 			}
 		}
