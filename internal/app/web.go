@@ -135,7 +135,7 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 	return server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store,
 		Stories: store, DeadLetters: store, Operations: store, Logins: store, LoginCode: n.config.LoginCode,
-		Views: store, Overview: store,
+		Views: store, Overview: store, Live: store,
 		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
 		Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets),
 		Version: n.config.Version, Log: n.log, Observe: n.metrics,

@@ -1,4 +1,15 @@
 package postgres
 
+import (
+	"context"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// SomeLiveRuns is LiveRuns of a table with too many.
+func (a *Admin) SomeLiveRuns(ctx context.Context, n int) (job.Live, error) {
+	return a.someLiveRuns(ctx, n)
+}
+
 // BoundLoads lowers the bounds of loads, so that few jobs are too many.
 func (a *API) BoundLoads(rows, sample, cursors int) { a.loads = loadBounds{rows, sample, cursors} }

@@ -87,7 +87,7 @@ func setupNode(t *testing.T) *node {
 	web := httptest.NewServer(server.New(server.Options{
 		Keys: n.store, Jobs: n.store, Verbs: n.store, Versions: n.store, Ledger: n.store, Load: n.store,
 		Stories: n.store, Interrupt: n.engine.Interrupt,
-		Views: n.store, Overview: n.store,
+		Views: n.store, Overview: n.store, Live: n.store,
 		DeadLetters: n.store, Operations: n.store, Queues: n.store, Cluster: n.store, Audit: n.store,
 		Version: "test", Log: log,
 	}).Handler())

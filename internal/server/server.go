@@ -24,6 +24,7 @@ type Options struct {
 	Ledger   Ledger
 	Load     load.Store
 	Overview overview.Views
+	Live     overview.Cluster
 	Views    jobs.Views // what people look at
 	Stories  Stories
 
@@ -77,6 +78,7 @@ var groups = []rest.Group{
 	{Name: "dead-letters", Description: "Runs that failed permanently and wait for redrive or discard."},
 	{Name: "labels", Description: "The labels of jobs, for filters."},
 	{Name: "load", Description: "When how many runs are due."},
+	{Name: "overview", Description: "How the namespace is doing."},
 	{Name: "stats", Description: "What happened in each minute or hour."},
 	{Name: "operations", Description: "Bulk work that nodes do in the background."},
 	{
@@ -103,7 +105,7 @@ func New(o Options) *Server {
 		Store: o.Jobs, Verbs: o.Verbs, Versions: o.Versions, Runs: o.Ledger, Views: o.Views, Check: o.Check,
 	})
 	load.Register(api, o.Load)
-	overview.Register(api, &overview.Handlers{Views: o.Overview})
+	overview.Register(api, &overview.Handlers{Views: o.Overview, Cluster: o.Live, Load: o.Load})
 	s.registerKeys()
 	sessions.Register(api, sessions.Options{Store: o.Logins, Code: o.LoginCode, Version: o.Version})
 	s.registerRuns()

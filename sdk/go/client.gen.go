@@ -50,6 +50,36 @@ func (e AttemptState) Valid() bool {
 	}
 }
 
+// Defines values for AttentionCode.
+const (
+	AttentionCodeAuditFindings     AttentionCode = "audit_findings"
+	AttentionCodeClockInDoubt      AttentionCode = "clock_in_doubt"
+	AttentionCodeNoWorker          AttentionCode = "no_worker"
+	AttentionCodePartitionsUnowned AttentionCode = "partitions_unowned"
+	AttentionCodeQueuePaused       AttentionCode = "queue_paused"
+	AttentionCodeSchedulesBroken   AttentionCode = "schedules_broken"
+)
+
+// Valid indicates whether the value is a known member of the AttentionCode enum.
+func (e AttentionCode) Valid() bool {
+	switch e {
+	case AttentionCodeAuditFindings:
+		return true
+	case AttentionCodeClockInDoubt:
+		return true
+	case AttentionCodeNoWorker:
+		return true
+	case AttentionCodePartitionsUnowned:
+		return true
+	case AttentionCodeQueuePaused:
+		return true
+	case AttentionCodeSchedulesBroken:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DSTFold.
 const (
 	DSTFoldBoth   DSTFold = "both"
@@ -1251,6 +1281,19 @@ type Attempt struct {
 // AttemptState lost: its node or worker died, or its outcome was not reported in time. snoozed: its worker postponed it.
 type AttemptState string
 
+// Attention defines model for Attention.
+type Attention struct {
+	Code  AttentionCode `json:"code"`
+	Count int64         `json:"count"`
+	Queue string        `json:"queue,omitempty,omitzero"`
+
+	// Text For people.
+	Text string `json:"text"`
+}
+
+// AttentionCode defines model for Attention.Code.
+type AttentionCode string
+
 // AuditEntry defines model for AuditEntry.
 type AuditEntry struct {
 	// Action Examples: job.create
@@ -1279,6 +1322,18 @@ type AuditEntryList struct {
 
 	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
+}
+
+// AuditState defines model for AuditState.
+type AuditState struct {
+	// Checked Occurrences that it judged in the last hour, in all namespaces.
+	Checked int64 `json:"checked"`
+
+	// Missing Occurrences of the namespace that are not in the ledger as they must be.
+	Missing int64 `json:"missing"`
+
+	// Until The last minute in which it judged a sample. Absent: not in the last hour.
+	Until time.Time `json:"until,omitempty,omitzero"`
 }
 
 // AuditVerification defines model for AuditVerification.
@@ -1678,6 +1733,14 @@ type Concurrency struct {
 	Max int32 `json:"max,omitempty,omitzero"`
 }
 
+// Count defines model for Count.
+type Count struct {
+	Count int64 `json:"count"`
+
+	// More Whether there are more than count.
+	More bool `json:"more"`
+}
+
 // CrontabImport defines model for CrontabImport.
 type CrontabImport struct {
 	// Jobs In the order of the lines.
@@ -1858,12 +1921,35 @@ type DiffResult struct {
 	Unchanged int64 `json:"unchanged"`
 }
 
+// EndedCounts defines model for EndedCounts.
+type EndedCounts struct {
+	Cancelled int64 `json:"cancelled"`
+	Failed    int64 `json:"failed"`
+	Missed    int64 `json:"missed"`
+
+	// Skipped Without those that were missed.
+	Skipped   int64 `json:"skipped"`
+	Succeeded int64 `json:"succeeded"`
+}
+
 // Explanation defines model for Explanation.
 type Explanation struct {
 	Items []Story `json:"items"`
 
 	// Job The id of the job.
 	Job string `json:"job"`
+}
+
+// FailingJob defines model for FailingJob.
+type FailingJob struct {
+	Failed1H int64  `json:"failed_1h"`
+	Job      string `json:"job"`
+
+	// JobName Absent: the job is deleted.
+	JobName string `json:"job_name,omitempty,omitzero"`
+
+	// Message Of the last failure.
+	Message string `json:"message,omitempty,omitzero"`
 }
 
 // FailureReport defines model for FailureReport.
@@ -2610,6 +2696,25 @@ type LastRun struct {
 	State string `json:"state"`
 }
 
+// LateRuns defines model for LateRuns.
+type LateRuns struct {
+	// More Whether there may be more: there are too many live runs to read all of them. With it, 0 means unknown.
+	More bool `json:"more"`
+
+	// OldestDueAt Since when the run that waits longest might have started. Absent: no run is due. It may have been due for less than 3 seconds.
+	OldestDueAt time.Time `json:"oldest_due_at,omitempty,omitzero"`
+
+	// Runs Runs that are due and have not started, whatever the reason: at least all that have been due for 3 seconds, and none that has been due for less than 1.5.
+	Runs int64 `json:"runs"`
+}
+
+// Lateness defines model for Lateness.
+type Lateness struct {
+	// P50Ms Absent: none started.
+	P50Ms float64 `json:"p50_ms,omitempty,omitzero"`
+	P99Ms float64 `json:"p99_ms,omitempty,omitzero"`
+}
+
 // Lease defines model for Lease.
 type Lease struct {
 	// Attempt The number of the attempt.
@@ -2945,6 +3050,47 @@ type OperationRequest struct {
 // Origin defines model for Origin.
 type Origin string
 
+// Overview defines model for Overview.
+type Overview struct {
+	// Accepted Runs whose target accepted them and will report.
+	Accepted int64 `json:"accepted"`
+
+	// Attention What someone has to look at, the most urgent first, at most 20.
+	Attention []Attention `json:"attention"`
+	Audit     AuditState  `json:"audit"`
+
+	// Broken Schedules that cannot be planned. Their jobs do not run. Counted up to 1,000.
+	Broken      int64 `json:"broken"`
+	DeadLetters Count `json:"dead_letters"`
+
+	// DueNext5M Occurrences in the next five minutes, counted at most 10 seconds ago.
+	DueNext5M int64 `json:"due_next_5m"`
+
+	// DueNext5MExact false: there are so many schedules that a sample was counted.
+	DueNext5MExact bool        `json:"due_next_5m_exact"`
+	Ended1H        EndedCounts `json:"ended_1h"`
+
+	// Failing The jobs that failed most in the last hour, of the newest 500 failures.
+	Failing    []FailingJob `json:"failing"`
+	Late       LateRuns     `json:"late"`
+	Lateness5M Lateness     `json:"lateness_5m"`
+
+	// Minutes The last 60 minutes; the last one is the current minute. Statistics.
+	Minutes []StatPoint `json:"minutes"`
+
+	// Now When it was read, by the clock of the database.
+	Now      time.Time    `json:"now"`
+	Paused   PausedCounts `json:"paused"`
+	Retrying int64        `json:"retrying"`
+	Running  int64        `json:"running"`
+
+	// Skipped1H Why runs were skipped in the last hour, the newest 1,000.
+	Skipped1H []SkippedCount `json:"skipped_1h"`
+
+	// Unowned Partitions without a live owner: their runs wait.
+	Unowned int64 `json:"unowned"`
+}
+
 // PartitionOwner defines model for PartitionOwner.
 type PartitionOwner struct {
 	// Epoch Counts changes of the owner.
@@ -2992,6 +3138,15 @@ type PauseJobsRequest struct {
 type PauseQueueRequest struct {
 	// Note The reason, for people.
 	Note string `json:"note,omitempty,omitzero"`
+}
+
+// PausedCounts defines model for PausedCounts.
+type PausedCounts struct {
+	Jobs int64 `json:"jobs"`
+
+	// More Whether there are more jobs.
+	More   bool  `json:"more"`
+	Queues int64 `json:"queues"`
 }
 
 // Preview defines model for Preview.
@@ -3887,6 +4042,12 @@ type SessionRequest struct {
 	Slots int64 `json:"slots,omitempty,omitzero"`
 }
 
+// SkippedCount defines model for SkippedCount.
+type SkippedCount struct {
+	Count  int64  `json:"count"`
+	Reason string `json:"reason"`
+}
+
 // SpreadJobsRequest defines model for SpreadJobsRequest.
 type SpreadJobsRequest struct {
 	// All Required if there is neither a filter nor ids: all of the namespace.
@@ -4655,6 +4816,12 @@ type ListOperationItemsParams struct {
 
 // ListOperationItemsParamsResult defines parameters for ListOperationItems.
 type ListOperationItemsParamsResult string
+
+// GetOverviewParams defines parameters for GetOverview.
+type GetOverviewParams struct {
+	// IfNoneMatch The ETag of the last response: 304 if nothing has changed.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
 
 // ListQueuesParams defines parameters for ListQueues.
 type ListQueuesParams struct {
@@ -5557,6 +5724,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/operations/{operation}:abort (the `AbortOperation` operationId).
 	AbortOperation(ctx context.Context, operation string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetOverview Get how the namespace is doing
+	//
+	// Late runs, dead letters, pauses and all that needs someone are read from the ledger; numbers that are statistics say so. Each node reads a namespace at most once a second, however many clients there are: send the ETag of the last response as If-None-Match.
+	//
+	// Corresponds with GET /api/v1/overview (the `GetOverview` operationId).
+	GetOverview(ctx context.Context, params *GetOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListQueues List the queues by name
 	//
@@ -7118,6 +7292,23 @@ func (c *RawClient) ListOperationItems(ctx context.Context, operation string, pa
 // Corresponds with POST /api/v1/operations/{operation}:abort (the `AbortOperation` operationId).
 func (c *RawClient) AbortOperation(ctx context.Context, operation string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAbortOperationRequest(c.Server, operation)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetOverview Get how the namespace is doing
+//
+// Late runs, dead letters, pauses and all that needs someone are read from the ledger; numbers that are statistics say so. Each node reads a namespace at most once a second, however many clients there are: send the ETag of the last response as If-None-Match.
+//
+// Corresponds with GET /api/v1/overview (the `GetOverview` operationId).
+func (c *RawClient) GetOverview(ctx context.Context, params *GetOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOverviewRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -11037,6 +11228,48 @@ func NewAbortOperationRequest(server string, operation string) (*http.Request, e
 	return req, nil
 }
 
+// NewGetOverviewRequest constructs an http.Request for the GetOverview method
+func NewGetOverviewRequest(server string, params *GetOverviewParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/overview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListQueuesRequest constructs an http.Request for the ListQueues method
 func NewListQueuesRequest(server string, params *ListQueuesParams) (*http.Request, error) {
 	var err error
@@ -13418,6 +13651,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/operations/{operation}:abort (the `AbortOperation` operationId).
 	AbortOperationWithResponse(ctx context.Context, operation string, reqEditors ...RequestEditorFn) (*AbortOperationResponse, error)
+
+	// GetOverviewWithResponse Get how the namespace is doing
+	//
+	// Late runs, dead letters, pauses and all that needs someone are read from the ledger; numbers that are statistics say so. Each node reads a namespace at most once a second, however many clients there are: send the ETag of the last response as If-None-Match.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/overview (the `GetOverview` operationId).
+	GetOverviewWithResponse(ctx context.Context, params *GetOverviewParams, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error)
 
 	// ListQueuesWithResponse List the queues by name
 	//
@@ -16256,6 +16498,62 @@ func (r AbortOperationResponse) ContentType() string {
 	return ""
 }
 
+// GetOverviewResponse200Headers the declared response headers of an HTTP 200 response for GetOverview
+type GetOverviewResponse200Headers struct {
+	ContentType string
+	ETag        string
+}
+
+type GetOverviewResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Overview
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetOverviewResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetOverviewResponse) GetJSON200() *Overview {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetOverviewResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetOverviewResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetOverviewResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetOverviewResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetOverviewResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListQueuesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -18907,6 +19205,21 @@ func (c *ClientWithResponses) AbortOperationWithResponse(ctx context.Context, op
 	return ParseAbortOperationResponse(rsp)
 }
 
+// GetOverviewWithResponse Get how the namespace is doing
+//
+// Late runs, dead letters, pauses and all that needs someone are read from the ledger; numbers that are statistics say so. Each node reads a namespace at most once a second, however many clients there are: send the ETag of the last response as If-None-Match.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/overview (the `GetOverview` operationId).
+func (c *ClientWithResponses) GetOverviewWithResponse(ctx context.Context, params *GetOverviewParams, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error) {
+	rsp, err := c.GetOverview(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetOverviewResponse(rsp)
+}
+
 // ListQueuesWithResponse List the queues by name
 //
 // With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
@@ -21435,6 +21748,62 @@ func ParseAbortOperationResponse(rsp *http.Response) (*AbortOperationResponse, e
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseGetOverviewResponse parses an HTTP response from a GetOverviewWithResponse call
+func ParseGetOverviewResponse(rsp *http.Response) (*GetOverviewResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetOverviewResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Overview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetOverviewResponse200Headers
+		if values := rsp.Header.Values("Content-Type"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Content-Type", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ContentType = value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil

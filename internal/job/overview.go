@@ -1,0 +1,190 @@
+package job
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// LateNow is how long a run must have been due to count as late in an overview. An overview and what it is made of are
+// together at most as much older as is missing to 3 seconds, so that each run that has been due for 3 seconds is in it.
+const LateNow = 1500 * time.Millisecond
+
+// LiveCount is how many live runs a queue has, by state.
+type LiveCount struct {
+	Queue                       int32
+	Running, Accepted, Retrying int64
+	Due                         int64     // may start, and have not
+	Late                        int64     // of those, for more than [LateNow]
+	DuePulled                   int64     // of those that are due, for workers
+	OldestDue                   time.Time // the earliest run time of those that are due; zero if none is
+}
+
+// Add adds the runs of another queue.
+func (c *LiveCount) Add(o LiveCount) {
+	c.Running, c.Accepted, c.Retrying = c.Running+o.Running, c.Accepted+o.Accepted, c.Retrying+o.Retrying
+	c.Due, c.Late, c.DuePulled = c.Due+o.Due, c.Late+o.Late, c.DuePulled+o.DuePulled
+	if !o.OldestDue.IsZero() && (c.OldestDue.IsZero() || o.OldestDue.Before(c.OldestDue)) {
+		c.OldestDue = o.OldestDue
+	}
+}
+
+// Live is the live runs of all queues of the cluster.
+type Live struct {
+	Queues   map[int32]LiveCount
+	Complete bool // false: there were too many to read, so each number may be too low
+
+	Broken     map[uuid.UUID]int64 // schedules that cannot be planned, by namespace
+	BrokenMore bool                // there are more
+}
+
+// The bounds of an overview.
+const (
+	OverviewMinutes  = 60
+	MaxOverviewCount = 10_000 // dead letters and paused jobs that are counted
+	MaxBroken        = 1000   // schedules that are counted, of all namespaces
+	MaxFindings      = 1000   // findings of the audit that are counted
+	MaxFailing       = 5      // jobs that failed most
+	MaxFailures      = 500    // failures of the last hour that are read to find them
+	MaxSkips         = 1000   // skips of the last hour that are read for their reasons
+	MaxAttention     = 20
+)
+
+// Capped is a count that may have stopped at its limit.
+type Capped struct {
+	Count int64
+	More  bool // there are more than Count
+}
+
+// UpTo is a count of at most limit + 1 rows.
+func UpTo(counted, limit int64) Capped { return Capped{min(counted, limit), counted > limit} }
+
+// OverviewQueue is a queue as an overview needs it.
+type OverviewQueue struct {
+	ID       int32
+	Name     string
+	Paused   bool
+	PausedAt time.Time
+	Workers  int64 // live sessions of workers
+}
+
+// FailingJob is a job whose runs failed in the last hour.
+type FailingJob struct {
+	ID      uuid.UUID
+	Name    string // empty: it is deleted
+	Failed  int64
+	Message string // of the last failure
+}
+
+// ReasonCount is how many occurrences were skipped for a reason.
+type ReasonCount struct {
+	Reason Reason
+	Count  int64
+}
+
+// Overview is how a namespace is doing. Minutes are statistics; all else is from the ledger.
+type Overview struct {
+	Namespace    uuid.UUID
+	Now          time.Time
+	ClockTrusted bool
+	Queues       []OverviewQueue
+	DeadLetters  Capped
+	PausedJobs   Capped
+	Unowned      int64  // partitions
+	Findings     Capped // of the audit
+	Failing      []FailingJob
+	FailingMore  bool // more runs failed than were read
+	Skipped      []ReasonCount
+	SkippedMore  bool        // more were skipped than were read
+	Minutes      []StatPoint // the last one is the current minute
+	Audited      int64       // occurrences that the audit judged in these minutes, in all namespaces
+	AuditedAt    time.Time   // the last minute in which it did; zero: none
+}
+
+// LiveOf returns the live runs of the queues of an overview.
+func (o *Overview) LiveOf(live *Live) (sum LiveCount) {
+	for i := range o.Queues {
+		sum.Add(live.Queues[o.Queues[i].ID])
+	}
+	return sum
+}
+
+// BrokenOf returns how many schedules of the namespace cannot be planned.
+func (o *Overview) BrokenOf(live *Live) Capped {
+	return Capped{live.Broken[o.Namespace], live.BrokenMore}
+}
+
+// Attention is something that someone has to look at.
+type Attention struct {
+	Code  string
+	Text  string
+	Count int64
+	Queue string
+}
+
+// Attention lists what someone has to look at, the most urgent first.
+func (o *Overview) Attention(live *Live) (out []Attention) {
+	add := func(code string, count int64, queue, text string) {
+		out = append(out, Attention{Code: code, Text: text, Count: count, Queue: queue})
+	}
+	if !o.ClockTrusted {
+		add("clock_in_doubt", 1, "", "The clock of the database is in doubt: nodes start nothing until it is confirmed.")
+	}
+	if n := o.Unowned; n > 0 {
+		add("partitions_unowned", n, "", atLeast(Capped{n, false}, "partition has no owner: its", "partitions have no owner: their")+
+			" runs wait for a node.")
+	}
+	if f := o.Findings; f.Count > 0 {
+		add("audit_findings", f.Count, "", "The audit found "+
+			atLeast(f, "occurrence that is not in the ledger as it", "occurrences that are not in the ledger as they")+
+			" must be. belfry audit ledger lists them.")
+	}
+	var paused, unserved []OverviewQueue
+	for _, q := range o.Queues {
+		switch c := live.Queues[q.ID]; {
+		case q.Paused && c.Due > 0:
+			paused = append(paused, q)
+		case c.DuePulled > 0 && q.Workers == 0:
+			unserved = append(unserved, q)
+		}
+	}
+	byDue := func(a, b OverviewQueue) int {
+		return cmp.Or(cmp.Compare(live.Queues[b.ID].Due, live.Queues[a.ID].Due), cmp.Compare(a.Name, b.Name))
+	}
+	slices.SortFunc(paused, byDue)
+	slices.SortFunc(unserved, byDue)
+	due := func(n int64) string {
+		return atLeast(Capped{n, !live.Complete}, "due run waits", "due runs wait")
+	}
+	for _, q := range unserved {
+		n := live.Queues[q.ID].DuePulled
+		add("no_worker", n, q.Name, fmt.Sprintf("No worker asks for runs of queue %s: %s.", q.Name, due(n)))
+	}
+	for _, q := range paused {
+		n := live.Queues[q.ID].Due
+		since := ""
+		if !q.PausedAt.IsZero() {
+			since = " since " + q.PausedAt.UTC().Format("2006-01-02 15:04 UTC")
+		}
+		add("queue_paused", n, q.Name, fmt.Sprintf("Queue %s is paused%s: %s.", q.Name, since, due(n)))
+	}
+	if b := o.BrokenOf(live); b.Count > 0 {
+		add("schedules_broken", b.Count, "", atLeast(b, "schedule cannot be planned, so its", "schedules cannot be planned, so their")+
+			" jobs do not run. belfry doctor says why.")
+	}
+	return out[:min(len(out), MaxAttention)]
+}
+
+func atLeast(c Capped, one, many string) string {
+	switch {
+	case c.More:
+		return strconv.FormatInt(c.Count, 10) + " or more " + many
+	case c.Count == 1:
+		return "1 " + one
+	}
+	return strconv.FormatInt(c.Count, 10) + " " + many
+}

@@ -1,0 +1,54 @@
+package job_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+func TestAttention(t *testing.T) {
+	t.Parallel()
+	o := job.Overview{ClockTrusted: true, Queues: []job.OverviewQueue{
+		{ID: 1, Name: "fine"},
+		{ID: 2, Name: "held", Paused: true, PausedAt: time.Date(2026, 3, 30, 10, 31, 0, 0, time.UTC)},
+		{ID: 3, Name: "unused", Paused: true},
+		{ID: 4, Name: "pulled"},
+		{ID: 5, Name: "served", Workers: 1},
+	}}
+	live := &job.Live{Complete: true, Queues: map[int32]job.LiveCount{
+		1: {Queue: 1, Due: 3, Running: 2}, 2: {Queue: 2, Due: 1}, 4: {Queue: 4, Due: 7, DuePulled: 7}, 5: {DuePulled: 9},
+	}}
+	texts := func() (out []string) {
+		for _, a := range o.Attention(live) {
+			out = append(out, a.Text)
+		}
+		return out
+	}
+	require.Equal(t, []string{
+		"No worker asks for runs of queue pulled: 7 due runs wait.",
+		"Queue held is paused since 2026-03-30 10:31 UTC: 1 due run waits.",
+	}, texts())
+	live.Complete = false
+	require.Contains(t, texts(), "No worker asks for runs of queue pulled: 7 or more due runs wait.")
+	o = job.Overview{
+		Unowned: 1, Namespace: uuid.New(), Findings: job.Capped{Count: 1000, More: true},
+	}
+	live.Broken = map[uuid.UUID]int64{o.Namespace: 1}
+	require.Equal(t, []string{
+		"The clock of the database is in doubt: nodes start nothing until it is confirmed.",
+		"1 partition has no owner: its runs wait for a node.",
+		"The audit found 1000 or more occurrences that are not in the ledger as they must be. " +
+			"belfry audit ledger lists them.",
+		"1 schedule cannot be planned, so its jobs do not run. belfry doctor says why.",
+	}, texts())
+	for i := range int32(100) {
+		o.Queues = append(o.Queues, job.OverviewQueue{ID: i, Name: fmt.Sprint(i), Paused: true})
+		live.Queues[i] = job.LiveCount{Due: 1}
+	}
+	require.Len(t, o.Attention(live), job.MaxAttention)
+}

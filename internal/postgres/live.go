@@ -1,0 +1,91 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+const (
+	liveTime = "100ms" // timeout of reading all live runs
+	liveSome = 30_000  // live runs that are read if that is not enough
+)
+
+// liveCounts reads the live runs of the whole cluster. There is no index by state or run time, see
+// docs/decisions/0044.
+const liveCounts = `
+SELECT queue_id, count(*) FILTER (WHERE state = 1 /* running */), count(*) FILTER (WHERE state = 2 /* waiting */),
+       count(*) FILTER (WHERE state = 0 /* pending */ AND run_at > now() AND attempt > 0),
+       count(*) FILTER (WHERE state = 0 /* pending */ AND run_at <= now()),
+       count(*) FILTER (WHERE state = 0 /* pending */ AND run_at <= now() - $1::interval),
+       count(*) FILTER (WHERE state = 0 /* pending */ AND run_at <= now() AND handler IS NOT NULL),
+       min(run_at) FILTER (WHERE state = 0 /* pending */ AND run_at <= now())
+FROM `
+
+const (
+	liveOfAll  = liveCounts + `run GROUP BY queue_id`
+	liveOfSome = liveCounts + `(SELECT * FROM run LIMIT $2) r GROUP BY queue_id`
+)
+
+// brokenCounts counts schedules that cannot be planned, which are few.
+const brokenCounts = `
+SELECT b.namespace_id, count(*) FROM (
+    SELECT namespace_id FROM cursor WHERE broken_at IS NOT NULL ORDER BY broken_at LIMIT $1) b
+GROUP BY b.namespace_id`
+
+// LiveRuns counts live runs by queue, and broken schedules. If there are too many to read in time, it reads some of them and says so.
+func (a *Admin) LiveRuns(ctx context.Context) (job.Live, error) {
+	live, err := a.liveRuns(ctx, liveOfAll, job.LateNow)
+	if gaveUp(ctx, err) {
+		live, err = a.someLiveRuns(ctx, liveSome)
+	}
+	if err != nil {
+		return live, fmt.Errorf("count live runs: %w", err)
+	}
+	return live, nil
+}
+
+func (a *Admin) someLiveRuns(ctx context.Context, n int) (job.Live, error) {
+	live, err := a.liveRuns(ctx, liveOfSome, job.LateNow, n)
+	live.Complete = false
+	return live, err
+}
+
+func (a *Admin) liveRuns(ctx context.Context, sql string, args ...any) (job.Live, error) {
+	live := job.Live{Queues: map[int32]job.LiveCount{}, Complete: true, Broken: map[uuid.UUID]int64{}}
+	var batch pgx.Batch // one round trip, one transaction
+	batch.Queue(pool.Apply(pool.Timeout(liveTime)) + `, set_config('jit', 'off', true),
+		set_config('max_parallel_workers_per_gather', '0', true)`)
+	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
+		var c job.LiveCount
+		var oldest *time.Time
+		_, err := pgx.ForEachRow(rows, []any{
+			&c.Queue, &c.Running, &c.Accepted, &c.Retrying, &c.Due, &c.Late, &c.DuePulled, &oldest,
+		}, func() error {
+			c.OldestDue = deref(oldest).UTC()
+			if oldest == nil {
+				c.OldestDue = time.Time{}
+			}
+			live.Queues[c.Queue] = c
+			return nil
+		})
+		return err
+	})
+	batch.Queue(brokenCounts, job.MaxBroken+1).Query(func(rows pgx.Rows) error {
+		var namespace uuid.UUID
+		var n, all int64
+		_, err := pgx.ForEachRow(rows, []any{&namespace, &n}, func() error {
+			live.Broken[namespace], all = n, all+n
+			return nil
+		})
+		live.BrokenMore = all > job.MaxBroken
+		return err
+	})
+	return live, a.db.SendBatch(ctx, &batch).Close()
+}

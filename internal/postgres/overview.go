@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+// overviewCounts are numbers of the ledger, each counted up to its limit.
+const overviewCounts = `
+SELECT now(), belfry_clock_trusted(),
+       (SELECT count(*) FROM (
+            SELECT FROM queue q, LATERAL (
+                SELECT FROM dead_letter d WHERE d.queue_id = q.id LIMIT @counted) d
+            WHERE q.namespace_id = @namespace LIMIT @counted) x),
+       (SELECT count(*) FROM (
+            SELECT FROM job j WHERE j.namespace_id = @namespace AND j.state = 2 /* paused */ LIMIT @counted) x),
+       (SELECT count(*) FROM partition p
+        WHERE NOT EXISTS (SELECT FROM session s WHERE s.id = p.owner AND s.expires_at > now())),
+       (SELECT count(*) FROM (
+            SELECT FROM audit_finding f WHERE f.namespace_id = @namespace LIMIT @findings) x)`
+
+const overviewQueues = `
+SELECT q.id, q.name, q.paused, q.paused_at,
+       (SELECT count(*) FROM session s WHERE s.queue_id = q.id AND s.expires_at > now())
+FROM queue q WHERE q.namespace_id = @namespace ORDER BY q.name LIMIT @counted`
+
+// The newest runs of the last hour that ended in a way, of each queue and then of all.
+const (
+	endedLastHour = `
+    SELECT h.* FROM queue q, LATERAL (
+        SELECT h.partition, h.job_id, h.ended_at, h.reason, h.message, h.count FROM run_history h
+        WHERE h.queue_id = q.id AND h.ended = @how AND h.ended <> 1 /* succeeded */
+          AND h.ended_at >= now() - interval '1 hour'
+        ORDER BY h.ended_at DESC LIMIT @limit) h
+    WHERE q.namespace_id = @namespace
+    ORDER BY h.ended_at DESC LIMIT @limit`
+
+	overviewFailing = `
+SELECT f.job_id, f.failed, left(f.message, 200),
+       (SELECT j.name FROM job j WHERE j.partition = f.partition AND j.id = f.job_id), f.read
+FROM (SELECT h.partition, h.job_id, count(*) AS failed, (array_agg(h.message ORDER BY h.ended_at DESC))[1] AS message,
+             sum(count(*)) OVER () AS read
+      FROM (` + endedLastHour + `) h
+      GROUP BY h.partition, h.job_id) f
+ORDER BY f.failed DESC, f.job_id LIMIT @failing`
+
+	overviewSkips = `
+SELECT coalesce(h.reason, ''), sum(coalesce(h.count, 1))::bigint, count(*)
+FROM (` + endedLastHour + `) h
+GROUP BY 1 ORDER BY 2 DESC, 1`
+)
+
+const overviewAudit = `
+SELECT coalesce(sum(s.audited), 0)::bigint, max(s.minute) FILTER (WHERE s.audited > 0) FROM stat_minute s
+WHERE s.namespace_id = '00000000-0000-0000-0000-000000000000' AND s.queue_id = 0
+  AND s.minute >= now() - interval '1 hour'`
+
+// Overview reads how a namespace is doing.
+func (v *Views) Overview(ctx context.Context, namespace uuid.UUID) (o job.Overview, err error) {
+	args := func(more pgx.NamedArgs) pgx.NamedArgs {
+		more["namespace"] = namespace
+		return more
+	}
+	err = v.db.Tx(ctx, pool.In(namespace, pool.Lists, pool.NoBitmaps), "read the overview", func(tx pgx.Tx) error {
+		o = job.Overview{Namespace: namespace}
+		var batch pgx.Batch
+		counts := args(pgx.NamedArgs{"counted": job.MaxOverviewCount + 1, "findings": job.MaxFindings + 1})
+		batch.Queue(overviewCounts, counts).QueryRow(func(row pgx.Row) error { return scanCounts(row, &o) })
+		batch.Queue(overviewQueues, counts).Query(func(rows pgx.Rows) (err error) {
+			o.Queues, err = pgx.CollectRows(rows, scanOverviewQueue)
+			return err
+		})
+		batch.Queue(overviewFailing, args(pgx.NamedArgs{
+			"how": int16(job.EndedFailed), "limit": job.MaxFailures, "failing": job.MaxFailing,
+		})).Query(func(rows pgx.Rows) error { return scanFailing(rows, &o) })
+		batch.Queue(overviewSkips, args(pgx.NamedArgs{"how": int16(job.EndedSkipped), "limit": job.MaxSkips})).
+			Query(func(rows pgx.Rows) error { return scanSkips(rows, &o) })
+		batch.Queue(overviewAudit).QueryRow(func(row pgx.Row) error {
+			var at *time.Time
+			err := row.Scan(&o.Audited, &at)
+			o.AuditedAt = deref(at).UTC()
+			return err
+		})
+		return tx.SendBatch(ctx, &batch).Close()
+	})
+	if err != nil {
+		return o, err
+	}
+	to := o.Now.Truncate(time.Minute).Add(time.Minute)
+	s, err := v.Stats(ctx, job.StatParams{
+		Namespace: namespace, From: to.Add(-job.OverviewMinutes * time.Minute), To: to, Step: time.Minute,
+	})
+	if err == nil {
+		o.Minutes = s.Series[0].Points
+	}
+	return o, err
+}
+
+func scanCounts(row pgx.Row, o *job.Overview) error {
+	var dead, paused, findings int64
+	err := row.Scan(&o.Now, &o.ClockTrusted, &dead, &paused, &o.Unowned, &findings)
+	o.Now = o.Now.UTC()
+	o.DeadLetters, o.PausedJobs = job.UpTo(dead, job.MaxOverviewCount), job.UpTo(paused, job.MaxOverviewCount)
+	o.Findings = job.UpTo(findings, job.MaxFindings)
+	return err
+}
+
+func scanOverviewQueue(row pgx.CollectableRow) (q job.OverviewQueue, err error) {
+	var at *time.Time
+	err = row.Scan(&q.ID, &q.Name, &q.Paused, &at, &q.Workers)
+	q.PausedAt = deref(at).UTC()
+	return q, err
+}
+
+func scanFailing(rows pgx.Rows, o *job.Overview) error {
+	var f job.FailingJob
+	var message, name *string
+	var read int64
+	_, err := pgx.ForEachRow(rows, []any{&f.ID, &f.Failed, &message, &name, &read}, func() error {
+		f.Message, f.Name = text(message), text(name)
+		o.Failing, o.FailingMore = append(o.Failing, f), read >= job.MaxFailures
+		return nil
+	})
+	return err
+}
+
+func scanSkips(rows pgx.Rows, o *job.Overview) error {
+	var s job.ReasonCount
+	var n, read int64
+	_, err := pgx.ForEachRow(rows, []any{&s.Reason, &s.Count, &n}, func() error {
+		o.Skipped, read = append(o.Skipped, s), read+n
+		return nil
+	})
+	o.SkippedMore = read >= job.MaxSkips
+	return err
+}

@@ -1,0 +1,198 @@
+package overview
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
+)
+
+// Count is a count that may have stopped at its limit.
+type Count struct {
+	Count int64 `json:"count"`
+	More  bool  `json:"more" doc:"Whether there are more than count."`
+}
+
+func wireCount(c job.Capped) Count { return Count{c.Count, c.More} }
+
+// LateRuns is the runs that should have started.
+type LateRuns struct {
+	Runs        int64      `json:"runs"`
+	More        bool       `json:"more"`
+	OldestDueAt *time.Time `json:"oldest_due_at,omitempty"`
+}
+
+// Descriptions implements rest.Described.
+func (LateRuns) Descriptions() map[string]string {
+	return map[string]string{
+		"runs": "Runs that are due and have not started, whatever the reason: at least all that have been due for 3 " +
+			"seconds, and none that has been due for less than 1.5.",
+		"more": "Whether there may be more: there are too many live runs to read all of them. With it, 0 means unknown.",
+		"oldest_due_at": "Since when the run that waits longest might have started. " +
+			"Absent: no run is due. It may have been due for less than 3 seconds.",
+	}
+}
+
+// Lateness is how late runs started.
+type Lateness struct {
+	P50 *float64 `json:"p50_ms,omitempty" doc:"Absent: none started."`
+	P99 *float64 `json:"p99_ms,omitempty"`
+}
+
+// EndedCounts is how many runs ended, by how.
+type EndedCounts struct {
+	Succeeded int64 `json:"succeeded"`
+	Failed    int64 `json:"failed"`
+	Cancelled int64 `json:"cancelled"`
+	Skipped   int64 `json:"skipped" doc:"Without those that were missed."`
+	Missed    int64 `json:"missed"`
+}
+
+// SkippedCount is how many occurrences were skipped for a reason.
+type SkippedCount struct {
+	Reason string `json:"reason"`
+	Count  int64  `json:"count"`
+}
+
+// PausedCounts is how many jobs and queues are paused.
+type PausedCounts struct {
+	Jobs   int64 `json:"jobs"`
+	Queues int64 `json:"queues"`
+	More   bool  `json:"more" doc:"Whether there are more jobs."`
+}
+
+// AuditState is what the audit of the ledger found.
+type AuditState struct {
+	Until   *time.Time `json:"until,omitempty" doc:"The last minute in which it judged a sample. Absent: not in the last hour."`
+	Missing int64      `json:"missing" doc:"Occurrences of the namespace that are not in the ledger as they must be."`
+	Checked int64      `json:"checked" doc:"Occurrences that it judged in the last hour, in all namespaces."`
+}
+
+// Attention is something that someone has to look at.
+type Attention struct {
+	Code  string `json:"code" enum:"clock_in_doubt,partitions_unowned,audit_findings,no_worker,queue_paused,schedules_broken"`
+	Text  string `json:"text" doc:"For people."`
+	Count int64  `json:"count"`
+	Queue string `json:"queue,omitempty"`
+}
+
+// FailingJob is a job whose runs failed in the last hour.
+type FailingJob struct {
+	Job     string `json:"job"`
+	JobName string `json:"job_name,omitempty" doc:"Absent: the job is deleted."`
+	Failed  int64  `json:"failed_1h"`
+	Message string `json:"message,omitempty" doc:"Of the last failure."`
+}
+
+// Overview is how a namespace is doing.
+type Overview struct {
+	Now         time.Time      `json:"now" doc:"When it was read, by the clock of the database."`
+	Late        LateRuns       `json:"late"`
+	Lateness    Lateness       `json:"lateness_5m" doc:"How late runs started in the last five minutes. Statistics."`
+	DueNext     int64          `json:"due_next_5m"`
+	DueExact    bool           `json:"due_next_5m_exact" doc:"false: there are so many schedules that a sample was counted."`
+	Running     int64          `json:"running"`
+	Accepted    int64          `json:"accepted" doc:"Runs whose target accepted them and will report."`
+	Retrying    int64          `json:"retrying"`
+	Ended       EndedCounts    `json:"ended_1h" doc:"Runs that ended in the last hour. Statistics."`
+	Skipped     []SkippedCount `json:"skipped_1h" doc:"Why runs were skipped in the last hour, the newest 1,000."`
+	DeadLetters Count          `json:"dead_letters"`
+	Paused      PausedCounts   `json:"paused"`
+	Broken      int64          `json:"broken" doc:"Schedules that cannot be planned."`
+	Unowned     int64          `json:"unowned" doc:"Partitions without a live owner: their runs wait."`
+	Audit       AuditState     `json:"audit"`
+	Minutes     []StatPoint    `json:"minutes" doc:"The last 60 minutes; the last one is the current minute. Statistics."`
+	Attention   []Attention    `json:"attention" doc:"What someone has to look at, the most urgent first, at most 20."`
+	Failing     []FailingJob   `json:"failing" doc:"The jobs that failed most in the last hour, of the newest 500 failures."`
+}
+
+// Descriptions implements rest.Described.
+func (Overview) Descriptions() map[string]string {
+	return map[string]string{
+		"due_next_5m": "Occurrences in the next five minutes, counted at most 10 seconds ago.",
+		"broken":      "Schedules that cannot be planned. Their jobs do not run. Counted up to 1,000.",
+	}
+}
+
+type getOverviewInput struct {
+	IfNoneMatch string `header:"If-None-Match" maxLength:"200" doc:"The ETag of the last response: 304 if nothing has changed."`
+}
+
+type getOverviewOutput struct {
+	Status      int
+	ContentType string `header:"Content-Type"`
+	ETag        string `header:"ETag" doc:"Changes when more than the time has changed."`
+	Body        []byte
+}
+
+func (h *Handlers) getOverview(ctx context.Context, in *getOverviewInput) (*getOverviewOutput, error) {
+	s, err := h.snapshot(ctx, rest.Principal(ctx).Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(in.IfNoneMatch, s.etag) {
+		return &getOverviewOutput{Status: http.StatusNotModified, ETag: s.etag}, nil
+	}
+	return &getOverviewOutput{http.StatusOK, "application/json", s.etag, s.body}, nil
+}
+
+// wireOverview returns an overview as clients see it.
+func wireOverview(o *job.Overview, live *job.Live, next *dueNext) *Overview {
+	runs := o.LiveOf(live)
+	out := &Overview{
+		Now:     o.Now,
+		Late:    LateRuns{Runs: runs.Late, More: !live.Complete, OldestDueAt: rest.OptionalTime(runs.OldestDue)},
+		DueNext: next.count, DueExact: next.exact,
+		Running: runs.Running, Accepted: runs.Accepted, Retrying: runs.Retrying,
+		DeadLetters: wireCount(o.DeadLetters),
+		Paused:      PausedCounts{Jobs: o.PausedJobs.Count, More: o.PausedJobs.More},
+		Broken:      o.BrokenOf(live).Count, Unowned: o.Unowned,
+		Audit:   AuditState{Until: rest.OptionalTime(o.AuditedAt), Missing: o.Findings.Count, Checked: o.Audited},
+		Minutes: rest.Map(o.Minutes, wirePoint),
+		Skipped: rest.Map(o.Skipped, func(s job.ReasonCount) SkippedCount {
+			return SkippedCount{Reason: string(s.Reason), Count: s.Count}
+		}),
+		Attention: rest.Map(o.Attention(live), func(a job.Attention) Attention {
+			return Attention{Code: a.Code, Text: a.Text, Count: a.Count, Queue: a.Queue}
+		}),
+		Failing: rest.Map(o.Failing, func(f job.FailingJob) FailingJob {
+			return FailingJob{Job: job.FormatJobID(f.ID), JobName: f.Name, Failed: f.Failed, Message: f.Message}
+		}),
+	}
+	for i := range o.Queues {
+		if o.Queues[i].Paused {
+			out.Paused.Queues++
+		}
+	}
+	var hour, recent job.Stat
+	for i := range o.Minutes {
+		hour.Add(&o.Minutes[i].Stat)
+		if i >= len(o.Minutes)-5 {
+			recent.Add(&o.Minutes[i].Stat)
+		}
+	}
+	out.Ended = EndedCounts{hour.Succeeded, hour.Failed, hour.Cancelled, hour.Skipped, hour.Missed}
+	out.Lateness = Lateness{quantile(recent.Lateness, 0.5), quantile(recent.Lateness, 0.99)}
+	return out
+}
+
+// encode returns the body of an overview and its ETag, which is the same as long as nothing but the time has changed.
+func encode(o *Overview) (body []byte, etag string, err error) {
+	now := o.Now
+	o.Now = time.Time{}
+	same, err := json.Marshal(o)
+	if err != nil {
+		return nil, "", err
+	}
+	sum := sha256.Sum256(same)
+	o.Now = now
+	body, err = json.Marshal(o)
+	return bytes.TrimSpace(body), `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`, err
+}

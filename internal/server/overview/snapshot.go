@@ -1,0 +1,131 @@
+package overview
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// However many viewers there are, a node reads a namespace at most once in snapshotAge, the live runs of the cluster at
+// most once in liveAge for all namespaces, and the load ahead, which costs more, at most once in dueNextAge. See
+// job.LateNow for the sum of the first two.
+const (
+	snapshotAge  = time.Second
+	liveAge      = 500 * time.Millisecond
+	dueNextAge   = 10 * time.Second
+	dueNextRange = 5 * time.Minute
+	maxSnapshots = 1000            // namespaces; the snapshots of others are dropped
+	readLimit    = 5 * time.Second // for one read, which no client can cancel, because others wait for it
+)
+
+// snapshots are the last overviews of a node.
+type snapshots struct {
+	mu   sync.Mutex
+	of   map[uuid.UUID]*snapshot
+	live liveSnapshot
+}
+
+// snapshot is the last overview of a namespace. Its lock is held while it is read, so that requests of that time wait
+// for it.
+type snapshot struct {
+	mu   sync.Mutex
+	at   time.Duration // elapsed time when reading began; 0: never
+	body []byte
+	etag string
+	next dueNext
+}
+
+// dueNext is how many occurrences are due soon.
+type dueNext struct {
+	at    time.Duration
+	count int64
+	exact bool
+}
+
+type liveSnapshot struct {
+	mu   sync.Mutex
+	at   time.Duration
+	live job.Live
+}
+
+func (s *snapshots) get(namespace uuid.UUID) *snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil || len(s.of) >= maxSnapshots && s.of[namespace] == nil {
+		s.of = map[uuid.UUID]*snapshot{}
+	}
+	if s.of[namespace] == nil {
+		s.of[namespace] = &snapshot{}
+	}
+	return s.of[namespace]
+}
+
+// fresh is a response that may be sent.
+type fresh struct {
+	body []byte
+	etag string
+}
+
+// snapshot returns the overview of a namespace, at most snapshotAge old.
+func (h *Handlers) snapshot(ctx context.Context, namespace uuid.UUID) (fresh, error) {
+	s := h.snapshots.get(namespace)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := h.Elapsed(); s.at == 0 || at-s.at >= snapshotAge {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
+		defer cancel()
+		if err := h.read(limited, namespace, s); err != nil {
+			return fresh{}, err
+		}
+		s.at = max(at, 1)
+	}
+	return fresh{s.body, s.etag}, nil
+}
+
+// read makes a new snapshot. The live runs are read after the queues and pauses, never before: a run that became late
+// before the answer's time is in it.
+func (h *Handlers) read(ctx context.Context, namespace uuid.UUID, s *snapshot) error {
+	o, err := h.Views.Overview(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	live, err := h.liveRuns(ctx)
+	if err != nil {
+		return err
+	}
+	if at := h.Elapsed(); s.next.at == 0 || at-s.next.at >= dueNextAge {
+		from := o.Now.Truncate(time.Minute)
+		load, err := h.Load.Load(ctx, job.LoadParams{
+			Namespace: namespace, From: from, To: from.Add(dueNextRange), Step: time.Minute,
+		})
+		if err != nil {
+			return err
+		}
+		s.next = dueNext{at: max(at, 1), exact: load.Exact}
+		for _, n := range load.Counts {
+			s.next.count += n
+		}
+	}
+	s.body, s.etag, err = encode(wireOverview(&o, live, &s.next))
+	return err
+}
+
+// liveRuns returns the live runs of the cluster, at most liveAge old.
+func (h *Handlers) liveRuns(ctx context.Context) (*job.Live, error) {
+	s := &h.snapshots.live
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := h.Elapsed(); s.at == 0 || at-s.at >= liveAge {
+		live, err := h.Cluster.LiveRuns(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.live, s.at = live, max(at, 1)
+	}
+	live := s.live
+	return &live, nil
+}
