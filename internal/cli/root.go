@@ -25,6 +25,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/completion"
 	"github.com/belfry-dev/belfry/internal/cli/files"
 	"github.com/belfry-dev/belfry/internal/cli/local"
+	"github.com/belfry-dev/belfry/internal/cli/overview"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/timeline"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
@@ -74,7 +75,8 @@ their occurrences happen, on time, on a cluster of equal nodes.`,
 	client := cobra.Group{ID: "client", Title: "With a server (belfry login, or BELFRY_SERVER and BELFRY_KEY):"}
 	root.AddGroup(&own, &client)
 	add(root, own.ID, local.Commands()...)
-	add(root, client.ID, newLogin(), newJob(), newRun(), newWhy(), newDLQ(), timeline.NewLabel(), bulk.NewOperation())
+	add(root, client.ID, newLogin(), overview.Status(), newJob(), newRun(), newWhy(), newDLQ())
+	add(root, client.ID, timeline.NewLabel(), bulk.NewOperation())
 	add(root, client.ID, admin.Commands()...)
 	add(root, client.ID, files.Commands()...)
 	usage.Group(root)

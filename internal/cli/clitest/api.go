@@ -59,7 +59,7 @@ func On(t *testing.T, newRoot NewRoot, pool *pgxpool.Pool) *API {
 	require.NoError(t, store.CreateHistory(t.Context(), 1))
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store, Stories: store,
-		Views: store, Overview: store,
+		Views: store, Overview: store, Live: store,
 		DeadLetters: store, Operations: store, Logins: store,
 		Queues: store, Secrets: store, Cluster: store, Audit: store,
 		Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),

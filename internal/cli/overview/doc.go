@@ -1,2 +1,2 @@
-// Package overview has the commands that show numbers about many runs: belfry dlq summary.
+// Package overview has the commands that show numbers about many runs: belfry status and belfry dlq summary.
 package overview

@@ -60,7 +60,7 @@ func List[T any](ctx context.Context, r *Server, from Listing, row func(T) []str
 		if err == nil && string(all) != last {
 			last = string(all)
 			if watch {
-				r.refresh()
+				r.Refresh()
 			}
 			err = printList(r, from, all, row)
 			if more {
@@ -79,8 +79,8 @@ func List[T any](ctx context.Context, r *Server, from Listing, row func(T) []str
 	}
 }
 
-// refresh begins a new picture of a list: it clears a terminal, and elsewhere separates the lists by a line.
-func (r *Server) refresh() {
+// Refresh begins a new picture for --watch: it clears a terminal, and elsewhere separates the lists by a line.
+func (r *Server) Refresh() {
 	switch {
 	case terminal.Width(r.Out) > 0:
 		terminal.NewPrinter(r.Out).Part("\x1b[H\x1b[2J")
