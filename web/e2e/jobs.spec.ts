@@ -53,7 +53,8 @@ test('by keys alone: choose rows, open a dialog, come back to the row', async ({
 });
 
 test('a job is paused with a note, says so, and is resumed', async ({ user: page }) => {
-  const job = await call<{ id: string }>('POST', '/jobs', { name: 'e2e-pause', schedule: 'every 1h', target: { kind: 'http', config: { url: `${place().targets}/ok` } } });
+  const job = await call<{ id: string }>('POST', '/jobs',
+    { name: 'e2e-pause', schedule: 'every 1h', target: { kind: 'http', config: { url: `${place().targets}/ok` } } });
   await page.goto(`${place().url}/ui/jobs/${job.id}`);
   await page.getByRole('button', { name: 'Pause …' }).click();
   await page.getByLabel(/^Note/).fill('<b>broken</b> disk');
@@ -134,7 +135,8 @@ test('the two modes of runs, and a deleted job', async ({ user: page }) => {
   await page.getByText('Ended', { exact: true }).click();
   await expect(page).toHaveURL(/mode=ended/);
   await expect(page.locator('tbody tr[data-index]').first()).toContainText(/Succeeded|Failed|Skipped|Missed|Cancelled/);
-  const job = await call<{ id: string }>('POST', '/jobs', { name: 'e2e-gone', schedule: 'every 1h', target: { kind: 'http', config: { url: `${place().targets}/ok` } } });
+  const job = await call<{ id: string }>('POST', '/jobs',
+    { name: 'e2e-gone', schedule: 'every 1h', target: { kind: 'http', config: { url: `${place().targets}/ok` } } });
   await call('DELETE', `/jobs/${job.id}`);
   await page.goto(`${place().url}/ui/jobs/${job.id}`);
   await expect(page.getByText('This job is deleted.')).toBeVisible();

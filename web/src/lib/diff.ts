@@ -10,7 +10,8 @@ export function diffLines(before: string, after: string): DiffLine[] {
   let j = 0;
   while (i < a.length || j < b.length) {
     if (i < a.length && j < b.length && a[i] === b[j]) out.push({ kind: 'same', text: a[i]!, before: ++i, after: ++j });
-    else if (i < a.length && (j >= b.length || common[i + 1]![j]! >= common[i]![j + 1]!)) out.push({ kind: 'removed', text: a[i]!, before: ++i });
+    else if (i < a.length && (j >= b.length || common[i + 1]![j]! >= common[i]![j + 1]!)) out.push({ kind: 'removed', text: a[i]!,
+      before: ++i });
     else out.push({ kind: 'added', text: b[j]!, after: ++j });
   }
   return out;

@@ -10,7 +10,8 @@ export function targetText(target: Schemas['Target']): string {
   switch (target.kind) {
     case 'http': return textOf(c.url).replace(/^https?:\/\//, '');
     case 'worker': return textOf(c.handler);
-    case 'command': return [textOf(c.image), textOf(c.program), ...(Array.isArray(c.args) ? c.args.map(textOf) : [])].filter(Boolean).join(' ');
+    case 'command': return [textOf(c.image), textOf(c.program),
+      ...(Array.isArray(c.args) ? c.args.map(textOf) : [])].filter(Boolean).join(' ');
     case 'kafka': return textOf(c.topic);
     case 'nats': return textOf(c.subject);
     case 'amqp': return [textOf(c.exchange), textOf(c.routing_key)].filter(Boolean).join(' ');

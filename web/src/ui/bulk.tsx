@@ -2,8 +2,7 @@ import { Menu } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useEffect, useState, type ReactNode } from 'react';
-import { api, unwrap } from '../api/client';
-import type { BulkCount, BulkOperation } from '../api/pending-jobs';
+import { api, unwrap, type Schemas } from '../api/client';
 import { capped, count as format, plural } from '../lib/number';
 import { useAction } from './action';
 import { blockedBy, idsLimit, typedAbove } from './bulk-rules';
@@ -11,7 +10,7 @@ import { Button, TextButton } from './control';
 import { Dialog } from './dialog';
 import { Field } from './field';
 import { Icon, type IconName } from './icon';
-import { Took } from './when';
+import { Took, When } from './when';
 import css from './bulk.module.css';
 
 export type Bulk = {
@@ -24,6 +23,8 @@ export type Bulk = {
   /** What happens to each of them. */
   explain: ReactNode;
   danger?: boolean;
+  /** Of the button that closes the dialog, if "Cancel" could be mistaken for the action. */
+  dismiss?: string;
   /** Per second; the default of the API is 50. */
   rate?: number;
 };
@@ -39,13 +40,14 @@ export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScop
   const [rate, setRate] = useState(String(bulk.rate ?? 50));
   const [note, setNote] = useState('');
   const [typed, setTyped] = useState('');
-  const dry = useMutation<BulkCount, Error>({ mutationFn: () => post(bulk.path, { ...scope.body, dry_run: true }) });
+  const dry = useMutation<Schemas['BulkPreview'], Error>({ mutationFn: () => post(bulk.path, { ...scope.body, dry_run: true }) });
   useEffect(() => {
     dry.mutate();
     // Counted once, when the dialog opens.
     // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, []);
-  const start = useAction<void, BulkOperation>(() => post(bulk.path, { ...scope.body, rate: Number(rate), ...(note ? { note } : {}) }), {
+  const start = useAction<void, Schemas['Operation']>(() => post(bulk.path, { ...scope.body, rate: Number(rate), ...(note ? { note }
+    : {}) }), {
     quiet: true,
     done: (operation) => {
       close();
@@ -58,19 +60,23 @@ export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScop
   const total = found ? `${capped(n, found.more)} ${n === 1 && !found.more ? one : many}` : many;
   const blocked = blockedBy({ count: found?.count, more: found?.more ?? false, rate, typed, many });
   return (
-    <Dialog open close={close} wide danger={bulk.danger ?? false} title={`${bulk.verb} ${total}`} act={() => start.mutate()} busy={start.isPending}
-      error={start.error ?? dry.error} blocked={dry.error ? 'The count failed' : blocked} action={found ? `${bulk.verb} ${total}` : bulk.verb}>
+    <Dialog open close={close} wide danger={bulk.danger ?? false} {...(bulk.dismiss ? { dismiss: bulk.dismiss } : {})}
+      title={`${bulk.verb} ${total}`} act={() => start.mutate()} busy={start.isPending}
+      error={start.error ?? dry.error} blocked={dry.error ? 'The count failed' : blocked}
+        action={found ? `${bulk.verb} ${total}` : bulk.verb}>
       <p>{bulk.explain}</p>
       <dl className={css.facts}>
         {scope.words.map(([name, value]) => <div key={name + value}><dt>{name}</dt><dd>{value}</dd></div>)}
-        <div><dt>Counted</dt><dd>{found ? <>{capped(n, found.more)}{found.more ? ', and more match' : ', exact'}</> : dry.error ? '–' : 'counting …'}</dd></div>
+        <div><dt>Counted</dt><dd>{found ? <>{capped(n, found.more)}{found.more ? ', and more match' : ', exact'}</> : dry.error ? '–'
+          : 'counting …'}</dd></div>
         {found && found.sample.length > 0 && (
-          <div><dt>Such as</dt><dd>{found.sample.slice(0, 5).map((s, i) => <code key={i} className={css.sample}>{sampleText(s)}</code>)}</dd></div>
+          <div><dt>Such as</dt><dd>{found.sample.map((x) => <Sample key={x.id} item={x} />)}</dd></div>
         )}
       </dl>
       <Field label="Rate" hint={found && Number(rate) > 0 && n > 0 &&
         <>{found.more ? 'at least ' : ''}<Took ms={Math.ceil(n / Number(rate)) * 1000} /> until the last one</>}>
-        <span className="row"><input className={css.rate} value={rate} onChange={(e) => setRate(e.currentTarget.value)} inputMode="numeric" />per second</span>
+        <span className="row"><input className={css.rate} value={rate} onChange={(e) => setRate(e.currentTarget.value)}
+          inputMode="numeric" />per second</span>
       </Field>
       <Field label="Note" aside="for the audit log">
         <input value={note} maxLength={500} onChange={(e) => setNote(e.currentTarget.value)} data-autofocus />
@@ -85,8 +91,14 @@ export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScop
   );
 }
 
-function sampleText(s: BulkCount['sample'][number]): string {
-  return typeof s === 'string' ? s : s.name ?? s.job_name ?? s.run ?? s.job ?? s.id ?? '';
+function Sample({ item }: { item: Schemas['BulkPreview']['sample'][number] }) {
+  return (
+    <span className={css.sample}>
+      <span className="clip">{item.name ?? <code>{item.id}</code>}</span>
+      <span className="dim">{item.state === 'due' ? '' : `${item.state}, `}{item.due_at && <>due <When at={item.due_at}
+        utc={false} /></>}</span>
+    </span>
+  );
 }
 
 type BarProps = {
@@ -99,13 +111,15 @@ type BarProps = {
   bulks: Bulk[];
   /** More actions, behind a menu. */
   rest?: Bulk[];
-  scope: (all: boolean) => BulkScope;
+  scope: (all: boolean, bulk: Bulk) => BulkScope;
+  /** Why not all that match can be chosen. */
+  allBlocked?: string | undefined;
   /** Whether a dialog is open. */
   onOpen?: (open: boolean) => void;
 };
 
 /** The bar above a list while rows are selected: act on these, or on all that match. */
-export function BulkBar({ noun, selected, all, setAll, clear, bulks, rest = [], scope, onOpen }: BarProps) {
+export function BulkBar({ noun, selected, all, setAll, clear, bulks, rest = [], scope, allBlocked, onOpen }: BarProps) {
   const [open, setOpen] = useState<Bulk | null>(null);
   const show = (b: Bulk | null) => {
     setOpen(b);
@@ -116,10 +130,11 @@ export function BulkBar({ noun, selected, all, setAll, clear, bulks, rest = [], 
     <div className={css.bar} role="toolbar" aria-label={`Selected ${noun[1]}`}>
       <b aria-live="polite">{all ? `All ${noun[1]} that match` : `${plural(selected, noun[0], noun[1])} selected`}</b>
       {all ? <TextButton onClick={() => setAll(false)}>Only the {format(selected)} here</TextButton>
-        : <TextButton onClick={() => setAll(true)}>All that match</TextButton>}
+        : allBlocked ? <span className="dim">{allBlocked}</span> : <TextButton onClick={() => setAll(true)}>All that match</TextButton>}
       <span className="grow" />
       {bulks.map((b) => (
-        <Button key={b.path} {...(b.icon ? { icon: b.icon } : {})} tone={b.danger ? 'danger' : 'plain'} blocked={tooMany} onClick={() => show(b)}>{b.verb} …</Button>
+        <Button key={b.path} {...(b.icon ? { icon: b.icon } : {})} tone={b.danger ? 'danger' : 'plain'} blocked={tooMany}
+          onClick={() => show(b)}>{b.verb} …</Button>
       ))}
       {rest.length > 0 && (
         <Menu position="bottom-end" width={180}>
@@ -133,7 +148,7 @@ export function BulkBar({ noun, selected, all, setAll, clear, bulks, rest = [], 
         </Menu>
       )}
       <Button tone="quiet" iconOnly icon="close" onClick={clear}>Clear the selection</Button>
-      {open && <BulkDialog bulk={open} scope={scope(all)} close={() => show(null)} />}
+      {open && <BulkDialog bulk={open} scope={scope(all, open)} close={() => show(null)} />}
     </div>
   );
 }

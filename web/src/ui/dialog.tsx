@@ -16,12 +16,14 @@ type DialogProps = {
   /** Why it cannot be done now. */
   blocked?: string | undefined;
   danger?: boolean;
+  /** Of the button that closes it, if "Cancel" could be mistaken for the action. */
+  dismiss?: string;
   wide?: boolean;
   children: ReactNode;
 };
 
 /** A dialog that asks before it acts. The focus returns to what opened it. */
-export function Dialog({ title, open, close, action, act, busy, error, blocked, danger, wide, children }: DialogProps) {
+export function Dialog({ title, open, close, action, act, busy, error, blocked, danger, dismiss = 'Cancel', wide, children }: DialogProps) {
   // A dialog that is mounted open is gone before Mantine could give the focus back.
   const [opener] = useState(() => document.activeElement);
   useEffect(() => () => {
@@ -37,8 +39,9 @@ export function Dialog({ title, open, close, action, act, busy, error, blocked, 
         <div className={css.foot}>
           {blocked && <span className="dim">{blocked}</span>}
           <span className="grow" />
-          <Button onClick={close}>Cancel</Button>
-          <Button type="submit" tone={danger ? 'danger' : 'primary'} busy={busy ?? false} blocked={blocked} onClick={undefined}>{action}</Button>
+          <Button onClick={close}>{dismiss}</Button>
+          <Button type="submit" tone={danger ? 'danger' : 'primary'} busy={busy ?? false} blocked={blocked}
+            onClick={undefined}>{action}</Button>
         </div>
       </form>
     </Modal>

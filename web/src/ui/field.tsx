@@ -24,13 +24,16 @@ export function Field({ label, aside, hint, error, children }: Props) {
   );
 }
 
+type ChoicesProps<T extends string> = { label: string; value: T; set: (v: T) => void; options: [T, string][] };
+
 /** A few choices in a row, such as how long a pause lasts. */
-export function Choices<T extends string>({ label, value, set, options }: { label: string; value: T; set: (v: T) => void; options: [T, string][] }) {
+export function Choices<T extends string>({ label, value, set, options }: ChoicesProps<T>) {
   return (
     <fieldset className={css.choices}>
       <legend>{label}</legend>
       {options.map(([v, text]) => (
-        <label key={v} data-on={v === value || undefined}><input type="radio" name={label} checked={v === value} onChange={() => set(v)} />{text}</label>
+        <label key={v} data-on={v === value || undefined}><input type="radio" name={label} checked={v === value}
+          onChange={() => set(v)} />{text}</label>
       ))}
     </fieldset>
   );

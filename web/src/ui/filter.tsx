@@ -39,14 +39,17 @@ export function FilterBar({ search, fields, aside }: Props) {
     const values = f.multi ? splitList(url[f.key]) : url[f.key] ? [url[f.key]!] : [];
     return values.map((value) => ({ field: f, value, values }));
   });
-  const remove = (f: Field, value: string, values: string[]) => set({ [f.key]: f.multi ? joinList(values.filter((v) => v !== value)) : undefined });
-  const clear = () => set(Object.fromEntries([...fields.map((f) => f.key), ...(search ? [search.key] : [])].map((k) => [k, undefined])) as Search);
+  const remove = (f: Field, value: string,
+    values: string[]) => set({ [f.key]: f.multi ? joinList(values.filter((v) => v !== value)) : undefined });
+  const clear = () => set(Object.fromEntries([...fields.map((f) => f.key),
+    ...(search ? [search.key] : [])].map((k) => [k, undefined])) as Search);
   const any = active.length > 0 || (search && url[search.key]);
   return (
     <div className={css.bar} role="search" aria-label="Filters">
       {search && <SearchInput param={search.key} placeholder={search.placeholder} />}
       {active.map(({ field, value, values }) => (
-        <Chip key={field.key + value} name={field.label} value={field.show?.(value) ?? field.options?.find((o) => o.value === value)?.label ?? value}
+        <Chip key={field.key + value} name={field.label}
+          value={field.show?.(value) ?? field.options?.find((o) => o.value === value)?.label ?? value}
           onRemove={() => remove(field, value, values)} />
       ))}
       <AddFilter fields={fields} />
@@ -103,7 +106,8 @@ function AddFilter({ fields }: { fields: Field[] }) {
   return (
     <Popover opened={open} onChange={(o) => !o && close()} position="bottom-start" width={260} trapFocus returnFocus shadow="none">
       <Popover.Target>
-        <button type="button" className={css.add} aria-expanded={open} onClick={() => (open ? close() : setOpen(true))}><Icon name="plus" size={12} />Filter</button>
+        <button type="button" className={css.add} aria-expanded={open} onClick={() => (open ? close() : setOpen(true))}><Icon name="plus"
+          size={12} />Filter</button>
       </Popover.Target>
       <Popover.Dropdown aria-label="Add a filter">
         {field ? <Values field={field} close={close} /> : (
@@ -131,7 +135,8 @@ function Values({ field, close }: { field: Field; close: () => void }) {
     set({ [field.key]: field.multi ? joinList([...new Set([...splitList(url[field.key]), value])]) : value });
     close();
   };
-  const options = [...(field.options ?? []), ...(loaded.data ?? [])].filter((o) => (o.label ?? o.value).toLowerCase().includes(wanted.toLowerCase()));
+  const options = [...(field.options ?? []),
+    ...(loaded.data ?? [])].filter((o) => (o.label ?? o.value).toLowerCase().includes(wanted.toLowerCase()));
   const searchable = !!field.free || !!field.load;
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => box.current?.querySelector<HTMLElement>('input, button')?.focus(), []);
@@ -143,7 +148,8 @@ function Values({ field, close }: { field: Field; close: () => void }) {
           const value = field.free ? wanted : options[0]?.value;
           if (value) choose(value);
         }}>
-          <input className={css.input} aria-label={field.label} placeholder={field.free ?? field.label} value={text} spellCheck={false} autoComplete="off"
+          <input className={css.input} aria-label={field.label} placeholder={field.free ?? field.label} value={text} spellCheck={false}
+            autoComplete="off"
             onChange={(e) => setText(e.currentTarget.value)}
             onKeyDown={(e) => {
               if (e.key === 'ArrowDown') e.currentTarget.closest('div')?.querySelector<HTMLElement>('li button')?.focus();
@@ -159,7 +165,9 @@ function Values({ field, close }: { field: Field; close: () => void }) {
           </li>
         ))}
         {field.free && wanted && !options.some((o) => o.value === wanted) && (
-          <li><button type="button" onClick={() => choose(wanted)} onKeyDown={arrows}><span className="clip">“{wanted}”</span></button></li>
+          <li>
+            <button type="button" onClick={() => choose(wanted)} onKeyDown={arrows}><span className="clip">“{wanted}”</span></button>
+          </li>
         )}
       </ul>
       {options.length === 0 && !wanted && !loaded.isFetching && <p className={css.none}>{field.free ?? 'There is none yet.'}</p>}

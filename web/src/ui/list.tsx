@@ -26,10 +26,12 @@ export function Endless({ list, short, noun }: { list: ListState; short: boolean
       {list.error && <ProblemView error={list.error} retry={() => void list.loadMore()} quiet />}
       <div className={css.line}>
         <span className="dim" role="status">
-          {!list.more ? shown : short ? `Searched a part so far: ${n === 0 ? 'nothing found yet' : `${shown} found`}.` : `${shown} shown, more follow.`}
+          {!list.more ? shown : short ? `Searched a part so far: ${n === 0 ? 'nothing found yet' : `${shown} found`}.`
+            : `${shown} shown, more follow.`}
         </span>
         <span className="grow" />
-        {list.more && <Button busy={list.loading} onClick={() => void list.loadMore()}>{list.loading ? 'Searching …' : short ? 'Go on' : 'Show more'}</Button>}
+        {list.more && <Button busy={list.loading}
+          onClick={() => void list.loadMore()}>{list.loading ? 'Searching …' : short ? 'Go on' : 'Show more'}</Button>}
       </div>
     </div>
   );

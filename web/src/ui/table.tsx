@@ -116,7 +116,8 @@ export function Table<T>({
             const row = rows[n]!;
             return [
               virtual && gaps[at]! > 0.5 && <Gap key={`gap-${n}`} height={gaps[at]!} />,
-              <tr key={id(row)} ref={virtual ? v.measureElement : undefined} data-index={n} aria-rowindex={virtual ? n + 2 : undefined} tabIndex={0}
+              <tr key={id(row)} ref={virtual ? v.measureElement : undefined} data-index={n} aria-rowindex={virtual ? n + 2 : undefined}
+                tabIndex={0}
                 className={`${open ? css.open : ''} ${rowClass?.(row) ?? ''}`} data-selected={selection?.has(row) || undefined}
                 onClick={click(row)} onKeyDown={press(row)}>
                 {selection && (
@@ -126,7 +127,8 @@ export function Table<T>({
                   </td>
                 )}
                 {columns.map((c, i) => (
-                  <td key={i} className={`${c.right ? 'right num' : ''} ${c.from ? css[c.from] : ''} ${c.className ?? ''}`}>{c.cell(row, n)}</td>
+                  <td key={i} className={`${c.right ? 'right num' : ''} ${c.from ? css[c.from] : ''} ${c.className ?? ''}`}>{c.cell(row,
+                    n)}</td>
                 ))}
                 {actions && <td className={css.acts}><div>{actions(row)}</div></td>}
               </tr>,
@@ -145,7 +147,8 @@ const Gap = ({ height }: { height: number }) => <tr aria-hidden="true" className
 const visible = (tr: HTMLElement | null | undefined): boolean => !!tr && tr.getBoundingClientRect().top >= 48;
 
 /** Which rows are near the window. The row with the focus stays in the page, so that the focus is never lost. */
-function useRows<T>(body: React.RefObject<HTMLTableSectionElement | null>, rows: T[], id: (row: T) => string, at: number, virtual: boolean) {
+function useRows<T>(body: React.RefObject<HTMLTableSectionElement | null>, rows: T[], id: (row: T) => string, at: number,
+  virtual: boolean) {
   const [margin, setMargin] = useState(0);
   useLayoutEffect(() => {
     if (!virtual || !body.current) return;

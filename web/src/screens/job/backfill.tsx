@@ -49,11 +49,14 @@ export function BackfillDialog({ job, close, done, at }: Props) {
     })),
     { quiet: true, done: (r) => { close(); done?.(); return `${plural(r.runs, 'run')} of ${job.name} created.`; } },
   );
-  const blocked = !range.from || !range.to ? 'Choose a time' : !counted ? 'Count the runs first' : counted.runs === 0 ? 'There is nothing to run' : undefined;
+  const blocked = !range.from || !range.to ? 'Choose a time' : !counted ? 'Count the runs first' : counted.runs === 0
+    ? 'There is nothing to run' : undefined;
   return (
-    <Dialog open close={close} wide title={at ? `Backfill one occurrence of ${job.name}` : `Backfill ${job.name}`} act={() => act.mutate()} busy={act.isPending}
+    <Dialog open close={close} wide title={at ? `Backfill one occurrence of ${job.name}` : `Backfill ${job.name}`} act={() => act.mutate()}
+      busy={act.isPending}
       error={act.error ?? dry.error} blocked={blocked} action={counted ? `Create ${plural(counted.runs, 'run')}` : 'Create the runs'}>
-      {at ? <p>Creates the run that is due at <When at={at} zone={job.zone} seconds />. It starts now, with the current definition of the job.</p> : (
+      {at ? <p>Creates the run that is due at <When at={at}
+        zone={job.zone} seconds />. It starts now, with the current definition of the job.</p> : (
         <>
           <p>Creates a run for each occurrence of the current schedule within this time. They start now, one after the other.</p>
           <Field label="From" aside={`in your time zone, ${myZone()}`} hint={range.from && <When at={range.from} />}>
@@ -62,15 +65,18 @@ export function BackfillDialog({ job, close, done, at }: Props) {
           <Field label="To" aside="exclusive, in the past" hint={range.to && <When at={range.to} />}>
             <input type="datetime-local" value={to} onChange={(e) => setTo(e.currentTarget.value)} />
           </Field>
-          <Field label="Time between two starts"><input value={pace} onChange={(e) => setPace(e.currentTarget.value)} placeholder="1s" /></Field>
+          <Field label="Time between two starts"><input value={pace} onChange={(e) => setPace(e.currentTarget.value)}
+            placeholder="1s" /></Field>
         </>
       )}
       <label className="row">
-        <input type="checkbox" checked={again} onChange={(e) => setAgain(e.currentTarget.checked)} /> Also occurrences that already have a run
+        <input type="checkbox" checked={again}
+          onChange={(e) => setAgain(e.currentTarget.checked)} /> Also occurrences that already have a run
       </label>
       {counted ? (
         <p role="status">
-          <b>{plural(counted.runs, 'run')}</b> would be created{counted.existing > 0 && `, ${plural(counted.existing, 'occurrence')} already have one`}.
+          <b>{plural(counted.runs, 'run')}</b> would be created{counted.existing > 0
+            && `, ${plural(counted.existing, 'occurrence')} already have one`}.
           {counted.continue_from && ' One call creates at most 10,000: repeat it for the rest.'}
         </p>
       ) : <span><Button icon="search" busy={dry.isPending} onClick={() => dry.mutate()}>Count the runs</Button></span>}

@@ -5,7 +5,8 @@ import { day, hour, minute, second } from '../../lib/time';
 import { gapOf, layout, most, noCounts, outcomeOf, outcomes, rangeOf, stack, stepFor, weight, zoomFor, zooms, type Zoom } from './columns';
 
 const start = Date.parse('2026-03-01T00:00:00Z');
-const states = ['succeeded', 'failed', 'cancelled', 'skipped', 'planned', 'running', 'accepted', 'retrying', 'due', 'pending', 'paused', 'forgotten', 'unknown'];
+const states = ['succeeded', 'failed', 'cancelled', 'skipped', 'planned', 'running', 'accepted', 'retrying', 'due', 'pending', 'paused',
+  'forgotten', 'unknown'];
 const reasons = [undefined, 'missed_window', 'unplanned', 'overlap', 'calendar', 'attempts'];
 
 /** Random numbers from a seed: fast-check alone would take a minute for ten thousand timelines. */
@@ -18,14 +19,16 @@ function random(seed: number): (below: number) => number {
 }
 
 // A timeline: a range from minutes to a year, with up to 500 occurrences in it.
-const timeline = fc.record({ seed: fc.integer(), minutes: fc.integer({ min: 10, max: 400 * 24 * 60 }), count: fc.nat(500) }).map(({ seed, minutes, count }) => {
+const timeline = fc.record({ seed: fc.integer(), minutes: fc.integer({ min: 10, max: 400 * 24 * 60 }),
+  count: fc.nat(500) }).map(({ seed, minutes, count }) => {
   const pick = random(seed);
   const to = start + minutes * minute;
   const items = Array.from({ length: count }, (): TimelineItem => {
     const due_at = new Date(start + pick(minutes) * minute + pick(60_000)).toISOString();
     const reason = reasons[pick(reasons.length)];
     const n = [undefined, 1, 2, 1000][pick(4)];
-    return { due_at, local: due_at, origin: 'schedule', state: states[pick(states.length)]!, ...(reason ? { reason } : {}), ...(n ? { count: n } : {}) };
+    return { due_at, local: due_at, origin: 'schedule', state: states[pick(states.length)]!, ...(reason ? { reason } : {}),
+      ...(n ? { count: n } : {}) };
   });
   return { from: start, to, items };
 });
@@ -43,7 +46,8 @@ test('each occurrence has exactly one mark, and columns have the counts of their
     check(columns.every((c, i) => i === 0 || columns[i - 1]!.at <= c.at), 'the columns are in the order of time');
     const singles = columns.filter((c) => c.kind === 'one');
     if (t.items.length <= most) {
-      check(columns.length === t.items.length && new Set(singles.map((c) => c.item)).size === t.items.length, 'one column for each occurrence');
+      check(columns.length === t.items.length && new Set(singles.map((c) => c.item)).size === t.items.length,
+        'one column for each occurrence');
       return;
     }
     check(singles.length === 0, 'no occurrence has a column besides');
@@ -70,7 +74,8 @@ test('an item is in the column of its time', () => {
 
 test('buckets of the server keep their sums, and there are never too many columns', () => {
   const bucket = fc.record({
-    n: fc.integer({ min: 0, max: 199 }), succeeded: fc.nat(1000), failed: fc.nat(9), skipped: fc.nat(9), missed: fc.nat(9), cancelled: fc.nat(9), live: fc.nat(9),
+    n: fc.integer({ min: 0, max: 199 }), succeeded: fc.nat(1000), failed: fc.nat(9), skipped: fc.nat(9), missed: fc.nat(9),
+      cancelled: fc.nat(9), live: fc.nat(9),
     planned: fc.nat(1000), paused: fc.nat(9), unknown: fc.nat(9),
   });
   fc.assert(fc.property(fc.array(bucket, { maxLength: 200 }), fc.integer({ min: 1, max: 24 }), (list, hours) => {
@@ -97,7 +102,8 @@ test('a bar shows each outcome that occurs and fills its height', () => {
 });
 
 test('the zoom fits how often a job runs', () => {
-  expect([10 * second, 15 * minute, 6 * hour, day, 7 * day, undefined].map(zoomFor)).toEqual(['hour', 'hour', 'week', 'month', 'year', 'month']);
+  expect([10 * second, 15 * minute, 6 * hour, day, 7 * day, undefined].map(zoomFor)).toEqual(['hour', 'hour', 'week', 'month', 'year',
+    'month']);
   expect(zoomFor(30 * minute)).toBe('day');
   expect(stepFor(0, hour)).toBe(minute);
   expect(stepFor(0, zooms.week)).toBe(3 * hour);
@@ -106,7 +112,8 @@ test('the zoom fits how often a job runs', () => {
 });
 
 test('the range in view has the length of its zoom and contains what was asked for', () => {
-  fc.assert(fc.property(fc.constantFrom<Zoom>('hour', 'day', 'week', 'month', 'year'), fc.integer({ min: -400 * day, max: 400 * day }), (zoom, by) => {
+  fc.assert(fc.property(fc.constantFrom<Zoom>('hour', 'day', 'week', 'month', 'year'), fc.integer({ min: -400 * day, max: 400 * day }),
+    (zoom, by) => {
     const at = start + by;
     const r = rangeOf(zoom, start, undefined, at);
     expect(r.to - r.from).toBe(zooms[zoom]);

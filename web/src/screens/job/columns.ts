@@ -1,6 +1,8 @@
 import type { TimelineBucket, TimelineItem } from '../../api/pending-jobs';
 import { count } from '../../lib/number';
-import { clock, date, day, duration, hour, localParts, longDate, minute, offset as offsetText, second, type ZoneMode } from '../../lib/time';
+import {
+  clock, date, day, duration, hour, localParts, longDate, minute, offset as offsetText, second, type ZoneMode,
+} from '../../lib/time';
 import { kindOf, word } from '../../ui/mark';
 
 // How occurrences become columns. Up to `most` items in view have a column each, so that every occurrence can be chosen. More are
@@ -34,7 +36,8 @@ export function outcomeOf(item: Pick<TimelineItem, 'state' | 'reason'>): Outcome
 export const weight = (item: Pick<TimelineItem, 'count'>): number => Math.max(1, item.count ?? 1);
 
 const steps = [
-  second, 5 * second, 10 * second, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute, hour, 2 * hour, 3 * hour, 4 * hour, 6 * hour, 12 * hour,
+  second, 5 * second, 10 * second, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute, hour, 2 * hour, 3 * hour,
+  4 * hour, 6 * hour, 12 * hour,
   day, 2 * day, 7 * day, 14 * day, 28 * day,
 ];
 
@@ -128,7 +131,8 @@ export function columnText(c: TimelineColumn, zone: string, mode: ZoneMode): str
   if (c.kind === 'many') {
     const parts = outcomes.filter((k) => c.counts[k] > 0).map((k) => `${count(c.counts[k])} ${k}`);
     const end = c.to - c.at >= day ? `${date(c.to, zone)}` : clock(c.to, zone, c.to - c.at < minute);
-    return `${date(c.at, zone)} ${clock(c.at, zone, c.to - c.at < minute)} to ${end}: ${parts.length > 0 ? parts.join(', ') : 'no occurrence'}`;
+    const begin = `${date(c.at, zone)} ${clock(c.at, zone, c.to - c.at < minute)}`;
+    return `${begin} to ${end}: ${parts.length > 0 ? parts.join(', ') : 'no occurrence'}`;
   }
   const i = c.item;
   const what = [word[kindOf(i)] + (i.reason && i.state !== 'succeeded' ? `: ${i.reason}` : '')];

@@ -23,14 +23,16 @@ export function DeadTab({ job, readOnly }: { job: Job; readOnly: boolean }) {
     done: (_, run) => `${run} runs again.`,
   });
   const columns: Column<DeadLetter>[] = [
-    { head: 'Due', width: '240px', cell: (d) => <Link to="/runs/$run" params={{ run: d.run }}><When at={d.due_at} zone={job.zone} /></Link> },
+    { head: 'Due', width: '240px', cell: (d) => <Link to="/runs/$run" params={{ run: d.run }}><When at={d.due_at}
+      zone={job.zone} /></Link> },
     { head: 'Failed', width: '110px', from: 'tablet', cell: (d) => <Ago at={d.failed_at} /> },
     { head: 'Reason', width: '120px', cell: (d) => <code>{d.reason}</code> },
     { head: 'Message', from: 'tablet', cell: (d) => <code title={d.message}>{d.message}</code> },
     { head: 'Attempts', width: '80px', right: true, from: 'tablet', cell: (d) => d.attempt },
     {
       head: <span className="sr">Actions</span>, width: '100px', right: true,
-      cell: (d) => may('operator') && !readOnly && <Button onClick={() => redrive.mutate(d.run)} busy={redrive.isPending && redrive.variables === d.run}>Redrive</Button>,
+      cell: (d) => may('operator') && !readOnly && <Button onClick={() => redrive.mutate(d.run)}
+        busy={redrive.isPending && redrive.variables === d.run}>Redrive</Button>,
     },
   ];
   return (
@@ -40,7 +42,8 @@ export function DeadTab({ job, readOnly }: { job: Job; readOnly: boolean }) {
         : (
           <>
             <Table label="Dead letters" rows={items} id={(d) => d.run} columns={columns} />
-            <p><Link to="/dead-letters" search={{ job: job.id } as never}>{next_page_token ? 'All dead letters of this job' : 'Act on them together'}</Link></p>
+            <p><Link to="/dead-letters" search={{ job: job.id } as never}>{next_page_token ? 'All dead letters of this job'
+              : 'Act on them together'}</Link></p>
           </>
         )}
     </Loaded>

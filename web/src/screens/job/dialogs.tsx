@@ -15,8 +15,10 @@ export type JobAct = 'trigger' | 'pause' | 'resume' | 'delete' | 'backfill';
 
 type DialogProps = { job: JobRef; close: () => void; done?: (() => void) | undefined };
 
+type Dialogs = { show: (act: JobAct, job: JobRef) => void; dialog: ReactNode; open: boolean };
+
 /** The dialogs of a job. `show` opens one, and `dialog` is to be rendered. */
-export function useJobDialogs(done?: (act: JobAct) => void): { show: (act: JobAct, job: JobRef) => void; dialog: ReactNode; open: boolean } {
+export function useJobDialogs(done?: (act: JobAct) => void): Dialogs {
   const [state, setState] = useState<{ act: JobAct; job: JobRef } | null>(null);
   const close = () => setState(null);
   const props = state && { job: state.job, close, done: () => done?.(state.act) };
@@ -72,11 +74,13 @@ function TriggerDialog({ job, close, done }: DialogProps) {
     },
   );
   return (
-    <Dialog open close={close} title={`Trigger ${job.name}`} action={due ? 'Trigger then' : 'Trigger now'} act={() => act.mutate()} busy={act.isPending}
+    <Dialog open close={close} title={`Trigger ${job.name}`} action={due ? 'Trigger then' : 'Trigger now'} act={() => act.mutate()}
+      busy={act.isPending}
       error={act.error} blocked={bad ? 'The payload is not valid JSON' : undefined}>
       <p>Creates one run besides the schedule. The overlap policy applies: while another run of the job is live, the run may be skipped.</p>
       <Field label="Payload" aside="JSON; empty: the payload of the job" error={bad && 'This is not valid JSON.'}>
-        <textarea rows={5} value={payload} onChange={(e) => setPayload(e.currentTarget.value)} spellCheck={false} placeholder={'{"report": "sales"}'} data-autofocus />
+        <textarea rows={5} value={payload} onChange={(e) => setPayload(e.currentTarget.value)} spellCheck={false}
+          placeholder={'{"report": "sales"}'} data-autofocus />
       </Field>
       <Field label="When" aside={`in your time zone, ${myZone()}; empty: now`} hint={due && <When at={due} utc />}>
         <input type="datetime-local" step={1} value={at} onChange={(e) => setAt(e.currentTarget.value)} />
@@ -95,18 +99,22 @@ function PauseDialog({ job, close, done }: DialogProps) {
   const act = useAction(
     () => {
       const end = until === 'other' ? instant(other) : length ? new Date(Date.now() + length).toISOString() : undefined;
-      return unwrap(api.POST('/api/v1/jobs/{job}:pause', { params: path(job), body: { ...(note ? { note } : {}), ...(end ? { until: end } : {}) } }));
+      return unwrap(api.POST('/api/v1/jobs/{job}:pause',
+        { params: path(job), body: { ...(note ? { note } : {}), ...(end ? { until: end } : {}) } }));
     },
     { quiet: true, done: () => { close(); done?.(); return `${job.name} is paused.`; } },
   );
   const blocked = until === 'other' && !instant(other) ? 'Choose when it resumes' : undefined;
   return (
-    <Dialog open close={close} title={`Pause ${job.name}`} action="Pause" act={() => act.mutate()} busy={act.isPending} error={act.error} blocked={blocked}>
+    <Dialog open close={close} title={`Pause ${job.name}`} action="Pause" act={() => act.mutate()} busy={act.isPending} error={act.error}
+      blocked={blocked}>
       <p>No occurrence starts while the job is paused. Runs that have started continue, and it can still be triggered by hand.</p>
       <Field label="Note" aside="why, for others">
-        <input value={note} maxLength={500} onChange={(e) => setNote(e.currentTarget.value)} placeholder="its target is being repaired" data-autofocus />
+        <input value={note} maxLength={500} onChange={(e) => setNote(e.currentTarget.value)}
+          placeholder="its target is being repaired" data-autofocus />
       </Field>
-      <Choices label="Until" value={until} set={setUntil} options={[['resumed', 'A user resumes it'], ['1h', '1 h'], ['8h', '8 h'], ['24h', '24 h'], ['other', 'Other …']]} />
+      <Choices label="Until" value={until} set={setUntil}
+        options={[['resumed', 'A user resumes it'], ['1h', '1 h'], ['8h', '8 h'], ['24h', '24 h'], ['other', 'Other …']]} />
       {until === 'other' && (
         <Field label="Resume at" aside={`in your time zone, ${myZone()}`} hint={instant(other) && <When at={instant(other)!} />}>
           <input type="datetime-local" value={other} onChange={(e) => setOther(e.currentTarget.value)} />
@@ -124,12 +132,14 @@ function ResumeDialog({ job, close, done }: DialogProps) {
     done: (r) => {
       close();
       done?.();
-      return `${job.name} is active. ${r.missed_occurrences ? `${plural(r.missed_occurrences, 'occurrence')} passed while it was paused.` : ''}`;
+      const missed = r.missed_occurrences ? ` ${plural(r.missed_occurrences, 'occurrence')} passed while it was paused.` : '';
+      return `${job.name} is active.${missed}`;
     },
   });
   return (
     <Dialog open close={close} title={`Resume ${job.name}`} action="Resume" act={() => act.mutate()} busy={act.isPending} error={act.error}>
-      {job.paused_at && <p>Paused by {actorName(job.paused_by)} at <When at={job.paused_at} zone={job.zone} />{job.note && <>: “{job.note}”</>}.</p>}
+      {job.paused_at && <p>Paused by {actorName(job.paused_by)} at <When at={job.paused_at}
+        zone={job.zone} />{job.note && <>: “{job.note}”</>}.</p>}
       <p>Occurrences that passed meanwhile {missedText[job.missed?.paused ?? 'skip']} (<code>missed.paused</code>).</p>
     </Dialog>
   );
@@ -141,11 +151,16 @@ function DeleteDialog({ job, close, done }: DialogProps) {
     quiet: true, done: () => { close(); done?.(); return `${job.name} is deleted.`; },
   });
   return (
-    <Dialog open close={close} danger title={`Delete ${job.name}`} action="Delete the job" act={() => act.mutate()} busy={act.isPending} error={act.error}
+    <Dialog open close={close} danger title={`Delete ${job.name}`} action="Delete the job" act={() => act.mutate()} busy={act.isPending}
+      error={act.error}
       blocked={typed === job.name ? undefined : 'Type the name to confirm'}>
-      <p>Runs that have not started are withdrawn, and those that have started finish. The history stays under the id of the job until it expires.</p>
+      <p>
+        Runs that have not started are withdrawn, and those that have started finish. The history stays under the id of the job until it
+        expires.
+      </p>
       <Field label={<>Type <b>{job.name}</b> to confirm</>}>
-        <input className="mono" value={typed} onChange={(e) => setTyped(e.currentTarget.value)} autoComplete="off" spellCheck={false} data-autofocus />
+        <input className="mono" value={typed} onChange={(e) => setTyped(e.currentTarget.value)} autoComplete="off"
+          spellCheck={false} data-autofocus />
       </Field>
     </Dialog>
   );

@@ -39,14 +39,16 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
     if (params.time === undefined || time === undefined) {
       const search = ((old: Record<string, string>) => ({ ...old, at: time })) as never;
       void navigate({ to: '/jobs/$job', params: { job: job.id }, search, replace: true, resetScroll: false });
-    } else void navigate({ to: '/jobs/$job/at/$time', params: { job: job.id, time }, search: true as never, replace: true, resetScroll: false });
+    } else void navigate({ to: '/jobs/$job/at/$time', params: { job: job.id, time }, search: true as never, replace: true,
+      resetScroll: false });
   }, [navigate, job.id, params.time]);
   const go = (by: number) => {
     const length = range.to - range.from;
     const from = new Date(range.from + by * length).toISOString();
     set({ from, to: free ? new Date(range.to + by * length).toISOString() : undefined, zoom: free ? undefined : zoom }, true);
   };
-  const zoomTo = (from: number, to: number) => set({ from: new Date(from).toISOString(), to: new Date(to).toISOString(), zoom: undefined }, true);
+  const zoomTo = (from: number, to: number) => set({ from: new Date(from).toISOString(), to: new Date(to).toISOString(), zoom: undefined },
+    true);
   return (
     <>
       <section aria-labelledby="occurrences" className={css.timeline}>
@@ -57,7 +59,8 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
           <span className="grow" />
           <SegmentedControl aria-label="Length of the time in view" size="xs" value={free ? '' : zoom}
             onChange={(z) => set({ zoom: z, from: undefined, to: undefined }, true)}
-            data={[['hour', 'Hour'], ['day', 'Day'], ['week', 'Week'], ['month', 'Month'], ['year', 'Year']].map(([value, label]) => ({ value: value!, label }))} />
+            data={[['hour', 'Hour'], ['day', 'Day'], ['week', 'Week'], ['month', 'Month'],
+              ['year', 'Year']].map(([value, label]) => ({ value: value!, label }))} />
         </div>
         <Loaded query={timeline} rows={4}>
           {(t: Timeline) => (
@@ -69,7 +72,8 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
         </Loaded>
         {at !== undefined && <WhyPanel job={job} at={at} choose={choose} close={() => choose(undefined)} />}
       </section>
-      <Tabs value={tab} onChange={(t) => set({ tab: t === 'occurrences' ? undefined : t ?? undefined })} keepMounted={false} className={css.tabs}>
+      <Tabs value={tab} onChange={(t) => set({ tab: t === 'occurrences' ? undefined : t ?? undefined })} keepMounted={false}
+        className={css.tabs}>
         <div className={css.tabScroll}>
           <Tabs.List>
             <Tabs.Tab value="occurrences">Occurrences</Tabs.Tab>
@@ -80,7 +84,8 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
             {may('admin') && <Tabs.Tab value="audit">Audit</Tabs.Tab>}
           </Tabs.List>
         </div>
-        <Tabs.Panel value="occurrences">{timeline.data && <Occurrences timeline={timeline.data} selected={chosen} choose={choose} zoomTo={zoomTo} />}</Tabs.Panel>
+        <Tabs.Panel value="occurrences">{timeline.data && <Occurrences timeline={timeline.data} selected={chosen} choose={choose}
+          zoomTo={zoomTo} />}</Tabs.Panel>
         <Tabs.Panel value="performance"><Performance job={job} range={range} timeline={timeline.data} /></Tabs.Panel>
         <Tabs.Panel value="definition"><DefinitionTab job={job} /></Tabs.Panel>
         <Tabs.Panel value="versions"><VersionsTab job={job} readOnly={deleted} /></Tabs.Panel>
@@ -96,12 +101,13 @@ function Completeness({ timeline: t }: { timeline: Timeline }) {
   if (t.partial) {
     return (
       <p className="dim">
-        Complete {t.covered_from && <>from <When at={t.covered_from} zone={t.zone} utc={false} /></>} {t.covered_to && <>to <When at={t.covered_to} zone={t.zone} utc={false} /></>} only.
-        Choose a shorter time to see all of it.
+        Complete {t.covered_from && <>from <When at={t.covered_from} zone={t.zone} utc={false} /></>}{' '}
+        {t.covered_to && <>to <When at={t.covered_to} zone={t.zone} utc={false} /></>} only. Choose a shorter time to see all of it.
       </p>
     );
   }
-  if (t.history_from > t.from) return <p className="dim">History is kept from <When at={t.history_from} zone={t.zone} utc={false} /> on.</p>;
+  if (t.history_from > t.from) return <p className="dim">History is kept from <When at={t.history_from} zone={t.zone}
+    utc={false} /> on.</p>;
   return null;
 }
 

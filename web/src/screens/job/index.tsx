@@ -35,11 +35,13 @@ export default function JobScreen() {
   useEffect(() => {
     if (own === undefined || own === id) return;
     client.setQueryData(['job', own], job.data);
-    void navigate({ to: '.', params: ((old: Record<string, string>) => ({ ...old, job: own })) as never, search: true as never, replace: true, resetScroll: false });
+    void navigate({ to: '.', params: ((old: Record<string, string>) => ({ ...old, job: own })) as never, search: true as never,
+      replace: true, resetScroll: false });
   }, [own, id, client, navigate, job.data]);
   if (job.error instanceof ApiProblem && job.error.status === 404) return <Deleted id={id} error={job.error} />;
   if (!job.data) {
-    return <Page title="Job" crumbs={[{ label: 'Jobs', link: { to: '/jobs' } }]}>{job.error ? <ProblemView error={job.error} retry={() => void job.refetch()} /> : <Skeleton />}</Page>;
+    return <Page title="Job" crumbs={[{ label: 'Jobs', link: { to: '/jobs' } }]}>{job.error ? <ProblemView error={job.error}
+      retry={() => void job.refetch()} /> : <Skeleton />}</Page>;
   }
   return (
     <>
@@ -57,13 +59,14 @@ function JobPage({ job }: { job: Job }) {
   return (
     <Page name={job.name} crumbs={[{ label: 'Jobs', link: { to: '/jobs' } }]}
       title={<span className={css.title}>{job.name}</span>}
-      sub={<span className={css.sub}><State job={job} /><span>version {job.version}, {date(Date.parse(job.updated_at))} by {actorName(job.updated_by)} <Copy text={job.id} label={`Copy the id ${job.id}`} /></span></span>}
+      sub={<Sub job={job} />}
       actions={
         <>
           {may('operator') && <Button icon="play" onClick={show('trigger')}>Trigger …</Button>}
           {may('operator') && (job.state === 'paused'
             ? <Button icon="redo" tone="primary" onClick={show('resume')}>Resume …</Button>
-            : <Button icon="pause" onClick={show('pause')} blocked={job.state === 'finished' ? 'The job has no occurrence left' : undefined}>Pause …</Button>)}
+            : <Button icon="pause" onClick={show('pause')}
+              blocked={job.state === 'finished' ? 'The job has no occurrence left' : undefined}>Pause …</Button>)}
           {may('operator') && <span className="desktop"><Button onClick={show('backfill')}>Backfill …</Button></span>}
           {may('editor') && <LinkButton to="/jobs/$job/edit" params={{ job: job.id }}>Edit</LinkButton>}
           {may('operator') && (
@@ -71,8 +74,10 @@ function JobPage({ job }: { job: Job }) {
               <Menu.Target><Button iconOnly icon="more">More actions</Button></Menu.Target>
               <Menu.Dropdown>
                 <Menu.Item leftSection={<Icon name="redo" size={14} />} onClick={show('backfill')}>Backfill …</Menu.Item>
-                <Menu.Item leftSection={<Icon name="runs" size={14} />} component={Link} to="/runs" search={{ job: job.id } as never}>All runs</Menu.Item>
-                {may('editor') && <Menu.Item color="var(--bad)" leftSection={<Icon name="trash" size={14} />} onClick={show('delete')}>Delete …</Menu.Item>}
+                <Menu.Item leftSection={<Icon name="runs" size={14} />} component={Link} to="/runs"
+                  search={{ job: job.id } as never}>All runs</Menu.Item>
+                {may('editor') && <Menu.Item color="var(--bad)" leftSection={<Icon name="trash" size={14} />}
+                  onClick={show('delete')}>Delete …</Menu.Item>}
               </Menu.Dropdown>
             </Menu>
           )}
@@ -87,6 +92,18 @@ function JobPage({ job }: { job: Job }) {
   );
 }
 
+function Sub({ job }: { job: Job }) {
+  return (
+    <span className={css.sub}>
+      <State job={job} />
+      <span>
+        version {job.version}, {date(Date.parse(job.updated_at))} by {actorName(job.updated_by)}{' '}
+        <Copy text={job.id} label={`Copy the id ${job.id}`} />
+      </span>
+    </span>
+  );
+}
+
 const State = ({ job }: { job: Job }) =>
   <Tag tone={job.state === 'paused' ? 'warn' : ''}>{job.state}</Tag>;
 
@@ -96,7 +113,8 @@ function Paused({ job }: { job: Job }) {
     <div className={css.paused} role="status">
       <Mark kind="paused" label="" />
       <p>
-        <b>Paused by {belfry ? 'Belfry itself' : actorName(job.paused_by)}</b> {job.paused_at && <Ago at={job.paused_at} />}{job.note ? <>: “{job.note}”</> : '.'}{' '}
+        <b>Paused by {belfry ? 'Belfry itself' : actorName(job.paused_by)}</b> {job.paused_at
+          && <Ago at={job.paused_at} />}{job.note ? <>: “{job.note}”</> : '.'}{' '}
         {job.paused_until ? <>Belfry resumes it at <When at={job.paused_until} zone={job.zone} ago />.</> : 'A user has to resume it.'}
       </p>
     </div>
@@ -105,19 +123,22 @@ function Paused({ job }: { job: Job }) {
 
 function JobFacts({ job }: { job: Job }) {
   const schedule = typeof job.schedule === 'string' ? {} : job.schedule;
-  const dst = [schedule.dst?.gap && `gap ${schedule.dst.gap}`, schedule.dst?.fold && `fold ${schedule.dst.fold}`].filter(Boolean).join(', ');
+  const dst = [schedule.dst?.gap && `gap ${schedule.dst.gap}`, schedule.dst?.fold
+    && `fold ${schedule.dst.fold}`].filter(Boolean).join(', ');
   const words = job.words.endsWith(`, ${job.zone}`) ? job.words.slice(0, -job.zone.length - 2) : job.words;
   return (
     <div className={css.facts}>
       <Facts items={[
         ['Schedule', <span key="s">{words.slice(0, 1).toUpperCase() + words.slice(1)} <Code>{scheduleText(job.schedule)}</Code></span>],
         ['Zone', <span key="z">{job.zone} {dst && <span className="dim">{dst}</span>}</span>],
-        ['Next due', job.next_due_at ? <When key="n" at={job.next_due_at} zone={job.zone} local={job.next_due_local} ago /> : <span key="n" className="dim">{job.state}</span>],
+        ['Next due', job.next_due_at ? <When key="n" at={job.next_due_at} zone={job.zone} local={job.next_due_local} ago /> : <span key="n"
+          className="dim">{job.state}</span>],
         ['Last 12', <Spark key="l" kinds={(job.recent ?? []).map(kindOf)} size={11} />],
         ['Target', <span key="t" className={css.target}><Tag>{job.target.kind}</Tag>{targetText(job.target)}</span>],
         ['Queue', <Link key="q" to="/queues/$queue" params={{ queue: job.queue ?? 'default' }}>{job.queue ?? 'default'}</Link>],
         job.owner ? ['Owner', job.owner] : null,
-        Object.keys(job.labels ?? {}).length > 0 && ['Labels', <span key="a" className="row wrap">{Object.entries(job.labels ?? {}).sort().map(([k, v]) => (
+        Object.keys(job.labels ?? {}).length > 0
+          && ['Labels', <span key="a" className="row wrap">{Object.entries(job.labels ?? {}).sort().map(([k, v]) => (
           <Link key={k} to="/jobs" search={{ label: `${k}=${v}` } as never}><Tag>{k}={v}</Tag></Link>
         ))}</span>],
       ]} />

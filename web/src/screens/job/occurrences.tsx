@@ -27,24 +27,31 @@ export function Occurrences({ timeline, selected, choose, zoomTo }: Props) {
   const rows = future ? all : all.slice(Math.max(0, planned.length - soon));
   if (rows.length === 0) return <Empty title="No occurrence in this time">Choose a longer time, or go to an earlier one.</Empty>;
   const columns: Column<TimelineItem>[] = [
-    { head: `Due (${zone})`, width: '26%', cell: (i) => <span className="num">{itemTime(i, zone, mode)}{i.last_due_at && <span className="dim"> and later</span>}</span> },
-    { head: 'UTC', width: '90px', from: 'desktop', cell: (i) => <span className="dim num">{clock(Date.parse(i.due_at), 'UTC', true)}Z</span> },
-    { head: 'Outcome', width: '190px', cell: (i) => <Outcome kind={kindOf(i)}>{word[kindOf(i)]}{(i.count ?? 1) > 1 && ` × ${count(i.count!)}`}</Outcome> },
+    { head: `Due (${zone})`, width: '26%', cell: (i) =>
+      <span className="num">{itemTime(i, zone, mode)}{i.last_due_at && <span className="dim"> and later</span>}</span> },
+    { head: 'UTC', width: '90px', from: 'desktop', cell: (i) =>
+      <span className="dim num">{clock(Date.parse(i.due_at), 'UTC', true)}Z</span> },
+    { head: 'Outcome', width: '190px', cell: (i) =>
+      <Outcome kind={kindOf(i)}>{word[kindOf(i)]}{(i.count ?? 1) > 1 && ` × ${count(i.count!)}`}</Outcome> },
     { head: 'Reason', from: 'tablet', cell: (i) => <Reason item={i} /> },
     { head: 'Started after', width: '110px', right: true, from: 'tablet', cell: (i) => <Took ms={i.lateness_ms} /> },
     { head: 'Took', width: '100px', right: true, from: 'tablet', cell: (i) => <Took ms={i.duration_ms} /> },
-    { head: 'Attempts', width: '80px', right: true, from: 'desktop', cell: (i) => (i.attempt ? i.attempt : <span className="dim">–</span>) },
+    { head: 'Attempts', width: '80px', right: true, from: 'desktop',
+      cell: (i) => (i.attempt ? i.attempt : <span className="dim">–</span>) },
     { head: 'Version', width: '70px', right: true, from: 'desktop', cell: (i) => i.version ?? <span className="dim">–</span> },
-    { head: <span className="sr">Run</span>, width: '56px', right: true, cell: (i) => i.run && <Link to="/runs/$run" params={{ run: i.run }}>Run</Link> },
+    { head: <span className="sr">Run</span>, width: '56px', right: true, cell: (i) => i.run && <Link to="/runs/$run"
+      params={{ run: i.run }}>Run</Link> },
   ];
   return (
     <>
       {planned.length > soon && (
         <p className={css.note}>
-          <TextButton onClick={() => setFuture(!future)}>{future ? 'Hide later ones' : `Show ${count(planned.length - soon)} that are due later`}</TextButton>
+          <TextButton onClick={() => setFuture(!future)}>{future ? 'Hide later ones'
+            : `Show ${count(planned.length - soon)} that are due later`}</TextButton>
         </p>
       )}
-      <Table label="Occurrences" virtual rows={rows} id={(i) => `${i.due_at} ${i.run ?? i.state}`} columns={columns} open={(i) => choose(i.due_at)}
+      <Table label="Occurrences" virtual rows={rows} id={(i) => `${i.due_at} ${i.run ?? i.state}`} columns={columns}
+        open={(i) => choose(i.due_at)}
         rowClass={(i) => (Date.parse(i.due_at) === selected ? css.chosen : undefined)} />
     </>
   );
@@ -56,7 +63,8 @@ function Reason({ item }: { item: TimelineItem }) {
     <span className={css.reason}>
       {item.state !== 'succeeded' && item.reason && <code>{item.reason}</code>}
       {item.origin && item.origin !== 'schedule' && <span className="dim">by {item.origin}</span>}
-      {(item.attempt ?? 0) > 1 && item.state === 'succeeded' && <span className="dim">after {item.attempt! - 1} {item.attempt === 2 ? 'retry' : 'retries'}</span>}
+      {(item.attempt ?? 0) > 1 && item.state === 'succeeded'
+        && <span className="dim">after {item.attempt! - 1} {item.attempt === 2 ? 'retry' : 'retries'}</span>}
       {mark && <span className="dim row"><Mark kind={mark.kind} size={10} label="" />{mark.text}</span>}
     </span>
   );
@@ -73,13 +81,16 @@ function Buckets({ buckets, zone, zoomTo }: { buckets: TimelineBucket[]; zone: s
     { head: 'From', width: '190px', cell: (b) => <When at={b.from} zone={zone} utc={false} seconds={seconds} /> },
     ...used.map((k): Column<TimelineBucket> => ({
       head: k.slice(0, 1).toUpperCase() + k.slice(1), right: true,
-      cell: (b) => ((b[k]) > 0 ? <span className={k === 'failed' ? 'bad' : k === 'missed' ? 'warn' : ''}>{count(b[k])}</span> : <span className="dim">0</span>),
+      cell: (b) => ((b[k]) > 0 ? <span className={k === 'failed' ? 'bad' : k === 'missed' ? 'warn' : ''}>{count(b[k])}</span>
+        : <span className="dim">0</span>),
     })),
   ];
   return (
     <>
-      <p className={css.note}>Too many to list one by one. Choose a row to see its occurrences.{planned > 0 && ` ${count(planned)} are planned in this time.`}</p>
-      <Table label="Occurrences by time" virtual rows={rows} id={(b) => b.from} columns={columns} open={(b) => zoomTo(Date.parse(b.from), Date.parse(b.to))} />
+      <p className={css.note}>Too many to list one by one. Choose a row to see its occurrences.{planned > 0
+        && ` ${count(planned)} are planned in this time.`}</p>
+      <Table label="Occurrences by time" virtual rows={rows} id={(b) => b.from} columns={columns}
+        open={(b) => zoomTo(Date.parse(b.from), Date.parse(b.to))} />
     </>
   );
 }

@@ -4,8 +4,8 @@ import { kindOf, type Kind } from '../../ui/mark';
 export type Point = { at: number; late: number | undefined; took: number | undefined; kind: Kind; run?: string | undefined };
 
 type RunLike = {
-  due_at: string; run_at?: string; started_at?: string; ended_at?: string; state: string; reason?: string; attempt?: number; lateness_ms?: number; duration_ms?: number;
-  run?: string; id?: string;
+  due_at: string; run_at?: string; started_at?: string; ended_at?: string; state: string; reason?: string; attempt?: number;
+  lateness_ms?: number; duration_ms?: number; run?: string; id?: string;
 };
 
 /** The runs that started. The start of a later attempt says nothing about lateness. */

@@ -6,7 +6,9 @@ import { clock } from '../../lib/time';
 import { kindOf, Mark, word, type Kind } from '../../ui/mark';
 import { useZone, ZoneContext } from '../../ui/when';
 import { every, nowAt, ticks } from './axis';
-import { columnText, layout, markOf, outcomes, stack, type ManyColumn, type OneColumn, type OutcomeKey, type TimelineColumn } from './columns';
+import {
+  columnText, layout, markOf, outcomes, stack, type ManyColumn, type OneColumn, type OutcomeKey, type TimelineColumn,
+} from './columns';
 import css from './timeline.module.css';
 
 type Props = {
@@ -28,7 +30,8 @@ export function TimelineView({ timeline, offset, selected, choose, zoomTo }: Pro
   const { ref, width } = useElementSize<HTMLDivElement>();
   const grid = useRef<HTMLDivElement>(null);
   const [from, to, now] = [Date.parse(timeline.from), Date.parse(timeline.to), Date.parse(timeline.now)];
-  const columns = useMemo(() => layout({ from, to, items: timeline.items, buckets: timeline.buckets }, offset), [timeline, offset, from, to]);
+  const columns = useMemo(() => layout({ from, to, items: timeline.items, buckets: timeline.buckets }, offset),
+    [timeline, offset, from, to]);
   const labels = useMemo(() => ticks(columns, zone, mode), [columns, zone, mode]);
   const flags = useMemo(() => versionFlags(columns, timeline.versions), [columns, timeline.versions]);
   const chosen = columns.findIndex((c) => c.kind === 'one' && c.at === selected);
@@ -63,7 +66,8 @@ export function TimelineView({ timeline, offset, selected, choose, zoomTo }: Pro
         style={{ gridTemplateColumns: `repeat(${columns.length}, minmax(var(--least), 72px))`, maxWidth: columns.length * 72 }}>
         {columns.map((c, i) => {
           const props = {
-            key: `${c.at}-${c.kind === 'one' ? c.item.run ?? i : ''}`, 'data-column': true, tabIndex: i === (chosen >= 0 ? chosen : at) ? 0 : -1,
+            key: `${c.at}-${c.kind === 'one' ? c.item.run ?? i : ''}`, 'data-column': true, tabIndex: i === (chosen >= 0 ? chosen : at) ? 0
+              : -1,
             className: `${css.column} ${unread(c, timeline) ? css.unread : c.at > now ? css.future : ''}`,
           };
           const { key, ...rest } = props;
@@ -82,7 +86,8 @@ export function TimelineView({ timeline, offset, selected, choose, zoomTo }: Pro
           );
         })}
         {line !== undefined && (
-          <span className={css.now} style={{ left: `${(line / columns.length) * 100}%` }} data-late={line > columns.length * 0.85 || undefined}>
+          <span className={css.now} style={{ left: `${(line / columns.length) * 100}%` }}
+            data-late={line > columns.length * 0.85 || undefined}>
             <span>now {clock(now, zone)}</span>
           </span>
         )}
@@ -122,7 +127,8 @@ function Many({ column, most }: { column: ManyColumn; most: number }) {
   const height = column.total === 0 ? 0 : Math.max(10, (column.total / most) * barHeight);
   return (
     <span className={css.stack} aria-hidden="true">
-      {stack(column.counts, column.total, height).toReversed().map((p) => <i key={p.key} data-outcome={p.key} style={{ height: p.size }} />)}
+      {stack(column.counts, column.total, height).toReversed().map((p) => <i key={p.key} data-outcome={p.key}
+        style={{ height: p.size }} />)}
     </span>
   );
 }
@@ -141,7 +147,8 @@ function versionFlags(columns: TimelineColumn[], versions: { version: number; at
 const legendKinds: Kind[] = ['succeeded', 'retried', 'failed', 'missed', 'skipped', 'cancelled', 'planned'];
 
 const counted: Record<OutcomeKey, Kind> = {
-  succeeded: 'succeeded', failed: 'failed', missed: 'missed', skipped: 'skipped', cancelled: 'cancelled', live: 'running', planned: 'planned',
+  succeeded: 'succeeded', failed: 'failed', missed: 'missed', skipped: 'skipped', cancelled: 'cancelled', live: 'running',
+    planned: 'planned',
   paused: 'paused', unknown: 'unknown',
 };
 

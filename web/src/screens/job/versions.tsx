@@ -21,7 +21,8 @@ export function VersionsTab({ job, readOnly }: { job: Job; readOnly: boolean }) 
   const [back, setBack] = useState<number | null>(null);
   const list = useData({
     key: ['versions', job.id, job.version],
-    get: (signal) => unwrap(api.GET('/api/v1/jobs/{job}/versions', { params: { path: { job: job.id }, query: { page_size: 100 } }, signal })),
+    get: (signal) => unwrap(api.GET('/api/v1/jobs/{job}/versions',
+      { params: { path: { job: job.id }, query: { page_size: 100 } }, signal })),
   });
   return (
     <Loaded query={list}>
@@ -34,12 +35,16 @@ export function VersionsTab({ job, readOnly }: { job: Job; readOnly: boolean }) 
           <div className={css.versions}>
             <table className={css.versionList}>
               <caption className="sr">Versions, newest first</caption>
-              <thead><tr><th>Before</th><th>After</th><th>Version</th><th>When</th><th>By</th><th><span className="sr">Actions</span></th></tr></thead>
+              <thead>
+                <tr><th>Before</th><th>After</th><th>Version</th><th>When</th><th>By</th><th><span className="sr">Actions</span></th></tr>
+              </thead>
               <tbody>
                 {items.map((v) => (
                   <tr key={v.version}>
-                    <td><label><input type="radio" name="before" aria-label={`Compare from version ${v.version}`} checked={v.version === a} onChange={() => set({ a: String(v.version) })} /></label></td>
-                    <td><label><input type="radio" name="after" aria-label={`Compare to version ${v.version}`} checked={v.version === b} onChange={() => set({ b: String(v.version) })} /></label></td>
+                    <td><label><input type="radio" name="before" aria-label={`Compare from version ${v.version}`} checked={v.version === a}
+                      onChange={() => set({ a: String(v.version) })} /></label></td>
+                    <td><label><input type="radio" name="after" aria-label={`Compare to version ${v.version}`} checked={v.version === b}
+                      onChange={() => set({ b: String(v.version) })} /></label></td>
                     <td>{v.version} {v.version === job.version && <Tag tone="accent">current</Tag>}</td>
                     <td><When at={v.created_at} zone={job.zone} /></td>
                     <td>{actorName(v.created_by)}</td>
@@ -85,7 +90,8 @@ export function DiffView({ lines }: { lines: DiffLine[] }) {
     <>
       <pre className={css.diff}>
         {lines.map((l, i) => near[i] ? (
-          <span key={i} data-kind={l.kind}><i aria-hidden="true">{sign[l.kind]}</i>{l.kind !== 'same' && <span className="sr">{l.kind}: </span>}{l.text}{'\n'}</span>
+          <span key={i} data-kind={l.kind}><i aria-hidden="true">{sign[l.kind]}</i>{l.kind !== 'same'
+            && <span className="sr">{l.kind}: </span>}{l.text}{'\n'}</span>
         ) : i > 0 && near[i - 1] ? <span key={i} className={css.fold}>⋯{'\n'}</span> : null)}
       </pre>
       {hidden > 0 && <Button tone="quiet" onClick={() => setWhole(true)}>Show {hidden} more lines</Button>}
@@ -101,7 +107,8 @@ function RollbackDialog({ job, version, close }: { job: Job; version: number; cl
     { quiet: true, done: (j) => { close(); return `${job.name} is version ${j.version}, with the definition of version ${version}.`; } },
   );
   return (
-    <Dialog open close={close} wide title={`Restore version ${version}`} action={`Restore version ${version}`} act={() => act.mutate()} busy={act.isPending} error={act.error}>
+    <Dialog open close={close} wide title={`Restore version ${version}`} action={`Restore version ${version}`} act={() => act.mutate()}
+      busy={act.isPending} error={act.error}>
       <p>The definition of version {version} becomes version {job.version + 1}. It takes effect like any other change.</p>
       <Difference job={job} a={job.version} b={version} />
     </Dialog>

@@ -14,8 +14,10 @@ import css from './why.module.css';
 type Story = Schemas['Story'];
 
 const kinds: Partial<Record<Story['code'], Kind>> = {
-  succeeded: 'succeeded', failed: 'failed', cancelled: 'cancelled', running: 'running', accepted: 'accepted', retrying: 'retrying', planned: 'planned',
-  not_due: 'planned', paused: 'paused', unplanned: 'missed', queue_paused: 'due', queue_full: 'due', queue_rate: 'due', key_full: 'due', behind: 'late',
+  succeeded: 'succeeded', failed: 'failed', cancelled: 'cancelled', running: 'running', accepted: 'accepted', retrying: 'retrying',
+    planned: 'planned',
+  not_due: 'planned', paused: 'paused', unplanned: 'missed', queue_paused: 'due', queue_full: 'due', queue_rate: 'due', key_full: 'due',
+    behind: 'late',
   due: 'due', deferred: 'due',
 };
 
@@ -50,12 +52,14 @@ export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; cho
                   <p className={css.said}>{s.text}</p>
                   {s.next && <p className="dim">{s.next}</p>}
                   {(s.nearest?.length ?? 0) > 0 && (
-                    <p>Nearest: {s.nearest!.map((t) => <TextButton key={t} onClick={() => choose(t)}><When at={t} zone={job.zone} utc={false} /></TextButton>)}</p>
+                    <p>Nearest: {s.nearest!.map((t) => <TextButton key={t} onClick={() => choose(t)}><When at={t} zone={job.zone}
+                      utc={false} /></TextButton>)}</p>
                   )}
                   <div className={css.acts}>
                     {s.run && <Link to="/runs/$run" params={{ run: s.run.id }} className={css.run}>Open the run</Link>}
                     {may('operator') && mayBackfill(s) && (
-                      <Button tone={s.code === 'skipped' || s.code === 'unplanned' ? 'primary' : 'plain'} onClick={() => setBackfill(s.due_at)}>Backfill this occurrence</Button>
+                      <Button tone={s.code === 'skipped' || s.code === 'unplanned' ? 'primary' : 'plain'}
+                        onClick={() => setBackfill(s.due_at)}>Backfill this occurrence</Button>
                     )}
                     <CopyLink job={job} at={s.due_at} />
                   </div>
@@ -75,7 +79,8 @@ export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; cho
 
 const past = (s: Story): boolean => Date.parse(s.due_at) < Date.now();
 
-const mayBackfill = (s: Story): boolean => past(s) && ['skipped', 'unplanned', 'failed', 'cancelled', 'succeeded', 'paused', 'created_later', 'forgotten'].includes(s.code);
+const mayBackfill = (s: Story): boolean => past(s)
+  && ['skipped', 'unplanned', 'failed', 'cancelled', 'succeeded', 'paused', 'created_later', 'forgotten'].includes(s.code);
 
 function CopyLink({ job, at }: { job: Job; at: string }) {
   const [done, setDone] = useState(false);
@@ -94,20 +99,23 @@ function Policies({ job, version }: { job: Job; version: number | undefined }) {
   const old = version !== undefined && version !== job.version;
   const read = useData({
     key: ['version', job.id, version],
-    get: (signal) => unwrap(api.GET('/api/v1/jobs/{job}/versions/{version}', { params: { path: { job: job.id, version: version! } }, signal })),
+    get: (signal) => unwrap(api.GET('/api/v1/jobs/{job}/versions/{version}',
+      { params: { path: { job: job.id, version: version! } }, signal })),
     enabled: old,
   });
   const d: Definition | undefined = old ? read.data?.definition : job;
   if (!d) return null;
   const rows: [string, string | undefined, string][] = [
-    ['missed.policy', d.missed?.policy, 'once'], ['missed.catch_up_window', d.missed?.catch_up_window, '30m'], ['missed.paused', d.missed?.paused, 'skip'],
+    ['missed.policy', d.missed?.policy, 'once'], ['missed.catch_up_window', d.missed?.catch_up_window, '30m'],
+      ['missed.paused', d.missed?.paused, 'skip'],
     ['overlap', d.overlap, 'skip'], ['retry.max_attempts', d.retry?.max_attempts?.toString(), '3'], ['timeout', d.timeout, '30s'],
     ['deadline', d.deadline, ''],
   ];
   return (
     <dl className={css.policies}>
       <div><dt>In force</dt><dd>version {version ?? job.version}</dd></div>
-      {rows.filter(([, v]) => v).map(([k, v, usual]) => <div key={k}><dt>{k}</dt><dd>{v} {v === usual && <span className="dim">default</span>}</dd></div>)}
+      {rows.filter(([, v]) => v).map(([k, v, usual]) =>
+        <div key={k}><dt>{k}</dt><dd>{v} {v === usual && <span className="dim">default</span>}</dd></div>)}
     </dl>
   );
 }

@@ -21,7 +21,8 @@ function Next({ job }: { job: Job }) {
   if (job.state === 'paused') {
     return (
       <span className={css.state} title={job.note}>
-        <Mark kind="paused" size={10} label="" />Paused {job.paused_at && <Ago at={job.paused_at} />} by {actorName(job.paused_by)}{job.note && `: ${job.note}`}
+        <Mark kind="paused" size={10} label="" />Paused {job.paused_at
+          && <Ago at={job.paused_at} />} by {actorName(job.paused_by)}{job.note && `: ${job.note}`}
       </span>
     );
   }
@@ -49,10 +50,15 @@ export const columns: Column<Job>[] = [
   { head: 'Last 12', width: '162px', className: css.last, cell: (j) => <Spark kinds={(j.recent ?? []).map(kindOf)} /> },
   { head: 'Next due', width: '262px', from: 'tablet', cell: (j) => <Next job={j} /> },
   { head: 'Schedule', width: '16%', from: 'tablet', cell: (j) => <span title={`${scheduleText(j.schedule)}, ${j.zone}`}>{short(j)}</span> },
-  { head: 'Queue', width: '8%', from: 'desktop', cell: (j) => <Link to="/queues/$queue" params={{ queue: j.queue ?? 'default' }}>{j.queue ?? 'default'}</Link> },
+  { head: 'Queue', width: '8%', from: 'desktop', cell: (j) => <Link to="/queues/$queue"
+    params={{ queue: j.queue ?? 'default' }}>{j.queue ?? 'default'}</Link> },
   {
     head: 'Target', width: '14%', from: 'desktop',
-    cell: (j) => <span title={targetText(j.target)}><span className={css.kind}>{j.target.kind}</span><span className="dim">{targetText(j.target)}</span></span>,
+    cell: (j) => (
+      <span title={targetText(j.target)}>
+        <span className={css.kind}>{j.target.kind}</span><span className="dim">{targetText(j.target)}</span>
+      </span>
+    ),
   },
   { head: 'Labels', width: '11%', from: 'wide', cell: (j) => <Labels labels={j.labels ?? {}} /> },
 ];

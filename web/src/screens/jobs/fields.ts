@@ -36,7 +36,8 @@ export const fields = (rows: Job[]): Field[] => [
   { key: 'target', label: 'Target', options: kinds.map((value) => ({ value })) },
   {
     key: 'due', label: 'Due within', free: 'Duration such as 90m',
-    options: [{ value: '5m', label: '5 minutes' }, { value: '1h', label: '1 hour' }, { value: '24h', label: '24 hours' }, { value: '7d', label: '7 days' }],
+    options: [{ value: '5m', label: '5 minutes' }, { value: '1h', label: '1 hour' }, { value: '24h', label: '24 hours' },
+      { value: '7d', label: '7 days' }],
   },
   { key: 'due_from', label: 'Due from', free: 'Such as 2026-05-01T00:00:00Z' },
   { key: 'due_to', label: 'Due before', free: 'Such as 2026-05-02T00:00:00Z' },

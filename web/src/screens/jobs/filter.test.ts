@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { joinList } from '../../lib/labels';
-import { bulkFilter, byDue, jobsQuery } from './filter';
+import { bulkBlocked, bulkFilter, byDue, jobsQuery } from './filter';
 
 const now = Date.parse('2026-03-30T12:00:00Z');
 
@@ -20,15 +20,22 @@ test('what the API would refuse is not sent', () => {
 
 test('each filter of the URL is in the request and in the words of a bulk action', () => {
   const text = fc.string({ minLength: 1, maxLength: 20 });
-  const url = fc.record({ name: text, queue: text, target: text, labels: fc.array(fc.tuple(text, text), { maxLength: 3 }) }, { requiredKeys: [] });
+  const url = fc.record({ name: text, queue: text, target: text, labels: fc.array(fc.tuple(text, text), { maxLength: 3 }) },
+    { requiredKeys: [] });
   fc.assert(fc.property(url, (u) => {
     const labels = (u.labels ?? []).map(([k, v]) => `${k}=${v}`);
     const params = { name: u.name, queue: u.queue, target: u.target, label: joinList(labels) };
     const q = jobsQuery(params, now);
     expect([q.name, q.queue, q.target, q.label ?? []]).toEqual([u.name, u.queue, u.target, labels]);
-    const { filter, words } = bulkFilter({ ...params, order: 'due' }, now);
-    expect(filter).toEqual(q);
+    const { body, words } = bulkFilter({ ...params, order: 'due' });
+    expect(body).toEqual(Object.keys(q).length > 0 ? { filter: q } : { all: true });
     expect(words.length).toBe(Math.max(1, Object.values(q).flat().length));
     expect(byDue(params)).toBe(false);
   }));
+});
+
+test('a list by due time cannot be acted on as a whole, for the API has no such filter', () => {
+  expect(bulkBlocked({ due: '1h' })).toBeDefined();
+  expect(bulkBlocked({ due_to: '2026-05-01T00:00:00Z' })).toBeDefined();
+  expect(bulkBlocked({ order: 'due', name: 'x' })).toBeUndefined();
 });

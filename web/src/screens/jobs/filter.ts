@@ -6,7 +6,8 @@ import { parseDuration } from '../../lib/time';
 export const filterKeys = ['name', 'state', 'label', 'queue', 'target', 'due', 'due_from', 'due_to'];
 
 export type JobsQuery = {
-  name?: string; state?: 'active' | 'paused' | 'finished'; label?: string[]; queue?: string; target?: string; due_from?: string; due_to?: string;
+  name?: string; state?: 'active' | 'paused' | 'finished'; label?: string[]; queue?: string; target?: string;
+  due_from?: string; due_to?: string;
 };
 
 const states = ['active', 'paused', 'finished'] as const;
@@ -34,17 +35,19 @@ export function jobsQuery(url: Search, now: number): JobsQuery {
 
 export const byDue = (url: Search): boolean => url.order === 'due' || parseDuration(url.due ?? '') > 0 || !!url.due_from || !!url.due_to;
 
-/** The same filter for a bulk action, and in words. */
-export function bulkFilter(url: Search, now: number): { filter: Record<string, unknown>; words: [string, string][] } {
-  const { ...q } = jobsQuery({ ...url, order: undefined }, now);
+/** The same filter for a bulk action, and in words. It knows no due times; see bulkBlocked. */
+export function bulkFilter(url: Search): { body: Record<string, unknown>; words: [string, string][] } {
+  const { due_from: _from, due_to: _to, ...q } = jobsQuery({ ...url, order: undefined, due: undefined }, 0);
   const words: [string, string][] = [];
   if (q.name) words.push(['Name', `contains ${q.name}`]);
   if (q.state) words.push(['State', q.state]);
   for (const l of q.label ?? []) words.push(['Label', l]);
   if (q.queue) words.push(['Queue', q.queue]);
   if (q.target) words.push(['Target', q.target]);
-  if (q.due_from) words.push(['Due from', q.due_from]);
-  if (q.due_to) words.push(['Due before', q.due_to]);
-  if (words.length === 0) words.push(['Filter', 'none: every job of the namespace']);
-  return { filter: q, words };
+  if (words.length === 0) return { body: { all: true }, words: [['Filter', 'none: every job of the namespace']] };
+  return { body: { filter: q }, words };
 }
+
+/** Why a bulk action cannot act on all that match. */
+export const bulkBlocked = (url: Search): string | undefined =>
+  byDue({ ...url, order: undefined }) ? 'Remove the filter by due time to choose all that match' : undefined;

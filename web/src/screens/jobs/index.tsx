@@ -18,7 +18,7 @@ import { Table } from '../../ui/table';
 import { useJobDialogs, type JobAct } from '../job/dialogs';
 import { columns } from './columns';
 import { fields } from './fields';
-import { bulkFilter, byDue, filterKeys, jobsQuery } from './filter';
+import { bulkBlocked, bulkFilter, byDue, filterKeys, jobsQuery } from './filter';
 import css from './jobs.module.css';
 
 const noun: [string, string] = ['job', 'jobs'];
@@ -66,8 +66,7 @@ export default function Jobs() {
 
   const scope = (all: boolean): BulkScope => {
     if (!all) return { body: { ids: selection.ids() }, words: [['Jobs', `${selection.size} selected`]] };
-    const { filter, words } = bulkFilter(url, Date.now());
-    return { body: Object.keys(filter).length > 0 ? { filter } : { filter, all: true }, words };
+    return bulkFilter(url);
   };
   return (
     <Page title="Jobs" actions={may('editor') && (
@@ -78,7 +77,9 @@ export default function Jobs() {
     )}>
       <FilterBar search={{ key: 'name', placeholder: 'Name contains…' }} fields={fields(list.rows)} aside={<Order />} />
       {selection.size > 0 && may('operator') && (
-        <BulkBar noun={noun} selected={selection.size} all={selection.all} setAll={selection.setAll} clear={selection.clear} scope={scope} onOpen={setBulkOpen}
+        <BulkBar noun={noun} selected={selection.size} all={selection.all} setAll={selection.setAll} clear={selection.clear} scope={scope}
+          onOpen={setBulkOpen}
+          allBlocked={bulkBlocked(url)}
           bulks={[trigger, pause]} rest={may('editor') ? [resume, remove] : [resume]} />
       )}
       <NewerPill newer={list.newer} refresh={list.refresh} noun={noun} />
@@ -94,7 +95,8 @@ export default function Jobs() {
         <div className={list.stale || list.first.error ? css.stale : undefined}>
           {list.rows.length > 0 && (
             <Table label="Jobs" virtual rows={list.rows} id={(j) => j.id} name={(j) => j.name} columns={columns} open={open} keys={keys}
-              {...(may('operator') ? { selection: selection.of(list.rows) } : {})} rowClass={(j) => (j.state === 'active' ? undefined : css.off)}
+              {...(may('operator') ? { selection: selection.of(list.rows) } : {})}
+                rowClass={(j) => (j.state === 'active' ? undefined : css.off)}
               actions={may('operator') ? (job) => <Actions job={job} show={dialogs.show} toggle={toggle} edit={edit} /> : undefined}
               {...(shortPage ? {} : { onEnd: list.loadMore })} />
           )}
@@ -106,20 +108,24 @@ export default function Jobs() {
   );
 }
 
-function Actions({ job, show, toggle, edit }: { job: Job; show: (act: JobAct, job: Job) => void; toggle: (job: Job) => void; edit: (job: Job) => void }) {
+type ActionsProps = { job: Job; show: (act: JobAct, job: Job) => void; toggle: (job: Job) => void; edit: (job: Job) => void };
+
+function Actions({ job, show, toggle, edit }: ActionsProps) {
   const { may } = useSession();
   const paused = job.state === 'paused';
   return (
     <>
       <Button tone="quiet" iconOnly icon="play" onClick={() => show('trigger', job)}>{`Trigger ${job.name}`}</Button>
-      <Button tone="quiet" iconOnly icon={paused ? 'redo' : 'pause'} blocked={job.state === 'finished' ? 'The job has no occurrence left' : undefined}
+      <Button tone="quiet" iconOnly icon={paused ? 'redo' : 'pause'}
+        blocked={job.state === 'finished' ? 'The job has no occurrence left' : undefined}
         onClick={() => toggle(job)}>{`${paused ? 'Resume' : 'Pause'} ${job.name}`}</Button>
       <Menu position="bottom-end" width={160}>
         <Menu.Target><Button tone="quiet" iconOnly icon="more">{`More actions for ${job.name}`}</Button></Menu.Target>
         <Menu.Dropdown>
           <Menu.Item leftSection={<Icon name="redo" size={14} />} onClick={() => show('backfill', job)}>Backfill …</Menu.Item>
           {may('editor') && <Menu.Item leftSection={<Icon name="edit" size={14} />} onClick={() => edit(job)}>Edit</Menu.Item>}
-          {may('editor') && <Menu.Item color="var(--bad)" leftSection={<Icon name="trash" size={14} />} onClick={() => show('delete', job)}>Delete …</Menu.Item>}
+          {may('editor') && <Menu.Item color="var(--bad)" leftSection={<Icon name="trash" size={14} />}
+            onClick={() => show('delete', job)}>Delete …</Menu.Item>}
         </Menu.Dropdown>
       </Menu>
     </>
@@ -136,7 +142,8 @@ function Order() {
       Ordered by{' '}
       <Menu position="bottom-end" width={200} disabled={forced}>
         <Menu.Target>
-          <TextButton title={forced ? 'A filter by due time orders by due time' : undefined}>{due ? 'next due time' : 'creation'}{!forced && <Icon name="down" size={12} />}</TextButton>
+          <TextButton title={forced ? 'A filter by due time orders by due time' : undefined}>{due ? 'next due time' : 'creation'}{!forced
+            && <Icon name="down" size={12} />}</TextButton>
         </Menu.Target>
         <Menu.Dropdown>
           <Menu.Item onClick={() => set({ order: undefined })}>Creation</Menu.Item>

@@ -13,7 +13,7 @@ export const isLive = (state: Run['state']): boolean => ['pending', 'retrying', 
 const texts: Record<Act, { title: string; action: string; explain: string; danger?: boolean; done: string }> = {
   cancel: {
     title: 'Cancel this run', action: 'Cancel the run', danger: true, done: 'The run is cancelled.',
-    explain: 'The run ends as cancelled, and reports of its attempt are ignored. Its target may have received the call, and may still finish the work.',
+    explain: 'The run ends as cancelled, and reports of its attempt are ignored. Its target may have got the call and may finish it.',
   },
   retry: {
     title: 'Run again', action: 'Run again', done: 'The run is live again.',
@@ -36,7 +36,8 @@ function send(act: Act, run: Run, key: string): Promise<unknown> {
   switch (act) {
     case 'cancel': return unwrap(api.POST('/api/v1/runs/{run}:cancel', { params: path(run) }));
     // The attempt makes sure that nobody runs again what someone else already has.
-    case 'retry': return unwrap(api.POST('/api/v1/runs/{run}:retry', { params: { ...path(run), header, query: { attempt: run.attempt } } }));
+    case 'retry': return unwrap(api.POST('/api/v1/runs/{run}:retry',
+      { params: { ...path(run), header, query: { attempt: run.attempt } } }));
     case 'redrive': return unwrap(api.POST('/api/v1/dead-letters/{run}:redrive', { params: { ...path(run), header } }));
     case 'discard': return unwrap(api.POST('/api/v1/dead-letters/{run}:discard', { params: path(run) }));
   }
@@ -61,7 +62,8 @@ export function RunActions({ run }: { run: Run }) {
       {isLive(run.state) && <Button tone="danger" icon="stop" onClick={() => setOpen('cancel')}>Cancel …</Button>}
       {run.dead_letter && <Button tone="primary" icon="redo" blocked={deleted} onClick={() => setOpen('redrive')}>Redrive …</Button>}
       {run.dead_letter && <Button onClick={() => setOpen('discard')}>Discard …</Button>}
-      {!isLive(run.state) && !run.dead_letter && <Button icon="redo" blocked={deleted} onClick={() => setOpen('retry')}>Run again …</Button>}
+      {!isLive(run.state) && !run.dead_letter && <Button icon="redo" blocked={deleted}
+        onClick={() => setOpen('retry')}>Run again …</Button>}
       {open && <ActDialog act={open} run={run} close={() => setOpen(null)} />}
     </>
   );
@@ -72,7 +74,9 @@ function ActDialog({ act, run, close }: { act: Act; run: Run; close: () => void 
   const t = texts[act];
   const action = useAction(() => send(act, run, key), { quiet: true, done: () => { close(); return t.done; } });
   return (
-    <Dialog open close={close} title={t.title} action={t.action} danger={t.danger ?? false} act={() => action.mutate()} busy={action.isPending} error={told(act, action.error)}>
+    <Dialog open close={close} title={t.title} action={t.action} danger={t.danger ?? false}
+      {...(act === 'cancel' ? { dismiss: 'Leave it running' } : {})} act={() => action.mutate()} busy={action.isPending}
+      error={told(act, action.error)}>
       <p>{t.explain}</p>
     </Dialog>
   );

@@ -29,26 +29,31 @@ export function Attempts({ run, zone }: Props) {
   const due = Date.parse(run.due_at);
   const first = w.rows[0];
   return (
-    <Section title="Attempts" id="attempts" aside={<span className="dim">{duration(w.total)} from {w.dueBefore ? 'the first start' : 'the due time'} to {live ? 'now' : 'the end'}</span>}>
+    <Section title="Attempts" id="attempts" aside={<span className="dim">{duration(w.total)} from {w.dueBefore ? 'the first start'
+      : 'the due time'} to {live ? 'now' : 'the end'}</span>}>
       <div className={css.scroll}>
         <table className={css.attempts}>
           <caption className="sr">Attempts of the run</caption>
           <thead>
             <tr>
-              <th scope="col">#</th><th scope="col">Started</th><th scope="col" className="right">Took</th><th scope="col" className={css.where}>Where</th>
+              <th scope="col">#</th><th scope="col">Started</th><th scope="col" className="right">Took</th><th scope="col"
+                className={css.where}>Where</th>
               <th scope="col" className={css.axis}>
                 <span className="sr">Time</span>
-                {w.ticks.map((t) => <span key={t.ms} aria-hidden="true" style={{ left: `${t.at}%` }}>{t.ms === 0 ? '0' : duration(t.ms)}</span>)}
+                {w.ticks.map((t) => <span key={t.ms} aria-hidden="true"
+                  style={{ left: `${t.at}%` }}>{t.ms === 0 ? '0' : duration(t.ms)}</span>)}
               </th>
               <th scope="col" className={css.message}>Message</th>
             </tr>
           </thead>
-          <tbody>{w.rows.map((row) => <AttemptRow key={row.attempt.attempt} row={row} ticks={w.ticks.map((t) => t.at)} zone={shown} />)}</tbody>
+          <tbody>{w.rows.map((row) => <AttemptRow key={row.attempt.attempt} row={row} ticks={w.ticks.map((t) => t.at)}
+            zone={shown} />)}</tbody>
         </table>
       </div>
       <p className={css.foot}>
         Due {date(due, shown)} {clock(due, shown, true)}
-        {w.dueBefore > 0 ? `, ${duration(w.dueBefore)} before the first attempt that is shown.` : first?.wait ? `, started after ${duration(first.wait.ms)}.` : ', started on time.'}
+        {w.dueBefore > 0 ? `, ${duration(w.dueBefore)} before the first attempt that is shown.` : first?.wait
+          ? `, started after ${duration(first.wait.ms)}.` : ', started on time.'}
         {kept && ` Only the last ${plural(run.attempts.length, 'attempt')} are kept.`}
       </p>
     </Section>
@@ -74,7 +79,8 @@ function AttemptRow({ row, ticks, zone }: { row: Row; ticks: number[]; zone: str
         </div>
         {row.wait && <span className="sr">waited {duration(row.wait.ms)}</span>}
       </td>
-      <td className={css.message}>{row.sameMessage ? <span className="dim">same message</span> : a.message ? <code>{a.message}</code> : <span className="dim">{a.state}</span>}</td>
+      <td className={css.message}>{row.sameMessage
+        ? <span className="dim">same message</span> : a.message ? <code>{a.message}</code> : <span className="dim">{a.state}</span>}</td>
     </tr>
   );
 }

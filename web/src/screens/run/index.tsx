@@ -32,7 +32,8 @@ export default function RunScreen() {
   const query = useData({ key: ['run', id], get: (signal) => read(id, signal), every: 2000 });
   if (!query.data) {
     const crumbs = [{ label: 'Runs', link: { to: '/runs' } }];
-    return <Page title="Run" crumbs={crumbs}>{query.error ? <ProblemView error={query.error} retry={() => void query.refetch()} /> : <Skeleton />}</Page>;
+    return <Page title="Run" crumbs={crumbs}>{query.error ? <ProblemView error={query.error} retry={() => void query.refetch()} />
+      : <Skeleton />}</Page>;
   }
   return (
     <>
@@ -53,21 +54,29 @@ function RunPage({ run, payload, result }: Answer) {
   const name = run.job_name ?? 'Deleted job';
   const kind = kindOf(run);
   return (
-    <Page name={`${name}, run`} title={<>{name}<span className={css.due}>, {story?.local ?? <When at={run.due_at} utc={false} seconds />}</span></>}
+    <Page name={`${name}, run`} title={<>{name}<span className={css.due}>, {story?.local ?? <When at={run.due_at}
+      utc={false} seconds />}</span></>}
       crumbs={[{ label: 'Jobs', link: { to: '/jobs' } }, { label: name, link: { to: '/jobs/$job', params: { job: run.job } } as never }]}
-      sub={<span className={css.sub}><Outcome kind={kind} />{run.dead_letter && <Tag tone="bad">dead letter</Tag>}{run.origin !== 'schedule' && <Tag>{run.origin}</Tag>}</span>}
+      sub={<span className={css.sub}><Outcome kind={kind} />{run.dead_letter
+        && <Tag tone="bad">dead letter</Tag>}{run.origin !== 'schedule' && <Tag>{run.origin}</Tag>}</span>}
       actions={<RunActions run={run} />}>
-      <p className={css.id}><code>{run.id}</code><Copy text={run.id} label="Copy the id" /><span className="dim">due <When at={run.due_at} ago seconds /></span></p>
+      <p className={css.id}>
+        <code>{run.id}</code><Copy text={run.id} label="Copy the id" /><span className="dim">due <When at={run.due_at} ago seconds /></span>
+      </p>
       <Loaded query={why} rows={3}>{({ items }) => <Why stories={items} run={run} />}</Loaded>
       {run.state === 'running' && run.percent !== undefined && (
-        <div className={css.progress}><progress max={100} value={run.percent} aria-label="Progress" /><span className="num">{run.percent} %</span> {run.progress}</div>
+        <div className={css.progress}>
+          <progress max={100} value={run.percent} aria-label="Progress" /><span className="num">{run.percent} %</span> {run.progress}
+        </div>
       )}
       <Attempts run={run} zone={undefined} />
       <OutputView run={run} />
       <div className={css.columns}>
         <div>
           {payload === undefined ? (
-            <Section title="Payload" id="payload"><p className="dim">None{run.origin === 'trigger' && ', or it was the payload of a trigger and is no longer kept'}.</p></Section>
+            <Section title="Payload" id="payload">
+              <p className="dim">None{run.origin === 'trigger' && ', or it was the payload of a trigger and is no longer kept'}.</p>
+            </Section>
           ) : <JSONView title="Payload" id="payload" note={`as stored, version ${run.version}`} value={payload} />}
           {result !== undefined && <JSONView title="Result" id="result" note="as the worker reported it" value={result} />}
         </div>
@@ -83,7 +92,8 @@ function Why({ stories, run }: { stories: Story[]; run: Run }) {
     <div className={css.why} data-kind={kindOf(run)}>
       {stories.map((s, i) => (
         <div key={i}>
-          <p className={css.code}><Mark kind={kindOfStory(s)} size={14} label="" /><code>{s.code.replaceAll('_', ' ')}{s.reason && `: ${s.reason}`}</code></p>
+          <p className={css.code}><Mark kind={kindOfStory(s)} size={14}
+            label="" /><code>{s.code.replaceAll('_', ' ')}{s.reason && `: ${s.reason}`}</code></p>
           <p className={css.said}>{s.text}</p>
           {s.next && <p className="dim">{s.next}</p>}
         </div>
@@ -92,14 +102,18 @@ function Why({ stories, run }: { stories: Story[]; run: Run }) {
   );
 }
 
+const at = (time: string) => <When at={time} seconds />;
+
 function Facts({ run }: { run: Run }) {
+  const key = run.idempotency_key ?? run.id;
   const rows: ([string, React.ReactNode] | false | undefined)[] = [
     ['Job', <Link key="j" to="/jobs/$job" params={{ job: run.job }}>{run.job_name ?? run.job}</Link>],
-    ['Occurrence', <Link key="o" to="/jobs/$job/at/$time" params={{ job: run.job, time: run.due_at }}><When at={run.due_at} seconds /></Link>],
-    run.last_due_at ? ['Until', <span key="u"><When at={run.last_due_at} seconds />{run.count && `, ${count(run.count)} occurrences`}</span>] : undefined,
+    ['Occurrence', <Link key="o" to="/jobs/$job/at/$time" params={{ job: run.job, time: run.due_at }}>{at(run.due_at)}</Link>],
+    run.last_due_at ? ['Until', <span key="u">{at(run.last_due_at)}{run.count && `, ${count(run.count)} occurrences`}</span>] : undefined,
     ['May start', <When key="m" at={run.run_at} seconds />],
-    ['Idempotency key', <span key="k" className={css.key}><code>{run.idempotency_key ?? run.id}</code><Copy text={run.idempotency_key ?? run.id} label="Copy the idempotency key" /></span>],
-    ['Version', <Link key="v" to="/jobs/$job" params={{ job: run.job }} search={{ tab: 'versions', b: String(run.version) } as never}>{run.version}</Link>],
+    ['Idempotency key', <span key="k" className={css.key}><code>{key}</code><Copy text={key} label="Copy the idempotency key" /></span>],
+    ['Version', <Link key="v" to="/jobs/$job" params={{ job: run.job }}
+      search={{ tab: 'versions', b: String(run.version) } as never}>{run.version}</Link>],
     ['Queue', <Link key="q" to="/queues/$queue" params={{ queue: run.queue }}>{run.queue}</Link>],
     ['Origin', run.origin],
     run.handler ? ['Handler', <code key="h">{run.handler}</code>] : undefined,

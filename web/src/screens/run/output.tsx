@@ -36,7 +36,8 @@ function useOutput(run: string, attempt: number, state: string): Output {
         const lost = r.from > at.current.total;
         const text = (at.current.text + r.text).slice(-keep);
         at.current = { key, total: r.total, text };
-        setOut((o) => ({ text, total: r.total, lost: o.lost || lost || text.length >= keep, live: r.live, attempt: r.attempt, error: null }));
+        setOut((o) => ({ text, total: r.total, lost: o.lost || lost || text.length >= keep, live: r.live, attempt: r.attempt,
+          error: null }));
         if (!r.live) return;
         wait = 20;
         while (document.hidden && !stop.signal.aborted) await new Promise((done) => setTimeout(done, 1000));
@@ -79,12 +80,14 @@ export function OutputView({ run }: { run: Schemas['RunDetail'] }) {
             </select>
           </label>
         )}
-        {out.live && <label className="row"><input type="checkbox" checked={follow} onChange={(e) => setFollow(e.currentTarget.checked)} />Follow</label>}
+        {out.live && <label className="row"><input type="checkbox" checked={follow}
+          onChange={(e) => setFollow(e.currentTarget.checked)} />Follow</label>}
         <Button icon="import" onClick={download}>Download</Button>
       </span>
     }>
       {out.lost && <p className="dim">Only the end of the output is kept.</p>}
-      <pre ref={box} className={css.output} tabIndex={0} aria-label="Output of the command">{text}{out.live && <span className={css.cursor} aria-hidden="true" />}</pre>
+      <pre ref={box} className={css.output} tabIndex={0}
+        aria-label="Output of the command">{text}{out.live && <span className={css.cursor} aria-hidden="true" />}</pre>
       <p className="dim">{count(out.total)} bytes{out.live && ', more may follow'}</p>
     </Section>
   );

@@ -8,7 +8,8 @@ import css from './run.module.css';
 export function JSONView({ title, note, value, id }: { title: string; note?: ReactNode; value: Exact; id: string }) {
   const text = formatExact(value);
   return (
-    <Section title={<>{title} {note && <span className={css.aside}>{note}</span>}</>} id={id} aside={<Copy text={text} label={`Copy the ${title.toLowerCase()}`} />}>
+    <Section title={<>{title} {note && <span className={css.aside}>{note}</span>}</>} id={id}
+      aside={<Copy text={text} label={`Copy the ${title.toLowerCase()}`} />}>
       <pre className={css.json} tabIndex={0} aria-label={title}>
         {text.split('\n').map((line, i) => <span key={i} data-n={i + 1}>{coloured(line)}{'\n'}</span>)}
       </pre>

@@ -5,7 +5,9 @@ import type { Schemas } from '../../api/client';
 export type Attempt = Schemas['Attempt'];
 
 export type Bar = { left: number; width: number; ms: number };
-export type Row = { attempt: Attempt; took: number | undefined; wait: Bar | undefined; bar: Bar | undefined; live: boolean; sameMessage: boolean };
+export type Row = {
+  attempt: Attempt; took: number | undefined; wait: Bar | undefined; bar: Bar | undefined; live: boolean; sameMessage: boolean;
+};
 export type Waterfall = {
   rows: Row[]; from: number; to: number; ticks: { at: number; ms: number }[]; total: number;
   /** How long before the axis the run was due, if that is too far to be drawn. */
@@ -19,10 +21,12 @@ const time = (text: string | undefined): number | undefined => {
   return Number.isNaN(ms) ? undefined : ms;
 };
 
-const nice = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 3e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 21600e3, 43200e3, 86400e3];
+const nice = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 3e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3,
+  7200e3, 21600e3, 43200e3, 86400e3];
 
 /** The distance of ticks that divides a span into at most `parts`. */
-export const tickStep = (span: number, parts: number): number => nice.find((n) => span / n <= parts) ?? Math.ceil(span / parts / 86400e3) * 86400e3;
+export const tickStep = (span: number, parts: number): number => nice.find((n) => span / n <= parts)
+  ?? Math.ceil(span / parts / 86400e3) * 86400e3;
 
 /** Lays out the attempts. `now` ends what is still in progress. */
 export function waterfall(run: RunTimes, now: number): Waterfall {
@@ -38,7 +42,8 @@ export function waterfall(run: RunTimes, now: number): Waterfall {
   const from = near ? Math.min(due, first) : first;
   const to = Math.max(last, from + 1);
   const span = to - from;
-  const share = (a: number, b: number): Bar => ({ left: ((a - from) / span) * 100, width: (Math.max(b - a, 0) / span) * 100, ms: Math.max(b - a, 0) });
+  const share = (a: number, b: number): Bar => ({ left: ((a - from) / span) * 100, width: (Math.max(b - a, 0) / span) * 100,
+    ms: Math.max(b - a, 0) });
   let before = near ? from : undefined;
   let message: string | undefined;
   const rows = run.attempts.map((a): Row => {

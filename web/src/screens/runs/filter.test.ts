@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { joinList } from '../../lib/labels';
-import { endedStates, liveStates, modeOf, runsQuery } from './filter';
+import { bulkFilter, endedStates, liveStates, modeOf, runsQuery } from './filter';
 
 const now = Date.parse('2026-03-30T12:00:00Z');
 
@@ -27,5 +27,13 @@ test('a request never combines live and ended states, unless it is of one job', 
     const ended = (q.state ?? []).some((s) => endedStates.includes(s));
     if (!job) expect(live && ended).toBe(false);
     if (!job && q.reason) expect(live).toBe(false); // a live run has no reason
+  }));
+});
+
+test('only live runs are cancelled, and only ended ones run again', () => {
+  fc.assert(fc.property(fc.subarray([...liveStates, ...endedStates]), fc.constantFrom(undefined, 'x'), (chosen, job) => {
+    const url = { state: joinList(chosen), job };
+    for (const s of bulkFilter(url, now, 'cancel').filter.state!) expect(liveStates).toContain(s);
+    for (const s of bulkFilter(url, now, 'retry').filter.state!) expect(endedStates).toContain(s);
   }));
 });

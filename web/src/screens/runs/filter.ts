@@ -17,7 +17,8 @@ export const filterKeys = ['state', 'job', 'queue', 'reason', 'within', 'ended_f
 export type Mode = 'live' | 'ended' | 'all';
 
 export type RunsQuery = {
-  state?: RunState[]; job?: string; queue?: string; reason?: string; ended_from?: string; ended_to?: string; due_from?: string; due_to?: string;
+  state?: RunState[]; job?: string; queue?: string; reason?: string;
+  ended_from?: string; ended_to?: string; due_from?: string; due_to?: string;
 };
 
 export const statesOf = (url: Search): RunState[] => {
@@ -59,11 +60,13 @@ export function runsQuery(url: Search, now: number): RunsQuery {
   return q;
 }
 
-/** The filter of a bulk action, in the form of the API and in words. */
-export function bulkFilter(url: Search, now: number): { filter: RunsQuery; words: [string, string][] } {
-  const filter = runsQuery(url, now);
-  const words: [string, string][] = [];
-  if (filter.state) words.push(['State', filter.state.join(', ')]);
+/** The filter of a bulk action, in the form of the API and in words. Live runs are cancelled, and ended ones run again. */
+export function bulkFilter(url: Search, now: number, what: 'cancel' | 'retry'): { filter: RunsQuery; words: [string, string][] } {
+  const q = runsQuery(url, now);
+  const wanted = what === 'cancel' ? liveStates : endedStates;
+  const chosen = (q.state ?? []).filter((s) => wanted.includes(s));
+  const filter: RunsQuery = { ...q, state: chosen.length > 0 ? chosen : wanted };
+  const words: [string, string][] = [['State', filter.state!.join(', ')]];
   if (filter.job) words.push(['Job', filter.job]);
   if (filter.queue) words.push(['Queue', filter.queue]);
   if (filter.reason) words.push(['Reason', filter.reason]);

@@ -21,12 +21,12 @@ const noun: [string, string] = ['run', 'runs'];
 const size = 50;
 
 const cancel: Bulk = {
-  path: '/api/v1/runs:cancel', verb: 'Cancel', icon: 'stop', noun, danger: true,
+  path: '/api/v1/runs:cancel', verb: 'Cancel', icon: 'stop', noun, danger: true, dismiss: 'Leave them running',
   explain: 'The runs end as cancelled, whether they have started or not. A target that has received its call may still finish the work.',
 };
 const retry: Bulk = {
   path: '/api/v1/runs:retry', verb: 'Run again', icon: 'redo', noun,
-  explain: 'The runs are live again under their old ids and idempotency keys, with the current definition of their jobs and all its attempts.',
+  explain: 'The runs are live again under their old ids and idempotency keys, with the current definition of their jobs and all attempts.',
 };
 
 /** What runs now, and what has ended? */
@@ -46,9 +46,9 @@ export default function Runs() {
     },
   });
   const short = !!list.last && list.last.items.length < size;
-  const scope = (all: boolean): BulkScope => {
+  const scope = (all: boolean, bulk: Bulk): BulkScope => {
     if (!all) return { body: { ids: selection.ids() }, words: [['Runs', `${selection.size} selected`]] };
-    const { filter, words } = bulkFilter(url, Date.now());
+    const { filter, words } = bulkFilter(url, Date.now(), bulk === cancel ? 'cancel' : 'retry');
     return { body: { filter }, words };
   };
   const bulks = mode === 'live' ? [cancel] : mode === 'ended' ? [retry] : [retry, cancel];
@@ -56,13 +56,15 @@ export default function Runs() {
     ...(url.job ? [{ value: 'all' as const, label: 'All' }] : []), { value: 'live', label: 'Live' }, { value: 'ended', label: 'Ended' },
   ];
   return (
-    <Page title="Runs" sub={mode === 'live' ? 'in progress or due, in no order of time' : mode === 'ended' ? 'the last to end first' : 'the last to be due first'}>
+    <Page title="Runs" sub={mode === 'live' ? 'in progress or due, in no order of time' : mode === 'ended' ? 'the last to end first'
+      : 'the last to be due first'}>
       <FilterBar fields={fields(mode)} aside={
         <SegmentedControl aria-label="Which runs" size="xs" value={mode} data={modes}
           onChange={(m) => set({ mode: m, state: undefined, reason: undefined }, true)} />
       } />
       {selection.size > 0 && may('operator') && (
-        <BulkBar noun={noun} selected={selection.size} all={selection.all} setAll={selection.setAll} clear={selection.clear} scope={scope} onOpen={setBulkOpen}
+        <BulkBar noun={noun} selected={selection.size} all={selection.all} setAll={selection.setAll} clear={selection.clear} scope={scope}
+          onOpen={setBulkOpen}
           bulks={bulks} />
       )}
       <NewerPill newer={list.newer} refresh={list.refresh} noun={noun} />
@@ -72,8 +74,10 @@ export default function Runs() {
       ) : (
         <div className={list.stale || list.first.error ? css.stale : undefined}>
           {list.rows.length > 0 && (
-            <Table label="Runs" virtual rows={list.rows} id={(r) => r.id} name={(r) => `${r.job_name ?? r.job}, due ${r.due_at}`} columns={columnsOf(mode)}
-              open={(r) => void navigate({ to: '/runs/$run', params: { run: r.id } })} {...(may('operator') ? { selection: selection.of(list.rows) } : {})}
+            <Table label="Runs" virtual rows={list.rows} id={(r) => r.id} name={(r) => `${r.job_name ?? r.job}, due ${r.due_at}`}
+              columns={columnsOf(mode)}
+              open={(r) => void navigate({ to: '/runs/$run', params: { run: r.id } })}
+                {...(may('operator') ? { selection: selection.of(list.rows) } : {})}
               {...(short ? {} : { onEnd: list.loadMore })} />
           )}
           <Endless list={list} short={short} noun={noun} />
@@ -84,13 +88,16 @@ export default function Runs() {
 }
 
 function Nothing({ mode, any }: { mode: Mode; any: boolean }) {
-  if (any) return <Empty title="No run matches these filters" action={<Link to="/runs" search={{ mode } as never}>Clear the filters</Link>} />;
-  if (mode === 'live') return <Empty title="Nothing is running" action={<Link to="/runs" search={{ mode: 'ended' } as never}>See the runs that ended</Link>}>No run is due, running or waiting.</Empty>;
+  if (any) return <Empty title="No run matches these filters"
+    action={<Link to="/runs" search={{ mode } as never}>Clear the filters</Link>} />;
+  if (mode === 'live') return <Empty title="Nothing is running"
+    action={<Link to="/runs" search={{ mode: 'ended' } as never}>See the runs that ended</Link>}>No run is due, running or waiting.</Empty>;
   return <Empty title="No run has ended yet" command="belfry run list" />;
 }
 
 const reasons = [
-  'attempts', 'rejected', 'lost', 'unknown_outcome', 'gone', 'overlap', 'overlap_limit', 'missed', 'missed_window', 'missed_max', 'paused', 'expired', 'replaced',
+  'attempts', 'rejected', 'lost', 'unknown_outcome', 'gone', 'overlap', 'overlap_limit', 'missed', 'missed_window', 'missed_max', 'paused',
+    'expired', 'replaced',
   'calendar', 'dst_gap', 'cancelled', 'deleted',
 ];
 
@@ -105,7 +112,8 @@ function fields(mode: Mode): Field[] {
     },
     {
       key: 'within', label: 'Ended within', free: 'Duration such as 90m',
-      options: [{ value: '15m', label: '15 minutes' }, { value: '1h', label: '1 hour' }, { value: '24h', label: '24 hours' }, { value: '7d', label: '7 days' }],
+      options: [{ value: '15m', label: '15 minutes' }, { value: '1h', label: '1 hour' }, { value: '24h', label: '24 hours' },
+        { value: '7d', label: '7 days' }],
     },
     { key: 'ended_from', label: 'Ended from', free: 'Such as 2026-05-01T00:00:00Z' },
     { key: 'ended_to', label: 'Ended before', free: 'Such as 2026-05-02T00:00:00Z' },
