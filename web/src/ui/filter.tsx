@@ -7,7 +7,13 @@ import { Chip, Kbd, TextButton } from './control';
 import { Icon } from './icon';
 import css from './filter.module.css';
 
-export type Option = { value: string; label?: string; hint?: ReactNode };
+export type Option = {
+  value: string;
+  label?: string;
+  hint?: ReactNode;
+  /** The value is only the beginning: choosing it puts it into the input, and its options are read. */
+  begins?: boolean;
+};
 
 export type Field = {
   /** The search parameter. */
@@ -137,6 +143,10 @@ function Values({ field, close }: { field: Field; close: () => void }) {
   };
   const options = [...(field.options ?? []),
     ...(loaded.data ?? [])].filter((o) => (o.label ?? o.value).toLowerCase().includes(wanted.toLowerCase()));
+  const begin = (value: string) => {
+    setText(value);
+    box.current?.querySelector<HTMLElement>('input')?.focus();
+  };
   const searchable = !!field.free || !!field.load;
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => box.current?.querySelector<HTMLElement>('input, button')?.focus(), []);
@@ -159,7 +169,7 @@ function Values({ field, close }: { field: Field; close: () => void }) {
       <ul className={css.list}>
         {options.slice(0, 50).map((o) => (
           <li key={o.value}>
-            <button type="button" onClick={() => choose(o.value)} onKeyDown={arrows}>
+            <button type="button" onClick={() => (o.begins ? begin(o.value) : choose(o.value))} onKeyDown={arrows}>
               <span className="clip">{o.label ?? o.value}</span>{o.hint && <span className="dim">{o.hint}</span>}
             </button>
           </li>

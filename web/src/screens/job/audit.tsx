@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import type { Job } from '../../api/pending-jobs';
+import type { Job } from '../../api/jobs';
 import { actorName } from '../../lib/actor';
 import { Empty, Loaded } from '../../ui/state';
 import { Table, type Column } from '../../ui/table';

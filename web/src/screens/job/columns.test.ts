@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { TimelineItem } from '../../api/pending-jobs';
+import type { TimelineItem } from '../../api/jobs';
 import { day, hour, minute, second } from '../../lib/time';
 import { gapOf, layout, most, noCounts, outcomeOf, outcomes, rangeOf, stack, stepFor, weight, zoomFor, zooms, type Zoom } from './columns';
 

@@ -1,4 +1,4 @@
-import type { TimelineBucket, TimelineItem } from '../../api/pending-jobs';
+import type { TimelineBucket, TimelineItem } from '../../api/jobs';
 import { count } from '../../lib/number';
 import {
   clock, date, day, duration, hour, localParts, longDate, minute, offset as offsetText, second, type ZoneMode,

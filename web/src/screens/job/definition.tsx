@@ -1,6 +1,6 @@
 import { text } from '../../api/client';
 import { useData } from '../../api/live';
-import type { Job } from '../../api/pending-jobs';
+import type { Job } from '../../api/jobs';
 import { parseExact, type Exact } from '../../lib/json';
 import { Command, Copy } from '../../ui/control';
 import { Loaded } from '../../ui/state';

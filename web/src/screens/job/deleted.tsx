@@ -1,6 +1,6 @@
 import { api, unwrap, type ApiProblem } from '../../api/client';
 import { useData } from '../../api/live';
-import type { Job } from '../../api/pending-jobs';
+import type { Job } from '../../api/jobs';
 import { actorName } from '../../lib/actor';
 import { Copy, Tag } from '../../ui/control';
 import { Page } from '../../ui/page';

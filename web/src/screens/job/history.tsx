@@ -1,7 +1,7 @@
 import { SegmentedControl, Tabs } from '@mantine/core';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useCallback, useState } from 'react';
-import type { Job, Timeline } from '../../api/pending-jobs';
+import type { Job, Timeline } from '../../api/jobs';
 import { useSession } from '../../api/session';
 import { useUrl } from '../../lib/search';
 import { date } from '../../lib/time';

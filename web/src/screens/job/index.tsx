@@ -4,7 +4,7 @@ import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useEffect } from 'react';
 import { api, ApiProblem, unwrap } from '../../api/client';
 import { useData } from '../../api/live';
-import type { Job } from '../../api/pending-jobs';
+import type { Job } from '../../api/jobs';
 import { useSession } from '../../api/session';
 import { actorName } from '../../lib/actor';
 import { scheduleText, targetText } from '../../lib/target';

@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import { useContext, useState } from 'react';
-import type { Timeline, TimelineBucket, TimelineItem } from '../../api/pending-jobs';
+import type { Timeline, TimelineBucket, TimelineItem } from '../../api/jobs';
 import { count } from '../../lib/number';
 import { clock } from '../../lib/time';
 import { TextButton } from '../../ui/control';

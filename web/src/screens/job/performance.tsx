@@ -2,7 +2,7 @@ import { useElementSize } from '@mantine/hooks';
 import { useNavigate } from '@tanstack/react-router';
 import { api, unwrap } from '../../api/client';
 import { useData } from '../../api/live';
-import type { Job, JobStats, Timeline } from '../../api/pending-jobs';
+import type { Job, JobStats, Timeline } from '../../api/jobs';
 import { count, percent, plural } from '../../lib/number';
 import { clock, date, day, duration } from '../../lib/time';
 import { word } from '../../ui/mark';

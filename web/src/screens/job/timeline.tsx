@@ -1,6 +1,6 @@
 import { useElementSize } from '@mantine/hooks';
 import { useContext, useEffect, useMemo, useRef, type KeyboardEvent } from 'react';
-import type { Timeline, TimelineItem } from '../../api/pending-jobs';
+import type { Timeline, TimelineItem } from '../../api/jobs';
 import { count } from '../../lib/number';
 import { clock } from '../../lib/time';
 import { kindOf, Mark, word, type Kind } from '../../ui/mark';

@@ -1,7 +1,7 @@
 import { useMemo } from 'react';
 import { api, unwrap } from '../../api/client';
 import { useData } from '../../api/live';
-import type { Timeline } from '../../api/pending-jobs';
+import type { Timeline } from '../../api/jobs';
 import { zoneOffset } from '../../lib/time';
 
 /** The timeline of a job in a range. While now is in it, it is polled. */

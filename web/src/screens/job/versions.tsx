@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import type { Job } from '../../api/pending-jobs';
+import type { Job } from '../../api/jobs';
 import { useSession } from '../../api/session';
 import { actorName } from '../../lib/actor';
 import { diffLines, type DiffLine } from '../../lib/diff';

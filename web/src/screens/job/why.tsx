@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import type { Job } from '../../api/pending-jobs';
+import type { Job } from '../../api/jobs';
 import { useSession } from '../../api/session';
 import { Button, Command, TextButton } from '../../ui/control';
 import { kindOf, Mark, type Kind } from '../../ui/mark';

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { Job } from '../../api/pending-jobs';
+import type { Job } from '../../api/jobs';
 import { actorName } from '../../lib/actor';
 import { scheduleText, targetText } from '../../lib/target';
 import { Tag } from '../../ui/control';

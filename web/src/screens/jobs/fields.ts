@@ -1,24 +1,20 @@
-import { api, unwrap } from '../../api/client';
-import type { Job, LabelKeys, LabelValues } from '../../api/pending-jobs';
-import { count } from '../../lib/number';
+import { api, unwrap, type Schemas } from '../../api/client';
+import { capped } from '../../lib/number';
 import type { Field, Option } from '../../ui/filter';
 
 const kinds = ['http', 'worker', 'command', 'kafka', 'nats', 'amqp', 'noop'];
 
-/** Labels of the namespace: the keys first, and the values once a key is typed. */
-async function labels(text: string): Promise<Option[]> {
-  const [key, value] = text.split('=', 2);
-  if (value === undefined) {
-    const { labels: all } = await unwrap<LabelKeys>(api.GET('/api/v1/labels' as never) as never);
-    const lists = await Promise.all(all.slice(0, 3).map(async (l) => ofKey(l.key)));
-    return lists.flat();
+/** Labels of the namespace: the keys first, and the values once a key is chosen or typed. */
+async function labelOptions(text: string): Promise<Option[]> {
+  const at = text.indexOf('=');
+  if (at < 0) {
+    const { labels } = await unwrap(api.GET('/api/v1/labels'));
+    const hint = (l: Schemas['Label']) => `${capped(l.values, l.more_values)} ${l.values === 1 ? 'value' : 'values'}`;
+    return labels.map((l) => ({ value: `${l.key}=`, begins: true, hint: hint(l) }));
   }
-  return ofKey(key!);
-}
-
-async function ofKey(key: string): Promise<Option[]> {
-  const { values } = await unwrap<LabelValues>(api.GET('/api/v1/labels/{key}' as never, { params: { path: { key } } } as never) as never);
-  return values.map((v) => ({ value: `${key}=${v.value}`, hint: `${count(v.jobs)}${v.more ? '+' : ''}` }));
+  const key = text.slice(0, at);
+  const { values } = await unwrap(api.GET('/api/v1/labels/{key}', { params: { path: { key }, query: { prefix: text.slice(at + 1) } } }));
+  return values.map((v) => ({ value: `${key}=${v.value}`, hint: `${capped(v.jobs, v.more)} ${v.jobs === 1 ? 'job' : 'jobs'}` }));
 }
 
 export async function queueOptions(): Promise<Option[]> {
@@ -26,12 +22,9 @@ export async function queueOptions(): Promise<Option[]> {
   return items.map((q) => ({ value: q.name }));
 }
 
-export const fields = (rows: Job[]): Field[] => [
+export const fields: Field[] = [
   { key: 'state', label: 'State', options: [{ value: 'active' }, { value: 'paused' }, { value: 'finished' }] },
-  {
-    key: 'label', label: 'Label', multi: true, free: 'key=value',
-    load: (text) => labels(text).catch(() => seen(rows)),
-  },
+  { key: 'label', label: 'Label', multi: true, free: 'key=value', load: labelOptions },
   { key: 'queue', label: 'Queue', load: queueOptions, free: 'Name of a queue' },
   { key: 'target', label: 'Target', options: kinds.map((value) => ({ value })) },
   {
@@ -42,7 +35,3 @@ export const fields = (rows: Job[]): Field[] => [
   { key: 'due_from', label: 'Due from', free: 'Such as 2026-05-01T00:00:00Z' },
   { key: 'due_to', label: 'Due before', free: 'Such as 2026-05-02T00:00:00Z' },
 ];
-
-/** The labels of the rows on the screen. */
-const seen = (rows: Job[]): Option[] =>
-  [...new Set(rows.flatMap((j) => Object.entries(j.labels ?? {}).map(([k, v]) => `${k}=${v}`)))].sort().map((value) => ({ value }));

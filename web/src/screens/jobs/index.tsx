@@ -3,7 +3,7 @@ import { Link, useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api, unwrap } from '../../api/client';
 import { usePages } from '../../api/pages';
-import type { Job } from '../../api/pending-jobs';
+import type { Job } from '../../api/jobs';
 import { useSession } from '../../api/session';
 import { useUrl } from '../../lib/search';
 import { BulkBar, type Bulk, type BulkScope } from '../../ui/bulk';
@@ -75,7 +75,7 @@ export default function Jobs() {
         <LinkButton to="/jobs/new" tone="primary" icon="plus">New job</LinkButton>
       </>
     )}>
-      <FilterBar search={{ key: 'name', placeholder: 'Name contains…' }} fields={fields(list.rows)} aside={<Order />} />
+      <FilterBar search={{ key: 'name', placeholder: 'Name contains…' }} fields={fields} aside={<Order />} />
       {selection.size > 0 && may('operator') && (
         <BulkBar noun={noun} selected={selection.size} all={selection.all} setAll={selection.setAll} clear={selection.clear} scope={scope}
           onOpen={setBulkOpen}
