@@ -32,6 +32,8 @@ type TableProps<T> = {
   actions?: (row: T) => ReactNode;
   /** Only rows near the window are in the page: for lists without an end. */
   virtual?: boolean;
+  /** With virtual: how high a row is on phones, about. */
+  phoneRow?: number;
   /** With virtual: the last rows are near. */
   onEnd?: () => void;
 };
@@ -40,11 +42,11 @@ const phone = () => typeof window !== 'undefined' && window.innerWidth <= 720;
 
 /** A table of one line per row. j and k move the focus, Enter opens, x selects. */
 export function Table<T>({
-  label, rows, id, name = id, columns, open, selection, rowClass, keys, actions, virtual = false, onEnd,
+  label, rows, id, name = id, columns, open, selection, rowClass, keys, actions, virtual = false, phoneRow = 37, onEnd,
 }: TableProps<T>) {
   const body = useRef<HTMLTableSectionElement>(null);
   const [at, setAt] = useState(-1);
-  const v = useRows(body, rows, id, at, virtual);
+  const v = useRows(body, rows, id, at, virtual, phoneRow);
   const items = v.getVirtualItems();
   const shown = virtual ? items.map((x) => x.index).filter((i) => i < rows.length) : rows.map((_, i) => i);
   // The room of the rows that are not in the page, before each row and after the last one.
@@ -147,8 +149,9 @@ const Gap = ({ height }: { height: number }) => <tr aria-hidden="true" className
 const visible = (tr: HTMLElement | null | undefined): boolean => !!tr && tr.getBoundingClientRect().top >= 48;
 
 /** Which rows are near the window. The row with the focus stays in the page, so that the focus is never lost. */
-function useRows<T>(body: React.RefObject<HTMLTableSectionElement | null>, rows: T[], id: (row: T) => string, at: number,
-  virtual: boolean) {
+function useRows<T>(
+  body: React.RefObject<HTMLTableSectionElement | null>, rows: T[], id: (row: T) => string, at: number, virtual: boolean, phoneRow: number,
+) {
   const [margin, setMargin] = useState(0);
   useLayoutEffect(() => {
     if (!virtual || !body.current) return;
@@ -158,7 +161,7 @@ function useRows<T>(body: React.RefObject<HTMLTableSectionElement | null>, rows:
   return useWindowVirtualizer({
     count: rows.length,
     enabled: virtual,
-    estimateSize: () => (phone() ? 76 : 37),
+    estimateSize: () => (phone() ? phoneRow : 37),
     overscan: 12,
     scrollMargin: margin,
     getItemKey: (i) => (rows[i] === undefined ? i : id(rows[i])),

@@ -27,11 +27,11 @@ export function Occurrences({ timeline, selected, choose, zoomTo }: Props) {
   const rows = future ? all : all.slice(Math.max(0, planned.length - soon));
   if (rows.length === 0) return <Empty title="No occurrence in this time">Choose a longer time, or go to an earlier one.</Empty>;
   const columns: Column<TimelineItem>[] = [
-    { head: `Due (${zone})`, width: '26%', cell: (i) =>
+    { head: `Due (${zone})`, width: '26%', className: css.dueColumn, cell: (i) =>
       <span className="num">{itemTime(i, zone, mode)}{i.last_due_at && <span className="dim"> and later</span>}</span> },
     { head: 'UTC', width: '90px', from: 'desktop', cell: (i) =>
       <span className="dim num">{clock(Date.parse(i.due_at), 'UTC', true)}Z</span> },
-    { head: 'Outcome', width: '190px', cell: (i) =>
+    { head: 'Outcome', width: '190px', className: css.outcomeColumn, cell: (i) =>
       <Outcome kind={kindOf(i)}>{word[kindOf(i)]}{(i.count ?? 1) > 1 && ` × ${count(i.count!)}`}</Outcome> },
     { head: 'Reason', from: 'tablet', cell: (i) => <Reason item={i} /> },
     { head: 'Started after', width: '110px', right: true, from: 'tablet', cell: (i) => <Took ms={i.lateness_ms} /> },
@@ -39,7 +39,7 @@ export function Occurrences({ timeline, selected, choose, zoomTo }: Props) {
     { head: 'Attempts', width: '80px', right: true, from: 'desktop',
       cell: (i) => (i.attempt ? i.attempt : <span className="dim">–</span>) },
     { head: 'Version', width: '70px', right: true, from: 'desktop', cell: (i) => i.version ?? <span className="dim">–</span> },
-    { head: <span className="sr">Run</span>, width: '56px', right: true, cell: (i) => i.run && <Link to="/runs/$run"
+    { head: <span className="sr">Run</span>, width: '56px', right: true, from: 'tablet', cell: (i) => i.run && <Link to="/runs/$run"
       params={{ run: i.run }}>Run</Link> },
   ];
   return (

@@ -94,7 +94,8 @@ export default function Jobs() {
       ) : (
         <div className={list.stale || list.first.error ? css.stale : undefined}>
           {list.rows.length > 0 && (
-            <Table label="Jobs" virtual rows={list.rows} id={(j) => j.id} name={(j) => j.name} columns={columns} open={open} keys={keys}
+            <Table label="Jobs" virtual phoneRow={76} rows={list.rows} id={(j) => j.id} name={(j) => j.name} columns={columns} open={open}
+              keys={keys}
               {...(may('operator') ? { selection: selection.of(list.rows) } : {})}
                 rowClass={(j) => (j.state === 'active' ? undefined : css.off)}
               actions={may('operator') ? (job) => <Actions job={job} show={dialogs.show} toggle={toggle} edit={edit} /> : undefined}

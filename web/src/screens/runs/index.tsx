@@ -74,7 +74,8 @@ export default function Runs() {
       ) : (
         <div className={list.stale || list.first.error ? css.stale : undefined}>
           {list.rows.length > 0 && (
-            <Table label="Runs" virtual rows={list.rows} id={(r) => r.id} name={(r) => `${r.job_name ?? r.job}, due ${r.due_at}`}
+            <Table label="Runs" virtual phoneRow={55} rows={list.rows} id={(r) => r.id}
+              name={(r) => `${r.job_name ?? r.job}, due ${r.due_at}`}
               columns={columnsOf(mode)}
               open={(r) => void navigate({ to: '/runs/$run', params: { run: r.id } })}
                 {...(may('operator') ? { selection: selection.of(list.rows) } : {})}
