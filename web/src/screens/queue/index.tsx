@@ -3,7 +3,7 @@ import { useState, type ReactNode } from 'react';
 import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
 import { useSession } from '../../api/session';
-import { capped, count } from '../../lib/number';
+import { capped, count, plural } from '../../lib/number';
 import { Button, Tag } from '../../ui/control';
 import { Outcome } from '../../ui/mark';
 import { Facts, Page, Section } from '../../ui/page';
@@ -109,7 +109,7 @@ function Workers({ queue }: { queue: Queue }) {
     get: (signal) => unwrap(api.GET('/api/v1/queues/{queue}/sessions', { params: { path: { queue: queue.name }, query: { page_size: 200 } }, signal })),
   });
   return (
-    <Section title="Workers" id="workers" aside={list.data && <span className="dim">{capped(list.data.items.length, !!list.data.next_page_token)} sessions</span>}>
+    <Section title="Workers" id="workers" aside={list.data && <span className="dim">{list.data.next_page_token ? `${list.data.items.length}+ sessions` : plural(list.data.items.length, 'session')}</span>}>
       <Loaded query={list} rows={3}>
         {(page) => page.items.length === 0 ? (
           <Empty title="No worker is connected" command={`belfry key create ${queue.name}-worker --role worker --queue ${queue.name}`}>
