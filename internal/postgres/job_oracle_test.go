@@ -52,10 +52,29 @@ func (v *verdict) note(n *int, format string, args ...any) {
 	}
 }
 
+// order sorts the deeds. It drops edits that changed nothing: for them the time of the job's last change was recorded,
+// maybe before that change.
+func (b *biography) order() {
+	slices.SortStableFunc(b.deeds, func(x, y deed) int { return x.at.Compare(y.at) })
+	var kept []deed
+	step := int64(0)
+	for i, d := range b.deeds {
+		twice := i > 0 && b.deeds[i-1].at.Equal(d.at) || i+1 < len(b.deeds) && b.deeds[i+1].at.Equal(d.at)
+		if d.kind == "edit" && d.step == step && twice {
+			continue
+		}
+		if d.step != 0 {
+			step = d.step
+		}
+		kept = append(kept, d)
+	}
+	b.deeds = kept
+}
+
 // expected lists the seconds at which the job was due, up to and including the end, and since when its last schedule
 // applies. Pauses do not matter: what is due in a pause is in the ledger too.
 func (b *biography) expected(end time.Time) (due map[int64]bool, last time.Time) {
-	slices.SortStableFunc(b.deeds, func(x, y deed) int { return x.at.Compare(y.at) })
+	b.order()
 	due = map[int64]bool{}
 	step := int64(0)
 	for i, d := range b.deeds {

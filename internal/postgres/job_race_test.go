@@ -233,7 +233,7 @@ func (r *race) operate() {
 			ctx, job.UpdateParams{Namespace: r.namespace, ID: id, Definition: r.definition(id, which.spec)},
 		)
 		if r.check(err) {
-			r.recordEdit(id, deed{"edit", j.UpdatedAt, which.step})
+			r.record(id, deed{"edit", j.UpdatedAt, which.step})
 		}
 	case n < 62:
 		c, err := r.store.PauseJob(ctx, job.ChangeParams{Namespace: r.namespace, ID: id}, "race")
@@ -318,23 +318,6 @@ func (r *race) record(id uuid.UUID, d deed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lives[id].deeds = append(r.lives[id].deeds, d)
-}
-
-// recordEdit records an edit, unless the job had this schedule already: then its last change is returned.
-func (r *race) recordEdit(id uuid.UUID, d deed) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	life := r.lives[id]
-	step := int64(0) // of the schedule before
-	for _, o := range life.deeds {
-		if o.kind == "create" || o.kind == "edit" {
-			step = o.step
-		}
-		if o.at.Equal(d.at) && step == d.step {
-			return
-		}
-	}
-	life.deeds = append(life.deeds, d)
 }
 
 // resumeAll ends every pause, because only then the occurrences of a pause are in the ledger.
