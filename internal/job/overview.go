@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,6 +53,7 @@ const (
 	MaxFailures      = 500    // failures of the last hour that are read to find them
 	MaxSkips         = 1000   // skips of the last hour that are read for their reasons
 	MaxAttention     = 20
+	MaxCauses        = 3 // of dead letters that need attention
 )
 
 // Capped is a count that may have stopped at its limit.
@@ -78,6 +80,7 @@ type FailingJob struct {
 	Name    string // empty: it is deleted
 	Failed  int64
 	Message string // of the last failure
+	Recent  Recent
 }
 
 // ReasonCount is how many occurrences were skipped for a reason.
@@ -103,6 +106,7 @@ type Overview struct {
 	Minutes      []StatPoint // the last one is the current minute
 	Audited      int64       // occurrences that the audit judged in these minutes, in all namespaces
 	AuditedAt    time.Time   // the last minute in which it did; zero: none
+	Causes       []DeadGroup // of dead letters, the largest first
 }
 
 // LiveOf returns the live runs of the queues of an overview.
@@ -124,6 +128,7 @@ type Attention struct {
 	Text  string
 	Count int64
 	Queue string
+	Cause string // of dead letters
 }
 
 // Attention lists what someone has to look at, the most urgent first.
@@ -172,12 +177,34 @@ func (o *Overview) Attention(live *Live) (out []Attention) {
 		}
 		add("queue_paused", n, q.Name, fmt.Sprintf("Queue %s is paused%s: %s.", q.Name, since, due(n)))
 	}
+	for i := range o.Causes[:min(len(o.Causes), MaxCauses)] {
+		g := &o.Causes[i]
+		add("dead_letters", g.Count, "", causeText(g))
+		out[len(out)-1].Cause = g.Last.Cause
+	}
 	if b := o.BrokenOf(live); b.Count > 0 {
 		add("schedules_broken", b.Count, "", atLeast(b, "schedule cannot be planned, so its", "schedules cannot be planned, so their")+
 			" jobs do not run. belfry doctor says why.")
 	}
 	return out[:min(len(out), MaxAttention)]
 }
+
+// causeText says what the dead letters of a cause are, and whether their jobs have recovered.
+func causeText(g *DeadGroup) string {
+	what := cmp.Or(g.Last.Message, string(g.Last.Reason))
+	if r := []rune(what); len(r) > maxCauseText {
+		what = string(r[:maxCauseText-1]) + "…"
+	}
+	text := atLeast(Capped{g.Count, g.More}, "dead letter", "dead letters share one cause") + ": " + what
+	if s := g.Since; s != nil && s.Succeeded > 0 {
+		text = strings.TrimSuffix(text, ".") + ". Since then " +
+			atLeast(Capped{s.Succeeded, s.More}, "run of these jobs", "runs of these jobs") + " succeeded."
+	}
+	return text
+}
+
+// maxCauseText is how much of a target's message is shown, in characters.
+const maxCauseText = 120
 
 func atLeast(c Capped, one, many string) string {
 	switch {

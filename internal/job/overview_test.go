@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,21 @@ func TestAttention(t *testing.T) {
 		"No worker asks for runs of queue pulled: 7 due runs wait.",
 		"Queue held is paused since 2026-03-30 10:31 UTC: 1 due run waits.",
 	}, texts())
+	o.Causes = []job.DeadGroup{
+		{
+			Count: 4180, Last: job.DeadLetter{Message: "502 Bad Gateway: no upstream.", Cause: "c1"},
+			Since: &job.DeadSince{Succeeded: 12, More: true},
+		},
+		{Count: 1, Last: job.DeadLetter{Message: strings.Repeat("ä", 200)}},
+		{Count: 1, Last: job.DeadLetter{Reason: "attempts"}},
+		{Count: 1},
+	}
+	require.Equal(t, []string{
+		"4180 dead letters share one cause: 502 Bad Gateway: no upstream. Since then 12 or more runs of these jobs succeeded.",
+		"1 dead letter: " + strings.Repeat("ä", 119) + "…",
+		"1 dead letter: attempts",
+	}, texts()[2:])
+	require.Equal(t, "c1", o.Attention(live)[2].Cause)
 	live.Complete = false
 	require.Contains(t, texts(), "No worker asks for runs of queue pulled: 7 or more due runs wait.")
 	o = job.Overview{

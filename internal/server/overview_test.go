@@ -92,9 +92,14 @@ func TestOverviewTellsTheTruth(t *testing.T) {
 	require.Equal(t, "held", failing[0].(map[string]any)["job_name"])
 	require.EqualValues(t, 3, failing[0].(map[string]any)["failed_1h"])
 	require.Equal(t, "m1", failing[0].(map[string]any)["message"], "the last one")
+	recent := failing[0].(map[string]any)["recent"].([]any)
+	require.Contains(t, recent, map[string]any{"state": "failed", "reason": "attempts"})
+	require.Contains(t, recent, map[string]any{"state": "skipped", "reason": "overlap"})
 
 	items := attention(o)
-	require.Len(t, items, 5)
+	require.Len(t, items, 6)
+	require.Equal(t, "2 dead letters share one cause: x", items["dead_letters"]["text"])
+	require.NotEmpty(t, items["dead_letters"]["cause"])
 	require.Regexp(t, `^Queue held is paused since .* UTC: 4 due runs wait\.$`, items["queue_paused"]["text"])
 	require.Equal(t, "held", items["queue_paused"]["queue"])
 	require.Equal(t, "No worker asks for runs of queue idle: 4 due runs wait.", items["no_worker"]["text"])
@@ -112,7 +117,7 @@ func TestOverviewTellsTheTruth(t *testing.T) {
 	// A worker comes, and the queue is resumed.
 	require.Equal(t, 201, n.openSession("idle"))
 	require.Equal(t, 200, n.call("POST", "/queues/held:resume", "").status)
-	o = n.awaitOverview(func(o map[string]any) bool { return len(attention(o)) == 3 })
+	o = n.awaitOverview(func(o map[string]any) bool { return len(attention(o)) == 4 })
 	require.EqualValues(t, 8, o["late"].(map[string]any)["runs"], "they have not started all the same")
 }
 

@@ -54,6 +54,7 @@ func (e AttemptState) Valid() bool {
 const (
 	AttentionCodeAuditFindings     AttentionCode = "audit_findings"
 	AttentionCodeClockInDoubt      AttentionCode = "clock_in_doubt"
+	AttentionCodeDeadLetters       AttentionCode = "dead_letters"
 	AttentionCodeNoWorker          AttentionCode = "no_worker"
 	AttentionCodePartitionsUnowned AttentionCode = "partitions_unowned"
 	AttentionCodeQueuePaused       AttentionCode = "queue_paused"
@@ -66,6 +67,8 @@ func (e AttentionCode) Valid() bool {
 	case AttentionCodeAuditFindings:
 		return true
 	case AttentionCodeClockInDoubt:
+		return true
+	case AttentionCodeDeadLetters:
 		return true
 	case AttentionCodeNoWorker:
 		return true
@@ -1283,6 +1286,8 @@ type AttemptState string
 
 // Attention defines model for Attention.
 type Attention struct {
+	// Cause Of dead letters: a filter that selects them.
+	Cause string        `json:"cause,omitempty,omitzero"`
 	Code  AttentionCode `json:"code"`
 	Count int64         `json:"count"`
 	Queue string        `json:"queue,omitempty,omitzero"`
@@ -1950,6 +1955,9 @@ type FailingJob struct {
 
 	// Message Of the last failure.
 	Message string `json:"message,omitempty,omitzero"`
+
+	// Recent Its newest runs and skips, at most 12, the oldest first.
+	Recent []RecentState `json:"recent"`
 }
 
 // FailureReport defines model for FailureReport.
@@ -3055,7 +3063,7 @@ type Overview struct {
 	// Accepted Runs whose target accepted them and will report.
 	Accepted int64 `json:"accepted"`
 
-	// Attention What someone has to look at, the most urgent first, at most 20.
+	// Attention What someone has to look at, the most urgent first, at most 20. Dead letters are counted at most every 10 seconds.
 	Attention []Attention `json:"attention"`
 	Audit     AuditState  `json:"audit"`
 
@@ -3388,6 +3396,15 @@ type RecentRun struct {
 	// State As in the run.
 	//
 	// Examples: succeeded
+	State string `json:"state"`
+}
+
+// RecentState defines model for RecentState.
+type RecentState struct {
+	// Reason Examples: attempts
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// State Examples: succeeded
 	State string `json:"state"`
 }
 

@@ -19,6 +19,8 @@ type Views interface {
 	Now(ctx context.Context, namespace uuid.UUID) (time.Time, error)
 	Stats(ctx context.Context, p job.StatParams) (job.Stats, error)
 	Overview(ctx context.Context, namespace uuid.UUID) (job.Overview, error)
+	RecentRuns(ctx context.Context, namespace uuid.UUID, jobs []job.Job) ([]job.Recent, error)
+	SummarizeDeadLetters(ctx context.Context, q job.DeadQueryBy) (job.DeadSummary, error)
 }
 
 // Cluster is the part of the store that knows the live runs of all namespaces.

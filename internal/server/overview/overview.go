@@ -77,10 +77,17 @@ type AuditState struct {
 
 // Attention is something that someone has to look at.
 type Attention struct {
-	Code  string `json:"code" enum:"clock_in_doubt,partitions_unowned,audit_findings,no_worker,queue_paused,schedules_broken"`
+	Code  string `json:"code" enum:"clock_in_doubt,partitions_unowned,audit_findings,no_worker,queue_paused,dead_letters,schedules_broken"`
 	Text  string `json:"text" doc:"For people."`
 	Count int64  `json:"count"`
 	Queue string `json:"queue,omitempty"`
+	Cause string `json:"cause,omitempty" doc:"Of dead letters: a filter that selects them."`
+}
+
+// RecentState is how a run ended, or what it does.
+type RecentState struct {
+	State  string `json:"state" example:"succeeded"`
+	Reason string `json:"reason,omitempty" example:"attempts"`
 }
 
 // FailingJob is a job whose runs failed in the last hour.
@@ -89,6 +96,8 @@ type FailingJob struct {
 	JobName string `json:"job_name,omitempty" doc:"Absent: the job is deleted."`
 	Failed  int64  `json:"failed_1h"`
 	Message string `json:"message,omitempty" doc:"Of the last failure."`
+
+	Recent []RecentState `json:"recent" doc:"Its newest runs and skips, at most 12, the oldest first."`
 }
 
 // Overview is how a namespace is doing.
@@ -109,7 +118,7 @@ type Overview struct {
 	Unowned     int64          `json:"unowned" doc:"Partitions without a live owner: their runs wait."`
 	Audit       AuditState     `json:"audit"`
 	Minutes     []StatPoint    `json:"minutes" doc:"The last 60 minutes; the last one is the current minute. Statistics."`
-	Attention   []Attention    `json:"attention" doc:"What someone has to look at, the most urgent first, at most 20."`
+	Attention   []Attention    `json:"attention" doc:"What someone has to look at, the most urgent first, at most 20. Dead letters are counted at most every 10 seconds."`
 	Failing     []FailingJob   `json:"failing" doc:"The jobs that failed most in the last hour, of the newest 500 failures."`
 }
 
@@ -144,12 +153,12 @@ func (h *Handlers) getOverview(ctx context.Context, in *getOverviewInput) (*getO
 }
 
 // wireOverview returns an overview as clients see it.
-func wireOverview(o *job.Overview, live *job.Live, next *dueNext) *Overview {
+func wireOverview(o *job.Overview, live *job.Live, slow *slowPart) *Overview {
 	runs := o.LiveOf(live)
 	out := &Overview{
 		Now:     o.Now,
 		Late:    LateRuns{Runs: runs.Late, More: !live.Complete, OldestDueAt: rest.OptionalTime(runs.OldestDue)},
-		DueNext: next.count, DueExact: next.exact,
+		DueNext: slow.due, DueExact: slow.exact,
 		Running: runs.Running, Accepted: runs.Accepted, Retrying: runs.Retrying,
 		DeadLetters: wireCount(o.DeadLetters),
 		Paused:      PausedCounts{Jobs: o.PausedJobs.Count, More: o.PausedJobs.More},
@@ -160,10 +169,15 @@ func wireOverview(o *job.Overview, live *job.Live, next *dueNext) *Overview {
 			return SkippedCount{Reason: string(s.Reason), Count: s.Count}
 		}),
 		Attention: rest.Map(o.Attention(live), func(a job.Attention) Attention {
-			return Attention{Code: a.Code, Text: a.Text, Count: a.Count, Queue: a.Queue}
+			return Attention{Code: a.Code, Text: a.Text, Count: a.Count, Queue: a.Queue, Cause: a.Cause}
 		}),
 		Failing: rest.Map(o.Failing, func(f job.FailingJob) FailingJob {
-			return FailingJob{Job: job.FormatJobID(f.ID), JobName: f.Name, Failed: f.Failed, Message: f.Message}
+			return FailingJob{
+				Job: job.FormatJobID(f.ID), JobName: f.Name, Failed: f.Failed, Message: f.Message,
+				Recent: rest.Map(f.Recent.Entries, func(e job.Entry) RecentState {
+					return RecentState{string(e.Status), string(e.Reason)}
+				}),
+			}
 		}),
 	}
 	for i := range o.Queues {

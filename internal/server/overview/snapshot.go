@@ -11,12 +11,12 @@ import (
 )
 
 // However many viewers there are, a node reads a namespace at most once in snapshotAge, the live runs of the cluster at
-// most once in liveAge for all namespaces, and the load ahead, which costs more, at most once in dueNextAge. See
-// job.LateNow for the sum of the first two.
+// most once in liveAge for all namespaces, and what costs more, the load ahead and the causes of dead letters, at most
+// once in slowAge. See job.LateNow for the sum of the first two.
 const (
 	snapshotAge  = time.Second
 	liveAge      = 500 * time.Millisecond
-	dueNextAge   = 10 * time.Second
+	slowAge      = 10 * time.Second
 	dueNextRange = 5 * time.Minute
 	maxSnapshots = 1000            // namespaces; the snapshots of others are dropped
 	readLimit    = 5 * time.Second // for one read, which no client can cancel, because others wait for it
@@ -36,14 +36,15 @@ type snapshot struct {
 	at   time.Duration // elapsed time when reading began; 0: never
 	body []byte
 	etag string
-	next dueNext
+	slow slowPart
 }
 
-// dueNext is how many occurrences are due soon.
-type dueNext struct {
-	at    time.Duration
-	count int64
-	exact bool
+// slowPart is how many occurrences are due soon, and the causes of dead letters.
+type slowPart struct {
+	at     time.Duration
+	due    int64
+	exact  bool
+	causes []job.DeadGroup
 }
 
 type liveSnapshot struct {
@@ -97,21 +98,52 @@ func (h *Handlers) read(ctx context.Context, namespace uuid.UUID, s *snapshot) e
 	if err != nil {
 		return err
 	}
-	if at := h.Elapsed(); s.next.at == 0 || at-s.next.at >= dueNextAge {
-		from := o.Now.Truncate(time.Minute)
-		load, err := h.Load.Load(ctx, job.LoadParams{
-			Namespace: namespace, From: from, To: from.Add(dueNextRange), Step: time.Minute,
-		})
+	if err := h.addRecent(ctx, &o); err != nil {
+		return err
+	}
+	if at := h.Elapsed(); s.slow.at == 0 || at-s.slow.at >= slowAge {
+		slow, err := h.readSlow(ctx, &o)
 		if err != nil {
 			return err
 		}
-		s.next = dueNext{at: max(at, 1), exact: load.Exact}
-		for _, n := range load.Counts {
-			s.next.count += n
-		}
+		s.slow, s.slow.at = slow, max(at, 1)
 	}
-	s.body, s.etag, err = encode(wireOverview(&o, live, &s.next))
+	o.Causes = s.slow.causes
+	s.body, s.etag, err = encode(wireOverview(&o, live, &s.slow))
 	return err
+}
+
+// addRecent adds the newest runs of the jobs that fail.
+func (h *Handlers) addRecent(ctx context.Context, o *job.Overview) error {
+	jobs := make([]job.Job, len(o.Failing))
+	for i := range jobs {
+		jobs[i].ID = o.Failing[i].ID
+	}
+	recent, err := h.Views.RecentRuns(ctx, o.Namespace, jobs)
+	for i := range recent {
+		o.Failing[i].Recent = recent[i]
+	}
+	return err
+}
+
+func (h *Handlers) readSlow(ctx context.Context, o *job.Overview) (slow slowPart, err error) {
+	from := o.Now.Truncate(time.Minute)
+	load, err := h.Load.Load(ctx, job.LoadParams{
+		Namespace: o.Namespace, From: from, To: from.Add(dueNextRange), Step: time.Minute,
+	})
+	if err != nil {
+		return slow, err
+	}
+	slow.exact = load.Exact
+	for _, n := range load.Counts {
+		slow.due += n
+	}
+	if o.DeadLetters.Count == 0 {
+		return slow, nil
+	}
+	dead, err := h.Views.SummarizeDeadLetters(ctx, job.DeadQueryBy{Namespace: o.Namespace, By: job.DeadByCause})
+	slow.causes = dead.Groups[:min(len(dead.Groups), job.MaxCauses)]
+	return slow, err
 }
 
 // liveRuns returns the live runs of the cluster, at most liveAge old.

@@ -24,6 +24,7 @@ import (
 // store counts how often it is read. Its clock does not move.
 type store struct {
 	overviews, lives, loads atomic.Int64
+	summaries               atomic.Int64
 	dead                    atomic.Int64
 	reading                 chan struct{} // if set, an overview waits for it
 }
@@ -43,6 +44,13 @@ func (s *store) Overview(context.Context, uuid.UUID) (job.Overview, error) {
 		Namespace: access.DefaultNamespace, Now: instant.Add(time.Duration(n) * time.Second), ClockTrusted: true,
 		DeadLetters: job.Capped{Count: s.dead.Load()},
 	}, nil
+}
+
+func (s *store) RecentRuns(context.Context, uuid.UUID, []job.Job) ([]job.Recent, error) { return nil, nil }
+
+func (s *store) SummarizeDeadLetters(context.Context, job.DeadQueryBy) (job.DeadSummary, error) {
+	s.summaries.Add(1)
+	return job.DeadSummary{Groups: []job.DeadGroup{{Count: 1, Last: job.DeadLetter{Cause: "c"}}}}, nil
 }
 
 func (s *store) LiveRuns(context.Context) (job.Live, error) {
@@ -153,9 +161,12 @@ func TestManyViewersCostOneReadASecond(t *testing.T) {
 	var got struct {
 		DeadLetters struct{ Count int } `json:"dead_letters"`
 		Next        int                 `json:"due_next_5m"`
+		Attention   []struct{ Cause string }
 	}
 	require.NoError(t, json.Unmarshal(body, &got))
 	require.Equal(t, 1, got.DeadLetters.Count)
 	require.Equal(t, 7, got.Next)
+	require.Equal(t, []struct{ Cause string }{{"c"}}, got.Attention)
+	require.EqualValues(t, 1, s.summaries.Load(), "none while there were no dead letters")
 	require.EqualValues(t, 2, s.loads.Load())
 }

@@ -22,7 +22,7 @@ export type Overview = {
   unowned: number;
   audit: { until?: string; missing: number; checked: number };
   minutes: Minute[];
-  attention: { code: string; text: string; count: number; queue?: string; job?: string }[];
+  attention: { code: string; text: string; count: number; queue?: string; cause?: string }[];
   failing: { job: string; job_name: string; failed_1h: number; message?: string; recent?: { state: string; reason?: string; attempt?: number }[] }[];
 };
 

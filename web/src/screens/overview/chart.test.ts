@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ceiling, laneMark, logShare } from './chart';
+import { ceiling, decades, laneMark, logShare, tick } from './chart';
 
 it('the axis ends at or above the largest bar', () => {
   fc.assert(fc.property(fc.nat(10_000_000), (n) => {
@@ -24,4 +24,16 @@ it('the lane shows late runs first: they have no other mark', () => {
   expect(laneMark({ ...m, late: 0, failed: 0 })).toBe('missed');
   expect(laneMark({ ...m, late: 0, failed: 0, missed: 0 })).toBe('skipped');
   expect(laneMark({ ...m, late: 0, failed: 0, missed: 0, skipped: 0 })).toBeNull();
+});
+
+it('the scale of lateness has up to three lines, the highest at its end', () => {
+  fc.assert(fc.property(fc.integer({ min: 2, max: 9 }), (e) => {
+    const lines = decades(10 ** e);
+    expect(lines[0]).toBe(10 ** e);
+    expect(lines.length).toBeGreaterThan(1);
+    expect(lines.length).toBeLessThanOrEqual(3);
+    for (const ms of lines) expect(tick(ms).length).toBeLessThanOrEqual(6);
+  }));
+  expect(decades(100).map(tick)).toEqual(['100 ms', '10 ms']);
+  expect(decades(100_000).map(tick)).toEqual(['100 s', '1 s', '10 ms']);
 });

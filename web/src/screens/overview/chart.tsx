@@ -7,7 +7,7 @@ import { Section } from '../../ui/page';
 import css from './overview.module.css';
 
 const width = 720;
-const left = 44;
+const left = 52;
 const bars = { top: 8, height: 128 };
 const lane = { top: 144, height: 18 };
 const line = { top: 170, height: 64 };
@@ -22,6 +22,16 @@ export function ceiling(n: number): number {
 
 /** Milliseconds on a logarithmic scale between 1 ms and the top, as a share of the height. */
 export const logShare = (ms: number, top: number): number => Math.min(Math.max(Math.log10(Math.max(ms, 1)) / Math.log10(top), 0), 1);
+
+/** Up to three lines of a logarithmic scale that ends at a power of ten, the highest first, not below 10 ms. */
+export function decades(top: number): number[] {
+  const exponents = Array.from({ length: Math.max(Math.round(Math.log10(top)), 1) }, (_, i) => Math.round(Math.log10(top)) - i);
+  const step = Math.max(Math.ceil(exponents.length / 3), 1);
+  return exponents.filter((_, i) => i % step === 0).map((e) => 10 ** e);
+}
+
+/** A power of ten in milliseconds, short enough for an axis. */
+export const tick = (ms: number): string => (ms < 1000 ? `${ms} ms` : ms < 1_000_000 ? `${ms / 1000} s` : `${Math.round(ms / 3_600_000)} h`);
 
 /** What the lane between the charts shows for a minute: the worst of what is too rare to be seen in a bar. */
 export function laneMark(m: Minute): Kind | null {
@@ -66,10 +76,10 @@ export function LastHour({ minutes }: { minutes: Minute[] }) {
               <text x={left - 8} y={bars.top + bars.height * (1 - share) + 4} textAnchor="end">{short(top * share)}</text>
             </g>
           ))}
-          {[slowTop, slowTop / 10 >= 10 ? slowTop / 10 : 10].map((ms) => (
+          {decades(slowTop).map((ms) => (
             <g key={ms}>
               <line x1={left} x2={width} y1={line.top + line.height * (1 - logShare(ms, slowTop))} y2={line.top + line.height * (1 - logShare(ms, slowTop))} className={css.grid} />
-              <text x={left - 8} y={line.top + line.height * (1 - logShare(ms, slowTop)) + 4} textAnchor="end">{duration(ms)}</text>
+              <text x={left - 8} y={line.top + line.height * (1 - logShare(ms, slowTop)) + 4} textAnchor="end">{tick(ms)}</text>
             </g>
           ))}
           {minutes.map((m, i) => {

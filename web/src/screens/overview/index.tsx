@@ -67,6 +67,17 @@ function Verdict({ o }: { o: Overview }) {
       </div>
     );
   }
+  if (o.late.more) {
+    return (
+      <div className={css.verdictText}>
+        <span className={`${css.sign} ${css.signLate}`}><Mark kind="late" size={16} label="" /></span>
+        <div>
+          <h1>Not known whether runs are late</h1>
+          <p>There are too many live runs to read all of them. None of those that were read is late.</p>
+        </div>
+      </div>
+    );
+  }
   return (
     <div className={css.verdictText}>
       <span className={css.sign}><Icon name="check" size={18} /></span>
@@ -138,16 +149,15 @@ function Failing({ o }: { o: Overview }) {
 }
 
 const attentionMark: Record<string, Kind> = {
-  dead_letters: 'failed', failing: 'failed', queue_paused: 'paused', job_paused: 'paused', broken_schedule: 'missed', unowned: 'missed', audit: 'missed',
-  no_worker: 'late', late: 'late', clock: 'clock',
+  clock_in_doubt: 'clock', partitions_unowned: 'missed', audit_findings: 'missed', no_worker: 'late', queue_paused: 'paused', dead_letters: 'failed',
+  schedules_broken: 'missed',
 };
 
 function Attention({ o }: { o: Overview }) {
   const link = (a: Overview['attention'][number]): ReactNode => {
     if (a.queue) return <Link to="/queues/$queue" params={{ queue: a.queue }}>Open queue<Icon name="right" size={12} /></Link>;
-    if (a.job) return <Link to="/jobs/$job" params={{ job: a.job }}>Open job<Icon name="right" size={12} /></Link>;
-    if (a.code.includes('dead')) return <Link to="/dead-letters">Review and redrive<Icon name="right" size={12} /></Link>;
-    if (/unowned|clock|audit|node/.test(a.code)) return <Link to="/cluster">Open cluster<Icon name="right" size={12} /></Link>;
+    if (a.cause) return <Link to="/dead-letters" search={{ cause: a.cause } as never}>Review and redrive<Icon name="right" size={12} /></Link>;
+    if (/^(partitions|clock|audit|schedules)/.test(a.code)) return <Link to="/cluster">Open cluster<Icon name="right" size={12} /></Link>;
     return null;
   };
   return (
@@ -155,7 +165,7 @@ function Attention({ o }: { o: Overview }) {
       {o.attention.length === 0 && <p className={css.calm}>Nothing needs you.</p>}
       <ul className={css.attention}>
         {o.attention.map((a) => (
-          <li key={`${a.code} ${a.queue ?? ''} ${a.job ?? ''}`}>
+          <li key={`${a.code} ${a.queue ?? ''} ${a.cause ?? ''}`}>
             <Mark kind={attentionMark[a.code] ?? 'late'} label="" />
             <div><p>{a.text}</p>{link(a)}</div>
           </li>
