@@ -56,13 +56,13 @@ test('a job is paused with a note, says so, and is resumed', async ({ user: page
   const job = await call<{ id: string }>('POST', '/jobs',
     { name: 'e2e-pause', schedule: 'every 1h', target: { kind: 'http', config: { url: `${place().targets}/ok` } } });
   await page.goto(`${place().url}/ui/jobs/${job.id}`);
-  await page.getByRole('button', { name: 'Pause …' }).click();
+  await page.getByRole('button', { name: 'Pause…' }).click();
   await page.getByLabel(/^Note/).fill('<b>broken</b> disk');
   await page.getByRole('button', { name: 'Pause', exact: true }).click();
   await expect(page.getByText('“<b>broken</b> disk”')).toBeVisible();
-  await page.getByRole('button', { name: 'Resume …' }).click();
+  await page.getByRole('button', { name: 'Resume…' }).click();
   await page.getByRole('button', { name: 'Resume', exact: true }).click();
-  await expect(page.getByRole('button', { name: 'Pause …' })).toBeVisible();
+  await expect(page.getByRole('button', { name: 'Pause…' })).toBeVisible();
 });
 
 test('a job that Belfry paused says why', async ({ user: page }) => {
@@ -116,13 +116,13 @@ test('a triggered run opens, keeps large numbers, and is run again only once', a
   const target = { kind: 'http', config: { url: `${place().targets}/bad` } };
   await call('POST', '/jobs', `{"name":"e2e-exact","schedule":"every 1h","retry":{"max_attempts":1},"target":${JSON.stringify(target)}}`);
   await page.goto(`${place().url}/ui/jobs/e2e-exact`);
-  await page.getByRole('button', { name: 'Trigger …' }).click();
+  await page.getByRole('button', { name: 'Trigger…' }).click();
   await page.getByLabel(/^Payload/).fill(`{"account": ${number}}`);
   await page.getByRole('button', { name: 'Trigger now' }).click();
   await expect(page).toHaveURL(/\/ui\/runs\/run_/);
   await expect(page.getByRole('region', { name: 'Payload' })).toContainText(number);
   await expect(page.getByText('dead letter', { exact: true })).toBeVisible();
-  await page.getByRole('button', { name: 'Redrive …' }).click();
+  await page.getByRole('button', { name: 'Redrive…' }).click();
   const run = page.url().split('/').pop()!;
   await call('POST', `/dead-letters/${run}:discard`);
   await page.getByRole('button', { name: 'Redrive', exact: true }).click();
@@ -140,5 +140,5 @@ test('the two modes of runs, and a deleted job', async ({ user: page }) => {
   await call('DELETE', `/jobs/${job.id}`);
   await page.goto(`${place().url}/ui/jobs/${job.id}`);
   await expect(page.getByText('This job is deleted.')).toBeVisible();
-  await expect(page.getByRole('button', { name: 'Trigger …' })).toHaveCount(0);
+  await expect(page.getByRole('button', { name: 'Trigger…' })).toHaveCount(0);
 });

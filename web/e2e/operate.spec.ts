@@ -14,7 +14,7 @@ test('a queue without a worker says which handler waits', async ({ user: page })
 test('limits say what they replace, and a pause asks for a note', async ({ user: page }) => {
   await call('POST', '/queues', { name: 'operate', max_running: 10, rate: '100/s' });
   await page.goto(at('/queues/operate'));
-  await page.getByRole('button', { name: 'Limits …' }).click();
+  await page.getByRole('button', { name: 'Limits…' }).click();
   const dialog = page.getByRole('dialog');
   await dialog.getByRole('textbox', { name: 'Maximum running' }).fill('40');
   await dialog.getByRole('textbox', { name: 'Rate' }).fill('');
@@ -22,12 +22,12 @@ test('limits say what they replace, and a pause asks for a note', async ({ user:
   await dialog.getByRole('button', { name: 'Replace the limits' }).click();
   await expect(dialog).toBeHidden();
   expect(await call('GET', '/queues/operate')).toMatchObject({ max_running: 40 });
-  await page.getByRole('button', { name: 'Pause …' }).click();
+  await page.getByRole('button', { name: 'Pause…' }).click();
   await dialog.getByRole('textbox', { name: 'Note' }).fill('the vendor is down');
   await dialog.getByRole('button', { name: 'Pause' }).click();
   await expect(page.getByText('“the vendor is down”')).toBeVisible();
   await page.getByRole('button', { name: 'Resume' }).click();
-  await expect(page.getByRole('button', { name: 'Pause …' })).toBeVisible();
+  await expect(page.getByRole('button', { name: 'Pause…' })).toBeVisible();
 });
 
 test('arrow keys move in the grid of partitions, and its table says the same', async ({ user: page }) => {

@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import { seed } from './seed';
 import { World } from './world';
 
-// One world for all tests. It has an outage behind it: the node was stopped for some seconds.
+// One world for all tests. It has an outage behind it: the node was stopped for some seconds. BELFRY_E2E_PLACE names the file of
+// another one, which is used as it is: for pictures of a node that has run for a while.
 export default async function setup(): Promise<() => Promise<void>> {
+  if (process.env.BELFRY_E2E_PLACE) return async () => {};
   const world = new World();
   await world.start();
   try {

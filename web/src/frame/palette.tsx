@@ -63,7 +63,7 @@ export function Palette({ close }: { close: () => void }) {
           </li>
         ))}
       </ul>
-      {shown.length === 0 && <p className={css.none}>{jobs.isFetching ? 'Searching …' : 'No job, run or screen matches.'}</p>}
+      {shown.length === 0 && <p className={css.none}>{jobs.isFetching ? 'Searching…' : 'No job, run or screen matches.'}</p>}
     </Modal>
   );
 }

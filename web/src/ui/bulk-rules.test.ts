@@ -5,7 +5,7 @@ import { blockedBy } from './bulk-rules';
 const state = { count: 3 as number | undefined, more: false, rate: '50', typed: '', many: 'jobs' };
 
 test('nothing starts before the server has counted, or without a match', () => {
-  expect(blockedBy({ ...state, count: undefined })).toBe('Counting …');
+  expect(blockedBy({ ...state, count: undefined })).toBe('Counting…');
   expect(blockedBy({ ...state, count: 0 })).toBe('No jobs match');
   expect(blockedBy(state)).toBeUndefined();
 });

@@ -8,7 +8,7 @@ type State = { count: number | undefined; more: boolean; rate: string; typed: st
 
 /** Why a bulk action cannot start yet; undefined: it can. */
 export function blockedBy({ count, rate, typed, many }: State): string | undefined {
-  if (count === undefined) return 'Counting …';
+  if (count === undefined) return 'Counting…';
   if (count === 0) return `No ${many} match`;
   const r = Number(rate);
   if (!Number.isInteger(r) || r < 1 || r > maxRate) return `The rate is a whole number from 1 to ${maxRate.toLocaleString('en-US')}`;

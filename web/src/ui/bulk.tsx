@@ -68,7 +68,7 @@ export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScop
       <dl className={css.facts}>
         {scope.words.map(([name, value]) => <div key={name + value}><dt>{name}</dt><dd>{value}</dd></div>)}
         <div><dt>Counted</dt><dd>{found ? <>{capped(n, found.more)}{found.more ? ', and more match' : ', exact'}</> : dry.error ? '–'
-          : 'counting …'}</dd></div>
+          : 'counting…'}</dd></div>
         {found && found.sample.length > 0 && (
           <div><dt>Such as</dt><dd>{found.sample.map((x) => <Sample key={x.id} item={x} />)}</dd></div>
         )}

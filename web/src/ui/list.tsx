@@ -31,7 +31,7 @@ export function Endless({ list, short, noun }: { list: ListState; short: boolean
         </span>
         <span className="grow" />
         {list.more && <Button busy={list.loading}
-          onClick={() => void list.loadMore()}>{list.loading ? 'Searching …' : short ? 'Go on' : 'Show more'}</Button>}
+          onClick={() => void list.loadMore()}>{list.loading ? 'Searching…' : short ? 'Go on' : 'Show more'}</Button>}
       </div>
     </div>
   );

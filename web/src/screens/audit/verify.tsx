@@ -39,7 +39,7 @@ export function VerifyChain({ newest }: { newest: number }) {
       <div className="row wrap">
         <span className="grow">
           {!result && !busy && <>Each entry has a hash that covers the one before it: a changed or removed entry is found.</>}
-          {(busy || result) && !result?.done && <>Checked {count(result?.entries ?? 0)} of {count(total)} entries …</>}
+          {(busy || result) && !result?.done && <>Checked {count(result?.entries ?? 0)} of {count(total)} entries…</>}
           {result?.done && !result.problem && <Outcome kind="succeeded">No entry was changed, of {count(result.entries)}.</Outcome>}
           {result?.problem && <Outcome kind="failed">The first {count(result.entries)} entries are unchanged. {result.problem}</Outcome>}
         </span>

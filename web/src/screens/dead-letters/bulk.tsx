@@ -40,7 +40,7 @@ export function BulkDialog({ kind, filter, group, close }: {
   const n = counted.data?.count ?? 0;
   const many = n > typedAbove;
   const verb = kind === 'redrive' ? 'Redrive' : 'Discard';
-  const blocked = !counted.data ? 'Counting …' : n === 0 ? 'Nothing matches any more' : many && typed !== String(n) ? 'Type the count to confirm' : undefined;
+  const blocked = !counted.data ? 'Counting…' : n === 0 ? 'Nothing matches any more' : many && typed !== String(n) ? 'Type the count to confirm' : undefined;
   return (
     <Dialog title={`${verb} ${counted.data ? capped(n, counted.data.more) : ''} dead letters`} open close={close} danger={kind === 'discard'}
       action={`${verb} ${counted.data ? capped(n, counted.data.more) : ''} at ${rate}/s`} act={() => begin.mutate(undefined)} busy={begin.isPending} error={begin.error} blocked={blocked}>

@@ -94,7 +94,7 @@ function Group({ g, by, filter, open, toggle }: { g: DeadGroup; by: By; filter: 
         </button>
         <span className={css.when}>
           <Bars counts={g.sparkline} label={`${count(g.count)} failures between ${g.oldest_at} and ${g.newest_at}`} />
-          <span className="dim"><Ago at={g.oldest_at} /> to <Ago at={g.newest_at} /></span>
+          <span className="dim">{g.count > 1 && <><Ago at={g.oldest_at} /> to </>}<Ago at={g.newest_at} /></span>
         </span>
         {session.may('operator') && (
           <span className={css.actions}>

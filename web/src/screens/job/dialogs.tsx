@@ -114,7 +114,7 @@ function PauseDialog({ job, close, done }: DialogProps) {
           placeholder="its target is being repaired" data-autofocus />
       </Field>
       <Choices label="Until" value={until} set={setUntil}
-        options={[['resumed', 'A user resumes it'], ['1h', '1 h'], ['8h', '8 h'], ['24h', '24 h'], ['other', 'Other …']]} />
+        options={[['resumed', 'A user resumes it'], ['1h', '1 h'], ['8h', '8 h'], ['24h', '24 h'], ['other', 'Other…']]} />
       {until === 'other' && (
         <Field label="Resume at" aside={`in your time zone, ${myZone()}`} hint={instant(other) && <When at={instant(other)!} />}>
           <input type="datetime-local" value={other} onChange={(e) => setOther(e.currentTarget.value)} />

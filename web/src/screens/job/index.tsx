@@ -62,22 +62,22 @@ function JobPage({ job }: { job: Job }) {
       sub={<Sub job={job} />}
       actions={
         <>
-          {may('operator') && <Button icon="play" onClick={show('trigger')}>Trigger …</Button>}
+          {may('operator') && <Button icon="play" onClick={show('trigger')}>Trigger…</Button>}
           {may('operator') && (job.state === 'paused'
-            ? <Button icon="redo" tone="primary" onClick={show('resume')}>Resume …</Button>
+            ? <Button icon="redo" tone="primary" onClick={show('resume')}>Resume…</Button>
             : <Button icon="pause" onClick={show('pause')}
-              blocked={job.state === 'finished' ? 'The job has no occurrence left' : undefined}>Pause …</Button>)}
-          {may('operator') && <span className="desktop"><Button onClick={show('backfill')}>Backfill …</Button></span>}
+              blocked={job.state === 'finished' ? 'The job has no occurrence left' : undefined}>Pause…</Button>)}
+          {may('operator') && <span className="desktop"><Button onClick={show('backfill')}>Backfill…</Button></span>}
           {may('editor') && <LinkButton to="/jobs/$job/edit" params={{ job: job.id }}>Edit</LinkButton>}
           {may('operator') && (
             <Menu position="bottom-end" width={190}>
               <Menu.Target><Button iconOnly icon="more">More actions</Button></Menu.Target>
               <Menu.Dropdown>
-                <Menu.Item leftSection={<Icon name="redo" size={14} />} onClick={show('backfill')}>Backfill …</Menu.Item>
+                <Menu.Item leftSection={<Icon name="redo" size={14} />} onClick={show('backfill')}>Backfill…</Menu.Item>
                 <Menu.Item leftSection={<Icon name="runs" size={14} />} component={Link} to="/runs"
                   search={{ job: job.id } as never}>All runs</Menu.Item>
                 {may('editor') && <Menu.Item color="var(--bad)" leftSection={<Icon name="trash" size={14} />}
-                  onClick={show('delete')}>Delete …</Menu.Item>}
+                  onClick={show('delete')}>Delete…</Menu.Item>}
               </Menu.Dropdown>
             </Menu>
           )}

@@ -30,7 +30,7 @@ export function VersionsTab({ job, readOnly }: { job: Job; readOnly: boolean }) 
         const b = Number(url.b) || items[0]?.version || 1;
         const a = Number(url.a) || Math.max(1, b - 1);
         const restore = (v: Schemas['JobVersion']) => !readOnly && may('editor') && v.version !== job.version &&
-          <Button tone="quiet" onClick={() => setBack(v.version)}>Restore …</Button>;
+          <Button tone="quiet" onClick={() => setBack(v.version)}>Restore…</Button>;
         return (
           <div className={css.versions}>
             <table className={css.versionList}>

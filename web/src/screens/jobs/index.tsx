@@ -123,10 +123,10 @@ function Actions({ job, show, toggle, edit }: ActionsProps) {
       <Menu position="bottom-end" width={160}>
         <Menu.Target><Button tone="quiet" iconOnly icon="more">{`More actions for ${job.name}`}</Button></Menu.Target>
         <Menu.Dropdown>
-          <Menu.Item leftSection={<Icon name="redo" size={14} />} onClick={() => show('backfill', job)}>Backfill …</Menu.Item>
+          <Menu.Item leftSection={<Icon name="redo" size={14} />} onClick={() => show('backfill', job)}>Backfill…</Menu.Item>
           {may('editor') && <Menu.Item leftSection={<Icon name="edit" size={14} />} onClick={() => edit(job)}>Edit</Menu.Item>}
           {may('editor') && <Menu.Item color="var(--bad)" leftSection={<Icon name="trash" size={14} />}
-            onClick={() => show('delete', job)}>Delete …</Menu.Item>}
+            onClick={() => show('delete', job)}>Delete…</Menu.Item>}
         </Menu.Dropdown>
       </Menu>
     </>

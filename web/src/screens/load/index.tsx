@@ -62,6 +62,7 @@ function Heat({ load, filter }: { load: Load; filter: Record<string, string> }) 
   const rows = useMemo(() => rowsOf(from, load.counts), [from, load.counts]);
   const scale = useMemo(() => scaleOf(load.counts, load.capacity), [load.counts, load.capacity]);
   const middle = median(load.counts);
+  const busy = load.hot.filter((h) => h.count > 1.2 * middle);
   const asked = url.at ? Date.parse(url.at) : NaN;
   const hottest = load.hot[0] ? Date.parse(load.hot[0].at) : from;
   const chosen = Number.isNaN(asked) || asked < from || asked >= from + load.counts.length * 60_000 ? hottest : asked;
@@ -103,10 +104,10 @@ function Heat({ load, filter }: { load: Load; filter: Record<string, string> }) 
             </div>
           ))}
         </div>
-        {load.hot.length > 0 && (
+        {busy.length > 0 && (
           <div className={css.hot}>
             <span className="dim">Busiest</span>
-            {load.hot.map((h) => (
+            {busy.map((h) => (
               <button key={h.at} type="button" aria-pressed={Date.parse(h.at) === chosen} onClick={() => choose(Date.parse(h.at))}>
                 <i data-shade={shade(h.count, scale)} aria-hidden="true" /><b>{clock(Date.parse(h.at))}</b> {count(h.count)}
               </button>

@@ -29,7 +29,7 @@ export function SpreadDialog({ at, filter, close }: { at: number; filter: Record
   const p = preview.data;
   return (
     <Dialog wide title={`Spread the jobs of ${clock(at)} UTC`} open close={close} act={() => begin.mutate(undefined)} busy={begin.isPending} error={begin.error}
-      action={p?.spread ? `Spread ${count(p.spread.changed)} jobs` : 'Spread'} blocked={!p ? 'Counting …' : p.spread?.changed === 0 ? 'No job would change' : undefined}>
+      action={p?.spread ? `Spread ${count(p.spread.changed)} jobs` : 'Spread'} blocked={!p ? 'Counting…' : p.spread?.changed === 0 ? 'No job would change' : undefined}>
       <p className="dim">
         With <Code>H</Code>, a job that runs at minute 0 gets a minute of its own within the hour, by a hash. With jitter, each run starts up to that much later.
         Every job of the {Object.keys(filter).length > 0 ? 'filter' : 'namespace'} that changes gets a new version, which can be rolled back.

@@ -121,7 +121,7 @@ function Abort({ operation: o }: { operation: Operation }) {
   const rest = Math.max(0, o.count - o.done - o.failed);
   return (
     <>
-      <Button tone="danger" icon="stop" blocked={o.state === 'running' ? undefined : 'It has ended'} onClick={() => setOpen(true)}>Abort …</Button>
+      <Button tone="danger" icon="stop" blocked={o.state === 'running' ? undefined : 'It has ended'} onClick={() => setOpen(true)}>Abort…</Button>
       {open && (
         <Dialog open close={() => setOpen(false)} title="Abort the operation" action="Abort" danger busy={abort.isPending} error={abort.error}
           blocked={o.state === 'running' ? undefined : 'It has ended meanwhile'} act={() => abort.mutate(undefined, { onSuccess: () => setOpen(false) })}>

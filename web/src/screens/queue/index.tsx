@@ -54,8 +54,8 @@ function Actions({ queue }: { queue: Queue }) {
     <>
       {may('operator') && (queue.paused
         ? <Button tone="primary" icon="play" busy={resume.isPending} onClick={() => resume.mutate(queue.name)}>Resume</Button>
-        : <Button icon="pause" onClick={() => setOpen('pause')}>Pause …</Button>)}
-      {may('editor') && <Button icon="edit" onClick={() => setOpen('limits')}>Limits …</Button>}
+        : <Button icon="pause" onClick={() => setOpen('pause')}>Pause…</Button>)}
+      {may('editor') && <Button icon="edit" onClick={() => setOpen('limits')}>Limits…</Button>}
       {open === 'pause' && <PauseDialog queue={queue} close={() => setOpen(null)} />}
       {open === 'limits' && <LimitsDialog queue={queue} close={() => setOpen(null)} />}
     </>

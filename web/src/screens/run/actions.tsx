@@ -59,11 +59,11 @@ export function RunActions({ run }: { run: Run }) {
   const deleted = run.job_name ? undefined : 'The job is deleted';
   return (
     <>
-      {isLive(run.state) && <Button tone="danger" icon="stop" onClick={() => setOpen('cancel')}>Cancel …</Button>}
-      {run.dead_letter && <Button tone="primary" icon="redo" blocked={deleted} onClick={() => setOpen('redrive')}>Redrive …</Button>}
-      {run.dead_letter && <Button onClick={() => setOpen('discard')}>Discard …</Button>}
+      {isLive(run.state) && <Button tone="danger" icon="stop" onClick={() => setOpen('cancel')}>Cancel…</Button>}
+      {run.dead_letter && <Button tone="primary" icon="redo" blocked={deleted} onClick={() => setOpen('redrive')}>Redrive…</Button>}
+      {run.dead_letter && <Button onClick={() => setOpen('discard')}>Discard…</Button>}
       {!isLive(run.state) && !run.dead_letter && <Button icon="redo" blocked={deleted}
-        onClick={() => setOpen('retry')}>Run again …</Button>}
+        onClick={() => setOpen('retry')}>Run again…</Button>}
       {open && <ActDialog act={open} run={run} close={() => setOpen(null)} />}
     </>
   );

@@ -39,7 +39,7 @@ export function MeTab() {
       {role && <p className="dim">The role {role[0]} {role[1]}.</p>}
       <Section title="Appearance and keyboard" id="look"><Look /></Section>
       <Section title="Sessions of this key" id="sessions" aside={
-        <span className="row"><Button icon="logout" onClick={() => void logout()}>Log out</Button><Button tone="danger" onClick={() => setAll(true)}>Log out everywhere …</Button></span>
+        <span className="row"><Button icon="logout" onClick={() => void logout()}>Log out</Button><Button tone="danger" onClick={() => setAll(true)}>Log out everywhere…</Button></span>
       }>
         <Loaded query={list} rows={2}>{(page) => <Table label="Sessions" rows={page.items} id={(s) => s.id} columns={columns} />}</Loaded>
       </Section>
