@@ -118,7 +118,7 @@ type Overview struct {
 	Unowned     int64          `json:"unowned" doc:"Partitions without a live owner: their runs wait."`
 	Audit       AuditState     `json:"audit"`
 	Minutes     []StatPoint    `json:"minutes" doc:"The last 60 minutes; the last one is the current minute. Statistics."`
-	Attention   []Attention    `json:"attention" doc:"What someone has to look at, the most urgent first, at most 20. Dead letters are counted at most every 10 seconds."`
+	Attention   []Attention    `json:"attention"`
 	Failing     []FailingJob   `json:"failing" doc:"The jobs that failed most in the last hour, of the newest 500 failures."`
 }
 
@@ -126,7 +126,9 @@ type Overview struct {
 func (Overview) Descriptions() map[string]string {
 	return map[string]string{
 		"due_next_5m": "Occurrences in the next five minutes, counted at most 10 seconds ago.",
-		"broken":      "Schedules that cannot be planned. Their jobs do not run. Counted up to 1,000.",
+		"attention": "What someone has to look at, the most urgent first, at most 20. Dead letters are counted at most " +
+			"every 10 seconds.",
+		"broken": "Schedules that cannot be planned. Their jobs do not run. Counted up to 1,000.",
 	}
 }
 
