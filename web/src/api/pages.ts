@@ -13,6 +13,8 @@ type Options<T> = {
   hold?: boolean;
 };
 
+const maxEmptyPages = 20;
+
 /** The rows of all pages once each, with the newest content that is known of each. */
 export function mergeRows<T>(pages: T[][], fresh: T[], id: (row: T) => string): T[] {
   const latest = new Map(fresh.map((row) => [id(row), row]));
@@ -76,6 +78,11 @@ export function usePages<T>({ key, get, id, every = 5000, hold = false }: Option
     // `get` is a new function on each render and depends on the key alone.
     // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [name, token]);
+
+  // A page may be empty although rows follow: the search goes on by itself until it has found one, but not without end.
+  useEffect(() => {
+    if (rows.length === 0 && token && !loading && !error && pages.length < maxEmptyPages) void loadMore();
+  }, [rows.length, token, loading, error, pages.length, loadMore]);
 
   const refresh = () => {
     setMore({ name, pages: [] });

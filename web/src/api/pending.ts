@@ -3,7 +3,7 @@ import type { Schemas } from './client';
 // Shapes of answers whose description is not generated yet.
 
 export type Minute = {
-  at: string; started: number; succeeded: number; failed: number; skipped: number; missed: number; late: number; p50_ms?: number; p99_ms?: number;
+  at: string; counted: boolean; started: number; succeeded: number; failed: number; skipped: number; missed: number; late: number; p50_ms?: number; p99_ms?: number;
 };
 
 export type Overview = {

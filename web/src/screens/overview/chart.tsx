@@ -42,6 +42,7 @@ export function laneMark(m: Minute): Kind | null {
 }
 
 const said = (m: Minute): string => {
+  if (!m.counted) return `${clock(Date.parse(m.at))} UTC: no node was counting`;
   const parts = [`${clock(Date.parse(m.at))} UTC`, `${count(m.started)} started`];
   for (const k of ['failed', 'skipped', 'missed', 'late'] as const) if (m[k] > 0) parts.push(`${count(m[k])} ${k}`);
   if (m.p99_ms !== undefined) parts.push(`lateness p99 ${duration(m.p99_ms)}`);
@@ -87,6 +88,7 @@ export function LastHour({ minutes }: { minutes: Minute[] }) {
             const kind = laneMark(m);
             return (
               <g key={m.at}>
+                {!m.counted && <rect x={x(i)} width={step} y={bars.top} height={bars.height} className={css.uncounted} />}
                 <rect x={x(i) + 1} width={Math.max(step - 2, 1)} y={bars.top + bars.height - h} height={h} rx={1}
                   className={i === minutes.length - 1 ? css.barNow : css.bar} data-chosen={i === at || undefined} />
                 {kind && <g transform={`translate(${x(i) + step / 2 - 5}, ${lane.top + 4})`}><Mark kind={kind} size={10} label="" /></g>}
@@ -99,7 +101,7 @@ export function LastHour({ minutes }: { minutes: Minute[] }) {
           <line x1={left} x2={width} y1={lane.top + lane.height} y2={lane.top + lane.height} className={css.grid} />
           {points.length > 1 && <polyline points={points.join(' ')} className={css.line} />}
         </svg>
-        <figcaption className={css.caption}>{chosen ? said(chosen) : 'Times are UTC. The last minute is not over.'}</figcaption>
+        <figcaption className={css.caption}>{chosen ? said(chosen) : `Times are UTC. The last minute is not over.${minutes.some((m) => !m.counted) ? ' Grey: no node was counting.' : ''}`}</figcaption>
       </figure>
       <details className={css.twin}>
         <summary>Show as table</summary>
