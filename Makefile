@@ -38,9 +38,9 @@ test: | $(TOOLS)/gotestsum ## run all tests with the race detector on a real Pos
 	@dev/need gcc bwrap curl
 	$(RAM) $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race ./...
 
-test-pg18: ## run the tests that need a database on PostgreSQL 18
-	@dev/need gcc npm
-	$(call using,postgres18) go test -race -count=1 ./internal/pgtest/... ./internal/postgres/...
+test-pg18: ## run the tests that need a database on PostgreSQL 18 (make test looks for races)
+	@dev/need npm
+	$(call using,postgres18) go test -count=1 ./internal/pgtest/... ./internal/postgres/...
 
 test-pgbouncer: ## migrate, connect and lose nodes through PgBouncer in transaction mode
 	@dev/need gcc
