@@ -114,6 +114,11 @@ cluster-all: JOBS = 300
 cluster-all: ## the long report: 1000 nodes and 5 databases killed, 300 handovers, 100000 occurrences (7 minutes)
 	$(call long-form,All)
 
+shown: KILLS = 60
+shown: SECONDS = 180
+shown: ## compare what the web UI shows with the ledger while nodes are killed, KILLS=60 times within SECONDS=180
+	$(call long-form,ShownWhile.*)
+
 missed: OUTAGES = 20s,40s,82s,5m
 missed: ## stop and kill the only node for OUTAGES=20s,40s,82s,5m, with every missed policy: expected and actual (12 minutes)
 	$(RAM) OUTAGES=$(OUTAGES) $(call logged,./test/cluster,^TestMissed$$,30m)

@@ -238,7 +238,7 @@ func (n *node) run(ctx context.Context) error {
 	defer cancel()
 	err := n.member.Drain(last)
 	err = errors.Join(err, <-worked)
-	if _, e := n.statsOnce(last); e != nil {
+	if e := n.writeStats(last, true); e != nil {
 		n.log.Warn("the last statistics of this node are lost", "error", e)
 	}
 	stopRenewing()

@@ -4,16 +4,20 @@ import (
 	"context"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// statsPause is how often a node writes what it has counted.
-const statsPause = 5 * time.Second
-
-// statsOnce writes what this node has counted: one statement, and one more when it sees a queue for the first time.
+// statsOnce writes what this node has counted.
 func (n *node) statsOnce(ctx context.Context) (time.Duration, error) {
+	return job.StatsPause, n.writeStats(ctx, false)
+}
+
+// writeStats writes what this node has counted: one statement, and one more when it sees a queue for the first time.
+// last: it stops, and counts nothing more.
+func (n *node) writeStats(ctx context.Context, last bool) error {
 	if n.bound.Doubt() != "" {
-		return statsPause, nil // its minutes may be wrong
+		return nil // its minutes may be wrong
 	}
 	n.stats.Lock() // the last write, of a node that stops, may come while the loop writes
 	defer n.stats.Unlock()
@@ -24,16 +28,16 @@ func (n *node) statsOnce(ctx context.Context) (time.Duration, error) {
 	if unknown := t.Unknown(); len(unknown) > 0 {
 		found, err := store.NamespacesOf(ctx, unknown)
 		if err != nil {
-			return statsPause, err
+			return err
 		}
 		t.Learn(found)
 	}
 	rows, done := t.Rows()
-	if err := store.WriteStats(ctx, n.process, rows); err != nil {
-		return statsPause, err
+	if err := store.WriteStats(ctx, n.process, rows, last); err != nil {
+		return err
 	}
 	done()
-	return statsPause, nil
+	return nil
 }
 
 // noteLate notes how many runs of the partitions of this node are late.

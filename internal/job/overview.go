@@ -39,14 +39,23 @@ type Live struct {
 	Queues   map[int32]LiveCount
 	Complete bool // false: there were too many to read, so each number may be too low
 
+	Unplanned map[uuid.UUID]Unplanned // by namespace
+
 	Broken     map[uuid.UUID]int64 // schedules that cannot be planned, by namespace
 	BrokenMore bool                // there are more
+}
+
+// Unplanned is occurrences that are late and have no run yet, because no node planned them.
+type Unplanned struct {
+	Runs   int64
+	Oldest time.Time // due time
 }
 
 // The bounds of an overview.
 const (
 	OverviewMinutes  = 60
 	MaxOverviewCount = 10_000 // dead letters and paused jobs that are counted
+	MaxUnplanned     = 10_000 // occurrences that are counted, of all namespaces
 	MaxBroken        = 1000   // schedules that are counted, of all namespaces
 	MaxFindings      = 1000   // findings of the audit that are counted
 	MaxFailing       = 5      // jobs that failed most
@@ -109,10 +118,14 @@ type Overview struct {
 	Causes       []DeadGroup // of dead letters, the largest first
 }
 
-// LiveOf returns the live runs of the queues of an overview.
+// LiveOf returns the live runs of the queues of an overview. Occurrences that have no run yet, although they are due,
+// are late too.
 func (o *Overview) LiveOf(live *Live) (sum LiveCount) {
 	for i := range o.Queues {
 		sum.Add(live.Queues[o.Queues[i].ID])
+	}
+	if u := live.Unplanned[o.Namespace]; u.Runs > 0 {
+		sum.Add(LiveCount{Due: u.Runs, Late: u.Runs, OldestDue: u.Oldest})
 	}
 	return sum
 }

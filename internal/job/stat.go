@@ -11,6 +11,9 @@ import (
 // LateAfter is how long a run may be due and not started before it counts as late.
 const LateAfter = 3 * time.Second
 
+// StatsPause is how often a node writes what it has counted.
+const StatsPause = 5 * time.Second
+
 // KeepStats is how long the statistics of minutes are kept.
 const KeepStats = 14 * 24 * time.Hour
 
@@ -150,6 +153,8 @@ type StatPoint struct {
 	At time.Time
 	Stat
 	Counted bool // a node was counting: otherwise nothing is known
+
+	Incomplete bool // a node was killed in it, and had not written all that it counted
 }
 
 // StatSeries is the points of a queue, or of a namespace if Queue is empty.

@@ -18,20 +18,38 @@ const (
 )
 
 // liveCounts reads the live runs of the whole cluster. There is no index by state or run time, see
-// docs/decisions/0044.
+// docs/decisions/0044. A run whose process has died does not run: it is due until a node rescues it.
 const liveCounts = `
-SELECT queue_id, count(*) FILTER (WHERE state = 1 /* running */), count(*) FILTER (WHERE state = 2 /* waiting */),
+SELECT queue_id, count(*) FILTER (WHERE state = 1 /* running */ AND lost IS NOT TRUE),
+       count(*) FILTER (WHERE state = 2 /* waiting */),
        count(*) FILTER (WHERE state = 0 /* pending */ AND run_at > now() AND attempt > 0),
        count(*) FILTER (WHERE state = 0 /* pending */ AND run_at <= now()),
-       count(*) FILTER (WHERE state = 0 /* pending */ AND run_at <= now() - $1::interval),
+       count(*) FILTER (WHERE (state = 0 /* pending */ OR lost) AND run_at <= now() - $1::interval),
        count(*) FILTER (WHERE state = 0 /* pending */ AND run_at <= now() AND handler IS NOT NULL),
-       min(run_at) FILTER (WHERE state = 0 /* pending */ AND run_at <= now())
-FROM `
+       min(run_at) FILTER (WHERE (state = 0 /* pending */ OR lost) AND run_at <= now())
+FROM (SELECT queue_id, state, run_at, attempt, handler, state = 1 /* running */ AND session_id NOT IN (
+          SELECT s.id FROM session s WHERE s.expires_at > '-infinity' AND NOT (` + expired + `)) AS lost
+      FROM run`
 
 const (
-	liveOfAll  = liveCounts + `run GROUP BY queue_id`
-	liveOfSome = liveCounts + `(SELECT * FROM run LIMIT $2) r GROUP BY queue_id`
+	liveOfAll  = liveCounts + `) r GROUP BY queue_id`
+	liveOfSome = liveCounts + ` LIMIT $2) r GROUP BY queue_id`
 )
+
+// unplannedCounts counts the occurrences that are late and not planned, one for each job: nodes plan ahead, so there
+// are none unless no node served a partition for longer than that.
+const unplannedCounts = `
+SELECT x.namespace_id, count(*), min(x.next_due_at) FROM (
+    SELECT c.namespace_id, c.next_due_at FROM partition p, LATERAL (
+        SELECT * FROM cursor WHERE partition = p.id AND plan_at <= now() - $1::interval
+        ORDER BY plan_at LIMIT $2) c, LATERAL (
+        SELECT FROM job j
+        WHERE j.partition = c.partition AND j.cursor_id = c.id AND j.state = 1 /* active */
+          AND (c.after_job IS NULL OR j.id > c.after_job) AND j.plan_from <= c.next_due_at
+          AND (j.end_at IS NULL OR j.end_at > c.next_due_at)
+        LIMIT $2) j
+    WHERE c.broken_at IS NULL LIMIT $2) x
+GROUP BY x.namespace_id`
 
 // brokenCounts counts schedules that cannot be planned, which are few.
 const brokenCounts = `
@@ -58,9 +76,12 @@ func (a *Admin) someLiveRuns(ctx context.Context, n int) (job.Live, error) {
 }
 
 func (a *Admin) liveRuns(ctx context.Context, sql string, args ...any) (job.Live, error) {
-	live := job.Live{Queues: map[int32]job.LiveCount{}, Complete: true, Broken: map[uuid.UUID]int64{}}
+	live := job.Live{
+		Queues: map[int32]job.LiveCount{}, Complete: true, Broken: map[uuid.UUID]int64{},
+		Unplanned: map[uuid.UUID]job.Unplanned{},
+	}
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(pool.Timeout(liveTime)) + `, set_config('jit', 'off', true),
+	batch.Queue(pool.Apply(pool.Timeout(liveTime), pool.NoBitmaps) + `, set_config('jit', 'off', true),
 		set_config('max_parallel_workers_per_gather', '0', true)`)
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 		var c job.LiveCount
@@ -77,6 +98,11 @@ func (a *Admin) liveRuns(ctx context.Context, sql string, args ...any) (job.Live
 		})
 		return err
 	})
+	if sql == liveOfAll {
+		batch.Queue(unplannedCounts, job.LateNow, job.MaxUnplanned+1).Query(func(rows pgx.Rows) error {
+			return readUnplanned(rows, &live)
+		})
+	}
 	batch.Queue(brokenCounts, job.MaxBroken+1).Query(func(rows pgx.Rows) error {
 		var namespace uuid.UUID
 		var n, all int64
@@ -88,4 +114,18 @@ func (a *Admin) liveRuns(ctx context.Context, sql string, args ...any) (job.Live
 		return err
 	})
 	return live, a.db.SendBatch(ctx, &batch).Close()
+}
+
+func readUnplanned(rows pgx.Rows, live *job.Live) error {
+	var namespace uuid.UUID
+	var u job.Unplanned
+	all := int64(0)
+	_, err := pgx.ForEachRow(rows, []any{&namespace, &u.Runs, &u.Oldest}, func() error {
+		u.Oldest = u.Oldest.UTC()
+		live.Unplanned[namespace] = u
+		all += u.Runs
+		return nil
+	})
+	live.Complete = all <= job.MaxUnplanned
+	return err
 }

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -62,4 +64,81 @@ func TestSomeLiveRunsAreNotAll(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, live.Complete)
 	require.EqualValues(t, 50, live.Queues[1].Late)
+}
+
+// TestUnplannedOccurrencesAreLate: an occurrence that is due and that no node has planned is late, although it has no run.
+func TestUnplannedOccurrencesAreLate(t *testing.T) {
+	t.Parallel()
+	r := &recording{}
+	b := setupBulk(t, r)
+	b.shared(5000)
+	b.exec(`UPDATE cursor SET next_due_at = now() + interval '1 hour'`)
+	b.exec(`UPDATE job SET plan_from = now() - interval '1 day'`)
+	live, err := b.store.LiveRuns(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, live.Unplanned)
+
+	var cursor int64
+	require.NoError(t, b.pool.QueryRow(t.Context(), `UPDATE cursor SET next_due_at = now() - interval '10 s'
+		WHERE (partition, id) = (SELECT partition, cursor_id FROM job LIMIT 1) RETURNING id`).Scan(&cursor))
+	var jobs int64
+	require.NoError(t,
+		b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job WHERE cursor_id = $1`, cursor).Scan(&jobs))
+	sent := r.during(func() { live, err = b.store.LiveRuns(t.Context()) })
+	require.NoError(t, err)
+	require.True(t, live.Complete)
+	late := (&job.Overview{Namespace: bulkUUID()}).LiveOf(&live)
+	require.Equal(t, jobs, late.Late)
+	require.InDelta(t, 10, b.now().Sub(late.OldestDue).Seconds(), 9)
+	for _, statistics := range []string{"never analysed", "analysed"} {
+		ways := strings.Join(b.explain(sent, "force_custom_plan"), "\n")
+		require.Contains(t, ways, "cursor by partition plan_at", statistics)
+		require.Contains(t, ways, "job by partition cursor_id", statistics)
+		b.exec(`ANALYZE job, cursor`)
+	}
+
+	b.exec(`UPDATE job SET state = 2 WHERE cursor_id = $1`, cursor)
+	live, err = b.store.LiveRuns(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, live.Unplanned, "paused jobs are not late")
+	b.exec(`UPDATE job SET state = 1`)
+	b.exec(`UPDATE cursor SET next_due_at = now() - interval '10 s'`)
+	b.exec(`INSERT INTO job (partition, id, namespace_id, cursor_id, queue_id, version, state, priority, admit, jitter_ms,
+			timeout_ms, plan_from, created_at, updated_at, name, target_kind, target_config, schedule, policy)
+		SELECT partition, gen_random_uuid(), namespace_id, cursor_id, queue_id, version, state, priority, admit, jitter_ms,
+			timeout_ms, plan_from, created_at, updated_at, name || '-2-' || g, target_kind, target_config, schedule, policy
+		FROM job, generate_series(1, 2) g`)
+	live, err = b.store.LiveRuns(t.Context())
+	require.NoError(t, err)
+	require.False(t, live.Complete, "there are more than it counts")
+}
+
+// TestRunsOfDeadProcessesAreLate: a run that a process claimed before it died does not run.
+func TestRunsOfDeadProcessesAreLate(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	b.shared(100)
+	b.pending(1)
+	alive, silent := uuid.New(), uuid.New()
+	_, err := b.store.Register(t.Context(), alive, "alive", time.Hour)
+	require.NoError(t, err)
+	_, err = b.store.Register(t.Context(), silent, "silent", time.Hour)
+	require.NoError(t, err)
+	b.exec(`UPDATE run SET run_at = now() - interval '1 min', state = 1, attempt = 1, claimed_at = now(),
+		session_id = CASE WHEN get_byte(uuid_send(job_id), 15) % 2 = 0 THEN $1::uuid ELSE $2::uuid END`, alive, silent)
+	count := func() job.LiveCount {
+		live, err := b.store.LiveRuns(t.Context())
+		require.NoError(t, err)
+		return live.Queues[1]
+	}
+	require.EqualValues(t, 100, count().Running)
+	require.Zero(t, count().Late)
+	b.exec(`UPDATE cluster SET up_since = now() - interval '1 day', seen_at = now()`)
+	b.exec(`UPDATE session SET renewed_at = now() - interval '10 s', expires_at = now() - interval '5 s' WHERE id = $1`, silent)
+	after := count()
+	require.Positive(t, after.Late)
+	require.EqualValues(t, 100, after.Running+after.Late)
+	require.False(t, after.OldestDue.IsZero())
+	b.exec(`UPDATE cluster SET up_since = now()`)
+	require.EqualValues(t, 100, count().Running, "after an outage its process has time to renew it")
 }

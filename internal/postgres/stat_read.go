@@ -30,10 +30,15 @@ SELECT q.name, x.* FROM queue q, LATERAL (
 WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue)
 ORDER BY x.minute DESC LIMIT @limit`
 
+	// A process that is alive writes its minutes until they are over. One that stopped in one of them, and has been
+	// silent for several times its pause, was killed.
 	statsOfProcesses = `
-SELECT DISTINCT date_bin(@step, s.minute, @from) FROM stat_minute s
+SELECT date_bin(@step, s.minute, @from), max(s.written_at) FILTER (
+    WHERE s.written_at < s.minute + interval '1 minute' AND s.written_at < now() - interval '15 seconds')
+FROM stat_minute s
 WHERE s.namespace_id = '00000000-0000-0000-0000-000000000000' AND s.queue_id = 0
-  AND s.minute >= @from AND s.minute < @to`
+  AND s.minute >= @from AND s.minute < @to
+GROUP BY 1`
 )
 
 // Stats returns series of what happened in each step of a range. The number of rows it reads is bounded.
@@ -64,6 +69,7 @@ func (v *Views) Stats(ctx context.Context, p job.StatParams) (out job.Stats, err
 type statBuilder struct {
 	job.StatParams
 	known  map[int]bool // steps in which a process was counting
+	lost   map[int]bool // steps in which a process was killed
 	series map[string][]job.StatPoint
 	rows   int
 }
@@ -71,10 +77,16 @@ type statBuilder struct {
 func (b *statBuilder) steps() int { return int((b.To.Sub(b.From) + b.Step - 1) / b.Step) }
 
 func (b *statBuilder) counted(rows pgx.Rows) error {
-	b.known = map[int]bool{}
+	b.known, b.lost = map[int]bool{}, map[int]bool{}
 	var at time.Time
-	_, err := pgx.ForEachRow(rows, []any{&at}, func() error {
-		b.known[int(at.Sub(b.From)/b.Step)] = true
+	var killed *time.Time
+	_, err := pgx.ForEachRow(rows, []any{&at, &killed}, func() error {
+		step := int(at.Sub(b.From) / b.Step)
+		b.known[step] = true
+		if killed != nil {
+			b.lost[step] = true
+			b.lost[int(killed.Add(job.StatsPause).Sub(b.From)/b.Step)] = true // it may have died in the next one
+		}
 		return nil
 	})
 	return err
@@ -119,7 +131,8 @@ func (b *statBuilder) stats() job.Stats {
 	}
 	for queue, points := range b.series {
 		for i := range points {
-			points[i].At, points[i].Counted = out.From.Add(time.Duration(i)*b.Step), b.known[i]
+			points[i].At = out.From.Add(time.Duration(i) * b.Step)
+			points[i].Counted, points[i].Incomplete = b.known[i], b.lost[i]
 		}
 		out.Series = append(out.Series, job.StatSeries{Queue: queue, Points: points})
 	}

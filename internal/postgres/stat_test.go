@@ -33,7 +33,7 @@ func TestStatsOfProcessesAdd(t *testing.T) {
 	ctx, now := t.Context(), b.now().UTC().Truncate(time.Minute)
 	one, two := uuid.New(), uuid.New()
 	write := func(process uuid.UUID, rows ...job.StatRow) {
-		require.NoError(t, b.store.WriteStats(ctx, process, rows))
+		require.NoError(t, b.store.WriteStats(ctx, process, rows, false))
 	}
 	process := job.StatRow{StatKey: job.StatKey{Minute: now}}
 	write(one, process, statRow(0, now, 5), statRow(1, now, 3), statRow(2, now, 2), statRow(0, now.Add(-time.Hour), 1))
@@ -92,4 +92,45 @@ func TestStatsOfProcessesAdd(t *testing.T) {
 	n, err := b.store.DropStats(ctx, time.Hour, 100)
 	require.NoError(t, err)
 	require.Equal(t, 100, n)
+}
+
+// TestStatsOfKilledProcessesAreIncomplete: a process that stopped writing within a minute may have counted more. One that
+// stopped in order, or goes on, has not.
+func TestStatsOfKilledProcessesAreIncomplete(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	ctx, now := t.Context(), b.now().UTC().Truncate(time.Minute)
+	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
+	write := func(last bool, minutes ...int) uuid.UUID {
+		process := uuid.New()
+		for _, m := range minutes {
+			own := job.StatRow{StatKey: job.StatKey{Minute: at(m)}}
+			require.NoError(t, b.store.WriteStats(ctx, process, []job.StatRow{own, statRow(0, at(m), 1)}, last))
+		}
+		return process
+	}
+	incomplete := func() (out []int) {
+		s, err := b.store.Stats(ctx, job.StatParams{
+			Namespace: bulkUUID(), From: at(-10), To: at(1), Step: time.Minute,
+		})
+		require.NoError(t, err)
+		for i, p := range s.Series[0].Points {
+			if p.Incomplete {
+				out = append(out, i-10)
+			}
+		}
+		return out
+	}
+	write(true, -9, -8) // stopped in order
+	write(false, -1, 0) // goes on: these minutes were written after their end, or just now
+	require.Empty(t, incomplete())
+
+	killed := write(false, -6, -5)
+	b.exec(`UPDATE stat_minute SET written_at = minute + interval '61 s' WHERE process_id = $1 AND minute = $2`, killed, at(-6))
+	b.exec(`UPDATE stat_minute SET written_at = minute + interval '20 s' WHERE process_id = $1 AND minute = $2`, killed, at(-5))
+	require.Equal(t, []int{-5}, incomplete())
+	b.exec(`UPDATE stat_minute SET written_at = minute + interval '57 s' WHERE process_id = $1 AND minute = $2`, killed, at(-5))
+	require.Equal(t, []int{-5, -4}, incomplete(), "it may have died in the next minute")
+	b.exec(`UPDATE stat_minute SET written_at = NULL WHERE process_id = $1`, killed)
+	require.Empty(t, incomplete(), "an older version does not say when it wrote")
 }

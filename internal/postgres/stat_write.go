@@ -31,25 +31,29 @@ func (a *Admin) NamespacesOf(ctx context.Context, queues []int32) (map[int32]uui
 	return out, nil
 }
 
-// Rows that have not changed are not written again.
+// Rows that have not changed are not written again, except those of the process itself, which say when it wrote.
 const writeStats = `
 INSERT INTO stat_minute (namespace_id, queue_id, minute, process_id, started, succeeded, failed, cancelled, skipped,
-                         missed, late, audited, lateness)
-SELECT unnest($2::uuid[]), unnest($3::integer[]), unnest($4::timestamptz[]), $1, unnest($5::bigint[]),
-       unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::bigint[]), unnest($10::bigint[]),
-       unnest($11::bigint[]), unnest($12::bigint[]), unnest($13::text[])::bigint[]
+                         missed, late, audited, lateness, written_at)
+SELECT s.namespace_id, s.queue_id, s.minute, $1, s.started, s.succeeded, s.failed, s.cancelled, s.skipped, s.missed,
+       s.late, s.audited, s.lateness::bigint[],
+       CASE WHEN s.namespace_id <> '00000000-0000-0000-0000-000000000000' THEN NULL
+            WHEN $14 THEN 'infinity' ELSE now() END
+FROM unnest($2::uuid[], $3::integer[], $4::timestamptz[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+            $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[])
+    AS s (namespace_id, queue_id, minute, started, succeeded, failed, cancelled, skipped, missed, late, audited, lateness)
 ON CONFLICT (namespace_id, queue_id, minute, process_id) DO UPDATE
 SET started = excluded.started, succeeded = excluded.succeeded, failed = excluded.failed,
     cancelled = excluded.cancelled, skipped = excluded.skipped, missed = excluded.missed, late = excluded.late,
-    audited = excluded.audited, lateness = excluded.lateness
+    audited = excluded.audited, lateness = excluded.lateness, written_at = excluded.written_at
 WHERE (stat_minute.started, stat_minute.succeeded, stat_minute.failed, stat_minute.cancelled, stat_minute.skipped,
-       stat_minute.missed, stat_minute.late, stat_minute.audited)
+       stat_minute.missed, stat_minute.late, stat_minute.audited, stat_minute.written_at)
     IS DISTINCT FROM (excluded.started, excluded.succeeded, excluded.failed, excluded.cancelled, excluded.skipped,
-                      excluded.missed, excluded.late, excluded.audited)`
+                      excluded.missed, excluded.late, excluded.audited, excluded.written_at)`
 
 // WriteStats writes the statistics of a process, in one statement. Losing them is harmless, so the commit does not wait
-// for the disk.
-func (a *Admin) WriteStats(ctx context.Context, process uuid.UUID, rows []job.StatRow) error {
+// for the disk. last: the process stops in order, and has counted everything.
+func (a *Admin) WriteStats(ctx context.Context, process uuid.UUID, rows []job.StatRow, last bool) error {
 	n := len(rows)
 	namespaces, queues, minutes := make([]uuid.UUID, n), make([]int32, n), make([]time.Time, n)
 	var counts [8][]int64
@@ -73,7 +77,7 @@ func (a *Admin) WriteStats(ctx context.Context, process uuid.UUID, rows []job.St
 	}
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.LazyCommit))
-	batch.Queue(writeStats, append(args, lateness)...)
+	batch.Queue(writeStats, append(args, lateness, last)...)
 	if err := a.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("write statistics: %w", err)
 	}

@@ -24,7 +24,7 @@ func TestStatsOfAMinute(t *testing.T) {
 	}
 	require.NoError(t, b.store.WriteStats(t.Context(), uuid.New(), []job.StatRow{
 		row, {StatKey: job.StatKey{Minute: minute}},
-	}))
+	}, false))
 	viewer := b.newKey(defaultNamespace, access.Viewer)
 	a := b.callAs(viewer, "GET", "/stats?from="+minute.Format(time.RFC3339), "")
 	require.Equal(t, 200, a.status, "%s", a.body)

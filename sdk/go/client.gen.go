@@ -3078,6 +3078,9 @@ type Overview struct {
 	DueNext5MExact bool        `json:"due_next_5m_exact"`
 	Ended1H        EndedCounts `json:"ended_1h"`
 
+	// Ended1HIncomplete A node was killed in the last hour: there are at least as many.
+	Ended1HIncomplete bool `json:"ended_1h_incomplete"`
+
 	// Failing The jobs that failed most in the last hour, of the newest 500 failures.
 	Failing    []FailingJob `json:"failing"`
 	Late       LateRuns     `json:"late"`
@@ -4120,6 +4123,9 @@ type StatPoint struct {
 	// Counted Whether a node was counting. If not, nothing is known about the step.
 	Counted bool  `json:"counted"`
 	Failed  int64 `json:"failed"`
+
+	// Incomplete A node was killed in the step: what it counted in its last seconds is missing.
+	Incomplete bool `json:"incomplete"`
 
 	// Late Runs that had been due for more than 3 seconds and had not started, at the end of the step; of an hour, in its worst minute.
 	Late int64 `json:"late"`

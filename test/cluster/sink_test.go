@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -69,6 +70,8 @@ func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 	s.receipts = append(s.receipts, x)
 	work := s.slow(s.random)
 	s.mu.Unlock()
+	status, more := replyOf(r.URL.Path, x.attempt)
+	work += more
 	_, _ = io.Copy(io.Discard, r.Body) // when the body is read, net/http reports that the caller went away
 	if work > 0 {
 		done, gone := time.After(work), r.Context().Done()
@@ -83,7 +86,18 @@ func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.note(&x.answered)
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(status)
+}
+
+// replyOf is what the sink replies at a path, and how much longer that takes.
+func replyOf(path, attempt string) (status int, more time.Duration) {
+	switch {
+	case strings.HasSuffix(path, "/fail"), strings.HasSuffix(path, "/retry") && attempt == "1":
+		return http.StatusServiceUnavailable, 0
+	case strings.HasSuffix(path, "/slow"):
+		return http.StatusOK, 1500 * time.Millisecond
+	}
+	return http.StatusOK, 0
 }
 
 func (s *sink) note(at *time.Time) {

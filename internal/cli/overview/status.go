@@ -27,6 +27,9 @@ type statusView struct {
 	} `json:"lateness_5m"`
 	DueNext  int64 `json:"due_next_5m"`
 	DueExact bool  `json:"due_next_5m_exact"`
+
+	EndedIncomplete bool `json:"ended_1h_incomplete"`
+
 	Running  int64 `json:"running"`
 	Accepted int64 `json:"accepted"`
 	Retrying int64 `json:"retrying"`
@@ -192,19 +195,20 @@ func (s *statusView) printNumbers(p *terminal.Printer) {
 	if !s.DueExact {
 		next = "about " + next
 	}
+	ended := func(n int64) string { return terminal.AtLeast(n, s.EndedIncomplete) }
 	cells := [][2]string{
 		{"due next 5 min", next},
-		{"succeeded 1 h", terminal.Number(s.Ended.Succeeded)},
+		{"succeeded 1 h", ended(s.Ended.Succeeded)},
 		{"dead letters", terminal.AtLeast(s.DeadLetters.Count, s.DeadLetters.More)},
 		{"running", terminal.Number(s.Running)},
-		{"failed 1 h", terminal.Number(s.Ended.Failed)},
+		{"failed 1 h", ended(s.Ended.Failed)},
 		{"paused jobs", terminal.AtLeast(s.Paused.Jobs, s.Paused.More)},
 		{"accepted", terminal.Number(s.Accepted)},
-		{"skipped 1 h", terminal.Number(s.Ended.Skipped)},
+		{"skipped 1 h", ended(s.Ended.Skipped)},
 		{"paused queues", terminal.Number(s.Paused.Queues)},
 		{"retrying", terminal.Number(s.Retrying)},
-		{"missed 1 h", terminal.Number(s.Ended.Missed)},
-		{"cancelled 1 h", terminal.Number(s.Ended.Cancelled)},
+		{"missed 1 h", ended(s.Ended.Missed)},
+		{"cancelled 1 h", ended(s.Ended.Cancelled)},
 	}
 	for i := 0; i < len(cells); i += 3 {
 		var line strings.Builder

@@ -35,7 +35,7 @@ func TestStatus(t *testing.T) {
 	row.Started, row.Succeeded, row.Failed, row.Late = 1200, 1100, 9, 4
 	require.NoError(t, store.WriteStats(t.Context(), uuid.New(), []job.StatRow{
 		row, {StatKey: job.StatKey{Minute: minute}, Audited: 5000},
-	}))
+	}, false))
 	_, err = pool.Exec(t.Context(), `INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt,
 			priority, origin, admit, queue_id, needs_sweep)
 		SELECT partition, 1, 1, id, now() - interval '5 min', now() - interval '5 min', 0, 0, 0, 1, 0, queue_id, false

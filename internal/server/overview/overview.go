@@ -102,24 +102,25 @@ type FailingJob struct {
 
 // Overview is how a namespace is doing.
 type Overview struct {
-	Now         time.Time      `json:"now" doc:"When it was read, by the clock of the database."`
-	Late        LateRuns       `json:"late"`
-	Lateness    Lateness       `json:"lateness_5m" doc:"How late runs started in the last five minutes. Statistics."`
-	DueNext     int64          `json:"due_next_5m"`
-	DueExact    bool           `json:"due_next_5m_exact" doc:"false: there are so many schedules that a sample was counted."`
-	Running     int64          `json:"running"`
-	Accepted    int64          `json:"accepted" doc:"Runs whose target accepted them and will report."`
-	Retrying    int64          `json:"retrying"`
-	Ended       EndedCounts    `json:"ended_1h" doc:"Runs that ended in the last hour. Statistics."`
-	Skipped     []SkippedCount `json:"skipped_1h" doc:"Why runs were skipped in the last hour, the newest 1,000."`
-	DeadLetters Count          `json:"dead_letters"`
-	Paused      PausedCounts   `json:"paused"`
-	Broken      int64          `json:"broken" doc:"Schedules that cannot be planned."`
-	Unowned     int64          `json:"unowned" doc:"Partitions without a live owner: their runs wait."`
-	Audit       AuditState     `json:"audit"`
-	Minutes     []StatPoint    `json:"minutes" doc:"The last 60 minutes; the last one is the current minute. Statistics."`
-	Attention   []Attention    `json:"attention"`
-	Failing     []FailingJob   `json:"failing" doc:"The jobs that failed most in the last hour, of the newest 500 failures."`
+	Now             time.Time      `json:"now" doc:"When it was read, by the clock of the database."`
+	Late            LateRuns       `json:"late"`
+	Lateness        Lateness       `json:"lateness_5m" doc:"How late runs started in the last five minutes. Statistics."`
+	DueNext         int64          `json:"due_next_5m"`
+	DueExact        bool           `json:"due_next_5m_exact" doc:"false: there are so many schedules that a sample was counted."`
+	Running         int64          `json:"running"`
+	Accepted        int64          `json:"accepted" doc:"Runs whose target accepted them and will report."`
+	Retrying        int64          `json:"retrying"`
+	Ended           EndedCounts    `json:"ended_1h" doc:"Runs that ended in the last hour. Statistics."`
+	EndedIncomplete bool           `json:"ended_1h_incomplete" doc:"A node was killed in the last hour: there are at least as many."`
+	Skipped         []SkippedCount `json:"skipped_1h" doc:"Why runs were skipped in the last hour, the newest 1,000."`
+	DeadLetters     Count          `json:"dead_letters"`
+	Paused          PausedCounts   `json:"paused"`
+	Broken          int64          `json:"broken" doc:"Schedules that cannot be planned."`
+	Unowned         int64          `json:"unowned" doc:"Partitions without a live owner: their runs wait."`
+	Audit           AuditState     `json:"audit"`
+	Minutes         []StatPoint    `json:"minutes" doc:"The last 60 minutes; the last one is the current minute. Statistics."`
+	Attention       []Attention    `json:"attention"`
+	Failing         []FailingJob   `json:"failing" doc:"The jobs that failed most in the last hour, of the newest 500 failures."`
 }
 
 // Descriptions implements rest.Described.
@@ -190,6 +191,7 @@ func wireOverview(o *job.Overview, live *job.Live, slow *slowPart) *Overview {
 	var hour, recent job.Stat
 	for i := range o.Minutes {
 		hour.Add(&o.Minutes[i].Stat)
+		out.EndedIncomplete = out.EndedIncomplete || o.Minutes[i].Incomplete
 		if i >= len(o.Minutes)-5 {
 			recent.Add(&o.Minutes[i].Stat)
 		}

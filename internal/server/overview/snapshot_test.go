@@ -46,7 +46,9 @@ func (s *store) Overview(context.Context, uuid.UUID) (job.Overview, error) {
 	}, nil
 }
 
-func (s *store) RecentRuns(context.Context, uuid.UUID, []job.Job) ([]job.Recent, error) { return nil, nil }
+func (s *store) RecentRuns(context.Context, uuid.UUID, []job.Job) ([]job.Recent, error) {
+	return nil, nil
+}
 
 func (s *store) SummarizeDeadLetters(context.Context, job.DeadQueryBy) (job.DeadSummary, error) {
 	s.summaries.Add(1)

@@ -11,17 +11,18 @@ import (
 
 // StatPoint is what happened in a step of a series.
 type StatPoint struct {
-	At        time.Time `json:"at" doc:"When the step began."`
-	Counted   bool      `json:"counted" doc:"Whether a node was counting. If not, nothing is known about the step."`
-	Started   int64     `json:"started" doc:"Attempts that started."`
-	Succeeded int64     `json:"succeeded"`
-	Failed    int64     `json:"failed"`
-	Cancelled int64     `json:"cancelled"`
-	Skipped   int64     `json:"skipped" doc:"Without those that were missed."`
-	Missed    int64     `json:"missed"`
-	Late      int64     `json:"late"`
-	P50       *float64  `json:"p50_ms,omitempty" doc:"Estimated median lateness of starts. Absent: none started."`
-	P99       *float64  `json:"p99_ms,omitempty" doc:"Estimated 99th percentile of the lateness of starts."`
+	At         time.Time `json:"at" doc:"When the step began."`
+	Counted    bool      `json:"counted" doc:"Whether a node was counting. If not, nothing is known about the step."`
+	Started    int64     `json:"started" doc:"Attempts that started."`
+	Succeeded  int64     `json:"succeeded"`
+	Failed     int64     `json:"failed"`
+	Cancelled  int64     `json:"cancelled"`
+	Skipped    int64     `json:"skipped" doc:"Without those that were missed."`
+	Missed     int64     `json:"missed"`
+	Late       int64     `json:"late"`
+	Incomplete bool      `json:"incomplete" doc:"A node was killed in the step: what it counted in its last seconds is missing."`
+	P50        *float64  `json:"p50_ms,omitempty" doc:"Estimated median lateness of starts. Absent: none started."`
+	P99        *float64  `json:"p99_ms,omitempty" doc:"Estimated 99th percentile of the lateness of starts."`
 }
 
 // Descriptions implements rest.Described.
@@ -36,7 +37,7 @@ func (StatPoint) Descriptions() map[string]string {
 
 func wirePoint(p job.StatPoint) StatPoint {
 	return StatPoint{
-		At: p.At, Counted: p.Counted, Started: p.Started, Succeeded: p.Succeeded, Failed: p.Failed,
+		At: p.At, Counted: p.Counted, Incomplete: p.Incomplete, Started: p.Started, Succeeded: p.Succeeded, Failed: p.Failed,
 		Cancelled: p.Cancelled, Skipped: p.Skipped, Missed: p.Missed, Late: p.Late,
 		P50: quantile(p.Lateness, 0.5), P99: quantile(p.Lateness, 0.99),
 	}

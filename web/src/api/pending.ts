@@ -16,6 +16,7 @@ export type Overview = {
   accepted: number;
   retrying: number;
   ended_1h: { succeeded: number; failed: number; cancelled: number; skipped: number; missed: number };
+  ended_1h_incomplete?: boolean;
   dead_letters: { count: number; more: boolean };
   paused: { jobs: number; queues: number; more: boolean };
   broken: number;

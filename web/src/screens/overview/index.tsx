@@ -108,12 +108,13 @@ function Ledger({ o }: { o: Overview }) {
 }
 
 function Numbers({ o }: { o: Overview }) {
+  const more = o.ended_1h_incomplete ? '+' : ''; // a node was killed, and what it counted last is missing
   const items: [string, string, string, Record<string, string>, boolean?][] = [
     ['Due, next 5 min', count(o.due_next_5m) + (o.due_next_5m_exact ? '' : '+'), '/jobs', { order: 'due' }],
     ['Running', count(o.running), '/runs', { state: 'running' }],
     ['Waiting', count(o.accepted + o.retrying), '/runs', { state: 'retrying' }],
-    ['Failed, 1 h', count(o.ended_1h.failed), '/runs', { state: 'failed' }, o.ended_1h.failed > 0],
-    ['Skipped, 1 h', count(o.ended_1h.skipped + o.ended_1h.missed), '/runs', { state: 'skipped' }],
+    ['Failed, 1 h', count(o.ended_1h.failed) + more, '/runs', { state: 'failed' }, o.ended_1h.failed > 0],
+    ['Skipped, 1 h', count(o.ended_1h.skipped + o.ended_1h.missed) + more, '/runs', { state: 'skipped' }],
     ['Dead letters', capped(o.dead_letters.count, o.dead_letters.more), '/dead-letters', {}, o.dead_letters.count > 0],
   ];
   return (
