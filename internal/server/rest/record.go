@@ -92,10 +92,11 @@ func (a *API) observe(next http.Handler) http.Handler {
 	})
 }
 
-// recoverPanic answers a request whose operation panicked. The panic is a bug; other requests go on.
+// recoverPanic answers a request whose operation panicked. The panic is a bug; other requests go on. Huma also panics if
+// it cannot write a response: the client is gone, which is no fault.
 func (a *API) recoverPanic(rec *record, w *statusWriter) {
 	cause := recover()
-	if cause == nil {
+	if cause == nil || w.gone {
 		return
 	}
 	a.opts.Log.Error("request panicked",
@@ -143,6 +144,7 @@ func addRequestID(ctx huma.Context, _ string, v any) (any, error) {
 type statusWriter struct {
 	http.ResponseWriter
 	status int
+	gone   bool // the client, when some of the response was written
 }
 
 func (w *statusWriter) WriteHeader(status int) {
@@ -156,7 +158,9 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	return w.ResponseWriter.Write(b)
+	n, err := w.ResponseWriter.Write(b)
+	w.gone = w.gone || err != nil
+	return n, err
 }
 
 // Unwrap is called by http.ResponseController.
