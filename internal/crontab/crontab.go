@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -48,11 +47,21 @@ var (
 // Parse reads a crontab. system means the form of /etc/crontab, with a user before the command.
 // zone applies to lines that have no CRON_TZ above them.
 func Parse(r io.Reader, system bool, zone string) (*Crontab, error) {
-	p := &parser{system: system, zone: zone, machineZone: zone, env: map[string]string{}, out: &Crontab{}}
+	return ParseWithin(r, system, zone, Limits{})
+}
+
+// ParseWithin is Parse within limits.
+func ParseWithin(r io.Reader, system bool, zone string, limits Limits) (*Crontab, error) {
+	p := &parser{
+		system: system, zone: zone, machineZone: zone, limits: limits, env: map[string]string{}, out: &Crontab{},
+	}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
 		p.line(n, strings.TrimSuffix(lines.Text(), "\r"))
+		if err := p.checkSize(n); err != nil {
+			return nil, err
+		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err
@@ -65,7 +74,11 @@ type parser struct {
 	machineZone string
 	zone        string // of the current line
 	jitter      string
+	limits      Limits
 	env         map[string]string
+	envUsed     bool // by an entry: it is copied before it changes
+	envBytes    int
+	outBytes    int
 	comment     string
 	out         *Crontab
 }
@@ -93,6 +106,7 @@ func (p *parser) line(n int, text string) {
 	}
 	if err := p.entry(n, text); err != nil {
 		p.out.Refused = append(p.out.Refused, Refusal{n, trimmed, err.Error()})
+		p.outBytes += perLine + len(trimmed) + len(err.Error())
 	}
 	p.comment = ""
 }
@@ -109,8 +123,9 @@ func (p *parser) variable(n int, name, value string) {
 	case "MAILTO", "MAILFROM":
 		p.out.Notes = append(p.out.Notes, fmt.Sprintf(
 			"line %d: %s is left out: Belfry sends no mail; failed runs are dead letters (belfry dlq list)", n, name))
+		p.outBytes += perLine
 	default:
-		p.env[name] = value
+		p.set(name, value)
 	}
 }
 
@@ -119,7 +134,7 @@ func (p *parser) entry(n int, text string) error {
 	if m == nil {
 		return errors.New("it is not five fields and a command")
 	}
-	e := Entry{Line: n, Comment: p.comment, Env: map[string]string{}}
+	e := Entry{Line: n, Comment: p.comment}
 	rest := m[2]
 	if p.system {
 		u := userAndCommand.FindStringSubmatch(rest)
@@ -133,8 +148,13 @@ func (p *parser) entry(n int, text string) error {
 		return err
 	}
 	e.Command, e.Stdin = splitPercent(rest)
-	maps.Copy(e.Env, p.env)
+	payload := p.envBytes + len(e.Command) + len(e.Stdin) + len(e.User)
+	if err := p.limits.CheckPayload(payload); err != nil {
+		return err
+	}
+	e.Env, p.envUsed = p.env, true
 	p.out.Entries = append(p.out.Entries, e)
+	p.outBytes += perLine + payload + len(e.Comment)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/url"
 	"path"
 	"regexp"
@@ -18,18 +19,21 @@ type Options struct {
 	Prefix string // begins the name of each job
 }
 
-// Jobs converts the entries of a crontab to jobs, in their order. Jobs that would have the same name are numbered.
-func (o Options) Jobs(tab *Crontab) []Job {
-	var out []Job
-	seen := map[string]int{}
-	for i := range tab.Entries {
-		name := o.Prefix + tab.Entries[i].name()
-		if seen[name]++; seen[name] > 1 {
-			name = fmt.Sprintf("%s-%d", name, seen[name])
+// Jobs converts the entries of a crontab to jobs, in their order, and yields each with its line. Jobs that would have
+// the same name are numbered.
+func (o Options) Jobs(tab *Crontab) iter.Seq2[int, Job] {
+	return func(yield func(int, Job) bool) {
+		seen := map[string]int{}
+		for i := range tab.Entries {
+			name := o.Prefix + tab.Entries[i].name()
+			if seen[name]++; seen[name] > 1 {
+				name = fmt.Sprintf("%s-%d", name, seen[name])
+			}
+			if !yield(tab.Entries[i].Line, o.job(name, &tab.Entries[i])) {
+				return
+			}
 		}
-		out = append(out, o.job(name, &tab.Entries[i]))
 	}
-	return out
 }
 
 // Job has the fields of the API that an entry needs, in the API's order.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
 // ndjson sends lines to an operation that takes them.
@@ -129,4 +130,42 @@ func TestImportOfACrontab(t *testing.T) {
 		a := b.call("POST", "/imports:crontab"+query, body, "Content-Type", "text/plain")
 		require.Equal(t, 422, a.status, "%s: %s", query, a.body)
 	}
+}
+
+// TestImportIsBounded: a small crontab must not become a large answer.
+func TestImportIsBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	viewer := b.newKey(defaultNamespace, access.Viewer)
+	send := func(query, tab string) answer {
+		return b.callAs(viewer, "POST", "/imports:crontab?url="+query, tab, "Content-Type", "text/plain")
+	}
+	const line = "0 * * * * /bin/true\n"
+	secret := "A=" + strings.Repeat("x", 100_000) + "\n"
+	a := send("http://x", secret+strings.Repeat(line, 200))
+	require.Equal(t, 413, a.status, "%d bytes", len(a.body))
+	require.Contains(t, string(a.body), "send the lines in parts")
+	require.Contains(t, string(a.body), "line 85:")
+
+	a = send("http://x/"+strings.Repeat("%7Bname%7D", 300), strings.Repeat("# "+strings.Repeat("long ", 12)+"\n"+line, 2_000))
+	require.Equal(t, 413, a.status, "%d bytes", len(a.body))
+	require.Contains(t, string(a.body), "send the lines in parts")
+
+	a = send("http://x", strings.Repeat(line, 5_001))
+	require.Equal(t, 413, a.status, "%s", a.body)
+	require.Contains(t, string(a.body), "line 5001")
+
+	a = send("http://x", strings.Repeat("\x01", 200_000)+"=1\n"+line+"A="+strings.Repeat("\x01", 200_000)+"\n"+line)
+	require.Equal(t, 200, a.status, "%s", a.body)
+	require.Contains(t, string(a.body), "at most 262144 are taken", "as JSON it is larger")
+}
+
+// TestImportsWaitForTheirTurn: imports use the slots of bulks.
+func TestImportsWaitForTheirTurn(t *testing.T) {
+	t.Parallel()
+	b := limited(t, rest.Limits{Bulks: 2})
+	finish := b.slowBulk(b.key)
+	a := b.call("POST", "/imports:crontab?url=http://x", "0 * * * * /bin/true\n", "Content-Type", "text/plain")
+	require.Equal(t, 429, a.status, "%s", a.body)
+	finish("")
 }

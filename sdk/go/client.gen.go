@@ -5297,6 +5297,8 @@ type ClientInterface interface {
 	//
 	// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
 	//
+	// Each job has all variables above its line. A crontab may become at most 5000 jobs and 8 MB; send a larger one in parts. A node processes few of these requests at the same time, and fewer of one key: after 429 or 503, retry later.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
@@ -5307,6 +5309,8 @@ type ClientInterface interface {
 	// The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
 	//
 	// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+	//
+	// Each job has all variables above its line. A crontab may become at most 5000 jobs and 8 MB; send a larger one in parts. A node processes few of these requests at the same time, and fewer of one key: after 429 or 503, retry later.
 	//
 	// Takes a body of the `text/plain` content type.
 	//
@@ -6324,6 +6328,8 @@ func (c *RawClient) SummarizeDeadLetters(ctx context.Context, params *SummarizeD
 //
 // Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
 //
+// Each job has all variables above its line. A crontab may become at most 5000 jobs and 8 MB; send a larger one in parts. A node processes few of these requests at the same time, and fewer of one key: after 429 or 503, retry later.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
@@ -6344,6 +6350,8 @@ func (c *RawClient) ImportCrontabWithBody(ctx context.Context, params *ImportCro
 // The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
 //
 // Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+//
+// Each job has all variables above its line. A crontab may become at most 5000 jobs and 8 MB; send a larger one in parts. A node processes few of these requests at the same time, and fewer of one key: after 429 or 503, retry later.
 //
 // Takes a body of the `text/plain` content type.
 //
@@ -13184,6 +13192,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
 	//
+	// Each job has all variables above its line. A crontab may become at most 5000 jobs and 8 MB; send a larger one in parts. A node processes few of these requests at the same time, and fewer of one key: after 429 or 503, retry later.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
@@ -13194,6 +13204,8 @@ type ClientWithResponsesInterface interface {
 	// The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
 	//
 	// Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+	//
+	// Each job has all variables above its line. A crontab may become at most 5000 jobs and 8 MB; send a larger one in parts. A node processes few of these requests at the same time, and fewer of one key: after 429 or 503, retry later.
 	//
 	// Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -18407,6 +18419,8 @@ func (c *ClientWithResponses) SummarizeDeadLettersWithResponse(ctx context.Conte
 //
 // Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
 //
+// Each job has all variables above its line. A crontab may become at most 5000 jobs and 8 MB; send a larger one in parts. A node processes few of these requests at the same time, and fewer of one key: after 429 or 503, retry later.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/imports:crontab (the `ImportCrontab` operationId).
@@ -18423,6 +18437,8 @@ func (c *ClientWithResponses) ImportCrontabWithBodyWithResponse(ctx context.Cont
 // The body is a crontab. The response has a job for each line that can be one, as create-job and POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.
 //
 // Each job calls the url, with the command in its payload. The comment above a line is the name of the job, else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.
+//
+// Each job has all variables above its line. A crontab may become at most 5000 jobs and 8 MB; send a larger one in parts. A node processes few of these requests at the same time, and fewer of one key: after 429 or 503, retry later.
 //
 // Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
 //

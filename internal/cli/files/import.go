@@ -99,12 +99,12 @@ func (f *importFlags) read(stdin io.Reader, file string) (*crontab.Crontab, []Jo
 		return nil, nil, err
 	}
 	var jobs []Job
-	for i, j := range (crontab.Options{URL: f.url, Prefix: f.prefix}).Jobs(tab) {
+	for line, j := range (crontab.Options{URL: f.url, Prefix: f.prefix}).Jobs(tab) {
 		raw, err := j.JSON()
 		if err != nil {
 			return nil, nil, err
 		}
-		jobs = append(jobs, Job{j.Name, fmt.Sprintf("crontab line %d", tab.Entries[i].Line), raw})
+		jobs = append(jobs, Job{j.Name, fmt.Sprintf("crontab line %d", line), raw})
 	}
 	return tab, jobs, nil
 }

@@ -2,18 +2,24 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/crontab"
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
+
+// importLimits bound the answer, which can be much larger than the crontab.
+var importLimits = crontab.Limits{Entries: maxBulkLines, Payload: job.MaxPayload, Bytes: 8 << 20}
 
 func (h *Handlers) registerImport() {
 	rest.Register(h.api, rest.Operation{
@@ -21,9 +27,12 @@ func (h *Handlers) registerImport() {
 		Description: "The body is a crontab. The response has a job for each line that can be one, as create-job and " +
 			"POST /jobs:diff take it, and the reason for each that cannot. Nothing is saved.\n\n" +
 			"Each job calls the url, with the command in its payload. The comment above a line is the name of the job, " +
-			"else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.",
+			"else the name of the program. CRON_TZ is the time zone of the lines below it, RANDOM_DELAY becomes jitter.\n\n" +
+			fmt.Sprintf("Each job has all variables above its line. A crontab may become at most %d jobs and %d MB; send a "+
+				"larger one in parts. A node processes few of these requests at the same time, and fewer of one key: after "+
+				"429 or 503, retry later.", importLimits.Entries, importLimits.Bytes>>20),
 		Role: access.Viewer, TooLarge: "a crontab may have 1 MB; send it in parts",
-		Describe: describeCrontab,
+		Enter: h.bulks.enter, Describe: describeCrontab,
 	}, h.importCrontab)
 }
 
@@ -65,19 +74,14 @@ func (h *Handlers) importCrontab(_ context.Context, in *importCrontabInput) (*im
 	if _, err := time.LoadLocation(in.Timezone); err != nil {
 		return nil, problem.New("timezone", "there is no such zone", "use an IANA name such as Europe/Berlin")
 	}
-	tab, err := crontab.Parse(bytes.NewReader(in.RawBody), in.System, in.Timezone)
-	switch {
-	case errors.Is(err, crontab.ErrForm):
-		return nil, problem.New("system", err.Error(), "send system=true")
-	case err != nil:
-		return nil, rest.NewProblem("bad_request", "the crontab cannot be read: "+err.Error())
-	case len(tab.Entries) > maxBulkLines:
-		return nil, rest.NewProblem("too_large",
-			fmt.Sprintf("it has %d jobs; send at most %d in one request", len(tab.Entries), maxBulkLines))
+	tab, err := crontab.ParseWithin(bytes.NewReader(in.RawBody), in.System, in.Timezone, importLimits)
+	if err != nil {
+		return nil, crontabProblem(err)
 	}
 	out := &importCrontabOutput{}
 	out.Body.Jobs, out.Body.Notes = []JobInput{}, append([]string{}, tab.Notes...)
-	for _, j := range (crontab.Options{URL: in.URL, Prefix: in.Prefix}).Jobs(tab) {
+	size := 0
+	for line, j := range (crontab.Options{URL: in.URL, Prefix: in.Prefix}).Jobs(tab) {
 		text, err := j.JSON()
 		if err != nil {
 			return nil, err
@@ -86,10 +90,29 @@ func (h *Handlers) importCrontab(_ context.Context, in *importCrontabInput) (*im
 		if err := decodeStrictly(text, &input); err != nil {
 			return nil, err
 		}
+		if err := importLimits.CheckPayload(len(input.Payload)); err != nil {
+			tab.Refused = append(tab.Refused, crontab.Refusal{Line: line, Text: j.Payload.Command, Reason: err.Error()})
+			continue
+		}
+		if size += len(text); importLimits.CheckBytes(line, size) != nil {
+			return nil, crontabProblem(importLimits.CheckBytes(line, size))
+		}
 		out.Body.Jobs = append(out.Body.Jobs, input)
 	}
+	slices.SortStableFunc(tab.Refused, func(a, b crontab.Refusal) int { return cmp.Compare(a.Line, b.Line) })
 	out.Body.Problems = rest.Map(tab.Refused, func(r crontab.Refusal) LineProblem {
 		return LineProblem{Line: r.Line, Text: rest.Printable(r.Text), Problem: r.Reason}
 	})
 	return out, nil
+}
+
+// crontabProblem says why a crontab cannot be converted.
+func crontabProblem(err error) error {
+	switch {
+	case errors.Is(err, crontab.ErrForm):
+		return problem.New("system", err.Error(), "send system=true")
+	case errors.Is(err, crontab.ErrTooLarge):
+		return rest.NewProblem("too_large", err.Error())
+	}
+	return rest.NewProblem("bad_request", "the crontab cannot be read: "+err.Error())
 }
