@@ -50,15 +50,17 @@ func (s *deadSummary) count(ctx context.Context, cells []deadCell) error {
 	if len(cells) == 0 {
 		return nil
 	}
-	counted, err := s.countCells(ctx, cells, min(deadShare, job.MaxDeadSummary/int64(len(cells))))
+	share := min(deadShare, job.MaxDeadSummary/int64(len(cells)))
+	counted, err := s.countCells(ctx, cells, share)
 	if err != nil {
 		return err
 	}
 	var large []deadCell
+	var first []cellCount // of those
 	left := int64(job.MaxDeadSummary)
 	for i := range cells {
 		if counted[i].more {
-			large = append(large, cells[i])
+			large, first = append(large, cells[i]), append(first, counted[i])
 			continue
 		}
 		left -= counted[i].sum
@@ -67,11 +69,13 @@ func (s *deadSummary) count(ctx context.Context, cells []deadCell) error {
 	if len(large) == 0 {
 		return nil
 	}
-	if counted, err = s.countCells(ctx, large, left/int64(len(large))); err != nil {
-		return err
+	if more := left / int64(len(large)); more > share {
+		if first, err = s.countCells(ctx, large, more); err != nil {
+			return err
+		}
 	}
 	for i := range large {
-		s.add(&large[i], &counted[i])
+		s.add(&large[i], &first[i])
 	}
 	return nil
 }

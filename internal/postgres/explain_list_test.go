@@ -52,4 +52,7 @@ func TestListsByDueTimeWalkTheirIndexes(t *testing.T) {
 		}
 		b.exec(`ANALYZE job, cursor`)
 	}
+	b.exec(`UPDATE job SET plan_from = now() - interval '1 day'`)
+	starts := slices.IndexFunc(sent, func(s statement) bool { return strings.Contains(s.sql, "j.plan_from > now()") })
+	require.Less(t, b.blocks(sent[begin-1], sent[starts]), 100, "jobs that have started are not read")
 }

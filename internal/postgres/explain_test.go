@@ -83,6 +83,8 @@ type node struct {
 	Index     string `json:"Index Name"`
 	IndexCond string `json:"Index Cond"`
 	Plans     []node `json:"Plans"`
+	Hit       int    `json:"Shared Hit Blocks"`
+	Read      int    `json:"Shared Read Blocks"`
 }
 
 // accesses returns how a plan reads rows: each index with the columns that it is searched by, and operations that are
@@ -180,6 +182,11 @@ func (b *bulk) explain(sent []statement, mode string) []string {
 
 func explainOne(b *bulk, tx pgx.Tx, name string, s statement) *node {
 	b.t.Helper()
+	return explainWith(b, tx, name, s, "FORMAT JSON")
+}
+
+func explainWith(b *bulk, tx pgx.Tx, name string, s statement, options string) *node {
+	b.t.Helper()
 	ctx := b.t.Context()
 	described, err := tx.Conn().PgConn().Prepare(ctx, "", s.sql, nil)
 	require.NoError(b.t, err)
@@ -200,13 +207,25 @@ func explainOne(b *bulk, tx pgx.Tx, name string, s statement) *node {
 	require.NoError(b.t, err)
 	var text []byte
 	require.NoError(
-		b.t, tx.QueryRow(ctx, `EXPLAIN (FORMAT JSON) EXECUTE `+execute, pgx.QueryExecModeSimpleProtocol).Scan(&text),
+		b.t, tx.QueryRow(ctx, `EXPLAIN (`+options+`) EXECUTE `+execute, pgx.QueryExecModeSimpleProtocol).Scan(&text),
 	)
 	_, err = tx.Exec(ctx, `DEALLOCATE `+name, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(b.t, err)
 	var plans []struct{ Plan node }
 	require.NoError(b.t, json.Unmarshal(text, &plans))
 	return &plans[0].Plan
+}
+
+// blocks returns how many blocks a statement reads under the settings of its transaction.
+func (b *bulk) blocks(settings, s statement) (n int) {
+	b.t.Helper()
+	tx, err := b.pool.Begin(b.t.Context())
+	require.NoError(b.t, err)
+	defer func() { require.NoError(b.t, tx.Rollback(b.t.Context())) }()
+	_, err = tx.Exec(b.t.Context(), settings.sql, settings.args...)
+	require.NoError(b.t, err)
+	plan := explainWith(b, tx, "measured", s, "ANALYZE, BUFFERS, FORMAT JSON")
+	return plan.Hit + plan.Read
 }
 
 func sorted(set map[string]bool) (out []string) {

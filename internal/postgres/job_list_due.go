@@ -59,7 +59,7 @@ SELECT 1, j.plan_from, j.partition, 0::bigint, j.id,
        NULL::timestamptz
 FROM (SELECT j.plan_from, j.partition, j.id, j.end_at, j.cursor_id FROM job j
       WHERE j.namespace_id = @namespace AND j.state + 0 = 1 /* active */ AND j.plan_from > now()
-        AND j.plan_from < @before AND (j.plan_from, j.partition, j.id) > (@due, @part, @after_no_cursor)
+        AND j.plan_from < @before AND (j.plan_from, j.partition, j.id) > (greatest(@due, now()), @part, @after_no_cursor)
       ORDER BY j.plan_from, j.partition, j.id LIMIT @most) j`
 
 // These two run as the engine: row-level security would skip the runs of other namespaces before it counts any. They

@@ -238,7 +238,12 @@ func (r *timelineReader) readEntries(ctx context.Context) error {
 		"partition": r.partition, "job": r.params.Job, "from": f.From, "to": f.To, "far": far,
 		"ended": f.From.Add(-24 * time.Hour), "limit": most, "reaching": timeline.ReachingIn,
 	}).Query(func(rows pgx.Rows) error {
-		return eachBrief(rows, nil, func(e job.Entry) { f.Entries = append(f.Entries, e) })
+		return eachBrief(rows, nil, func(e job.Entry) {
+			if n := len(f.Entries); n == cap(f.Entries) { // entries are large: copy them seldom
+				f.Entries = slices.Grow(f.Entries, 3*n+256)
+			}
+			f.Entries = append(f.Entries, e)
+		})
 	})
 	if err := r.tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err

@@ -96,8 +96,9 @@ func (b *builder) cover() []occurrence {
 
 // readEntries adds an item for each run, with its last state, and indexes the entries.
 func (b *builder) readEntries() {
-	newest := map[job.RunKey]int{}
-	b.scheduled, b.backfills, b.last = map[int64]int{}, map[int64]bool{}, make([]time.Time, len(b.Versions))
+	newest := make(map[job.RunKey]int, len(b.Entries))
+	b.scheduled, b.backfills = make(map[int64]int, len(b.Entries)), map[int64]bool{}
+	b.items, b.last = make([]Item, 0, len(b.Entries)), make([]time.Time, len(b.Versions))
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		if !e.DueTo.IsZero() {

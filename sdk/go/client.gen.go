@@ -3071,7 +3071,7 @@ type Overview struct {
 	Broken      int64 `json:"broken"`
 	DeadLetters Count `json:"dead_letters"`
 
-	// DueNext5M Occurrences in the next five minutes, counted at most 10 seconds ago.
+	// DueNext5M Occurrences in the next five minutes, counted at most 30 seconds ago.
 	DueNext5M int64 `json:"due_next_5m"`
 
 	// DueNext5MExact false: there are so many schedules that a sample was counted.

@@ -12,11 +12,13 @@ import (
 
 // However many viewers there are, a node reads a namespace at most once in snapshotAge, the live runs of the cluster at
 // most once in liveAge for all namespaces, and what costs more, the load ahead and the causes of dead letters, at most
-// once in slowAge. See job.LateNow for the sum of the first two.
+// once in slowAge. No viewer waits for those, unless they are older than slowLimit. See job.LateNow for the sum of the
+// first two.
 const (
 	snapshotAge  = time.Second
 	liveAge      = 500 * time.Millisecond
 	slowAge      = 10 * time.Second
+	slowLimit    = 30 * time.Second
 	dueNextRange = 5 * time.Minute
 	maxSnapshots = 1000            // namespaces; the snapshots of others are dropped
 	readLimit    = 5 * time.Second // for one read, which no client can cancel, because others wait for it
@@ -37,6 +39,8 @@ type snapshot struct {
 	body []byte
 	etag string
 	slow slowPart
+
+	refreshing bool // the slow part is being read
 }
 
 // slowPart is how many occurrences are due soon, and the causes of dead letters.
@@ -101,12 +105,8 @@ func (h *Handlers) read(ctx context.Context, namespace uuid.UUID, s *snapshot) e
 	if err := h.addRecent(ctx, &o); err != nil {
 		return err
 	}
-	if at := h.Elapsed(); s.slow.at == 0 || at-s.slow.at >= slowAge {
-		slow, err := h.readSlow(ctx, &o)
-		if err != nil {
-			return err
-		}
-		s.slow, s.slow.at = slow, max(at, 1)
+	if err := h.keepSlow(ctx, &o, s); err != nil {
+		return err
 	}
 	o.Causes = s.slow.causes
 	s.body, s.etag, err = encode(wireOverview(&o, live, &s.slow))
@@ -126,7 +126,34 @@ func (h *Handlers) addRecent(ctx context.Context, o *job.Overview) error {
 	return err
 }
 
+// keepSlow reads the slow part if it is needed now, and otherwise while requests are answered.
+func (h *Handlers) keepSlow(ctx context.Context, o *job.Overview, s *snapshot) (err error) {
+	at := h.Elapsed()
+	switch age := at - s.slow.at; {
+	case s.slow.at == 0 || age >= slowLimit:
+		s.slow, err = h.readSlow(ctx, o)
+	case age >= slowAge && !s.refreshing:
+		s.refreshing = true
+		about := job.Overview{Namespace: o.Namespace, Now: o.Now, DeadLetters: o.DeadLetters}
+		go h.refreshSlow(context.WithoutCancel(ctx), &about, s)
+	}
+	return err
+}
+
+func (h *Handlers) refreshSlow(ctx context.Context, o *job.Overview, s *snapshot) {
+	limited, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	slow, err := h.readSlow(limited, o)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refreshing = false
+	if err == nil { // otherwise the next request retries it, and in the end waits for it and reports the error
+		s.slow = slow
+	}
+}
+
 func (h *Handlers) readSlow(ctx context.Context, o *job.Overview) (slow slowPart, err error) {
+	slow.at = max(h.Elapsed(), 1)
 	from := o.Now.Truncate(time.Minute)
 	load, err := h.Load.Load(ctx, job.LoadParams{
 		Namespace: o.Namespace, From: from, To: from.Add(dueNextRange), Step: time.Minute,
