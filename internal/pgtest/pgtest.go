@@ -23,7 +23,26 @@ const timeout = 2 * time.Minute
 // pool.Config().ConnString().
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(URL(t))
+	return open(t, URL(t))
+}
+
+// Kept returns a pool on a migrated database with a fixed name, which stays when the test ends. It is for data that
+// takes long to load.
+func Kept(t testing.TB, name string) *pgxpool.Pool {
+	t.Helper()
+	s := shared(t)
+	if err := s.exec(t.Context(), `CREATE DATABASE `+quote(name)); err != nil && !is(err, duplicateDatabase) {
+		t.Fatalf("pgtest: create %s: %v", name, err)
+	}
+	if err := migrate(t.Context(), s.at(name).String()); err != nil {
+		t.Fatalf("pgtest: migrate %s: %v", name, err)
+	}
+	return open(t, s.at(name).String())
+}
+
+func open(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatalf("pgtest: read the URL of the test's database: %v", err)
 	}

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,8 +14,7 @@ import (
 //
 // Half of the jobs match common filters, three match rare ones, and the last tenth match filters for new
 // jobs. Nine of ten jobs share one of 60 schedules, and the others have a schedule each. The jobs were
-// created within four weeks. History has five runs per job, one in ten of them of a single job, with
-// failures of each kind. One in a hundred jobs has a live run.
+// created within four weeks. One in ten ended runs is of a single job, with failures of each kind.
 const (
 	loadDays = `
 DO $$ DECLARE day date; BEGIN
@@ -59,7 +57,7 @@ SELECT j.partition, j.id, $1, c.id, j.queue_id, 1, CASE WHEN few THEN 3 WHEN hal
     30000, now() - interval '1 day', now(), now(),
     CASE WHEN few THEN 'the needle ' WHEN newest THEN 'newest-' WHEN half THEN 'alpha-' ELSE 'beta-' END || 'x' || j.n,
     CASE WHEN few THEN 'few' WHEN half THEN 'http' ELSE 'noop' END, '{}',
-    format('{"customer":%s,"note":"%s"}', j.n, repeat('x', 200)),
+    format('{"customer":%s,"note":"%s"}', j.n, repeat('x', $2)),
     CASE WHEN own THEN '{"every":"1d"}' ELSE format('{"cron":"%s * * * *"}', j.n % 60) END, m.policy,
     jsonb_build_object('half', CASE WHEN half THEN 'yes' ELSE 'no' END, 'few', CASE WHEN few THEN 'yes' ELSE 'no' END,
         'newest', CASE WHEN newest THEN 'yes' ELSE 'no' END)
@@ -85,15 +83,16 @@ SELECT j.partition, 0, 1, j.id, r.at, r.at, r.at, r.at + interval '50 ms', r.end
     CASE r.ended WHEN 2 THEN 'attempts' WHEN 3 THEN 'cancelled' WHEN 4 THEN 'overlap' END,
     CASE r.ended WHEN 2 THEN 'answered 503' END
 FROM (
-    SELECT n, now() - interval '9 days' + interval '9 days' * (n::float8 / (5 * $1::int)) AS at,
-        CASE WHEN n % 100 = 7 THEN 2 WHEN n % 1000 = 13 THEN 3 WHEN n % 100 = 9 THEN 4 ELSE 1 END AS ended,
+    SELECT n, now() - interval '9 days' + interval '9 days' * (n::float8 / $2::int) AS at,
+        CASE WHEN n % $3::int = 7 THEN 2 WHEN n % 1000 = 13 THEN 3 WHEN n % 100 = 9 THEN 4 ELSE 1 END AS ended,
         CASE WHEN n % 10 = 0 THEN 1 ELSE ((n::bigint * 7919 + n / 100) % $1::int)::int + 1 END AS job
-    FROM generate_series(0, 5 * $1::int - 1) n
+    FROM generate_series(0, $2::int - 1) n
 ) r
 JOIN load_job j ON j.n = r.job ORDER BY r.n`
 	loadDead = `
-INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, queue_id)
-SELECT partition, job_id, due_at, seq, ended_at, attempt, reason, 'answered 503', queue_id
+INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, queue_id, status, cause)
+SELECT partition, job_id, due_at, seq, ended_at, attempt, reason, 'answered 503', queue_id, 503,
+    'answered 503 ' || extract(second FROM due_at)::int % 30
 FROM run_history WHERE ended = 2 ON CONFLICT DO NOTHING`
 	loadLive = `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
@@ -104,15 +103,17 @@ FROM (SELECT *, now() + interval '1 second' * (n % 60) AS at FROM load_job WHERE
 ON CONFLICT DO NOTHING`
 )
 
-// load fills the database with jobs and five times as many ended runs.
-func (n *node) load(jobs int) {
+// dataSize is how much is loaded.
+type dataSize struct {
+	jobs, runs int // runs that have ended
+	failures   int // one in this many of them failed
+	payload    int // bytes
+	live       int // one in twice as many jobs has a live run
+}
+
+// load fills the database.
+func (n *node) load(size dataSize) {
 	n.t.Helper()
-	n.t.Cleanup(func() { // pgtest keeps the database of a failed test, which should not take gigabytes
-		if n.t.Failed() {
-			_, _ = n.pool.Exec(context.Background(),
-				`TRUNCATE job, job_label, job_version, cursor, run, run_history, dead_letter, load_job`)
-		}
-	})
 	n.make(`{"name":"model","schedule":"every 1d","target":{"kind":"noop"}}`)
 	conn, err := n.pool.Acquire(n.t.Context())
 	require.NoError(n.t, err)
@@ -122,7 +123,7 @@ func (n *node) load(jobs int) {
 		set_config('maintenance_work_mem', '512MB', false)`)
 	l.exec(loadDays)
 	l.exec(loadQueues, defaultNamespace)
-	l.exec(loadJobs, jobs)
+	l.exec(loadJobs, size.jobs)
 	l.exec(`CREATE UNIQUE INDEX ON load_job (n)`)
 	l.exec(`ANALYZE load_job`)
 	l.bare("cursor", func() {
@@ -131,13 +132,13 @@ func (n *node) load(jobs int) {
 	})
 	l.exec(`ANALYZE cursor`)
 	l.exec(`ALTER TABLE job DISABLE TRIGGER job_label_insert`)
-	l.bare("job", func() { l.exec(loadJob, defaultNamespace) })
+	l.bare("job", func() { l.exec(loadJob, defaultNamespace, size.payload) })
 	l.exec(`ALTER TABLE job ENABLE TRIGGER job_label_insert`)
 	l.exec(loadLabels)
 	l.exec(loadVersion, defaultNamespace)
-	l.bare("run_history", func() { l.exec(loadHistory, jobs) })
+	l.bare("run_history", func() { l.exec(loadHistory, size.jobs, size.runs, size.failures) })
 	l.exec(loadDead)
-	l.exec(loadLive, 50)
+	l.exec(loadLive, size.live)
 	for _, table := range []string{"cursor", "job", "job_label", "job_version", "run", "run_history", "dead_letter"} {
 		l.exec(`VACUUM ANALYZE ` + table)
 	}

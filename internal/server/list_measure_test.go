@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"net/url"
 	"os"
 	"slices"
@@ -30,7 +31,13 @@ func TestListsStayFast(t *testing.T) {
 	}
 	n := setupNode(t)
 	began := clock.Elapsed()
-	n.load(jobs)
+	n.t.Cleanup(func() { // pgtest keeps the database of a failed test, which should not take gigabytes
+		if n.t.Failed() {
+			_, _ = n.pool.Exec(context.Background(),
+				`TRUNCATE job, job_label, job_version, cursor, run, run_history, dead_letter, load_job`)
+		}
+	})
+	n.load(dataSize{jobs: jobs, runs: 5 * jobs, failures: 100, payload: 200, live: 50})
 	t.Logf("%d jobs and %d ended runs, loaded in %s", jobs, 5*jobs, (clock.Elapsed() - began).Round(time.Second))
 	other := n.newKey(n.otherNamespace(), "editor") // has only one job
 	alone := `{"name":"alone","schedule":"every 1h","target":{"kind":"noop"}}`

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -54,8 +55,14 @@ func (m soleMember) Owned() []int16 {
 // setupNode returns a node whose engine is not started.
 func setupNode(t *testing.T) *node {
 	t.Helper()
+	return setupNodeOn(t, pgtest.New(t))
+}
+
+// setupNodeOn returns a node on a database.
+func setupNodeOn(t *testing.T, pool *pgxpool.Pool) *node {
+	t.Helper()
 	n := &node{
-		bundle: &bundle{t: t, pool: pgtest.New(t)}, release: make(chan struct{}),
+		bundle: &bundle{t: t, pool: pool}, release: make(chan struct{}),
 		path: map[string]int{"/ok": 200, "/no": 400, "/later": 503, "/hang": 200},
 	}
 	n.store = pgtest.NewStore(pgtest.AsServer(t, n.pool))
