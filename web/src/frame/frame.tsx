@@ -3,8 +3,7 @@ import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-route
 import { useEffect, useState } from 'react';
 import { useData, useFreshness, useLive } from '../api/live';
 import { useLogout, useSession } from '../api/session';
-import { snapshot } from '../api/client';
-import type { Overview } from '../api/pending';
+import { snapshot, type Schemas } from '../api/client';
 import { readCookie, writeCookie } from '../lib/cookie';
 import { capped } from '../lib/number';
 import { duration, type ZoneMode } from '../lib/time';
@@ -40,7 +39,7 @@ const groups: Item[][] = [
 
 /** The numbers that every screen shows: one snapshot, shared with the Overview. */
 export const useOverview = () =>
-  useData<Overview>({ key: ['overview'], get: (signal) => snapshot('/api/v1/overview', signal), every: 2000 });
+  useData<Schemas['Overview']>({ key: ['overview'], get: (signal) => snapshot('/api/v1/overview', signal), every: 2000 });
 
 const zoneCookie = 'belfry_zone';
 

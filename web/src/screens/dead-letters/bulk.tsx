@@ -1,9 +1,8 @@
 import { useNavigate } from '@tanstack/react-router';
 import { NumberInput, TextInput } from '@mantine/core';
 import { useState } from 'react';
-import { api, unwrap } from '../../api/client';
+import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import type { DeadGroup } from '../../api/pending';
 import { capped, count, plural } from '../../lib/number';
 import { duration } from '../../lib/time';
 import { useAction } from '../../ui/action';
@@ -16,6 +15,7 @@ import css from './dead-letters.module.css';
 const typedAbove = 1000;
 const defaultRate = 50;
 
+type DeadGroup = Schemas['DeadLetterGroup'];
 type Counted = { count: number; more: boolean };
 
 /** Asks before many dead letters are redriven or discarded: the server counts them, and nothing begins before that. */

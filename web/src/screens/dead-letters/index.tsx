@@ -1,9 +1,8 @@
 import { SegmentedControl } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
-import { api, snapshot, unwrap } from '../../api/client';
+import { api, snapshot, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import type { DeadGroup, DeadLetter, DeadSummary } from '../../api/pending';
 import { useSession } from '../../api/session';
 import { capped, count, plural } from '../../lib/number';
 import { useUrl, type Search } from '../../lib/search';
@@ -19,6 +18,9 @@ import { Bars } from './bars';
 import { BulkDialog } from './bulk';
 import css from './dead-letters.module.css';
 
+type DeadLetter = Schemas['DeadLetter'];
+type DeadGroup = Schemas['DeadLetterGroup'];
+type DeadSummary = Schemas['DeadLetterSummary'];
 type By = 'cause' | 'job' | 'queue' | 'reason';
 
 const filters = ['job', 'queue', 'reason', 'cause', 'failed_from', 'failed_to'] as const;

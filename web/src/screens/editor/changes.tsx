@@ -1,7 +1,6 @@
 import { Modal } from '@mantine/core';
-import { ApiProblem, send } from '../../api/client';
+import { send, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import type { JobsDiff } from '../../api/pending';
 import { brief, changes, conflicts, fieldName, inputForm, type Change, type Definition, type Path } from '../../lib/definition';
 import { compactExact } from '../../lib/json';
 import { count } from '../../lib/number';
@@ -69,16 +68,10 @@ export function WhatChanges({ base, def, valid }: { base: Definition; def: Defin
   const scheduled = list.some((c) => c.path[0] === 'schedule');
   const q = useData({
     key: ['jobs-diff', line],
-    get: async (signal) => {
-      try {
-        return JSON.parse(
-          await send('POST', '/api/v1/jobs:diff', line + '\n', { 'Content-Type': 'application/x-ndjson' }, signal),
-        ) as JobsDiff;
-      } catch (e) {
-        if (e instanceof ApiProblem && (e.status === 404 || e.status === 405)) return null; // an older node
-        throw e;
-      }
-    },
+    get: async (signal) =>
+      JSON.parse(
+        await send('POST', '/api/v1/jobs:diff', line + '\n', { 'Content-Type': 'application/x-ndjson' }, signal),
+      ) as Schemas['DiffResult'],
     enabled: scheduled && valid,
     keep: true,
   });

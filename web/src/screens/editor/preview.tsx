@@ -1,7 +1,6 @@
 import { useEffect, useState, type ReactNode } from 'react';
 import { ApiProblem, send, snapshot, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import type { Load } from '../../api/pending';
 import { changes, scheduleOf, type Definition } from '../../lib/definition';
 import { compactExact } from '../../lib/json';
 import { count } from '../../lib/number';
@@ -316,7 +315,7 @@ function LoadPicture({ at, without }: { at: string; without: string }) {
   const due = Math.floor(Date.parse(at) / minute) * minute;
   const [from, to] = [due - span * minute, due + (span + 1) * minute].map((t) => new Date(Math.max(t, 0)).toISOString());
   const soon = due - Date.now() < 24 * 60 * minute;
-  const q = useData<Load>({
+  const q = useData<Schemas['Load']>({
     key: ['load', from, to],
     get: (signal) => snapshot(`/api/v1/load?from=${from}&to=${to}`, signal),
     enabled: soon,

@@ -1,11 +1,11 @@
-import { ApiProblem, idempotencyKey, send, text } from '../../api/client';
+import { ApiProblem, idempotencyKey, send, type Schemas } from '../../api/client';
 import type { Change } from '../../lib/definition';
 import { compactExact, isObject, parseExact, Raw, type Exact } from '../../lib/json';
-import type { Contents, Job } from './read';
+import { entryLines, type Contents, type Job } from './read';
 
 // What the screen asks of the API: compare, take a crontab apart, and apply.
 
-export type Result = 'create' | 'change' | 'same' | 'refused';
+export type Result = Schemas['JobDiff']['result'];
 
 export type Row = {
   /** Its place in the file: two jobs may be on one line. */
@@ -90,19 +90,19 @@ export async function readCrontab(crontab: string, o: CrontabOptions, signal: Ab
   const answer = parseExact(
     await send('POST', `/api/v1/imports:crontab?${query}`, crontab, { 'Content-Type': 'text/plain' }, signal),
   );
-  const jobs = listOf(get(answer, 'jobs'))
-    .filter(isObject)
-    .map((j, i): Job => ({
-      line: numberOf(get(j, 'line')) ?? i + 1,
-      name: textOf(get(j, 'name')),
-      def: isObject(get(j, 'job')) ? (get(j, 'job') as Job['def']) : j,
-    }));
   const refused = listOf(get(answer, 'problems')).map((p) => ({
     line: numberOf(get(p, 'line')) ?? 0,
     name: '',
     problem: `${textOf(get(p, 'problem'))}: ${textOf(get(p, 'text'))}`,
   }));
-  return { jobs, refused };
+  const defs = listOf(get(answer, 'jobs')).filter(isObject);
+  const lines = entryLines(crontab, refused.map((r) => r.line));
+  const jobs = defs.map((def, i): Job => ({
+    line: lines.length === defs.length ? lines[i]! : 0,
+    name: textOf(get(def, 'name')),
+    def,
+  }));
+  return { jobs, refused, notes: listOf(get(answer, 'notes')).map(textOf) };
 }
 
 export type Done = { result: 'created' | 'changed' | 'same' | 'refused'; id?: string; problem?: string };
@@ -158,7 +158,7 @@ export async function apply(rows: Row[], keys: Keys, report: (row: Row, done: Do
 /** Replaces one job, unless it has changed since it was compared. */
 async function replace(row: Row, signal: AbortSignal): Promise<Done> {
   const path = `/api/v1/jobs/${encodeURIComponent(row.name)}`;
-  const version = row.version ?? numberOf(get(parseExact(await text(path, signal)), 'version'));
+  const { version } = row;
   const answer = parseExact(await send('PUT', path, compactExact(row.job!.def), { 'If-Match': `"${version}"` }, signal));
   return { result: numberOf(get(answer, 'version')) === version ? 'same' : 'changed', id: textOf(get(answer, 'id')) };
 }

@@ -200,7 +200,16 @@ function Plan({
           rows={q.data.rows}
           done={run.done}
           actions={<Actions rows={q.data.rows} run={run} />}
-          notice={run.error && <ProblemView error={run.error} quiet />}
+          notice={
+            <>
+              {run.error && <ProblemView error={run.error} quiet />}
+              {q.data.notes?.map((n) => (
+                <p key={n} className="dim">
+                  {n}
+                </p>
+              ))}
+            </>
+          }
         />
       ) : q.error ? (
         <ProblemView error={q.error} retry={() => void q.refetch()} />
@@ -229,11 +238,11 @@ async function plan(
   format: Format,
   options: CrontabOptions,
   signal: AbortSignal,
-): Promise<{ rows?: Row[]; wrong?: TextError }> {
+): Promise<{ rows?: Row[]; notes?: string[]; wrong?: TextError }> {
   try {
     const contents =
       format === 'crontab' ? await readCrontab(text, options, signal) : readJobs(text, await import('../../lib/yaml'));
-    return { rows: await compare(contents, signal) };
+    return { rows: await compare(contents, signal), notes: contents.notes ?? [] };
   } catch (e) {
     if (e instanceof TextError) return { wrong: e };
     throw e;

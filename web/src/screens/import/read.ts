@@ -11,7 +11,8 @@ export type Format = 'jobs' | 'crontab';
 
 export type Job = { line: number; name: string; def: Definition };
 export type Refusal = { line: number; name: string; problem: string };
-export type Contents = { jobs: Job[]; refused: Refusal[] };
+/** `notes` is what the server left out of a crontab. */
+export type Contents = { jobs: Job[]; refused: Refusal[]; notes?: string[] };
 
 /** Why a file cannot be read at all; undefined: it can. */
 export function unreadable(size: number, text: string): string | undefined {
@@ -33,6 +34,15 @@ export function formatOf(name: string, text: string): Format {
   if (lines.length === 0) return /cron/i.test(name) ? 'crontab' : 'jobs';
   const cron = lines.filter((l) => entry.test(l) || variable.test(l)).length;
   return cron * 2 > lines.length && lines.some((l) => entry.test(l)) ? 'crontab' : 'jobs';
+}
+
+/** The lines of a crontab that are jobs: not empty, no comment, no variable, and not refused by the server. */
+export function entryLines(crontab: string, refused: number[]): number[] {
+  return crontab
+    .split('\n')
+    .map((text, i) => ({ text, line: i + 1 }))
+    .filter(({ text, line }) => /^\s*[^\s#]/.test(text) && !variable.test(text) && !refused.includes(line))
+    .map(({ line }) => line);
 }
 
 type YAML = Pick<typeof import('../../lib/yaml'), 'fromYAML'>;

@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { api, unwrap, type Schemas } from '../../api/client';
+import { api, idempotencyKey, unwrap, type Schemas } from '../../api/client';
 import { plural } from '../../lib/number';
 import { day, myZone } from '../../lib/time';
 import { useAction } from '../../ui/action';
@@ -28,7 +28,7 @@ export function BackfillDialog({ job, close, done, at }: Props) {
   const [to, setTo] = useState(() => input(Math.floor(Date.now() / 60_000) * 60_000));
   const [pace, setPace] = useState('1s');
   const [again, setAgain] = useState(false);
-  const [key] = useState(() => crypto.randomUUID());
+  const [key] = useState(idempotencyKey);
   const range = at ? { from: at, to: new Date(Date.parse(at) + 1).toISOString() } : { from: iso(from), to: iso(to) };
   const body = (dry: boolean): Schemas['BackfillRequest'] => ({ from: range.from ?? '', to: range.to ?? '', pace, again, dry_run: dry });
   const shape = JSON.stringify(body(true));

@@ -1,6 +1,6 @@
 import { useNavigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
-import { api, unwrap, type Schemas } from '../../api/client';
+import { api, idempotencyKey, unwrap, type Schemas } from '../../api/client';
 import { actorName } from '../../lib/actor';
 import { plural } from '../../lib/number';
 import { day, hour, myZone } from '../../lib/time';
@@ -51,7 +51,7 @@ function TriggerDialog({ job, close, done }: DialogProps) {
   const navigate = useNavigate();
   const [payload, setPayload] = useState('');
   const [at, setAt] = useState('');
-  const [key] = useState(() => crypto.randomUUID());
+  const [key] = useState(idempotencyKey);
   const bad = payload.trim() !== '' && !isJSON(payload);
   const due = instant(at);
   const act = useAction(

@@ -1,9 +1,8 @@
 import { TextInput } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react';
-import { snapshot } from '../../api/client';
+import { snapshot, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import type { Load, LoadSchedule } from '../../api/pending';
 import { useSession } from '../../api/session';
 import { count, plural } from '../../lib/number';
 import { useUrl } from '../../lib/search';
@@ -15,6 +14,8 @@ import { Empty, Loaded } from '../../ui/state';
 import { median, move, rowsOf, scaleOf, shade } from './heat';
 import { SpreadDialog } from './spread';
 import css from './load.module.css';
+
+type Load = Schemas['Load'];
 
 /** When is it busy, and what can be spread? */
 export default function LoadScreen() {
@@ -140,7 +141,7 @@ function Minute({ at, n, middle, load, filter }: { at: number; n: number; middle
         <>
           <h2>Schedules of this minute</h2>
           <ul className={css.schedules}>
-            {hot.schedules.map((s: LoadSchedule, i) => <li key={i}><span>{s.words}</span><b className="num">{count(s.count)}</b></li>)}
+            {hot.schedules.map((s, i) => <li key={i}><span>{s.words}</span><b className="num">{count(s.count)}</b></li>)}
             {rest(hot) > 0 && <li className="dim"><span>other schedules</span><span className="num">{count(rest(hot))}</span></li>}
           </ul>
         </>

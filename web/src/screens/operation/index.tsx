@@ -1,8 +1,7 @@
 import { Link, useParams } from '@tanstack/react-router';
 import { useState } from 'react';
-import { api, ApiProblem, unwrap } from '../../api/client';
+import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import type { Operation, OperationItem } from '../../api/pending-operations';
 import { useSession } from '../../api/session';
 import { actorName } from '../../lib/actor';
 import { capped, count, plural } from '../../lib/number';
@@ -17,6 +16,8 @@ import { When } from '../../ui/when';
 import { Progress, State } from '../operations/progress';
 import { addSample, filterOf, left, listOf, nounOf, speed, titleOf, type Sample } from '../operations/words';
 import css from '../operations/operations.module.css';
+
+type Operation = Schemas['Operation'];
 
 const crumbs = [{ label: 'Operations', link: { to: '/operations' } as never }];
 
@@ -71,17 +72,11 @@ function Content({ operation: o, at }: { operation: Operation; at: number }) {
 
 /** The items that could not be changed. Operations on dead letters keep none: those stay dead letters. */
 function Failed({ operation: o }: { operation: Operation }) {
-  const list = useData<{ items: OperationItem[]; next_page_token?: string } | null>({
+  const list = useData({
     key: ['operation items', o.id, o.failed],
-    get: async (signal) => {
-      try {
-        const query = { result: 'failed', page_size: 100 };
-        return await unwrap(api.GET('/api/v1/operations/{operation}/items' as never, { params: { path: { operation: o.id }, query }, signal } as never) as never);
-      } catch (e) {
-        if (e instanceof ApiProblem && e.status === 404) return null;
-        throw e;
-      }
-    },
+    get: (signal) => unwrap(api.GET('/api/v1/operations/{operation}/items', {
+      params: { path: { operation: o.id }, query: { result: 'failed', page_size: 100 } }, signal,
+    })),
     keep: true,
   });
   if (nounOf(o.kind)[0] === 'dead letter') {
@@ -94,7 +89,7 @@ function Failed({ operation: o }: { operation: Operation }) {
   return (
     <Section title="What failed" id="failed">
       <Loaded query={list} rows={3}>
-        {(page) => page === null ? <p className="dim">This node does not list them.</p> : (
+        {(page) => (
           <>
             <Table label="Items that failed" rows={page.items} id={(i) => (i.run ?? i.job ?? '') + i.at} columns={[
               {

@@ -1,7 +1,6 @@
 import { Link, useNavigate } from '@tanstack/react-router';
-import { api, unwrap } from '../../api/client';
+import { api, unwrap, type Schemas } from '../../api/client';
 import { usePages } from '../../api/pages';
-import type { Operation } from '../../api/pending-operations';
 import { actorName } from '../../lib/actor';
 import { capped, count } from '../../lib/number';
 import { Endless, NewerPill } from '../../ui/list';
@@ -12,6 +11,8 @@ import { Ago } from '../../ui/when';
 import { Progress, State } from './progress';
 import { filterOf, titleOf } from './words';
 import css from './operations.module.css';
+
+type Operation = Schemas['Operation'];
 
 const noun: [string, string] = ['operation', 'operations'];
 

@@ -1,7 +1,9 @@
-import type { Operation } from '../../api/pending-operations';
+import type { Schemas } from '../../api/client';
 import { capped, count } from '../../lib/number';
 import { Outcome, type Kind } from '../../ui/mark';
 import css from './operations.module.css';
+
+type Operation = Schemas['Operation'];
 
 const kinds: Record<string, [Kind, string]> = {
   running: ['running', 'Running'], finished: ['succeeded', 'Finished'], aborted: ['cancelled', 'Aborted'], failed: ['failed', 'Failed'],

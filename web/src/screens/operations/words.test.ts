@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { Operation } from '../../api/pending-operations';
+import type { Schemas } from '../../api/client';
 import { addSample, filterOf, left, speed, titleOf, type Sample } from './words';
+
+type Operation = Schemas['Operation'];
 
 const operation = (more: Partial<Operation>): Operation => ({
   id: 'op_1', kind: 'redrive', state: 'running', filter: {}, rate: 10, count: 100, done: 0, failed: 0, progress: 0, created_by: 'x', created_at: '', ...more,

@@ -1,5 +1,7 @@
-import type { Operation } from '../../api/pending-operations';
+import type { Schemas } from '../../api/client';
 import { capped, plural } from '../../lib/number';
+
+type Operation = Schemas['Operation'];
 
 type Noun = [one: string, many: string];
 

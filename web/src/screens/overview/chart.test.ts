@@ -18,7 +18,7 @@ it('lateness stays within its chart', () => {
 });
 
 it('the lane shows late runs first: they have no other mark', () => {
-  const m = { at: '', counted: true, started: 9, succeeded: 0, failed: 1, skipped: 1, missed: 1, late: 1 };
+  const m = { at: '', counted: true, started: 9, succeeded: 0, failed: 1, skipped: 1, missed: 1, late: 1, cancelled: 0, incomplete: false };
   expect(laneMark(m)).toBe('late');
   expect(laneMark({ ...m, late: 0 })).toBe('failed');
   expect(laneMark({ ...m, late: 0, failed: 0 })).toBe('missed');

@@ -1,10 +1,12 @@
 import { useState } from 'react';
-import type { Minute } from '../../api/pending';
+import type { Schemas } from '../../api/client';
 import { count, plural, short } from '../../lib/number';
 import { clock, duration } from '../../lib/time';
 import { Mark, type Kind } from '../../ui/mark';
 import { Section } from '../../ui/page';
 import css from './overview.module.css';
+
+type Minute = Schemas['StatPoint'];
 
 const width = 720;
 const left = 52;

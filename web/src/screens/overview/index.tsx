@@ -1,18 +1,20 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import type { Overview } from '../../api/pending';
+import type { Schemas } from '../../api/client';
 import { useSession } from '../../api/session';
 import { useOverview } from '../../frame/frame';
 import { capped, count, plural } from '../../lib/number';
 import { clock, duration } from '../../lib/time';
 import { Code, Command, Count, LinkButton } from '../../ui/control';
 import { Icon } from '../../ui/icon';
-import { kindOf, Mark, Spark, type Kind } from '../../ui/mark';
+import { Mark, type Kind } from '../../ui/mark';
 import { Section, usePageTitle } from '../../ui/page';
 import { Loaded } from '../../ui/state';
 import { useNow } from '../../ui/when';
 import { LastHour } from './chart';
 import css from './overview.module.css';
+
+type Overview = Schemas['Overview'];
 
 /** Is everything on time, and if not, why? */
 export default function OverviewScreen() {
@@ -112,9 +114,9 @@ function Numbers({ o }: { o: Overview }) {
   const items: [string, string, string, Record<string, string>, boolean?][] = [
     ['Due, next 5 min', count(o.due_next_5m) + (o.due_next_5m_exact ? '' : '+'), '/jobs', { order: 'due' }],
     ['Running', count(o.running), '/runs', { state: 'running' }],
-    ['Waiting', count(o.accepted + o.retrying), '/runs', { state: 'retrying' }],
-    ['Failed, 1 h', count(o.ended_1h.failed) + more, '/runs', { state: 'failed' }, o.ended_1h.failed > 0],
-    ['Skipped, 1 h', count(o.ended_1h.skipped + o.ended_1h.missed) + more, '/runs', { state: 'skipped' }],
+    ['Waiting', count(o.accepted + o.retrying), '/runs', { state: 'accepted,retrying' }],
+    ['Failed, 1 h', count(o.ended_1h.failed) + more, '/runs', { state: 'failed', within: '1h' }, o.ended_1h.failed > 0],
+    ['Skipped, 1 h', count(o.ended_1h.skipped + o.ended_1h.missed) + more, '/runs', { state: 'skipped', within: '1h' }],
     ['Dead letters', capped(o.dead_letters.count, o.dead_letters.more), '/dead-letters', {}, o.dead_letters.count > 0],
   ];
   return (
@@ -131,15 +133,16 @@ function Numbers({ o }: { o: Overview }) {
 
 function Failing({ o }: { o: Overview }) {
   return (
-    <Section title="Failing most, last hour" aside={<Link to="/runs" search={{ state: 'failed' } as never}>All failed runs</Link>}>
+    <Section title="Failing most, last hour" aside={<Link to="/runs" search={{ state: 'failed', within: '1h' } as never}>All failed runs</Link>}>
       <table className={css.failing}>
-        <thead><tr><th>Job</th><th>Last 12</th><th className="right">Failed</th><th>Last message</th></tr></thead>
+        <thead><tr><th>Job</th><th className="right">Failed</th><th>Last message</th></tr></thead>
         <tbody>
           {o.failing.map((f) => (
             <tr key={f.job}>
-              <td><Link to="/jobs/$job" params={{ job: f.job }}><b>{f.job_name}</b></Link></td>
-              <td><Spark kinds={(f.recent ?? []).map((r) => kindOf(r))} /></td>
-              <td className="right num">{count(f.failed_1h)}</td>
+              <td><Link to="/jobs/$job" params={{ job: f.job }}><b>{f.job_name ?? 'Deleted job'}</b></Link></td>
+              <td className="right num">
+                <Link to="/runs" search={{ state: 'failed', within: '1h', job: f.job } as never}>{count(f.failed_1h)}</Link>
+              </td>
               <td className="clip">{f.message ? <code className="dim">{f.message}</code> : <span className="dim">–</span>}</td>
             </tr>
           ))}

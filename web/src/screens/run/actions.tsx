@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { api, ApiProblem, unwrap, type Schemas } from '../../api/client';
+import { api, idempotencyKey, ApiProblem, unwrap, type Schemas } from '../../api/client';
 import { useSession } from '../../api/session';
 import { useAction } from '../../ui/action';
 import { Button } from '../../ui/control';
@@ -70,7 +70,7 @@ export function RunActions({ run }: { run: Run }) {
 }
 
 function ActDialog({ act, run, close }: { act: Act; run: Run; close: () => void }) {
-  const [key] = useState(() => crypto.randomUUID());
+  const [key] = useState(idempotencyKey);
   const t = texts[act];
   const action = useAction(() => send(act, run, key), { quiet: true, done: () => { close(); return t.done; } });
   return (
