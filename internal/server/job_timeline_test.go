@@ -120,3 +120,27 @@ func TestTimelineBuckets(t *testing.T) {
 	require.Equal(t, "2100-01-01T00:00:00Z", got["covered_from"])
 	require.Equal(t, "2100-01-15T14:00:00Z", got["covered_to"], "21,000 minutes")
 }
+
+// Days of buckets begin at midnight in the zone of the schedule, or in the one that the request names.
+func TestTimelineBucketsBeginInTheZone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.make(`{"name":"a","schedule":{"cron":"*/30 * * * *","timezone":"Europe/Berlin"},"target":{"kind":"noop"}}`)
+	for zone, from := range map[string]string{
+		"": "2100-01-01T23:00:00Z", "America/New_York": "2100-01-02T05:00:00Z", "Asia/Kolkata": "2100-01-01T18:30:00Z",
+	} {
+		window := "?from=" + from + "&to=2100-02-05T00:00:00Z&zone=" + zone
+		got := b.call("GET", "/jobs/"+id+"/timeline"+window, "").json(t)
+		begin := map[string]bool{}
+		for _, x := range got["buckets"].([]any) {
+			begin[x.(map[string]any)["from"].(string)] = true
+		}
+		at, err := time.Parse(time.RFC3339, from)
+		require.NoError(t, err)
+		for range 34 {
+			require.Contains(t, begin, at.Format(time.RFC3339), zone)
+			at = at.Add(24 * time.Hour)
+		}
+	}
+	require.Equal(t, 422, b.call("GET", "/jobs/"+id+"/timeline?zone=Mars/Phobos", "").status)
+}

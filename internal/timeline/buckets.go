@@ -28,7 +28,7 @@ func (b *Bucket) Total() int64 {
 // maxBuckets is how many buckets a window has.
 const maxBuckets = 200
 
-// The lengths of buckets. Those of a day and longer begin at midnight in the zone.
+// The lengths of buckets. They begin at full hours, or at midnight, in the zone.
 var bucketSteps = []time.Duration{
 	time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
 }
@@ -60,7 +60,11 @@ func (t *Timeline) Buckets(from, to time.Time, zone *time.Location) []Bucket {
 func stepFor(length time.Duration, zone *time.Location) func(time.Time) time.Time {
 	for _, step := range bucketSteps {
 		if length <= maxBuckets*step {
-			return func(at time.Time) time.Time { return at.Truncate(step).Add(step) }
+			return func(at time.Time) time.Time {
+				_, seconds := at.In(zone).Zone()
+				offset := time.Duration(seconds) * time.Second
+				return at.Add(offset).Truncate(step).Add(step - offset)
+			}
 		}
 	}
 	days := 1

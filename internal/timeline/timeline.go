@@ -51,6 +51,7 @@ func Build(f Facts) *Timeline {
 	for _, o := range list {
 		b.add(o)
 	}
+	b.markBackfills()
 	b.addRanges()
 	items := slices.DeleteFunc(b.items, func(i Item) bool { return i.DueAt.Before(b.from) || !i.DueAt.Before(b.to) })
 	slices.SortStableFunc(items, func(a, b Item) int {
@@ -218,6 +219,35 @@ func (b *builder) usedUp() bool { return b.RunsLeft != nil && b.planned >= *b.Ru
 func (b *builder) exhausted(o *occurrence) bool {
 	later := b.last[o.version].After(o.Due) || o.version == len(b.Versions)-1 && b.LaterRun
 	return b.limited(o.version) && !later
+}
+
+// markBackfills marks the runs of backfills as their occurrences are. Those may be older than the job.
+func (b *builder) markBackfills() {
+	for i := range b.items {
+		item := &b.items[i]
+		if item.Entry == nil || item.Entry.Origin != job.FromBackfill {
+			continue
+		}
+		s := b.scheduleOf(item.Entry.Version)
+		if s == nil {
+			continue
+		}
+		for _, o := range s.Between(item.DueAt.Add(-time.Nanosecond), item.DueAt, 2) {
+			if o.Skip == "" {
+				item.Mark, item.Nominal = o.Mark, o.Nominal
+			}
+		}
+	}
+}
+
+// scheduleOf returns the schedule of a version, or the newest one if that version was not in force in the window.
+func (b *builder) scheduleOf(version int32) (s *schedule.Schedule) {
+	for i := range b.Versions {
+		if s = b.Versions[i].Schedule; b.Versions[i].Number == version {
+			return s
+		}
+	}
+	return s
 }
 
 // addRanges adds the ranges of the job's own history whose occurrences could not be listed.

@@ -413,3 +413,29 @@ func (h *history) expected(t *rapid.T) (out []time.Time) {
 	}
 	return out
 }
+
+// A backfill may reach back before the job was created. Its runs have the marks of the clock change all the same.
+func TestBackfillsHaveMarks(t *testing.T) {
+	t.Parallel()
+	backfill := func(due string) job.Entry {
+		return job.Entry{
+			Key: job.Key{Job: id, DueAt: at(due), Seq: 1}, Origin: job.FromBackfill, Status: job.StatusSucceeded, Version: 1,
+			EndedAt: at("2026-11-16T10:00:00Z"),
+		}
+	}
+	line := timeline.Build(timeline.Facts{
+		Job: id, From: at("2026-03-28T00:00:00Z"), To: at("2026-10-27T00:00:00Z"), Now: at("2026-11-16T10:00:00Z"),
+		State: job.Active,
+		Versions: []timeline.Version{{
+			Number: 1, From: at("2026-11-16T09:00:00Z"),
+			Schedule: compile(schedule.Spec{Cron: "30 2 * * *", Timezone: "Europe/Berlin"}),
+		}},
+		Entries: []job.Entry{
+			backfill("2026-03-29T01:00:00Z"), backfill("2026-10-24T00:30:00Z"), backfill("2026-10-25T00:30:00Z"),
+			backfill("2026-10-26T01:30:00Z"),
+		},
+	})
+	require.Equal(t, []string{
+		"29 01:00 succeeded shifted #1", "24 00:30 succeeded #1", "25 00:30 succeeded first_pass #1", "26 01:30 succeeded #1",
+	}, show(line))
+}

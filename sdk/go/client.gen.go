@@ -4691,6 +4691,9 @@ type GetJobTimelineParams struct {
 
 	// To Due before this time, at most 400 days after from.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Zone IANA zone in which buckets begin. Default: that of the schedule.
+	Zone *string `form:"zone,omitempty" json:"zone,omitempty"`
 }
 
 // ListJobVersionsParams defines parameters for ListJobVersions.
@@ -9778,6 +9781,18 @@ func NewGetJobTimelineRequest(server string, job string, params *GetJobTimelineP
 		if params.To != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Zone != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "zone", *params.Zone, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

@@ -39,6 +39,7 @@ type Window struct {
 type timelineInput struct {
 	JobPath
 	Window
+	Zone string `query:"zone" maxLength:"64" doc:"IANA zone in which buckets begin. Default: that of the schedule."`
 }
 
 // Timeline is what a job did, does and will do in a window of due times.
@@ -129,6 +130,12 @@ func (h *Handlers) getTimeline(ctx context.Context, in *timelineInput) (*timelin
 		return nil, err
 	}
 	line, zone := timeline.Build(f), f.Zone()
+	days := zone
+	if in.Zone != "" {
+		if days, err = time.LoadLocation(in.Zone); err != nil {
+			return nil, problem.New("zone", "there is no such zone", "use an IANA name such as Europe/Berlin")
+		}
+	}
 	out := &timelineOutput{Body: Timeline{
 		From: f.From, To: f.To, Now: f.Now, HistoryFrom: f.HistoryFrom, Zone: zone.String(), Partial: line.Partial,
 		Items: []TimelineItem{}, Versions: []TimelineVersion{},
@@ -137,7 +144,7 @@ func (h *Handlers) getTimeline(ctx context.Context, in *timelineInput) (*timelin
 		out.Body.CoveredFrom, out.Body.CoveredTo = rest.OptionalTime(line.From), rest.OptionalTime(line.To)
 	}
 	if len(line.Items) > maxItems {
-		out.Body.Buckets = rest.Map(line.Buckets(f.From, f.To, zone), wireBucket)
+		out.Body.Buckets = rest.Map(line.Buckets(f.From, f.To, days), wireBucket)
 	} else {
 		spread := f.Spread()
 		out.Body.Items = rest.Map(line.Items, func(i timeline.Item) TimelineItem { return wireItem(&i, zone, spread) })
