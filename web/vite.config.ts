@@ -15,5 +15,5 @@ export default defineConfig({
     reportCompressedSize: false,
   },
   server: { proxy: { '/api': node } },
-  test: { environment: 'happy-dom', include: ['src/**/*.test.{ts,tsx}'], testTimeout: 60_000 },
+  test: { include: ['src/**/*.test.{ts,tsx}'], testTimeout: 60_000 },
 });

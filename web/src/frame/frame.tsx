@@ -52,7 +52,8 @@ export function Frame() {
   useShortcut('?', () => setHelp(true));
   useShortcut('z', () => setPaused(!paused));
   useShortcut('/', () => document.querySelector<HTMLInputElement>('[data-filter]')?.focus());
-  useGoKeys((to) => void navigate({ to }));
+  const { may } = useSession();
+  useGoKeys((item) => mayOpen(item, may) && void navigate({ to: item.to }));
   useEffect(() => {
     const open = (e: KeyboardEvent) => {
       if (e.key === 'k' && (e.ctrlKey || e.metaKey)) {
@@ -89,18 +90,18 @@ export function Frame() {
   );
 }
 
-function useGoKeys(go: (to: string) => void): void {
+function useGoKeys(go: (item: Item) => void): void {
   const [o, j, r, d, l, q, p, c, a, s] = groups.flat();
-  useShortcut('g o', () => go(o!.to));
-  useShortcut('g j', () => go(j!.to));
-  useShortcut('g r', () => go(r!.to));
-  useShortcut('g d', () => go(d!.to));
-  useShortcut('g l', () => go(l!.to));
-  useShortcut('g q', () => go(q!.to));
-  useShortcut('g p', () => go(p!.to));
-  useShortcut('g c', () => go(c!.to));
-  useShortcut('g a', () => go(a!.to));
-  useShortcut('g s', () => go(s!.to));
+  useShortcut('g o', () => go(o!));
+  useShortcut('g j', () => go(j!));
+  useShortcut('g r', () => go(r!));
+  useShortcut('g d', () => go(d!));
+  useShortcut('g l', () => go(l!));
+  useShortcut('g q', () => go(q!));
+  useShortcut('g p', () => go(p!));
+  useShortcut('g c', () => go(c!));
+  useShortcut('g a', () => go(a!));
+  useShortcut('g s', () => go(s!));
 }
 
 const mayOpen = (item: Item, may: (role: 'admin') => boolean) => item.to !== '/audit' || may('admin');
@@ -165,6 +166,7 @@ function Me({ openHelp }: { openHelp: () => void }) {
 
 /** The bar at the bottom of a phone. */
 function Tabs() {
+  const { may } = useSession();
   const items = groups[0]!;
   return (
     <nav className={css.tabs} aria-label="Main, short">
@@ -176,7 +178,7 @@ function Tabs() {
       <Menu position="top-end" width={180}>
         <Menu.Target><button type="button" className={css.tab}><Icon name="more" />More</button></Menu.Target>
         <Menu.Dropdown>
-          {groups.slice(1).flat().map((item) => (
+          {groups.slice(1).flat().filter((item) => mayOpen(item, may)).map((item) => (
             <Menu.Item key={item.to} component={Link} to={item.to} leftSection={<Icon name={item.icon} size={14} />}>{item.label}</Menu.Item>
           ))}
         </Menu.Dropdown>

@@ -3,17 +3,18 @@ import { useNavigate } from '@tanstack/react-router';
 import { useId, useState, type KeyboardEvent } from 'react';
 import { api, unwrap } from '../api/client';
 import { useData } from '../api/live';
+import { useSession, type Role } from '../api/session';
 import { Icon, type IconName } from '../ui/icon';
 import css from './palette.module.css';
 
 type Entry = { id: string; icon: IconName; label: string; hint?: string; go: () => void };
 
-const screens: { to: string; label: string; icon: IconName }[] = [
-  { to: '/', label: 'Overview', icon: 'overview' }, { to: '/jobs', label: 'Jobs', icon: 'jobs' }, { to: '/jobs/new', label: 'New job', icon: 'plus' },
-  { to: '/import', label: 'Import jobs from a file', icon: 'import' }, { to: '/runs', label: 'Runs', icon: 'runs' },
+const screens: { to: string; label: string; icon: IconName; role?: Role }[] = [
+  { to: '/', label: 'Overview', icon: 'overview' }, { to: '/jobs', label: 'Jobs', icon: 'jobs' }, { to: '/jobs/new', label: 'New job', icon: 'plus', role: 'editor' },
+  { to: '/import', label: 'Import jobs from a file', icon: 'import', role: 'editor' }, { to: '/runs', label: 'Runs', icon: 'runs' },
   { to: '/dead-letters', label: 'Dead letters', icon: 'dead' }, { to: '/load', label: 'Load of the next 24 hours', icon: 'load' },
   { to: '/queues', label: 'Queues and workers', icon: 'queues' }, { to: '/operations', label: 'Operations', icon: 'operations' },
-  { to: '/cluster', label: 'Cluster', icon: 'cluster' }, { to: '/audit', label: 'Audit log', icon: 'audit' },
+  { to: '/cluster', label: 'Cluster', icon: 'cluster' }, { to: '/audit', label: 'Audit log', icon: 'audit', role: 'admin' },
   { to: '/settings', label: 'Settings', icon: 'settings' },
 ];
 
@@ -22,6 +23,7 @@ export function Palette({ close }: { close: () => void }) {
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
   const navigate = useNavigate();
+  const { may } = useSession();
   const list = useId();
   const wanted = text.trim();
   const jobs = useData({
@@ -38,6 +40,7 @@ export function Palette({ close }: { close: () => void }) {
     for (const j of jobs.data?.items ?? []) entries.push({ id: j.id, icon: 'jobs', label: j.name, hint: 'job', go: go(`/jobs/${j.id}`) });
   }
   for (const s of screens) {
+    if (s.role && !may(s.role)) continue;
     if (s.label.toLowerCase().includes(wanted.toLowerCase())) entries.push({ id: s.to, icon: s.icon, label: s.label, hint: 'go to', go: go(s.to) });
   }
   const shown = entries.slice(0, 14);

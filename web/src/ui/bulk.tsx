@@ -27,6 +27,10 @@ export type Bulk = {
   dismiss?: string;
   /** Per second; the default of the API is 50. */
   rate?: number;
+  /** Whether the request takes a note. Default true. */
+  note?: boolean;
+  /** More about what it acts on. */
+  facts?: ReactNode;
 };
 
 /** What it acts on: ids, or a filter in the form of the API and in words. */
@@ -34,13 +38,16 @@ export type BulkScope = { body: Record<string, unknown>; words: [name: string, v
 
 const post = <T,>(path: string, body: unknown): Promise<T> => unwrap<T>(api.POST(path as never, { body } as never) as never);
 
+/** The count of what matches. Those of jobs and runs have a sample. */
+type Preview = Pick<Schemas['BulkPreview'], 'count' | 'more'> & Partial<Pick<Schemas['BulkPreview'], 'sample'>>;
+
 /** Asks the server how many it would act on, shows them, and starts an operation. */
 export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScope; close: () => void }) {
   const navigate = useNavigate();
   const [rate, setRate] = useState(String(bulk.rate ?? 50));
   const [note, setNote] = useState('');
   const [typed, setTyped] = useState('');
-  const dry = useMutation<Schemas['BulkPreview'], Error>({ mutationFn: () => post(bulk.path, { ...scope.body, dry_run: true }) });
+  const dry = useMutation<Preview, Error>({ mutationFn: () => post(bulk.path, { ...scope.body, dry_run: true }) });
   useEffect(() => {
     dry.mutate();
     // Counted once, when the dialog opens.
@@ -69,18 +76,21 @@ export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScop
         {scope.words.map(([name, value]) => <div key={name + value}><dt>{name}</dt><dd>{value}</dd></div>)}
         <div><dt>Counted</dt><dd>{found ? <>{capped(n, found.more)}{found.more ? ', and more match' : ', exact'}</> : dry.error ? '–'
           : 'counting…'}</dd></div>
-        {found && found.sample.length > 0 && (
+        {found?.sample && found.sample.length > 0 && (
           <div><dt>Such as</dt><dd>{found.sample.map((x) => <Sample key={x.id} item={x} />)}</dd></div>
         )}
+        {bulk.facts}
       </dl>
       <Field label="Rate" hint={found && Number(rate) > 0 && n > 0 &&
         <>{found.more ? 'at least ' : ''}<Took ms={Math.ceil(n / Number(rate)) * 1000} /> until the last one</>}>
-        <span className="row"><input className={css.rate} value={rate} onChange={(e) => setRate(e.currentTarget.value)}
+        <span className="row"><input className={css.rate} value={rate} data-autofocus={bulk.note === false || undefined} onChange={(e) => setRate(e.currentTarget.value)}
           inputMode="numeric" />per second</span>
       </Field>
-      <Field label="Note" aside="for the audit log">
-        <input value={note} maxLength={500} onChange={(e) => setNote(e.currentTarget.value)} data-autofocus />
-      </Field>
+      {bulk.note !== false && (
+        <Field label="Note" aside="for the audit log">
+          <input value={note} maxLength={500} onChange={(e) => setNote(e.currentTarget.value)} data-autofocus />
+        </Field>
+      )}
       {found && n > typedAbove && (
         <Field label={`Type ${n} to confirm`}>
           <input className="mono" value={typed} onChange={(e) => setTyped(e.currentTarget.value)} inputMode="numeric" autoComplete="off" />

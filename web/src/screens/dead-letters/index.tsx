@@ -15,7 +15,7 @@ import { Empty, Loaded } from '../../ui/state';
 import { Table } from '../../ui/table';
 import { Ago, When } from '../../ui/when';
 import { Bars } from './bars';
-import { BulkDialog } from './bulk';
+import { GroupDialog } from './bulk';
 import css from './dead-letters.module.css';
 
 type DeadLetter = Schemas['DeadLetter'];
@@ -106,7 +106,7 @@ function Group({ g, by, filter, open, toggle }: { g: DeadGroup; by: By; filter: 
         )}
       </div>
       {open && <Letters filter={own} group={g} />}
-      {dialog && <BulkDialog kind={dialog} filter={own} group={g} close={() => setDialog(null)} />}
+      {dialog && <GroupDialog kind={dialog} filter={own} group={g} close={() => setDialog(null)} />}
     </li>
   );
 }
@@ -134,12 +134,12 @@ function Letters({ filter, group }: { filter: Record<string, string>; group: Dea
           <>
             <Table label="Dead letters of the group" rows={data.items} id={(l) => l.run} columns={[
               { head: 'Job', cell: (l) => (l.job_name ? <Link to="/jobs/$job" params={{ job: l.job }}>{l.job_name}</Link> : <span className="dim">deleted job</span>) },
-              { head: 'Failed', cell: (l) => <When at={l.failed_at} seconds utc={false} ago />, width: '240px' },
+              { head: 'Failed', cell: (l) => <When at={l.failed_at} seconds utc={false} ago />, className: css.failedColumn },
               { head: 'Due', cell: (l) => <When at={l.due_at} utc={false} />, width: '170px', from: 'desktop' },
               { head: 'Attempts', cell: (l) => l.attempt, width: '80px', right: true, from: 'tablet' },
-              { head: 'Run', cell: (l) => <Link to="/runs/$run" params={{ run: l.run }} className="mono">{l.run}</Link>, from: 'tablet' },
+              { head: 'Run', cell: (l) => <Link to="/runs/$run" params={{ run: l.run }} className={`mono ${css.run}`}>{l.run}</Link>, from: 'tablet' },
               ...(session.may('operator') ? [{
-                head: <span className="sr">Actions</span>, width: '176px', right: true, cell: (l: DeadLetter) => (
+                head: <span className="sr">Actions</span>, className: css.actionsColumn, right: true, cell: (l: DeadLetter) => (
                   <span className={css.rowActions}>
                     <Button tone="quiet" onClick={() => redrive.mutate(l.run)} blocked={l.job_name ? undefined : 'Its job is deleted'}>Redrive</Button>
                     <Button tone="quiet" onClick={() => discard.mutate(l.run)}>Discard</Button>

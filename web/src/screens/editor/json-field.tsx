@@ -25,6 +25,8 @@ const read = (text: string): { value: Exact | undefined } | { error: TextError }
   }
 };
 
+const problemOf = (e: TextError): string => `line ${e.line}, column ${e.column}: ${e.message}`;
+
 /** JSON as a text with exact numbers. An error names its line. While there is one, the definition keeps the last value. */
 export function JSONField({ label, field, value, write, placeholder, hint, issues, rows = 4 }: Props) {
   const { setBroken, touch } = useEditing();
@@ -33,7 +35,7 @@ export function JSONField({ label, field, value, write, placeholder, hint, issue
   const wrong = parsed && 'error' in parsed ? parsed.error : null;
   const stays = typed !== null && (wrong !== null || (parsed && 'value' in parsed && equalExact(parsed.value, value)));
   const text = stays ? typed : value === undefined ? '' : formatExact(value);
-  const problem = wrong ? `line ${wrong.line}, column ${wrong.column}: ${wrong.message}` : undefined;
+  const problem = wrong ? problemOf(wrong) : undefined;
   useEffect(() => {
     setBroken(field, problem);
     return () => setBroken(field, undefined);
@@ -41,6 +43,8 @@ export function JSONField({ label, field, value, write, placeholder, hint, issue
   const change = (next: string) => {
     setTyped(next);
     const r = read(next);
+    // With the text, not after it: a save by a key that follows at once must know.
+    setBroken(field, 'error' in r ? problemOf(r.error) : undefined);
     if ('value' in r) write(r.value);
   };
   const lines = Math.min(Math.max(text.split('\n').length, rows), 24);

@@ -118,6 +118,9 @@ test('the range in view has the length of its zoom and contains what was asked f
     const r = rangeOf(zoom, start, undefined, at);
     expect(r.to - r.from).toBe(zooms[zoom]);
     expect(at >= r.from && at < r.to).toBe(true);
+    const there = rangeOf(zoom, at, undefined, undefined, berlin);
+    expect(at >= there.from && at < there.to).toBe(true);
+    if (zoom === 'month') expect((there.from + berlin(there.from)) % day, 'it begins at midnight in the zone').toBe(0);
     const own = rangeOf(zoom, start);
     expect(start >= own.from && start < own.to).toBe(true);
   }));

@@ -106,11 +106,19 @@ export function zoomFor(gap: number | undefined): Zoom {
 
 const unit: Record<Zoom, number> = { hour: 5 * minute, day: hour, week: 12 * hour, month: day, year: 7 * day };
 
-/** The range in view: from where the URL says, or around an instant with two thirds before it. It begins at a full unit. */
-export function rangeOf(zoom: Zoom, now: number, from?: number, around?: number): { from: number; to: number } {
+/**
+ * The range in view: from where the URL says, or around an instant with two thirds before it. It begins at a full unit of the zone that is
+ * shown, which `offset` tells.
+ */
+export function rangeOf(
+  zoom: Zoom, now: number, from?: number, around?: number, offset: (at: number) => number = () => 0,
+): { from: number; to: number } {
   const length = zooms[zoom];
   if (from !== undefined && !Number.isNaN(from)) return { from, to: from + length };
-  const begin = (at: number) => Math.floor((at - (length * 2) / 3) / unit[zoom]) * unit[zoom];
+  const begin = (at: number) => {
+    const local = Math.floor((at + offset(at) - (length * 2) / 3) / unit[zoom]) * unit[zoom];
+    return local - offset(local - offset(at)); // the clock may have changed in between
+  };
   const start = begin(now);
   if (around !== undefined && (around < start || around >= start + length)) {
     const other = begin(around);

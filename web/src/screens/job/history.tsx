@@ -1,13 +1,13 @@
 import { SegmentedControl, Tabs } from '@mantine/core';
 import { useNavigate, useParams } from '@tanstack/react-router';
-import { useCallback, useState } from 'react';
+import { useCallback, useMemo, useState } from 'react';
 import type { Job, Timeline } from '../../api/jobs';
 import { useSession } from '../../api/session';
 import { useUrl } from '../../lib/search';
-import { date } from '../../lib/time';
+import { date, zoneOffset } from '../../lib/time';
 import { Button } from '../../ui/control';
 import { Loaded } from '../../ui/state';
-import { When } from '../../ui/when';
+import { useZone, When } from '../../ui/when';
 import { AuditTab } from './audit';
 import { gapOf, rangeOf, zoomFor, zooms, type Zoom } from './columns';
 import { DeadTab } from './dead';
@@ -31,8 +31,10 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
   const chosen = at === undefined ? undefined : Date.parse(at);
   const zoom = url.zoom !== undefined && url.zoom in zooms ? (url.zoom as Zoom) : zoomFor(usualGap(job));
   const free = url.from && url.to ? { from: Date.parse(url.from), to: Date.parse(url.to) } : undefined;
-  const range = free ?? rangeOf(zoom, opened, url.from ? Date.parse(url.from) : undefined, Number.isNaN(chosen) ? undefined : chosen);
-  const timeline = useTimeline(job.id, range);
+  const zone = useZone(job.zone);
+  const offset = useMemo(() => (time: number) => zoneOffset(time, zone), [zone]);
+  const range = free ?? rangeOf(zoom, opened, url.from ? Date.parse(url.from) : undefined, Number.isNaN(chosen) ? undefined : chosen, offset);
+  const timeline = useTimeline(job.id, range, zone);
   const tab = url.tab ?? 'occurrences';
 
   const choose = useCallback((time: string | undefined) => {
@@ -54,7 +56,7 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
       <section aria-labelledby="occurrences" className={css.timeline}>
         <div className={css.head}>
           <h2 id="occurrences">Occurrences</h2>
-          <Range range={range} zone={job.zone} go={go} moved={!!url.from} reset={() => set({ from: undefined, to: undefined })} />
+          <Range range={range} zone={zone} go={go} moved={!!url.from} reset={() => set({ from: undefined, to: undefined })} />
           {timeline.data && <span className="desktop"><Legend timeline={timeline.data} /></span>}
           <span className="grow" />
           <SegmentedControl aria-label="Length of the time in view" size="xs" value={free ? '' : zoom}
@@ -66,7 +68,7 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
           {(t: Timeline) => (
             <>
               <Completeness timeline={t} />
-              <TimelineView timeline={t} offset={timeline.offset} selected={chosen} choose={(i) => choose(i.due_at)} zoomTo={zoomTo} />
+              <TimelineView timeline={t} offset={offset} selected={chosen} choose={(i) => choose(i.due_at)} zoomTo={zoomTo} />
             </>
           )}
         </Loaded>

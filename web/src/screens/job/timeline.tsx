@@ -13,7 +13,7 @@ import css from './timeline.module.css';
 
 type Props = {
   timeline: Timeline;
-  /** Milliseconds from UTC to the zone of the job. */
+  /** Milliseconds from UTC to the zone in which times are shown. */
   offset: (at: number) => number;
   /** The due time of the occurrence that is chosen. */
   selected: number | undefined;

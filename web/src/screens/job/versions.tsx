@@ -46,7 +46,7 @@ export function VersionsTab({ job, readOnly }: { job: Job; readOnly: boolean }) 
                     <td><label><input type="radio" name="after" aria-label={`Compare to version ${v.version}`} checked={v.version === b}
                       onChange={() => set({ b: String(v.version) })} /></label></td>
                     <td>{v.version} {v.version === job.version && <Tag tone="accent">current</Tag>}</td>
-                    <td><When at={v.created_at} zone={job.zone} /></td>
+                    <td><When at={v.created_at} zone={job.zone} utc={false} /></td>
                     <td>{actorName(v.created_by)}</td>
                     <td className="right">{restore(v)}</td>
                   </tr>
