@@ -6,8 +6,8 @@ export default defineConfig({
   fullyParallel: true,
   workers: 2,
   retries: 0,
-  timeout: 120_000, // for a busy machine; no test waits for a time
-  expect: { timeout: 30_000 },
+  timeout: 600_000, // for a busy machine; no test waits for a time
+  expect: { timeout: 60_000 },
   reporter: [['list']],
   use: {
     viewport: { width: 1440, height: 900 },

@@ -27,12 +27,23 @@ export async function keyOf(role: string): Promise<string> {
   return keys.get(role)!;
 }
 
-/** Logs in as a user of a role: through the login page, as people do. */
+/** Gives the browser a session of a role. The login page has tests of its own. */
 export async function login(page: Page, role = 'admin'): Promise<void> {
-  await page.goto(`${place().url}/ui/`);
-  await page.getByLabel('API key').fill(await keyOf(role));
-  await page.getByRole('button', { name: 'Log in' }).click();
+  const answer = await page.request.post(`${place().url}/api/v1/session`, { data: { key: await keyOf(role) }, headers: { 'Belfry-UI': '1' } });
+  expect(answer.status()).toBe(201);
+}
+
+/** Opens a screen. */
+export async function open(page: Page, path: string): Promise<void> {
+  await page.goto(`${place().url}/ui${path}`);
   await expect(page.locator('main#content')).toBeVisible();
+}
+
+/** The screen shows its content, or a state, and is no longer loading. */
+export async function settled(page: Page): Promise<void> {
+  await expect(page.locator('main#content > *')).not.toHaveCount(0);
+  await expect(page.locator('[data-state="loading"]')).toHaveCount(0);
+  await page.evaluate(() => document.fonts.ready);
 }
 
 type Watched = { faults: string[] };
@@ -55,6 +66,7 @@ export const test = base.extend<{ watched: Watched; user: Page }>({
   }, { auto: true }],
   user: async ({ page }, use) => {
     await login(page);
+    await open(page, '/');
     await use(page);
   },
 });

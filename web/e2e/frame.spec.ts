@@ -1,4 +1,8 @@
-import { expect, keyOf, login, place, test } from './fixture';
+import { chromium } from '@playwright/test';
+import config from '../playwright.config';
+import { expect, login, open, place, test } from './fixture';
+
+const launchOptions = config.use!.launchOptions!;
 
 test('the printed URL logs in once', async ({ page, browser }) => {
   const { login: url } = place() as unknown as { login: string };
@@ -13,7 +17,10 @@ test('the printed URL logs in once', async ({ page, browser }) => {
 });
 
 test('a key logs in, and no storage of the browser holds it', async ({ page, context }) => {
-  await login(page);
+  await page.goto(`${place().url}/ui/`);
+  await page.getByLabel('API key').fill(place().key);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await expect(page.locator('main#content')).toBeVisible();
   const key = place().key;
   const stored = await page.evaluate(() => JSON.stringify({ ...localStorage }) + JSON.stringify({ ...sessionStorage }) + document.cookie);
   expect(stored).not.toContain(key.slice(4, 20));
@@ -67,7 +74,34 @@ test('the theme survives a reload without a flash', async ({ user: page }) => {
 });
 
 test('a viewer sees no audit log in the navigation', async ({ page }) => {
-  await keyOf('viewer');
   await login(page, 'viewer');
+  await open(page, '/');
+  await expect(page.getByRole('link', { name: 'Settings' })).toBeVisible();
   await expect(page.getByRole('link', { name: 'Audit' })).toHaveCount(0);
+  await page.keyboard.press('g');
+  await page.keyboard.press('a');
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: /Find/ }).fill('o');
+  await expect(page.getByRole('option', { name: 'Overview' })).toBeVisible();
+  await expect(page.getByRole('option', { name: /Audit|New job|Import/ })).toHaveCount(0);
+  await page.keyboard.press('Escape');
+  await expect(page).toHaveURL(/\/ui\/$/);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.getByRole('button', { name: 'More' }).click();
+  await expect(page.getByRole('menuitem', { name: 'Settings' })).toBeVisible();
+  await expect(page.getByRole('menuitem', { name: 'Audit' })).toHaveCount(0);
+});
+
+test('plain HTTP from another machine: the login page says why it cannot work', async () => {
+  const { url } = place();
+  const port = new URL(url).port;
+  const browser = await chromium.launch({ ...launchOptions, args: [...(launchOptions.args ?? []), '--host-resolver-rules=MAP scheduler.test 127.0.0.1'] });
+  const page = await browser.newPage();
+  await page.goto(`http://scheduler.test:${port}/ui/`);
+  await expect(page.getByRole('alert')).toContainText('only over HTTPS');
+  await page.getByLabel('API key').fill(place().key);
+  await expect(page.getByRole('button', { name: 'Log in' })).toHaveAttribute('aria-disabled', 'true');
+  await page.keyboard.press('Enter');
+  await expect(page.getByLabel('API key')).toHaveValue(place().key);
+  await browser.close();
 });

@@ -13,12 +13,13 @@ export function jobs(targets: string): Job[] {
   const once = { retry: { max_attempts: 2, backoff: 'none' } };
   const list: Job[] = [
     job('sla-probe', 'every 5s', http('/ok'), 'platform', { queue: 'probes', description: 'Probes the public status page.', missed: { policy: 'skip' } }),
+    job('heartbeat', 'every 1s', http('/ok'), 'platform', { queue: 'probes', missed: { policy: 'skip' } }),
     job('usage-rollup', 'every 1m', http('/ok'), 'billing'),
     job('sync-crm', 'every 10s', http('/crm'), 'sales', { queue: 'sync', ...once }),
     job('invoice-batch', 'every 5s', http('/billing/invoices'), 'billing', { queue: 'billing', ...once, payload: { batch: 9007199254740993n.toString() } }),
     job('payouts-reconcile', 'every 10s', http('/billing/payouts'), 'billing', { queue: 'billing', ...once }),
     job('order-check', 'every 20s', http('/bad'), 'shop', { retry: { max_attempts: 1 } }),
-    job('nightly-report', cron('30 2 * * *', 'Europe/Berlin'), http('/slow/report'), 'fin', { queue: 'reports', owner: 'finance', timeout: '90s' }),
+    job('nightly-report', cron('30 2 * * *', 'Europe/Berlin'), http('/report'), 'fin', { queue: 'reports', owner: 'finance', timeout: '90s' }),
     job('warehouse-load', 'every 15s', { kind: 'worker', config: { handler: 'warehouse.load' } }, 'data', { queue: 'etl' }),
     job('thumbnail-batch', 'every 30s', { kind: 'worker', config: { handler: 'media.thumbnail' } }, 'web', { queue: 'media' }),
     job('fx-rates', cron('*/15 8-18 * * 1-5', 'Europe/London'), http('/ok'), 'fin'),
@@ -49,6 +50,7 @@ export async function seed(world: World): Promise<void> {
   await world.call('PUT', '/queues/billing', { max_running: 10 });
   await world.call('POST', '/jobs/import-vendor-prices:pause', { note: 'The vendor changes its price list until Monday.' });
   await world.call('POST', '/queues/exports:pause', { note: 'Maintenance of the export store.' });
+  await world.call('POST', '/jobs:pause', { filter: { name: 'sitemap' }, note: 'The site moves.' });
   const day = 24 * 3600 * 1000;
   const at = (days: number) => new Date(Math.floor(Date.now() / day) * day + days * day).toISOString();
   await world.call('POST', '/jobs/nightly-report:backfill', { from: at(-30), to: at(0), pace: '0s' });

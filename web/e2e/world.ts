@@ -8,7 +8,8 @@ import { join, resolve } from 'node:path';
 
 // A real node with a database of its own, the targets of its jobs, and a worker. Everything is on loopback.
 
-const binary = resolve(import.meta.dirname, '../../bin/belfry');
+// Another binary than the one of this checkout, such as an older one.
+const binary = process.env.BELFRY_BINARY ?? resolve(import.meta.dirname, '../../bin/belfry');
 
 async function freePort(): Promise<number> {
   const s = listen();
@@ -45,7 +46,9 @@ export class World {
   broken = true;
   private child: ChildProcess | undefined;
   private server: Server | undefined;
+  private stopping = false;
   private worker = false;
+  private reports = 0;
   private port = 0;
   private echo = 0;
 
@@ -60,13 +63,14 @@ export class World {
     await this.startNode();
   }
 
-  /** Targets: /ok answers 200, /slow after two seconds, /billing 502 while broken, /gone 410, /bad 400, /echo 400 with its query. */
+  /** Targets: /ok answers 200, /report after some milliseconds, /slow after two seconds, /billing 502 while broken, /gone 410, /bad 400, /echo 400 with its query. */
   private async startTargets(): Promise<void> {
     this.server = createServer((req, res) => {
       const answer = (status: number, body: string) => { res.writeHead(status, { 'Content-Type': 'text/plain' }); res.end(body); };
       req.resume();
       const path = (req.url ?? '').split('?')[0];
-      if (path?.startsWith('/slow')) setTimeout(() => answer(200, 'done'), 2000);
+      if (path?.startsWith('/report')) setTimeout(() => answer(200, 'sent'), 40 + (this.reports++ % 7) * 20);
+      else if (path?.startsWith('/slow')) setTimeout(() => answer(200, 'done'), 2000);
       else if (path?.startsWith('/billing')) answer(this.broken ? 502 : 200, this.broken ? 'upstream billing-7 refused the connection' : 'ok');
       else if (path?.startsWith('/crm')) answer(429, 'Too Many Requests');
       else if (path?.startsWith('/gone')) answer(410, 'Gone');
@@ -79,13 +83,16 @@ export class World {
   }
 
   async startNode(): Promise<void> {
-    const args = ['dev', '--data', join(this.dir, 'data'), '--listen', `127.0.0.1:${this.port}`, '--echo', `127.0.0.1:${this.echo}`];
+    const args = ['dev', '--echo', `127.0.0.1:${this.echo}`, '--listen', `127.0.0.1:${this.port}`, '--data', join(this.dir, 'data')];
     this.url = `http://127.0.0.1:${this.port}`;
     this.child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     let out = '';
     this.child.stdout!.on('data', (b: Buffer) => { out += b.toString(); });
     this.child.stderr!.on('data', (b: Buffer) => { out += b.toString(); });
     const child = this.child;
+    child.once('exit', (code, signal) => {
+      if (!this.stopping) console.error(`the node ended by itself: ${code ?? signal}\n${out.slice(-4000)}`);
+    });
     await until(`the node to start`, async () => {
       if (child.exitCode !== null) throw new Error(out);
       return out.includes('export BELFRY_SERVER');
@@ -99,8 +106,10 @@ export class World {
     const child = this.child;
     if (!child || child.exitCode !== null) return;
     const ended = new Promise((done) => child.once('exit', done));
+    this.stopping = true;
     child.kill('SIGINT');
     await ended;
+    this.stopping = false;
   }
 
   async stop(): Promise<void> {
